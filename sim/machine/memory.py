@@ -1,0 +1,112 @@
+"""The bytes of the state buffer, the result buffer and DRAM, read and written by access patterns.
+
+Storage only: no time, no ports. Both engines keep their values in one of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sim.errors import SimulationError
+from sim.hw.datatypes import data_type
+from sim.hw.spec import Chip
+from sim.isa import Access, Buffer, Program
+
+LARGEST_BYTES = 4 << 30
+"""More than this for one buffer is refused instead of exhausting the host's memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class Image:
+    """Initial contents of a region: `values` has shape [partitions, elements] and its type."""
+
+    access: Access
+    values: npt.NDArray[Any]
+
+
+class Memory:
+    """All memories of a chip, zero at first, then the images. DRAM is as large as it is used."""
+
+    def __init__(self, chip: Chip, program: Program, images: Iterable[Image] = ()) -> None:
+        images = tuple(images)
+        state, result = chip.state_buffer, chip.result_buffer
+        dram_bytes = _dram_extent(program, images)
+        self._bytes: dict[Buffer, npt.NDArray[np.uint8]] = {
+            Buffer.STATE: _zeros("state_buffer", state.partitions, state.bytes_per_partition),
+            Buffer.RESULT: _zeros("result_buffer", chip.pe_array.cols, result.bytes_per_partition),
+            Buffer.DRAM: _zeros("dram", 1, dram_bytes),
+        }
+        for image in images:
+            self.write(image.access, image.values)
+
+    def view(self, access: Access) -> npt.NDArray[Any]:
+        """Return a writable view [partitions, count, count, ...] of the region, in its type."""
+        storage = self._bytes[access.buffer]
+        low, high = access.span
+        if low < 0 or high > storage.shape[1]:
+            raise SimulationError(f"access outside its buffer: {access}")
+        dtype = data_type(access.dtype).numpy
+        size = access.element_bytes
+        if dtype.itemsize > 1 and access.start % dtype.itemsize:
+            raise SimulationError(f"access not aligned: {access}")
+        return np.ndarray(
+            shape=(access.partitions, *(count for _, count in access.pattern)),
+            dtype=dtype,
+            buffer=storage,
+            offset=access.partition * storage.shape[1] + access.start,
+            strides=(storage.shape[1], *(step * size for step, _ in access.pattern)),
+        )
+
+    def read(self, access: Access) -> npt.NDArray[Any]:
+        """Return a copy of the region, [partitions, elements]."""
+        return self.view(access).reshape(access.partitions, access.elements).copy()
+
+    def write(self, access: Access, values: npt.NDArray[Any]) -> None:
+        """Store values [partitions, elements], already of the access's type."""
+        view = self.view(access)
+        view[...] = values.reshape(view.shape)
+
+    def bytes_of(self, buffer: Buffer) -> npt.NDArray[np.uint8]:
+        """Return the raw bytes of a buffer, [partitions, bytes] (a view)."""
+        return self._bytes[buffer]
+
+
+def cast(values: npt.NDArray[Any], dtype: str) -> npt.NDArray[Any]:
+    """Return the values in the named type: floats round to nearest even, integers wrap.
+
+    A float goes to an integer type by truncation towards zero, saturating, NaN to 0.
+    """
+    target = data_type(dtype).numpy
+    if values.dtype == target:
+        return values
+    with np.errstate(all="ignore"):
+        if data_type(dtype).accumulator == "s32" and not np.issubdtype(values.dtype, np.integer):
+            bounds = np.iinfo(target)
+            wide = np.nan_to_num(values.astype(np.float64), nan=0.0)
+            return np.clip(wide, bounds.min, bounds.max).astype(target)
+        return values.astype(target)
+
+
+def _dram_extent(program: Program, images: tuple[Image, ...]) -> int:
+    accesses = [image.access for image in images]
+    for instruction in program.instructions:
+        for name in ("source", "target"):
+            access = getattr(instruction, name, None)
+            if access is not None:
+                accesses.append(access)
+    return max((a.span[1] for a in accesses if a.buffer is Buffer.DRAM), default=0)
+
+
+def _zeros(name: str, partitions: int, size_bytes: int) -> npt.NDArray[np.uint8]:
+    if partitions * size_bytes > LARGEST_BYTES:
+        raise SimulationError(
+            f"{name}: {partitions} partitions of {size_bytes} bytes are "
+            f"{partitions * size_bytes / 2**30:.1f} GiB; this simulator holds at most "
+            f"{LARGEST_BYTES >> 30} GiB per buffer"
+        )
+    return np.zeros((partitions, size_bytes), np.uint8)

@@ -1,0 +1,1 @@
+"""Records of a run: words, labels, instruction times, stalls, the grid's history."""

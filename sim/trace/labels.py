@@ -1,0 +1,83 @@
+"""Labels: what each unit did in every cycle, as runs. The accounting law lives here.
+
+Units report claims (label over an interval of cycles); where claims overlap, the first label of
+the contract's order wins; what nobody claims is idle. So each cycle carries exactly one label.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sim.errors import SimulationError
+
+ORDER = ("streaming", "stalled by", "loading", "filling", "draining", "waiting for")
+"""The first that applies (timing contract, section 5); "stalled by" and "waiting for" carry a
+name. Idle is what remains."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A unit carried `label` in its own cycles first <= cycle < stop."""
+
+    first: int
+    stop: int
+    label: str
+
+
+def rank(label: str) -> int:
+    """Return the place of a label in the contract's order."""
+    for place, prefix in enumerate(ORDER):
+        if label.startswith(prefix):
+            return place
+    raise ValueError(label)
+
+
+def resolve(claims: Iterable[Run], total: int) -> tuple[Run, ...]:
+    """Return the runs that cover cycles 0 to total - 1 exactly once, neighbours merged.
+
+    Where claims of equal rank overlap, the one that began first wins, then the alphabet.
+    """
+    pending = sorted((max(c.first, 0), rank(c.label), c.label, min(c.stop, total)) for c in claims)
+    runs: list[Run] = []
+    active: list[tuple[int, int, str, int]] = []
+    now = place = 0
+    while now < total:
+        while place < len(pending) and pending[place][0] <= now:
+            first, level, label, stop = pending[place]
+            heapq.heappush(active, (level, first, label, stop))
+            place += 1
+        while active and active[0][3] <= now:
+            heapq.heappop(active)
+        until = pending[place][0] if place < len(pending) else total
+        if active:
+            _append(runs, now, min(active[0][3], until), active[0][2])
+        else:
+            _append(runs, now, until, "idle")
+        now = runs[-1].stop
+    return tuple(runs)
+
+
+def _append(runs: list[Run], first: int, stop: int, label: str) -> None:
+    if runs and runs[-1].label == label and runs[-1].stop == first:
+        runs[-1] = Run(runs[-1].first, stop, label)
+    else:
+        runs.append(Run(first, stop, label))
+
+
+def tally(runs: Iterable[Run], total: int, unit: str) -> dict[str, int]:
+    """Return cycles by label; SimulationError if they do not sum to `total`."""
+    cycles: Counter[str] = Counter()
+    for run in runs:
+        cycles[run.label] += run.stop - run.first
+    if cycles.total() != total:
+        raise SimulationError(
+            f"{unit}: labels sum to {cycles.total()} cycles, but the run has {total}"
+        )
+    return dict(sorted(cycles.items(), key=lambda item: (_order(item[0]), item[0])))
+
+
+def _order(label: str) -> int:
+    return len(ORDER) if label == "idle" else rank(label)

@@ -1,0 +1,125 @@
+"""What a run leaves behind: a Trace, and the Recorder that collects it while the machine runs.
+
+Both engines fill the same Trace. Words and grid history are kept only if asked for, so that a run
+nobody looks at pays nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sim.trace.grid import GridHistory, LoadPass, MatMulPass
+from sim.trace.labels import Run
+from sim.trace.words import KINDS, WordTable, word_rows
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class InstructionTimes:
+    """When one instruction did what, in ticks (each the beginning of a cycle of its unit).
+
+    start: issued; first and last: first and last read (or injection); done: last write (for a
+    LoadWeights its last read).
+    """
+
+    instruction: int
+    unit: str
+    start: int
+    first: int
+    last: int
+    done: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Stall:
+    """A port refused: `cycles` consecutive cycles of `unit` from `tick` on."""
+
+    tick: int
+    unit: str
+    instruction: int
+    cycles: int
+    buffer: str
+    bank: int
+    direction: str
+    winner: str
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SemaphoreEvent:
+    """A post made (value: count after it) or a wait satisfied at an instruction's start."""
+
+    tick: int
+    kind: str
+    unit: str
+    semaphore: int
+    value: int
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """Everything observed in one run. Times in ticks; `periods` gives each unit's ticks per cycle.
+
+    labels: per unit, runs in cycles of that unit that cover the whole run.
+    port_cycles: per (buffer, bank, direction), ticks in which the port was in use.
+    """
+
+    ticks: int
+    periods: dict[str, int]
+    labels: dict[str, tuple[Run, ...]]
+    times: tuple[InstructionTimes, ...]
+    stalls: tuple[Stall, ...]
+    semaphores: tuple[SemaphoreEvent, ...]
+    port_cycles: dict[tuple[str, int, str], int]
+    words: WordTable
+    grid: GridHistory
+
+    def cycles(self, unit: str = "pe_array") -> int:
+        """Return the length of the run in cycles of `unit`."""
+        return -(-self.ticks // self.periods[unit])
+
+
+@dataclass
+class Recorder:
+    """Collects records during a run. `kinds`: word kinds to keep; `grid`: keep grid history."""
+
+    units: tuple[str, ...]
+    kinds: frozenset[str] = frozenset()
+    keep_grid: bool = False
+    chunks: list[npt.NDArray[np.void]] = field(default_factory=list)
+    stalls: list[Stall] = field(default_factory=list)
+    semaphores: list[SemaphoreEvent] = field(default_factory=list)
+    times: list[InstructionTimes] = field(default_factory=list)
+    loads: list[LoadPass] = field(default_factory=list)
+    matmuls: list[MatMulPass] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        unknown = self.kinds - set(KINDS)
+        if unknown:
+            raise ValueError(f"unknown word kinds {sorted(unknown)}")
+
+    def wants(self, kind: str) -> bool:
+        """Return whether words of that kind are to be recorded."""
+        return kind in self.kinds
+
+    def words(
+        self,
+        kind: str,
+        unit: str,
+        instruction: int,
+        ticks: npt.NDArray[np.int64],
+        partitions: npt.NDArray[Any],
+        addresses: npt.NDArray[Any],
+        dtype: str,
+        values: npt.NDArray[Any],
+    ) -> None:
+        """Record words (1-D columns of equal length) if that kind is wanted."""
+        if kind in self.kinds:
+            self.chunks.append(
+                word_rows(
+                    kind, self.units.index(unit), instruction,
+                    ticks, partitions, addresses, dtype, values,
+                )
+            )  # fmt: skip

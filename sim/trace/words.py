@@ -1,0 +1,112 @@
+"""The word table: one row per word that moved, with its exact bits. Numpy columns, no objects.
+
+Rows from different engines compare bit for bit after `sort`; CSV is one way to look at them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+KINDS = ("load", "inject", "read", "write", "psum_write")
+"""load: weights read; inject: moving words read; read, write: engines and DMA; psum_write: results
+taken by the result buffer."""
+
+VALUE_TYPES: tuple[tuple[str, np.dtype[Any]], ...] = (
+    ("f32", np.dtype(np.float32)),
+    ("s32", np.dtype(np.int32)),
+    ("bf16", np.dtype(ml_dtypes.bfloat16)),
+    ("f16", np.dtype(np.float16)),
+    ("f8e4m3fn", np.dtype(ml_dtypes.float8_e4m3fn)),
+    ("f8e5m2", np.dtype(ml_dtypes.float8_e5m2)),
+    ("s8", np.dtype(np.int8)),
+    ("u8", np.dtype(np.uint8)),
+)
+_CODE = {name: code for code, (name, _) in enumerate(VALUE_TYPES)}
+
+ROW = np.dtype(
+    [
+        ("tick", np.int64),
+        ("kind", np.uint8),
+        ("unit", np.uint8),
+        ("partition", np.int32),
+        ("address", np.int64),
+        ("instruction", np.int32),
+        ("type", np.uint8),
+        ("bits", np.uint32),
+    ]
+)
+
+
+def word_rows(
+    kind: str,
+    unit: int,
+    instruction: int,
+    ticks: npt.NDArray[np.int64],
+    partitions: npt.NDArray[Any],
+    addresses: npt.NDArray[Any],
+    dtype: str,
+    values: npt.NDArray[Any],
+) -> npt.NDArray[np.void]:
+    """Return rows for words given as equal-length (or broadcastable) 1-D columns.
+
+    `values` have the numpy type of `dtype`; addresses are element indices in the partition.
+    """
+    rows = np.empty(values.shape, ROW)
+    rows["kind"], rows["unit"], rows["instruction"] = KINDS.index(kind), unit, instruction
+    rows["tick"], rows["partition"], rows["address"] = ticks, partitions, addresses
+    rows["type"] = _CODE[dtype]
+    rows["bits"] = values.view(f"u{values.dtype.itemsize}")
+    return rows
+
+
+@dataclass(frozen=True, eq=False)
+class WordTable:
+    """All recorded words of a run: `rows` (dtype ROW) and the names of the units."""
+
+    rows: npt.NDArray[np.void]
+    units: tuple[str, ...]
+
+    @classmethod
+    def join(cls, chunks: list[npt.NDArray[np.void]], units: tuple[str, ...]) -> WordTable:
+        """Return the table of all chunks, sorted by tick, kind, unit, partition, address."""
+        rows = np.concatenate(chunks) if chunks else np.empty(0, ROW)
+        order = np.lexsort(
+            [rows[c] for c in ("instruction", "address", "partition", "unit", "kind", "tick")]
+        )
+        return cls(rows[order], units)
+
+    def of(self, kind: str) -> WordTable:
+        """Return only the words of that kind."""
+        return WordTable(self.rows[self.rows["kind"] == KINDS.index(kind)], self.units)
+
+    def values(self) -> list[str]:
+        """Return the values as shortest decimal text, integers without a point."""
+        text = np.empty(len(self.rows), object)
+        for code, (_, dtype) in enumerate(VALUE_TYPES):
+            mask = self.rows["type"] == code
+            if mask.any():
+                bits = self.rows["bits"][mask].astype(f"u{dtype.itemsize}")
+                text[mask] = [decimal(v) for v in bits.view(dtype)]
+        return list(text)
+
+    def csv(self, ticks_per_cycle: dict[str, int]) -> Iterator[str]:
+        """Yield CSV lines ``cycle,unit,partition,address,value``; cycles are the unit's own."""
+        yield "cycle,unit,partition,address,value"
+        for row, value in zip(self.rows, self.values(), strict=True):
+            unit = self.units[row["unit"]]
+            cycle = row["tick"] // ticks_per_cycle[unit]
+            yield f"{cycle},{unit},{row['partition']},{row['address']},{value}"
+
+
+def decimal(value: Any) -> str:
+    """Return a scalar as decimal text that reads back to the same value in its type."""
+    text = str(value)
+    if "e" in text and "n" not in text:
+        text = np.format_float_positional(value, unique=True, trim="-")
+    return text.removesuffix(".0")
