@@ -84,7 +84,8 @@ class PEArray(Spec):
         for name in self.cycles_per_vector:
             if name not in DATA_TYPES:
                 raise ValueError(
-                    f'cycles_per_vector: unknown data type "{name}" (known: {", ".join(DATA_TYPES)})'
+                    f'cycles_per_vector: unknown data type "{name}" '
+                    f"(known: {', '.join(DATA_TYPES)})"
                 )
         if not self.cycles_per_vector:
             raise ValueError("cycles_per_vector: needs at least one data type")
@@ -163,7 +164,7 @@ class Dram(Spec):
 
 
 class Chip(Spec):
-    """A whole chip file. `clock` maps clock names to MHz; the first is the default of every unit."""
+    """A whole chip file. `clock` maps names to MHz; the first is the default of every unit."""
 
     name: str = Field(description="name of the chip")
     description: str = Field(default="", description="what it is, and where its figures come from")

@@ -2,16 +2,20 @@
 
 The whole history of the grid is the one-dimensional injection schedule e[], swept along the
 diagonals (timing contract, section 1): nothing is stepped to know what PE (r, c) holds in cycle t.
-Times here are in cycles of the array.
+Times here are in cycles of the array. Not an engine: it is told when, it never decides.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+Plane: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,11 @@ class GridShape:
         down = self.hop[0] * (np.arange(self.rows) // self.cell[0])
         right = self.hop[1] * (np.arange(self.cols) // self.cell[1])
         return self.entry + down[:, None] + right[None, :]
+
+    def read_of(self, rows: int, cols: int) -> npt.NDArray[np.int64]:
+        """Return [rows, cols]: which read of a load of that size brings the weight of each PE."""
+        r, c = np.indices((rows, cols))
+        return (c if self.weight_path == "left" else r) // self.fast_load
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +72,9 @@ class GridState:
     """The grid in one cycle, each [R, C]: `moving` and `sum` are the PE's operand and its adder's
     output in that cycle; `weight` and `shadow` the registers as they stand at its end; `valid`
     whether a vector is there; `vector` its number (-1 where none), `matmul` its instruction (-1).
+
+    Values are widened to the accumulator's type (float32 or int32, exact); in a run that uses
+    both, to float64 (exact as well).
     """
 
     moving: npt.NDArray[Any]
@@ -76,8 +88,208 @@ class GridState:
 
 @dataclass(frozen=True, eq=False)
 class GridHistory:
-    """All passes of a run, in queue order, on an array of the given shape."""
+    """All passes of a run, in queue order, on an array of the given shape.
+
+    PE (r, c) does in cycle t what the corner of an array without delays would do in cycle
+    t - delay(r, c), its *front*: weights, exchanges and vectors all travel alike. So every
+    question is asked of one-dimensional schedules, once per PE.
+    """
 
     shape: GridShape
     loads: tuple[LoadPass, ...] = ()
     matmuls: tuple[MatMulPass, ...] = ()
+
+    def span(self) -> tuple[int, int]:
+        """Return the first cycle of a read or injection, and the cycle after the last PE acted."""
+        schedules = [p.reads for p in self.loads] + [p.injections for p in self.matmuls]
+        if not schedules:
+            return 0, 0
+        last = max(int(s[-1]) for s in schedules) + int(self.shape.delay()[-1, -1])
+        return min(int(s[0]) for s in schedules), last + 1
+
+    def vectors(self, cycle: int) -> tuple[Plane, Plane]:
+        """Return which of `matmuls` and which of its vectors is in each PE, -1 where none.
+
+        Two planes [R, C], at a cost of O(R * C); no operand is touched.
+        """
+        slot = self._slots(cycle)
+        _, matmul, vector = self._injections
+        return _pick(matmul, slot, -1), _pick(vector, slot, -1)
+
+    def at(self, cycle: int) -> GridState:
+        """Return what every PE holds in that cycle (timing contract, section 2)."""
+        slot = self._slots(cycle)
+        front = cycle - self.shape.delay()
+        shadow, weight = np.zeros_like(front, self._dtype), self._registers(front)
+        if self.shape.weight_buffer == "double":
+            shadow, weight = weight, self._registers(self._exchanged(front) - 1)
+        matmul, vector = self.vectors(cycle)
+        instructions = np.array([p.instruction for p in self.matmuls], np.int64)
+        return GridState(
+            moving=self._moving(slot),
+            weight=weight,
+            shadow=shadow,
+            sum=self._sums(slot),
+            valid=slot >= 0,
+            vector=vector,
+            matmul=_pick(instructions, matmul, -1),
+        )
+
+    def results(self, index: int) -> npt.NDArray[Any]:
+        """Return the finished column sums [M, N] of `matmuls[index]`, before any accumulation."""
+        one = self.matmuls[index]
+        first = sum(len(p.injections) for p in self.matmuls[:index])
+        slots = np.arange(first, first + len(one.injections))
+        *_, final = self._accumulate(slots, _accumulator(one.moving.dtype))
+        return np.asarray(final[:, : one.cols].astype(self._dtype))
+
+    @cached_property
+    def _injections(self) -> tuple[Plane, Plane, Plane]:
+        """Cycle, index of the pass, and number of every vector, in order of injection."""
+        return _joined([p.injections for p in self.matmuls])
+
+    @cached_property
+    def _reads(self) -> Plane:
+        return _joined([p.reads for p in self.loads])[0]
+
+    @cached_property
+    def _exchanges(self) -> Plane:
+        return np.array([p.injections[0] for p in self.matmuls if p.exchange], np.int64)
+
+    @cached_property
+    def _dtype(self) -> np.dtype[Any]:
+        operands = [p.weights for p in self.loads] + [p.moving for p in self.matmuls]
+        kinds = {_accumulator(a.dtype) for a in operands}
+        if len(kinds) > 1:
+            return np.dtype(np.float64)
+        return kinds.pop() if kinds else np.dtype(np.float32)
+
+    def _slots(self, cycle: int) -> Plane:
+        """Return [R, C] the place in `_injections` of the vector in each PE, -1 where none."""
+        times, matmul, _ = self._injections
+        front = cycle - self.shape.delay()
+        if not times.size:
+            return np.full_like(front, -1)
+        slot = np.minimum(np.searchsorted(times, front), times.size - 1)
+        cols = np.array([p.cols for p in self.matmuls])[matmul]
+        there = (times[slot] == front) & (np.arange(self.shape.cols) < cols[slot])
+        return np.where(there, slot, -1)
+
+    def _exchanged(self, front: Plane) -> Plane:
+        """Return when the exchange that each front saw last was injected, 0 if none."""
+        times = self._exchanges
+        return _pick(times, np.searchsorted(times, front, side="right") - 1, 0)
+
+    def _registers(self, limit: Plane) -> npt.NDArray[Any]:
+        """Return [R, C] the registers that loads write, after all reads up to cycle `limit`."""
+        held = np.zeros(limit.shape, self._dtype)
+        missing = np.ones(limit.shape, bool)
+        for load in reversed(self.loads):
+            rows, cols = load.weights.shape
+            open_, into = missing[:rows, :cols], held[:rows, :cols]
+            if load.reads[0] > limit.max() or not open_.any():
+                continue
+            written = open_ & (load.reads[self.shape.read_of(rows, cols)] <= limit[:rows, :cols])
+            into[written] = load.weights[written].astype(self._dtype)
+            open_ &= ~written
+        return held
+
+    def _moving(self, slot: Plane) -> npt.NDArray[Any]:
+        moving = np.zeros(slot.shape, self._dtype)
+        _, matmul, vector = self._injections
+        owner = _pick(matmul, slot, -1)
+        for index in np.unique(owner[owner >= 0]):
+            operand = self.matmuls[index].moving
+            r, c = np.nonzero(owner == index)
+            r, c = r[r < operand.shape[1]], c[r < operand.shape[1]]
+            moving[r, c] = operand[vector[slot[r, c]], r].astype(self._dtype)
+        return moving
+
+    def _sums(self, slot: Plane) -> npt.NDArray[Any]:
+        sums = np.zeros(slot.shape, self._dtype)
+        flying = np.unique(slot[slot >= 0])
+        for kind in (np.dtype(np.float32), np.dtype(np.int32)):
+            matmuls = [self.matmuls[i] for i in self._injections[1][flying]]
+            slots = flying[[_accumulator(p.moving.dtype) == kind for p in matmuls]]
+            if slots.size:
+                place = _places(slots, slot)
+                for r, total in enumerate(self._accumulate(slots, kind)):
+                    c = np.flatnonzero(place[r] >= 0)
+                    sums[r, c] = total[place[r, c], c]
+        return sums
+
+    def _accumulate(self, slots: Plane, kind: np.dtype[Any]) -> Iterator[npt.NDArray[Any]]:
+        """Yield, row by row, the sums [V, C] that leave it, for V vectors in all columns."""
+        _, matmul, vector = self._injections
+        operands = [self.matmuls[matmul[i]].moving[vector[i]] for i in slots]
+        moving = np.zeros((slots.size, self.shape.rows), kind)
+        for place, operand in enumerate(operands):
+            moving[place, : operand.size] = operand.astype(kind)
+        used = np.array([operand.size for operand in operands])
+        planes, plane = self._weights_met(slots, kind)
+        total = np.zeros((slots.size, self.shape.cols), kind)
+        for r in range(self.shape.rows):
+            with np.errstate(all="ignore"):
+                new = _multiply_add(moving[:, r, None], planes[plane, r], total, self.shape.fused)
+            total = np.where((r < used)[:, None], new, total)
+            yield total
+
+    def _weights_met(self, slots: Plane, kind: np.dtype[Any]) -> tuple[npt.NDArray[Any], Plane]:
+        """Return the distinct weight planes [G, R, C] that vectors meet, and each vector's [V]."""
+        times = self._injections[0][slots]
+        seen = self._exchanged(times) if self.shape.weight_buffer == "double" else times
+        reads = np.searchsorted(self._reads, seen - 1, side="right")
+        counts, plane = np.unique(reads, return_inverse=True)
+        sides = (self.shape.rows, self.shape.cols)
+        limits = [int(self._reads[n - 1]) if n else -1 for n in counts]
+        with np.errstate(all="ignore"):
+            planes = [self._registers(np.full(sides, n)).astype(kind) for n in limits]
+        return np.stack(planes), plane
+
+
+def _joined(schedules: Sequence[Plane]) -> tuple[Plane, Plane, Plane]:
+    """Return all cycles of the schedules, which schedule each is of, and its place in it."""
+    lengths = [len(s) for s in schedules]
+    empty = np.empty(0, np.int64)
+    places = [np.arange(n) for n in lengths]
+    return (
+        np.concatenate([empty, *schedules]),
+        np.repeat(np.arange(len(schedules)), lengths),
+        np.concatenate([empty, *places]),
+    )
+
+
+def _pick(values: Plane, index: Plane, otherwise: int) -> Plane:
+    """Return values[index], `otherwise` where the index is negative."""
+    if not values.size:
+        return np.full_like(index, otherwise)
+    return np.where(index < 0, otherwise, values[index])
+
+
+def _places(slots: Plane, slot: Plane) -> Plane:
+    """Return where in the sorted `slots` each of `slot` stands, -1 where it does not."""
+    place = np.minimum(np.searchsorted(slots, slot), slots.size - 1)
+    return np.where(slots[place] == slot, place, -1)
+
+
+def _accumulator(operand: np.dtype[Any]) -> np.dtype[Any]:
+    """Return int32 for integer operands, float32 for all others (bfloat16 and such included)."""
+    return np.dtype(np.int32 if np.issubdtype(operand, np.integer) else np.float32)
+
+
+def _multiply_add(
+    moving: npt.NDArray[Any], weight: npt.NDArray[Any], total: npt.NDArray[Any], fused: bool
+) -> npt.NDArray[Any]:
+    """Return total + moving * weight, the product rounded first unless fused."""
+    if not fused or total.dtype.kind == "i":
+        return np.asarray(total + moving * weight)
+    # The product of two float32 is exact in float64. Their sum there is rounded to odd, which
+    # leaves enough bits for the second rounding, to float32, to be the only one that counts.
+    product = moving.astype(np.float64) * weight
+    wide = product + total
+    back = wide - product
+    error = (product - (wide - back)) + (total - back)
+    even = (wide.view(np.int64) & 1) == 0
+    step = np.where(error > 0, np.inf, -np.inf)
+    odd = np.where(even & (error != 0) & np.isfinite(error), np.nextafter(wide, step), wide)
+    return np.asarray(odd.astype(np.float32))

@@ -35,27 +35,37 @@ def rank(label: str) -> int:
     raise ValueError(label)
 
 
-def resolve(claims: Iterable[Run], total: int) -> tuple[Run, ...]:
-    """Return the runs that cover cycles 0 to total - 1 exactly once, neighbours merged.
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A unit says that `label` applies to its cycles first <= cycle < stop.
 
-    Where claims of equal rank overlap, the one that began first wins, then the alphabet.
+    `order` settles claims of equal rank: the lowest wins (units give the instruction's index).
     """
-    pending = sorted((max(c.first, 0), rank(c.label), c.label, min(c.stop, total)) for c in claims)
+
+    first: int
+    stop: int
+    label: str
+    order: int = 0
+
+
+def resolve(claims: Iterable[Claim], total: int) -> tuple[Run, ...]:
+    """Return the runs that cover cycles 0 to total - 1 exactly once, neighbours merged."""
+    pending = sorted((max(c.first, 0), rank(c.label), c.order, c.label, c.stop) for c in claims)
     runs: list[Run] = []
     active: list[tuple[int, int, str, int]] = []
     now = place = 0
     while now < total:
         while place < len(pending) and pending[place][0] <= now:
-            first, level, label, stop = pending[place]
-            heapq.heappush(active, (level, first, label, stop))
+            _, level, order, label, stop = pending[place]
+            heapq.heappush(active, (level, order, label, stop))
             place += 1
         while active and active[0][3] <= now:
             heapq.heappop(active)
         until = pending[place][0] if place < len(pending) else total
         if active:
-            _append(runs, now, min(active[0][3], until), active[0][2])
+            _append(runs, now, min(active[0][3], until, total), active[0][2])
         else:
-            _append(runs, now, until, "idle")
+            _append(runs, now, min(until, total), "idle")
         now = runs[-1].stop
     return tuple(runs)
 

@@ -6,14 +6,15 @@ nobody looks at pays nothing.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sim.trace.grid import GridHistory, LoadPass, MatMulPass
-from sim.trace.labels import Run
+from sim.trace.grid import GridHistory, GridShape, LoadPass, MatMulPass
+from sim.trace.labels import Claim, Run, resolve
 from sim.trace.words import KINDS, WordTable, word_rows
 
 
@@ -90,7 +91,10 @@ class Recorder:
     keep_grid: bool = False
     chunks: list[npt.NDArray[np.void]] = field(default_factory=list)
     stalls: list[Stall] = field(default_factory=list)
-    semaphores: list[SemaphoreEvent] = field(default_factory=list)
+    posts: list[tuple[int, str, int]] = field(default_factory=list)
+    waits: list[SemaphoreEvent] = field(default_factory=list)
+    claims: dict[str, list[Claim]] = field(default_factory=dict)
+    port_cycles: Counter[tuple[str, int, str]] = field(default_factory=Counter)
     times: list[InstructionTimes] = field(default_factory=list)
     loads: list[LoadPass] = field(default_factory=list)
     matmuls: list[MatMulPass] = field(default_factory=list)
@@ -123,3 +127,43 @@ class Recorder:
                     ticks, partitions, addresses, dtype, values,
                 )
             )  # fmt: skip
+
+    def post(self, tick: int, unit: str, semaphore: int) -> None:
+        """Record a post made in the cycle of `unit` that begins at `tick`."""
+        self.posts.append((tick, unit, semaphore))
+
+    def wait(self, tick: int, unit: str, semaphore: int, value: int) -> None:
+        """Record a wait satisfied by an instruction that starts at `tick`."""
+        self.waits.append(SemaphoreEvent(tick, "wait", unit, semaphore, value))
+
+    def claim(self, unit: str, label: str, first: int, stop: int, order: int = 0) -> None:
+        """Claim a label for cycles first <= cycle < stop of the unit (see `labels.Claim`)."""
+        if stop > first:
+            self.claims.setdefault(unit, []).append(Claim(first, stop, label, order))
+
+    def finish(self, ticks: int, periods: dict[str, int], shape: GridShape) -> Trace:
+        """Return the Trace of a run of `ticks` ticks, everything sorted."""
+        labels = {
+            unit: resolve(self.claims.get(unit, ()), -(-ticks // periods[unit]))
+            for unit in self.units
+        }
+        return Trace(
+            ticks=ticks,
+            periods=dict(periods),
+            labels=labels,
+            times=tuple(sorted(self.times)),
+            stalls=tuple(sorted(self.stalls)),
+            semaphores=tuple(sorted([*_counted(self.posts), *self.waits])),
+            port_cycles=dict(sorted(self.port_cycles.items())),
+            words=WordTable.join(self.chunks, self.units),
+            grid=GridHistory(shape, tuple(self.loads), tuple(self.matmuls)),
+        )
+
+
+def _counted(posts: list[tuple[int, str, int]]) -> list[SemaphoreEvent]:
+    count: defaultdict[int, int] = defaultdict(int)
+    events = []
+    for tick, unit, semaphore in sorted(posts):
+        count[semaphore] += 1
+        events.append(SemaphoreEvent(tick, "post", unit, semaphore, count[semaphore]))
+    return events

@@ -1,0 +1,304 @@
+"""Placement: what a tensor looks like in a buffer of the accelerator.
+
+A tiled shape's physical dimensions are split in two: some say which partition an element is in,
+the others, row major, its address inside the partition. The conventions (architecture, seed 004):
+
+* state buffer: under ``T(p,q)`` the row inside the tile is the partition, and the address is
+  ``tile number * q + column inside the tile``; leading dimensions are just more tiles;
+* result buffer: the column inside the tile is the partition, one 32-bit word for each element;
+* DRAM: one partition, the address is the linear index of the shape's own layout.
+
+Buffers are described by plain integers: the chip's specification is not imported here. Not here
+either: what is in a buffer at what time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.layout.blocks import decompose
+from sim.layout.errors import LayoutError
+from sim.layout.packing import pack, packed_bits, tiled_view, unpack
+from sim.layout.shape import Shape
+from sim.layout.subbyte import pack_bits, unpack_bits
+
+Indices = Sequence[NDArray[Any]]
+Offsets = NDArray[np.int64]
+
+_WORD_BITS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """The geometry of a memory: partitions of equal bytes, each cut into equal banks."""
+
+    name: str
+    partitions: int
+    bytes_per_partition: int
+    banks: int = 1
+
+    def __post_init__(self) -> None:
+        for what in ("partitions", "bytes_per_partition", "banks"):
+            if getattr(self, what) < 1:
+                raise LayoutError(f"{self.name}: {what} must be at least 1, "
+                                  f"found {getattr(self, what)}")
+        if self.bytes_per_partition % self.banks:
+            raise LayoutError(f"{self.name}: {self.bytes_per_partition} bytes per partition "
+                              f"do not divide into {self.banks} banks")
+
+    @property
+    def bank_bytes(self) -> int:
+        """Bytes of one bank in one partition."""
+        return self.bytes_per_partition // self.banks
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A tiled ``shape`` in a ``buffer``, from ``base_partition`` and ``base_byte`` on.
+
+    ``partition_axes`` are the physical dimensions (as numbers into ``shape.physical_dims()``) that
+    select the partition; the others make the address. Addresses count elements, bytes are bytes
+    inside the partition. Raises LayoutError where the tensor does not fit.
+    """
+
+    shape: Shape
+    buffer: Buffer
+    partition_axes: tuple[int, ...]
+    base_partition: int = 0
+    base_byte: int = 0
+
+    def __post_init__(self) -> None:
+        if self.base_partition < 0 or self.base_byte < 0:
+            raise LayoutError(f"a placement begins at partition and byte 0 or later, found "
+                              f"partition {self.base_partition}, byte {self.base_byte}")
+        self._check_room("partitions", self.base_partition + self.partitions_used,
+                         self.buffer.partitions)
+        self._check_room("bytes per partition", self.base_byte + self.bytes_per_partition_used,
+                         self.buffer.bytes_per_partition)
+
+    def _check_room(self, what: str, needed: int, there: int) -> None:
+        if needed > there:
+            raise LayoutError(
+                f"{self.shape} needs {needed} {what} of {self.buffer.name}, which has {there}"
+            )
+
+    # -- sizes ------------------------------------------------------------------------------------
+
+    @property
+    def address_axes(self) -> tuple[int, ...]:
+        """The physical dimensions that make the address, the slowest first."""
+        rank = len(self.shape.physical_dims())
+        return tuple(axis for axis in range(rank) if axis not in self.partition_axes)
+
+    @property
+    def partitions_used(self) -> int:
+        """Partitions the tiles span, ragged or not."""
+        dims = self.shape.physical_dims()
+        return math.prod(dims[axis] for axis in self.partition_axes)
+
+    @property
+    def elements_per_partition(self) -> int:
+        """Element places in each partition, padding included."""
+        if not self.partition_axes:
+            return self.shape.padded_elements()
+        dims = self.shape.physical_dims()
+        return math.prod(dims[axis] for axis in self.address_axes)
+
+    @property
+    def bytes_per_partition_used(self) -> int:
+        """Bytes taken in each partition."""
+        return -(-self.elements_per_partition * self.shape.element_bits // 8)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes taken over all partitions."""
+        return self.partitions_used * self.bytes_per_partition_used
+
+    # -- where an element is ----------------------------------------------------------------------
+
+    @overload
+    def partition_of(self, index: Sequence[int]) -> int: ...
+    @overload
+    def partition_of(self, index: Indices) -> Offsets: ...
+    def partition_of(self, index: Any) -> Any:
+        """Return the partition of an index, or of arrays of indices (as ``linear_index``)."""
+        return self.base_partition + self._along(index, self.partition_axes)
+
+    @overload
+    def address_of(self, index: Sequence[int]) -> int: ...
+    @overload
+    def address_of(self, index: Indices) -> Offsets: ...
+    def address_of(self, index: Any) -> Any:
+        """Return the address inside the partition, in elements from the placement's beginning."""
+        return self._along(index, self.address_axes)
+
+    @overload
+    def byte_of(self, index: Sequence[int]) -> int: ...
+    @overload
+    def byte_of(self, index: Indices) -> Offsets: ...
+    def byte_of(self, index: Any) -> Any:
+        """Return the byte inside the partition where the element begins."""
+        return self.base_byte + self.address_of(index) * self.shape.element_bits // 8
+
+    @overload
+    def bit_of(self, index: Sequence[int]) -> int: ...
+    @overload
+    def bit_of(self, index: Indices) -> Offsets: ...
+    def bit_of(self, index: Any) -> Any:
+        """Return the lowest bit of that byte that belongs to the element (0 for whole bytes)."""
+        return self.address_of(index) * self.shape.element_bits % 8
+
+    @overload
+    def bank_of(self, index: Sequence[int]) -> int: ...
+    @overload
+    def bank_of(self, index: Indices) -> Offsets: ...
+    def bank_of(self, index: Any) -> Any:
+        """Return the bank: the byte divided by the bytes of a bank."""
+        return self.byte_of(index) // self.buffer.bank_bytes
+
+    def element_at(self, partition: int, byte: int) -> tuple[int, ...] | None:
+        """Return the index of the element that begins at a partition and byte, else None.
+
+        None for padding, for bytes outside the placement and bytes inside an element.
+        """
+        bits = (byte - self.base_byte) * 8
+        place, rest = divmod(bits, self.shape.element_bits)
+        inside = partition - self.base_partition
+        if rest or not (
+            0 <= inside < self.partitions_used and 0 <= place < self.elements_per_partition
+        ):
+            return None
+        return self.shape.from_linear_index(self._offset(inside, place))
+
+    def _along(self, index: Any, axes: tuple[int, ...]) -> Any:
+        """Return the row-major number of an element along some of the physical dimensions."""
+        dims = self.shape.physical_dims()
+        offset = self.shape.linear_index(index)
+        if axes == tuple(range(len(dims))):
+            return offset
+        number: Any = offset * 0
+        for axis in axes:
+            inner = math.prod(dims[axis + 1 :])
+            number = number * dims[axis] + offset // inner % dims[axis]
+        return number
+
+    def _offset(self, partition: int, address: int) -> int:
+        """Return the linear index at a partition and address, both counted from the placement."""
+        if not self.partition_axes:
+            return address
+        dims = self.shape.physical_dims()
+        offset = 0
+        for axes, number in ((self.partition_axes, partition), (self.address_axes, address)):
+            for axis in reversed(axes):
+                number, place = divmod(number, dims[axis])
+                offset += place * math.prod(dims[axis + 1 :])
+        return offset
+
+    # -- data -------------------------------------------------------------------------------------
+
+    def image(self, array: NDArray[Any], fill: Any = 0) -> NDArray[np.uint8]:
+        """Return the bytes the buffer holds: (partitions used, bytes used in each).
+
+        ``array`` has the shape's dims and dtype; padding holds ``fill``.
+        """
+        bits = packed_bits(self.shape)
+        if not self.partition_axes:
+            return pack(array, self.shape, fill, copy=True).view(np.uint8).reshape(1, -1)
+        items = pack(array, self._items, fill)
+        dims = tiled_view(items, self._items)
+        rows = dims.transpose(self.partition_axes + self.address_axes)
+        flat = np.ascontiguousarray(rows).reshape(self.partitions_used, -1)
+        if bits:
+            return self._squeezed(flat, bits)
+        return flat.view(np.uint8).reshape(self.partitions_used, -1)
+
+    def array(self, image: NDArray[np.uint8]) -> NDArray[Any]:
+        """Return the tensor that lies in an ``image`` as ``image()`` makes it."""
+        wanted = (self.partitions_used, self.bytes_per_partition_used)
+        if image.shape != wanted or image.dtype != np.uint8:
+            raise LayoutError(f"an image of {self.shape} in {self.buffer.name} is uint8 {wanted}, "
+                              f"found {image.dtype} {image.shape}")
+        memory = np.ascontiguousarray(image)
+        if not self.partition_axes:
+            return unpack(memory.reshape(-1), self.shape, copy=True)
+        order = self.partition_axes + self.address_axes
+        dims = self.shape.physical_dims()
+        rows = self._widened(memory).reshape([dims[axis] for axis in order])
+        items = np.ascontiguousarray(rows.transpose(np.argsort(order))).reshape(-1)
+        return unpack(items, self._items, copy=True)
+
+    @property
+    def _items(self) -> Shape:
+        """The shape with one element to an item, as it is before bits are squeezed together."""
+        layout = self.shape.layout
+        return self.shape.with_layout(type(layout)(layout.minor_to_major, layout.tiles))
+
+    def _squeezed(self, rows: NDArray[Any], bits: int) -> NDArray[np.uint8]:
+        per_byte = 8 // bits
+        short = -rows.shape[1] % per_byte
+        padded = np.pad(rows.view(np.uint8), ((0, 0), (0, short)))
+        return pack_bits(padded.reshape(-1), bits).reshape(rows.shape[0], -1)
+
+    def _widened(self, memory: NDArray[np.uint8]) -> NDArray[Any]:
+        bits = packed_bits(self.shape)
+        if not bits:
+            return memory.view(self.shape.dtype)
+        count = memory.size * 8 // bits
+        items = unpack_bits(memory.reshape(-1), bits, count, self.shape.type)
+        return items.reshape(memory.shape[0], -1)[:, : self.elements_per_partition]
+
+
+def place_in_state_buffer(
+    shape: Shape,
+    buffer: Buffer,
+    block: Sequence[int],
+    *,
+    base_partition: int = 0,
+    base_byte: int = 0,
+) -> Placement:
+    """Place the matrices of ``shape`` as blocks of (p partitions, q columns), row by row.
+
+    The blocks are those of ``decompose``: how the tensor is tiled in DRAM does not matter.
+    """
+    tiled = decompose(shape, block).tiled
+    axis = len(tiled.physical_dims()) - 2
+    return Placement(tiled, buffer, (axis,), base_partition, base_byte)
+
+
+def place_in_result_buffer(
+    shape: Shape,
+    buffer: Buffer,
+    block: Sequence[int],
+    *,
+    base_partition: int = 0,
+    base_byte: int = 0,
+) -> Placement:
+    """Place blocks of (p rows, q columns) with a partition for each column, in 32-bit words.
+
+    The placement's shape is of the accumulator's type: f32 for floats, s32 or u32 for integers.
+    """
+    tiled = decompose(accumulator_shape(shape), block).tiled
+    axis = len(tiled.physical_dims()) - 1
+    return Placement(tiled, buffer, (axis,), base_partition, base_byte)
+
+
+def place_in_dram(shape: Shape, buffer: Buffer | None = None, *, base_byte: int = 0) -> Placement:
+    """Place ``shape`` in its own layout, flat; without a buffer one that just holds it."""
+    room = buffer or Buffer("dram", 1, max(1, base_byte + shape.size_bytes()))
+    return Placement(shape, room, (), 0, base_byte)
+
+
+def accumulator_shape(shape: Shape) -> Shape:
+    """Return the dimensions of ``shape`` in the 32-bit type its sums are held in."""
+    kind = shape.type
+    if kind.bits > _WORD_BITS:
+        raise LayoutError(f"{kind} does not fit the result buffer's {_WORD_BITS}-bit words")
+    if kind.name.startswith("u") or kind.name == "pred":
+        return Shape("u32", shape.dims)
+    return Shape("s32" if kind.name.startswith("s") else "f32", shape.dims)

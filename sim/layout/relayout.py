@@ -1,0 +1,248 @@
+"""From one layout to another: a copy plan whose cost can be counted, and which moves real data.
+
+The plan is a set of strided boxes from which the contiguous runs follow: a run is a longest stretch
+of elements that is consecutive in both memories, in the order of the target. Padding is no part of
+it. Not here: what a run costs (the DMA engine's chip data), or when it is moved.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.layout.boxes import boxes, units
+from sim.layout.errors import LayoutError
+from sim.layout.packing import pack, packed_bits, unpack
+from sim.layout.shape import Shape
+from sim.layout.subbyte import BitOrder
+
+MAX_RUNS = 2**26
+"""Most runs that are listed one by one (three 64-bit numbers each)."""
+
+Offsets = NDArray[np.int64]
+
+
+class Run(NamedTuple):
+    """``length`` consecutive elements: from ``source`` to ``target``, all in elements."""
+
+    source: int
+    target: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """Equal stretches at regular distances: a loop nest over ``sizes``, the target's slowest first."""
+
+    source: int
+    target: int
+    sizes: tuple[int, ...]
+    source_strides: tuple[int, ...]
+    target_strides: tuple[int, ...]
+    length: int
+
+    @property
+    def stretches(self) -> int:
+        """How many times ``length`` elements are moved."""
+        return math.prod(self.sizes)
+
+    @property
+    def run_count(self) -> int:
+        """How many runs these stretches make: neighbours in both memories count as one."""
+        merged, outer = 0, 1
+        for axis, size in enumerate(self.sizes):
+            if self._carries_on(axis, self.source_strides) and self._carries_on(
+                axis, self.target_strides
+            ):
+                merged += outer * (size - 1)
+            outer *= size
+        return outer - merged
+
+    def _carries_on(self, axis: int, strides: tuple[int, ...]) -> bool:
+        """Whether a step along ``axis``, all inner axes wrapping, goes on where a stretch ends."""
+        inner = zip(self.sizes[axis + 1 :], strides[axis + 1 :], strict=True)
+        return strides[axis] - sum((size - 1) * stride for size, stride in inner) == self.length
+
+    def starts(self) -> tuple[Offsets, Offsets]:
+        """Return the source and target offsets of all stretches, in the target's order."""
+        return (
+            _lattice(self.source, self.sizes, self.source_strides),
+            _lattice(self.target, self.sizes, self.target_strides),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RelayoutPlan:
+    """How to copy ``source`` memory to ``target`` memory. Offsets count elements.
+
+    ``nests`` are the strided parts; None where the two layouts do not nest in each other, and the
+    runs must be found element by element.
+    """
+
+    source: Shape
+    target: Shape
+    nests: tuple[Nest, ...] | None
+
+    @property
+    def elements(self) -> int:
+        """Elements moved, padding not counted."""
+        return self.source.num_elements()
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes moved: elements times their size in the target, rounded up to a byte."""
+        return -(-self.elements * self.target.element_bits // 8)
+
+    @property
+    def run_count(self) -> int:
+        """How many contiguous runs there are, merged as far as possible."""
+        if self.nests is not None and len(self.nests) < 2:
+            return sum(nest.run_count for nest in self.nests)
+        return len(self.runs_as_arrays()[0])
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether every element stays at its offset, so that nothing need move."""
+        sources, targets, _ = self.runs_as_arrays()
+        return bool((sources == targets).all())
+
+    def runs_as_arrays(self) -> tuple[Offsets, Offsets, Offsets]:
+        """Return (source offsets, target offsets, lengths) of all runs, in target order."""
+        return _merged_runs(self)
+
+    def runs(self) -> Iterator[Run]:
+        """Yield the runs in target order."""
+        for source, target, length in zip(*self.runs_as_arrays(), strict=True):
+            yield Run(int(source), int(target), int(length))
+
+    def apply(
+        self,
+        buffer: NDArray[Any],
+        fill: Any = 0,
+        *,
+        order: BitOrder = "low",
+    ) -> NDArray[Any]:
+        """Return the target's memory made from the source's ``buffer``; padding holds ``fill``."""
+        array = unpack(buffer, self.source, order=order)
+        return pack(array, self.target, fill, order=order, copy=True)
+
+
+def relayout(source: Shape, target: Shape) -> RelayoutPlan:
+    """Return the plan that copies an array laid out as ``source`` to the layout of ``target``.
+
+    Element type and dimensions must agree (LayoutError): a relayout moves, it does not convert.
+    """
+    if (source.element_type, source.dims) != (target.element_type, target.dims):
+        raise LayoutError(f"relayout needs one array in two layouts, found {source} and {target}")
+    packed_bits(source), packed_bits(target)
+    return _plan(source, target)
+
+
+@lru_cache(maxsize=128)
+def _plan(source: Shape, target: Shape) -> RelayoutPlan:
+    from_units, to_units = units(source), units(target)
+    parts = None
+    if from_units is not None and to_units is not None:
+        parts = boxes(source.dims, from_units, to_units)
+    if parts is None:
+        return RelayoutPlan(source, target, None)
+    nests = tuple(
+        _nest(
+            box.base(source),
+            box.base(target),
+            [axis.size for axis in box.axes],
+            box.strides(source),
+            box.strides(target),
+        )
+        for box in parts
+    )
+    return RelayoutPlan(source, target, nests)
+
+
+def _nest(
+    source: int,
+    target: int,
+    sizes: list[int],
+    source_strides: tuple[int, ...],
+    target_strides: tuple[int, ...],
+) -> Nest:
+    """Return the loop nest with every axis merged that continues the one inside it."""
+    axes = sorted(zip(target_strides, source_strides, sizes, strict=True))
+    length = 1
+    kept: list[tuple[int, int, int]] = []
+    for to_stride, from_stride, size in axes:
+        if not kept and to_stride == from_stride == length:
+            length *= size
+        elif kept and all(
+            stride == kept[-1][2] * inner
+            for stride, inner in zip((to_stride, from_stride), kept[-1], strict=False)
+        ):
+            kept[-1] = (*kept[-1][:2], kept[-1][2] * size)
+        else:
+            kept.append((to_stride, from_stride, size))
+    kept.reverse()
+    return Nest(
+        source=source,
+        target=target,
+        sizes=tuple(size for _, _, size in kept),
+        source_strides=tuple(stride for _, stride, _ in kept),
+        target_strides=tuple(stride for stride, _, _ in kept),
+        length=length,
+    )
+
+
+def _lattice(start: int, sizes: tuple[int, ...], strides: tuple[int, ...]) -> Offsets:
+    found = np.full(1, start, np.int64)
+    for size, stride in zip(sizes, strides, strict=True):
+        found = (found[:, np.newaxis] + np.arange(size, dtype=np.int64) * stride).reshape(-1)
+    return found
+
+
+@lru_cache(maxsize=2)
+def _merged_runs(plan: RelayoutPlan) -> tuple[Offsets, Offsets, Offsets]:
+    sources, targets, lengths = _unmerged(plan)
+    in_order = np.argsort(targets, kind="stable")
+    sources, targets, lengths = sources[in_order], targets[in_order], lengths[in_order]
+    if not len(targets):
+        return sources, targets, lengths
+    follows = (np.diff(targets) == lengths[:-1]) & (np.diff(sources) == lengths[:-1])
+    first = np.flatnonzero(np.concatenate(([True], ~follows)))
+    merged = (sources[first], targets[first], np.add.reduceat(lengths, first))
+    for part in merged:
+        part.setflags(write=False)  # the cache hands the same arrays to everyone
+    return merged
+
+
+def _unmerged(plan: RelayoutPlan) -> tuple[Offsets, Offsets, Offsets]:
+    if plan.nests is None:
+        return _element_by_element(plan)
+    count = sum(nest.stretches for nest in plan.nests)
+    _check_count(count, "runs")
+    empty = np.zeros(0, np.int64)
+    starts = [nest.starts() for nest in plan.nests]
+    return (
+        np.concatenate([empty, *(source for source, _ in starts)]),
+        np.concatenate([empty, *(target for _, target in starts)]),
+        np.concatenate(
+            [empty, *(np.full(nest.stretches, nest.length, np.int64) for nest in plan.nests)]
+        ),
+    )
+
+
+def _element_by_element(plan: RelayoutPlan) -> tuple[Offsets, Offsets, Offsets]:
+    _check_count(plan.elements, "elements")
+    index = np.ogrid[tuple(slice(0, size) for size in plan.source.dims)]
+    sources = np.asarray(plan.source.linear_index(list(index))).reshape(-1)
+    targets = np.asarray(plan.target.linear_index(list(index))).reshape(-1)
+    return sources, targets, np.ones(sources.size, np.int64)
+
+
+def _check_count(count: int, what: str) -> None:
+    if count > MAX_RUNS:
+        raise LayoutError(f"at most {MAX_RUNS} {what} can be listed one by one, found {count}")

@@ -1,0 +1,214 @@
+"""The arbiter: decides, at the end of a tick, which streams advance and until when that holds.
+
+As long as no two streams can want the same port, a decision holds until one of them ends: one
+event for any number of cycles. Where they can, a decision holds for a stretch of constant needs,
+or, between units of different clocks, for one cycle. The outcome is that of stepping each cycle.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from itertools import pairwise
+
+import simpy
+
+from sim.isa import Buffer
+from sim.machine.event.ports import Need, Port
+from sim.machine.event.stream import Stream
+from sim.machine.event.ticks import DECIDE, SETTLED, TickEnvironment
+
+Taken = dict[Port, list[tuple[Need, str, str]]]
+
+
+class Hold:
+    """Ports of PSUM that sums in flight take; they follow a multiply and are never refused."""
+
+    client = "moving"
+
+    def __init__(self, stream: Stream, needs: tuple[Need, ...], behind: int, width: int) -> None:
+        self._stream, self.needs = stream, needs
+        self._behind, self._width = behind, width
+
+    def intervals(self) -> Iterable[tuple[int, int]]:
+        """Yield [first, stop) ticks in which the ports are held, as far as known."""
+        stream = self._stream
+        step, period = stream.spacing, stream.period
+        for run in stream.runs():
+            first = -(-run.slot // step)
+            last = min(-(-(run.slot + run.slots) // step), stream.timeline.slots) - 1
+            if last < first:
+                continue
+            begin = run.tick + (first * step - run.slot + self._behind) * period
+            if step <= self._width:
+                yield begin, begin + ((last - first) * step + self._width) * period
+            else:
+                for access in range(last - first + 1):
+                    at = begin + access * step * period
+                    yield at, at + self._width * period
+
+    def state(self, tick: int) -> tuple[bool, int | None]:
+        """Return whether the ports are held at `tick`, and the tick at which that may change."""
+        change: int | None = None
+        for first, stop in self.intervals():
+            if first <= tick < stop:
+                return True, stop
+            if first > tick and (change is None or first < change):
+                change = first
+        return False, change
+
+    def over(self, tick: int) -> bool:
+        """Return whether nothing will be held from `tick` on."""
+        return self._stream.done(tick) and all(stop <= tick for _, stop in self.intervals())
+
+
+class Arbiter:
+    """All streams that are under way, and the one place where ports are given."""
+
+    def __init__(self, env: TickEnvironment) -> None:
+        self._env = env
+        self._streams: list[Stream] = []
+        self._holds: list[Hold] = []
+        self._deciding = False
+        self._version = 0
+
+    def add(self, stream: Stream, *, asks_last: bool = False) -> None:
+        """Let a stream ask for its first slot in the present tick."""
+        stream.begin(self._env.tick)
+        if asks_last:
+            stream.asks_last_at = self._env.tick
+        self._streams.append(stream)
+        self.touch()
+
+    def hold(self, hold: Hold) -> None:
+        """Register PSUM ports that follow a multiply."""
+        self._holds.append(hold)
+
+    def touch(self) -> None:
+        """Have the present tick decided (again) when all units have acted in it."""
+        if not self._deciding:
+            self._deciding = True
+            self._env.at_end_of_tick(DECIDE).callbacks.append(self._decide)
+
+    def settled(self) -> simpy.Event:
+        """Return an event that comes after the present tick has been decided."""
+        self.touch()
+        return self._env.at_end_of_tick(SETTLED)
+
+    def _decide(self, _: simpy.Event) -> None:
+        self._deciding = False
+        self.advance()
+        now = self._env.tick
+        sharing = sum(s.touches_dram for s in self._streams)
+        contended = self._contended()
+        wake: int | None = None
+        for stream in self._streams:
+            stream.set_share(sharing)
+            if stream not in contended and stream.tick == now:
+                stream.grant()
+        if contended:
+            wake = self._arbitrate(contended, now)
+        ends = [_next_change(s, s in contended) for s in self._streams]
+        self._version += 1
+        if wake := min((t for t in (wake, *ends) if t is not None), default=None):
+            self._wake(wake, self._version)
+
+    def _wake(self, tick: int, version: int) -> None:
+        def act(_: simpy.Event) -> None:
+            if version == self._version:
+                self.advance()
+                self.touch()
+
+        timeout = self._env.timeout(tick - self._env.tick)
+        timeout.callbacks.append(act)
+
+    def advance(self) -> None:
+        """Bring all streams up to now; tell those that are at their end."""
+        now = self._env.tick
+        ended = False
+        for stream in self._streams:
+            stream.advance(now)
+            if stream.done(now) and not stream.finished.triggered:
+                stream.finished.succeed()
+                ended = True
+        if ended:
+            self._streams = [s for s in self._streams if not s.done(now)]
+            self._holds = [h for h in self._holds if not h.over(now)]
+
+    def _contended(self) -> set[Stream]:
+        """Return the streams that may meet another at some port in what remains of them."""
+        users: defaultdict[Port, list[Stream]] = defaultdict(list)
+        for stream in self._streams:
+            for port in stream.ports:
+                users[port].append(stream)
+        held = {need.port for hold in self._holds for need in hold.needs}
+        contended: set[Stream] = set()
+        for port, streams in users.items():
+            if port in held or (len(streams) > 1 and not _separate(port, streams)):
+                contended.update(streams)
+        return contended
+
+    def _arbitrate(self, contended: set[Stream], now: int) -> int:
+        """Decide this tick among streams that may meet; return when to decide again."""
+        taken: Taken = {}
+        changes = [t for hold in self._holds if (t := _take_hold(taken, hold, now)) is not None]
+        for stream in contended:
+            if stream.tick > now and stream.granted:
+                _take(taken, stream, stream.needs_in_progress())
+        ready = [s for s in contended if s.tick == now]
+        for stream in sorted(ready, key=lambda s: (s.asks_last_at == now, s.rank)):
+            needs, slots = stream.needs()
+            if refusal := _first_refused(taken, stream, needs):
+                stream.refuse(*refusal)
+            else:
+                stream.grant()
+                _take(taken, stream, needs)
+                changes.append(now + slots * stream.period)
+            if stream.asks_last_at == now:
+                changes.append(now + stream.period)
+        if len({s.period for s in contended}) > 1 or len(ready) < len(contended):
+            changes += [s.tick + (s.period if s.tick == now else 0) for s in contended]
+        return min(changes)
+
+
+def _next_change(stream: Stream, contended: bool) -> int | None:
+    if stream.granted:
+        return stream.tick + stream.remaining() * stream.period
+    return None if contended else stream.tick
+
+
+def _take(taken: Taken, stream: Stream, needs: tuple[Need, ...]) -> None:
+    for need in needs:
+        taken.setdefault(need.port, []).append((need, stream.unit, stream.client))
+
+
+def _take_hold(taken: Taken, hold: Hold, now: int) -> int | None:
+    held, change = hold.state(now)
+    if held:
+        for need in hold.needs:
+            taken.setdefault(need.port, []).append((need, "pe_array", hold.client))
+    return change
+
+
+def _first_refused(
+    taken: Taken, stream: Stream, needs: tuple[Need, ...]
+) -> tuple[Port, str] | None:
+    for need in needs:
+        for other, unit, client in taken.get(need.port, ()):
+            apart = need.stop <= other.first or other.stop <= need.first
+            in_flight = unit == "pe_array" and need.port.buffer == Buffer.RESULT
+            if not (unit == stream.unit and (apart or in_flight)):
+                return need.port, client
+    return None
+
+
+def _separate(port: Port, streams: list[Stream]) -> bool:
+    """Return whether one unit's lanes keep all these streams apart at the port."""
+    if len({s.unit for s in streams}) > 1:
+        return False
+    ranges = []
+    for stream in streams:
+        mine = {(n.first, n.stop) for s in stream.timeline for n in s.needs if n.port == port}
+        ranges += sorted(mine)
+    ranges.sort()
+    return all(a[1] <= b[0] for a, b in pairwise(ranges))

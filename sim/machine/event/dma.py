@@ -1,0 +1,265 @@
+"""A DMA queue of the event engine: descriptors in groups of equals, one event for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sim.hw.spec import Chip
+from sim.isa import Access, Buffer, DmaCopy, Instruction
+from sim.machine.event.descriptors import Group, descriptor_groups, touched_banks
+from sim.machine.event.ports import Need, Needs, Port, Timeline
+from sim.machine.event.stream import Stream
+from sim.machine.event.ticks import TickEnvironment
+from sim.machine.event.unit import Context, Process, Unit
+from sim.trace.record import InstructionTimes
+
+
+class _Finished(NamedTuple):
+    """`number` descriptors ended, one every `cycles` cycles, the first at `tick`."""
+
+    tick: int
+    number: int
+    cycles: int
+
+
+class DmaStream(Stream):
+    """Descriptors on their way: fetch, then bytes at a rate that DRAM's users share."""
+
+    def __init__(
+        self, env: TickEnvironment, chip: Chip, copy: DmaCopy, groups: Sequence[Group], **who: Any
+    ) -> None:
+        ports = _all_needs(copy, groups)
+        super().__init__(env, timeline=Timeline([], 0), **who)
+        self._ports = frozenset(n.port for n in ports)
+        self._copy, self._groups = copy, groups
+        self._fetch = chip.dma.descriptor_cycles
+        self._own_rate, self._dram_rate = chip.dma.bytes_per_cycle, chip.dram.bytes_per_cycle
+        self.touches_dram = Buffer.DRAM in (copy.source.buffer, copy.target.buffer)
+        self._rate = self._own_rate
+        self._group = self._index = self._fetched = self._moved = 0
+        self._suffix: dict[int, list[int]] = {}
+        self.ended: list[_Finished] = []
+        self.port_cycles: dict[Port, int] = {}
+        self.first_byte: int | None = None
+
+    @property
+    def groups(self) -> Sequence[Group]:
+        """Return the descriptors, grouped."""
+        return self._groups
+
+    @property
+    def ports(self) -> frozenset[Port]:
+        """Return every port the copy may need."""
+        return self._ports
+
+    def set_share(self, queues: int) -> None:
+        """Share DRAM's bandwidth equally among that many queues."""
+        if self.touches_dram:
+            self._rate = min(self._own_rate, max(1, self._dram_rate // max(1, queues)))
+
+    def _cost(self, group: Group) -> int:
+        return self._fetch - (-group.size_bytes // self._rate)
+
+    def remaining(self) -> int:
+        """Return the cycles to the end at the present rate."""
+        if self._group == len(self._groups):
+            return 0
+        group = self._groups[self._group]
+        left = (group.count - self._index) * self._cost(group)
+        if self._fetched or self._moved:
+            rest = self._fetch - self._fetched - (-(group.size_bytes - self._moved) // self._rate)
+            left += rest - self._cost(group)
+        return left + self._after(self._group + 1)
+
+    def _after(self, place: int) -> int:
+        """Return the cycles of all groups from `place` on at the present rate."""
+        if self._rate not in self._suffix:
+            costs = [g.count * self._cost(g) for g in self._groups]
+            self._suffix[self._rate] = [*np.cumsum(costs[::-1])[::-1].tolist(), 0]
+        return self._suffix[self._rate][place]
+
+    def needs(self) -> tuple[Needs, int]:
+        """Return the ports the next cycle needs, and for how many cycles."""
+        group = self._groups[self._group]
+        if self._fetched < self._fetch:
+            return (), self._fetch - self._fetched
+        stop = min(self._moved + self._rate, group.size_bytes)
+        now = _needs(self._copy, touched_banks(group, self._index, self._moved, stop))
+        if group.one_bank:
+            return now, -(-(group.size_bytes - self._moved) // self._rate)
+        return now, 1
+
+    def needs_in_progress(self) -> Needs:
+        """Return the ports of the cycle granted last."""
+        return self._last_needs
+
+    _last_needs: Needs = ()
+
+    def _move(self, cycles: int) -> None:
+        tick = self.tick
+        while cycles and self._group < len(self._groups):
+            group = self._groups[self._group]
+            if not self._fetched and not self._moved and group.one_bank:
+                cost = self._cost(group)
+                whole = min(cycles // cost, group.count - self._index)
+                if whole:
+                    self._end_descriptors(group, whole, tick + (cost - 1) * self.period, cost)
+                    tick += whole * cost * self.period
+                    cycles -= whole * cost
+                    continue
+            spent = self._step(group, cycles, tick)
+            tick += spent * self.period
+            cycles -= spent
+
+    def _step(self, group: Group, cycles: int, tick: int) -> int:
+        """Work on a single descriptor for up to `cycles` cycles; return the cycles spent."""
+        if self._fetched < self._fetch:
+            spent = min(cycles, self._fetch - self._fetched)
+            self._fetched += spent
+            self._last_needs = ()
+            return spent
+        if self.first_byte is None:
+            self.first_byte = tick
+        self._last_needs, until = self.needs()
+        spent = min(cycles, until)
+        for need in self._last_needs:
+            self._count(need.port, spent)
+        self._moved = min(self._moved + spent * self._rate, group.size_bytes)
+        if self._moved == group.size_bytes:
+            self.ended.append(_Finished(tick + (spent - 1) * self.period, 1, 0))
+            self._next(group, 1)
+        return spent
+
+    def _end_descriptors(self, group: Group, count: int, tick: int, cost: int) -> None:
+        if self.first_byte is None:
+            self.first_byte = tick - (cost - self._fetch - 1) * self.period
+        needs = _needs(self._copy, touched_banks(group, self._index, 0, group.size_bytes))
+        for need in needs:
+            self._count(need.port, count * (cost - self._fetch))
+        self._last_needs = needs
+        self.ended.append(_Finished(tick, count, cost))
+        self._next(group, count)
+
+    def _count(self, port: Port, cycles: int) -> None:
+        self.port_cycles[port] = self.port_cycles.get(port, 0) + cycles
+
+    def _next(self, group: Group, count: int) -> None:
+        self._index += count
+        self._fetched = self._moved = 0
+        if self._index == group.count:
+            self._group, self._index = self._group + 1, 0
+
+    def end_tick(self) -> int:
+        """Return the tick of the last byte: final once it has moved, else the earliest."""
+        if self.remaining() == 0:
+            last = self.ended[-1]
+            return last.tick + (last.number - 1) * last.cycles * self.period
+        tick = self.tick
+        if not self.granted:
+            tick = max(tick, -(-self._env.tick // self.period) * self.period)
+        return tick + (self.remaining() - 1) * self.period
+
+    def descriptor_ticks(self) -> npt.NDArray[np.int64]:
+        """Return the tick of each descriptor's last byte, int64."""
+        parts = [
+            e.tick + np.arange(e.number, dtype=np.int64) * e.cycles * self.period
+            for e in self.ended
+        ]
+        return np.concatenate(parts)
+
+
+class DmaUnit(Unit):
+    """One queue: a copy after the other."""
+
+    def __init__(self, context: Context, number: int, queue: Sequence[int]) -> None:
+        spec = context.chip.dma
+        super().__init__(context, f"dma{number}", "dma", queue, spec.dispatch_cycles)
+        self._number = number
+        self._stream: DmaStream | None = None
+        self._rank = context.chip.port_priority.index("dma")
+
+    def earliest(self, instruction: Instruction) -> int:
+        """Return the tick after the last byte of the copy before."""
+        return self._stream.end_tick() + self.period if self._stream else 0
+
+    def start(self, index: int, instruction: Instruction, *, asks_last: bool) -> None:
+        """Begin a copy in the present tick."""
+        assert isinstance(instruction, DmaCopy)
+        groups = descriptor_groups(instruction, self.chip)
+        stream = DmaStream(
+            self.env, self.chip, instruction, groups,
+            unit=self.name, client="dma", instruction=index,
+            rank=(self._rank, self._number), period=self.period,
+        )  # fmt: skip
+        latency = self.chip.dma.latency_cycles
+        if stream.touches_dram:
+            latency += self.chip.dram.latency_cycles
+        stream.begin(self.env.tick + latency * self.period)
+        self._stream = stream
+        values = None
+        if self.context.values:
+            values = self.context.memory.read(instruction.source)
+            target = instruction.target
+            self.context.memory.write(target, values.reshape(target.partitions, target.elements))
+        sources = self.announce(instruction.posts, lambda _: (stream.end_tick(),))
+        self.env.process(self._execute(index, instruction, stream, latency, values, sources))
+
+    def _execute(
+        self, index: int, copy: DmaCopy, stream: DmaStream, latency: int, values: Any, sources: Any
+    ) -> Process:
+        start = self.env.tick
+        if latency:
+            yield self.env.timeout(latency * self.period)
+            self.claim("filling", start, self.env.tick)
+        begin = self.env.tick
+        self.context.arbiter.add(stream)
+        yield stream.finished
+        done = stream.end_tick()
+        assert stream.first_byte is not None
+        self.claim("streaming", begin, done + self.period, 1 << 40)
+        self.settle(sources)
+        self.finish(
+            InstructionTimes(index, self.name, start, stream.first_byte, done, done), stream
+        )
+        for port, cycles in stream.port_cycles.items():
+            self.context.recorder.port_cycles[port] += cycles * self.period
+        if values is not None:
+            self._record("read", index, copy.source, stream, values)
+            self._record("write", index, copy.target, stream, values)
+
+    def _record(
+        self, kind: str, index: int, access: Access, stream: DmaStream, values: Any
+    ) -> None:
+        if not self.context.recorder.wants(kind):
+            return
+        sizes = np.concatenate(
+            [np.full(g.count, g.size_bytes // access.element_bytes) for g in stream.groups]
+        )
+        partitions = np.repeat(np.arange(access.partitions) + access.partition, access.elements)
+        self.context.recorder.words(
+            kind, self.name, index, np.repeat(stream.descriptor_ticks(), sizes), partitions,
+            np.tile(access.offsets(), access.partitions), access.dtype, values.ravel(),
+        )  # fmt: skip
+
+
+def _needs(copy: DmaCopy, banks: tuple[Sequence[int], Sequence[int]]) -> Needs:
+    found = []
+    for access, direction, numbers in (
+        (copy.source, "read", banks[0]),
+        (copy.target, "write", banks[1]),
+    ):
+        if access.buffer is Buffer.STATE:
+            last = access.partition + access.partitions
+            found += [
+                Need(Port(access.buffer.value, b, direction), access.partition, last)
+                for b in numbers
+            ]
+    return tuple(found)
+
+
+def _all_needs(copy: DmaCopy, groups: Sequence[Group]) -> list[Need]:
+    return [need for g in groups for need in _needs(copy, touched_banks(g, 0, 0, g.size_bytes))]

@@ -1,0 +1,138 @@
+"""Build the units of a chip around one simpy environment, run a Program, hand over the Trace."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Callable
+
+from sim.errors import SimulationError
+from sim.hw.spec import Chip
+from sim.isa import LoadWeights, MatMul, Program
+from sim.machine.event.arbiter import Arbiter
+from sim.machine.event.dma import DmaUnit
+from sim.machine.event.engine import EngineUnit
+from sim.machine.event.kernel import use_compiled
+from sim.machine.event.pe_array import PEArrayUnit
+from sim.machine.event.semaphores import Semaphores
+from sim.machine.event.ticks import TickEnvironment
+from sim.machine.event.unit import Context, Unit
+from sim.machine.memory import Memory
+from sim.trace.grid import GridShape
+from sim.trace.record import Recorder, Trace
+
+Progress = Callable[[int, int], None]
+
+
+def run_event(
+    chip: Chip,
+    program: Program,
+    memory: Memory,
+    recorder: Recorder,
+    *,
+    values: bool = True,
+    progress: Progress | None = None,
+    shuffle: random.Random | None = None,
+) -> Trace:
+    """Run `program` and return its Trace; `memory` is changed in place.
+
+    `shuffle` builds the units in a random order, which must not matter (a test says so).
+    Raises SimulationError on deadlock.
+    """
+    env = TickEnvironment()
+    if values:
+        use_compiled(_products(program))
+    context = Context(
+        env=env,
+        chip=chip,
+        program=program,
+        memory=memory,
+        recorder=recorder,
+        semaphores=Semaphores(env, len(program.semaphores)),
+        arbiter=Arbiter(env),
+        posters=program.posters(),
+        values=values,
+        on_done=_counter(len(program.instructions), progress),
+    )
+    units = _build(context)
+    if shuffle:
+        shuffle.shuffle(units)
+    for unit in units:
+        env.process(unit.process())
+    env.run()
+    _refuse_deadlock(context, units)
+    context.account_ports()
+    periods = {name: chip.period(name.rstrip("0123456789")) for name in chip.units}
+    return recorder.finish(context.end, periods, grid_shape(chip))
+
+
+def grid_shape(chip: Chip) -> GridShape:
+    """Return the array's shape and register distances, as the trace keeps them."""
+    spec = chip.pe_array
+    return GridShape(
+        rows=spec.rows,
+        cols=spec.cols,
+        entry=spec.entry_cycles,
+        hop=spec.hop,
+        cell=spec.cell,
+        fast_load=spec.fast_load,
+        weight_path=spec.weight_path,
+        weight_buffer=spec.weight_buffer,
+        fused=spec.fused_multiply_add,
+    )
+
+
+def _build(context: Context) -> list[Unit]:
+    queues: defaultdict[str, list[int]] = defaultdict(list, context.program.queues())
+    units: list[Unit] = [PEArrayUnit(context, queues["pe_array"])]
+    units += [EngineUnit(context, name, queues[name]) for name in ("activation", "pooling")]
+    count = context.chip.dma.queues
+    units += [DmaUnit(context, q, queues[f"dma{q}"]) for q in range(count)]
+    return units
+
+
+def _products(program: Program) -> int:
+    """Return the multiply-accumulates of a program."""
+    products = columns = 0
+    for instruction in program.instructions:
+        if isinstance(instruction, LoadWeights):
+            columns = instruction.weights.elements
+        elif isinstance(instruction, MatMul):
+            products += instruction.moving.partitions * instruction.moving.elements * columns
+    return products
+
+
+def _counter(total: int, progress: Progress | None) -> Callable[[], None]:
+    done = 0
+
+    def count() -> None:
+        nonlocal done
+        done += 1
+        if progress:
+            progress(done, total)
+
+    return count
+
+
+def _refuse_deadlock(context: Context, units: list[Unit]) -> None:
+    stuck = [unit for unit in units if unit.place < len(unit.queue)]
+    if stuck:
+        raise SimulationError(
+            "deadlock: " + "; ".join(sorted(_who_waits(context, unit) for unit in stuck))
+        )
+
+
+def _who_waits(context: Context, unit: Unit) -> str:
+    index = unit.queue[unit.place]
+    instruction = context.program.instructions[index]
+    since = unit.cycle(unit.head_since)
+    for wait in instruction.waits:
+        if context.semaphores.tick_of(wait) is None:
+            name = context.program.semaphores[wait.semaphore]
+            count = context.semaphores.count(wait.semaphore, context.env.tick)
+            return (
+                f"{unit.name} waits since cycle {since} with instruction {index} "
+                f"({type(instruction).__name__}) for semaphore {wait.semaphore} ({name}) to reach "
+                f"{wait.value}; it stands at {count}"
+            )
+    raise AssertionError(f"{unit.name} stopped without waiting")

@@ -1,0 +1,123 @@
+"""What an instruction asks of the memory ports over its life, as stretches of constant demand.
+
+A stretch may be any length; it costs one object. Nothing here knows of time or of other clients.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sim.isa import Access, Buffer
+
+
+class Port(NamedTuple):
+    """The read or the write port of one bank, in all partitions."""
+
+    buffer: str
+    bank: int
+    direction: str
+
+
+class Need(NamedTuple):
+    """A port wanted for partitions first <= p < stop."""
+
+    port: Port
+    first: int
+    stop: int
+
+
+Needs = tuple[Need, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The same needs in slots first <= slot < stop."""
+
+    first: int
+    stop: int
+    needs: Needs
+
+
+class Timeline:
+    """Needs by slot, piecewise constant; slots without needs carry an empty tuple."""
+
+    def __init__(self, stretches: Iterable[Stretch], slots: int) -> None:
+        self.slots = slots
+        self._stretches = [s for s in stretches if s.stop > s.first]
+        self._starts = [s.first for s in self._stretches]
+        self.ports = frozenset(n.port for s in self._stretches for n in s.needs)
+
+    def at(self, slot: int) -> tuple[Needs, int]:
+        """Return the needs in a slot and the slot from which they may differ."""
+        place = bisect_right(self._starts, slot) - 1
+        if place >= 0 and slot < self._stretches[place].stop:
+            return self._stretches[place].needs, self._stretches[place].stop
+        following = place + 1
+        if following < len(self._starts):
+            return (), self._starts[following]
+        return (), self.slots
+
+    def __iter__(self) -> Iterator[Stretch]:
+        return iter(self._stretches)
+
+
+def group_stretches(
+    access: Access, group: int, bank_bytes: int, direction: str, shift: int = 0
+) -> list[Stretch]:
+    """Return stretches for elements read or written `group` at a time, from slot `shift` on."""
+    if access.buffer is Buffer.DRAM:
+        return []
+    size = access.element_bytes
+    offsets = access.offsets() * size
+    low, high = offsets // bank_bytes, (offsets + size - 1) // bank_bytes
+    slots = -(-len(offsets) // group)
+    if group > 1:
+        low, high = _per_group(low, group, slots, np.min), _per_group(high, group, slots, np.max)
+    edges = np.flatnonzero((low[1:] != low[:-1]) | (high[1:] != high[:-1])) + 1
+    starts = [0, *edges.tolist(), slots]
+    return [
+        Stretch(
+            a + shift, b + shift, needs(access, range(int(low[a]), int(high[a]) + 1), direction)
+        )
+        for a, b in pairwise(starts)
+    ]
+
+
+def needs(access: Access, banks: Iterable[int], direction: str) -> Needs:
+    """Return the needs of an access to these banks."""
+    last = access.partition + access.partitions
+    return tuple(
+        Need(Port(access.buffer.value, bank, direction), access.partition, last) for bank in banks
+    )
+
+
+def merge(left: list[Stretch], right: list[Stretch], slots: int) -> Timeline:
+    """Return the timeline in which both lists of stretches apply, `left`'s needs first."""
+    a, b = Timeline(left, slots), Timeline(right, slots)
+    if not right:
+        return a
+    merged: list[Stretch] = []
+    slot = 0
+    while slot < slots:
+        mine, mine_until = a.at(slot)
+        theirs, theirs_until = b.at(slot)
+        until = min(mine_until, theirs_until)
+        merged.append(Stretch(slot, until, mine + theirs))
+        slot = until
+    return Timeline(merged, slots)
+
+
+def _per_group(
+    values: npt.NDArray[np.int64], group: int, slots: int, pick: np.ufunc | object
+) -> npt.NDArray[np.int64]:
+    padded = np.full(slots * group, values[-1], np.int64)
+    padded[: len(values)] = values
+    result: npt.NDArray[np.int64] = pick(padded.reshape(slots, group), axis=1)  # type: ignore[operator]
+    return result

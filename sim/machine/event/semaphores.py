@@ -1,0 +1,82 @@
+"""Semaphores: who will have posted what by when. Posts may be announced before they are final.
+
+An announced post can only move later (its stream may be refused a port), never earlier; so a
+waiter may sleep until the announced tick and look again.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Callable, Sequence
+
+import simpy
+
+from sim.isa import Wait
+from sim.machine.event.ticks import TickEnvironment
+
+PostTicks = Callable[[], Sequence[int]]
+"""Returns the ticks, ascending, at which posts become visible, as far as known."""
+
+
+class _Semaphore:
+    """Posts of one semaphore: final ones, and sources still under way."""
+
+    def __init__(self, env: TickEnvironment) -> None:
+        self.final: list[int] = []
+        self.sources: list[PostTicks] = []
+        self.changed = env.event()
+
+    def tick_of(self, value: int) -> int | None:
+        """Return the tick at which the count reaches `value`; None if not announced."""
+        if value <= 0:
+            return 0
+        if not self.sources:
+            return self.final[value - 1] if len(self.final) >= value else None
+        pending = sorted(t for source in self.sources for t in source())
+        if not pending or (len(self.final) >= value and self.final[value - 1] <= pending[0]):
+            return self.final[value - 1] if len(self.final) >= value else None
+        before = bisect_right(self.final, pending[0])
+        if before == len(self.final):
+            place = value - before - 1
+            return pending[place] if place < len(pending) else None
+        everything = sorted([*self.final, *pending])
+        return everything[value - 1] if value <= len(everything) else None
+
+
+class Semaphores:
+    """All semaphores of a program."""
+
+    def __init__(self, env: TickEnvironment, count: int) -> None:
+        self._env = env
+        self._semaphores = [_Semaphore(env) for _ in range(count)]
+
+    def announce(self, semaphore: int, source: PostTicks) -> None:
+        """Make known that `source` will post; its ticks may still move later."""
+        self._semaphores[semaphore].sources.append(source)
+        self._wake(semaphore)
+
+    def settle(self, semaphore: int, source: PostTicks) -> None:
+        """Take over the ticks of an announced source as final."""
+        state = self._semaphores[semaphore]
+        state.sources.remove(source)
+        for tick in source():
+            insort(state.final, tick)
+
+    def tick_of(self, wait: Wait) -> int | None:
+        """Return the tick from which the wait is satisfied, as now known; None if unknown."""
+        return self._semaphores[wait.semaphore].tick_of(wait.value)
+
+    def changed(self, semaphore: int) -> simpy.Event:
+        """Return an event that comes when another post is announced."""
+        return self._semaphores[semaphore].changed
+
+    def count(self, semaphore: int, tick: int) -> int:
+        """Return the posts visible at `tick`."""
+        state = self._semaphores[semaphore]
+        pending = [t for source in state.sources for t in source() if t <= tick]
+        return bisect_right(state.final, tick) + len(pending)
+
+    def _wake(self, semaphore: int) -> None:
+        state = self._semaphores[semaphore]
+        state.changed.succeed()
+        state.changed = self._env.event()

@@ -1,0 +1,206 @@
+"""A stream: one instruction's accesses on their way through the ports, slot by slot.
+
+A slot takes one cycle of the unit. The arbiter alone moves a stream: it advances while granted
+and stands while refused. What it did is kept as runs, never as single cycles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sim.machine.event.ports import Needs, Port, Timeline
+from sim.machine.event.ticks import TickEnvironment
+
+
+class Progress(NamedTuple):
+    """From `tick` on, `slots` slots beginning with number `slot` were granted one after another."""
+
+    slot: int
+    tick: int
+    slots: int
+
+
+@dataclass(slots=True)
+class Refusal:
+    """From `tick` on, `cycles` cycles were refused because `winner` had `port`."""
+
+    tick: int
+    cycles: int
+    port: Port
+    winner: str
+
+
+class Stream:
+    """Accesses that cost one slot each, or one slot in every `spacing`.
+
+    Args:
+        unit, client, instruction: who asks.
+        rank: place in the arbitration, lowest first.
+        period: ticks per slot.
+        timeline: needs by access number (not by slot).
+        spacing: slots from one access to the next; only the first of them needs ports.
+
+    """
+
+    touches_dram = False
+
+    def __init__(
+        self,
+        env: TickEnvironment,
+        *,
+        unit: str,
+        client: str,
+        instruction: int,
+        rank: tuple[int, int],
+        period: int,
+        timeline: Timeline,
+        spacing: int = 1,
+    ) -> None:
+        self._env = env
+        self.unit, self.client, self.instruction = unit, client, instruction
+        self.rank, self.period, self.spacing = rank, period, spacing
+        self.timeline = timeline
+        self.slots = timeline.slots * spacing
+        self.position = 0
+        self.tick = 0
+        self.granted = False
+        self.asks_last_at = -1
+        self.progress: list[Progress] = []
+        self.refusals: list[Refusal] = []
+        self.finished = env.event()
+
+    @property
+    def ports(self) -> frozenset[Port]:
+        """Return every port the stream may ever need."""
+        return self.timeline.ports
+
+    def begin(self, tick: int) -> None:
+        """Place the stream at its first slot, to be decided in the cycle that begins at `tick`."""
+        self.tick = tick
+
+    def needs(self) -> tuple[Needs, int]:
+        """Return what the next slot needs and for how many slots that stays so."""
+        return self._needs_at(self.position)
+
+    def needs_in_progress(self) -> Needs:
+        """Return what the slot granted last needs, while its cycle is not yet over."""
+        return self._needs_at(self.position - 1)[0]
+
+    def _needs_at(self, slot: int) -> tuple[Needs, int]:
+        access, phase = divmod(slot, self.spacing)
+        if phase:
+            return (), self.spacing - phase
+        if access >= self.timeline.slots:
+            return (), 1
+        needs, until = self.timeline.at(access)
+        if self.spacing > 1 and needs:
+            return needs, 1
+        return needs, (until - access) * self.spacing
+
+    def remaining(self) -> int:
+        """Return the cycles to the end if nothing is refused any more."""
+        return self.slots - self.position
+
+    def advance(self, tick: int) -> None:
+        """Account for every cycle that began before `tick`, as last decided."""
+        cycles = -(-(tick - self.tick) // self.period)
+        if cycles <= 0:
+            return
+        if self.granted:
+            self._move(cycles)
+        else:
+            self.refusals[-1].cycles += cycles
+        self.tick += cycles * self.period
+
+    def _move(self, cycles: int) -> None:
+        cycles = min(cycles, self.slots - self.position)
+        last = self.progress[-1] if self.progress else None
+        if last and last.tick + last.slots * self.period == self.tick:
+            self.progress[-1] = Progress(last.slot, last.tick, last.slots + cycles)
+        else:
+            self.progress.append(Progress(self.position, self.tick, cycles))
+        self.position += cycles
+
+    def grant(self) -> None:
+        """Let the stream advance from now on."""
+        self.granted = True
+
+    def refuse(self, port: Port, winner: str) -> None:
+        """Hold the stream from now on."""
+        last = self.refusals[-1] if self.refusals else None
+        again = last is not None and last.tick + last.cycles * self.period == self.tick
+        if not (again and last and (last.port, last.winner) == (port, winner)):
+            self.refusals.append(Refusal(self.tick, 0, port, winner))
+        self.granted = False
+
+    def set_share(self, queues: int) -> None:
+        """Tell the stream how many queues share DRAM from now on (DMA only)."""
+
+    def done(self, tick: int) -> bool:
+        """Return whether nothing remains, the cycle of the last slot being over at `tick`."""
+        return self.tick <= tick and self.remaining() == 0
+
+    def runs(self) -> list[Progress]:
+        """Return the progress so far, and beyond it what follows if nothing more is refused."""
+        rest = self.slots - self.position
+        if not rest:
+            return self.progress
+        tick = self.tick
+        if not self.granted:
+            tick = max(tick, -(-self._env.tick // self.period) * self.period)
+        last = self.progress[-1] if self.progress else None
+        if last and last.tick + last.slots * self.period == tick:
+            return [*self.progress[:-1], Progress(last.slot, last.tick, last.slots + rest)]
+        return [*self.progress, Progress(self.position, tick, rest)]
+
+    def tick_of(self, access: int) -> int:
+        """Return the tick of an access: final for what was granted, else the earliest possible."""
+        slot = access * self.spacing
+        for run in reversed(self.runs()):
+            if run.slot <= slot:
+                return run.tick + (slot - run.slot) * self.period
+        raise IndexError(access)
+
+    def made(self, access: int, tick: int) -> bool:
+        """Return whether an access was made in a cycle that began at or before `tick`.
+
+        To be asked when that tick has been decided.
+        """
+        certain = self.granted or access * self.spacing < self.position
+        return certain and self.tick_of(access) <= tick
+
+    def ticks(self) -> npt.NDArray[np.int64]:
+        """Return the ticks of all accesses, int64."""
+        parts = []
+        for slot, tick, slots in self.runs():
+            first = -(-slot // self.spacing)
+            last = -(-(slot + slots) // self.spacing)
+            index = np.arange(first, min(last, self.timeline.slots), dtype=np.int64)
+            parts.append(tick + (index * self.spacing - slot) * self.period)
+        return np.concatenate(parts)
+
+    def port_use(self) -> Iterator[tuple[Port, int, int]]:
+        """Yield (port, first tick, tick after the last) for what was granted."""
+        for stretch in self.timeline:
+            for slot, tick, slots in self.progress:
+                first = max(stretch.first * self.spacing, slot)
+                stop = min(stretch.stop * self.spacing, slot + slots)
+                if first >= stop:
+                    continue
+                for at, until in self._busy(first, stop):
+                    for need in stretch.needs:
+                        begin = tick + (at - slot) * self.period
+                        yield need.port, begin, begin + (until - at) * self.period
+
+    def _busy(self, first: int, stop: int) -> Iterator[tuple[int, int]]:
+        """Yield the runs of slots first <= slot < stop that make an access."""
+        if self.spacing == 1:
+            yield first, stop
+            return
+        for slot in range(-(-first // self.spacing) * self.spacing, stop, self.spacing):
+            yield slot, slot + 1

@@ -1,0 +1,32 @@
+"""simpy's environment with integer ticks, and two places after all ordinary events of a tick.
+
+Within a tick: first units act (simpy's urgent and normal events), then ports are decided, then
+those are told who waited for the decision. So what units do in a tick never depends on the order
+in which simpy happens to serve them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import simpy
+
+DECIDE, SETTLED = 2, 3
+"""Priorities behind simpy's urgent (0) and normal (1)."""
+
+
+class TickEnvironment(simpy.Environment):
+    """A simpy environment whose time is counted in whole ticks."""
+
+    @property
+    def tick(self) -> int:
+        """Return the present tick."""
+        return int(self.now)
+
+    def at_end_of_tick(self, place: int) -> simpy.Event:
+        """Return an event that comes in the present tick, but at DECIDE or SETTLED."""
+        event = self.event()
+        event._ok, event._value = True, None
+        priority: Any = place
+        self.schedule(event, priority=priority)
+        return event

@@ -1,0 +1,20 @@
+// Toggles the clock of a verilated bench until it calls $finish.
+//
+// Is:     the whole C++ side: TOP is the class of the verilated bench.
+// Is not: a driver of anything but the clock; files, stalls and dumps are the bench's own.
+#include "verilated.h"
+#include TOP_HEADER
+
+int main(int argc, char** argv) {
+    VerilatedContext context;
+    context.commandArgs(argc, argv);
+    TOP top{&context};
+    top.clk = 0;
+    while (!context.gotFinish()) {
+        top.eval();
+        context.timeInc(1);
+        top.clk = !top.clk;
+    }
+    top.final();
+    return 0;
+}
