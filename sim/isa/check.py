@@ -156,8 +156,11 @@ def _check_operand(name: str, access: Access, chip: Chip) -> None:
     if access.dtype not in chip.pe_array.cycles_per_vector:
         known = ", ".join(chip.pe_array.cycles_per_vector)
         raise ProgramError(f"{name}: the array of {chip.name} takes {known}, not {access.dtype}")
-    if access.partition != 0:
-        raise ProgramError(f"{name}: row r is fed by partition r, so it must begin at partition 0")
+    if access.partition % chip.pe_array.rows:
+        raise ProgramError(
+            f"{name}: row r is fed by partitions r, r + R, r + 2R, ..., so the first must be a "
+            f"multiple of R = {chip.pe_array.rows}, found {access.partition}"
+        )
     _at_most(f"{name}: partitions (K)", access.partitions, "array rows", chip.pe_array.rows)
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from sim.layout import chain, subbyte
 from sim.layout.boxes import Box, boxes, units
-from sim.layout.copying import copy_strided
+from sim.layout.copying import copy_strided, gather_bits
 from sim.layout.errors import LayoutError
 from sim.layout.layout import Layout
 from sim.layout.shape import Shape
@@ -87,27 +87,32 @@ def pack(
 def unpack(
     buffer: Array,
     shape: Shape,
+    out: Array | None = None,
     *,
     order: subbyte.BitOrder = "low",
     copy: bool | None = None,
 ) -> Array:
     """Return the array (``shape.dims``, ``shape.dtype``) that lies in ``buffer``.
 
-    ``buffer`` is what ``pack`` makes, or the same memory as bytes (uint8). With ``copy=None`` the
+    ``buffer`` is what ``pack`` makes, or the same memory as bytes (uint8). ``out`` is an array to
+    fill instead of a new one. With ``copy=None`` the
     result is a view of the buffer where strides can express the layout, else a new array; True
     always copies, False refuses to. Raises LayoutError for a buffer of another size.
     """
     bits = packed_bits(shape)
     memory = _checked_buffer(buffer, shape)
-    if copy is not True and not bits:
+    if copy is not True and not bits and out is None:
         viewed = view(memory, shape)
         if viewed is not None:
             return viewed
     if copy is False:
         raise LayoutError(f"{shape} cannot be unpacked without a copy")
+    array = np.empty(shape.dims, shape.dtype) if out is None else _checked_array(out, shape)
     if bits:
-        return _unpack_bits(memory, shape, bits, order)
-    return _unpack_items(memory, shape)
+        _unpack_bits(memory, shape, array, bits, order)
+    else:
+        _unpack_items(memory, shape, array)
+    return array
 
 
 def view(buffer: Array, shape: Shape) -> Array | None:
@@ -169,19 +174,20 @@ def _pack_items(source: Array, shape: Shape, fill: Any, buffer: Array, *, fresh:
         copy_strided(_in_memory(buffer, piece), _in_array(source, piece.box))
 
 
-def _unpack_items(memory: Array, shape: Shape) -> Array:
+def _unpack_items(memory: Array, shape: Shape, array: Array) -> None:
     pieces = _pieces(shape)
-    if pieces is None:
-        folded = without_fold(shape)
-        if folded is None:
-            return chain.out_of_memory(memory, shape)
-        ordered = tuple(shape.dims[number] for number in shape.layout.major_to_minor)
-        back = tuple(int(axis) for axis in np.argsort(shape.layout.major_to_minor))
-        return _unpack_items(memory, folded).reshape(ordered).transpose(back)
-    array = np.empty(shape.dims, shape.dtype)
-    for piece in pieces:
-        copy_strided(_in_array(array, piece.box), _in_memory(memory, piece))
-    return array
+    if pieces is not None:
+        for piece in pieces:
+            copy_strided(_in_array(array, piece.box), _in_memory(memory, piece))
+        return
+    folded = without_fold(shape)
+    if folded is None:
+        array[...] = chain.out_of_memory(memory, shape)
+        return
+    ordered = array.transpose(shape.layout.major_to_minor)
+    merged = np.empty(folded.dims, shape.dtype)
+    _unpack_items(memory, folded, merged)
+    ordered[...] = merged.reshape(ordered.shape)
 
 
 @lru_cache(maxsize=256)
@@ -253,21 +259,73 @@ def _in_array(array: Array, box: Box) -> Array:
 def _pack_bits(
     source: Array, shape: Shape, fill: Any, buffer: Array, bits: int, order: subbyte.BitOrder
 ) -> None:
-    """Lay the elements out one to a byte, then squeeze the bytes together."""
-    whole = _one_per_byte(shape)
-    spread = np.zeros(whole.padded_elements(), shape.dtype)
-    _pack_items(source, whole, fill, spread, fresh=True)
-    subbyte.pack_bits(spread, bits, order, out=buffer)
+    """Join elements into bytes piece by piece, or, where bytes are shared, after laying them out."""
+    subbyte.check(bits, order)
+    legacy = shape.layout.padded_dimensions not in (None, shape.dims)
+    pieces = None if legacy else _pieces(shape)
+    if pieces is None or not all(_keeps_bytes_apart(piece, 8 // bits) for piece in pieces):
+        whole = one_per_item(shape)
+        spread = np.empty(whole.padded_elements(), shape.dtype)
+        _pack_items(source, whole, fill, spread, fresh=False)
+        subbyte.pack_bits(spread, bits, order, out=buffer)
+        return
+    places = shape.padded_elements()
+    if places:
+        # Whole bytes of fill, and a last one that ends where the elements do.
+        pattern = np.full(8 // bits, fill).astype(shape.dtype)
+        buffer[...] = subbyte.pack_bits(pattern, bits, order)[0]
+        ragged = places % (8 // bits)
+        buffer[-1] = subbyte.pack_bits(pattern[: ragged or None], bits, order)[0]
+    values = source.view(np.uint8)
+    for piece in pieces:
+        _join_piece(buffer, piece, values, bits, order)
 
 
-def _unpack_bits(memory: Array, shape: Shape, bits: int, order: subbyte.BitOrder) -> Array:
-    whole = _one_per_byte(shape)
+def _keeps_bytes_apart(piece: Piece, per_byte: int) -> bool:
+    """Whether only steps along the memory's fastest axis stay within a byte."""
+    return all(stride % per_byte == 0 for stride in piece.strides if stride != 1)
+
+
+def _join_piece(
+    buffer: Array, piece: Piece, values: Array, bits: int, order: subbyte.BitOrder
+) -> None:
+    per_byte = 8 // bits
+    source = _in_array(values, piece.box)
+    run = 1
+    strides = [stride // per_byte for stride in piece.strides]
+    if 1 in piece.strides:
+        axis = piece.strides.index(1)
+        run = source.shape[axis]
+        source = np.moveaxis(source, axis, -1)
+        del strides[axis]
+    else:
+        source = source[..., np.newaxis]
+    whole = run // per_byte if piece.base % per_byte == 0 else 0
+    if whole:
+        sizes = (*source.shape[:-1], whole, per_byte)
+        steps = (*source.strides[:-1], source.strides[-1] * per_byte, source.strides[-1])
+        target = as_strided(buffer[piece.base // per_byte :], sizes[:-1], (*strides, 1))
+        shifts = [subbyte.shift_of(place, bits, order) for place in range(per_byte)]
+        gather_bits(target, as_strided(source, sizes, steps), shifts, (1 << bits) - 1)
+    for place in range(whole * per_byte, run):
+        number, inside = divmod(piece.base + place, per_byte)
+        target = as_strided(buffer[number:], source.shape[:-1], strides)
+        mask = np.uint8((1 << bits) - 1)
+        shift = np.uint8(subbyte.shift_of(inside, bits, order))
+        target[...] = (target & ~(mask << shift)) | ((source[..., place] & mask) << shift)
+
+
+def _unpack_bits(
+    memory: Array, shape: Shape, array: Array, bits: int, order: subbyte.BitOrder
+) -> None:
+    whole = one_per_item(shape)
     spread = subbyte.unpack_bits(memory, bits, whole.padded_elements(), shape.type, order)
-    return _unpack_items(spread, whole)
+    _unpack_items(spread, whole, array)
 
 
 @lru_cache(maxsize=256)
-def _one_per_byte(shape: Shape) -> Shape:
+def one_per_item(shape: Shape) -> Shape:
+    """Return the same layout with whole bytes for each element, without ``E(n)``."""
     kept = shape.layout
     layout = Layout(
         kept.minor_to_major,

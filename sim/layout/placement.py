@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from sim.layout.blocks import decompose
 from sim.layout.errors import LayoutError
-from sim.layout.packing import pack, packed_bits, tiled_view, unpack
+from sim.layout.packing import one_per_item, pack, packed_bits, tiled_view, unpack
 from sim.layout.shape import Shape
 from sim.layout.subbyte import pack_bits, unpack_bits
 
@@ -77,6 +77,11 @@ class Placement:
         if self.base_partition < 0 or self.base_byte < 0:
             raise LayoutError(f"a placement begins at partition and byte 0 or later, found "
                               f"partition {self.base_partition}, byte {self.base_byte}")
+        rank = len(self.shape.physical_dims())
+        axes = self.partition_axes
+        if len(set(axes)) != len(axes) or any(not 0 <= axis < rank for axis in axes):
+            raise LayoutError(f"partition_axes must be different physical dimensions of "
+                              f"{self.shape} (0 to {rank - 1}), found {axes}")
         self._check_room("partitions", self.base_partition + self.partitions_used,
                          self.buffer.partitions)
         self._check_room("bytes per partition", self.base_byte + self.bytes_per_partition_used,
@@ -236,8 +241,7 @@ class Placement:
     @property
     def _items(self) -> Shape:
         """The shape with one element to an item, as it is before bits are squeezed together."""
-        layout = self.shape.layout
-        return self.shape.with_layout(type(layout)(layout.minor_to_major, layout.tiles))
+        return one_per_item(self.shape)
 
     def _squeezed(self, rows: NDArray[Any], bits: int) -> NDArray[np.uint8]:
         per_byte = 8 // bits

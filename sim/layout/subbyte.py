@@ -33,7 +33,7 @@ def pack_bits(
 
     Bits past the last element are 0.
     """
-    _check(bits, order)
+    check(bits, order)
     values = np.ascontiguousarray(items).view(np.uint8)
     if bits == 1:
         packed = np.packbits(values & 1, bitorder="little" if order == "low" else "big")
@@ -62,7 +62,7 @@ def unpack_bits(
     order: BitOrder = "low",
 ) -> NDArray[Any]:
     """Return the first ``count`` elements in ``packed``, one byte each, of ``element``'s dtype."""
-    _check(bits, order)
+    check(bits, order)
     per_byte = 8 // bits
     values = np.empty(count, np.uint8)
     for position in range(per_byte):
@@ -80,7 +80,8 @@ def as_element(values: NDArray[np.uint8], bits: int, element: ElementType) -> ND
     return values.view(element.dtype)
 
 
-def _check(bits: int, order: str) -> None:
+def check(bits: int, order: str) -> None:
+    """Refuse (LayoutError) widths and bit orders that are not packed."""
     if bits not in (1, 2, 4):
         raise LayoutError(f"elements are packed at 1, 2 or 4 bits, found {bits}")
     if order not in ("low", "high"):

@@ -77,9 +77,9 @@ class Stepped:
         state = {"valid": False, "moving": 0, "sum": 0, "vector": -1, "matmul": -1}
         if token is not None:
             self.mail["vector", t + self.hop_right(c), r, c + 1] = token
-            if s.weight_buffer == "double" and token[1] == 0:
-                if self.history.matmuls[token[0]].exchange:
-                    self.weight[r, c] = self.shadow[r, c]
+            exchanges = token[1] == 0 and self.history.matmuls[token[0]].exchange
+            if exchanges and s.weight_buffer == "double":
+                self.weight[r, c] = self.shadow[r, c]
             state |= self.multiply(token, above, r, c)
             if state["valid"]:
                 self.mail["sum", t + self.hop_down(r), r + 1, c] = state["sum"]
@@ -320,3 +320,13 @@ def test_fused_rounds_once() -> None:
         history = GridHistory(shape, (load,), (MatMulPass(1, np.array([1]), x, 1, True),))
         results[fused] = float(history.results(0)[0, 0])
     assert results == {False: 2**-11, True: 2**-11 + 2**-24}
+
+
+def test_fused_is_not_fooled_by_a_tie_in_the_wider_type() -> None:
+    x = np.array([[1, (1 + 2**-15) * 2**-12]], np.float32)
+    w = np.array([[1 + 2**-23], [(1 - 2**-15) * 2**-12]], np.float32)
+    load = LoadPass(0, np.array([0]), w)
+    history = GridHistory(
+        ideal(2, 1, fused=True), (load,), (MatMulPass(1, np.array([1]), x, 1, True),)
+    )
+    assert float(history.results(0)[0, 0]) == 1 + 2**-23

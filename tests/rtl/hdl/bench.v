@@ -71,7 +71,7 @@ module bench #(
     // ---- device under test -----------------------------------------------------------------------
     reg          reset;
     wire [31:0]  queue_index, now;
-    reg  [255:0] first, second;
+    wire [255:0] first, second;
     wire         inject, inject_exchange, inject_accumulate, read;
     wire [31:0]  inject_address, inject_result_address, read_address;
     wire [15:0]  inject_rows, inject_columns, read_rows, read_columns, read_first;
@@ -122,34 +122,123 @@ module bench #(
         .read_extent(across), .weight_bus(weight_bus)
     );
 
-    // ---- memories: what they show in this cycle (settled at the falling edge) --------------------
-    integer a, b, lane, row, column;
+    // ---- memories: the words of this cycle, settled at the falling edge ---------------------------
+    wire [31:0] entry = queue_index * 8;
+    assign first = {queue[entry+7], queue[entry+6], queue[entry+5], queue[entry+4],
+                    queue[entry+3], queue[entry+2], queue[entry+1], queue[entry]};
+    assign second = {queue[entry+15], queue[entry+14], queue[entry+13], queue[entry+12],
+                     queue[entry+11], queue[entry+10], queue[entry+9], queue[entry+8]};
 
-    always @(negedge clk) begin
-        for (a = 0; a < 8; a = a + 1) begin
-            first[32*a +: 32] <= queue[8*queue_index + a];
-            second[32*a +: 32] <= queue[8*queue_index + 8 + a];
+    integer i, lane, row, column;
+
+    task show_moving;
+        begin
+            moving_bus = 0;
+            if (inject)
+                for (row = 0; row < ROWS; row = row + 1)
+                    if (row < inject_rows)
+                        moving_bus[row*WIDTH +: WIDTH] = state[row*STATE_WORDS + inject_address];
         end
-    end
-
-    always @* begin
-        moving_bus = 0;
-        if (inject)
-            for (a = 0; a < ROWS; a = a + 1)
-                if (a < inject_rows)
-                    moving_bus[a*WIDTH +: WIDTH] = state[a*STATE_WORDS + inject_address];
-    end
+    endtask
 
     // Left path: lane = row, its elements are columns. Top path: lane = column, elements are rows.
-    always @* begin
-        weight_bus = 0;
-        if (read)
-            for (lane = 0; lane < LANES; lane = lane + 1)
-                for (b = 0; b < FAST; b = b + 1) begin
-                    row = TOP ? read_first + b : lane;
-                    column = TOP ? lane : read_first + b;
-                    if (row < read_rows && column < read_columns)
-                        weight_bus[(lane*FAST + b)*WIDTH +: WIDTH]
-                            = state[row*STATE_WORDS + read_address + column];
-                end
+    task show_weights;
+        begin
+            weight_bus = 0;
+            if (read)
+                for (lane = 0; lane < LANES; lane = lane + 1)
+                    for (i = 0; i < FAST; i = i + 1) begin
+                        row = TOP ? read_first + i : lane;
+                        column = TOP ? lane : read_first + i;
+                        if (row < read_rows && column < read_columns)
+                            weight_bus[(lane*FAST + i)*WIDTH +: WIDTH]
+                                = state[row*STATE_WORDS + read_address + column];
+                    end
+        end
+    endtask
+
+    // ---- observation ---------------------------------------------------------------------------
+    reg signed [31:0]      wide_moving, wide_weight, wide_shadow;
+    reg [17:0]             slot;
+    integer p;
+
+    // The registers as they stand at the end of the cycle before `now`.
+    task dump_planes;
+        begin
+            for (p = 0; p < ROWS*COLS; p = p + 1) begin
+                wide_moving = $signed(grid.moving[p]);
+                wide_weight = $signed(grid.weight[p]);
+                wide_shadow = $signed(grid.shadow[p]);
+                $fwrite(planes_file, "%h%h%h%h", wide_moving, wide_weight, wide_shadow,
+                        grid.sum[p]);
+            end
+            for (p = 0; p < ROWS*COLS; p = p + 1) begin
+                slot = grid.slot[p];
+                $fwrite(planes_file, "%h", {7'd0, slot[15:0] != 0});
+            end
+            $fwrite(planes_file, "\n");
+        end
+    endtask
+
+    task dump_results;
+        for (p = 0; p < COLS; p = p + 1)
+            if (grid.took[p])
+                $fwrite(events_file, "4 %0d %0d %0d %0d\n", now - 1, p, grid.took_address[p],
+                        grid.took_value[p]);
+    endtask
+
+    task dump_control;
+        begin
+            if (start_multiply) $fwrite(events_file, "1 %0d %0d 0 0\n", now, start_multiply_index);
+            if (start_load) $fwrite(events_file, "1 %0d %0d 0 0\n", now, start_load_index);
+            if (read)
+                $fwrite(events_file, "2 %0d %0d %0d 0\n", now, active_load_index,
+                        read_first / FAST);
+            if (inject)
+                $fwrite(events_file, "3 %0d %0d %0d 0\n", now, active_multiply_index,
+                        active_vector);
+        end
+    endtask
+
+    task stop;
+        input integer simulated;
+        begin
+            $fwrite(events_file, "9 %0d 0 0 0\n", simulated);
+            $fclose(events_file);
+            if (dump != 0) $fclose(planes_file);
+            $finish;
+        end
+    endtask
+
+    // ---- time: reset for two edges, then cycle `now` between rising edges --------------------------
+    integer edges, quiet;
+    reg     stopped;
+    initial begin
+        reset = 1;
+        edges = 0;
+        quiet = 0;
+        stopped = 0;
     end
+
+    always @(posedge clk) begin
+        edges <= edges + 1;
+        reset <= edges < 1;
+    end
+
+    always @(negedge clk) begin
+        if (!reset && !stopped) begin
+            show_moving;
+            show_weights;
+            if (now != 0 && dump != 0) dump_planes;
+            if (now != 0 && events != 0) dump_results;
+            quiet = idle ? quiet + 1 : 0;
+            if ((cycles != 0) ? now == cycles : quiet > SETTLE + 2) begin
+                stopped = 1;
+                stop(now);
+            end else if (now == limit) begin
+                stopped = 1;
+                stop(0);
+            end else if (events != 0) dump_control;
+        end
+    end
+endmodule

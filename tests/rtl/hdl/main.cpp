@@ -1,14 +1,14 @@
 // Toggles the clock of a verilated bench until it calls $finish.
 //
-// Is:     the whole C++ side: TOP is the class of the verilated bench.
+// Is:     the whole C++ side; the bench is verilated with --prefix Vtop.
 // Is not: a driver of anything but the clock; files, stalls and dumps are the bench's own.
+#include "Vtop.h"
 #include "verilated.h"
-#include TOP_HEADER
 
 int main(int argc, char** argv) {
     VerilatedContext context;
     context.commandArgs(argc, argv);
-    TOP top{&context};
+    Vtop top{&context};
     top.clk = 0;
     while (!context.gotFinish()) {
         top.eval();

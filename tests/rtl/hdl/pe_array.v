@@ -6,8 +6,8 @@
 //         the instruction or its own position.
 // Is not: in charge of when anything enters: that is sequencer.v.
 //
-// Form. The grid is written as loops over memories and not as a generated grid of modules, because
-// Verilator then builds any size in seconds. One PE is the task step_pe. Within a clock edge, cells
+// Form. The grid is written as loops over memories and not as a generated grid of modules: so any
+// size is built in seconds under Verilator. One PE is the task step_pe. Within a clock edge, cells
 // (TR x TC PEs between registers) are visited from the far corner to the origin, so whatever a cell
 // reads from a neighbouring cell is that neighbour's *register*, not yet updated; the PEs inside one
 // cell are visited forwards, so what they read from each other is a *wire* of this cycle. Hence after

@@ -1,0 +1,68 @@
+"""What all units of a register machine share: chip, ports, semaphores, memory planes, recorder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from sim.hw.spec import Chip
+from sim.isa import Program
+from sim.machine.memory import Memory
+from sim.machine.register.planes import Planes
+from sim.machine.register.ports import Ports
+from sim.machine.register.semaphores import Semaphores
+from sim.trace.record import Recorder
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass
+class Context:
+    """The surroundings of a unit.
+
+    retired: instructions done; end: the tick after the last completion; rewire: set when a unit
+    falls asleep or wakes, so that the machine asks for the list of the awake again.
+    """
+
+    chip: Chip
+    program: Program
+    recorder: Recorder
+    ports: Ports
+    semaphores: Semaphores
+    planes: Planes
+    posters: tuple[str, ...]
+    queues: dict[str, list[int]]
+    progress: Progress | None = None
+    retired: int = 0
+    end: int = 0
+    rewire: bool = True
+    dma_shares: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        chip: Chip,
+        program: Program,
+        memory: Memory,
+        recorder: Recorder,
+        progress: Progress | None,
+    ) -> Context:
+        """Return the surroundings of a machine that is about to start."""
+        return cls(
+            chip=chip,
+            program=program,
+            recorder=recorder,
+            ports=Ports(chip),
+            semaphores=Semaphores(len(program.semaphores), chip.semaphore_cycles, recorder),
+            planes=Planes(memory),
+            posters=program.posters(),
+            queues=program.queues(),
+            progress=progress,
+        )
+
+    def retire(self, end: int) -> None:
+        """Count an instruction whose last act ends at tick `end`."""
+        self.retired += 1
+        self.end = max(self.end, end)
+        if self.progress is not None:
+            self.progress(self.retired, len(self.program.instructions))

@@ -1,0 +1,96 @@
+"""The memory ports: one read and one write port per bank, who holds each, and until when.
+
+Not an arbiter: units ask in the order of the chip's priorities, and the first one to ask has it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sim.hw.spec import Chip
+from sim.isa import Access, Buffer
+
+PortTuple = tuple[int, ...]
+Lanes = tuple[int, int]
+
+
+class Ports:
+    """All ports of a chip, numbered; DRAM has none. Times in ticks.
+
+    until: the tick from which the port is free; holder: the client that had it last; used: ticks
+    in which it was in use.
+    """
+
+    def __init__(self, chip: Chip) -> None:
+        banks = {
+            Buffer.STATE: (chip.state_buffer.banks, chip.state_buffer.bank_bytes),
+            Buffer.RESULT: (chip.result_buffer.banks, chip.result_buffer.bank_bytes),
+        }
+        self.keys = [
+            (str(buffer), bank, direction)
+            for buffer, (count, _) in banks.items()
+            for bank in range(count)
+            for direction in ("read", "write")
+        ]
+        self._first = {Buffer.STATE: 0, Buffer.RESULT: 2 * chip.state_buffer.banks}
+        self._bank_bytes = {buffer: size for buffer, (_, size) in banks.items()}
+        self.until = [0] * len(self.keys)
+        self.holder = [""] * len(self.keys)
+        self.used = [0] * len(self.keys)
+        self._shares: list[tuple[int, str, list[Lanes]]] = [(-1, "", [])] * len(self.keys)
+
+    def number(self, buffer: Buffer, byte: int, direction: str) -> int:
+        """Return the port of the bank that holds `byte` of each partition."""
+        bank = byte // self._bank_bytes[buffer]
+        return self._first[buffer] + 2 * bank + (direction == "write")
+
+    def of_bytes(self, buffer: Buffer, low: int, high: int, direction: str) -> PortTuple:
+        """Return the ports that bytes low <= byte < high of a partition need (DRAM: none)."""
+        if buffer is Buffer.DRAM:
+            return ()
+        first = self.number(buffer, low, direction)
+        return tuple(range(first, self.number(buffer, high - 1, direction) + 1, 2))
+
+    def of_groups(self, access: Access, direction: str, group: int) -> list[PortTuple]:
+        """Return, for each group of `group` elements, its ports in the order of the elements."""
+        size, bank = access.element_bytes, self._bank_bytes[access.buffer]
+        low = access.offsets() * size
+        first = self.number(access.buffer, 0, direction)
+        near, far = first + 2 * (low // bank), first + 2 * ((low + size - 1) // bank)
+        groups = -(-len(low) // group)
+        if int(near.min()) == int(far.max()):
+            return [(int(near[0]),)] * groups
+        pairs = np.stack([near, far], axis=1)
+        return [
+            tuple(dict.fromkeys(pairs[g * group : (g + 1) * group].ravel().tolist()))
+            for g in range(groups)
+        ]
+
+    def is_taken(self, port: int, tick: int, unit: str, lanes: Lanes) -> bool:
+        """Return whether the port is refused to these partitions of an engine's instruction.
+
+        Instructions of one engine on disjoint partitions share a port.
+        """
+        if self.until[port] <= tick:
+            return False
+        since, sharer, taken = self._shares[port]
+        if since != tick or sharer != unit:
+            return True
+        return any(low < lanes[1] and lanes[0] < high for low, high in taken)
+
+    def take(self, port: int, tick: int, period: int, client: str) -> None:
+        """Hold the port for one cycle of `period` ticks, also beside one who holds it already."""
+        held = self.until[port]
+        stop = tick + period
+        self.used[port] += max(0, stop - max(tick, held))
+        self.until[port] = max(stop, held)
+        self.holder[port] = client
+
+    def take_lanes(
+        self, port: int, tick: int, period: int, client: str, unit: str, lanes: Lanes
+    ) -> None:
+        """Hold the port for some partitions of an engine's instruction."""
+        since, sharer, taken = self._shares[port]
+        shared = taken if since == tick and sharer == unit else []
+        self._shares[port] = (tick, unit, [*shared, lanes])
+        self.take(port, tick, period, client)

@@ -1,0 +1,20 @@
+"""Workloads: tensors, operations on them, their data, and what numpy says the results are."""
+
+from sim.workload.compare import differing, max_abs_error
+from sim.workload.data import DataSource, load_data
+from sim.workload.operation import HOMES, Home, Tensor, Transpose, transpose
+from sim.workload.reference import numpy_transpose, reference_transpose
+
+__all__ = [
+    "HOMES",
+    "DataSource",
+    "Home",
+    "Tensor",
+    "Transpose",
+    "differing",
+    "load_data",
+    "max_abs_error",
+    "numpy_transpose",
+    "reference_transpose",
+    "transpose",
+]

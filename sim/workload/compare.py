@@ -1,0 +1,53 @@
+"""Comparing results: bit equality (NaN as one value), and the largest error in float64.
+
+Works in slices, so that comparing two large arrays takes little memory of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+SLICE_ELEMENTS = 1 << 20
+
+
+def differing(found: npt.NDArray[Any], expected: npt.NDArray[Any]) -> int:
+    """Return how many elements differ in any bit; a NaN equals any NaN, +0.0 is not -0.0.
+
+    Both arrays have the same shape and dtype (else ValueError).
+    """
+    if found.shape != expected.shape or found.dtype != expected.dtype:
+        raise ValueError(
+            f"cannot compare {found.dtype}{list(found.shape)} "
+            f"with {expected.dtype}{list(expected.shape)}"
+        )
+    unsigned = f"u{found.dtype.itemsize}"
+    count = 0
+    for one, other in _slices(found, expected):
+        unequal = one.view(unsigned) != other.view(unsigned)
+        if unequal.any():
+            a, b = one[unequal], other[unequal]
+            count += len(a) - int(np.count_nonzero(np.isnan(a) & np.isnan(b)))
+    return count
+
+
+def max_abs_error(found: npt.NDArray[Any], exact: npt.NDArray[Any]) -> float:
+    """Return the largest |found - exact| in float64 over the elements that are finite in both."""
+    worst = 0.0
+    for one, other in _slices(found, exact):
+        a, b = one.astype(np.float64), other.astype(np.float64)
+        finite = np.isfinite(a) & np.isfinite(b)
+        worst = max(worst, float(np.abs(a[finite] - b[finite]).max(initial=0.0)))
+    return worst
+
+
+def _slices(
+    one: npt.NDArray[Any], other: npt.NDArray[Any]
+) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
+    flat, flat_other = np.ravel(one), np.ravel(other)
+    for first in range(0, flat.size, SLICE_ELEMENTS):
+        part = slice(first, first + SLICE_ELEMENTS)
+        yield flat[part], flat_other[part]

@@ -1,0 +1,97 @@
+"""What a transpose must give: numpy's own answer, and the contract's answer bit for bit.
+
+The contract's answer is what the array does (docs/timing_model.md, "Values"): a block A[K, N] is
+multiplied by the identity, each result summed in row order from +0 in float32 (integers: int32),
+
+    out[c, i] = ((+0 + I[0, i] * A[0, c]) + I[1, i] * A[1, c]) + ... + I[K-1, i] * A[K-1, c]
+
+With finite elements all terms but one are zeros, so the result is A[i, c] itself, and -0.0 becomes
++0.0. An infinity or a NaN times 0 is a NaN, which spreads over the column of its block. Which rows
+share a block is therefore part of the question: `row_blocks`.
+
+Plain numpy; shares no code with any kernel, the compiler or the machine. The bits of a NaN are not
+part of the contract (IEEE 754 leaves sign and payload open): compare with `compare.differing`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+def numpy_transpose(data: Array, permutation: Sequence[int] | None = None) -> Array:
+    """Return `data` with its axes permuted, as a new row-major array: the meaning of the work."""
+    return np.ascontiguousarray(np.transpose(data, permutation))
+
+
+def reference_transpose(
+    data: Array,
+    permutation: Sequence[int] | None = None,
+    *,
+    row_blocks: Sequence[int] = (),
+    row_axes: Sequence[int] = (0,),
+) -> Array:
+    """Return what the array gives for the transpose of `data`, as a new row-major array.
+
+    Args:
+        data: any rank, of a type the chip can take (floats of 32 bits or fewer, s8, u8, s32).
+        permutation: as for `np.transpose`; default: all axes reversed.
+        row_blocks: boundaries of the blocks along the rows, such as (0, 128, 256, 300): rows
+            0-127 are multiplied together. Default: all rows in one block.
+        row_axes: the axes of `data` that, flattened in this order, are the rows of the matrices
+            the work was cut into (each column is summed over rows). Default: axis 0.
+
+    """
+    result = numpy_transpose(data, permutation)
+    # One term and exact zeros: the sum is the term, and -0.0 + +0.0 is +0.0.
+    result[result == 0] = 0
+    if not np.isfinite(data).all():
+        spread = _spread(data, tuple(row_axes), row_blocks)
+        result = numpy_transpose(spread, permutation)
+    return result
+
+
+def _spread(data: Array, row_axes: tuple[int, ...], row_blocks: Sequence[int]) -> Array:
+    """Return `data`, [rows, columns] block by block, as the multiplication leaves it."""
+    others = tuple(axis for axis in range(data.ndim) if axis not in row_axes)
+    order = row_axes + others
+    moved = np.transpose(data, order)
+    rows = math.prod(moved.shape[: len(row_axes)])
+    matrix = moved.reshape(rows, -1).copy()
+    for first, stop in pairwise(_boundaries(row_blocks, rows)):
+        _multiply_block(matrix[first:stop])
+    return np.transpose(matrix.reshape(moved.shape), np.argsort(order))
+
+
+def _boundaries(row_blocks: Sequence[int], rows: int) -> list[int]:
+    found = list(row_blocks) or [0, rows]
+    if found[0] != 0 or found[-1] != rows or any(b <= a for a, b in pairwise(found)):
+        raise ValueError(f"row_blocks must rise from 0 to {rows}, found {found}")
+    return found
+
+
+def _multiply_block(block: Array) -> None:
+    """Replace a block [K, N] in place by the transpose of what streaming the identity gives."""
+    finite = np.isfinite(block).all(axis=0)
+    block[block == 0] = 0
+    if not finite.all():
+        block[:, ~finite] = _row_order_sum(block[:, ~finite]).astype(block.dtype)
+
+
+def _row_order_sum(columns: Array) -> Array:
+    """Return [K, N] float32: sum over r, in order, of I[r, i] * columns[r, c] for every i and c."""
+    K = columns.shape[0]
+    identity = np.eye(K, dtype=np.float32)
+    wide = columns.astype(np.float32)
+    total = np.zeros_like(wide)
+    with np.errstate(invalid="ignore"):
+        for r in range(K):
+            total += identity[r][:, None] * wide[r][None, :]
+    return total
