@@ -56,7 +56,8 @@ def units(shape: Shape) -> tuple[frozenset[int], ...] | None:
     for step in shape.steps():
         if any(sum(size != 1 for size in group) > 1 for group in step.groups):
             return None
-        current = [None] * step.missing + current
+        none: list[tuple[int, int] | None] = [None] * step.missing
+        current = none + current
         rest = iter(current[step.untouched :])
         numbers: list[tuple[int, int] | None] = []
         places: list[tuple[int, int] | None] = []
@@ -122,9 +123,7 @@ def _common(*chains: frozenset[int]) -> tuple[int, ...] | None:
     return tuple(merged) if nested or len(distinct) < 2 else None
 
 
-def _pieces(
-    size: int, chain: tuple[int, ...]
-) -> list[tuple[int, tuple[tuple[int, int], ...]]]:
+def _pieces(size: int, chain: tuple[int, ...]) -> list[tuple[int, tuple[tuple[int, int], ...]]]:
     """Return (start, ((unit, count), ...)) of the pieces of range(size) that are whole digits."""
     if size == 0:
         return []

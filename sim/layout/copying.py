@@ -22,9 +22,9 @@ from sim.layout import kernels
 
 Array = NDArray[Any]
 
-_WORDS = {2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
+_WORDS: dict[int, np.dtype[Any]] = {width: np.dtype(f"u{width}") for width in (2, 4, 8)}
 _SMALL_RUN = 16
-_CHUNK_ITEMS = 1 << 20
+_CHUNK_ITEMS = 1 << 17
 _BLOCK = (128, 512)
 _WORTH_BLOCKS = 1 << 18
 
@@ -32,20 +32,38 @@ _WORTH_BLOCKS = 1 << 18
 def copy_strided(target: Array, source: Array) -> None:
     """Copy ``source`` to ``target``, two views of the same sizes and dtype that do not overlap."""
     target, source = _merged(target, source)
-    run = target.shape[-1] if target.ndim else 1
-    gathers = (
+    if _is_gather(target, source):
+        run = target.shape[-1]
+        if _words_fit(target, run):
+            _gather_words(target, source, run)
+        else:
+            for place in range(run):
+                _copy_in_blocks(target[..., place], source[..., place])
+        return
+    inside = _axis_inside_words(target, source)
+    if inside is None:
+        _copy_in_blocks(target, source)
+    else:
+        _scatter_words(np.moveaxis(target, inside, -1), np.moveaxis(source, inside, -1))
+
+
+def _is_gather(target: Array, source: Array) -> bool:
+    """Whether only a few elements of the target are contiguous, and lie apart in the source."""
+    return (
         target.ndim > 1
-        and run <= _SMALL_RUN
+        and target.shape[-1] <= _SMALL_RUN
         and target.strides[-1] == target.itemsize
         and source.strides[-1] != source.itemsize
     )
-    if not gathers:
-        _copy_in_blocks(target, source)
-    elif _words_fit(target, run):
-        _gather_words(target, source, run)
-    else:
-        for place in range(run):
-            _copy_in_blocks(target[..., place], source[..., place])
+
+
+def _axis_inside_words(target: Array, source: Array) -> int | None:
+    """Return the axis whose elements share a machine word of the source and none of the target."""
+    for axis in range(target.ndim - 1):
+        if source.strides[axis] == source.itemsize and target.size >= _WORTH_BLOCKS:
+            moved = np.moveaxis(source, axis, -1)
+            return axis if _words_fit(moved, source.shape[axis]) else None
+    return None
 
 
 def gather_bits(
@@ -69,15 +87,14 @@ def gather_bits(
     copy_strided(target, joined)
 
 
-def _join_bits(
-    joined: Array, source: Array, shifts: Sequence[int], mask: np.uint8
-) -> None:
+def _join_bits(joined: Array, source: Array, shifts: Sequence[int], mask: np.uint8) -> None:
     """Gather bits with numpy: one pass for each place in the byte, in parts that stay cached."""
-    for chunk in _chunks(joined, _CHUNK_ITEMS * 4):
+    for chunk in _chunks(joined, _CHUNK_ITEMS):
         byte = joined[chunk]
         byte[...] = 0
         for place, shift in enumerate(shifts):
-            byte |= (source[(*chunk, ..., place)] & mask) << np.uint8(shift)
+            part = np.bitwise_and(source[(*chunk, ..., place)], mask)
+            np.bitwise_or(byte, np.left_shift(part, np.uint8(shift)), out=byte)
 
 
 def _gather_words(target: Array, source: Array, run: int) -> None:
@@ -97,6 +114,27 @@ def _gather_words(target: Array, source: Array, run: int) -> None:
         else:
             _join_words(gathered, part, run)
         np.copyto(stored[chunk], gathered)
+
+
+def _scatter_words(target: Array, source: Array) -> None:
+    """Load whole words of ``source`` and store their elements, the last axis, one plane each."""
+    run = source.shape[-1]
+    word = _WORDS[run * source.itemsize]
+    planes = target.view(np.dtype(f"u{target.itemsize}"))
+    loaded = source.view(planes.dtype).view(word)[..., 0]
+    bits = 8 * planes.itemsize
+    loop = _compiled(kernels.scatter_words, source)
+    for chunk in _chunks(loaded, _CHUNK_ITEMS):
+        part = planes[chunk]
+        words = _like_source(part[..., 0], word)
+        np.copyto(words, loaded[chunk])
+        rows = _Rows.of(part, words) if loop else None
+        if loop and rows:
+            loop(rows.flat, rows.group_stride, rows.plane_stride, run, rows.made, bits)
+            continue
+        for place in range(run):
+            np.copyto(part[..., place], words, casting="unsafe")
+            np.right_shift(words, bits, out=words)
 
 
 def _join_words(gathered: Array, planes: Array, run: int) -> None:
@@ -193,22 +231,19 @@ def _merged(target: Array, source: Array) -> tuple[Array, Array]:
 
 
 def _copy_in_blocks(target: Array, source: Array) -> None:
-    """Copy; where one side runs along another axis than the other, in blocks of both."""
-    along_target, along_source = _fastest(target), _fastest(source)
-    if target.size < _WORTH_BLOCKS or along_target == along_source:
+    """Copy; where the two sides run along different axes, in blocks that suit both."""
+    by_target = sorted(range(target.ndim), key=lambda axis: abs(target.strides[axis]))
+    by_source = sorted(range(source.ndim), key=lambda axis: abs(source.strides[axis]))
+    if target.size < _WORTH_BLOCKS or by_target[0] == by_source[0]:
         np.copyto(target, source)
         return
-    starts = [
-        range(0, target.shape[axis], step)
-        for axis, step in zip((along_target, along_source), _BLOCK, strict=True)
-    ]
-    where: list[slice] = [slice(None)] * target.ndim
-    for first, second in itertools.product(*starts):
-        where[along_target] = slice(first, first + _BLOCK[0])
-        where[along_source] = slice(second, second + _BLOCK[1])
-        block = tuple(where)
-        np.copyto(target[block], source[block])
-
-
-def _fastest(array: Array) -> int:
-    return min(range(array.ndim), key=lambda axis: abs(array.strides[axis]), default=0)
+    block = [1] * target.ndim
+    for axes, wanted in zip((by_target, by_source), _BLOCK, strict=True):
+        reached = 1
+        for axis in axes:
+            block[axis] = max(block[axis], min(target.shape[axis], -(-wanted // reached)))
+            reached *= block[axis]
+    starts = [range(0, size, step) for size, step in zip(target.shape, block, strict=True)]
+    for corner in itertools.product(*starts):
+        part = tuple(slice(at, at + step) for at, step in zip(corner, block, strict=True))
+        np.copyto(target[part], source[part])

@@ -54,7 +54,9 @@ def _in_range(part: Any, size: int, number: int) -> Coordinate:
     if not isinstance(part, np.ndarray):
         value = operator.index(part)
         if not 0 <= value < size:
-            raise LayoutError(f"index {value} is out of range for dimension {number} of size {size}")
+            raise LayoutError(
+                f"index {value} is out of range for dimension {number} of size {size}"
+            )
         return value
     if part.dtype.kind not in "iu":
         raise LayoutError(f"indices must be integers, found {part.dtype} for dimension {number}")

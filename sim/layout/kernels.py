@@ -1,4 +1,4 @@
-"""The two inner loops that numpy runs in many passes and numba in one: gathering into words.
+"""The inner loops that numpy runs in many passes and numba in one: words of several elements.
 
 Each loop is an ordinary function here. ``compiled`` gives its compiled form where numba is
 installed; callers have a numpy way that gives the same bytes, and use it for small arrays, where
@@ -36,6 +36,21 @@ def gather_words(
             else:
                 for column in range(target.size):
                     target[column] |= wide(row[column]) << shift
+
+
+def scatter_words(
+    flat: Any, group_stride: int, plane_stride: int, planes: int, words: Any, bits: int
+) -> None:
+    """Set the elements of ``planes`` planes from ``words[g, c]``: ``gather_words`` backwards."""
+    narrow = flat.dtype.type
+    for group in range(words.shape[0]):
+        source = words[group]
+        for plane in range(planes):
+            start = group * group_stride + plane * plane_stride
+            row = flat[start : start + source.size]
+            shift = source.dtype.type(bits * plane)
+            for column in range(source.size):
+                row[column] = narrow(source[column] >> shift)
 
 
 def gather_bits(

@@ -1,15 +1,8 @@
 """Placement: what a tensor looks like in a buffer of the accelerator.
 
 A tiled shape's physical dimensions are split in two: some say which partition an element is in,
-the others, row major, its address inside the partition. The conventions (architecture, seed 004):
-
-* state buffer: under ``T(p,q)`` the row inside the tile is the partition, and the address is
-  ``tile number * q + column inside the tile``; leading dimensions are just more tiles;
-* result buffer: the column inside the tile is the partition, one 32-bit word for each element;
-* DRAM: one partition, the address is the linear index of the shape's own layout.
-
-Buffers are described by plain integers: the chip's specification is not imported here. Not here
-either: what is in a buffer at what time.
+the others, row major, its address inside the partition. Not here: which memory uses which split
+(``places``), what is in a buffer at what time.
 """
 
 from __future__ import annotations
@@ -22,40 +15,15 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.layout.blocks import decompose
+from sim.layout.buffer import Buffer
 from sim.layout.errors import LayoutError
-from sim.layout.packing import one_per_item, pack, packed_bits, tiled_view, unpack
+from sim.layout.memory import one_per_item, packed_bits
+from sim.layout.packing import pack, tiled_view, unpack
 from sim.layout.shape import Shape
 from sim.layout.subbyte import pack_bits, unpack_bits
 
 Indices = Sequence[NDArray[Any]]
 Offsets = NDArray[np.int64]
-
-_WORD_BITS = 32
-
-
-@dataclass(frozen=True, slots=True)
-class Buffer:
-    """The geometry of a memory: partitions of equal bytes, each cut into equal banks."""
-
-    name: str
-    partitions: int
-    bytes_per_partition: int
-    banks: int = 1
-
-    def __post_init__(self) -> None:
-        for what in ("partitions", "bytes_per_partition", "banks"):
-            if getattr(self, what) < 1:
-                raise LayoutError(f"{self.name}: {what} must be at least 1, "
-                                  f"found {getattr(self, what)}")
-        if self.bytes_per_partition % self.banks:
-            raise LayoutError(f"{self.name}: {self.bytes_per_partition} bytes per partition "
-                              f"do not divide into {self.banks} banks")
-
-    @property
-    def bank_bytes(self) -> int:
-        """Bytes of one bank in one partition."""
-        return self.bytes_per_partition // self.banks
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +43,25 @@ class Placement:
 
     def __post_init__(self) -> None:
         if self.base_partition < 0 or self.base_byte < 0:
-            raise LayoutError(f"a placement begins at partition and byte 0 or later, found "
-                              f"partition {self.base_partition}, byte {self.base_byte}")
+            raise LayoutError(
+                f"a placement begins at partition and byte 0 or later, found "
+                f"partition {self.base_partition}, byte {self.base_byte}"
+            )
         rank = len(self.shape.physical_dims())
         axes = self.partition_axes
         if len(set(axes)) != len(axes) or any(not 0 <= axis < rank for axis in axes):
-            raise LayoutError(f"partition_axes must be different physical dimensions of "
-                              f"{self.shape} (0 to {rank - 1}), found {axes}")
-        self._check_room("partitions", self.base_partition + self.partitions_used,
-                         self.buffer.partitions)
-        self._check_room("bytes per partition", self.base_byte + self.bytes_per_partition_used,
-                         self.buffer.bytes_per_partition)
+            raise LayoutError(
+                f"partition_axes must be different physical dimensions of "
+                f"{self.shape} (0 to {rank - 1}), found {axes}"
+            )
+        self._check_room(
+            "partitions", self.base_partition + self.partitions_used, self.buffer.partitions
+        )
+        self._check_room(
+            "bytes per partition",
+            self.base_byte + self.bytes_per_partition_used,
+            self.buffer.bytes_per_partition,
+        )
 
     def _check_room(self, what: str, needed: int, there: int) -> None:
         if needed > there:
@@ -227,8 +203,10 @@ class Placement:
         """Return the tensor that lies in an ``image`` as ``image()`` makes it."""
         wanted = (self.partitions_used, self.bytes_per_partition_used)
         if image.shape != wanted or image.dtype != np.uint8:
-            raise LayoutError(f"an image of {self.shape} in {self.buffer.name} is uint8 {wanted}, "
-                              f"found {image.dtype} {image.shape}")
+            raise LayoutError(
+                f"an image of {self.shape} in {self.buffer.name} is uint8 {wanted}, "
+                f"found {image.dtype} {image.shape}"
+            )
         memory = np.ascontiguousarray(image)
         if not self.partition_axes:
             return unpack(memory.reshape(-1), self.shape, copy=True)
@@ -256,53 +234,3 @@ class Placement:
         count = memory.size * 8 // bits
         items = unpack_bits(memory.reshape(-1), bits, count, self.shape.type)
         return items.reshape(memory.shape[0], -1)[:, : self.elements_per_partition]
-
-
-def place_in_state_buffer(
-    shape: Shape,
-    buffer: Buffer,
-    block: Sequence[int],
-    *,
-    base_partition: int = 0,
-    base_byte: int = 0,
-) -> Placement:
-    """Place the matrices of ``shape`` as blocks of (p partitions, q columns), row by row.
-
-    The blocks are those of ``decompose``: how the tensor is tiled in DRAM does not matter.
-    """
-    tiled = decompose(shape, block).tiled
-    axis = len(tiled.physical_dims()) - 2
-    return Placement(tiled, buffer, (axis,), base_partition, base_byte)
-
-
-def place_in_result_buffer(
-    shape: Shape,
-    buffer: Buffer,
-    block: Sequence[int],
-    *,
-    base_partition: int = 0,
-    base_byte: int = 0,
-) -> Placement:
-    """Place blocks of (p rows, q columns) with a partition for each column, in 32-bit words.
-
-    The placement's shape is of the accumulator's type: f32 for floats, s32 or u32 for integers.
-    """
-    tiled = decompose(accumulator_shape(shape), block).tiled
-    axis = len(tiled.physical_dims()) - 1
-    return Placement(tiled, buffer, (axis,), base_partition, base_byte)
-
-
-def place_in_dram(shape: Shape, buffer: Buffer | None = None, *, base_byte: int = 0) -> Placement:
-    """Place ``shape`` in its own layout, flat; without a buffer one that just holds it."""
-    room = buffer or Buffer("dram", 1, max(1, base_byte + shape.size_bytes()))
-    return Placement(shape, room, (), 0, base_byte)
-
-
-def accumulator_shape(shape: Shape) -> Shape:
-    """Return the dimensions of ``shape`` in the 32-bit type its sums are held in."""
-    kind = shape.type
-    if kind.bits > _WORD_BITS:
-        raise LayoutError(f"{kind} does not fit the result buffer's {_WORD_BITS}-bit words")
-    if kind.name.startswith("u") or kind.name == "pred":
-        return Shape("u32", shape.dims)
-    return Shape("s32" if kind.name.startswith("s") else "f32", shape.dims)

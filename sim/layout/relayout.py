@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from sim.layout.boxes import boxes, units
 from sim.layout.errors import LayoutError
-from sim.layout.packing import pack, packed_bits, unpack
+from sim.layout.memory import packed_bits
+from sim.layout.packing import pack, unpack
 from sim.layout.shape import Shape
 from sim.layout.subbyte import BitOrder
 
@@ -38,7 +39,7 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """Equal stretches at regular distances: a loop nest over ``sizes``, the target's slowest first."""
+    """Equal stretches at regular distances: loops over ``sizes``, the target's slowest first."""
 
     source: int
     target: int

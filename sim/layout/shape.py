@@ -172,7 +172,10 @@ class Shape:
         ``index`` holds one entry for each logical dimension: integers, or integer arrays that
         broadcast together. Source: linear_index_with_tile of seed 002, level by level.
         """
-        return index_arithmetic.linear_index(self.dims, self.layout, self.steps(), index)
+        found: int | NDArray[np.int64] = index_arithmetic.linear_index(
+            self.dims, self.layout, self.steps(), index
+        )
+        return found
 
     def from_linear_index(self, offset: int) -> tuple[int, ...] | None:
         """Return the index of the element at ``offset`` in memory, or None if it is padding."""
@@ -182,7 +185,7 @@ class Shape:
     def from_linear_indices(
         self, offsets: NDArray[Any]
     ) -> tuple[tuple[NDArray[np.int64], ...], NDArray[np.bool_]]:
-        """Return one array per dimension of the indices at ``offsets``, and where they are elements.
+        """Return an array per dimension of the indices at ``offsets``, and which are elements.
 
         Where the mask is false the place is padding and the index means nothing.
         """

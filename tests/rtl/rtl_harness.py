@@ -336,14 +336,14 @@ def write_inputs(folder: Path, config: RtlConfig, program: RtlProgram) -> dict[s
         raise ValueError(f"state is {state.dtype} {state.shape}, needed {config.operand_dtype} rows")
     bits = state.view(np.uint32 if state.itemsize == 4 else np.uint8)
     blocks = (f"@{r * config.state_words:x}\n{hex_words(row)}" for r, row in enumerate(bits))
-    (folder / "state.hex").write_text("\n".join(blocks))
+    (folder / "state.hex").write_text("".join(blocks))
     return {"queue": len(queue), "refused": length, "state": int(state.size > 0)}
 
 
 def hex_words(values: NDArray[np.generic]) -> str:
-    """Unsigned integers as text for $readmemh."""
+    """Unsigned integers as text for $readmemh (Verilator 5.006 loses an unterminated last word)."""
     big_endian = values.astype(values.dtype.newbyteorder(">"))
-    return big_endian.tobytes().hex("\n", values.itemsize)
+    return big_endian.tobytes().hex("\n", values.itemsize) + "\n"
 
 
 def read_trace(folder: Path, config: RtlConfig, instructions: int, limit: int) -> RtlTrace:

@@ -75,6 +75,10 @@ def group_stretches(
     if access.buffer is Buffer.DRAM:
         return []
     size = access.element_bytes
+    first, stop = access.span
+    if first // bank_bytes == (stop - 1) // bank_bytes:
+        slots = -(-access.elements // group)
+        return [Stretch(shift, shift + slots, needs(access, [first // bank_bytes], direction))]
     offsets = access.offsets() * size
     low, high = offsets // bank_bytes, (offsets + size - 1) // bank_bytes
     slots = -(-len(offsets) // group)

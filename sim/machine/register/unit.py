@@ -38,13 +38,11 @@ class Unit:
     semaphore.
     """
 
-    def __init__(
-        self, context: Context, name: str, period: int, dispatch: int, in_order_cycle: int = 0
-    ) -> None:
+    def __init__(self, context: Context, name: str, period: int, dispatch: int) -> None:
         self.context = context
         self.name = name
         self.period = period
-        self.now = in_order_cycle
+        self.now = 0
         self.asleep = False
         self.head: Instruction | None = None
         self.head_index = -1

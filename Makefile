@@ -1,0 +1,47 @@
+# Two commands for a fresh machine: `make demo` and `make test`. Each sets itself up.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUN := configs/runs/transpose_fig4.toml
+
+.PHONY: help demo test check lint types bench clean
+
+help:
+	@echo "make demo    transpose a real matrix on the patent's 128 x 64 array, with pictures"
+	@echo "make test    run the tests (a few minutes)"
+	@echo "make check   compare the cycle counts of all shipped runs with the pinned ones"
+	@echo "make lint    ruff and mypy"
+	@echo "make bench   the measurements of docs/performance.md"
+	@echo "make clean   remove what the others made"
+
+demo: $(VENV)/user
+	$(BIN)/systolic run $(RUN) --out out/demo
+	@echo "pictures and figures: out/demo"
+
+test: $(VENV)/dev
+	$(BIN)/python -m pytest -m "not slow" -n auto $(PYTEST_ARGS)
+
+check: $(VENV)/user
+	$(BIN)/systolic check
+
+lint: $(VENV)/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/dev
+	for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
+
+clean:
+	rm -rf $(VENV) out build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/user: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/dev: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@ $(VENV)/user

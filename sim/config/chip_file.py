@@ -1,0 +1,85 @@
+"""Chip files: TOML -> `Chip`, finding them by name, and a Chip back as TOML.
+
+Not here: what the figures mean (`sim.hw.spec`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from sim.config.explain import explain
+from sim.config.override import Override, apply, origin_of
+from sim.config.toml_file import read_toml
+from sim.errors import ConfigError, perhaps
+from sim.hw.spec import Chip
+
+SHIPPED = Path(__file__).resolve().parents[2] / "configs" / "chips"
+
+
+def load_chip(path: str | Path, overrides: Sequence[Override] = ()) -> Chip:
+    """Return the chip a file describes, after overrides of its keys.
+
+    Raises:
+        ConfigError: one line naming file, table and key.
+
+    """
+    file = Path(path)
+    tables = apply(read_toml(file), overrides)
+    try:
+        return Chip.model_validate(tables)
+    except ValidationError as error:
+        raise explain(error, Chip, lambda at: origin_of(at, overrides, str(file))) from None
+
+
+def find_chip(name: str, folder: Path, origin: str) -> Path:
+    """Return the chip file meant by `name`.
+
+    A name that ends in .toml or holds a slash is a path from `folder`. A bare name is looked for
+    as NAME.toml in `folder`, in ../chips beside it, and among the chips that come with systolic.
+    """
+    if name.endswith(".toml") or "/" in name:
+        return folder / name
+    places = (folder, folder.parent / "chips", SHIPPED)
+    for place in places:
+        if _is_file(place / f"{name}.toml"):
+            return place / f"{name}.toml"
+    known = sorted({path.stem for place in places[1:] for path in place.glob("*.toml")})
+    raise ConfigError(
+        f'{origin}: chip: no chip "{name}" (known: {", ".join(known)}){perhaps(name, known)}'
+    )
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def to_toml(chip: Chip) -> str:
+    """Return the chip as the text of a chip file that gives the same chip when loaded."""
+    tables = chip.model_dump(mode="json")
+    lines = [f"{key} = {_value(v)}" for key, v in tables.items() if not isinstance(v, dict)]
+    for name, table in tables.items():
+        if isinstance(table, dict):
+            lines += ["", f"[{name}]", *(f"{_key(k)} = {_value(v)}" for k, v in table.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _key(key: str) -> str:
+    plain = key.isascii() and key.replace("_", "").replace("-", "").isalnum()
+    return key if plain else _value(key)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items()) + " }"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    # JSON writes text, integers, true and false as TOML does, but for one control character.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,167 @@
+"""A DMA queue: one copy at a time, descriptor by descriptor, bytes in every cycle it may."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sim.hw.datatypes import data_type
+from sim.isa import Access, Buffer, DmaCopy
+from sim.machine.register.context import Context
+from sim.machine.register.descriptors import Place, descriptors
+from sim.machine.register.ports import PortTuple
+from sim.machine.register.unit import Job, Unit
+
+Array = npt.NDArray[Any]
+CLIENT = "dma"
+
+
+class CopyJob(Job):
+    """A DmaCopy under way: cycles of latency and fetching left, the descriptor in hand, bytes
+    moved of it."""
+
+    def __init__(self, index: int, issued: int, copy: DmaCopy) -> None:
+        super().__init__(index, issued)
+        self.source = copy.source
+        self.target = copy.target
+        self.is_dram = Buffer.DRAM in (copy.source.buffer, copy.target.buffer)
+        self.latency_left = 0
+        self.fetch_left = 0
+        self.rest = deque(descriptors(copy.source, copy.target))
+        self.descriptor = self.rest.popleft()
+        self.moved = 0
+        self.words: list[Array] = []
+
+
+class DmaQueue(Unit):
+    """One queue of the DMA engine. The queues share only DRAM bandwidth and ports."""
+
+    def __init__(self, context: Context, number: int) -> None:
+        chip = context.chip
+        self._spec, self._dram = chip.dma, chip.dram
+        self._job: CopyJob | None = None
+        self._landing: list[tuple[Array, slice, Array]] = []
+        super().__init__(context, f"dma{number}", chip.period("dma"), chip.dma.dispatch_cycles)
+
+    def begin(self, tick: int) -> None:
+        """Start a cycle, and say whether this queue shares the DRAM in it."""
+        super().begin(tick)
+        job = self._job
+        if job is not None and job.is_dram and job.latency_left == 0:
+            self.context.dma_shares[self.name] = self.now
+
+    def request(self, tick: int) -> None:
+        """Spend one cycle on the copy in hand."""
+        job = self._job
+        if job is None:
+            return
+        if job.latency_left:
+            job.latency_left -= 1
+            self.claims.mark("filling", self.now, self.now + 1)
+        elif job.fetch_left:
+            job.fetch_left -= 1
+            self.claims.mark("loading", self.now, self.now + 1)
+        else:
+            self._move(job, tick)
+
+    def _land(self) -> None:
+        for row, where, values in self._landing:
+            row[where] = values
+        self._landing.clear()
+
+    def _is_resting(self) -> bool:
+        return self._job is None
+
+    def _can_start(self, cycle: int) -> bool:
+        return self._job is None
+
+    def _make_job(self, tick: int) -> Job:
+        assert isinstance(self.head, DmaCopy)
+        return CopyJob(self.head_index, tick, self.head)
+
+    def _launch(self, job: Job, cycle: int) -> None:
+        assert isinstance(job, CopyJob)
+        job.latency_left = self._spec.latency_cycles
+        if job.is_dram:
+            job.latency_left += self._dram.latency_cycles
+        job.fetch_left = self._spec.descriptor_cycles
+        self._job = job
+
+    def _rate(self, job: CopyJob) -> int:
+        if not job.is_dram:
+            return self._spec.bytes_per_cycle
+        sharers = sum(cycle == self.now for cycle in self.context.dma_shares.values())
+        return min(self._spec.bytes_per_cycle, max(1, self._dram.bytes_per_cycle // sharers))
+
+    def _move(self, job: CopyJob, tick: int) -> None:
+        part = job.descriptor
+        size = min(self._rate(job), part.size_bytes - job.moved)
+        ports = (
+            *self._ports_of(job.source, part.source, job.moved, size, "read"),
+            *self._ports_of(job.target, part.target, job.moved, size, "write"),
+        )
+        for port in ports:
+            if self._ports.until[port] > tick:
+                winner = self._record_stall(job, port)
+                self.claims.mark(f"stalled by {winner}", self.now, self.now + 1)
+                return
+        for port in ports:
+            self._ports.take(port, tick, self.period, CLIENT)
+        self._transfer(job, size, tick)
+
+    def _ports_of(
+        self, access: Access, place: Place, moved: int, size: int, direction: str
+    ) -> PortTuple:
+        low = place.byte + moved
+        return self._ports.of_bytes(access.buffer, low, low + size, direction)
+
+    def _transfer(self, job: CopyJob, size: int, tick: int) -> None:
+        self.claims.mark("streaming", self.now, self.now + 1)
+        if job.first < 0:
+            job.first = tick
+        job.last = tick
+        part, planes = job.descriptor, self.context.planes
+        low = part.source.byte + job.moved
+        moving = planes.bytes_of(job.source.buffer)[part.source.partition, low : low + size].copy()
+        at = part.target.byte + job.moved
+        row = planes.bytes_of(job.target.buffer)[part.target.partition]
+        self._landing.append((row, slice(at, at + size), moving))
+        job.words.append(moving)
+        job.moved += size
+        if job.moved == part.size_bytes:
+            self._end_descriptor(job, tick)
+
+    def _end_descriptor(self, job: CopyJob, tick: int) -> None:
+        moved = np.concatenate(job.words)
+        self._record("read", job, job.source, job.descriptor.source, moved, tick)
+        self._record("write", job, job.target, job.descriptor.target, moved, tick)
+        job.words.clear()
+        job.moved = 0
+        if job.rest:
+            job.descriptor = job.rest.popleft()
+            job.fetch_left = self._spec.descriptor_cycles
+        else:
+            self._job = None
+            self._retire(job, tick)
+
+    def _record(
+        self, kind: str, job: CopyJob, access: Access, place: Place, moved: Array, tick: int
+    ) -> None:
+        if not self.context.recorder.wants(kind):
+            return
+        values = moved.view(data_type(access.dtype).numpy)
+        count = len(values)
+        addresses = place.byte // access.element_bytes + np.arange(count)
+        self.context.recorder.words(
+            kind,
+            self.name,
+            job.index,
+            np.full(count, tick, np.int64),
+            np.full(count, place.partition),
+            addresses,
+            access.dtype,
+            values,
+        )

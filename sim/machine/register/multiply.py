@@ -1,0 +1,40 @@
+"""The multiply-add of a PE where not every PE takes part, and with a single rounding.
+
+Planes are 32-bit words; which type they hold is the caller's business.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+def multiply_add(total: Array, moving: Array, weight: Array, active: Array, fused: bool) -> None:
+    """Add moving * weight to `total` where active; the rest keeps its bits, NaN weights or not."""
+    if fused and total.dtype == np.float32:
+        np.copyto(total, fused_multiply_add(moving, weight, total), where=active)
+        return
+    product = np.multiply(moving, weight, where=active, out=np.zeros_like(total))
+    np.add(total, product, out=total, where=active)
+
+
+def fused_multiply_add(moving: Array, weight: Array, total: Array) -> npt.NDArray[np.float32]:
+    """Return total + moving * weight rounded once to float32, elements of any magnitude.
+
+    The product is exact in float64. The sum is rounded to odd there (the last bit notes that
+    something was lost), so that rounding it again to float32 cannot round twice.
+    """
+    product = moving.astype(np.float64) * weight.astype(np.float64)
+    addend = total.astype(np.float64)
+    near = product + addend
+    back = near - product
+    lost = (product - (near - back)) + (addend - back)
+    bits = near.view(np.int64)
+    towards_zero = (lost < 0) != (near < 0)
+    odd = np.where(towards_zero, bits - 1, bits + 1)
+    inexact = ((lost < 0) | (lost > 0)) & (bits & 1 == 0)
+    return np.where(inexact, odd, bits).view(np.float64).astype(np.float32)

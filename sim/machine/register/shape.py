@@ -1,0 +1,104 @@
+"""The array as registers: how many stages lie between injection and any place in the grid.
+
+Derived from chip data once. Distances only: nothing here knows when anything happens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sim.hw.spec import Chip
+
+
+@dataclass(frozen=True)
+class Stages:
+    """Register distances. Cells are groups of PEs without a register between them.
+
+    deep: rows of sum registers, from the first cell to the result buffer; wide: moving registers
+    of a row; to_result: cycles from injection to column 0's write (D); across: further cycles
+    to the last column's.
+    """
+
+    rows: int
+    cols: int
+    entry: int
+    down: int
+    right: int
+    cell_rows: int
+    cell_cols: int
+    write_latency: int
+
+    @classmethod
+    def of(cls, chip: Chip) -> Stages:
+        """Return the distances in that chip's array."""
+        array = chip.pe_array
+        return cls(
+            array.rows,
+            array.cols,
+            array.entry_cycles,
+            *array.hop,
+            *array.cell,
+            chip.result_buffer.write_latency_cycles,
+        )
+
+    @property
+    def is_plain(self) -> bool:
+        """Return whether there is exactly one register between any two neighbours."""
+        return (self.down, self.right, self.cell_rows, self.cell_cols) == (1, 1, 1, 1)
+
+    @property
+    def row_cells(self) -> int:
+        """Return the number of cells in a column."""
+        return self.rows // self.cell_rows
+
+    @property
+    def col_cells(self) -> int:
+        """Return the number of cells in a row."""
+        return self.cols // self.cell_cols
+
+    @property
+    def deep(self) -> int:
+        """Return the rows of sum registers, those behind the last PE included."""
+        return self.down * self.row_cells + self.write_latency
+
+    @property
+    def wide(self) -> int:
+        """Return the moving registers of one row, the first cell's included."""
+        return (self.col_cells - 1) * self.right + 1
+
+    @property
+    def to_result(self) -> int:
+        """Return D: cycles from injection to the write into partition 0."""
+        return self.entry + self.down * self.row_cells - 1 + self.write_latency
+
+    @property
+    def across(self) -> int:
+        """Return the cycles from the write into partition 0 to that into the last one."""
+        return self.across_to(self.cols - 1)
+
+    def across_to(self, col: int) -> int:
+        """Return the cycles from the write into partition 0 to that into `col`."""
+        return self.right * (col // self.cell_cols)
+
+    @property
+    def drained(self) -> int:
+        """Return the cycles from an injection until it has left all PEs (serial buffers)."""
+        return self.entry + self.down * self.row_cells + self.across
+
+    def row_delays(self) -> npt.NDArray[np.int64]:
+        """Return [R] cycles from injection to the first PE of each row."""
+        return self.entry + self.down * (np.arange(self.rows) // self.cell_rows)
+
+    def col_delays(self) -> npt.NDArray[np.int64]:
+        """Return [C] cycles from the first PE of a row to each column."""
+        return self.right * (np.arange(self.cols) // self.cell_cols)
+
+    def waves(self) -> list[npt.NDArray[np.int64]]:
+        """Return, by cycles since injection, the flat indices of the PEs reached then."""
+        delay = (self.row_delays()[:, None] + self.col_delays()).ravel()
+        order = np.argsort(delay, kind="stable")
+        counts = np.bincount(delay)
+        return np.split(order, np.cumsum(counts)[:-1])

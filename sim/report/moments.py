@@ -1,0 +1,171 @@
+"""When things happened in a run: the turning points that a picture shows, as data.
+
+All times are cycles of the array. Reads a Trace; draws nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sim.hw.spec import Chip
+from sim.trace.grid import GridHistory, LoadPass, MatMulPass
+from sim.trace.record import InstructionTimes, Trace
+from sim.trace.words import KINDS
+
+ENGINES = ("activation", "pooling")
+Cycles = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """The story of the first tile: load, stream, results, drain (None where it has none).
+
+    Each pair is first and last cycle: weights read, vectors injected, results written to the
+    result buffer, results read by the draining engine. `done` is the length of the run.
+    """
+
+    load: tuple[int, int] | None
+    stream: tuple[int, int]
+    result: tuple[int, int]
+    drain: tuple[int, int] | None
+    tile_done: int
+    done: int
+
+
+def result_times(chip: Chip, one: MatMulPass) -> Cycles:
+    """Return [M, N] the cycles in which the result buffer takes the results of a multiply."""
+    array = chip.pe_array
+    down = array.hop[0] * (array.rows // array.cell[0])
+    depth = array.entry_cycles + down - 1 + chip.result_buffer.write_latency_cycles
+    right = array.hop[1] * (np.arange(one.cols) // array.cell[1])
+    return np.asarray(one.injections[:, None] + depth + right[None, :])
+
+
+def load_extent(history: GridHistory, load: LoadPass) -> tuple[int, int]:
+    """Return K and N of a load; where only times are known, the most it can have been."""
+    if load.weights.size:
+        return int(load.weights.shape[0]), int(load.weights.shape[1])
+    shape, lanes = history.shape, len(load.reads) * history.shape.fast_load
+    if shape.weight_path == "left":
+        return shape.rows, min(lanes, shape.cols)
+    return min(lanes, shape.rows), shape.cols
+
+
+def drains(chip: Chip, trace: Trace) -> tuple[InstructionTimes, ...]:
+    """Return the engine instructions that read results, in order of their start."""
+    engines = [t for t in trace.times if t.unit in ENGINES]
+    if not trace.grid.matmuls:
+        return ()
+    readers = _readers_of_results(trace)
+    if readers is not None:
+        return tuple(sorted((t for t in engines if t.instruction in readers), key=_by_start))
+    first = int(result_times(chip, trace.grid.matmuls[0])[0, 0]) * trace.periods["pe_array"]
+    return tuple(sorted((t for t in engines if t.first >= first), key=_by_start))
+
+
+def _by_start(times: InstructionTimes) -> tuple[int, int]:
+    return times.first, times.instruction
+
+
+def _readers_of_results(trace: Trace) -> set[int] | None:
+    """Return which instructions read a place a result was written to, None without words."""
+    rows, units = trace.words.rows, trace.words.units
+    written = rows[rows["kind"] == KINDS.index("psum_write")]
+    engines = [place for place, unit in enumerate(units) if unit in ENGINES]
+    read = rows[(rows["kind"] == KINDS.index("read")) & np.isin(rows["unit"], engines)]
+    if not len(written) or not len(read):
+        return None
+    hit = np.isin(_places(read), _places(written)) & (read["tick"] > written["tick"].min())
+    return set(read["instruction"][hit].tolist())
+
+
+def _places(rows: npt.NDArray[np.void]) -> Cycles:
+    """Return one integer per (partition, address)."""
+    return np.asarray(rows["address"].astype(np.int64) << 16 | rows["partition"])
+
+
+def moments(chip: Chip, trace: Trace) -> Moments | None:
+    """Return the turning points of the first tile, None if the array multiplied nothing."""
+    history, period = trace.grid, trace.periods["pe_array"]
+    if not history.matmuls:
+        return None
+    first = history.matmuls[0]
+    e = (int(first.injections[0]), int(first.injections[-1]))
+    results = result_times(chip, first)
+    loads = [p for p in history.loads if p.reads[-1] < e[0]]
+    copies = drains(chip, trace)
+    copies = copies[: max(1, len(copies) // len(history.matmuls))]
+    drain = (copies[0].first // period, max(t.last for t in copies) // period) if copies else None
+    return Moments(
+        load=(int(loads[-1].reads[0]), int(loads[-1].reads[-1])) if loads else None,
+        stream=e,
+        result=(int(results[0, 0]), int(results[-1, -1])),
+        drain=drain,
+        tile_done=max([int(results[-1, -1]), *(t.done // period for t in copies)]) + 1,
+        done=trace.cycles(),
+    )
+
+
+def window(trace: Trace, when: Moments) -> tuple[int, int]:
+    """Return the cycles to show: the first tile whole, and of the next enough to see the overlap.
+
+    A run of one tile is shown to its end, unless the rest would dwarf the tile.
+    """
+    begin = when.load[0] if when.load else when.stream[0]
+    length = when.tile_done - begin
+    first = 0 if begin <= length // 2 else begin - length // 20
+    others = trace.grid.matmuls[1:2]
+    next_done = int(others[0].injections[-1]) + when.result[1] - when.stream[1] if others else 0
+    stop = max(when.tile_done, min(next_done, begin + 3 * length // 2))
+    if when.done <= first + (stop - first) * 5 // 4:
+        stop = when.done
+    return first, stop
+
+
+def turning_points(when: Moments) -> list[tuple[int, str]]:
+    """Return cycle and caption of the turning points, in order, one per cycle."""
+    points = {when.done: "done"}
+    if when.drain:
+        points[when.drain[0]] = "first result drained"
+    points[when.result[0]] = "first result"
+    points[when.stream[0]] = "first vector enters"
+    if when.load:
+        points[when.load[0]] = "first weight read"
+    return sorted(points.items())
+
+
+def snapshots(history: GridHistory, when: Moments) -> list[tuple[int, str]]:
+    """Return the cycles at which to show the grid, with captions, in order, one per cycle."""
+    delay = history.shape.delay()
+    big = int(delay[-1, -1] - delay[0, 0]) // 6
+    first = history.matmuls[0]
+    cycles = {}
+    if when.drain:
+        cycles[sum(when.drain) // 2] = "the engine drains the results"
+    cycles[_running_dry(history, when)] = "drain: the wave leaves"
+    cycles[_fullest(history, first)] = "stream: the grid is full"
+    cycles[when.result[0]] = "first result below"
+    cycles[when.stream[0] + int(delay[0, 0]) + big] = "first vectors multiply"
+    if when.load:
+        cycles[min(when.load[1] + int(delay[0, 0]), when.stream[0] - 1)] = "load: weights arrive"
+    return sorted(cycles.items())
+
+
+def _running_dry(history: GridHistory, when: Moments) -> int:
+    """Return the cycle in which the last vector has crossed most of the grid."""
+    delay = history.shape.delay()
+    return when.stream[1] + int(delay[0, 0]) + int(delay[-1, -1] - delay[0, 0]) * 5 // 6
+
+
+def _fullest(history: GridHistory, one: MatMulPass) -> int:
+    """Return the middle of the cycles in which the most PEs multiply a vector of that pass."""
+    delay = history.shape.delay()[:, : one.cols]
+    cells = np.bincount(delay.ravel())
+    vectors = np.zeros(int(one.injections[-1] - one.injections[0]) + 1)
+    vectors[one.injections - one.injections[0]] = 1
+    busy = np.round(np.convolve(vectors, cells)).astype(np.int64)
+    best = np.flatnonzero(busy == busy.max())
+    return int(one.injections[0] + best[len(best) // 2])

@@ -1,0 +1,158 @@
+"""The summary as a table that a person reads: on 80 columns as well as on a wide terminal.
+
+Takes the dict of `sim.report.summary`; prints to the console it is given and to nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import groupby
+from typing import Any
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from sim.report.wording import number, percent, plural, time_text
+
+BAR_CELLS = 12
+EIGHTHS = " ▏▎▍▌▋▊▉█"
+
+
+def print_summary(summary: Mapping[str, Any], console: Console) -> None:
+    """Print what a run did, where each unit's time went, and whether the result is right."""
+    console.print()
+    console.print(_headline(summary))
+    console.print(_facts(summary))
+    console.print(_units(summary, console))
+    if summary["stalls"]:
+        console.print(_stalls(summary))
+    console.print(_values(summary["values"]))
+    console.print()
+
+
+def _headline(summary: Mapping[str, Any]) -> Text:
+    return Text.assemble(
+        (f"  {summary['run']}", "bold"),
+        (f"  on {summary['chip']}, {summary['engine']} engine", "dim"),
+    )
+
+
+def _facts(summary: Mapping[str, Any]) -> Padding:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row(
+        "length",
+        f"[bold]{number(summary['cycles'])} cycles[/bold], {time_text(summary['time_ns'])}",
+    )
+    table.add_row("bound", Text(bound_text(summary)))
+    blocks, sub_blocks = summary["blocks"], summary["sub_blocks"]
+    table.add_row("work", f"{plural(blocks, 'block')}, {plural(sub_blocks, 'sub-block')}")
+    counts = [f"{number(count)} {name}" for name, count in summary["instructions"].items()]
+    table.add_row("program", ", ".join(counts) or "no instructions")
+    return Padding(table, (1, 0, 1, 2))
+
+
+def bound_text(summary: Mapping[str, Any]) -> str:
+    """Return the best possible length, what binds it, and how far above it the run stayed."""
+    cycles, best = summary["cycles"], summary["bound"]["cycles"]
+    if not best:
+        return "none known"
+    if cycles == best:
+        distance = "reached"
+    else:
+        way = "above" if cycles > best else "below"
+        distance = f"the run is {number(abs(cycles - best))} {way} it"
+        distance += f" ({percent(abs(cycles - best), best)})"
+    return f"{plural(best, 'cycle')}, {distance} (bound by {summary['bound']['why']})"
+
+
+def _units(summary: Mapping[str, Any], console: Console) -> Padding:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("unit", no_wrap=True)
+    table.add_column("busy", no_wrap=True)
+    table.add_column("", justify="right", no_wrap=True)
+    table.add_column("why not busy", overflow="fold", ratio=1)
+    plain = console.options.ascii_only
+    for (idle, _), group in groupby(summary["units"].items(), key=_idle_family):
+        units = list(group)
+        if idle:
+            table.add_row(_span([name for name, _ in units]), "", "", "[dim]idle[/dim]")
+            continue
+        for name, unit in units:
+            share = _busy(unit) / max(unit["total"], 1)
+            table.add_row(
+                name, Text(bar(share, plain), "cyan"), percent(share, 1), why_not_busy(unit)
+            )
+    return Padding(table, (0, 0, 1, 2))
+
+
+def _idle_family(item: tuple[str, Mapping[str, Any]]) -> tuple[bool, str]:
+    """Neighbours that did nothing share one line: "dma0 to dma15"."""
+    name, unit = item
+    idle = set(unit["labels"]) <= {"idle"}
+    return idle, name.rstrip("0123456789") if idle else ""
+
+
+def _span(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+
+
+def _busy(unit: Mapping[str, Any]) -> int:
+    return int(unit["labels"].get("streaming", 0))
+
+
+def why_not_busy(unit: Mapping[str, Any]) -> Text:
+    """Return every label but "streaming" with its cycles and share, the largest first."""
+    rest = [(n, label) for label, n in unit["labels"].items() if label != "streaming" and n]
+    text = Text()
+    for n, label in sorted(rest, key=lambda item: (-item[0], item[1])):
+        text.append(", " if text else "")
+        text.append(label, "red" if label.startswith("stalled") else "")
+        text.append(f"\N{NO-BREAK SPACE}{number(n)}")
+        text.append(f"\N{NO-BREAK SPACE}({percent(n, unit['total'])})", "dim")
+    return text
+
+
+def bar(share: float, plain: bool = False) -> str:
+    """Return a bar of BAR_CELLS characters, in eighths of a character unless `plain`."""
+    if plain:
+        return "#" * round(share * BAR_CELLS)
+    eighths = round(share * BAR_CELLS * 8)
+    return EIGHTHS[8] * (eighths // 8) + EIGHTHS[eighths % 8].strip()
+
+
+def _stalls(summary: Mapping[str, Any]) -> Padding:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for name in ("refused port", "bank", "held back", "in favour of"):
+        table.add_column(name)
+    table.add_column("cycles", justify="right")
+    for s in summary["stalls"]:
+        port = f"{s['buffer']} {s['direction']}"
+        table.add_row(port, str(s["bank"]), s["unit"], s["winner"], number(s["cycles"]))
+    return Padding(table, (0, 0, 1, 2))
+
+
+def _values(values: Mapping[str, Any]) -> Padding:
+    text, good = values_text(values)
+    return Padding(Text(text, "green" if good else "bold red"), (0, 0, 0, 2))
+
+
+def values_text(values: Mapping[str, Any]) -> tuple[str, bool]:
+    """Return one sentence on the values, and whether they are what the hardware rules give."""
+    if not values.get("checked"):
+        return "result not checked", True
+    if not values.get("equal"):
+        error = values.get("max_abs_error")
+        return f"result equals the reference: NO (largest absolute error {error})", False
+    differs = values.get("differs_from_numpy", 0)
+    if not differs:
+        return "result equals numpy: yes", True
+    return (
+        f"result equals numpy: in all but {plural(differs, 'element')}, as on a real array: a "
+        "multiplication by the identity turns -0.0 into +0.0 and spreads a NaN or an infinity "
+        "over its column of the block",
+        True,
+    )

@@ -1,0 +1,182 @@
+"""The stages in order: data, compile, simulate, compare, summarise. Nothing is printed here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sim.compiler import Compiled, Options, compile_transpose
+from sim.config import RunConfig
+from sim.errors import SimulationError
+from sim.hw.datatypes import data_type
+from sim.hw.spec import Chip
+from sim.isa import Buffer
+from sim.machine import Image, Memory, simulate
+from sim.machine.simulate import EngineKind
+from sim.report.summary import summarize
+from sim.trace.record import Trace
+from sim.workload import (
+    Transpose,
+    differing,
+    load_data,
+    max_abs_error,
+    numpy_transpose,
+    reference_transpose,
+)
+
+Array = npt.NDArray[Any]
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class RunResult:
+    """A finished run: summary.json's contents, the result tensor (None for times only), the trace,
+    and the chip and the compilation it came from.
+    """
+
+    summary: dict[str, Any]
+    result: Array | None
+    trace: Trace
+    chip: Chip
+    compiled: Compiled
+
+
+def execute(
+    config: RunConfig,
+    *,
+    engine: EngineKind | None = None,
+    values: bool = True,
+    kinds: Iterable[str] = (),
+    grid: bool = False,
+    progress: Progress | None = None,
+) -> RunResult:
+    """Run one configuration from its data to its summary.
+
+    Args:
+        config: a loaded run file.
+        engine: "event" or "register" instead of what the run file says.
+        values: False: times only; nothing is read, computed or compared.
+        kinds, grid: what to keep for traces and pictures (see `sim.machine.simulate`).
+        progress: called with instructions done and instructions in all.
+
+    Raises:
+        SystolicError: one line saying what is wrong and where.
+
+    """
+    operation, chip = config.operation, config.chip
+    engine = engine or config.engine
+    compiled = compile_operation(config)
+    data = load_data(config.data, operation.shape) if values else None
+    outcome = simulate(
+        chip,
+        compiled.program,
+        [] if data is None else images(compiled, data),
+        engine=engine,
+        kinds=kinds,
+        grid=grid,
+        values=values,
+        progress=progress,
+    )
+    result = None if data is None else read_result(compiled, outcome.memory, operation)
+    verdict = compare(compiled, operation, data, result, via=config.compile.via)
+    summary = summarize(
+        run=config.name,
+        chip=chip,
+        engine=engine,
+        trace=outcome.trace,
+        instructions=compiled.program.count(),
+        blocks=compiled.blocks.count,
+        sub_blocks=compiled.sub_blocks,
+        values=verdict,
+        bound={"cycles": compiled.bound.cycles, "why": compiled.bound.why},
+    )
+    if outcome.trace.cycles() < compiled.bound.cycles:
+        raise SimulationError(
+            f"{config.name}: took {outcome.trace.cycles()} cycles, less than its lower bound "
+            f"{compiled.bound.cycles} ({compiled.bound.why}): one of them is wrong"
+        )
+    return RunResult(summary, result, outcome.trace, chip, compiled)
+
+
+def compile_operation(config: RunConfig) -> Compiled:
+    """Return the compiled program of a run file's operation."""
+    operation, choice = config.operation, config.compile
+    options = Options(
+        drain=choice.drain,
+        drain_engine=choice.drain_engine,
+        identity=choice.identity,
+        via=choice.via,
+        block=choice.block,
+    )
+    return compile_transpose(
+        config.name, operation.shape, operation.permutation, config.chip, options, operation.home
+    )
+
+
+def images(compiled: Compiled, data: Array) -> list[Image]:
+    """Return what lies in the memories at cycle 0: the tensor's pieces, a stored identity."""
+    matrices = compiled.matrices.matrices(data)
+    found = [
+        Image(piece.access, matrices[piece.slices] if piece.slices else data.reshape(1, -1))
+        for piece in compiled.source
+    ]
+    if compiled.identity:
+        dtype = data_type(compiled.identity.dtype).numpy
+        found.append(Image(compiled.identity, np.eye(compiled.identity.partitions, dtype=dtype)))
+    return found
+
+
+def read_result(compiled: Compiled, memory: Memory, operation: Transpose) -> Array:
+    """Return the result tensor as it stands in the memories."""
+    dims = operation.out.dims
+    if compiled.result[0].access.buffer is Buffer.DRAM:
+        return memory.read(compiled.result[0].access).reshape(dims)
+    shape = compiled.matrices.shape.dims
+    matrices = np.zeros((*shape[:-2], shape[-1], shape[-2]), operation.out.dtype)
+    for piece in compiled.result:
+        matrices[piece.slices] = memory.read(piece.access)
+    return compiled.matrices.result(matrices, dims)
+
+
+def compare(
+    compiled: Compiled, operation: Transpose, data: Array | None, result: Array | None, via: str
+) -> dict[str, Any]:
+    """Return the verdict on the values: against the contract's reference, numpy, and float64."""
+    if data is None or result is None:
+        return {"checked": False, "equal": None, "max_abs_error": None, "differs_from_numpy": None}
+    exact = numpy_transpose(data, operation.permutation)
+    expected = exact if via == "dram" else _contract(compiled, data, operation)
+    return {
+        "checked": True,
+        "equal": differing(result, expected) == 0,
+        "max_abs_error": max_abs_error(result, exact),
+        "differs_from_numpy": differing(result, exact),
+    }
+
+
+def _contract(compiled: Compiled, data: Array, operation: Transpose) -> Array:
+    """Return what the array must give, matrix by matrix, in the contract's accumulation order."""
+    matrices = compiled.matrices.matrices(data)
+    last = matrices.ndim - 1
+    swapped = (*range(last - 1), last, last - 1)
+    found = reference_transpose(
+        matrices, swapped, row_blocks=_row_boundaries(compiled), row_axes=(last - 1,)
+    )
+    return compiled.matrices.result(found, operation.out.dims)
+
+
+def _row_boundaries(compiled: Compiled) -> list[int]:
+    """Return where the rows of the matrices are cut: rows multiplied together share a block."""
+    heights = [
+        sub.extents[0]
+        for block in compiled.blocks
+        if not any(block.batch) and block.column == 0
+        for sub in compiled.blocks.sub_blocks(block)
+        if sub.column == 0
+    ]
+    return [0, *accumulate(heights)]
