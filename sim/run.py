@@ -16,6 +16,7 @@ from sim.errors import SimulationError
 from sim.hw.datatypes import data_type
 from sim.hw.spec import Chip
 from sim.isa import Buffer
+from sim.layout import Shape, pack, unpack
 from sim.machine import Image, Memory, simulate
 from sim.machine.simulate import EngineKind
 from sim.report.summary import summarize
@@ -75,7 +76,7 @@ def execute(
     outcome = simulate(
         chip,
         compiled.program,
-        [] if data is None else images(compiled, data),
+        [] if data is None else images(compiled, data, operation.shape),
         engine=engine,
         kinds=kinds,
         grid=grid,
@@ -114,15 +115,21 @@ def compile_operation(config: RunConfig) -> Compiled:
         block=choice.block,
     )
     return compile_transpose(
-        config.name, operation.shape, operation.permutation, config.chip, options, operation.home
+        config.name,
+        operation.shape,
+        operation.permutation,
+        config.chip,
+        options,
+        operation.home,
+        operation.out,
     )
 
 
-def images(compiled: Compiled, data: Array) -> list[Image]:
+def images(compiled: Compiled, data: Array, shape: Shape) -> list[Image]:
     """Return what lies in the memories at cycle 0: the tensor's pieces, a stored identity."""
     matrices = compiled.matrices.matrices(data)
     found = [
-        Image(piece.access, matrices[piece.slices] if piece.slices else data.reshape(1, -1))
+        Image(piece.access, matrices[piece.slices] if piece.slices else pack(data, shape)[None])
         for piece in compiled.source
     ]
     if compiled.identity:
@@ -135,7 +142,7 @@ def read_result(compiled: Compiled, memory: Memory, operation: Transpose) -> Arr
     """Return the result tensor as it stands in the memories."""
     dims = operation.out.dims
     if compiled.result[0].access.buffer is Buffer.DRAM:
-        return memory.read(compiled.result[0].access).reshape(dims)
+        return unpack(memory.read(compiled.result[0].access)[0], operation.out)
     shape = compiled.matrices.shape.dims
     matrices = np.zeros((*shape[:-2], shape[-1], shape[-2]), operation.out.dtype)
     for piece in compiled.result:

@@ -44,15 +44,19 @@ def compile_transpose(
     chip: Chip,
     options: Options | None = None,
     home: Literal["state_buffer", "dram"] = "state_buffer",
+    out: Shape | None = None,
 ) -> Compiled:
     """Compile the permutation of a tensor's axes.
+
+    `shape` and `out` (default: row major) carry the layouts the tensors have in DRAM.
 
     Raises CompileError if the chip cannot take the type, or the work does not fit its buffers.
     """
     options = options or Options()
     _refuse_type(shape, chip, options)
     matrices = recognise_transpose(shape, permutation)
-    lowered = lower_transpose(matrices, chip, options, home)
+    result = out or Shape(shape.element_type, tuple(shape.dims[a] for a in permutation))
+    lowered = lower_transpose(matrices, (shape, result), chip, options, home)
     synchronised = synchronise(name, lowered.steps)
     check_program(synchronised.program, chip)
     return Compiled(

@@ -21,12 +21,15 @@ from sim.layout import Shape
 class MatrixSet:
     """A permutation of axes as transposes of matrices, one for each batch index.
 
-    dims: the tensor's dimensions, neighbours that stay neighbours merged; order: which of them
-    comes where in the result; batch: axes that count the matrices; row, col: the matrix's axes.
+    dims: the tensor's dimensions, neighbours that stay neighbours merged; groups: the source's
+    axes in each of them; order: which of them comes where in the result; batch: axes that count
+    the matrices; row, col: the matrix's axes.
     """
 
     element_type: str
     dims: tuple[int, ...]
+    groups: tuple[tuple[int, ...], ...]
+    permutation: tuple[int, ...]
     order: tuple[int, ...]
     batch: tuple[int, ...]
     row: int
@@ -48,15 +51,16 @@ class MatrixSet:
         back = [axes.index(axis) for axis in self.order]
         return np.ascontiguousarray(matrices.transpose(back)).reshape(tuple(dims))
 
-    def source_strides(self) -> tuple[int, ...]:
-        """Return, for (batch..., row, column), the distance in elements in a row-major source."""
-        stride = _strides(self.dims)
-        return tuple(stride[a] for a in (*self.batch, self.row, self.col))
+    def source_axes(self) -> tuple[tuple[int, ...], ...]:
+        """Return, for (batch..., row, column), the dimensions of the source they are made of."""
+        return tuple(self.groups[a] for a in (*self.batch, self.row, self.col))
 
-    def result_strides(self) -> tuple[int, ...]:
-        """Return, for (batch..., column, row), the distance in a row-major result."""
-        stride = _strides([self.dims[a] for a in self.order])
-        return tuple(stride[self.order.index(a)] for a in (*self.batch, self.col, self.row))
+    def result_axes(self) -> tuple[tuple[int, ...], ...]:
+        """Return, for (batch..., column, row), the dimensions of the result they are made of."""
+        return tuple(
+            tuple(self.permutation.index(axis) for axis in self.groups[a])
+            for a in (*self.batch, self.col, self.row)
+        )
 
 
 def recognise_transpose(shape: Shape, permutation: Sequence[int]) -> MatrixSet:
@@ -65,25 +69,24 @@ def recognise_transpose(shape: Shape, permutation: Sequence[int]) -> MatrixSet:
     The column axis is the last axis that moves; the row axis the one that takes its place. A
     permutation that moves nothing transposes 1 x n matrices.
     """
-    dims: tuple[int, ...]
-    order: tuple[int, ...]
-    if tuple(permutation) == (1, 0):
-        dims, order = shape.dims, (1, 0)
-    else:
-        dims, order = _merge(shape.dims, permutation)
-    if len(dims) < 2:
-        dims, order = (1, *(dims or (1,))), (1, 0)
+    groups, order = _merge(permutation)
+    while len(groups) < 2:
+        groups, order = ((), *groups), (1, 0)
+    dims = [math.prod(shape.dims[axis] for axis in group) for group in groups]
     moved = [axis for axis, place in enumerate(order) if axis != place]
     col = max(moved)
     row = order[col]
     batch = tuple(a for a in range(len(dims)) if a not in (row, col))
-    return MatrixSet(shape.element_type, tuple(dims), tuple(order), batch, row, col)
+    return MatrixSet(
+        shape.element_type, tuple(dims), groups, tuple(permutation), order, batch, row, col
+    )
 
 
-def _merge(
-    dims: Sequence[int], permutation: Sequence[int]
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Merge axes that are neighbours, in the same order, before and after."""
+def _merge(permutation: Sequence[int]) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]:
+    """Merge axes that are neighbours, in the same order, before and after.
+
+    Returns the groups of axes in the source's order, and which group comes where in the result.
+    """
     groups: list[list[int]] = []
     for axis in permutation:
         if groups and groups[-1][-1] + 1 == axis:
@@ -91,9 +94,5 @@ def _merge(
         else:
             groups.append([axis])
     ordered = sorted(groups)
-    merged = tuple(math.prod(dims[a] for a in group) for group in ordered)
+    merged = tuple(tuple(group) for group in ordered)
     return merged, tuple(ordered.index(group) for group in groups)
-
-
-def _strides(dims: Sequence[int]) -> list[int]:
-    return [math.prod(dims[axis + 1 :]) for axis in range(len(dims))]

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from sim.compiler.dram import DramTensor, Rectangle
 from sim.compiler.options import Options
 from sim.compiler.place import PsumMap, StateMap, place_psum, place_state
 from sim.compiler.recognise import MatrixSet
@@ -20,7 +21,7 @@ from sim.hw.datatypes import PSUM_WORD_BYTES, data_type
 from sim.hw.spec import Chip
 from sim.isa import Access, Buffer, Copy, DmaCopy, LoadWeights, MatMul, Memset
 from sim.isa.instruction import Event
-from sim.layout import Block, Decomposition, decompose
+from sim.layout import Block, Decomposition, Shape, decompose
 
 EVENT_OF_DRAIN: dict[str, Event] = {"block": "done", "row": "row", "partition": "partition"}
 
@@ -72,20 +73,30 @@ def cut(matrices: MatrixSet, chip: Chip, options: Options) -> Decomposition:
     return decompose(matrices.shape, (p, q), sub)
 
 
+Tensors = tuple[Shape, Shape]
+"""Source and result, with their layouts (which matter in DRAM)."""
+
+
 def lower_transpose(
-    matrices: MatrixSet, chip: Chip, options: Options, home: Literal["state_buffer", "dram"]
+    matrices: MatrixSet,
+    tensors: Tensors,
+    chip: Chip,
+    options: Options,
+    home: Literal["state_buffer", "dram"],
 ) -> Lowered:
     """Return the steps that transpose all the matrices of the set."""
     if 0 in matrices.dims:
         raise CompileError(f"{matrices.shape}: a tensor without elements has nothing to transpose")
     cls = ThroughArray if options.via == "pe" else ThroughDram
-    return cls(matrices, chip, options, home).lower()
+    return cls(matrices, tensors, chip, options, home).lower()
 
 
 class _Lowering:
     """What both ways share: sizes, DRAM addresses, DMA queues, transfers of whole blocks."""
 
-    def __init__(self, matrices: MatrixSet, chip: Chip, options: Options, home: str) -> None:
+    def __init__(
+        self, matrices: MatrixSet, tensors: Tensors, chip: Chip, options: Options, home: str
+    ) -> None:
         self.matrices, self.chip, self.options = matrices, chip, options
         self.streamed = home == "dram"
         self.dtype = matrices.element_type
@@ -94,10 +105,8 @@ class _Lowering:
         self.transposed = _transposed_numbers(self.blocks)
         self.out = Lowered()
         self.given: Counter[Signal] = Counter()
-        elements = 1
-        for dim in matrices.dims:
-            elements *= dim
-        self.tensor_bytes = -(-elements * self.size_bytes // 64) * 64
+        self.source = DramTensor(tensors[0], 0, matrices.source_axes())
+        self.result = DramTensor(tensors[1], self.source.size_bytes, matrices.result_axes())
         queues = chip.dma.queues
         self.queue_in, self.queue_out = 0, min(1, queues - 1)
 
@@ -105,19 +114,33 @@ class _Lowering:
         """Return an access to the state buffer."""
         return Access(Buffer.STATE, self.dtype, partition, partitions, start, pairs)
 
-    def in_dram(
-        self, base: int, strides: tuple[int, ...], block: Block, origin: tuple[int, int],
-        *, transposed: bool, extents: tuple[int, int]
-    ) -> Access:  # fmt: skip
-        """Return a DRAM access to a rectangle, row by row; strides of (batch..., row, column)."""
-        *outer, row, col = strides
-        offset = sum(i * s for i, s in zip(block.batch, outer, strict=True))
-        offset += origin[0] * row + origin[1] * col
-        pairs = ((row, extents[0]), (col, extents[1]))
-        return Access(
-            Buffer.DRAM, self.dtype, 0, 1, base + offset * self.size_bytes,
-            pairs[::-1] if transposed else pairs,
-        )  # fmt: skip
+    def copies_in(
+        self, queue: int, tensor: DramTensor, block: Block, start: int, *, transposed: bool
+    ) -> Iterator[DmaCopy]:
+        """Yield copies of a block from DRAM to byte `start`, its rows (or columns) as partitions."""
+        for part in tensor.rectangles(
+            block.batch, block.origin, block.extents, by_column=transposed
+        ):
+            yield DmaCopy(
+                dma_queue=queue, source=part.access, target=self._at(start, part, transposed)
+            )
+
+    def copies_out(
+        self, queue: int, tensor: DramTensor, block: Block, start: int, *, transposed: bool
+    ) -> Iterator[DmaCopy]:
+        """Yield copies from byte `start`, partitions as rows, to a block (its transpose) in DRAM."""
+        origin, extents = block.origin, block.extents
+        if transposed:
+            origin, extents = origin[::-1], extents[::-1]
+        for part in tensor.rectangles(block.batch, origin, extents):
+            yield DmaCopy(dma_queue=queue, source=self._at(start, part, False), target=part.access)
+
+    def _at(self, start: int, part: Rectangle, transposed: bool) -> Access:
+        """Return the state-buffer side of a rectangle: a row (or column) per partition."""
+        row, rows, col, cols = part.row, part.rows, part.col, part.cols
+        if transposed:
+            row, rows, col, cols = col, cols, row, rows
+        return self.sb(row, rows, start + col * self.size_bytes, (1, cols))
 
     def give(self, signal: Signal, times: int = 1) -> int:
         """Count that a signal is given; return how often it then has been."""
@@ -133,8 +156,10 @@ class _Lowering:
 class ThroughArray(_Lowering):
     """Every sub-block by load, identity product and drain; neighbours overlap."""
 
-    def __init__(self, matrices: MatrixSet, chip: Chip, options: Options, home: str) -> None:
-        super().__init__(matrices, chip, options, home)
+    def __init__(
+        self, matrices: MatrixSet, tensors: Tensors, chip: Chip, options: Options, home: str
+    ) -> None:
+        super().__init__(matrices, tensors, chip, options, home)
         self.tiles = [_tile(b, s) for b in self.blocks for s in self.blocks.sub_blocks(b)]
         self.rows = max(tile.K for tile in self.tiles)
         self.state: StateMap = place_state(
@@ -192,41 +217,24 @@ class ThroughArray(_Lowering):
         return self.state.result.at(number)
 
     def _dram_pieces(self) -> None:
-        self.out.source.append(_whole(self.matrices, self.dtype, 0, source=True))
-        self.out.result.append(_whole(self.matrices, self.dtype, self.tensor_bytes, source=False))
+        self.out.source.append(Piece(self.source.whole(), ()))
+        self.out.result.append(Piece(self.result.whole(), ()))
 
     def _bring(self, block: Block) -> None:
         slot = block.number % self.state.source.count
-        source = self.in_dram(
-            0, self.matrices.source_strides(), block, block.origin,
-            transposed=False, extents=block.extents,
-        )  # fmt: skip
-        target = self.sb(0, block.extents[0], self.state.source.at(slot), (1, block.extents[1]))
-        self.out.steps.append(
-            Step(
-                DmaCopy(dma_queue=self.queue_in, source=source, target=target),
-                needs=((("source free", slot), self.given["source free", slot]),),
-                gives=((("source", slot), "done"),),
-            )
-        )
-        self.give(("source", slot))
+        free = ("source free", slot), self.given["source free", slot]
+        start = self.state.source.at(slot)
+        for copy in self.copies_in(self.queue_in, self.source, block, start, transposed=False):
+            self.out.steps.append(Step(copy, (free,), ((("source", slot), "done"),)))
+            self.give(("source", slot))
 
     def _send(self, block: Block) -> None:
         slot = block.number % self.state.result.count
-        K, N = block.extents
-        target = self.in_dram(
-            self.tensor_bytes, self.matrices.result_strides(), block, block.origin[::-1],
-            transposed=False, extents=(N, K),
-        )  # fmt: skip
-        source = self.sb(0, N, self.state.result.at(slot), (1, K))
-        self.out.steps.append(
-            Step(
-                DmaCopy(dma_queue=self.queue_out, source=source, target=target),
-                needs=((("result", slot), self.given["result", slot]),),
-                gives=((("result free", slot), "done"),),
-            )
-        )
-        self.give(("result free", slot))
+        ready = ("result", slot), self.given["result", slot]
+        start = self.state.result.at(slot)
+        for copy in self.copies_out(self.queue_out, self.result, block, start, transposed=True):
+            self.out.steps.append(Step(copy, (ready,), ((("result free", slot), "done"),)))
+            self.give(("result free", slot))
 
     def _task(self, task: int, tile: Tile) -> None:
         """Emit load, multiply and drain of one sub-block."""
@@ -300,67 +308,45 @@ class ThroughDram(_Lowering):
         """Return the steps."""
         self.state = place_state(self.chip, self.blocks, self.size_bytes, 0, streamed=self.streamed)
         if self.streamed:
-            self.out.source.append(_whole(self.matrices, self.dtype, 0, source=True))
-            self.out.result.append(
-                _whole(self.matrices, self.dtype, self.tensor_bytes, source=False)
-            )
+            self.out.source.append(Piece(self.source.whole(), ()))
+            self.out.result.append(Piece(self.result.whole(), ()))
         for block in self.blocks:
-            self._round_trip(block)
+            if self.streamed:
+                self._from_dram(block)
+            else:
+                self._round_trip(block)
         self.out.tiles = [_tile(b, b) for b in self.blocks]
         return self.out
 
-    def _round_trip(self, block: Block) -> None:
-        K, N = block.extents
-        signal = ("written", block.number)
-        if self.streamed:
-            slot = block.number % self.state.result.count
-            result = self.sb(0, N, self.state.result.at(slot), (1, K))
-            free = ("result free", slot)
-            self._copy(
-                self.queue_in,
-                self._dram(block, transposed=True),
-                result,
-                needs=((free, self.given[free]),),
-                gives=signal,
-            )
-            self._copy(self.queue_out, result, self._dram_result(block), ((signal, 1),), free)
+    def _from_dram(self, block: Block) -> None:
+        """Read a block transposed, write it back."""
+        slot = block.number % self.state.result.count
+        start = self.state.result.at(slot)
+        free, ready = ("result free", slot), ("result", slot)
+        needs = ((free, self.given[free]),)
+        for copy in self.copies_in(self.queue_in, self.source, block, start, transposed=True):
+            self.out.steps.append(Step(copy, needs, ((ready, "done"),)))
+            self.give(ready)
+        needs = ((ready, self.given[ready]),)
+        for copy in self.copies_out(self.queue_out, self.result, block, start, transposed=True):
+            self.out.steps.append(Step(copy, needs, ((free, "done"),)))
             self.give(free)
-            return
-        source = self.sb(0, K, self.state.source.at(block.number), (1, N))
-        result = self.sb(0, N, self.state.result.at(self.transposed[block.number]), (1, K))
-        self.out.source.append(Piece(source, block.slices))
-        self.out.result.append(Piece(result, self.result_slices(block)))
-        self._copy(self.queue_in, source, self._dram(block, transposed=False), (), signal)
-        self._copy(self.queue_out, self._dram(block, transposed=True), result, ((signal, 1),), None)
 
-    def _copy(
-        self,
-        queue: int,
-        source: Access,
-        target: Access,
-        needs: tuple[tuple[Signal, int], ...],
-        gives: Signal | None,
-    ) -> None:
-        done: Event = "done"
-        self.out.steps.append(
-            Step(
-                DmaCopy(dma_queue=queue, source=source, target=target),
-                needs,
-                () if gives is None else ((gives, done),),
-            )
-        )
-
-    def _dram(self, block: Block, *, transposed: bool) -> Access:
-        return self.in_dram(
-            0, self.matrices.source_strides(), block, block.origin,
-            transposed=transposed, extents=block.extents,
-        )  # fmt: skip
-
-    def _dram_result(self, block: Block) -> Access:
-        return self.in_dram(
-            self.tensor_bytes, self.matrices.result_strides(), block, block.origin[::-1],
-            transposed=False, extents=block.extents[::-1],
-        )  # fmt: skip
+    def _round_trip(self, block: Block) -> None:
+        """Write a block out, read it back transposed."""
+        K, N = block.extents
+        start = self.state.source.at(block.number)
+        second = self.state.result.at(self.transposed[block.number])
+        self.out.source.append(Piece(self.sb(0, K, start, (1, N)), block.slices))
+        result = Piece(self.sb(0, N, second, (1, K)), self.result_slices(block))
+        self.out.result.append(result)
+        written = ("written", block.number)
+        for copy in self.copies_out(self.queue_in, self.source, block, start, transposed=False):
+            self.out.steps.append(Step(copy, (), ((written, "done"),)))
+            self.give(written)
+        needs = ((written, self.given[written]),)
+        for copy in self.copies_in(self.queue_out, self.source, block, second, transposed=True):
+            self.out.steps.append(Step(copy, needs))
 
 
 def _tile(block: Block, sub: Block) -> Tile:
@@ -376,11 +362,3 @@ def _transposed_numbers(blocks: Decomposition) -> list[int]:
         block.number - block.number % per_matrix + block.column * down + block.row
         for block in blocks
     ]
-
-
-def _whole(matrices: MatrixSet, dtype: str, base: int, *, source: bool) -> Piece:
-    """Return the whole tensor, row-major in DRAM."""
-    elements = 1
-    for dim in matrices.dims:
-        elements *= dim
-    return Piece(Access(Buffer.DRAM, dtype, 0, 1, base, ((1, elements),)), ())

@@ -6,23 +6,170 @@ fits the chip is for the compiler to say.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 from pydantic import ValidationError
 
+from sim import workload
 from sim.config.chip_file import find_chip, load_chip
 from sim.config.explain import explain
-from sim.config.override import Override, apply, origin_of
+from sim.config.override import Override, apply, origin_of, setter_of
 from sim.config.run_file import CompileTable, EngineKind, RunFile, SweepTable, WorkloadTable
 from sim.config.toml_file import read_toml
 from sim.errors import ConfigError, SystolicError
 from sim.hw.datatypes import DATA_TYPES
-from sim.hw.spec import Chip, Spec
-from sim.layout import Shape
-from sim.workload import DataSource, Transpose, load_data, transpose
+from sim.hw.spec import Chip
+from sim.workload import DataSource, Transpose
 
-T = TypeVar("T")
+
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """A run, ready to be compiled: chip, operation, data source and settings.
+
+    workload, compile, sweep: the run file's tables. operation, data: what [workload] means.
+    path, chip_path: the files. overrides: what replaced values of the files.
+    """
+
+    name: str
+    description: str
+    chip: Chip
+    workload: WorkloadTable
+    compile: CompileTable
+    engine: EngineKind
+    sweep: tuple[SweepTable, ...]
+    operation: Transpose
+    data: DataSource
+    path: Path
+    chip_path: Path
+    overrides: tuple[Override, ...]
+
+    def load_data(self) -> npt.NDArray[Any]:
+        """Return the source's elements, in its dimensions and numpy type; WorkloadError if not."""
+        return workload.load_data(self.data, self.operation.shape)
+
+    def with_overrides(self, overrides: Sequence[Override]) -> RunConfig:
+        """Return the run of the same file with more values replaced (the file is read again)."""
+        return _load(self.path, (*self.overrides, *overrides))
+
+
+def load_run(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
+    """Return the run that a run file describes.
+
+    Args:
+        path: the run file.
+        overrides: texts such as ``compile.drain=row``, ``chip=other.toml`` (relative to the
+            current directory) or ``chip.pe_array.rows=5``; later ones win.
+
+    Raises:
+        ConfigError: one line naming the file (or override), table and key.
+
+    """
+    return _load(Path(path), tuple(Override.parse(text) for text in overrides))
+
+
+def _load(path: Path, overrides: tuple[Override, ...]) -> RunConfig:
+    run = _run_file(path, tuple(o for o in overrides if not o.below("chip")))
+    for_chip = tuple(inner for o in overrides if (inner := o.below("chip")))
+    chip_path = _chip_path(run, path, overrides)
+    chip = load_chip(chip_path, for_chip)
+    blame = _Blame(path, overrides)
+    operation = _operation(run.workload, blame)
+    _check_type(run, chip, operation, blame)
+    return RunConfig(
+        name=_name(run, blame),
+        description=run.description,
+        chip=chip,
+        workload=run.workload,
+        compile=run.compile,
+        engine=run.engine,
+        sweep=run.sweep,
+        operation=operation,
+        data=_data_source(run.workload, blame),
+        path=path,
+        chip_path=chip_path,
+        overrides=overrides,
+    )
+
+
+def _run_file(path: Path, overrides: tuple[Override, ...]) -> RunFile:
+    tables = apply(read_toml(path), overrides)
+    try:
+        return RunFile.model_validate(tables)
+    except ValidationError as error:
+        raise explain(error, RunFile, lambda at: origin_of(at, overrides, str(path))) from None
+
+
+def _chip_path(run: RunFile, path: Path, overrides: tuple[Override, ...]) -> Path:
+    setter = setter_of(("chip",), overrides)
+    folder = path.parent if setter is None or setter.folder is None else setter.folder
+    return find_chip(run.chip, folder, origin_of(("chip",), overrides, str(path)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Blame:
+    """Says which file or override a value came from."""
+
+    path: Path
+    overrides: tuple[Override, ...]
+
+    def line(self, table: str, key: str, text: str) -> ConfigError:
+        """Return the error of one line about `key` of `table` ("" at the top of the file)."""
+        place = (table, key) if table else (key,)
+        origin = origin_of(place, self.overrides, str(self.path))
+        return ConfigError(f"{origin}: {f'[{table}] ' if table else ''}{key}: {text}")
+
+    @contextmanager
+    def on(self, table: str, key: str) -> Iterator[None]:
+        """Name the key in any error raised inside."""
+        try:
+            yield
+        except SystolicError as error:
+            raise self.line(table, key, str(error)) from None
+
+
+def _name(run: RunFile, blame: _Blame) -> str:
+    name = run.name or blame.path.stem
+    # The name becomes a folder's name, so it must not lead elsewhere.
+    if name in (".", "..") or not all(c.isalnum() or c in " ._+-" for c in name):
+        raise blame.line("", "name", f'needs letters, digits and " ._+-" only, found {name!r}')
+    return name
+
+
+def _operation(table: WorkloadTable, blame: _Blame) -> Transpose:
+    with blame.on("workload", "shape"):
+        shape = workload.parse_shape(table.shape)
+    with blame.on("workload", "out"):
+        out = None if table.out is None else workload.parse_shape(table.out)
+    with blame.on("workload", "shape" if table.permutation is None else "permutation"):
+        plain = workload.transpose(shape, table.permutation, home=table.home)
+    with blame.on("workload", "out"):
+        return workload.transpose(shape, plain.permutation, out, table.home)
+
+
+def _data_source(table: WorkloadTable, blame: _Blame) -> DataSource:
+    if table.seed is not None and table.data != "random":
+        raise blame.line("workload", "seed", f'only data = "random" has one, not {table.data!r}')
+    if table.data == "arange":
+        return DataSource("arange")
+    if table.data == "random":
+        return DataSource("random", table.seed or 0)
+    if not table.data.lower().endswith((".npy", ".csv")):
+        needed = f'needs "arange", "random" or a .npy or .csv file, found {table.data!r}'
+        raise blame.line("workload", "data", needed)
+    setter = setter_of(("workload", "data"), blame.overrides)
+    folder = blame.path.parent if setter is None or setter.folder is None else setter.folder
+    return DataSource("file", path=folder / table.data)
+
+
+def _check_type(run: RunFile, chip: Chip, operation: Transpose, blame: _Blame) -> None:
+    name = operation.shape.element_type
+    taken = chip.pe_array.cycles_per_vector if run.compile.via == "pe" else DATA_TYPES
+    if name not in taken:
+        how = "cycles_per_vector of its pe_array has" if run.compile.via == "pe" else "there are"
+        text = f'chip "{chip.name}" cannot take data type {name} ({how}: {", ".join(taken)})'
+        raise blame.line("workload", "shape", text)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from sim.errors import ConfigError
@@ -16,11 +17,16 @@ from sim.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """Put `value` at the dotted key `path`; `origin` is how messages call it."""
+    """Put `value` at the dotted key `path`.
+
+    origin: how messages call it. folder: what a file name in `value` is relative to (None: the
+    file that is overridden); on the command line that is the current directory.
+    """
 
     path: tuple[str, ...]
     value: Any
     origin: str
+    folder: Path | None = None
 
     @classmethod
     def parse(cls, text: str) -> Override:
@@ -34,12 +40,12 @@ class Override:
             text.encode()
         except UnicodeEncodeError:
             raise ConfigError(f"{ascii(origin)}: is not UTF-8 text") from None
-        return cls(path, toml_value(value.strip()), origin)
+        return cls(path, toml_value(value.strip()), origin, Path())
 
     def below(self, first: str) -> Override | None:
         """Return the override without its first word if that is `first` and more follow."""
         if self.path[0] == first and len(self.path) > 1:
-            return Override(self.path[1:], self.value, self.origin)
+            return replace(self, path=self.path[1:])
         return None
 
 
@@ -78,9 +84,11 @@ def _with(tables: dict[str, Any], path: tuple[str, ...], override: Override) -> 
 
 
 def origin_of(place: tuple[str | int, ...], overrides: Iterable[Override], file: str) -> str:
-    """Return the last override that set the value at `place` (or what it is in), else the file."""
-    found = file
-    for override in overrides:
-        if place[: len(override.path)] == override.path:
-            found = override.origin
-    return found
+    """Return how to call what set the value at `place`: the last override that did, or the file."""
+    setter = setter_of(place, overrides)
+    return setter.origin if setter else file
+
+
+def setter_of(place: tuple[str | int, ...], overrides: Iterable[Override]) -> Override | None:
+    """Return the last override that set the value at `place`, or a table it is in."""
+    return next((o for o in reversed([*overrides]) if place[: len(o.path)] == o.path), None)

@@ -93,7 +93,8 @@ def _join_bits(joined: Array, source: Array, shifts: Sequence[int], mask: np.uin
         byte = joined[chunk]
         byte[...] = 0
         for place, shift in enumerate(shifts):
-            part = np.bitwise_and(source[(*chunk, ..., place)], mask)
+            plane = source[..., place]
+            part = np.bitwise_and(plane[chunk], mask)
             np.bitwise_or(byte, np.left_shift(part, np.uint8(shift)), out=byte)
 
 

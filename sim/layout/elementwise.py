@@ -5,7 +5,7 @@ Not here: the rules of broadcasting (``broadcast``), precision and timing of the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import MappingProxyType
 from typing import Any
 

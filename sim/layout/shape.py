@@ -234,16 +234,18 @@ def _check_widths(dims: tuple[int, ...], widths: tuple[int, ...] | None) -> None
 
 
 def _check_bytes(shape: Shape) -> None:
-    # Zeros count as 1: numpy, too, refuses an empty array whose other sizes overflow.
-    for sizes in (shape.dims, shape.physical_dims()):
-        bits = shape.element_bits
+    for what, sizes in (("array", shape.dims), ("padded array", shape.physical_dims())):
+        elements = 1
         for size in sizes:
-            bits *= max(size, 1)
-            if bits > 8 * INT64_MAX:
-                raise LayoutError(f"{_kind(shape, sizes)} overflows 2**63 - 1 bytes")
-    if shape.size_bytes() > INT64_MAX:
+            # Zeros count as 1: numpy, too, refuses an empty array whose other sizes overflow.
+            elements *= max(size, 1)
+            if elements > INT64_MAX:
+                raise LayoutError(f"the {what} overflows 2**63 - 1 {_unit(shape)}")
+        if elements * shape.element_bits > 8 * INT64_MAX:
+            raise LayoutError(f"the {what} overflows 2**63 - 1 bytes")
+    if max(shape.size_bytes(), shape.padded_elements()) > INT64_MAX:
         raise LayoutError(f"the array rounded up to L({shape.layout.tail_align}) overflows int64")
 
 
-def _kind(shape: Shape, sizes: tuple[int, ...]) -> str:
-    return "the array" if sizes is shape.dims else "the padded array"
+def _unit(shape: Shape) -> str:
+    return "elements" if shape.element_bits < 8 else "bytes"

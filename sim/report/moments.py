@@ -117,9 +117,7 @@ def window(trace: Trace, when: Moments) -> tuple[int, int]:
     begin = when.load[0] if when.load else when.stream[0]
     length = when.tile_done - begin
     first = 0 if begin <= length // 2 else begin - length // 20
-    others = trace.grid.matmuls[1:2]
-    next_done = int(others[0].injections[-1]) + when.result[1] - when.stream[1] if others else 0
-    stop = max(when.tile_done, min(next_done, begin + 3 * length // 2))
+    stop = when.tile_done + (length // 2 if len(trace.grid.matmuls) > 1 else 0)
     if when.done <= first + (stop - first) * 5 // 4:
         stop = when.done
     return first, stop

@@ -76,9 +76,7 @@ def _ports(trace: Trace) -> dict[str, dict[str, dict[str, int]]]:
     ports: dict[str, dict[str, dict[str, int]]] = {}
     for (buffer, bank, direction), ticks in sorted(trace.port_cycles.items()):
         if ticks:
-            busy = ports.setdefault(str(buffer), {}).setdefault(
-                str(bank), {"read": 0, "write": 0}
-            )
+            busy = ports.setdefault(str(buffer), {}).setdefault(str(bank), {"read": 0, "write": 0})
             busy[direction] = -(-ticks // period)
     return ports
 

@@ -45,11 +45,15 @@ def ratio_text(ratio: float) -> str:
 
 def value_text(value: Any, width: int = 5) -> str:
     """Return a value in at most about `width` characters: exact if that fits, else rounded."""
-    exact = decimal(value)
-    if len(exact) <= width:
-        return exact
+    return shorten(decimal(value), width)
+
+
+def shorten(text: str, width: int = 5) -> str:
+    """Return a number's decimal text as it is if it fits, else rounded until it does."""
+    if len(text) <= width:
+        return text
     for digits in range(width - 1, 0, -1):
-        text = f"{float(value):.{digits}g}".replace("e+0", "e").replace("e-0", "e-")
-        if len(text) <= width:
-            return text
-    return text
+        rounded = f"{float(text):.{digits}g}".replace("e+0", "e").replace("e-0", "e-")
+        if len(rounded) <= width:
+            break
+    return rounded

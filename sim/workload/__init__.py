@@ -2,7 +2,7 @@
 
 from sim.workload.compare import differing, max_abs_error
 from sim.workload.data import DataSource, load_data
-from sim.workload.operation import HOMES, Home, Tensor, Transpose, transpose
+from sim.workload.operation import HOMES, Home, Tensor, Transpose, parse_shape, transpose
 from sim.workload.reference import numpy_transpose, reference_transpose
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "load_data",
     "max_abs_error",
     "numpy_transpose",
+    "parse_shape",
     "reference_transpose",
     "transpose",
 ]

@@ -59,6 +59,11 @@ class Transpose:
         return f"{self.shape} -> {self.out} (axes {axes}), home {self.home}"
 
 
+def parse_shape(text: str) -> Shape:
+    """Return the shape an XLA shape text spells, such as ``f32[128,64]``; LayoutError if none."""
+    return Shape.parse(text)
+
+
 def transpose(
     shape: Shape,
     permutation: Sequence[int] | None = None,

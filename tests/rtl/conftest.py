@@ -1,7 +1,7 @@
 """Makes the helpers of this folder importable, and decides what a missing HDL tool means.
 
-The helpers (`rtl_harness`, `rtl_formulas`, `rtl_programs`) are plain modules beside this file; tests
-elsewhere that want them add this folder to `sys.path` in the same way.
+The helpers (`rtl_harness`, `rtl_formulas`, `rtl_programs`) are plain modules beside this file;
+tests elsewhere that want them add this folder to `sys.path` in the same way.
 """
 
 from __future__ import annotations

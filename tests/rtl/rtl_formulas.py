@@ -139,9 +139,7 @@ def multiplies(
     return found
 
 
-def moving_vectors(
-    config: RtlConfig, program: RtlProgram, instruction: Mul
-) -> NDArray[np.generic]:
+def moving_vectors(config: RtlConfig, program: RtlProgram, instruction: Mul) -> NDArray[np.generic]:
     """(vectors, rows): operands, 0 in the rows beyond K."""
     first = instruction.moving_address
     vectors = np.zeros((instruction.vectors, config.rows), config.sum_dtype)
@@ -231,7 +229,7 @@ def exchange(
             active[t:, r, c] = shadow[t - 1, r, c]
 
 
-# ---- comparison -----------------------------------------------------------------------------------
+# ---- comparison ----------------------------------------------------------------------------------
 
 
 def same_bits(got: NDArray[np.generic], wanted: NDArray[np.generic], what: str) -> None:
@@ -272,9 +270,7 @@ def same_as_formulas(config: RtlConfig, program: RtlProgram, trace: RtlTrace) ->
     same_writes(trace, wanted.writes, wanted.write_values)
 
 
-def same_writes(
-    trace: RtlTrace, writes: NDArray[np.int64], values: NDArray[np.generic]
-) -> None:
+def same_writes(trace: RtlTrace, writes: NDArray[np.int64], values: NDArray[np.generic]) -> None:
     """The same writes of the result buffer, ordered by cycle and partition."""
     order = np.lexsort((writes[:, 1], writes[:, 0]))
     same_bits(trace.writes, np.ascontiguousarray(writes[order]), "writes")

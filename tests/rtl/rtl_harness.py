@@ -36,7 +36,7 @@ NUMBER_FORMATS = ("int32", "float32")
 START, READ, INJECT, WRITE, END = 1, 2, 3, 4, 9  # kinds of lines of events.txt
 
 
-# ---- what is simulated ----------------------------------------------------------------------------
+# ---- what is simulated ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,8 +132,9 @@ class Mul:
 
     def words(self) -> list[int]:
         """The instruction as `sequencer.v` reads it."""
-        head = [2, self.rows, self.columns, self.vectors]
-        return [*head, self.moving_address, self.result_address, int(self.accumulate), self.not_before]
+        extent = (self.rows, self.columns, self.vectors)
+        addresses = (self.moving_address, self.result_address)
+        return [2, *extent, *addresses, int(self.accumulate), self.not_before]
 
 
 def never() -> NDArray[np.bool_]:
@@ -164,15 +165,19 @@ class Straps:
     late_load: bool = False
 
 
+NO_STRAPS = Straps()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RtlTrace:
     """What the RTL did. Planes are (cycles, rows, columns), as they stand at the end of the cycle.
 
-    `moving`, `sum`, `valid`: operand, adder output and occupancy of the slot in the PE in that cycle.
+    `moving`, `sum`, `valid`: operand, adder output and occupancy of the slot in the PE in the cycle.
     `weight`, `shadow`: the registers after the edge that ends the cycle.
-    `starts`: cycle per instruction (-1: never) in which the sequencer took it off the queue and made
-    its first request. `reads`: rows (cycle, instruction, read number); `injections`: (cycle,
-    instruction, vector); `writes`: (cycle, partition, address), with `write_values` beside it.
+    `starts`: cycle per instruction (-1: never) in which the sequencer took it off the queue and
+    made its first request, granted or not. `reads`: rows (cycle, instruction, read number);
+    `injections`: (cycle, instruction, vector); `writes`: (cycle, partition, address), ordered by
+    cycle and partition, with `write_values` beside it.
     """
 
     cycles: int
@@ -188,7 +193,7 @@ class RtlTrace:
     valid: NDArray[np.bool_]
 
 
-# ---- tools and builds -----------------------------------------------------------------------------
+# ---- tools and builds ----------------------------------------------------------------------------
 
 
 def missing_programs(tool: str) -> list[str]:
@@ -221,6 +226,7 @@ def cache_folder() -> Path:
 
 
 def build(
+    folder: Path,
     top: str,
     sources: Sequence[str],
     parameters: dict[str, int],
@@ -228,26 +234,31 @@ def build(
     *,
     native: bool = False,
 ) -> list[str]:
-    """Build a bench unless the cache has it; returns the command that runs it.
+    """Build a bench; returns the command that runs it.
 
+    Icarus is built in `folder` (a tenth of a second), Verilator's executables stay in the cache.
     `native` compiles Verilator's model for speed (for benchmarks), otherwise for a short build.
     """
-    key = hashlib.sha256(f"{tool_version(tool)} {top} {parameters} {native}".encode())
+    if tool == "icarus":
+        build_icarus(top, sources, parameters, folder)
+        return ["vvp", "-n", str(folder / "top.vvp")]
+    optimise = "-O3 -march=native" if native else "-O1"
+    key = hashlib.sha256(f"{tool_version(tool)} {top} {parameters} {optimise}".encode())
     for path in [*sorted(HDL.iterdir()), Path(__file__)]:
         key.update(path.read_bytes())
-    home = cache_folder() / f"{tool}-{top}-{key.hexdigest()[:16]}"
+    home = cache_folder() / f"{top}-{key.hexdigest()[:16]}"
     if not home.exists():
-        fresh = Path(tempfile.mkdtemp(dir=cache_folder()))
-        if tool == "verilator":
-            build_verilator(top, sources, parameters, fresh, "-O3 -march=native" if native else "-O1")
-        else:
-            build_icarus(top, sources, parameters, fresh)
-        publish(fresh, home)
-    return [str(home / "Vtop")] if tool == "verilator" else ["vvp", "-n", str(home / "top.vvp")]
+        with tempfile.TemporaryDirectory(prefix="systolic-rtl-build-") as name:
+            build_verilator(top, sources, parameters, Path(name), optimise)
+            publish(Path(name), ["Vtop"], home)
+    return [str(home / "Vtop")]
 
 
-def publish(fresh: Path, home: Path) -> None:
-    """Move a finished build into place; another process may have been faster."""
+def publish(folder: Path, names: Sequence[str], home: Path) -> None:
+    """Put finished files into the cache in one move; another process may have been faster."""
+    fresh = Path(tempfile.mkdtemp(dir=cache_folder()))
+    for name in names:
+        shutil.copy(folder / name, fresh / name)
     try:
         fresh.rename(home)
     except OSError:
@@ -257,26 +268,22 @@ def publish(fresh: Path, home: Path) -> None:
 def build_verilator(
     top: str, sources: Sequence[str], parameters: dict[str, int], folder: Path, optimise: str
 ) -> None:
-    """Verilate and compile; the run-time library is compiled once and kept beside the builds."""
+    """Verilate and compile; the run-time library is compiled once and kept in the cache."""
     command = ["verilator", "--cc", "--exe", "-O3", "--prefix", "Vtop", "--top-module", top]
     command += ["--x-assign", "unique", "--x-initial", "unique", "--unroll-count", "1"]
     command += ["-Wno-fatal", f"-I{HDL}", "--Mdir", str(folder)]
     command += [f"-G{name}={value}" for name, value in parameters.items()]
-    command += [str(HDL / name) for name in (*sources, "main.cpp")]
-    checked(command, folder)
-    library = cache_folder() / hashlib.sha256(
-        f"{tool_version('verilator')} {optimise}".encode()
-    ).hexdigest()[:16]
+    checked([*command, *(str(HDL / name) for name in (*sources, "main.cpp"))], folder)
+
+    key = hashlib.sha256(f"{tool_version('verilator')} {optimise}".encode())
+    library = cache_folder() / f"runtime-{key.hexdigest()[:16]}"
     objects = ("verilated.o", "verilated_threads.o")
     if library.exists():
         for name in objects:
             shutil.copy(library / name, folder / name)
     checked(["make", "-f", "Vtop.mk", f"OPT_FAST={optimise}", "Vtop"], folder)
     if not library.exists():
-        kept = Path(tempfile.mkdtemp(dir=cache_folder()))
-        for name in objects:
-            shutil.copy(folder / name, kept / name)
-        publish(kept, library)
+        publish(folder, objects, library)
 
 
 def build_icarus(
@@ -289,7 +296,21 @@ def build_icarus(
     checked([*command, "-o", "top.vvp", *(str(HDL / n) for n in ("clock.v", *sources))], folder)
 
 
-# ---- one simulation -------------------------------------------------------------------------------
+# ---- one simulation ------------------------------------------------------------------------------
+
+
+def run_fp32(
+    pairs: NDArray[np.uint32], tool: Tool
+) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    """Products and sums of the array's float32 units, for pairs (n, 2) of bit patterns."""
+    with tempfile.TemporaryDirectory(prefix="systolic-rtl-run-") as name:
+        folder = Path(name)
+        command = build(folder, "fp32_bench", ("fp32_bench.v",), {}, tool)
+        (folder / "pairs.hex").write_text(hex_words(pairs.reshape(-1)))
+        checked([*command, f"+count={len(pairs)}"], folder)
+        raw = bytes.fromhex((folder / "results.hex").read_text())
+    product, total = np.frombuffer(raw, dtype=">u4").astype(np.uint32).reshape(-1, 2).T
+    return product, total
 
 
 def simulate(
@@ -297,7 +318,7 @@ def simulate(
     program: RtlProgram,
     tool: Tool = "verilator",
     *,
-    straps: Straps = Straps(),  # noqa: B008 (frozen)
+    straps: Straps = NO_STRAPS,
     cycles: int | None = None,
     limit: int = 1_000_000,
     planes: bool = True,
@@ -309,9 +330,9 @@ def simulate(
     `planes` and `events` switch the dumps off (empty arrays then), for measuring speed.
     RuntimeError when the program has not ended after `limit` cycles.
     """
-    command = build("bench", SOURCES, config.hdl_parameters(), tool, native=native)
     with tempfile.TemporaryDirectory(prefix="systolic-rtl-run-") as name:
         folder = Path(name)
+        command = build(folder, "bench", SOURCES, config.hdl_parameters(), tool, native=native)
         arguments = write_inputs(folder, config, program)
         arguments |= {f.name: int(getattr(straps, f.name)) for f in fields(Straps)}
         arguments |= {"vector": config.cycles_per_vector, "limit": limit, "cycles": cycles or 0}
@@ -333,7 +354,8 @@ def write_inputs(folder: Path, config: RtlConfig, program: RtlProgram) -> dict[s
 
     state = np.asarray(program.state)
     if state.dtype != config.operand_dtype or len(state) != config.rows:
-        raise ValueError(f"state is {state.dtype} {state.shape}, needed {config.operand_dtype} rows")
+        needed = f"{config.operand_dtype} ({config.rows}, words)"
+        raise ValueError(f"state is {state.dtype} {state.shape}, needed {needed}")
     bits = state.view(np.uint32 if state.itemsize == 4 else np.uint8)
     blocks = (f"@{r * config.state_words:x}\n{hex_words(row)}" for r, row in enumerate(bits))
     (folder / "state.hex").write_text("".join(blocks))

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from rtl_harness import Load, Mul, RtlConfig, RtlProgram
 
-SPECIAL_BITS = np.array(
-    [0, 1, 2, 0x007FFFFF, 0x00800000, 0x00800001, 0x3F800000, 0x3F800001, 0x34000000, 0x33800000]
-    + [0x7F7FFFFF, 0x7F800000, 0x7FC00000, 0x7F800001, 0x7FFFFFFF, 0x4B800000, 0x00400000, 0x1F800000]
-    + [0x20000000, 0x5F800000, 0x3FFFFFFF, 0x3F7FFFFF, 0x4B000000, 0x4B7FFFFF, 0x33FFFFFF, 0x34800001],
-    dtype=np.uint32,
-)
+SPECIAL_PATTERNS = """
+    00000000 00000001 00000002 00400000 007fffff 00800000 00800001 1f800000 20000000 33800000
+    33ffffff 34000000 34800001 3f7fffff 3f800000 3f800001 3fffffff 4b000000 4b7fffff 4b800000
+    5f800000 7f7fffff 7f800000 7f800001 7fc00000 7fffffff
+"""  # positive ones; the sign is drawn
+SPECIAL_BITS = np.array([int(bits, 16) for bits in SPECIAL_PATTERNS.split()], dtype=np.uint32)
 
 
 def random_floats(rng: np.random.Generator, shape: tuple[int, ...], wild: float) -> NDArray:

@@ -46,9 +46,13 @@ class _Lot:
             self._place[last] = place
 
     def leave(self, plane: Array, values: Array) -> None:
-        """Write every front's element into its PE, then step."""
+        """Write every front's element into its PE."""
         at = self._at[:, : self.count]
         plane[at[0]] = values[at[1]]
+
+    def step(self) -> None:
+        """Move every front on to its next PE."""
+        at = self._at[:, : self.count]
         np.add(at, self._steps, at)
 
 
@@ -60,14 +64,17 @@ class Fronts:
         hop: cycles between the cells it passes.
         cell: PEs of a cell it passes at once.
         stride: flat distance from a PE to the next one it passes.
+        is_tagged: also note in each PE whether its weight is an integer.
 
     """
 
-    def __init__(self, size: int, hop: int, cell: int, stride: int) -> None:
+    def __init__(self, size: int, hop: int, cell: int, stride: int, is_tagged: bool) -> None:
         self._size, self._hop, self._cell, self._stride = size, hop, cell, stride
         steps = np.array([[cell * stride], [cell]], np.int64)
         self._lots = [_Lot(64, steps) for _ in range(hop)]
         self._values = np.zeros(64 * size, np.int32)
+        self._tags = np.zeros(64 * size, bool)
+        self._is_tagged = is_tagged
         self._free = list(range(64))
         self._starting: dict[int, list[tuple[int, Start]]] = {}
         self._ending: dict[int, list[int]] = {}
@@ -80,14 +87,18 @@ class Fronts:
         """Return whether nothing is on its way."""
         return not self._users
 
-    def slot(self) -> tuple[int, Array]:
+    def slot(self, is_integer: bool) -> tuple[int, Array]:
         """Return a free slot and its place [size] for values, as bits, to be filled."""
         if not self._free:
             held = len(self._values) // self._size
             self._values = np.concatenate([self._values, np.zeros_like(self._values)])
+            self._tags = np.concatenate([self._tags, np.zeros_like(self._tags)])
             self._free.extend(range(held, 2 * held))
         slot = self._free.pop()
-        return slot, self._values[slot * self._size : (slot + 1) * self._size]
+        place = slice(slot * self._size, (slot + 1) * self._size)
+        if self._is_tagged:
+            self._tags[place] = is_integer
+        return slot, self._values[place]
 
     def carried(self) -> Array:
         """Return the values of all fronts on their way, as bits, in no order."""
@@ -107,13 +118,16 @@ class Fronts:
             starts.append((slot, (pe + lane * self._stride, first, elements)))
         self._users[slot] = lanes
 
-    def step(self, cycle: int, plane: Array) -> None:
-        """Write what arrives in this cycle into `plane` (flat bits)."""
+    def step(self, cycle: int, plane: Array, tags: Array) -> None:
+        """Write what arrives in this cycle into `plane` (flat bits); note its type in `tags`."""
         lot = self._lots[cycle % self._hop]
         for slot, start in self._starting.pop(cycle, ()):
             self._begin(lot, cycle, slot, start)
         if lot.count:
             lot.leave(plane, self._values)
+            if self._is_tagged:
+                lot.leave(tags, self._tags)
+            lot.step()
         for number in self._ending.pop(cycle, ()):
             self._end(lot, number)
 

@@ -36,5 +36,5 @@ def fused_multiply_add(moving: Array, weight: Array, total: Array) -> npt.NDArra
     bits = near.view(np.int64)
     towards_zero = (lost < 0) != (near < 0)
     odd = np.where(towards_zero, bits - 1, bits + 1)
-    inexact = ((lost < 0) | (lost > 0)) & (bits & 1 == 0)
+    inexact = ((lost < 0) | (lost > 0)) & ((bits & 1) == 0)
     return np.where(inexact, odd, bits).view(np.float64).astype(np.float32)

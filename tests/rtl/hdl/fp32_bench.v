@@ -1,7 +1,7 @@
 // Feeds pairs of operands to the two arithmetic units of fp32.vh.
 //
-// Is:     a bench: reads +pairs=FILE (hex words a0 b0 a1 b1 ...; +count=N pairs), writes one line
-//         "product sum" per pair to +results=FILE.
+// Is:     a bench: reads +count=N pairs of hex words from pairs.hex (a0 b0 a1 b1 ...), writes one
+//         line "product sum" per pair to results.hex.
 // Is not: part of the array.
 module fp32_bench #(
     parameter CAPACITY = 262144
@@ -11,16 +11,14 @@ module fp32_bench #(
     `include "fp32.vh"
 
     reg [31:0] words [0:2*CAPACITY-1];
-    reg [8*512-1:0] pairs_file;
-    reg [8*512-1:0] results_file;
     integer count;
     integer i;
     integer fd;
 
     initial begin
         if (!$value$plusargs("count=%d", count)) count = 0;
-        if ($value$plusargs("pairs=%s", pairs_file)) $readmemh(pairs_file, words, 0, 2*count-1);
-        if ($value$plusargs("results=%s", results_file)) fd = $fopen(results_file, "w");
+        if (count > 0) $readmemh("pairs.hex", words, 0, 2*count - 1);
+        fd = $fopen("results.hex", "w");
         i = 0;
     end
 

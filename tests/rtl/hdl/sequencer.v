@@ -79,7 +79,7 @@ module sequencer #(
     wire first_due = first_present && first[255:224] <= now;
     wire [15:0] load_extent = TOP ? load[47:32] : load[79:64];
     wire load_ends = !weight_refused && {16'd0, taken} + FAST >= {16'd0, load_extent};
-    wire weights_there = !loading || (strap_early_multiply && load_ends);
+    wire weights_there = !loading || overtaken || (strap_early_multiply && load_ends);
     wire multiply_ready = first_due && first[31:0] == MULTIPLY && !multiplying && pause == 0
                           && weights_there;
     wire arming = strap_early_load && BUFFER == 0 && multiply_ready && !armed;

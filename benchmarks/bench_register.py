@@ -1,0 +1,113 @@
+"""The register engine beside a bare numpy step of the same planes, as ratios of their rates.
+
+Both run in turns in this process; medians of the rounds. What is compared is cycles per second on
+a full 128 x 128 array: `stream` is one long multiply, `load` steady pairs of a load and a multiply
+of as many cycles, so that weights travel in every cycle. Run as a script.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from sim.hw.spec import Chip, Dma, Dram, PEArray, ResultBuffer, StateBuffer
+from sim.isa import Access, Buffer, LoadWeights, MatMul, Program
+from sim.machine.memory import Image, Memory
+from sim.machine.register import run_register
+from sim.trace.record import Recorder
+
+SIDE = 128
+STREAM_VECTORS = 8192
+PAIRS = 64
+ROUNDS = 9
+GOALS = {"stream": 1 / 2, "load": 1 / 3}
+
+
+def chip(dtype: str) -> Chip:
+    """Return an array of SIDE x SIDE whose operands, weights and results lie in banks apart."""
+    return Chip(
+        name="bench",
+        clock={"core": 1000},
+        state_buffer=StateBuffer(partitions=SIDE, bytes_per_partition=4 * 65536, banks=4),
+        pe_array=PEArray(rows=SIDE, cols=SIDE, cycles_per_vector={dtype: 1}),
+        result_buffer=ResultBuffer(banks=2, bank_bytes=65536),
+        dma=Dma(bytes_per_cycle=64),
+        dram=Dram(size_bytes=4096, bytes_per_cycle=64),
+    )
+
+
+def access(buffer: Buffer, dtype: str, start: int, count: int) -> Access:
+    """Return `count` elements of every partition."""
+    return Access(buffer, dtype, 0, SIDE, start, ((1, count),))
+
+
+def program(dtype: str, kind: str) -> Program:
+    """Return one long multiply, or pairs of load and multiply of equal length."""
+    vectors, pairs = (STREAM_VECTORS, 1) if kind == "stream" else (SIDE, PAIRS)
+    load = LoadWeights(weights=access(Buffer.STATE, dtype, 0, SIDE))
+    multiply = MatMul(
+        moving=access(Buffer.STATE, dtype, 65536, vectors),
+        result=access(Buffer.RESULT, dtype, 0, vectors),
+    )
+    return Program(kind, (load, multiply) * pairs)
+
+
+def engine_rate(dtype: str, kind: str) -> float:
+    """Return cycles per second of the register engine, set-up not counted."""
+    here, code = chip(dtype), program(dtype, kind)
+    values = np.arange(SIDE * 128, dtype=np.float32).reshape(SIDE, 128) % 7
+    image = Image(access(Buffer.STATE, dtype, 0, 128), values.astype(_numpy(dtype)))
+    memory = Memory(here, code, [image])
+    recorder = Recorder(here.units)
+    started = time.perf_counter()
+    trace = run_register(here, code, memory, recorder)
+    return trace.ticks / (time.perf_counter() - started)
+
+
+def bare_rate(dtype: str, cycles: int = STREAM_VECTORS) -> float:
+    """Return cycles per second of shift, multiply and add alone, all planes preallocated."""
+    size, kind = SIDE * SIDE, _numpy(dtype)
+    x, s = np.ones((2, size), kind), np.zeros((2, size), kind)
+    weight, product = np.ones(size, kind), np.ones(size, kind)
+    turns = [
+        (x[a][1:], x[b][:-1], x[a], s[a][SIDE:], product[SIDE:], s[b][:-SIDE])
+        for a, b in ((0, 1), (1, 0))
+    ]
+    started = time.perf_counter()
+    with np.errstate(all="ignore"):
+        for cycle in range(cycles):
+            to, shifted, moving, total, products, above = turns[cycle & 1]
+            np.copyto(to, shifted)
+            np.multiply(moving, weight, product)
+            np.add(above, products, total)
+    return cycles / (time.perf_counter() - started)
+
+
+def _numpy(dtype: str) -> type[np.float32] | type[np.int32]:
+    return np.float32 if dtype == "f32" else np.int32
+
+
+def ratio(rate: Callable[[], float], bare: Callable[[], float]) -> tuple[float, float, float]:
+    """Return the median of rate over bare, and both medians, measured in turns."""
+    pairs = [(rate(), bare()) for _ in range(ROUNDS)]
+    rates, bares = ([pair[i] for pair in pairs] for i in (0, 1))
+    ratios = [one / other for one, other in pairs]
+    return statistics.median(ratios), statistics.median(rates), statistics.median(bares)
+
+
+def main() -> None:
+    for dtype in ("f32", "s32"):
+        for kind, goal in GOALS.items():
+            found, own, bare = ratio(lambda k=kind, d=dtype: engine_rate(d, k), lambda d=dtype: bare_rate(d))
+            verdict = "ok" if found >= goal else "MISSED"
+            print(
+                f"{dtype} {kind:6}  {own / 1e3:7.1f} kcycles/s, bare {bare / 1e3:7.1f}, "
+                f"ratio {found:.2f} (goal {goal:.2f}) {verdict}"
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,302 @@
+"""The array's queue: when loads read and vectors enter, decided cycle by cycle from the state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sim.isa import LoadWeights, MatMul
+from sim.machine.register.context import Context
+from sim.machine.register.grid import Grid
+from sim.machine.register.passes import LoadJob, MatMulJob
+from sim.machine.register.results import CLIENT, UNIT, Results
+from sim.machine.register.state import GridStates
+from sim.machine.register.unit import Job, Unit
+from sim.trace.grid import GridState, LoadPass, MatMulPass
+
+Array = npt.NDArray[Any]
+Observer = Callable[[int, GridState], None]
+WEIGHTS = "weights"
+
+
+class Verdict(Enum):
+    """Whether the head may start: no, yes, or if the multiply before it injects in this cycle."""
+
+    NO = 0
+    YES = 1
+    LAST = 2
+
+
+class ArrayUnit(Unit):
+    """The array: at most one load reads and one multiply injects at a time."""
+
+    def __init__(self, context: Context, observer: Observer | None) -> None:
+        chip = context.chip
+        self._buffer = chip.pe_array.weight_buffer
+        self._states = GridStates(context.program)
+        self._grid = Grid(chip, self._states.is_mixed)
+        self._stages = self._grid.stages
+        period = chip.period(UNIT)
+        self._results = Results(context, self._grid, period)
+        self._observer = observer
+        self._load: LoadJob | None = None
+        self._multiply: MatMulJob | None = None
+        self._gate: MatMulJob | None = None
+        self._next_multiply = 0
+        self._is_reloaded = False
+        self._asks_last = False
+        self._refusals: list[tuple[int, str]] = []
+        self._watches = observer is not None or context.recorder.wants("psum_write")
+        self._keeps_grid = context.recorder.keep_grid
+        self._wants_inject = context.recorder.wants("inject")
+        self._wants_load = context.recorder.wants("load")
+        super().__init__(context, UNIT, period, chip.pe_array.dispatch_cycles)
+
+    def begin(self, tick: int) -> None:
+        """Start a cycle: land results, start what can start, take the result buffer's ports."""
+        self.now = cycle = tick // self.period
+        self._results.land()
+        if self._dispatched is not None:
+            self._begin_dispatched(cycle)
+        if not self.asleep:
+            self._start_ready(cycle, tick)
+        self._results.hold_ports(cycle, tick)
+        if cycle < self._grid.quiet or self._multiply is not None:
+            self._grid.advance()
+
+    def inject(self, tick: int) -> None:
+        """Read the next moving vector, if it is due and its ports are free."""
+        job = self._multiply
+        if job is None or self.now < job.due:
+            return
+        ports = self._ports
+        until = ports.until
+        needed = job.ports[job.sent]
+        for port in needed:
+            if until[port] > tick and not self._is_own(port, job):
+                self._refusals.append((job.index, self._record_stall(job, port)))
+                return
+        for port in needed:
+            ports.take(port, tick, self.period, CLIENT)
+        self._inject(job, tick)
+
+    def read_weights(self, tick: int) -> None:
+        """Read the next weights of the load in hand, if their ports are free."""
+        job = self._load
+        if job is None:
+            return
+        ports = self._ports
+        needed = job.ports[job.sent]
+        for port in needed:
+            if ports.until[port] > tick:
+                self._refusals.append((job.index, self._record_stall(job, port)))
+                return
+        for port in needed:
+            ports.take(port, tick, self.period, WEIGHTS)
+        self._read(job, tick)
+
+    def end(self, tick: int) -> None:
+        """End a cycle: the load that asks last, all registers, results, posts."""
+        cycle = self.now
+        if self._asks_last:
+            self._ask_last(cycle, tick)
+        grid = self._grid
+        if cycle < grid.quiet:
+            grid.step(cycle)
+            self._results.write(tick)
+        if not grid.fronts.is_empty:
+            grid.write_weights(cycle)
+        if self._results.jobs:
+            for done in self._results.post(cycle, tick):
+                self._finish(done, tick)
+        if self._refusals:
+            _, winner = min(self._refusals)
+            self.claims.mark(f"stalled by {winner}", cycle, cycle + 1)
+            self._refusals.clear()
+        if self._observer is not None:
+            self._observer(cycle, self._states.of(self._grid))
+
+    def _start_ready(self, cycle: int, tick: int) -> None:
+        """Start as many instructions as the state allows."""
+        while self._dispatched is None:
+            if self.head is None or not self._waits_met(cycle):
+                if self._is_resting():
+                    self._sleep()
+                return
+            verdict = self._verdict(cycle)
+            if verdict is not Verdict.YES:
+                self._asks_last = verdict is Verdict.LAST
+                return
+            self._issue(cycle, tick)
+
+    def _verdict(self, cycle: int) -> Verdict:
+        if self._load is not None:
+            return Verdict.NO
+        if isinstance(self.head, LoadWeights):
+            return self._load_verdict(cycle)
+        may = self._multiply is None and cycle >= self._next_multiply
+        return Verdict.YES if may else Verdict.NO
+
+    def _load_verdict(self, cycle: int) -> Verdict:
+        gate = self._gate
+        if gate is None:
+            return Verdict.YES
+        if self._buffer == "serial":
+            drained = gate.is_injected and cycle >= gate.injections[-1] + self._stages.drained
+            return Verdict.YES if drained else Verdict.NO
+        needed = 1 if self._buffer == "double" else gate.vectors
+        if gate.sent >= needed:
+            return Verdict.YES
+        return Verdict.LAST if gate.sent + 1 == needed and cycle >= gate.due else Verdict.NO
+
+    def _ask_last(self, cycle: int, tick: int) -> None:
+        self._asks_last = False
+        if self._load_verdict(cycle) is Verdict.YES:
+            self._issue(cycle, tick)
+            self.read_weights(tick)
+
+    def _make_job(self, tick: int) -> Job:
+        head, context = self.head, self.context
+        surroundings = context.chip, context.ports, context.planes
+        if isinstance(head, LoadWeights):
+            self._is_reloaded = True
+            return LoadJob(self.head_index, tick, head, *surroundings)
+        assert isinstance(head, MatMul)
+        job = MatMulJob(self.head_index, tick, head, *surroundings)
+        job.is_first, self._is_reloaded = self._is_reloaded, False
+        return job
+
+    def _launch(self, job: Job, cycle: int) -> None:
+        if isinstance(job, LoadJob):
+            self._load = job
+        elif isinstance(job, MatMulJob):
+            self._multiply = self._gate = job
+            job.due = cycle
+            self._results.jobs.append(job)
+
+    def _is_own(self, port: int, job: MatMulJob) -> bool:
+        """Return whether the array itself holds this port of the result buffer (D = 0)."""
+        return port in job.result_ports and self._ports.holder[port] == CLIENT
+
+    def _inject(self, job: MatMulJob, tick: int) -> None:
+        cycle, vector = self.now, job.sent
+        grid, stages = self._grid, self._stages
+        operand = job.plane[job.partitions, job.offsets[vector]]
+        grid.inject(cycle, operand, job.is_integer)
+        control, base = grid.control, grid.base
+        control.cols[base], control.rows[base] = job.cols, job.rows
+        control.kind[base], control.word[base] = job.kind, job.words[vector]
+        if job.cols < stages.cols:
+            grid.narrow(job.cols, cycle)
+        if self._watches:
+            control.vector[base], control.owner[base] = vector, job.index
+        if vector == 0:
+            job.first = tick
+            if job.is_first:
+                grid.exchange(cycle)
+        if self._keeps_grid:
+            job.operands.append(operand.copy())
+        if self._wants_inject:
+            self._record("inject", job, job.moving.partition, job.offsets[vector], operand)
+        job.injections.append(cycle)
+        job.arrivals.append(cycle + stages.to_result)
+        job.sent = vector + 1
+        job.due = cycle + job.vector_cycles
+        self.claims.mark("streaming", cycle, job.due)
+        if stages.to_result == 0:
+            self._results.enter_at_once(job)
+        if job.is_injected:
+            self._end_injection(job, tick)
+
+    def _end_injection(self, job: MatMulJob, tick: int) -> None:
+        job.last = tick
+        self._multiply = None
+        self._next_multiply = job.due
+        if self._keeps_grid:
+            injections = np.array(job.injections, np.int64)
+            self.context.recorder.matmuls.append(
+                MatMulPass(job.index, injections, job.operand_plane(), job.cols, job.is_first)
+            )
+
+    def _read(self, job: LoadJob, tick: int) -> None:
+        cycle = self.now
+        first = job.sent * job.fast_load
+        for lane in range(first, min(first + job.fast_load, job.lanes)):
+            self._send(job, lane, cycle)
+        if job.sent == 0:
+            job.first = tick
+        job.sent += 1
+        self.claims.mark("loading", cycle, cycle + 1)
+        if self._keeps_grid:
+            job.cycles.append(cycle)
+        if job.sent == job.reads:
+            self._end_load(job, tick)
+
+    def _send(self, job: LoadJob, lane: int, cycle: int) -> None:
+        """Read one column (left path) or one row (top path) and send it on its way."""
+        stages, start = self._stages, cycle + self._stages.entry
+        if job.is_left:
+            operand = job.plane[job.partitions, job.columns[lane]]
+            pe, arrival = lane, start + stages.right * (lane // stages.cell_cols)
+        else:
+            operand = job.plane[job.access.partition + lane, job.offsets]
+            pe, arrival = lane * stages.cols, start + stages.down * (lane // stages.cell_rows)
+        self._grid.send(operand, job.is_integer, pe, arrival)
+        if self._keeps_grid:
+            job.tile.append(operand.copy())
+        if self._wants_load:
+            partition = job.access.partition + (0 if job.is_left else lane)
+            addresses = job.columns[lane] if job.is_left else job.offsets
+            self._record("load", job, partition, addresses, operand)
+
+    def _end_load(self, job: LoadJob, tick: int) -> None:
+        job.last = tick
+        self._load = None
+        if self._keeps_grid:
+            tile = np.stack(job.tile, axis=1 if job.is_left else 0)
+            reads = np.array(job.cycles, np.int64)
+            self.context.recorder.loads.append(LoadPass(job.index, reads, tile))
+        self._retire(job, tick)
+
+    def _record(
+        self,
+        kind: str,
+        job: LoadJob | MatMulJob,
+        partition: int,
+        address: int | Array,
+        values: Array,
+    ) -> None:
+        """Record the words of one operand: down the partitions, or along one at several places."""
+        count = len(values)
+        partitions = np.full(count, partition)
+        if not isinstance(address, np.ndarray):
+            partitions += np.arange(count)
+        access = job.access if isinstance(job, LoadJob) else job.moving
+        self.context.recorder.words(
+            kind,
+            UNIT,
+            job.index,
+            np.full(count, self.now * self.period, np.int64),
+            partitions,
+            np.broadcast_to(np.asarray(address), count),
+            access.dtype,
+            np.ascontiguousarray(values),
+        )
+
+    def _finish(self, job: MatMulJob, tick: int) -> None:
+        recorder = self.context.recorder
+        recorder.claim(UNIT, "filling", job.injections[0], job.arrivals[0])
+        recorder.claim(UNIT, "draining", job.arrivals[0], self.now + 1)
+        self._retire(job, tick)
+
+    def _land(self) -> None:
+        self._results.land()
+
+    def _is_resting(self) -> bool:
+        if self._load is not None or self._dispatched is not None or self._results.jobs:
+            return False
+        return self.now >= self._grid.quiet and self._grid.fronts.is_empty

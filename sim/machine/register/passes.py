@@ -1,0 +1,98 @@
+"""What the array has in hand: a load that reads, a multiply that injects or whose sums fall."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sim.hw.datatypes import data_type
+from sim.hw.spec import Chip
+from sim.isa import Buffer, LoadWeights, MatMul
+from sim.machine.register.control import ACCUMULATES, INTEGER
+from sim.machine.register.planes import Planes
+from sim.machine.register.ports import Ports, PortTuple
+from sim.machine.register.shape import Stages
+from sim.machine.register.unit import Job
+
+Array = npt.NDArray[Any]
+
+
+class LoadJob(Job):
+    """A LoadWeights: `sent` of its `ports` (one entry per read) have been read."""
+
+    def __init__(
+        self, index: int, issued: int, load: LoadWeights, chip: Chip, ports: Ports, planes: Planes
+    ) -> None:
+        super().__init__(index, issued)
+        access = self.access = load.weights
+        f, self.is_left = chip.pe_array.fast_load, chip.pe_array.weight_path == "left"
+        self.fast_load = f
+        self.is_integer = data_type(access.dtype).accumulator == "s32"
+        self.plane = planes.of(access)
+        self.offsets = access.offsets()
+        self.columns = self.offsets.tolist()
+        self.lanes = len(self.columns) if self.is_left else access.partitions
+        self.reads = -(-self.lanes // f)
+        row = ports.of_groups(access, "read", f if self.is_left else access.elements)
+        self.ports = row if self.is_left else row * self.reads
+        self.partitions = slice(access.partition, access.partition + access.partitions)
+        self.sent = 0
+        self.cycles: list[int] = []
+        self.tile: list[Array] = []
+
+
+class MatMulJob(Job):
+    """A MatMul: `sent` vectors injected; the `left`-th is the oldest that is not all written.
+
+    arrivals: cycle of each vector's write into partition 0; entered: how many have begun to be
+    written; is_first: it is the first since a load, so weights are exchanged with its first vector.
+    """
+
+    def __init__(
+        self, index: int, issued: int, matmul: MatMul, chip: Chip, ports: Ports, planes: Planes
+    ) -> None:
+        super().__init__(index, issued)
+        moving, result = matmul.moving, matmul.result
+        stages = Stages.of(chip)
+        self.moving, self.result = moving, result
+        self.vectors = moving.elements
+        self.cols = result.partitions
+        self.rows = moving.partitions
+        self.vector_cycles = chip.pe_array.cycles_per_vector[moving.dtype]
+        self.is_integer = data_type(moving.dtype).accumulator == "s32"
+        self.kind = ACCUMULATES * matmul.accumulate | INTEGER * self.is_integer
+        self.plane = planes.of(moving)
+        self.partitions = slice(moving.partition, moving.partition + moving.partitions)
+        self.offsets: list[int] = moving.offsets().tolist()
+        self.words: list[int] = result.offsets().tolist()
+        self.result_ports = _result_ports(matmul, ports)
+        self.ports = ports.of_groups(moving, "read", 1)
+        if stages.to_result == 0:
+            self.ports = [own + self.result_ports for own in self.ports]
+        self.across = stages.across_to(self.cols - 1)
+        self.row_posts = [p.semaphore for p in matmul.posts if p.on == "row"]
+        self.partition_posts = [p.semaphore for p in matmul.posts if p.on == "partition"]
+        self.is_first = False
+        self.due = 0
+        self.sent = self.entered = self.left = 0
+        self.injections: list[int] = []
+        self.arrivals: list[int] = []
+        self.operands: list[Array] = []
+
+    @property
+    def is_injected(self) -> bool:
+        """Return whether all vectors have been injected."""
+        return self.sent == self.vectors
+
+    def operand_plane(self) -> Array:
+        """Return the moving vectors that were kept, [M, K]."""
+        return np.stack(self.operands)
+
+
+def _result_ports(matmul: MatMul, ports: Ports) -> PortTuple:
+    low, high = matmul.result.span
+    write = ports.of_bytes(Buffer.RESULT, low, high, "write")
+    read = ports.of_bytes(Buffer.RESULT, low, high, "read")
+    return read + write if matmul.accumulate else write

@@ -1,0 +1,201 @@
+"""Draws the space-time diagram: bands one below the other on a common axis of cycles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+
+from sim.report import style
+from sim.report.bands import PHASES, Axis, Band, Phase
+from sim.report.style import text_inches
+
+LINE, BAND_GAP, CAPTION_LEVEL = 0.17, 0.17, 0.17
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Axes whose x counts cycles and whose y counts inches downwards, `width` inches wide."""
+
+    axes: Axes
+    axis: Axis
+    width: float
+
+    @property
+    def cycle_inches(self) -> float:
+        """Return the width of a cycle."""
+        return self.width / (self.axis.stop - self.axis.first)
+
+    def left_of(self, inches: float) -> float:
+        """Return the x that lies so many inches left of the first cycle."""
+        return self.axis.first - inches / self.cycle_inches
+
+
+def band_height(band: Band, cells: bool) -> float:
+    """Return the height of a band in inches."""
+    if cells:
+        return LINE * band.lines + 0.05 * (band.lines // band.group - 1) * (band.group > 1)
+    return float(np.clip(band.lines * 0.011, 0.34, 2.3 if band.name == "PE rows" else 0.8))
+
+
+def draw_band(frame: Frame, top: float, band: Band, cells: bool) -> float:
+    """Draw a band and its labels from `top` on; return its height."""
+    height = band_height(band, cells)
+    frame.axes.text(
+        frame.left_of(0.42), top, band.name, fontsize=style.SMALL, va="top", ha="right",
+        color=style.INK, linespacing=1.15,
+    )  # fmt: skip
+    if cells:
+        _draw_cells(frame, top, band)
+    else:
+        _draw_heat(frame, top, height, band)
+    return height
+
+
+def line_tops(band: Band) -> npt.NDArray[np.float64]:
+    """Return where each line of a band of cells begins, in inches."""
+    lines = np.arange(band.lines)
+    return np.asarray(lines * LINE + (lines // band.group) * 0.05 * (band.group > 1))
+
+
+def _draw_cells(frame: Frame, top: float, band: Band) -> None:
+    tops = top + line_tops(band)
+    axis = frame.axis
+    _boxes(frame, [(axis.first, y, axis.stop - axis.first, LINE) for y in tops], style.FAINT)
+    both = _busy(band, "load") & (_busy(band, "stream") | _busy(band, "drain"))
+    for phase in ("stream", "drain", "load"):
+        strong, pale = [], []
+        for line, column in np.argwhere(_busy(band, phase)):
+            squeezed = phase == "load" and both[line, column]
+            y, h = (tops[line] + 0.7 * LINE, 0.3 * LINE) if squeezed else (tops[line], LINE)
+            text = "" if squeezed else band.texts.get(phase, {}).get((line, column), "")
+            (pale if text in ("0", "-0") else strong).append((axis.first + column, y, 1, h))
+            _value(frame, axis.first + column + 0.5, y + h / 2, text, phase)
+        _boxes(frame, strong, style.MID[phase])
+        _boxes(frame, pale, style.TINT[phase])
+    _line_names(frame, tops, band)
+
+
+def _busy(band: Band, phase: Phase) -> npt.NDArray[np.bool_]:
+    layer = band.layers.get(phase)
+    if layer is None:
+        return np.zeros((band.lines, band.axis.columns), bool)
+    return layer > 0
+
+
+def _value(frame: Frame, x: float, y: float, text: str, phase: Phase) -> None:
+    if not text or text_inches(text, style.TINY) > frame.cycle_inches:
+        return
+    faint = text in ("0", "-0")
+    frame.axes.text(
+        x, y + 0.005, text, ha="center", va="center_baseline", fontsize=style.TINY + 0.5,
+        color=style.TEXT[phase], alpha=0.45 if faint else 1.0,
+    )  # fmt: skip
+
+
+def _boxes(frame: Frame, boxes: Sequence[tuple[float, float, float, float]], fill: str) -> None:
+    """Draw (x, y, width, height) boxes with white joints."""
+    corners = [[(x, y), (x + w, y), (x + w, y + h), (x, y + h)] for x, y, w, h in boxes]
+    frame.axes.add_collection(
+        PolyCollection(corners, facecolors=fill, edgecolors="white", linewidths=0.8),
+        autolim=False,
+    )
+
+
+def _line_names(frame: Frame, tops: npt.NDArray[np.float64], band: Band) -> None:
+    name: dict[str, Any] = {"va": "center_baseline", "ha": "right", "color": style.MUTED}
+    for line, y in enumerate(tops):
+        text = str(line % band.group if band.group > 1 else line)
+        frame.axes.text(frame.left_of(0.06), y + LINE / 2, text, fontsize=style.TINY - 0.5, **name)
+    if band.group > 1:
+        for row in range(0, band.lines // band.group):
+            middle = tops[row * band.group : (row + 1) * band.group].mean() + LINE / 2
+            text = f"row {row}"
+            frame.axes.text(frame.left_of(0.2), middle, text, fontsize=style.TINY, **name)
+
+
+def _draw_heat(frame: Frame, top: float, height: float, band: Band) -> None:
+    image = style.paper(band.lines, band.axis.columns, style.FAINT)
+    for phase in PHASES:
+        layer = band.layers.get(phase)
+        if layer is not None:
+            opacity = 0.45 * layer if phase == "load" else np.sqrt(np.clip(layer, 0, 1))
+            image = style.blend(opacity, style.HUE[phase], image)
+    axis = frame.axis
+    right = axis.first + axis.columns * axis.step
+    frame.axes.imshow(
+        image, extent=(axis.first, right, top + height, top), aspect="auto",
+        interpolation="nearest", interpolation_stage="rgba",
+    )  # fmt: skip
+    for line, y, va in ((0, top, "top"), (band.lines - 1, top + height, "bottom")):
+        if line or not y > top:
+            frame.axes.text(
+                frame.left_of(0.06), y, str(line), fontsize=style.TINY - 0.5, va=va, ha="right",
+                color=style.MUTED,
+            )  # fmt: skip
+
+
+def draw_turning_points(
+    frame: Frame, top: float, bottom: float, points: Sequence[tuple[int, str]]
+) -> None:
+    """Draw a hairline through all bands at each cycle, its number and caption above `top`."""
+    axis, levels = frame.axis, caption_levels(points, frame)
+    for (cycle, caption), level in zip(points, levels, strict=True):
+        if not axis.first <= cycle <= axis.stop:
+            continue
+        last = cycle == axis.stop
+        y = top - 0.06 - level * CAPTION_LEVEL * 2
+        frame.axes.plot([cycle, cycle], [y, bottom], color=style.INK, lw=0.6, alpha=0.55)
+        shift = (-0.04 if last else 0.04) / frame.cycle_inches
+        side: dict[str, Any] = {"ha": "right" if last else "left", "va": "bottom"}
+        frame.axes.text(
+            cycle + shift, y - 0.13, f"{cycle:,}", fontsize=style.BODY, weight="bold", **side
+        )
+        frame.axes.text(
+            cycle + shift, y, caption, fontsize=style.SMALL - 0.5, color=style.MUTED, **side
+        )
+
+
+def caption_levels(points: Sequence[tuple[int, str]], frame: Frame) -> list[int]:
+    """Return on which level each caption stands so that none touches its neighbours."""
+    levels: list[int] = []
+    ends: list[float] = []
+    for cycle, caption in points:
+        width = text_inches(caption, style.SMALL) + 0.12
+        begin = (cycle - frame.axis.first) * frame.cycle_inches
+        if cycle == frame.axis.stop:
+            begin -= width
+        free = [level for level, end in enumerate(ends) if end <= begin]
+        level = free[0] if free else len(ends)
+        ends[level : level + 1] = [begin + width]
+        levels.append(level)
+    return levels
+
+
+def draw_cycle_axis(frame: Frame, top: float) -> None:
+    """Draw the numbers of the cycles at `top`."""
+    axis = frame.axis
+    step = tick_step(axis.stop - axis.first, frame.width)
+    for cycle in range(-(-axis.first // step) * step, axis.stop, step):
+        x = cycle + (0.5 if step == 1 else 0.0)
+        frame.axes.text(
+            x, top, f"{cycle:,}", fontsize=style.TINY, ha="center", va="top", color=style.MUTED
+        )
+    frame.axes.text(
+        frame.left_of(0.42), top, "cycle", fontsize=style.SMALL, ha="right", va="top",
+        color=style.MUTED,
+    )  # fmt: skip
+
+
+def tick_step(cycles: int, width: float) -> int:
+    """Return a round distance of ticks that leaves each half an inch or so."""
+    step = 1
+    while cycles / step > width / 0.3:
+        step *= 5 if str(step)[0] == "2" else 2
+        step = step if str(step)[0] in "125" else int("5" + "0" * (len(str(step)) - 1))
+    return step

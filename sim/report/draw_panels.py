@@ -1,0 +1,159 @@
+"""Draws the small multiples: the grid and the result buffer, as cells with values or heat maps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+
+from sim.report import style
+from sim.report.panels import Panel
+from sim.report.style import Page, inches
+from sim.report.wording import value_text
+
+GAP, HEAD, BETWEEN, LARGEST_CELL = 0.34, 0.52, 0.26, 0.56
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """Sizes in inches of one panel: its width, the grid, the result buffer."""
+
+    width: float
+    grid: tuple[float, float]
+    results: tuple[float, float]
+
+    @property
+    def height(self) -> float:
+        """Return the height of head, grid and result buffer."""
+        return HEAD + self.grid[1] + BETWEEN + self.results[1]
+
+
+def measure(panels: Sequence[Panel], width: float, cells: bool) -> Measures:
+    """Return how large the panels are drawn so that all fit side by side into `width` inches."""
+    one = panels[0]
+    (R, C), M = one.state.valid.shape, one.written.shape[0]
+    each = (width - GAP * (len(panels) - 1)) / max(len(panels), 6)
+    if cells:
+        side = min(each / C, LARGEST_CELL)
+        return Measures(each, (side * C, side * R), (side * C, 0.5 * side * M))
+    tall = float(np.clip(each * R / C, 0.5 * each, 1.5 * each))
+    return Measures(each, (each, tall), (each, float(np.clip(tall * M / R, 0.1, 0.6 * tall))))
+
+
+def draw_panels(
+    page: Page, left: float, top: float, panels: Sequence[Panel], size: Measures, cells: bool
+) -> None:
+    """Draw the panels side by side from that corner on."""
+    for place, panel in enumerate(panels):
+        x = left + place * (size.width + GAP)
+        page.text(x, top, f"cycle {panel.cycle}", fontsize=style.HEADING, weight="bold")
+        page.text(x, top + 0.22, panel.caption, fontsize=style.SMALL, color=style.MUTED)
+        grid = page.axes(x, top + HEAD, *size.grid)
+        below = top + HEAD + size.grid[1] + BETWEEN
+        page.text(x, below - 0.17, "result buffer", fontsize=style.TINY, color=style.MUTED)
+        results = page.axes(x, below, *size.results)
+        inches(grid, *size.grid)
+        inches(results, *size.results)
+        (_grid_cells if cells else _grid_heat)(grid, panel, size)
+        (_result_cells if cells else _result_heat)(results, panel, size)
+
+
+def _grid_cells(axes: Axes, panel: Panel, size: Measures) -> None:
+    R, C = panel.state.valid.shape
+    side = size.grid[0] / C
+    for r in range(R):
+        for c in range(C):
+            _cell(axes, (c * side, r * side, side, side), _grid_fill(panel, r, c))
+            if panel.state.weight.size and panel.held[r, c]:
+                _pe_text(axes, panel, r, c, side)
+
+
+def _grid_fill(panel: Panel, r: int, c: int) -> str:
+    for phase, mask in (("stream", panel.stream), ("drain", panel.drain)):
+        if mask[r, c]:
+            return (style.MID if panel.state.sum[r, c] != 0 else style.TINT)[phase]
+    if panel.load[r, c]:
+        return style.MID["load"]
+    return style.TINT["load"] if panel.waiting[r, c] else style.FAINT
+
+
+def _pe_text(axes: Axes, panel: Panel, r: int, c: int, side: float) -> None:
+    """The weight large; of a PE that multiplies the moving operand at its left, the sum below."""
+    state, new = panel.state, panel.waiting[r, c]
+    weight = state.shadow[r, c] if new and state.shadow[r, c] else state.weight[r, c]
+    x, y = (c + 0.5) * side, (r + 0.5) * side
+    colour = style.TEXT["load"] if new else style.INK if state.valid[r, c] else style.MUTED
+    kind: dict[str, Any] = {"ha": "center", "va": "center_baseline"}
+    axes.text(x, y, value_text(weight, 4), fontsize=20 * side, color=colour, **kind)
+    if state.valid[r, c]:
+        phase = "stream" if panel.stream[r, c] else "drain"
+        small: dict[str, Any] = {"fontsize": 12.5 * side, "color": style.TEXT[phase]}
+        axes.text(x - 0.45 * side, y - 0.28 * side, value_text(state.moving[r, c], 3), **small,
+                  ha="left", va="center_baseline")  # fmt: skip
+        axes.text(x + 0.45 * side, y + 0.33 * side, value_text(state.sum[r, c], 4), **small,
+                  ha="right", va="center_baseline", weight="bold")  # fmt: skip
+
+
+def _result_cells(axes: Axes, panel: Panel, size: Measures) -> None:
+    M, N = panel.written.shape
+    width, height = size.grid[0] / panel.state.valid.shape[1], size.results[1] / M
+    for m in range(M):
+        for c in range(N):
+            fill = style.FAINT
+            if panel.drained[m, c]:
+                fill = style.MID["drain"]
+            elif panel.written[m, c]:
+                fill = (style.MID if panel.fresh[m, c] else style.TINT)["stream"]
+            _cell(axes, (c * width, m * height, width, height), fill)
+            if panel.written[m, c] and panel.results.size:
+                axes.text(
+                    (c + 0.5) * width, (m + 0.5) * height, value_text(panel.results[m, c], 4),
+                    fontsize=17 * width, ha="center", va="center_baseline", color=style.INK,
+                )  # fmt: skip
+
+
+def _cell(axes: Axes, box: tuple[float, float, float, float], fill: str) -> None:
+    x, y, width, height = box
+    axes.add_patch(Rectangle((x, y), width, height, facecolor=fill, edgecolor="white", lw=1.6))
+
+
+def _grid_heat(axes: Axes, panel: Panel, size: Measures) -> None:
+    """State by hue; how strong tells the weight, and in PEs that multiply the sum."""
+    state = panel.state
+    weight = np.where(panel.waiting, state.shadow, state.weight)
+    image = style.paper(*state.valid.shape, colour=style.FAINT)
+    resting = panel.held & ~panel.waiting & ~state.valid
+    image = style.blend(np.where(resting, 0.10 + 0.30 * strength(weight), 0), style.MUTED, image)
+    blue = np.where(panel.waiting, 0.25 + 0.5 * strength(weight), 0)
+    image = style.blend(blue, style.HUE["load"], image)
+    sums = np.where(state.sum != 0, 0.5 + 0.5 * strength(state.sum), 0.25)
+    for phase, mask in (("stream", panel.stream), ("drain", panel.drain)):
+        image = style.blend(np.where(mask, sums, 0), style.HUE[phase], image)
+    _image(axes, image, size.grid)
+
+
+def _result_heat(axes: Axes, panel: Panel, size: Measures) -> None:
+    M, N = panel.written.shape
+    cols = panel.state.valid.shape[1]
+    image = style.paper(M, cols, colour=style.FAINT)
+    strong = 0.35 + 0.65 * strength(panel.results) if panel.results.size else np.full((M, N), 0.6)
+    for phase, mask in (("stream", panel.written & ~panel.drained), ("drain", panel.drained)):
+        image[:, :N] = style.blend(np.where(mask, strong, 0), style.HUE[phase], image[:, :N])
+    _image(axes, image, size.results)
+
+
+def _image(axes: Axes, image: npt.NDArray[Any], size: tuple[float, float]) -> None:
+    axes.imshow(image, extent=(0, size[0], size[1], 0), aspect="auto", interpolation="nearest")
+
+
+def strength(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Return magnitudes as 0 to 1 of the largest finite one; NaN and infinities count as 1."""
+    size = np.abs(values.astype(np.float64))
+    finite = np.isfinite(size)
+    largest = size[finite].max(initial=0.0)
+    return np.where(finite, np.where(finite, size, 0) / (largest or 1.0), 1.0)

@@ -1,0 +1,97 @@
+"""Draws the timeline strip: what each unit did in every cycle, by the labels of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from matplotlib.collections import PolyCollection
+
+from sim.report import style
+from sim.report.draw_bands import Frame
+from sim.report.style import text_inches
+from sim.trace.labels import Run
+from sim.trace.record import Trace
+
+UNIT_LINE, UNIT_GAP = 0.2, 0.05
+DMA_HUE, DMA_TINT, DMA_TEXT = "#cc79a7", "#f0dbe6", "#6b2f50"
+
+
+def busy_units(trace: Trace) -> tuple[list[str], list[str]]:
+    """Return the units that did anything, and those that were idle throughout."""
+    busy = [u for u, runs in trace.labels.items() if any(r.label != "idle" for r in runs)]
+    return busy, [u for u in trace.labels if u not in busy]
+
+
+def units_height(trace: Trace) -> float:
+    """Return the height of the strip in inches."""
+    busy, idle = busy_units(trace)
+    return (len(busy) + bool(idle)) * (UNIT_LINE + UNIT_GAP)
+
+
+def colours(unit: str, label: str) -> tuple[str, str]:
+    """Return fill and text colour of a label; a phase of the work has the same hue everywhere."""
+    if label.startswith("stalled"):
+        return style.STALLED, style.PAPER
+    if label.startswith("waiting"):
+        return style.WAITING, style.MUTED
+    if unit.startswith("dma"):
+        return (DMA_HUE if label == "streaming" else DMA_TINT), DMA_TEXT
+    phase = {"loading": "load", "draining": "drain"}.get(label, "stream")
+    if unit != "pe_array":
+        phase = "drain"
+    strong = label in ("loading", "streaming")
+    return (style.MID if strong else style.TINT)[phase], style.TEXT[phase]
+
+
+def draw_units(frame: Frame, top: float, trace: Trace) -> None:
+    """Draw one line per unit that did anything, and name the others."""
+    busy, idle = busy_units(trace)
+    for place, unit in enumerate(busy):
+        y = top + place * (UNIT_LINE + UNIT_GAP)
+        _unit_name(frame, y, unit)
+        scale = trace.periods[unit] / trace.periods["pe_array"]
+        _runs(frame, y, unit, trace.labels[unit], scale)
+    if idle:
+        y = top + len(busy) * (UNIT_LINE + UNIT_GAP)
+        _unit_name(frame, y, "idle", style.MUTED)
+        frame.axes.text(
+            frame.axis.first, y + UNIT_LINE / 2, name_list(idle), fontsize=style.SMALL - 0.5,
+            va="center_baseline", color=style.MUTED,
+        )  # fmt: skip
+
+
+def name_list(units: Sequence[str]) -> str:
+    """Return names for a line of text; many queues are counted rather than listed."""
+    queues = [u for u in units if u.startswith("dma")]
+    if len(queues) > 4:
+        units = [u for u in units if u not in queues] + [f"{len(queues)} DMA queues"]
+    return ", ".join(units)
+
+
+def _unit_name(frame: Frame, y: float, name: str, colour: str = style.INK) -> None:
+    frame.axes.text(
+        frame.left_of(0.42), y + UNIT_LINE / 2, name, fontsize=style.SMALL, ha="right",
+        va="center_baseline", color=colour,
+    )  # fmt: skip
+
+
+def _runs(frame: Frame, y: float, unit: str, runs: Sequence[Run], scale: float) -> None:
+    axis = frame.axis
+    boxes, fills = [], []
+    for run in runs:
+        a, b = max(run.first * scale, axis.first), min(run.stop * scale, axis.stop)
+        if a >= b or run.label == "idle":
+            continue
+        fill, ink = colours(unit, run.label)
+        boxes.append([(a, y), (b, y), (b, y + UNIT_LINE), (a, y + UNIT_LINE)])
+        fills.append(fill)
+        if text_inches(run.label, style.SMALL) + 0.08 <= (b - a) * frame.cycle_inches:
+            frame.axes.text(
+                (a + b) / 2, y + UNIT_LINE / 2, run.label, fontsize=style.SMALL - 0.5,
+                ha="center", va="center_baseline", color=ink,
+            )  # fmt: skip
+    joint = 0.8 if len(boxes) < 200 else 0.0
+    frame.axes.add_collection(
+        PolyCollection(boxes, facecolors=fills, edgecolors="white", linewidths=joint),
+        autolim=False,
+    )

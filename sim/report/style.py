@@ -1,0 +1,89 @@
+"""How pictures look: one palette, one set of sizes, pages measured in inches. Draws no data.
+
+Hues are Okabe and Ito's, which stay apart for all common kinds of colour vision; each phase of the
+work keeps its hue everywhere: load blue, stream orange, drain green.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+
+INK, MUTED, HAIR, FAINT, PAPER = "#1d232b", "#6b7580", "#d5dade", "#f3f5f6", "#ffffff"
+HUE = {"load": "#0072b2", "stream": "#e69f00", "drain": "#009e73"}
+TINT = {"load": "#cfe3f1", "stream": "#fbe3b0", "drain": "#c5e8dc"}
+MID = {"load": "#9cc6e4", "stream": "#f6c768", "drain": "#86d0b8"}
+TEXT = {"load": "#00486f", "stream": "#5f3f00", "drain": "#00533c"}
+STALLED, WAITING = "#d55e00", "#dfe3e6"
+
+DPI = 150
+TITLE, HEADING, BODY, SMALL, TINY = 17.0, 11.0, 9.0, 8.0, 6.5
+
+
+class Page:
+    """A figure with places given in inches from its top left corner."""
+
+    def __init__(self, width: float, height: float) -> None:
+        self.width, self.height = width, height
+        self.figure = Figure(figsize=(width, height), dpi=DPI, facecolor=PAPER)
+        FigureCanvasAgg(self.figure)
+
+    def axes(self, left: float, top: float, width: float, height: float) -> Axes:
+        """Return bare axes (no frame, no ticks) at that place."""
+        axes = self.figure.add_axes(
+            (
+                left / self.width,
+                1 - (top + height) / self.height,
+                width / self.width,
+                height / self.height,
+            )
+        )
+        axes.set_facecolor("none")
+        axes.set_axis_off()
+        return axes
+
+    def text(self, left: float, top: float, text: str, **style: Any) -> None:
+        """Write text with its top left corner at that place."""
+        style = {"va": "top", "ha": "left", "color": INK, "fontsize": BODY, **style}
+        place = (left / self.width, 1 - top / self.height)
+        self.figure.text(*place, text, fontdict=None, **style)
+
+    def save(self, path: str | Path) -> None:
+        """Write a PNG; the file appears under its name only once it is complete."""
+        path = Path(path)
+        partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+        try:
+            self.figure.savefig(partial, format="png", dpi=DPI)
+            os.replace(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
+
+
+def inches(axes: Axes, width: float, height: float) -> None:
+    """Let the axes count in inches, y downwards from the top."""
+    axes.set_xlim(0, width)
+    axes.set_ylim(height, 0)
+
+
+def blend(share: npt.NDArray[Any], colour: str, under: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return RGB planes: `colour` laid over `under` with the opacity `share` (0 to 1)."""
+    weight = np.clip(share, 0, 1)[..., None]
+    return np.asarray(under * (1 - weight) + np.array(to_rgb(colour)) * weight)
+
+
+def paper(lines: int, columns: int, colour: str = PAPER) -> npt.NDArray[Any]:
+    """Return an RGB plane of one colour."""
+    return np.broadcast_to(np.array(to_rgb(colour)), (lines, columns, 3)).copy()
+
+
+def text_inches(text: str, fontsize: float) -> float:
+    """Return roughly how wide a text is in DejaVu Sans; close enough to keep texts apart."""
+    return 0.0083 * fontsize * max(map(len, text.split("\n")))
