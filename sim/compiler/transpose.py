@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Literal
 
 from sim.compiler.dram import DramTensor, Rectangle
@@ -107,8 +108,6 @@ class _Lowering:
         self.given: Counter[Signal] = Counter()
         self.source = DramTensor(tensors[0], 0, matrices.source_axes())
         self.result = DramTensor(tensors[1], self.source.size_bytes, matrices.result_axes())
-        queues = chip.dma.queues
-        self.queue_in, self.queue_out = 0, min(1, queues - 1)
 
     def sb(self, partition: int, partitions: int, start: int, *pairs: tuple[int, int]) -> Access:
         """Return an access to the state buffer."""
@@ -117,7 +116,7 @@ class _Lowering:
     def copies_in(
         self, queue: int, tensor: DramTensor, block: Block, start: int, *, transposed: bool
     ) -> Iterator[DmaCopy]:
-        """Yield copies of a block from DRAM to byte `start`, its rows (or columns) as partitions."""
+        """Yield copies of a block from DRAM to byte `start`: a row (or column) per partition."""
         for part in tensor.rectangles(
             block.batch, block.origin, block.extents, by_column=transposed
         ):
@@ -128,7 +127,7 @@ class _Lowering:
     def copies_out(
         self, queue: int, tensor: DramTensor, block: Block, start: int, *, transposed: bool
     ) -> Iterator[DmaCopy]:
-        """Yield copies from byte `start`, partitions as rows, to a block (its transpose) in DRAM."""
+        """Yield copies from byte `start` to a block (or its transpose) in DRAM, row by row."""
         origin, extents = block.origin, block.extents
         if transposed:
             origin, extents = origin[::-1], extents[::-1]
@@ -141,6 +140,14 @@ class _Lowering:
         if transposed:
             row, rows, col, cols = col, cols, row, rows
         return self.sb(row, rows, start + col * self.size_bytes, (1, cols))
+
+    def queue(self, block: Block, *, inwards: bool) -> int:
+        """Return the DMA queue of a block: the first half of them brings, the second half takes."""
+        queues = self.chip.dma.queues
+        half = max(1, queues // 2)
+        if inwards:
+            return block.number % half
+        return min(half, queues - 1) + block.number % max(1, queues - half)
 
     def give(self, signal: Signal, times: int = 1) -> int:
         """Count that a signal is given; return how often it then has been."""
@@ -172,20 +179,26 @@ class ThroughArray(_Lowering):
         """Return the steps."""
         self.out.tiles = self.tiles
         self._identity()
-        task = 0
-        if self.streamed:
-            self._dram_pieces()
-        for block in self.blocks:
-            if self.streamed:
-                self._bring(block)
-            else:
+        tasks = count()
+        if not self.streamed:
+            for block in self.blocks:
                 self._resident(block)
-            for tile in self._tiles_of(block):
-                self._task(task, tile)
-                task += 1
-            if self.streamed:
-                self._send(block)
+                self._work(block, tasks)
+            return self.out
+        self._dram_pieces()
+        ahead = self.state.source.count
+        for number in range(ahead):
+            self._bring(self.blocks.at(number))
+        for block in self.blocks:
+            self._work(block, tasks)
+            if block.number + ahead < self.blocks.count:
+                self._bring(self.blocks.at(block.number + ahead))
+            self._send(block)
         return self.out
+
+    def _work(self, block: Block, tasks: Iterator[int]) -> None:
+        for tile in self._tiles_of(block):
+            self._task(next(tasks), tile)
 
     def _tiles_of(self, block: Block) -> Iterator[Tile]:
         return (_tile(block, s) for s in self.blocks.sub_blocks(block))
@@ -224,7 +237,8 @@ class ThroughArray(_Lowering):
         slot = block.number % self.state.source.count
         free = ("source free", slot), self.given["source free", slot]
         start = self.state.source.at(slot)
-        for copy in self.copies_in(self.queue_in, self.source, block, start, transposed=False):
+        queue = self.queue(block, inwards=True)
+        for copy in self.copies_in(queue, self.source, block, start, transposed=False):
             self.out.steps.append(Step(copy, (free,), ((("source", slot), "done"),)))
             self.give(("source", slot))
 
@@ -232,7 +246,8 @@ class ThroughArray(_Lowering):
         slot = block.number % self.state.result.count
         ready = ("result", slot), self.given["result", slot]
         start = self.state.result.at(slot)
-        for copy in self.copies_out(self.queue_out, self.result, block, start, transposed=True):
+        queue = self.queue(block, inwards=False)
+        for copy in self.copies_out(queue, self.result, block, start, transposed=True):
             self.out.steps.append(Step(copy, (ready,), ((("result free", slot), "done"),)))
             self.give(("result free", slot))
 
@@ -324,11 +339,13 @@ class ThroughDram(_Lowering):
         start = self.state.result.at(slot)
         free, ready = ("result free", slot), ("result", slot)
         needs = ((free, self.given[free]),)
-        for copy in self.copies_in(self.queue_in, self.source, block, start, transposed=True):
+        queue = self.queue(block, inwards=True)
+        for copy in self.copies_in(queue, self.source, block, start, transposed=True):
             self.out.steps.append(Step(copy, needs, ((ready, "done"),)))
             self.give(ready)
         needs = ((ready, self.given[ready]),)
-        for copy in self.copies_out(self.queue_out, self.result, block, start, transposed=True):
+        queue = self.queue(block, inwards=False)
+        for copy in self.copies_out(queue, self.result, block, start, transposed=True):
             self.out.steps.append(Step(copy, needs, ((free, "done"),)))
             self.give(free)
 
@@ -341,11 +358,13 @@ class ThroughDram(_Lowering):
         result = Piece(self.sb(0, N, second, (1, K)), self.result_slices(block))
         self.out.result.append(result)
         written = ("written", block.number)
-        for copy in self.copies_out(self.queue_in, self.source, block, start, transposed=False):
+        queue = self.queue(block, inwards=True)
+        for copy in self.copies_out(queue, self.source, block, start, transposed=False):
             self.out.steps.append(Step(copy, (), ((written, "done"),)))
             self.give(written)
         needs = ((written, self.given[written]),)
-        for copy in self.copies_in(self.queue_out, self.source, block, second, transposed=True):
+        queue = self.queue(block, inwards=False)
+        for copy in self.copies_in(queue, self.source, block, second, transposed=True):
             self.out.steps.append(Step(copy, needs))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,8 @@ from matplotlib.collections import PolyCollection
 from sim.report import style
 from sim.report.bands import PHASES, Axis, Band, Phase
 from sim.report.style import text_inches
+
+Box: TypeAlias = tuple[float, float, float, float]
 
 LINE, BAND_GAP, CAPTION_LEVEL = 0.17, 0.17, 0.17
 
@@ -40,7 +42,9 @@ def band_height(band: Band, cells: bool) -> float:
     """Return the height of a band in inches."""
     if cells:
         return LINE * band.lines + 0.05 * (band.lines // band.group - 1) * (band.group > 1)
-    return float(np.clip(band.lines * 0.011, 0.34, 2.3 if band.name == "PE rows" else 0.8))
+    if band.name == "PE rows":
+        return float(np.clip(band.lines * 0.018, 0.6, 2.4))
+    return float(np.clip(band.lines * 0.01, 0.34, 0.7))
 
 
 def draw_band(frame: Frame, top: float, band: Band, cells: bool) -> float:
@@ -69,7 +73,8 @@ def _draw_cells(frame: Frame, top: float, band: Band) -> None:
     _boxes(frame, [(axis.first, y, axis.stop - axis.first, LINE) for y in tops], style.FAINT)
     both = _busy(band, "load") & (_busy(band, "stream") | _busy(band, "drain"))
     for phase in ("stream", "drain", "load"):
-        strong, pale = [], []
+        strong: list[Box] = []
+        pale: list[Box] = []
         for line, column in np.argwhere(_busy(band, phase)):
             squeezed = phase == "load" and both[line, column]
             y, h = (tops[line] + 0.7 * LINE, 0.3 * LINE) if squeezed else (tops[line], LINE)
@@ -98,7 +103,7 @@ def _value(frame: Frame, x: float, y: float, text: str, phase: Phase) -> None:
     )  # fmt: skip
 
 
-def _boxes(frame: Frame, boxes: Sequence[tuple[float, float, float, float]], fill: str) -> None:
+def _boxes(frame: Frame, boxes: Sequence[Box], fill: str) -> None:
     """Draw (x, y, width, height) boxes with white joints."""
     corners = [[(x, y), (x + w, y), (x + w, y + h), (x, y + h)] for x, y, w, h in boxes]
     frame.axes.add_collection(
@@ -120,12 +125,12 @@ def _line_names(frame: Frame, tops: npt.NDArray[np.float64], band: Band) -> None
 
 
 def _draw_heat(frame: Frame, top: float, height: float, band: Band) -> None:
-    image = style.paper(band.lines, band.axis.columns, style.FAINT)
+    image = style.paper(band.lines, band.axis.columns)
+    style.lay(image, np.ones(image.shape[:2], bool), style.FAINT)
     for phase in PHASES:
-        layer = band.layers.get(phase)
-        if layer is not None:
-            opacity = 0.45 * layer if phase == "load" else np.sqrt(np.clip(layer, 0, 1))
-            image = style.blend(opacity, style.HUE[phase], image)
+        busy = _busy(band, phase)
+        if busy.any():
+            style.lay(image, busy, style.HUE[phase], _opacity(band, phase))
     axis = frame.axis
     right = axis.first + axis.columns * axis.step
     frame.axes.imshow(
@@ -138,6 +143,11 @@ def _draw_heat(frame: Frame, top: float, height: float, band: Band) -> None:
                 frame.left_of(0.06), y, str(line), fontsize=style.TINY - 0.5, va=va, ha="right",
                 color=style.MUTED,
             )  # fmt: skip
+
+
+def _opacity(band: Band, phase: Phase) -> npt.NDArray[np.float64]:
+    """Vectors cover what loads leave, in step with how many there are; a few must still show."""
+    return 0.5 * band.layers[phase] if phase == "load" else np.sqrt(band.layers[phase])
 
 
 def draw_turning_points(

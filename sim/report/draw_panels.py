@@ -123,27 +123,29 @@ def _cell(axes: Axes, box: tuple[float, float, float, float], fill: str) -> None
 
 
 def _grid_heat(axes: Axes, panel: Panel, size: Measures) -> None:
-    """State by hue; how strong tells the weight, and in PEs that multiply the sum."""
+    """State by hue; how deep tells the weight, and in PEs that multiply the sum."""
     state = panel.state
     weight = np.where(panel.waiting, state.shadow, state.weight)
-    image = style.paper(*state.valid.shape, colour=style.FAINT)
-    resting = panel.held & ~panel.waiting & ~state.valid
-    image = style.blend(np.where(resting, 0.10 + 0.30 * strength(weight), 0), style.MUTED, image)
-    blue = np.where(panel.waiting, 0.25 + 0.5 * strength(weight), 0)
-    image = style.blend(blue, style.HUE["load"], image)
-    sums = np.where(state.sum != 0, 0.5 + 0.5 * strength(state.sum), 0.25)
+    image = style.paper(*state.valid.shape)
+    style.lay(image, np.ones(state.valid.shape, bool), style.FAINT)
+    style.lay(image, panel.held, style.HAIR, 0.2 + 0.6 * strength(weight))
+    style.lay(image, panel.waiting, style.HUE["load"], 0.25 + 0.5 * strength(weight))
+    sums = 0.3 + 0.7 * strength(state.sum)
     for phase, mask in (("stream", panel.stream), ("drain", panel.drain)):
-        image = style.blend(np.where(mask, sums, 0), style.HUE[phase], image)
+        style.lay(image, mask, style.TINT[phase])
+        style.lay(image, mask & (state.sum != 0), style.HUE[phase], sums)
     _image(axes, image, size.grid)
 
 
 def _result_heat(axes: Axes, panel: Panel, size: Measures) -> None:
     M, N = panel.written.shape
-    cols = panel.state.valid.shape[1]
-    image = style.paper(M, cols, colour=style.FAINT)
-    strong = 0.35 + 0.65 * strength(panel.results) if panel.results.size else np.full((M, N), 0.6)
+    image = style.paper(M, panel.state.valid.shape[1])
+    style.lay(image, np.ones(image.shape[:2], bool), style.FAINT)
+    used = image[:, :N]
+    strong = 0.3 + 0.7 * strength(panel.results) if panel.results.any() else 0.7
     for phase, mask in (("stream", panel.written & ~panel.drained), ("drain", panel.drained)):
-        image[:, :N] = style.blend(np.where(mask, strong, 0), style.HUE[phase], image[:, :N])
+        style.lay(used, mask, style.TINT[phase])
+        style.lay(used, mask, style.HUE[phase], strong)
     _image(axes, image, size.results)
 
 

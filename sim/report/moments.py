@@ -145,7 +145,7 @@ def snapshots(history: GridHistory, when: Moments) -> list[tuple[int, str]]:
         cycles[sum(when.drain) // 2] = "the engine drains the results"
     cycles[_running_dry(history, when)] = "drain: the wave leaves"
     cycles[_fullest(history, first)] = "stream: the grid is full"
-    cycles[when.result[0]] = "first result below"
+    cycles[when.result[0] + big // 2] = "results begin to arrive"
     cycles[when.stream[0] + int(delay[0, 0]) + big] = "first vectors multiply"
     if when.load:
         cycles[min(when.load[1] + int(delay[0, 0]), when.stream[0] - 1)] = "load: weights arrive"
@@ -155,15 +155,15 @@ def snapshots(history: GridHistory, when: Moments) -> list[tuple[int, str]]:
 def _running_dry(history: GridHistory, when: Moments) -> int:
     """Return the cycle in which the last vector has crossed most of the grid."""
     delay = history.shape.delay()
-    return when.stream[1] + int(delay[0, 0]) + int(delay[-1, -1] - delay[0, 0]) * 5 // 6
+    return when.stream[1] + int(delay[0, 0]) + int(delay[-1, -1] - delay[0, 0]) * 2 // 3
 
 
 def _fullest(history: GridHistory, one: MatMulPass) -> int:
-    """Return the middle of the cycles in which the most PEs multiply a vector of that pass."""
+    """Return the last cycle in which the most PEs multiply a vector of that pass."""
     delay = history.shape.delay()[:, : one.cols]
     cells = np.bincount(delay.ravel())
     vectors = np.zeros(int(one.injections[-1] - one.injections[0]) + 1)
     vectors[one.injections - one.injections[0]] = 1
     busy = np.round(np.convolve(vectors, cells)).astype(np.int64)
     best = np.flatnonzero(busy == busy.max())
-    return int(one.injections[0] + best[len(best) // 2])
+    return int(one.injections[0] + best[-1])

@@ -100,7 +100,7 @@ def pe_band(trace: Trace, axis: Axis, values: bool) -> Band:
     """Return the same PE by PE: one line each, row after row. For arrays of a few PEs."""
     history = trace.grid
     shape, delay = history.shape, history.shape.delay()
-    band = Band("processing\nelements", shape.rows * shape.cols, axis, group=shape.cols)
+    band = Band("PEs", shape.rows * shape.cols, axis, group=shape.cols)
     number = np.arange(shape.rows * shape.cols).reshape(shape.rows, shape.cols)
     for load in history.loads:
         K, N = load_extent(history, load)

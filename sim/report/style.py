@@ -73,15 +73,20 @@ def inches(axes: Axes, width: float, height: float) -> None:
     axes.set_ylim(height, 0)
 
 
-def blend(share: npt.NDArray[Any], colour: str, under: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return RGB planes: `colour` laid over `under` with the opacity `share` (0 to 1)."""
-    weight = np.clip(share, 0, 1)[..., None]
-    return np.asarray(under * (1 - weight) + np.array(to_rgb(colour)) * weight)
+def paper(lines: int, columns: int) -> npt.NDArray[np.float64]:
+    """Return a white RGB plane [lines, columns, 3]."""
+    return np.ones((lines, columns, 3))
 
 
-def paper(lines: int, columns: int, colour: str = PAPER) -> npt.NDArray[Any]:
-    """Return an RGB plane of one colour."""
-    return np.broadcast_to(np.array(to_rgb(colour)), (lines, columns, 3)).copy()
+def lay(
+    image: npt.NDArray[np.float64],
+    mask: npt.NDArray[np.bool_],
+    colour: str,
+    opacity: npt.NDArray[Any] | float = 1.0,
+) -> None:
+    """Lay a colour over the masked pixels of an RGB plane, in place; opacity 0 to 1."""
+    weight = np.where(mask, np.clip(opacity, 0, 1), 0.0)[..., None]
+    image += (np.array(to_rgb(colour)) - image) * weight
 
 
 def text_inches(text: str, fontsize: float) -> float:

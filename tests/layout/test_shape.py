@@ -117,7 +117,7 @@ def test_sizes(text: str, places: int, size_bytes: int) -> None:
         ("f32[3]{0:L(16)}", 64, 12),
         ("f32[5]{0:T(8,128)}", 4096, 4096),
         ("s4[5]{0:E(4)}", 3, 3),
-        ("f32[4,4]{1,0:T(2,2)(*,3)}", 72, 64),
+        ("f32[4,4]{1,0:T(2,2)(*,3)}", 96, 64),
     ],
 )
 def test_xla_array_size(text: str, real: int, reported: int | None) -> None:
