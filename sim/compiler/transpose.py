@@ -108,6 +108,18 @@ class _Lowering:
         self.given: Counter[Signal] = Counter()
         self.source = DramTensor(tensors[0], 0, matrices.source_axes())
         self.result = DramTensor(tensors[1], self.source.size_bytes, matrices.result_axes())
+        if self.streamed or options.via == "dram":
+            self._refuse_large()
+
+    def _refuse_large(self) -> None:
+        need, have = self.source.size_bytes, self.chip.dram.size_bytes
+        if self.streamed:
+            need += self.result.size_bytes
+        if need > have:
+            raise CompileError(
+                f"dram of {self.chip.name} has no room: {self.source.shape} and its result need "
+                f"{need} bytes, found size_bytes = {have}"
+            )
 
     def sb(self, partition: int, partitions: int, start: int, *pairs: tuple[int, int]) -> Access:
         """Return an access to the state buffer."""

@@ -1,6 +1,7 @@
 """Configuration: TOML chip and run files -> validated, frozen values, or one clear line."""
 
-from sim.config.chip_file import load_chip, to_toml
+from sim.config.chip_file import load_chip
+from sim.config.dump import to_toml
 from sim.config.load import RunConfig, load_run
 from sim.config.override import Override
 from sim.config.run_file import CompileTable, RunFile, SweepTable, WorkloadTable

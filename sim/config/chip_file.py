@@ -1,14 +1,12 @@
-"""Chip files: TOML -> `Chip`, finding them by name, and a Chip back as TOML.
+"""Chip files: TOML -> `Chip`, and finding them by name.
 
 Not here: what the figures mean (`sim.hw.spec`).
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -59,27 +57,3 @@ def _is_file(path: Path) -> bool:
         return path.is_file()
     except (OSError, ValueError):
         return False
-
-
-def to_toml(chip: Chip) -> str:
-    """Return the chip as the text of a chip file that gives the same chip when loaded."""
-    tables = chip.model_dump(mode="json")
-    lines = [f"{key} = {_value(v)}" for key, v in tables.items() if not isinstance(v, dict)]
-    for name, table in tables.items():
-        if isinstance(table, dict):
-            lines += ["", f"[{name}]", *(f"{_key(k)} = {_value(v)}" for k, v in table.items())]
-    return "\n".join(lines) + "\n"
-
-
-def _key(key: str) -> str:
-    plain = key.isascii() and key.replace("_", "").replace("-", "").isalnum()
-    return key if plain else _value(key)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items()) + " }"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_value, value))}]"
-    # JSON writes text, integers, true and false as TOML does, but for one control character.
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

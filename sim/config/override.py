@@ -39,7 +39,7 @@ class Override:
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise ConfigError(f"{ascii(origin)}: is not UTF-8 text") from None
+            raise ConfigError(f"{origin!a}: is not UTF-8 text") from None
         return cls(path, toml_value(value.strip()), origin, Path())
 
     def below(self, first: str) -> Override | None:

@@ -141,14 +141,11 @@ def decompose(
 
     Only the logical dimensions count: how the tensor lies in DRAM does not change its blocks.
     The last two dimensions are rows and columns, leading ones a batch; a vector is one row.
-    Raises LayoutError for sizes below 1 or sub-blocks that do not divide the block.
+    A sub-block need not divide its block: those at the block's edge are smaller. Raises
+    LayoutError for sizes below 1.
     """
     size = _pair(block, "block")
     sub = None if sub_block is None else _pair(sub_block, "sub-block")
-    if sub is not None and (size[0] % sub[0] or size[1] % sub[1]):
-        raise LayoutError(
-            f"a sub-block must divide its block, found {_times(sub)} in a block of {_times(size)}"
-        )
     *batch, rows, columns = (1,) * (2 - shape.rank) + shape.dims
     tiles = (size,) if sub is None else (size, sub)
     layout = Layout.row_major(shape.rank, *tiles, element_bits=shape.layout.element_bits)

@@ -87,6 +87,23 @@ def gather_bits(
     copy_strided(target, joined)
 
 
+def scatter_bits(
+    target: NDArray[np.uint8],
+    source: NDArray[np.uint8],
+    shifts: Sequence[int],
+    mask: int,
+) -> None:
+    """Unpack each byte of ``source`` along the last axis of ``target``: ``gather_bits`` back."""
+    joined = _like_source(target[..., 0], np.dtype(np.uint8))
+    copy_strided(joined, source)
+    for chunk in _chunks(joined, _CHUNK_ITEMS):
+        scratch = np.empty_like(joined[chunk])
+        for place, shift in enumerate(shifts):
+            np.right_shift(joined[chunk], np.uint8(shift), out=scratch)
+            plane = target[..., place]
+            np.bitwise_and(scratch, np.uint8(mask), out=plane[chunk])
+
+
 def _join_bits(joined: Array, source: Array, shifts: Sequence[int], mask: np.uint8) -> None:
     """Gather bits with numpy: one pass for each place in the byte, in parts that stay cached."""
     for chunk in _chunks(joined, _CHUNK_ITEMS):

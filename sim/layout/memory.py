@@ -66,11 +66,13 @@ def checked_array(array: Array, shape: Shape) -> Array:
 
 def new_buffer(shape: Shape) -> Array:
     """Return a buffer for ``shape``, zeroed where it will have padding."""
-    if packed_bits(shape):
-        return np.zeros(shape.size_bytes(), np.uint8)
     padded = shape.padded_elements() != shape.num_elements()
-    make = np.zeros if padded else np.empty
-    return make(shape.padded_elements(), shape.dtype)
+    try:
+        if packed_bits(shape):
+            return np.zeros(shape.size_bytes(), np.uint8)
+        return (np.zeros if padded else np.empty)(shape.padded_elements(), shape.dtype)
+    except (MemoryError, ValueError):
+        raise LayoutError(f"{shape} needs {shape.size_bytes()} bytes, too many here") from None
 
 
 def checked_out(out: Array, shape: Shape) -> Array:

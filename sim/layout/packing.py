@@ -25,7 +25,7 @@ from sim.layout.memory import (
     new_buffer,
     packed_bits,
 )
-from sim.layout.pieces import logical_strides
+from sim.layout.pieces import as_plain, logical_strides
 from sim.layout.shape import Shape
 
 Array = NDArray[Any]
@@ -77,9 +77,9 @@ def unpack(
     """Return the array (``shape.dims``, ``shape.dtype``) that lies in ``buffer``.
 
     ``buffer`` is what ``pack`` makes, or the same memory as bytes (uint8). ``out`` is an array to
-    fill instead of a new one. With ``copy=None`` the
-    result is a view of the buffer where strides can express the layout, else a new array; True
-    always copies, False refuses to. Raises LayoutError for a buffer of another size.
+    fill instead of a new one. With ``copy=None`` the result is a view of the buffer where strides
+    can express the layout, else a new array; True always copies, False refuses to. Raises
+    LayoutError for a buffer of another size.
     """
     bits = packed_bits(shape)
     memory = checked_buffer(buffer, shape)
@@ -108,7 +108,8 @@ def view(buffer: Array, shape: Shape) -> Array | None:
     if strides is None:
         return None
     steps = [stride * memory.strides[0] for stride in strides]
-    return as_strided(memory, shape.dims, steps, writeable=memory.flags.writeable)
+    seen = as_strided(as_plain(memory), shape.dims, steps, writeable=memory.flags.writeable)
+    return seen.view(shape.dtype)
 
 
 def tiled_view(buffer: Array, shape: Shape) -> Array:
@@ -133,4 +134,7 @@ def _as_packed(source: Array, shape: Shape) -> Array | None:
         size == 1 or have == stride * source.itemsize
         for size, have, stride in zip(source.shape, source.strides, strides, strict=True)
     )
-    return as_strided(source, (source.size,), (source.itemsize,)) if same else None
+    if not same:
+        return None
+    flat = as_strided(as_plain(source), (source.size,), (source.itemsize,))
+    return flat.view(source.dtype)

@@ -37,16 +37,25 @@ def pieces_of(shape: Shape) -> tuple[Piece, ...] | None:
     return tuple(Piece(box, box.base(shape), box.strides(shape)) for box in parts)
 
 
+def as_plain(array: Array) -> Array:
+    """Return ``array`` seen as integers of the same size: numpy strides not every type's arrays.
+
+    Element types of ml_dtypes are strangers to ``as_strided``, and copy more slowly.
+    """
+    size = array.itemsize
+    return array.view(f"u{size}") if size in (1, 2, 4, 8) else array
+
+
 def in_memory(buffer: Array, piece: Piece) -> Array:
     """Return the piece's elements as a view of the flat ``buffer``."""
     sizes = [axis.size for axis in piece.box.axes]
     steps = [stride * buffer.strides[0] for stride in piece.strides]
-    return as_strided(buffer[piece.base :], sizes, steps)
+    return as_strided(as_plain(buffer)[piece.base :], sizes, steps)
 
 
 def in_array(array: Array, box: Box) -> Array:
     """Return the box's elements as a view of the logical ``array``."""
-    corner = array[tuple(slice(start, start + 1) for start in box.origin)]
+    corner = as_plain(array)[tuple(slice(start, start + 1) for start in box.origin)]
     sizes = [axis.size for axis in box.axes]
     return as_strided(corner, sizes, [array.strides[axis.dim] * axis.unit for axis in box.axes])
 

@@ -35,6 +35,7 @@ class Memory:
     def __init__(self, chip: Chip, program: Program, images: Iterable[Image] = ()) -> None:
         images = tuple(images)
         state, result = chip.state_buffer, chip.result_buffer
+        self._dram_bytes = chip.dram.size_bytes
         dram_bytes = _dram_extent(program, images)
         self._bytes: dict[Buffer, npt.NDArray[np.uint8]] = {
             Buffer.STATE: _zeros("state_buffer", state.partitions, state.bytes_per_partition),
@@ -46,8 +47,10 @@ class Memory:
 
     def view(self, access: Access) -> npt.NDArray[Any]:
         """Return a writable view [partitions, count, count, ...] of the region, in its type."""
-        storage = self._bytes[access.buffer]
         low, high = access.span
+        if access.buffer is Buffer.DRAM:
+            self._reach(high)
+        storage = self._bytes[access.buffer]
         if low < 0 or high > storage.shape[1]:
             raise SimulationError(f"access outside its buffer: {access}")
         dtype = data_type(access.dtype).numpy
@@ -61,6 +64,13 @@ class Memory:
             offset=access.partition * storage.shape[1] + access.start,
             strides=(storage.shape[1], *(step * size for step, _ in access.pattern)),
         )
+
+    def _reach(self, size_bytes: int) -> None:
+        """Extend DRAM with zeros; it is only as large as it has been used."""
+        missing = min(size_bytes, self._dram_bytes) - self._bytes[Buffer.DRAM].shape[1]
+        if missing > 0:
+            rest = _zeros("dram", 1, missing)
+            self._bytes[Buffer.DRAM] = np.concatenate([self._bytes[Buffer.DRAM], rest], axis=1)
 
     def read(self, access: Access) -> npt.NDArray[Any]:
         """Return a copy of the region, [partitions, elements]."""

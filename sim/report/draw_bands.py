@@ -13,11 +13,13 @@ from matplotlib.collections import PolyCollection
 
 from sim.report import style
 from sim.report.bands import PHASES, Axis, Band, Phase
+from sim.report.pe_bands import ROWS
 from sim.report.style import text_inches
 
 Box: TypeAlias = tuple[float, float, float, float]
 
-LINE, BAND_GAP, CAPTION_LEVEL = 0.17, 0.17, 0.17
+LINE, JOINT, LEAST_BAND, BAND_GAP, CAPTION_LEVEL = 0.17, 0.05, 0.28, 0.17, 0.34
+CAPTION = style.SMALL - 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +43,9 @@ class Frame:
 def band_height(band: Band, cells: bool) -> float:
     """Return the height of a band in inches."""
     if cells:
-        return LINE * band.lines + 0.05 * (band.lines // band.group - 1) * (band.group > 1)
-    if band.name == "PE rows":
+        joints = (band.lines // band.group - 1) * (band.group > 1)
+        return max(LINE * band.lines + JOINT * joints, LEAST_BAND)
+    if band.name == ROWS:
         return float(np.clip(band.lines * 0.018, 0.6, 2.4))
     return float(np.clip(band.lines * 0.01, 0.34, 0.7))
 
@@ -64,7 +67,7 @@ def draw_band(frame: Frame, top: float, band: Band, cells: bool) -> float:
 def line_tops(band: Band) -> npt.NDArray[np.float64]:
     """Return where each line of a band of cells begins, in inches."""
     lines = np.arange(band.lines)
-    return np.asarray(lines * LINE + (lines // band.group) * 0.05 * (band.group > 1))
+    return np.asarray(lines * LINE + (lines // band.group) * JOINT * (band.group > 1))
 
 
 def _draw_cells(frame: Frame, top: float, band: Band) -> None:
@@ -154,37 +157,58 @@ def draw_turning_points(
     frame: Frame, top: float, bottom: float, points: Sequence[tuple[int, str]]
 ) -> None:
     """Draw a hairline through all bands at each cycle, its number and caption above `top`."""
-    axis, levels = frame.axis, caption_levels(points, frame)
-    for (cycle, caption), level in zip(points, levels, strict=True):
-        if not axis.first <= cycle <= axis.stop:
-            continue
-        last = cycle == axis.stop
-        y = top - 0.06 - level * CAPTION_LEVEL * 2
-        frame.axes.plot([cycle, cycle], [y, bottom], color=style.INK, lw=0.6, alpha=0.55)
-        shift = (-0.04 if last else 0.04) / frame.cycle_inches
-        side: dict[str, Any] = {"ha": "right" if last else "left", "va": "bottom"}
-        frame.axes.text(
-            cycle + shift, y - 0.13, f"{cycle:,}", fontsize=style.BODY, weight="bold", **side
-        )
-        frame.axes.text(
-            cycle + shift, y, caption, fontsize=style.SMALL - 0.5, color=style.MUTED, **side
-        )
+    places = caption_places(points, frame.axis, frame.width)
+    for (cycle, caption), (level, to_the_left) in zip(points, places, strict=True):
+        y = top - 0.06 - level * CAPTION_LEVEL
+        frame.axes.plot([cycle, cycle], [y, bottom], color=style.INK, lw=0.6, alpha=0.5)
+        x = cycle + (-0.04 if to_the_left else 0.04) / frame.cycle_inches
+        common: dict[str, Any] = {
+            "ha": "right" if to_the_left else "left", "va": "bottom", "zorder": 5,
+            "bbox": {"facecolor": style.PAPER, "edgecolor": "none", "pad": 0.6},
+        }  # fmt: skip
+        frame.axes.text(x, y, caption, fontsize=CAPTION, color=style.MUTED, **common)
+        number = {"fontsize": style.BODY, "weight": "bold", "color": style.INK}
+        frame.axes.text(x, y - 0.13, f"{cycle:,}", **number, **common)
 
 
-def caption_levels(points: Sequence[tuple[int, str]], frame: Frame) -> list[int]:
-    """Return on which level each caption stands so that none touches its neighbours."""
-    levels: list[int] = []
-    ends: list[float] = []
+def draw_phase_names(
+    frame: Frame, top: float, band: Band, places: Sequence[tuple[str, float, float]]
+) -> None:
+    """Name the phases inside a band, at half its height, each where it fits its extent."""
+    for name, first, stop in places:
+        room = (min(stop, frame.axis.stop) - first) * frame.cycle_inches
+        if text_inches(name, style.BODY) + 0.15 <= room:
+            frame.axes.text(
+                (first + stop) / 2, top + band_height(band, cells=False) / 2, name,
+                fontsize=style.BODY, weight="bold", ha="center", va="center_baseline",
+                color=style.TEXT["load"] if name == "load" else style.PAPER,
+            )  # fmt: skip
+
+
+def captions_height(points: Sequence[tuple[int, str]], axis: Axis, width: float) -> float:
+    """Return the height in inches that the captions of turning points take."""
+    levels = [level for level, _ in caption_places(points, axis, width)]
+    return 0.3 + CAPTION_LEVEL * max(levels, default=0)
+
+
+def caption_places(
+    points: Sequence[tuple[int, str]], axis: Axis, width: float
+) -> list[tuple[int, bool]]:
+    """Return each caption's level, and whether it stands left of its hairline; none touch."""
+    levels: list[list[tuple[float, float]]] = []
+    places = []
     for cycle, caption in points:
-        width = text_inches(caption, style.SMALL) + 0.12
-        begin = (cycle - frame.axis.first) * frame.cycle_inches
-        if cycle == frame.axis.stop:
-            begin -= width
-        free = [level for level, end in enumerate(ends) if end <= begin]
-        level = free[0] if free else len(ends)
-        ends[level : level + 1] = [begin + width]
-        levels.append(level)
-    return levels
+        extent = max(text_inches(caption, CAPTION), text_inches(f"{cycle:,}", 10)) + 0.14
+        x = (cycle - axis.first) * width / (axis.stop - axis.first)
+        left = x + extent > width + 0.1
+        begin, end = (x - extent, x) if left else (x, x + extent)
+        free = (i for i, used in enumerate(levels) if all(b <= begin or a >= end for a, b in used))
+        level = next(free, len(levels))
+        if level == len(levels):
+            levels.append([])
+        levels[level].append((begin, end))
+        places.append((level, left))
+    return places
 
 
 def draw_cycle_axis(frame: Frame, top: float) -> None:
@@ -203,9 +227,7 @@ def draw_cycle_axis(frame: Frame, top: float) -> None:
 
 
 def tick_step(cycles: int, width: float) -> int:
-    """Return a round distance of ticks that leaves each half an inch or so."""
-    step = 1
-    while cycles / step > width / 0.3:
-        step *= 5 if str(step)[0] == "2" else 2
-        step = step if str(step)[0] in "125" else int("5" + "0" * (len(str(step)) - 1))
-    return step
+    """Return the least round distance (1, 2, 5, 10, ...) at which the ticks' numbers stay apart."""
+    room = text_inches(f"{cycles:,}", style.TINY) + 0.16
+    steps = (digit * 10**power for power in range(12) for digit in (1, 2, 5))
+    return next(step for step in steps if step * width / cycles >= room)

@@ -17,6 +17,7 @@ from sim.report.style import Page, inches
 from sim.report.wording import value_text
 
 GAP, HEAD, BETWEEN, LARGEST_CELL = 0.34, 0.52, 0.26, 0.56
+OPERANDS_FIT = 0.34
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ def _pe_text(axes: Axes, panel: Panel, r: int, c: int, side: float) -> None:
     colour = style.TEXT["load"] if new else style.INK if state.valid[r, c] else style.MUTED
     kind: dict[str, Any] = {"ha": "center", "va": "center_baseline"}
     axes.text(x, y, value_text(weight, 4), fontsize=20 * side, color=colour, **kind)
-    if state.valid[r, c]:
+    if state.valid[r, c] and side >= OPERANDS_FIT:
         phase = "stream" if panel.stream[r, c] else "drain"
         small: dict[str, Any] = {"fontsize": 12.5 * side, "color": style.TEXT[phase]}
         axes.text(x - 0.45 * side, y - 0.28 * side, value_text(state.moving[r, c], 3), **small,

@@ -123,47 +123,54 @@ def window(trace: Trace, when: Moments) -> tuple[int, int]:
     return first, stop
 
 
+def phase_places(history: GridHistory, when: Moments) -> list[tuple[str, float, float]]:
+    """Return where in the middle PE row each phase shows: its name, and its extent in cycles."""
+    delay = history.shape.delay()
+    middle, across = delay[len(delay) // 2, 0], delay[0, history.matmuls[0].cols - 1] - delay[0, 0]
+    enter, leave = when.stream[0] + middle, when.stream[1] + 1 + middle
+    places = [
+        ("stream", float(min(enter + across / 3, leave)), float(leave)),
+        ("drain", float(leave), float(leave + across * 2 / 3)),
+    ]
+    if when.load:
+        places.insert(0, ("load", float(when.load[0] + middle), float(enter)))
+    return places
+
+
 def turning_points(when: Moments) -> list[tuple[int, str]]:
     """Return cycle and caption of the turning points, in order, one per cycle."""
     points = {when.done: "done"}
     if when.drain:
-        points[when.drain[0]] = "first result drained"
+        points[when.drain[0]] = "drain begins"
     points[when.result[0]] = "first result"
-    points[when.stream[0]] = "first vector enters"
+    points[when.stream[0]] = "first vector"
     if when.load:
-        points[when.load[0]] = "first weight read"
+        points[when.load[0]] = "first weight"
     return sorted(points.items())
 
 
 def snapshots(history: GridHistory, when: Moments) -> list[tuple[int, str]]:
     """Return the cycles at which to show the grid, with captions, in order, one per cycle."""
     delay = history.shape.delay()
-    big = int(delay[-1, -1] - delay[0, 0]) // 6
-    first = history.matmuls[0]
+    entry, across = int(delay[0, 0]), int(delay[-1, -1] - delay[0, 0])
+    enter, bottom = when.stream[0] + entry, when.result[0]
     cycles = {}
     if when.drain:
         cycles[sum(when.drain) // 2] = "the engine drains the results"
-    cycles[_running_dry(history, when)] = "drain: the wave leaves"
-    cycles[_fullest(history, first)] = "stream: the grid is full"
-    cycles[when.result[0] + big // 2] = "results begin to arrive"
-    cycles[when.stream[0] + int(delay[0, 0]) + big] = "first vectors multiply"
+    cycles[when.stream[1] + entry + across * 3 // 4] = "drain: the wave leaves"
+    cycles[_busiest(history, when)] = "stream: most PEs multiply"
+    cycles[bottom] = "the wave reaches the bottom"
+    cycles[min(enter + across // 6, max(enter, bottom - 1))] = "first vectors multiply"
     if when.load:
-        cycles[min(when.load[1] + int(delay[0, 0]), when.stream[0] - 1)] = "load: weights arrive"
+        cycles[min(when.load[1] + entry, when.stream[0] - 1)] = "load: weights arrive"
     return sorted(cycles.items())
 
 
-def _running_dry(history: GridHistory, when: Moments) -> int:
-    """Return the cycle in which the last vector has crossed most of the grid."""
-    delay = history.shape.delay()
-    return when.stream[1] + int(delay[0, 0]) + int(delay[-1, -1] - delay[0, 0]) * 2 // 3
-
-
-def _fullest(history: GridHistory, one: MatMulPass) -> int:
-    """Return the last cycle in which the most PEs multiply a vector of that pass."""
-    delay = history.shape.delay()[:, : one.cols]
-    cells = np.bincount(delay.ravel())
-    vectors = np.zeros(int(one.injections[-1] - one.injections[0]) + 1)
-    vectors[one.injections - one.injections[0]] = 1
+def _busiest(history: GridHistory, when: Moments) -> int:
+    """Return, of the cycles in which most PEs multiply, the one nearest to the last injection."""
+    one = history.matmuls[0]
+    cells = np.bincount(history.shape.delay()[:, : one.cols].ravel())
+    vectors = np.bincount(one.injections - one.injections[0])
     busy = np.round(np.convolve(vectors, cells)).astype(np.int64)
-    best = np.flatnonzero(busy == busy.max())
-    return int(one.injections[0] + best[-1])
+    best = int(one.injections[0]) + np.flatnonzero(busy == busy.max())
+    return int(best[np.argmin(np.abs(best - when.stream[1]))])

@@ -12,6 +12,8 @@ from sim.report.bands import Axis, Band, Phase, Times, texts_of
 from sim.report.moments import load_extent
 from sim.trace.record import Trace
 
+ROWS = "PE rows"
+
 
 def row_band(trace: Trace, axis: Axis) -> Band:
     """Return which share of each PE row multiplies; once nothing enters a row, it drains.
@@ -20,7 +22,7 @@ def row_band(trace: Trace, axis: Axis) -> Band:
     """
     history = trace.grid
     shape, delay = history.shape, history.shape.delay()
-    band = Band("PE rows", shape.rows, axis)
+    band = Band(ROWS, shape.rows, axis)
     columns = axis.first + np.arange(axis.columns + 1) * axis.step
     fronts = columns[None, :] - delay[:, :1]
     for phase, (times, counts) in _passing(trace, axis).items():

@@ -7,6 +7,7 @@ work keeps its hue everywhere: load blue, stream orange, drain green.
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import text_to_path
 
 INK, MUTED, HAIR, FAINT, PAPER = "#1d232b", "#6b7580", "#d5dade", "#f3f5f6", "#ffffff"
 HUE = {"load": "#0072b2", "stream": "#e69f00", "drain": "#009e73"}
@@ -89,6 +92,9 @@ def lay(
     image += (np.array(to_rgb(colour)) - image) * weight
 
 
-def text_inches(text: str, fontsize: float) -> float:
-    """Return roughly how wide a text is in DejaVu Sans; close enough to keep texts apart."""
-    return 0.0083 * fontsize * max(map(len, text.split("\n")))
+@lru_cache(maxsize=4096)
+def text_inches(text: str, fontsize: float, weight: str = "normal") -> float:
+    """Return how wide a line of text is drawn."""
+    font = FontProperties(size=fontsize, weight=weight)
+    width, _, _ = text_to_path.get_text_width_height_descent(text, font, ismath=False)
+    return float(width) / 72

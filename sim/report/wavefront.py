@@ -11,27 +11,34 @@ from pathlib import Path
 
 from sim.hw.spec import Chip
 from sim.report import style
-from sim.report.bands import Axis, Band, drain_bands, is_small, reads_band, results_band
+from sim.report.bands import Axis, drain_bands, is_small, reads_band, results_band
 from sim.report.draw_bands import (
     BAND_GAP,
     Frame,
     band_height,
+    captions_height,
     draw_band,
     draw_cycle_axis,
+    draw_phase_names,
     draw_turning_points,
 )
 from sim.report.draw_panels import draw_panels, measure
 from sim.report.draw_units import draw_units, units_height
-from sim.report.moments import Moments, moments, turning_points, window
+from sim.report.moments import Moments, moments, phase_places, turning_points, window
 from sim.report.panels import panels
-from sim.report.pe_bands import pe_band, row_band
+from sim.report.pe_bands import ROWS, pe_band, row_band
 from sim.report.style import Page
 from sim.report.timeline import plot_timeline
 from sim.report.wording import number
 from sim.trace.record import Trace
 
 WIDTH, MARGIN, NAMES = 14.0, 0.55, 1.35
-TITLE_HEIGHT, CAPTIONS_HEIGHT, AXIS_HEIGHT = 1.0, 1.0, 0.3
+HEAD, BETWEEN, FOOT = 1.3, 0.35, 0.55
+CELLS_NOTE = (
+    "In each PE its weight; where it multiplies, the moving operand at its top left "
+    "and the sum it passes down at its bottom right"
+)
+HEAT_NOTE = "The deeper the colour, the larger the weight (blue, grey) or the sum; pale: still 0"
 
 
 def plot_wavefront(chip: Chip, trace: Trace, path: str | Path, *, title: str) -> None:
@@ -53,54 +60,70 @@ def plot_wavefront(chip: Chip, trace: Trace, path: str | Path, *, title: str) ->
     cells = is_small(chip, axis)
     shots = panels(chip, trace, when)
     size = measure(shots, WIDTH - 2 * MARGIN, cells)
-    stack = _bands(chip, trace, axis, cells)
-    heights = [band_height(band, cells) + BAND_GAP for band in stack]
-    below = CAPTIONS_HEIGHT + sum(heights) + units_height(trace) + AXIS_HEIGHT
-    page = Page(WIDTH, TITLE_HEIGHT + size.height + below + 0.35)
-    _head(page, chip, trace, axis, title)
-    draw_panels(page, MARGIN, TITLE_HEIGHT, shots, size, cells)
-    _spacetime(page, TITLE_HEIGHT + size.height, stack, trace, axis, cells, when)
+    diagram = Diagram(chip, trace, axis, cells, when)
+    page = Page(WIDTH, HEAD + size.height + BETWEEN + diagram.height + FOOT)
+    _head(page, title, chip, diagram)
+    draw_panels(page, MARGIN, HEAD, shots, size, cells)
+    diagram.draw(page, HEAD + size.height + BETWEEN)
     page.save(path)
 
 
-def _bands(chip: Chip, trace: Trace, axis: Axis, cells: bool) -> list[Band]:
-    values = cells and bool(trace.grid.loads and trace.grid.loads[0].weights.size)
-    grid = pe_band(trace, axis, values) if cells else row_band(trace, axis)
-    results = results_band(chip, trace, axis, values)
-    return [
-        reads_band(trace, axis, values), grid, results, *drain_bands(chip, trace, axis, values)
-    ]  # fmt: skip
-
-
-def _head(page: Page, chip: Chip, trace: Trace, axis: Axis, title: str) -> None:
+def _head(page: Page, title: str, chip: Chip, diagram: Diagram) -> None:
     page.text(MARGIN, 0.3, title, fontsize=style.TITLE, weight="bold")
-    array = chip.pe_array
-    text = f"{chip.name}: {array.rows} x {array.cols} PEs, {number(trace.cycles())} cycles in all"
-    if (axis.first, axis.stop) != (0, trace.cycles()):
+    array, axis, done = chip.pe_array, diagram.axis, diagram.when.done
+    text = f"{chip.name}: {array.rows} x {array.cols} PEs, {number(done)} cycles in all"
+    if (axis.first, axis.stop) != (0, done):
         text += f"; shown are cycles {number(axis.first)} to {number(axis.stop - 1)}"
-    page.text(MARGIN, 0.64, text, color=style.MUTED)
+    page.text(MARGIN, 0.66, text, color=style.MUTED)
+    note = HEAT_NOTE
+    if diagram.cells:
+        note = CELLS_NOTE if array.cols <= 5 else ""
+    page.text(MARGIN, 0.88, note, fontsize=style.SMALL, color=style.MUTED)
     x = page.width - MARGIN
     for phase in ("drain", "stream", "load"):
-        x -= style.text_inches(phase, style.HEADING) + 0.1
-        page.text(x, 0.36, phase, fontsize=style.HEADING, weight="bold", color=style.HUE[phase])
-        x -= 0.2
+        page.text(
+            x, 0.36, phase, fontsize=style.HEADING, weight="bold", ha="right",
+            color=style.HUE[phase],
+        )  # fmt: skip
+        x -= style.text_inches(phase, style.HEADING, "bold") + 0.22
 
 
-def _spacetime(
-    page: Page, top: float, stack: list[Band], trace: Trace, axis: Axis, cells: bool, when: Moments
-) -> None:
-    width = WIDTH - 2 * MARGIN - NAMES
-    height = page.height - top
-    axes = page.axes(MARGIN + NAMES, top, width, height)
-    axes.set_xlim(axis.first, axis.stop)
-    axes.set_ylim(height, 0)
-    axes.set_autoscale_on(False)
-    frame = Frame(axes, axis, width)
-    y = CAPTIONS_HEIGHT
-    for band in stack:
-        y += draw_band(frame, y, band, cells) + BAND_GAP
-    draw_turning_points(frame, CAPTIONS_HEIGHT, y - BAND_GAP / 2, turning_points(when))
-    draw_units(frame, y, trace)
-    draw_cycle_axis(frame, y + units_height(trace) + 0.08)
-    axes.set_xlim(axis.first, axis.stop)
-    axes.set_ylim(height, 0)
+class Diagram:
+    """The lower half of the picture: every cycle of a window, band by band, unit by unit."""
+
+    def __init__(self, chip: Chip, trace: Trace, axis: Axis, cells: bool, when: Moments) -> None:
+        self.trace, self.axis, self.cells, self.when = trace, axis, cells, when
+        loads = trace.grid.loads
+        values = cells and bool(loads and loads[0].weights.size)
+        grid = pe_band(trace, axis, values) if cells else row_band(trace, axis)
+        results = results_band(chip, trace, axis, values)
+        drained = drain_bands(chip, trace, axis, values)
+        self.bands = [reads_band(trace, axis, values), grid, results, *drained]
+        self.width = WIDTH - 2 * MARGIN - NAMES
+        points = turning_points(when)
+        self.points = [p for p in points if axis.first <= p[0] <= axis.stop]
+        self.captions = captions_height(self.points, axis, self.width)
+
+    @property
+    def height(self) -> float:
+        """Return the height in inches, from the captions to the axis of cycles."""
+        bands = sum(band_height(band, self.cells) + BAND_GAP for band in self.bands)
+        return self.captions + bands + units_height(self.trace)
+
+    def draw(self, page: Page, top: float) -> None:
+        """Draw it on the page from `top` on."""
+        height = self.height + FOOT
+        axes = page.axes(MARGIN + NAMES, top, self.width, height)
+        axes.set_xlim(self.axis.first, self.axis.stop)
+        axes.set_ylim(height, 0)
+        axes.set_autoscale_on(False)
+        frame = Frame(axes, self.axis, self.width)
+        y = self.captions
+        for band in self.bands:
+            draw_band(frame, y, band, self.cells)
+            if band.name == ROWS:
+                draw_phase_names(frame, y, band, phase_places(self.trace.grid, self.when))
+            y += band_height(band, self.cells) + BAND_GAP
+        draw_turning_points(frame, self.captions, y - BAND_GAP / 2, self.points)
+        draw_units(frame, y, self.trace)
+        draw_cycle_axis(frame, y + units_height(self.trace) + 0.08)

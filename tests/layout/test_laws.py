@@ -74,7 +74,9 @@ def check_all(shape: Shape) -> None:
     legacy = shape.layout.padded_dimensions is not None
     if not legacy:
         assert pack(array, shape, fill=-7).tolist() == memory.tolist()
-        assert pack(array, shape, fill=-7, out=np.ones(places, np.int32)).tolist() == memory.tolist()
+        assert (
+            pack(array, shape, fill=-7, out=np.ones(places, np.int32)).tolist() == memory.tolist()
+        )
         assert into_memory(array, shape, -7).tolist() == memory.tolist()
     np.testing.assert_array_equal(unpack(pack(array, shape, fill=-7), shape), array)
     np.testing.assert_array_equal(out_of_memory(memory, shape), array)

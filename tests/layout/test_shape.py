@@ -170,10 +170,11 @@ def test_with_tiles_keeps_the_rest() -> None:
 
 # -- element types --------------------------------------------------------------------------------
 
-SPEC_TYPES = (
+SPEC_NAMES = (
     "pred s1 s2 s4 s8 s16 s32 s64 u1 u2 u4 u8 u16 u32 u64 f16 bf16 f32 f64 c64 c128 "
     "f4e2m1fn f8e3m4 f8e4m3 f8e4m3fn f8e4m3b11fnuz f8e4m3fnuz f8e5m2 f8e5m2fnuz f8e8m0fnu"
-).split()
+)
+SPEC_TYPES = SPEC_NAMES.split()
 
 
 def test_all_element_types() -> None:
@@ -202,5 +203,7 @@ def test_every_type_packs(name: str) -> None:
 
 
 def test_unknown_numpy_type() -> None:
-    with pytest.raises(LayoutError, match=r"^no element type is held as numpy's float128|longdouble"):
+    with pytest.raises(
+        LayoutError, match=r"^no element type is held as numpy's float128|longdouble"
+    ):
         element_type_of(np.longdouble)

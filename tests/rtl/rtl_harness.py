@@ -25,7 +25,8 @@ Tool = Literal["verilator", "icarus"]
 TOOLS: tuple[Tool, ...] = ("verilator", "icarus")
 PROGRAMS = {"verilator": ("verilator", "make", "g++"), "icarus": ("iverilog", "vvp")}
 HDL = Path(__file__).parent / "hdl"
-SOURCES = ("bench.v", "pe_array.v", "sequencer.v")
+FORMS = ("loops", "structural")
+FORM_SOURCES = {"loops": "pe_array.v", "structural": "pe_array_structural.v"}
 CACHE_VARIABLE = "SYSTOLIC_RTL_CACHE"
 BUILD_SECONDS = 1200
 
@@ -45,6 +46,7 @@ class RtlConfig:
 
     Everything but `cycles_per_vector` is a parameter of the hardware (one build each).
     `hop` = cycles per register hop (down, right); `cell` = PEs between registers (rows, columns).
+    `form`: how the array is written, `loops` (any size) or `structural` (small: one module per PE).
     """
 
     rows: int
@@ -60,11 +62,13 @@ class RtlConfig:
     cycles_per_vector: int = 1
     state_words: int = 4096
     result_words: int = 4096
+    form: str = "loops"
 
     def __post_init__(self) -> None:
         one_of("weight_path", self.weight_path, WEIGHT_PATHS)
         one_of("weight_buffer", self.weight_buffer, WEIGHT_BUFFERS)
         one_of("number_format", self.number_format, NUMBER_FORMATS)
+        one_of("form", self.form, FORMS)
         if self.rows % self.cell[0] or self.columns % self.cell[1]:
             raise ValueError(f"{self.rows} x {self.columns} PEs are no multiple of {self.cell}")
 
@@ -96,6 +100,10 @@ class RtlConfig:
             "STATE_WORDS": self.state_words,
             "RESULT_WORDS": self.result_words,
         }
+
+    def hdl_sources(self) -> tuple[str, ...]:
+        """The files of the design, bench included."""
+        return ("bench.v", FORM_SOURCES[self.form], "sequencer.v")
 
 
 def one_of(name: str, value: str, allowed: Sequence[str]) -> None:
@@ -172,7 +180,7 @@ NO_STRAPS = Straps()
 class RtlTrace:
     """What the RTL did. Planes are (cycles, rows, columns), as they stand at the end of the cycle.
 
-    `moving`, `sum`, `valid`: operand, adder output and occupancy of the slot in the PE in the cycle.
+    `moving`, `sum`, `valid`: operand, adder output and occupancy of the slot in the PE in it.
     `weight`, `shadow`: the registers after the edge that ends the cycle.
     `starts`: cycle per instruction (-1: never) in which the sequencer took it off the queue and
     made its first request, granted or not. `reads`: rows (cycle, instruction, read number);
@@ -243,7 +251,7 @@ def build(
         build_icarus(top, sources, parameters, folder)
         return ["vvp", "-n", str(folder / "top.vvp")]
     optimise = "-O3 -march=native" if native else "-O1"
-    key = hashlib.sha256(f"{tool_version(tool)} {top} {parameters} {optimise}".encode())
+    key = hashlib.sha256(f"{tool_version(tool)} {top} {sources} {parameters} {optimise}".encode())
     for path in [*sorted(HDL.iterdir()), Path(__file__)]:
         key.update(path.read_bytes())
     home = cache_folder() / f"{top}-{key.hexdigest()[:16]}"
@@ -271,7 +279,7 @@ def build_verilator(
     """Verilate and compile; the run-time library is compiled once and kept in the cache."""
     command = ["verilator", "--cc", "--exe", "-O3", "--prefix", "Vtop", "--top-module", top]
     command += ["--x-assign", "unique", "--x-initial", "unique", "--unroll-count", "1"]
-    command += ["-Wno-fatal", f"-I{HDL}", "--Mdir", str(folder)]
+    command += ["-Wno-fatal", f"-I{HDL}", *array_macro(sources), "--Mdir", str(folder)]
     command += [f"-G{name}={value}" for name, value in parameters.items()]
     checked([*command, *(str(HDL / name) for name in (*sources, "main.cpp"))], folder)
 
@@ -286,13 +294,19 @@ def build_verilator(
         publish(folder, objects, library)
 
 
+def array_macro(sources: Sequence[str]) -> list[str]:
+    """The macro by which the bench knows which form of the array it is to instantiate."""
+    return ["-DARRAY=pe_array_structural"] if FORM_SOURCES["structural"] in sources else []
+
+
 def build_icarus(
     top: str, sources: Sequence[str], parameters: dict[str, int], folder: Path
 ) -> None:
     """Compile for vvp, with the free-running clock as the top module."""
     settings = ", ".join(f".{name}({value})" for name, value in parameters.items())
     bench = f"{top} #({settings})" if settings else top
-    command = ["iverilog", "-g2005", f"-I{HDL}", f"-DBENCH={bench}", "-s", "clock"]
+    command = ["iverilog", "-g2005", f"-I{HDL}", f"-DBENCH={bench}", *array_macro(sources)]
+    command += ["-s", "clock"]
     checked([*command, "-o", "top.vvp", *(str(HDL / n) for n in ("clock.v", *sources))], folder)
 
 
@@ -332,7 +346,8 @@ def simulate(
     """
     with tempfile.TemporaryDirectory(prefix="systolic-rtl-run-") as name:
         folder = Path(name)
-        command = build(folder, "bench", SOURCES, config.hdl_parameters(), tool, native=native)
+        sources, parameters = config.hdl_sources(), config.hdl_parameters()
+        command = build(folder, "bench", sources, parameters, tool, native=native)
         arguments = write_inputs(folder, config, program)
         arguments |= {f.name: int(getattr(straps, f.name)) for f in fields(Straps)}
         arguments |= {"vector": config.cycles_per_vector, "limit": limit, "cycles": cycles or 0}

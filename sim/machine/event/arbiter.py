@@ -197,14 +197,15 @@ def _first_refused(
         for other, unit, client in taken.get(need.port, ()):
             apart = need.stop <= other.first or other.stop <= need.first
             in_flight = unit == "pe_array" and need.port.buffer == Buffer.RESULT
-            if not (unit == stream.unit and (apart or in_flight)):
+            own_lane = apart and (unit, client) == (stream.unit, stream.client)
+            if not (own_lane or (in_flight and unit == stream.unit)):
                 return need.port, client
     return None
 
 
 def _separate(port: Port, streams: list[Stream]) -> bool:
     """Return whether one unit's lanes keep all these streams apart at the port."""
-    if len({s.unit for s in streams}) > 1:
+    if len({(s.unit, s.client) for s in streams}) > 1:
         return False
     ranges = []
     for stream in streams:

@@ -16,7 +16,11 @@
 //   +events=1    events.txt: lines "kind cycle a b c", decimal:
 //                1 start index 0 0        2 read index number 0    3 inject index vector 0
 //                4 write partition address value       9 end: cycles simulated (0: limit reached)
-// Without +dump and +events the bench only runs (for measuring speed).
+// Without +dump and +events the bench only runs (for measuring speed). The macro ARRAY names the form
+// of the array: pe_array or pe_array_structural.
+`ifndef ARRAY
+`define ARRAY pe_array
+`endif
 module bench #(
     parameter ROWS = 4,
     parameter COLS = 4,
@@ -110,7 +114,7 @@ module bench #(
     reg [ROWS*WIDTH-1:0]       moving_bus;
     reg [LANES*FAST*WIDTH-1:0] weight_bus;
 
-    pe_array #(
+    `ARRAY #(
         .ROWS(ROWS), .COLS(COLS), .FAST(FAST), .TOP(TOP), .DOUBLE(BUFFER == 0), .DOWN(DOWN),
         .RIGHT(RIGHT), .TR(TR), .TC(TC), .ENTRY(ENTRY), .FLOAT(FLOAT), .LATENCY(LATENCY),
         .RESULT_WORDS(RESULT_WORDS), .WIDTH(WIDTH)

@@ -6,8 +6,9 @@
 //         the instruction or its own position.
 // Is not: in charge of when anything enters: that is sequencer.v.
 //
-// Form. The grid is written as loops over memories and not as a generated grid of modules: so any
-// size is built in seconds under Verilator. One PE is the task step_pe. Within a clock edge, cells
+// Form. The grid is written as loops over memories, so that any size is built in seconds under
+// Verilator; pe_array_structural.v is the same hardware as instances of modules, for small sizes, and
+// the tests hold the two equal. One PE is the task step_pe. Within a clock edge, cells
 // (TR x TC PEs between registers) are visited from the far corner to the origin, so whatever a cell
 // reads from a neighbouring cell is that neighbour's *register*, not yet updated; the PEs inside one
 // cell are visited forwards, so what they read from each other is a *wire* of this cycle. Hence after
@@ -51,7 +52,7 @@ module pe_array #(
     input wire [15:0]             read_extent,  // rows (columns) that get a share
     input wire [(TOP ? COLS : ROWS)*FAST*WIDTH-1:0] weight_bus
 );
-    `include "fp32.vh"
+    `include "number.vh"
 
     localparam PES = ROWS * COLS;
     localparam LAST_ROW_DEPTH = ENTRY + DOWN * (ROWS / TR - 1);
@@ -85,26 +86,6 @@ module pe_array #(
     reg        took        [0:COLS-1];                            // observation: written this cycle
     reg [31:0] took_address [0:COLS-1];
     reg [31:0] took_value   [0:COLS-1];
-
-    function [31:0] number_multiply;
-        input signed [WIDTH-1:0] a;
-        input signed [WIDTH-1:0] b;
-        reg signed [31:0] wide_a;
-        reg signed [31:0] wide_b;
-        begin
-            wide_a = a;
-            wide_b = b;
-            number_multiply = FLOAT ? fp32_multiply(wide_a, wide_b) : wide_a * wide_b;
-        end
-    endfunction
-
-    function [31:0] number_add;
-        input [31:0] a;
-        input [31:0] b;
-        begin
-            number_add = FLOAT ? fp32_add(a, b) : a + b;
-        end
-    endfunction
 
     // What a PE hands to its right: one column fewer to visit, an empty slot when none is left.
     function [17:0] slot_after;

@@ -1,0 +1,154 @@
+"""Pinned cycle counts: has a number moved, and in which unit? Compare with a file, or rewrite it.
+
+Every run file is run for its times alone. A pin holds the run's cycles, the cycles of each label
+of each unit (so a difference names the unit that moved), its tier and the reason for the number.
+Tiers: "operation" is one multiplication, "program" more. The tier "unit" is in tests/machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sim.config import RunConfig, expand, load_run
+from sim.config.dump import toml_key, toml_text
+from sim.config.files import write_text
+from sim.config.toml_file import read_toml
+from sim.errors import ConfigError
+from sim.run import execute
+
+CONFIGS = Path(__file__).resolve().parents[1] / "configs"
+PINS = CONFIGS / "pinned_cycles.toml"
+HEAD = """\
+# Cycle counts of the shipped runs, compared by `systolic check` and by the tests.
+#
+# `systolic check --update` rewrites the numbers and keeps the reasons. A number that moves is a
+# change of the machine or of the compiler: say in its reason why the new one is right.
+"""
+Pin = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One run compared: what to print, and whether it is as pinned."""
+
+    text: str
+    ok: bool
+
+
+def check(
+    configs: Sequence[Path] | None = None, pins: Path | None = None, *, update: bool = False
+) -> Iterator[Finding]:
+    """Yield a finding for each run (of all shipped runs unless some are named).
+
+    Args:
+        configs: run files.
+        pins: the file of pinned counts.
+        update: write the counts found to that file, keeping its reasons.
+
+    """
+    file = pins or PINS
+    known = read_pins(file)
+    found: dict[str, Pin] = {}
+    for path in configs or shipped_runs():
+        for name, pin in measure(load_run(path)):
+            found[name] = pin
+            if not update:
+                yield compare(name, known.get(name), pin)
+    if update:
+        kept = {} if not configs else known
+        write_pins(file, {**kept, **_with_reasons(found, known)})
+        yield Finding(f"{len(found)} counts written to {file}", ok=True)
+    elif not configs:
+        for name in known.keys() - found.keys():
+            yield Finding(f"{name}: is pinned, but no shipped run has that name", ok=False)
+
+
+def shipped_runs() -> list[Path]:
+    """Return the run files that come with systolic."""
+    runs = sorted((CONFIGS / "runs").glob("*.toml"))
+    if not runs:
+        raise ConfigError(f"{CONFIGS / 'runs'}: no run files; name the ones to check")
+    return runs
+
+
+def measure(config: RunConfig) -> Iterator[tuple[str, Pin]]:
+    """Yield name and counts of a run, or of each point of a sweep."""
+    if not config.sweep:
+        yield config.name, _counts(config, config.description)
+        return
+    reasons = {sweep.name: sweep.description for sweep in config.sweep}
+    for point in expand(config):
+        yield f"{config.name}, {point.name}", _counts(point.config, reasons[point.sweep])
+
+
+def _counts(config: RunConfig, reason: str) -> Pin:
+    # The register engine has no mode for times only.
+    summary = execute(config, values=config.engine == "register").summary
+    return {
+        "tier": "operation" if summary["sub_blocks"] == 1 else "program",
+        "reason": reason,
+        "cycles": summary["cycles"],
+        "units": {unit: spent["labels"] for unit, spent in summary["units"].items()},
+    }
+
+
+def compare(name: str, pinned: Pin | None, found: Pin) -> Finding:
+    """Return whether a run is as pinned; if not, which unit moved and by how much."""
+    cycles = found["cycles"]
+    if pinned is None:
+        return Finding(f"{name}: {cycles} cycles, not pinned (--update pins them)", ok=False)
+    moved = [f"  {line}" for line in _moves(pinned["units"], found["units"])]
+    if pinned["cycles"] == cycles and not moved:
+        return Finding(f"{name}: {cycles} cycles, as pinned", ok=True)
+    head = f"{name}: {_change(pinned['cycles'], cycles)} cycles"
+    return Finding("\n".join([head, *moved]), ok=False)
+
+
+def _moves(pinned: Pin, found: Pin) -> Iterator[str]:
+    for unit in {**pinned, **found}:
+        before, after = pinned.get(unit, {}), found.get(unit, {})
+        labels = [label for label in {**before, **after} if before.get(label) != after.get(label)]
+        if labels:
+            changes = (
+                f"{label} {_change(before.get(label, 0), after.get(label, 0))}" for label in labels
+            )
+            yield f"{unit}: {', '.join(changes)}"
+
+
+def _change(before: int, after: int) -> str:
+    return f"{before} -> {after} ({after - before:+})"
+
+
+def _with_reasons(found: dict[str, Pin], known: dict[str, Pin]) -> dict[str, Pin]:
+    return {
+        name: {**pin, "reason": known[name]["reason"] if name in known else pin["reason"]}
+        for name, pin in found.items()
+    }
+
+
+def read_pins(file: Path) -> dict[str, Pin]:
+    """Return the pinned counts by run; none if there is no such file yet."""
+    if not file.exists():
+        return {}
+    pins = read_toml(file)
+    for name, pin in pins.items():
+        shape = {"tier": str, "reason": str, "cycles": int, "units": dict}
+        if not isinstance(pin, dict) or any(
+            not isinstance(pin.get(key), kind) for key, kind in shape.items()
+        ):
+            raise ConfigError(f"{file}: [{name}] needs tier, reason, cycles and units")
+    return pins
+
+
+def write_pins(file: Path, pins: dict[str, Pin]) -> None:
+    """Write the file of pinned counts, sorted by name, whole or not at all."""
+    blocks = [HEAD]
+    for name, pin in sorted(pins.items()):
+        lines = [f"[{toml_key(name)}]"]
+        lines += [f"{key} = {toml_text(pin[key])}" for key in ("tier", "reason", "cycles")]
+        lines += [f"units.{unit} = {toml_text(spent)}" for unit, spent in pin["units"].items()]
+        blocks.append("\n".join(lines) + "\n")
+    write_text(file, "\n".join(blocks))

@@ -1,0 +1,195 @@
+"""The command line: `systolic run | trace | check | schema | layout`. The only place that prints.
+
+Every error a user can cause is one line on stderr and exit status 2; nobody sees a traceback
+unless SYSTOLIC_DEBUG=1. Modules are imported where they are used, so that a command loads only
+what it needs. Not here: what a run is (`sim.run`) and what its output looks like (`sim.cli_run`).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sim.errors import SystolicError, perhaps
+
+ERROR, BUG, INTERRUPTED = 2, 1, 130
+ENGINES = ("event", "register")
+
+app = typer.Typer(
+    name="systolic",
+    help="A cycle-accurate, value-exact simulator of a systolic-array accelerator.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Config = Annotated[Path, typer.Argument(help="Run file (configs/runs/*.toml).", metavar="CONFIG")]
+Engine = Annotated[
+    str | None, typer.Option("--engine", help="event or register (default: as the run file says).")
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help='Replace a value of the run file, or "chip." of its chip.',
+    ),
+]
+
+
+@app.callback()
+def options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    """Handle the options that need no command."""
+
+
+@app.command()
+def run(
+    config: Config,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder for the results (default: out/NAME).")
+    ] = None,
+    engine: Engine = None,
+    overrides: Overrides = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print summary.json, no table.")] = False,
+    no_plots: Annotated[bool, typer.Option("--no-plots", help="Draw no pictures.")] = False,
+) -> None:
+    """Run a configuration: print a table; write summary.json, result.npy and wavefront.png."""
+    from sim.cli_run import run_and_report
+    from sim.config import load_run
+
+    loaded = load_run(config, _with_engine(overrides, engine))
+    run_and_report(loaded, out or Path("out") / loaded.name, as_json=as_json, plots=not no_plots)
+
+
+@app.command()
+def trace(
+    config: Config,
+    kind: Annotated[
+        str,
+        typer.Option("--kind", help="load, inject, psum_write, read, write, stall, wait or post."),
+    ] = "psum_write",
+    engine: Engine = None,
+    overrides: Overrides = None,
+) -> None:
+    """Print a run's words or events as CSV: cycle,unit,partition,address,value."""
+    from sim.cli_trace import trace_lines
+    from sim.config import load_run
+
+    for line in trace_lines(load_run(config, _with_engine(overrides, engine)), kind):
+        sys.stdout.write(line + "\n")
+
+
+@app.command()
+def check(
+    configs: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Run files (default: all that are shipped).", metavar="[CONFIG]..."),
+    ] = None,
+    update: Annotated[bool, typer.Option("--update", help="Write the counts found.")] = False,
+    pins: Annotated[
+        Path | None, typer.Option("--pins", help="File of counts (default: the shipped one).")
+    ] = None,
+) -> None:
+    """Compare cycle counts with the pinned ones; exit status 1 if one has moved or is missing."""
+    from sim import check as checking
+
+    ok = True
+    for finding in checking.check(configs, pins, update=update):
+        ok = ok and finding.ok
+        typer.echo(finding.text)
+    if not ok:
+        raise typer.Exit(1)
+
+
+@app.command()
+def schema(kind: Annotated[str, typer.Argument(help="chip or run.")]) -> None:
+    """Print the JSON schema of chip or run files, for editors."""
+    import json
+
+    from sim import config
+
+    typer.echo(json.dumps(config.schema(kind), indent=2))
+
+
+def _with_engine(overrides: list[str] | None, engine: str | None) -> list[str]:
+    if engine is None:
+        return overrides or []
+    if engine not in ENGINES:
+        raise SystolicError(
+            f'--engine: needs one of "event", "register", found "{engine}"'
+            f"{perhaps(engine, ENGINES)}"
+        )
+    return [*(overrides or []), f"engine={engine}"]
+
+
+def main() -> None:
+    """Run the command line and exit with its status."""
+    arguments = sys.argv[1:]
+    if arguments == ["--version"]:
+        from sim import __version__
+
+        typer.echo(f"systolic {__version__}")
+        sys.exit(0)
+    sys.exit(call(arguments))
+
+
+def call(arguments: list[str]) -> int:
+    """Run the command line `arguments` and return its exit status; never raises an Exception."""
+    try:
+        _add_layout(arguments)
+        status = app(arguments, standalone_mode=False, prog_name="systolic")
+        sys.stdout.flush()
+    except SystolicError as error:
+        return fail(str(error), ERROR)
+    except (typer.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except MemoryError:
+        return fail("this computer has too little memory for this", ERROR)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        return fail(str(error), ERROR)
+    except Exception as error:
+        return _bug_or_usage(error)
+    return status if isinstance(status, int) else 0
+
+
+def fail(message: str, status: int) -> int:
+    """Print one line on stderr and return the status."""
+    line = " ".join(message.split())
+    sys.stderr.write(f"systolic: error: {line}\n")
+    return status
+
+
+def _bug_or_usage(error: Exception) -> int:
+    """Report what typer says of the arguments; its error class differs between its versions."""
+    formatted: Callable[[], str] | None = getattr(error, "format_message", None)
+    if formatted is None:
+        return _bug(error)
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else "systolic"
+    return fail(f"{formatted()} ({path} --help lists the options)", ERROR)
+
+
+def _bug(error: Exception) -> int:
+    if os.environ.get("SYSTOLIC_DEBUG") == "1":
+        raise error
+    text = f"{type(error).__name__}: {error}"
+    return fail(f"a bug in systolic: {text} (please report it; SYSTOLIC_DEBUG=1 shows where)", BUG)
+
+
+def _add_layout(arguments: list[str]) -> None:
+    """Register the layout command when it is asked for, or all commands are listed."""
+    if not arguments or arguments[0] in ("layout", "-h", "--help"):
+        from sim.cli_layout import layout_command
+
+        app.command("layout")(layout_command)

@@ -1,0 +1,132 @@
+"""`systolic run`: a run or a sweep, its table on the screen, its files in a folder."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sim.config import RunConfig, SweepPoint, expand
+from sim.config.files import replacing, write_text
+from sim.run import RunResult, execute
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+# Pictures of more words than this show no more than fewer do, and each word is kept.
+PICTURE_ELEMENTS = 1 << 19
+PICTURE_KINDS = ("psum_write", "read", "write")
+PATIENCE_SECONDS = 1.0
+
+
+def run_and_report(config: RunConfig, out: Path, *, as_json: bool, plots: bool) -> None:
+    """Run, print (the table, or exactly summary.json), and write the files to the folder `out`."""
+    if config.sweep:
+        _sweep(config, out, as_json=as_json, plots=plots)
+        return
+    picture = plots and config.operation.shape.num_elements() <= PICTURE_ELEMENTS
+    with Progress(config.name) as progress:
+        kinds = PICTURE_KINDS if picture else ()
+        result = execute(config, kinds=kinds, grid=picture, progress=progress)
+    text = summary_text(result.summary)
+    _write(result, text, out, plots=plots)
+    if as_json:
+        sys.stdout.write(text)
+        return
+    from sim.report.table import print_summary
+
+    console = _console()
+    print_summary(result.summary, console)
+    _say_where(console, out)
+
+
+def summary_text(summary: dict[str, Any]) -> str:
+    """Return the text of summary.json."""
+    return json.dumps(summary, indent=2, allow_nan=False) + "\n"
+
+
+def _write(result: RunResult, text: str, out: Path, *, plots: bool) -> None:
+    if result.result is not None:
+        with replacing(out / "result.npy") as path, path.open("wb") as file:
+            np.save(file, result.result, allow_pickle=False)
+    if plots:
+        from sim.report.wavefront import plot_wavefront
+
+        with replacing(out / "wavefront.png") as path:
+            plot_wavefront(result.chip, result.trace, path, title=result.summary["run"])
+    write_text(out / "summary.json", text)
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+def _say_where(console: Console, out: Path) -> None:
+    from rich.text import Text
+
+    console.print(Text(f"  written to {out}/", style="dim"), soft_wrap=True)
+
+
+def _sweep(config: RunConfig, out: Path, *, as_json: bool, plots: bool) -> None:
+    """Run every point; summary.json holds a list of their summaries under "points"."""
+    points = list(expand(config))
+    summaries = []
+    with Progress(config.name) as progress:
+        for done, point in enumerate(points):
+            summaries.append(_point_summary(point))
+            progress(done + 1, len(points))
+    text = summary_text({"run": config.name, "points": summaries})
+    write_text(out / "summary.json", text)
+    if as_json:
+        sys.stdout.write(text)
+        return
+    from sim.cli_sweep import print_sweeps
+
+    console = _console()
+    print_sweeps(config, summaries, console)
+    _say_where(console, out)
+
+
+def _point_summary(point: SweepPoint) -> dict[str, Any]:
+    return {"sweep": point.sweep, "vary": point.labels, **execute(point.config).summary}
+
+
+class Progress:
+    """A progress bar on stderr, shown on a terminal only and after a second."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._started = time.monotonic()
+        self._bar: Bar | None = None
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar:
+            self._bar.stop()
+
+    def __call__(self, done: int, total: int) -> None:
+        """Show that `done` of `total` instructions (or points) are done."""
+        if self._bar is None:
+            if time.monotonic() - self._started < PATIENCE_SECONDS or not sys.stderr.isatty():
+                return
+            self._bar = _start_bar(self._name)
+        self._bar.update(self._bar.task_ids[0], completed=done, total=total)
+
+
+def _start_bar(name: str) -> Bar:
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+    bar = Bar(console=Console(stderr=True), transient=True)
+    bar.add_task(name, total=None)
+    bar.start()
+    return bar
