@@ -175,6 +175,8 @@ def _bug_or_usage(error: Exception) -> int:
     formatted: Callable[[], str] | None = getattr(error, "format_message", None)
     if formatted is None:
         return _bug(error)
+    if not formatted():
+        return ERROR  # no command was given, and the help has been printed
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "systolic"
     return fail(f"{formatted()} ({path} --help lists the options)", ERROR)

@@ -203,13 +203,14 @@ def _print(
     console = Console(highlight=False)
     console.print(_facts_table(facts, shape))
     if shape.num_elements() > 0 and shape.padded_elements() <= SMALL:
-        console.print(f"memory order: {memory_order(shape)}", markup=False)
+        console.print(f"memory order: {memory_order(shape)}", markup=False, soft_wrap=True)
     if placement is not None:
-        console.print(_placement_table(facts["placement"]))
+        console.print(placement_line(facts["placement"]), markup=False, soft_wrap=True)
+        console.print(_placement_table(facts["placement"]["elements"]))
     if plan is not None:
-        console.print(relayout_line(facts["relayout"]), markup=False)
+        console.print(relayout_line(facts["relayout"]), markup=False, soft_wrap=True)
     if "picture" in facts:
-        console.print(f"picture: {facts['picture']}", markup=False)
+        console.print(f"picture: {facts['picture']}", markup=False, soft_wrap=True)
 
 
 def memory_order(shape: Shape) -> str:
@@ -222,6 +223,14 @@ def relayout_line(cost: dict[str, Any]) -> str:
     return (
         f"relayout to {cost['to']}: {cost['bytes']} bytes in {cost['runs']} contiguous runs, "
         f"{cost['elements_per_run']:.4g} elements each on average"
+    )
+
+
+def placement_line(facts: dict[str, Any]) -> str:
+    """Return what a placement takes of its buffer as a sentence."""
+    return (
+        f"{facts['buffer']}: {facts['partitions']} partitions, "
+        f"{facts['bytes_per_partition']} bytes in each, as {facts['shape']}"
     )
 
 
@@ -251,13 +260,9 @@ def _index(index: list[int]) -> str:
     return "(" + ", ".join(map(str, index)) + ")"
 
 
-def _placement_table(facts: dict[str, Any]) -> Table:
-    title = (
-        f"{facts['buffer']}: {facts['partitions']} partitions, "
-        f"{facts['bytes_per_partition']} bytes in each, as {facts['shape']}"
-    )
-    table = Table("element", "partition", "bank", "byte", title=title.replace("[", r"\["))
-    for place in facts["elements"]:
+def _placement_table(places: list[dict[str, Any]]) -> Table:
+    table = Table("element", "partition", "bank", "byte")
+    for place in places:
         byte = f"{place['byte']}" + (f" (bit {place['bit']})" if place["bit"] else "")
         table.add_row(_index(place["index"]), str(place["partition"]), str(place["bank"]), byte)
     return table

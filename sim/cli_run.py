@@ -75,7 +75,7 @@ def _say_where(console: Console, out: Path) -> None:
 
 
 def _sweep(config: RunConfig, out: Path, *, as_json: bool, plots: bool) -> None:
-    """Run every point; summary.json holds a list of their summaries under "points"."""
+    """Run every point; "points" of summary.json has their summaries, sweep.png draws them."""
     points = list(expand(config))
     summaries = []
     with Progress(config.name) as progress:
@@ -83,6 +83,8 @@ def _sweep(config: RunConfig, out: Path, *, as_json: bool, plots: bool) -> None:
             summaries.append(_point_summary(point))
             progress(done + 1, len(points))
     text = summary_text({"run": config.name, "points": summaries})
+    if plots:
+        _plot_sweeps(config, summaries, out)
     write_text(out / "summary.json", text)
     if as_json:
         sys.stdout.write(text)
@@ -92,6 +94,17 @@ def _sweep(config: RunConfig, out: Path, *, as_json: bool, plots: bool) -> None:
     console = _console()
     print_sweeps(config, summaries, console)
     _say_where(console, out)
+
+
+def _plot_sweeps(config: RunConfig, summaries: list[dict[str, Any]], out: Path) -> None:
+    from sim.report.sweep import plot_sweeps
+
+    sweeps = [
+        (sweep.name, sweep.description, [s for s in summaries if s["sweep"] == sweep.name])
+        for sweep in config.sweep
+    ]
+    with replacing(out / "sweep.png") as path:
+        plot_sweeps(sweeps, path, title=config.description or config.name)
 
 
 def _point_summary(point: SweepPoint) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The tables of a sweep: a row for each point, and what won where two ways are compared."""
+"""The tables of a sweep: a row for each point, or the two ways of `compile.via` side by side."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sim.config import RunConfig
+from sim.config import RunConfig, SweepTable
 from sim.report.wording import number, ratio_text, time_text
 
 Row = Mapping[str, Any]
-COMPARED = "compile.via"
+VIA = "compile.via"
 
 
 def print_sweeps(config: RunConfig, points: Sequence[Row], console: Console) -> None:
@@ -21,33 +21,44 @@ def print_sweeps(config: RunConfig, points: Sequence[Row], console: Console) -> 
     for sweep in config.sweep:
         rows = [point for point in points if point["sweep"] == sweep.name]
         console.print()
-        console.print(Text.assemble(("  " + sweep.name, "bold"), ("  " + sweep.description, "dim")))
-        console.print(_table(list(sweep.vary), rows))
+        console.print(Text(f"  {sweep.name}", style="bold"))
+        if sweep.description:
+            console.print(Text(f"  {sweep.description}", style="dim"), soft_wrap=True)
+        table = _side_by_side if len(sweep.vary.get(VIA, ())) == 2 else _one_by_one
+        console.print(table(sweep, rows))
+        wrong = sum(not row["values"]["equal"] for row in rows)
+        console.print(Text(f"  results wrong: {wrong}" if wrong else "  all results are right"))
     console.print()
 
 
-def _table(keys: list[str], rows: Sequence[Row]) -> Table:
-    versus = COMPARED in keys
+def _table(keys: Sequence[str], headings: Sequence[str]) -> Table:
     table = Table(box=None, padding=(0, 0, 0, 2), header_style="dim")
-    for key in keys:
-        table.add_column(key.rsplit(".", 1)[-1], justify="right")
-    for heading in ("cycles", "time", *(["of the other way"] if versus else []), "equal"):
+    for heading in (*(key.rsplit(".", 1)[-1] for key in keys), *headings):
         table.add_column(heading, justify="right")
-    for row in rows:
-        labels = [Text(str(row["vary"][key])) for key in keys]
-        middle = [_against(row, rows)] if versus else []
-        equal = "yes" if row["values"]["equal"] else "NO"
-        table.add_row(*labels, number(row["cycles"]), time_text(row["time_ns"]), *middle, equal)
     return table
 
 
-def _against(row: Row, rows: Sequence[Row]) -> str:
-    """Return this way's time as a multiple of the other way's, all else equal."""
-    for other in rows:
-        if _rest(other) == _rest(row) and other["vary"][COMPARED] != row["vary"][COMPARED]:
-            return ratio_text(row["time_ns"] / other["time_ns"])
-    return ""
+def _one_by_one(sweep: SweepTable, rows: Sequence[Row]) -> Table:
+    keys = list(sweep.vary)
+    table = _table(keys, ("cycles", "time", "equal"))
+    for row in rows:
+        equal = "yes" if row["values"]["equal"] else "no"
+        table.add_row(*_labels(row, keys), number(row["cycles"]), time_text(row["time_ns"]), equal)
+    return table
 
 
-def _rest(row: Row) -> dict[str, Any]:
-    return {key: value for key, value in row["vary"].items() if key != COMPARED}
+def _side_by_side(sweep: SweepTable, rows: Sequence[Row]) -> Table:
+    """Return a table with a row for each pair that differs in `compile.via` alone."""
+    one, other = sweep.vary[VIA]
+    keys = [key for key in sweep.vary if key != VIA]
+    table = _table(keys, (f"cycles via {one}", f"via {other}", f"{other} takes"))
+    first = [row for row in rows if row["vary"][VIA] == one]
+    second = [row for row in rows if row["vary"][VIA] == other]
+    for a, b in zip(first, second, strict=True):
+        ratio = ratio_text(b["time_ns"] / a["time_ns"])
+        table.add_row(*_labels(a, keys), number(a["cycles"]), number(b["cycles"]), ratio)
+    return table
+
+
+def _labels(row: Row, keys: Sequence[str]) -> list[Text]:
+    return [Text(str(row["vary"][key])) for key in keys]

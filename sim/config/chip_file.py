@@ -41,6 +41,8 @@ def find_chip(name: str, folder: Path, origin: str) -> Path:
     as NAME.toml in `folder`, in ../chips beside it, and among the chips that come with systolic.
     """
     if name.endswith(".toml") or "/" in name:
+        if not _is_file(folder / name):
+            raise ConfigError(f"{origin}: chip: {folder / name}: no such file")
         return folder / name
     places = (folder, folder.parent / "chips", SHIPPED)
     for place in places:

@@ -99,12 +99,16 @@ def _list(node: Schema, kind: str) -> str:
     return f"a list of {least} or more values" if least else "a list"
 
 
+def _table(node: Schema, kind: str) -> str:
+    return "a table with 1 or more keys" if node.get("minProperties") else "a table"
+
+
 _NEEDS: dict[str, Callable[[Schema, str], str]] = {
     "integer": _integer,
     "array": _list,
     "boolean": lambda node, kind: "true or false",
     "string": lambda node, kind: "text",
-    "object": lambda node, kind: "a table",
+    "object": _table,
 }
 
 

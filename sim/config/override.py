@@ -7,7 +7,7 @@ and is checked like any other value; a complaint about it names the override, no
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -83,10 +83,16 @@ def _with(tables: dict[str, Any], path: tuple[str, ...], override: Override) -> 
     return {**tables, path[0]: _with(inner, path[1:], override)}
 
 
-def origin_of(place: tuple[str | int, ...], overrides: Iterable[Override], file: str) -> str:
-    """Return how to call what set the value at `place`: the last override that did, or the file."""
+def origin_of(place: tuple[str | int, ...], overrides: Sequence[Override], file: str) -> str:
+    """Return how to call what set the value at `place`: an override, or the file.
+
+    If overrides set only parts of that value, both are named.
+    """
     setter = setter_of(place, overrides)
-    return setter.origin if setter else file
+    if setter:
+        return setter.origin
+    parts = [o.origin for o in overrides if o.path[: len(place)] == place]
+    return " ".join([file, "with", *parts]) if parts else file
 
 
 def setter_of(place: tuple[str | int, ...], overrides: Iterable[Override]) -> Override | None:

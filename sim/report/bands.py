@@ -18,10 +18,14 @@ from sim.report.wording import shorten, value_text
 from sim.trace.record import Trace
 from sim.trace.words import WordTable
 
-Phase = Literal["load", "stream", "drain"]
-PHASES: tuple[Phase, ...] = ("load", "stream", "drain")
+Phase = Literal["load", "stream", "next", "drain"]
+PHASES: tuple[Phase, ...] = ("load", "stream", "next", "drain")
+"""next: vectors of every second multiply, so that those that follow at once can be told apart."""
+
 Share = npt.NDArray[np.float64]
 Times = npt.NDArray[Any]
+
+STATE, RESULT = "state buffer", "result buffer"
 
 MOST_COLUMNS = 1600
 """More columns than this no picture resolves: longer windows are binned."""
@@ -56,15 +60,18 @@ class Band:
     """Lines over columns.
 
     layers: per phase [lines, columns], the share of it that was busy, 0 to 1. texts: per phase,
-    the value that moved at (line, column). group: lines that belong together.
+    the value that moved at (line, column). group: lines that belong together. place: the memory
+    it is about. outlines: first and last cycle per line of what is to be outlined.
     """
 
     name: str
     lines: int
     axis: Axis
+    place: str = ""
     group: int = 1
     layers: dict[Phase, Share] = field(default_factory=dict)
     texts: dict[Phase, dict[tuple[int, int], str]] = field(default_factory=dict)
+    outlines: list[tuple[Times, Times]] = field(default_factory=list)
 
     def mark(self, phase: Phase, lines: Times, cycles: Times, weight: float = 1.0) -> None:
         """Add busy (line, cycle) pairs; arrays broadcast."""
@@ -81,10 +88,15 @@ class Band:
             texts[int(line), int(column)] = str(value)
 
 
-def reads_band(trace: Trace, axis: Axis, values: bool) -> Band:
-    """Return what the array reads from each state-buffer partition: weights, then vectors."""
+def stream_phase(place: int) -> Phase:
+    """Return the phase under which the vectors of the multiply at that place are shown."""
+    return "next" if place % 2 else "stream"
+
+
+def weights_band(trace: Trace, axis: Axis, values: bool) -> Band:
+    """Return which weights the array reads from each state-buffer partition."""
     history = trace.grid
-    band = Band("state buffer\nreads", history.shape.rows, axis)
+    band = Band("weights read", history.shape.rows, axis, STATE)
     for load in history.loads:
         if load.reads[0] >= axis.stop or load.reads[-1] < axis.first:
             continue
@@ -92,37 +104,42 @@ def reads_band(trace: Trace, axis: Axis, values: bool) -> Band:
         r, c = (plane.ravel() for plane in np.indices((K, N)))
         read = load.reads[history.shape.read_of(K, N)].ravel()
         left = history.shape.weight_path == "left"
-        share = 1.0 / (history.shape.fast_load if left else N)
-        band.mark("load", r, read, share)
+        band.mark("load", r, read, 1.0 / (history.shape.fast_load if left else N))
         if values and left and history.shape.fast_load == 1 and load.weights.size:
             band.write("load", r, read, texts_of(load.weights[r, c]))
-    for one in history.matmuls:
+    return band
+
+
+def vectors_band(trace: Trace, axis: Axis, values: bool) -> Band:
+    """Return which moving operands the array reads from each state-buffer partition."""
+    band = Band("vectors read", trace.grid.shape.rows, axis, STATE)
+    for place, one in enumerate(trace.grid.matmuls):
         if one.injections[0] >= axis.stop or one.injections[-1] < axis.first:
             continue
-        used = one.moving.shape[1] or history.shape.rows
+        used = one.moving.shape[1] or trace.grid.shape.rows
         m, r = (plane.ravel() for plane in np.indices((len(one.injections), used)))
-        band.mark("stream", r, one.injections[m])
+        band.mark(stream_phase(place), r, one.injections[m])
         if values and one.moving.size:
-            band.write("stream", r, one.injections[m], texts_of(one.moving[m, r]))
+            band.write(stream_phase(place), r, one.injections[m], texts_of(one.moving[m, r]))
     return band
 
 
 def results_band(chip: Chip, trace: Trace, axis: Axis, values: bool) -> Band:
     """Return what is written into each partition of the result buffer."""
-    band = Band("result buffer\nwrites", trace.grid.shape.cols, axis)
-    words = trace.words.of("psum_write")
-    if values and len(words.rows):
-        _mark_words(band, "stream", words, trace.periods["pe_array"], values=True)
-        return band
+    band = Band("results written", trace.grid.shape.cols, axis, RESULT)
+    words = trace.words.of("psum_write").rows
     for place, one in enumerate(trace.grid.matmuls):
         times = result_times(chip, one)
         if times[0, 0] >= axis.stop or times[-1, -1] < axis.first:
             continue
+        phase = stream_phase(place)
         c = np.broadcast_to(np.arange(one.cols), times.shape).ravel()
-        band.mark("stream", c, times.ravel())
-        if values and one.moving.size:
-            sums = trace.grid.results(place).ravel()
-            band.write("stream", c, times.ravel(), texts_of(sums))
+        band.mark(phase, c, times.ravel())
+        mine = words[words["instruction"] == one.instruction]
+        if values and len(mine):
+            _write_words(band, phase, WordTable(mine, trace.words.units), trace)
+        elif values and one.moving.size:
+            band.write(phase, c, times.ravel(), texts_of(trace.grid.results(place)))
     return band
 
 
@@ -130,8 +147,8 @@ def drain_bands(chip: Chip, trace: Trace, axis: Axis, values: bool) -> tuple[Ban
     """Return what the draining engine reads from the result buffer, and where it writes it."""
     partitions = min(chip.state_buffer.partitions, trace.grid.shape.cols)
     bands = (
-        Band("result buffer\nreads", trace.grid.shape.cols, axis),
-        Band("state buffer\nwrites", partitions, axis),
+        Band("results read", trace.grid.shape.cols, axis, RESULT),
+        Band("results stored", partitions, axis, STATE),
     )
     period, copies = trace.periods["pe_array"], drains(chip, trace)
     chosen = np.array([t.instruction for t in copies], np.int64)
@@ -139,7 +156,9 @@ def drain_bands(chip: Chip, trace: Trace, axis: Axis, values: bool) -> tuple[Ban
         words = trace.words.of(kind)
         mine = words.rows[np.isin(words.rows["instruction"], chosen)]
         if len(mine):
-            _mark_words(band, "drain", WordTable(mine, words.units), period, values)
+            _mark_words(band, "drain", mine, period)
+            if values:
+                _write_words(band, "drain", WordTable(mine, words.units), trace)
             continue
         for t in copies:
             late = t.done - t.last if kind == "write" else 0
@@ -148,16 +167,18 @@ def drain_bands(chip: Chip, trace: Trace, axis: Axis, values: bool) -> tuple[Ban
     return bands
 
 
-def _mark_words(band: Band, phase: Phase, words: WordTable, period: int, values: bool) -> None:
-    rows = words.rows
-    cycles = rows["tick"] // period
-    shown = (rows["partition"] < band.lines) & band.axis.place(cycles)[1]
-    lines, cycles = rows["partition"][shown].astype(np.int64), cycles[shown]
-    band.mark(phase, lines, cycles)
+def _mark_words(band: Band, phase: Phase, rows: npt.NDArray[np.void], period: int) -> None:
+    shown = rows[rows["partition"] < band.lines]
+    band.mark(phase, shown["partition"].astype(np.int64), shown["tick"] // period)
     np.minimum(band.layers[phase], 1.0, out=band.layers[phase])
-    if values:
-        texts = [shorten(text) for text in WordTable(rows[shown], words.units).values()]
-        band.write(phase, lines, cycles, np.array(texts, object))
+
+
+def _write_words(band: Band, phase: Phase, words: WordTable, trace: Trace) -> None:
+    cycles = words.rows["tick"] // trace.periods["pe_array"]
+    shown = (words.rows["partition"] < band.lines) & band.axis.place(cycles)[1]
+    texts = [shorten(text) for text in WordTable(words.rows[shown], words.units).values()]
+    lines = words.rows["partition"][shown].astype(np.int64)
+    band.write(phase, lines, cycles[shown], np.array(texts, object))
 
 
 def texts_of(values: Times) -> Times:

@@ -19,7 +19,7 @@ from sim.report.style import text_inches
 Box: TypeAlias = tuple[float, float, float, float]
 
 LINE, JOINT, LEAST_BAND, BAND_GAP, CAPTION_LEVEL = 0.17, 0.05, 0.28, 0.17, 0.34
-CAPTION = style.SMALL - 0.5
+CAPTION, MOST_OUTLINES = style.SMALL - 0.5, 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +47,16 @@ def band_height(band: Band, cells: bool) -> float:
         return max(LINE * band.lines + JOINT * joints, LEAST_BAND)
     if band.name == ROWS:
         return float(np.clip(band.lines * 0.018, 0.6, 2.4))
-    return float(np.clip(band.lines * 0.01, 0.34, 0.7))
+    return float(np.clip(band.lines * 0.01, 0.3, 0.5))
 
 
 def draw_band(frame: Frame, top: float, band: Band, cells: bool) -> float:
     """Draw a band and its labels from `top` on; return its height."""
     height = band_height(band, cells)
-    frame.axes.text(
-        frame.left_of(0.42), top, band.name, fontsize=style.SMALL, va="top", ha="right",
-        color=style.INK, linespacing=1.15,
-    )  # fmt: skip
+    name: dict[str, Any] = {"va": "top", "ha": "right"}
+    x = frame.left_of(0.42)
+    frame.axes.text(x, top, band.name, fontsize=style.SMALL, color=style.INK, **name)
+    frame.axes.text(x, top + 0.14, band.place, fontsize=style.TINY, color=style.MUTED, **name)
     if cells:
         _draw_cells(frame, top, band)
     else:
@@ -74,16 +74,18 @@ def _draw_cells(frame: Frame, top: float, band: Band) -> None:
     tops = top + line_tops(band)
     axis = frame.axis
     _boxes(frame, [(axis.first, y, axis.stop - axis.first, LINE) for y in tops], style.FAINT)
-    both = _busy(band, "load") & (_busy(band, "stream") | _busy(band, "drain"))
-    for phase in ("stream", "drain", "load"):
+    streaming = _busy(band, "stream") | _busy(band, "next") | _busy(band, "drain")
+    for phase in ("stream", "next", "drain", "load"):
         strong: list[Box] = []
         pale: list[Box] = []
         for line, column in np.argwhere(_busy(band, phase)):
-            squeezed = phase == "load" and both[line, column]
-            y, h = (tops[line] + 0.7 * LINE, 0.3 * LINE) if squeezed else (tops[line], LINE)
-            text = "" if squeezed else band.texts.get(phase, {}).get((line, column), "")
-            (pale if text in ("0", "-0") else strong).append((axis.first + column, y, 1, h))
-            _value(frame, axis.first + column + 0.5, y + h / 2, text, phase)
+            x, y = axis.first + column, tops[line]
+            if phase == "load" and streaming[line, column]:
+                strong.append((x, y, 0.09, LINE))
+                continue
+            text = band.texts.get(phase, {}).get((line, column), "")
+            (pale if text in ("0", "-0") else strong).append((x, y, 1, LINE))
+            _value(frame, x + 0.5, y + LINE / 2, text, phase)
         _boxes(frame, strong, style.MID[phase])
         _boxes(frame, pale, style.TINT[phase])
     _line_names(frame, tops, band)
@@ -131,15 +133,15 @@ def _draw_heat(frame: Frame, top: float, height: float, band: Band) -> None:
     image = style.paper(band.lines, band.axis.columns)
     style.lay(image, np.ones(image.shape[:2], bool), style.FAINT)
     for phase in PHASES:
-        busy = _busy(band, phase)
-        if busy.any():
-            style.lay(image, busy, style.HUE[phase], _opacity(band, phase))
+        if _busy(band, phase).any():
+            style.lay(image, _busy(band, phase), style.HUE[phase], _opacity(band, phase))
     axis = frame.axis
     right = axis.first + axis.columns * axis.step
     frame.axes.imshow(
         image, extent=(axis.first, right, top + height, top), aspect="auto",
         interpolation="nearest", interpolation_stage="rgba",
     )  # fmt: skip
+    _outline(frame, top, height, band)
     for line, y, va in ((0, top, "top"), (band.lines - 1, top + height, "bottom")):
         if line or not y > top:
             frame.axes.text(
@@ -150,7 +152,27 @@ def _draw_heat(frame: Frame, top: float, height: float, band: Band) -> None:
 
 def _opacity(band: Band, phase: Phase) -> npt.NDArray[np.float64]:
     """Vectors cover what loads leave, in step with how many there are; a few must still show."""
-    return 0.5 * band.layers[phase] if phase == "load" else np.sqrt(band.layers[phase])
+    if phase == "load":
+        return 0.5 * band.layers[phase]
+    vectors = [layer for name, layer in band.layers.items() if name != "load"]
+    most = max(float(layer.max(initial=0.0)) for layer in vectors)
+    return np.asarray(np.sqrt(band.layers[phase] / (most or 1.0)))
+
+
+def _outline(frame: Frame, top: float, height: float, band: Band) -> None:
+    """Draw the edge of each load, which shows where vectors cover it."""
+    corners = []
+    pitch = height / band.lines
+    for first, last in band.outlines[:MOST_OUTLINES]:
+        rows = np.flatnonzero(last >= first)
+        y = np.repeat(top + pitch * np.append(rows, rows[-1] + 1), 2)[1:-1]
+        begin, end = np.repeat(first[rows], 2), np.repeat(last[rows] + 1, 2)
+        x = np.concatenate([begin, end[::-1]])
+        corners.append(np.column_stack([x, np.concatenate([y, y[::-1]])]))
+    frame.axes.add_collection(
+        PolyCollection(corners, facecolors="none", edgecolors=style.HUE["load"], linewidths=0.9),
+        autolim=False,
+    )
 
 
 def draw_turning_points(
@@ -167,8 +189,8 @@ def draw_turning_points(
             "bbox": {"facecolor": style.PAPER, "edgecolor": "none", "pad": 0.6},
         }  # fmt: skip
         frame.axes.text(x, y, caption, fontsize=CAPTION, color=style.MUTED, **common)
-        number = {"fontsize": style.BODY, "weight": "bold", "color": style.INK}
-        frame.axes.text(x, y - 0.13, f"{cycle:,}", **number, **common)
+        common |= {"fontsize": style.BODY, "weight": "bold", "color": style.INK}
+        frame.axes.text(x, y - 0.13, f"{cycle:,}", **common)
 
 
 def draw_phase_names(
@@ -229,5 +251,5 @@ def draw_cycle_axis(frame: Frame, top: float) -> None:
 def tick_step(cycles: int, width: float) -> int:
     """Return the least round distance (1, 2, 5, 10, ...) at which the ticks' numbers stay apart."""
     room = text_inches(f"{cycles:,}", style.TINY) + 0.16
-    steps = (digit * 10**power for power in range(12) for digit in (1, 2, 5))
+    steps = (int(digit * 10**power) for power in range(12) for digit in (1, 2, 5))
     return next(step for step in steps if step * width / cycles >= room)

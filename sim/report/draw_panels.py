@@ -12,12 +12,12 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from sim.report import style
-from sim.report.panels import Panel
+from sim.report.panels import Mask, Panel
 from sim.report.style import Page, inches
 from sim.report.wording import value_text
 
 GAP, HEAD, BETWEEN, LARGEST_CELL = 0.34, 0.52, 0.26, 0.56
-OPERANDS_FIT = 0.34
+OPERANDS_FIT, HATCH = 0.34, 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +64,27 @@ def draw_panels(
         (_result_cells if cells else _result_heat)(results, panel, size)
 
 
+def multiplying(panel: Panel) -> tuple[tuple[str, Mask], ...]:
+    """Return the phases in which a PE multiplies, and which PEs are in each."""
+    return ("stream", panel.stream), ("next", panel.next), ("drain", panel.drain)
+
+
 def _grid_cells(axes: Axes, panel: Panel, size: Measures) -> None:
     R, C = panel.state.valid.shape
-    side = size.grid[0] / C
+    side, values = size.grid[0] / C, panel.results.any()
     for r in range(R):
         for c in range(C):
             _cell(axes, (c * side, r * side, side, side), _grid_fill(panel, r, c))
-            if panel.state.weight.size and panel.held[r, c]:
+            if panel.waiting[r, c] and panel.state.valid[r, c]:
+                edge = style.HUE["load"] if panel.load[r, c] else style.MID["load"]
+                axes.add_patch(Rectangle(((c + 0.03) * side, (r + 0.93) * side), 0.94 * side,
+                                         0.07 * side, facecolor=edge, edgecolor="none"))  # fmt: skip
+            if values and panel.held[r, c]:
                 _pe_text(axes, panel, r, c, side)
 
 
 def _grid_fill(panel: Panel, r: int, c: int) -> str:
-    for phase, mask in (("stream", panel.stream), ("drain", panel.drain)):
+    for phase, mask in multiplying(panel):
         if mask[r, c]:
             return (style.MID if panel.state.sum[r, c] != 0 else style.TINT)[phase]
     if panel.load[r, c]:
@@ -85,14 +94,14 @@ def _grid_fill(panel: Panel, r: int, c: int) -> str:
 
 def _pe_text(axes: Axes, panel: Panel, r: int, c: int, side: float) -> None:
     """The weight large; of a PE that multiplies the moving operand at its left, the sum below."""
-    state, new = panel.state, panel.waiting[r, c]
-    weight = state.shadow[r, c] if new and state.shadow[r, c] else state.weight[r, c]
+    state, new = panel.state, panel.waiting[r, c] and not panel.state.valid[r, c]
+    weight = state.shadow[r, c] if new and panel.double else state.weight[r, c]
     x, y = (c + 0.5) * side, (r + 0.5) * side
     colour = style.TEXT["load"] if new else style.INK if state.valid[r, c] else style.MUTED
     kind: dict[str, Any] = {"ha": "center", "va": "center_baseline"}
     axes.text(x, y, value_text(weight, 4), fontsize=20 * side, color=colour, **kind)
     if state.valid[r, c] and side >= OPERANDS_FIT:
-        phase = "stream" if panel.stream[r, c] else "drain"
+        phase = "drain" if panel.drain[r, c] else "stream"
         small: dict[str, Any] = {"fontsize": 12.5 * side, "color": style.TEXT[phase]}
         axes.text(x - 0.45 * side, y - 0.28 * side, value_text(state.moving[r, c], 3), **small,
                   ha="left", va="center_baseline")  # fmt: skip
@@ -126,15 +135,17 @@ def _cell(axes: Axes, box: tuple[float, float, float, float], fill: str) -> None
 def _grid_heat(axes: Axes, panel: Panel, size: Measures) -> None:
     """State by hue; how deep tells the weight, and in PEs that multiply the sum."""
     state = panel.state
-    weight = np.where(panel.waiting, state.shadow, state.weight)
+    weight = np.where(panel.waiting & panel.double, state.shadow, state.weight)
     image = style.paper(*state.valid.shape)
     style.lay(image, np.ones(state.valid.shape, bool), style.FAINT)
     style.lay(image, panel.held, style.HAIR, 0.2 + 0.6 * strength(weight))
     style.lay(image, panel.waiting, style.HUE["load"], 0.25 + 0.5 * strength(weight))
     sums = 0.3 + 0.7 * strength(state.sum)
-    for phase, mask in (("stream", panel.stream), ("drain", panel.drain)):
+    for phase, mask in multiplying(panel):
         style.lay(image, mask, style.TINT[phase])
         style.lay(image, mask & (state.sum != 0), style.HUE[phase], sums)
+    hatch = np.add.outer(np.arange(len(image)), np.arange(image.shape[1])) % HATCH == 0
+    style.lay(image, panel.waiting & state.valid & hatch, style.HUE["load"], 0.6)
     _image(axes, image, size.grid)
 
 

@@ -128,10 +128,9 @@ def phase_places(history: GridHistory, when: Moments) -> list[tuple[str, float, 
     delay = history.shape.delay()
     middle, across = delay[len(delay) // 2, 0], delay[0, history.matmuls[0].cols - 1] - delay[0, 0]
     enter, leave = when.stream[0] + middle, when.stream[1] + 1 + middle
-    places = [
-        ("stream", float(min(enter + across / 3, leave)), float(leave)),
-        ("drain", float(leave), float(leave + across * 2 / 3)),
-    ]
+    places = [("stream", float(min(enter + across / 3, leave)), float(leave))]
+    if not _followed(history, when.stream[1] + across // 2):
+        places.append(("drain", float(leave), float(leave + across * 2 / 3)))
     if when.load:
         places.insert(0, ("load", float(when.load[0] + middle), float(enter)))
     return places
@@ -157,13 +156,20 @@ def snapshots(history: GridHistory, when: Moments) -> list[tuple[int, str]]:
     cycles = {}
     if when.drain:
         cycles[sum(when.drain) // 2] = "the engine drains the results"
-    cycles[when.stream[1] + entry + across * 3 // 4] = "drain: the wave leaves"
+    leaving = when.stream[1] + entry + across * 3 // 4
+    followed = _followed(history, leaving - entry)
+    cycles[leaving] = "the next multiply follows" if followed else "drain: the wave leaves"
     cycles[_busiest(history, when)] = "stream: most PEs multiply"
     cycles[bottom] = "the wave reaches the bottom"
     cycles[min(enter + across // 6, max(enter, bottom - 1))] = "first vectors multiply"
     if when.load:
         cycles[min(when.load[1] + entry, when.stream[0] - 1)] = "load: weights arrive"
     return sorted(cycles.items())
+
+
+def _followed(history: GridHistory, cycle: int) -> bool:
+    """Return whether the second multiply has begun to inject by then."""
+    return any(one.injections[0] <= cycle for one in history.matmuls[1:2])
 
 
 def _busiest(history: GridHistory, when: Moments) -> int:

@@ -23,9 +23,11 @@ class Panel:
 
     load: a weight is written into it; waiting: its new weight is there, but not yet in use;
     held: it has been given a weight;
-    stream, drain: it multiplies (drain: no vector enters its row any more).
+    stream, drain: it multiplies (drain: no vector enters its row any more); next: it multiplies
+    for a multiply of odd number.
     written, fresh, drained: [M, N] masks of the first multiply's results in the result buffer:
-    there, written in this cycle, read by the engine. `results`: their values.
+    there, written in this cycle, read by the engine. `results`: their values. double: weights
+    wait in shadow registers.
     """
 
     cycle: int
@@ -35,11 +37,13 @@ class Panel:
     waiting: Mask
     held: Mask
     stream: Mask
+    next: Mask
     drain: Mask
     written: Mask
     fresh: Mask
     drained: Mask
     results: npt.NDArray[Any]
+    double: bool
 
 
 def panels(chip: Chip, trace: Trace, when: Moments) -> list[Panel]:
@@ -64,6 +68,7 @@ def _panel(
     history, state = trace.grid, trace.grid.at(cycle)
     fronts = np.broadcast_to(cycle - history.shape.delay()[:, :1], state.valid.shape)
     dry = in_spell(dry_spells(trace), fronts)
+    odd = state.valid & (history.vectors(cycle)[0] % 2 == 1)
     load, waiting, held = _weights(trace, cycle)
     return Panel(
         cycle=cycle,
@@ -72,12 +77,14 @@ def _panel(
         load=load,
         waiting=waiting,
         held=held,
-        stream=state.valid & ~dry,
+        stream=state.valid & ~dry & ~odd,
+        next=~dry & odd,
         drain=state.valid & dry,
         written=written <= cycle,
         fresh=written == cycle,
         drained=read <= cycle,
         results=results,
+        double=history.shape.weight_buffer == "double",
     )
 
 

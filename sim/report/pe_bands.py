@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from sim.report.bands import Axis, Band, Phase, Times, texts_of
+from sim.report.bands import Axis, Band, Phase, Times, stream_phase, texts_of
 from sim.report.moments import load_extent
 from sim.trace.record import Trace
 
@@ -29,7 +29,8 @@ def row_band(trace: Trace, axis: Axis) -> Band:
         total = np.concatenate([[0.0], np.cumsum(counts)])
         upto = total[np.searchsorted(times, fronts)]
         band.layers[phase] = np.diff(upto, axis=1) / (shape.cols * axis.step)
-    for first, last in load_spans(trace, axis):
+    band.outlines = load_spans(trace, axis)
+    for first, last in band.outlines:
         rows = np.flatnonzero(last >= first)
         within = (columns[:-1] + axis.step > first[rows, None]) & (columns[:-1] <= last[rows, None])
         layer = band.layers.setdefault("load", np.zeros((shape.rows, axis.columns)))
@@ -39,20 +40,20 @@ def row_band(trace: Trace, axis: Axis) -> Band:
 
 def _passing(trace: Trace, axis: Axis) -> dict[Phase, tuple[Times, Times]]:
     """Return per phase at which fronts how many PEs of a row multiply (the same in every row)."""
-    shape = trace.grid.shape
+    shape, dry = trace.grid.shape, dry_spells(trace)
     right = shape.delay()[0] - shape.delay()[0, 0]
     reach = axis.first - int(shape.delay()[-1, -1])
-    dry = dry_spells(trace)
-    fronts = [
-        (one.injections[:, None] + right[: one.cols]).ravel()
-        for one in trace.grid.matmuls
-        if one.injections[-1] >= reach and one.injections[0] < axis.stop
-    ]
-    times, counts = np.unique(np.concatenate([np.empty(0, int), *fronts]), return_counts=True)
-    drained = in_spell(dry, times)
+    fronts: dict[Phase, list[Times]] = {"stream": [], "next": [], "drain": []}
+    for place, one in enumerate(trace.grid.matmuls):
+        if one.injections[-1] >= reach and one.injections[0] < axis.stop:
+            times = (one.injections[:, None] + right[: one.cols]).ravel()
+            drained = in_spell(dry, times)
+            fronts[stream_phase(place)].append(times[~drained])
+            fronts["drain"].append(times[drained])
+    empty = np.empty(0, np.int64)
     return {
-        "stream": (times[~drained], counts[~drained]),
-        "drain": (times[drained], counts[drained]),
+        phase: np.unique(np.concatenate([empty, *times]), return_counts=True)
+        for phase, times in fronts.items()
     }
 
 
@@ -112,10 +113,16 @@ def pe_band(trace: Trace, axis: Axis, values: bool) -> Band:
             band.write("load", number[:K, :N].ravel(), times, texts_of(load.weights.ravel()))
     dry = dry_spells(trace)
     for cycle in range(axis.first, axis.stop):
-        there = history.vectors(cycle)[0] >= 0
+        matmul, _ = history.vectors(cycle)
+        there = matmul >= 0
         draining = there & in_spell(dry, np.broadcast_to(cycle - delay[:, :1], delay.shape))
         sums = texts_of(history.at(cycle).sum.ravel()) if values else None
-        masks: dict[Phase, Times] = {"stream": there & ~draining, "drain": draining}
+        odd = there & (matmul % 2 == 1)
+        masks: dict[Phase, Times] = {
+            "stream": there & ~draining & ~odd,
+            "next": ~draining & odd,
+            "drain": draining,
+        }
         for phase, mask in masks.items():
             lines = number[mask]
             band.mark(phase, lines, np.full(lines.shape, cycle))

@@ -21,10 +21,10 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 
 INK, MUTED, HAIR, FAINT, PAPER = "#1d232b", "#6b7580", "#d5dade", "#f3f5f6", "#ffffff"
-HUE = {"load": "#0072b2", "stream": "#e69f00", "drain": "#009e73"}
-TINT = {"load": "#cfe3f1", "stream": "#fbe3b0", "drain": "#c5e8dc"}
-MID = {"load": "#9cc6e4", "stream": "#f6c768", "drain": "#86d0b8"}
-TEXT = {"load": "#00486f", "stream": "#5f3f00", "drain": "#00533c"}
+HUE = {"load": "#0072b2", "stream": "#e69f00", "next": "#f3bf4f", "drain": "#009e73"}
+TINT = {"load": "#cfe3f1", "stream": "#fbe3b0", "next": "#fdeecd", "drain": "#c5e8dc"}
+MID = {"load": "#9cc6e4", "stream": "#f6c768", "next": "#f9d892", "drain": "#86d0b8"}
+TEXT = {"load": "#00486f", "stream": "#5f3f00", "next": "#5f3f00", "drain": "#00533c"}
 STALLED, WAITING = "#d55e00", "#dfe3e6"
 
 DPI = 150

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sim.hw.spec import Chip
 from sim.report import style
-from sim.report.bands import Axis, drain_bands, is_small, reads_band, results_band
+from sim.report.bands import Axis, drain_bands, is_small, results_band, vectors_band, weights_band
 from sim.report.draw_bands import (
     BAND_GAP,
     Frame,
@@ -95,10 +95,13 @@ class Diagram:
         self.trace, self.axis, self.cells, self.when = trace, axis, cells, when
         loads = trace.grid.loads
         values = cells and bool(loads and loads[0].weights.size)
-        grid = pe_band(trace, axis, values) if cells else row_band(trace, axis)
-        results = results_band(chip, trace, axis, values)
-        drained = drain_bands(chip, trace, axis, values)
-        self.bands = [reads_band(trace, axis, values), grid, results, *drained]
+        self.bands = [
+            weights_band(trace, axis, values),
+            vectors_band(trace, axis, values),
+            pe_band(trace, axis, values) if cells else row_band(trace, axis),
+            results_band(chip, trace, axis, values),
+            *drain_bands(chip, trace, axis, values),
+        ]
         self.width = WIDTH - 2 * MARGIN - NAMES
         points = turning_points(when)
         self.points = [p for p in points if axis.first <= p[0] <= axis.stop]

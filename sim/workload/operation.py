@@ -117,6 +117,6 @@ def _axes(shape: Shape, permutation: Sequence[int] | None) -> tuple[int, ...]:
     axes = tuple(permutation)
     if sorted(axes) != list(range(shape.rank)):
         raise WorkloadError(
-            f"permutation must name each axis 0 to {shape.rank - 1} once, found {list(axes)}"
+            f"each axis from 0 to {shape.rank - 1} must be named once, found {list(axes)}"
         )
     return axes

@@ -39,7 +39,10 @@ class DmaStream(Stream):
         self._fetch = chip.dma.descriptor_cycles
         self._own_rate, self._dram_rate = chip.dma.bytes_per_cycle, chip.dram.bytes_per_cycle
         self.touches_dram = Buffer.DRAM in (copy.source.buffer, copy.target.buffer)
-        self._rate = self._own_rate
+        self._best_rate = self._own_rate
+        if self.touches_dram:
+            self._best_rate = min(self._own_rate, self._dram_rate)
+        self._rate = self._best_rate
         self._group = self._index = self._fetched = self._moved = 0
         self._suffix: dict[int, list[int]] = {}
         self.ended: list[_Finished] = []
@@ -61,26 +64,29 @@ class DmaStream(Stream):
         if self.touches_dram:
             self._rate = min(self._own_rate, max(1, self._dram_rate // max(1, queues)))
 
-    def _cost(self, group: Group) -> int:
-        return self._fetch - (-group.size_bytes // self._rate)
+    def _cost(self, group: Group, rate: int) -> int:
+        return self._fetch - (-group.size_bytes // rate)
 
     def remaining(self) -> int:
         """Return the cycles to the end at the present rate."""
+        return self._remaining(self._rate)
+
+    def _remaining(self, rate: int) -> int:
         if self._group == len(self._groups):
             return 0
         group = self._groups[self._group]
-        left = (group.count - self._index) * self._cost(group)
+        left = (group.count - self._index) * self._cost(group, rate)
         if self._fetched or self._moved:
-            rest = self._fetch - self._fetched - (-(group.size_bytes - self._moved) // self._rate)
-            left += rest - self._cost(group)
-        return left + self._after(self._group + 1)
+            rest = self._fetch - self._fetched - (-(group.size_bytes - self._moved) // rate)
+            left += rest - self._cost(group, rate)
+        return left + self._after(self._group + 1, rate)
 
-    def _after(self, place: int) -> int:
-        """Return the cycles of all groups from `place` on at the present rate."""
-        if self._rate not in self._suffix:
-            costs = [g.count * self._cost(g) for g in self._groups]
-            self._suffix[self._rate] = [*np.cumsum(costs[::-1])[::-1].tolist(), 0]
-        return self._suffix[self._rate][place]
+    def _after(self, place: int, rate: int) -> int:
+        """Return the cycles of all groups from `place` on at a rate."""
+        if rate not in self._suffix:
+            costs = [g.count * self._cost(g, rate) for g in self._groups]
+            self._suffix[rate] = [*np.cumsum(costs[::-1])[::-1].tolist(), 0]
+        return self._suffix[rate][place]
 
     def needs(self) -> tuple[Needs, int]:
         """Return the ports the next cycle needs, and for how many cycles."""
@@ -101,10 +107,11 @@ class DmaStream(Stream):
 
     def _move(self, cycles: int) -> None:
         tick = self.tick
+        self._note_progress(0, cycles)
         while cycles and self._group < len(self._groups):
             group = self._groups[self._group]
             if not self._fetched and not self._moved and group.one_bank:
-                cost = self._cost(group)
+                cost = self._cost(group, self._rate)
                 whole = min(cycles // cost, group.count - self._index)
                 if whole:
                     self._end_descriptors(group, whole, tick + (cost - 1) * self.period, cost)
@@ -154,14 +161,18 @@ class DmaStream(Stream):
             self._group, self._index = self._group + 1, 0
 
     def end_tick(self) -> int:
-        """Return the tick of the last byte: final once it has moved, else the earliest."""
+        """Return the tick of the last byte: final once it has moved, else the earliest possible.
+
+        Others may leave DRAM to this copy, so what is to come is reckoned at the best rate.
+        """
+        self.advance(self._env.tick)
         if self.remaining() == 0:
             last = self.ended[-1]
             return last.tick + (last.number - 1) * last.cycles * self.period
         tick = self.tick
         if not self.granted:
             tick = max(tick, -(-self._env.tick // self.period) * self.period)
-        return tick + (self.remaining() - 1) * self.period
+        return tick + (self._remaining(self._best_rate) - 1) * self.period
 
     def descriptor_ticks(self) -> npt.NDArray[np.int64]:
         """Return the tick of each descriptor's last byte, int64."""
@@ -215,12 +226,12 @@ class DmaUnit(Unit):
         if latency:
             yield self.env.timeout(latency * self.period)
             self.claim("filling", start, self.env.tick)
-        begin = self.env.tick
         self.context.arbiter.add(stream)
         yield stream.finished
         done = stream.end_tick()
         assert stream.first_byte is not None
-        self.claim("streaming", begin, done + self.period, 1 << 40)
+        for run in stream.progress:
+            self.claim("streaming", run.tick, run.tick + run.slots * self.period)
         self.settle(sources)
         self.finish(
             InstructionTimes(index, self.name, start, stream.first_byte, done, done), stream

@@ -79,19 +79,23 @@ def group_stretches(
     if first // bank_bytes == (stop - 1) // bank_bytes:
         slots = -(-access.elements // group)
         return [Stretch(shift, shift + slots, needs(access, [first // bank_bytes], direction))]
-    offsets = access.offsets() * size
-    low, high = offsets // bank_bytes, (offsets + size - 1) // bank_bytes
-    slots = -(-len(offsets) // group)
-    if group > 1:
-        low, high = _per_group(low, group, slots, np.min), _per_group(high, group, slots, np.max)
-    edges = np.flatnonzero((low[1:] != low[:-1]) | (high[1:] != high[:-1])) + 1
-    starts = [0, *edges.tolist(), slots]
+    table = _touched(access.offsets() * size, size, group, bank_bytes)
+    edges = np.flatnonzero((table[1:] != table[:-1]).any(axis=1)) + 1
     return [
-        Stretch(
-            a + shift, b + shift, needs(access, range(int(low[a]), int(high[a]) + 1), direction)
-        )
-        for a, b in pairwise(starts)
+        Stretch(a + shift, b + shift, needs(access, dict.fromkeys(table[a].tolist()), direction))
+        for a, b in pairwise([0, *edges.tolist(), len(table)])
     ]
+
+
+def _touched(
+    offsets: npt.NDArray[np.int64], size: int, group: int, bank_bytes: int
+) -> npt.NDArray[np.int64]:
+    """Return [slots, 2 * group]: the bank of each element's first and last byte, in order."""
+    slots = -(-len(offsets) // group)
+    padded = np.full(slots * group, offsets[-1], np.int64)
+    padded[: len(offsets)] = offsets
+    ends = np.stack([padded, padded + size - 1], axis=1) // bank_bytes
+    return ends.reshape(slots, 2 * group)
 
 
 def needs(access: Access, banks: Iterable[int], direction: str) -> Needs:
@@ -116,12 +120,3 @@ def merge(left: list[Stretch], right: list[Stretch], slots: int) -> Timeline:
         merged.append(Stretch(slot, until, mine + theirs))
         slot = until
     return Timeline(merged, slots)
-
-
-def _per_group(
-    values: npt.NDArray[np.int64], group: int, slots: int, pick: np.ufunc | object
-) -> npt.NDArray[np.int64]:
-    padded = np.full(slots * group, values[-1], np.int64)
-    padded[: len(values)] = values
-    result: npt.NDArray[np.int64] = pick(padded.reshape(slots, group), axis=1)  # type: ignore[operator]
-    return result

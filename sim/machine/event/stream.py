@@ -119,12 +119,15 @@ class Stream:
 
     def _move(self, cycles: int) -> None:
         cycles = min(cycles, self.slots - self.position)
+        self._note_progress(self.position, cycles)
+        self.position += cycles
+
+    def _note_progress(self, slot: int, cycles: int) -> None:
         last = self.progress[-1] if self.progress else None
         if last and last.tick + last.slots * self.period == self.tick:
             self.progress[-1] = Progress(last.slot, last.tick, last.slots + cycles)
         else:
-            self.progress.append(Progress(self.position, self.tick, cycles))
-        self.position += cycles
+            self.progress.append(Progress(slot, self.tick, cycles))
 
     def grant(self) -> None:
         """Let the stream advance from now on."""

@@ -63,7 +63,7 @@ class ArrayUnit(Unit):
         if self._dispatched is not None:
             self._begin_dispatched(cycle)
         if not self.asleep:
-            self._start_ready(cycle, tick)
+            self._start_ready(cycle)
         self._results.hold_ports(cycle, tick)
         if cycle < self._grid.quiet or self._multiply is not None:
             self._grid.advance()
@@ -120,7 +120,7 @@ class ArrayUnit(Unit):
         if self._observer is not None:
             self._observer(cycle, self._states.of(self._grid))
 
-    def _start_ready(self, cycle: int, tick: int) -> None:
+    def _start_ready(self, cycle: int) -> None:
         """Start as many instructions as the state allows."""
         while self._dispatched is None:
             if self.head is None or not self._waits_met(cycle):
@@ -131,7 +131,7 @@ class ArrayUnit(Unit):
             if verdict is not Verdict.YES:
                 self._asks_last = verdict is Verdict.LAST
                 return
-            self._issue(cycle, tick)
+            self._issue(cycle)
 
     def _verdict(self, cycle: int) -> Verdict:
         if self._load is not None:
@@ -156,17 +156,17 @@ class ArrayUnit(Unit):
     def _ask_last(self, cycle: int, tick: int) -> None:
         self._asks_last = False
         if self._load_verdict(cycle) is Verdict.YES:
-            self._issue(cycle, tick)
+            self._issue(cycle)
             self.read_weights(tick)
 
-    def _make_job(self, tick: int) -> Job:
+    def _make_job(self) -> Job:
         head, context = self.head, self.context
         surroundings = context.chip, context.ports, context.planes
         if isinstance(head, LoadWeights):
             self._is_reloaded = True
-            return LoadJob(self.head_index, tick, head, *surroundings)
+            return LoadJob(self.head_index, head, *surroundings)
         assert isinstance(head, MatMul)
-        job = MatMulJob(self.head_index, tick, head, *surroundings)
+        job = MatMulJob(self.head_index, head, *surroundings)
         job.is_first, self._is_reloaded = self._is_reloaded, False
         return job
 

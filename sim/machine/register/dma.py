@@ -23,8 +23,8 @@ class CopyJob(Job):
     """A DmaCopy under way: cycles of latency and fetching left, the descriptor in hand, bytes
     moved of it."""
 
-    def __init__(self, index: int, issued: int, copy: DmaCopy) -> None:
-        super().__init__(index, issued)
+    def __init__(self, index: int, copy: DmaCopy) -> None:
+        super().__init__(index)
         self.source = copy.source
         self.target = copy.target
         self.is_dram = Buffer.DRAM in (copy.source.buffer, copy.target.buffer)
@@ -78,9 +78,9 @@ class DmaQueue(Unit):
     def _can_start(self, cycle: int) -> bool:
         return self._job is None
 
-    def _make_job(self, tick: int) -> Job:
+    def _make_job(self) -> Job:
         assert isinstance(self.head, DmaCopy)
-        return CopyJob(self.head_index, tick, self.head)
+        return CopyJob(self.head_index, self.head)
 
     def _launch(self, job: Job, cycle: int) -> None:
         assert isinstance(job, CopyJob)

@@ -31,8 +31,8 @@ class LaneJob(Job):
     wrote: cycles of its start and first write.
     """
 
-    def __init__(self, index: int, issued: int, instruction: Copy | Memset, rate: int) -> None:
-        super().__init__(index, issued)
+    def __init__(self, index: int, instruction: Copy | Memset, rate: int) -> None:
+        super().__init__(index)
         self.target = instruction.target
         self.source = instruction.source if isinstance(instruction, Copy) else None
         self.value = instruction.value if isinstance(instruction, Memset) else 0
@@ -97,11 +97,11 @@ class LaneEngine(Unit):
         low, high = _lanes(head.source if isinstance(head, Copy) else head.target)
         return not any(job.lanes[0] < high and low < job.lanes[1] for job in reading)
 
-    def _make_job(self, tick: int) -> Job:
+    def _make_job(self) -> Job:
         head = self.head
         assert isinstance(head, Copy | Memset)
         rate = self._spec.elements_per_cycle
-        job = LaneJob(self.head_index, tick, head, rate)
+        job = LaneJob(self.head_index, head, rate)
         if job.source is not None:
             job.reads = self._ports.of_groups(job.source, "read", rate)
         job.writes = self._ports.of_groups(job.target, "write", rate)

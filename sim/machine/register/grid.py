@@ -19,6 +19,7 @@ from sim.machine.register.multiply import multiply_add
 from sim.machine.register.shape import Stages
 
 Array = npt.NDArray[Any]
+LINE_WORDS, APART_WORDS = 16, 272
 SPARE = 128
 """Cycles until the planes are moved back. A matter of speed only."""
 
@@ -58,12 +59,12 @@ class Grid:
 
     def _allocate(self, stages: Stages) -> None:
         R, C = stages.rows, stages.cols
-        self._moving_bits = np.zeros(SPARE + R * stages.wide, np.int32)
-        self._sum_bits = np.zeros((SPARE + stages.deep, C), np.int32)
+        moving, sums = SPARE + R * stages.wide, (SPARE + stages.deep) * C
+        planes = _planes(moving, sums, R * C, R * C, R * C)
+        self._moving_bits, self._sum_flat, self.weight_bits, self.shadow_bits = planes[:4]
+        self._product_bits = planes[4]
+        self._sum_bits = self._sum_flat.reshape(-1, C)
         self._skew_bits = np.zeros((SPARE + stages.drained, R), np.int32)
-        self.weight_bits = np.zeros(R * C, np.int32)
-        self.shadow_bits = np.zeros(R * C, np.int32)
-        self._product_bits = np.zeros(R * C, np.int32)
         self.adder_bits = np.zeros((R, C), np.int32)
         self.weight_is_integer = np.zeros(R * C, bool)
         self.shadow_is_integer = np.zeros(R * C, bool)
@@ -72,7 +73,7 @@ class Grid:
         """Let the datapath take its words for this type from now on."""
         self.is_integer = dtype is np.int32
         self._moving = self._moving_bits.view(dtype)
-        self._sums = self._sum_bits.reshape(-1).view(dtype)
+        self._sums = self._sum_flat.view(dtype)
         self._skewed = self._skew_bits.view(dtype)
         self._skewed_flat = self._skewed.reshape(-1)
         self._weight = self.weight_bits.view(dtype)
@@ -242,3 +243,14 @@ class Grid:
             return [(mine, np.ones((self.stages.rows, 1), bool))]
         integer = (self.control.at_pes(self.control.kind, base) & INTEGER) != 0
         return [(np.float32, ~integer), (np.int32, integer)]
+
+
+def _planes(*sizes: int) -> list[Array]:
+    """Return zero planes of so many words, apart enough not to share cache sets.
+
+    Planes a multiple of a page apart slow each other down several times.
+    """
+    lines = [-(-size // LINE_WORDS) * LINE_WORDS + APART_WORDS for size in sizes]
+    pool = np.zeros(sum(lines), np.int32)
+    starts = np.cumsum([0, *lines])
+    return [pool[start : start + size] for start, size in zip(starts, sizes, strict=False)]

@@ -23,9 +23,9 @@ class LoadJob(Job):
     """A LoadWeights: `sent` of its `ports` (one entry per read) have been read."""
 
     def __init__(
-        self, index: int, issued: int, load: LoadWeights, chip: Chip, ports: Ports, planes: Planes
+        self, index: int, load: LoadWeights, chip: Chip, ports: Ports, planes: Planes
     ) -> None:
-        super().__init__(index, issued)
+        super().__init__(index)
         access = self.access = load.weights
         f, self.is_left = chip.pe_array.fast_load, chip.pe_array.weight_path == "left"
         self.fast_load = f
@@ -51,9 +51,9 @@ class MatMulJob(Job):
     """
 
     def __init__(
-        self, index: int, issued: int, matmul: MatMul, chip: Chip, ports: Ports, planes: Planes
+        self, index: int, matmul: MatMul, chip: Chip, ports: Ports, planes: Planes
     ) -> None:
-        super().__init__(index, issued)
+        super().__init__(index)
         moving, result = matmul.moving, matmul.result
         stages = Stages.of(chip)
         self.moving, self.result = moving, result

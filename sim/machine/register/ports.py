@@ -80,11 +80,14 @@ class Ports:
 
     def take(self, port: int, tick: int, period: int, client: str) -> None:
         """Hold the port for one cycle of `period` ticks, also beside one who holds it already."""
-        held = self.until[port]
-        stop = tick + period
-        self.used[port] += max(0, stop - max(tick, held))
-        self.until[port] = max(stop, held)
+        held, stop = self.until[port], tick + period
         self.holder[port] = client
+        if held <= tick:
+            self.used[port] += period
+            self.until[port] = stop
+        elif held < stop:
+            self.used[port] += stop - held
+            self.until[port] = stop
 
     def take_lanes(
         self, port: int, tick: int, period: int, client: str, unit: str, lanes: Lanes

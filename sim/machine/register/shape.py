@@ -6,6 +6,7 @@ Derived from chip data once. Distances only: nothing here knows when anything ha
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -44,37 +45,37 @@ class Stages:
             chip.result_buffer.write_latency_cycles,
         )
 
-    @property
+    @cached_property
     def is_plain(self) -> bool:
         """Return whether there is exactly one register between any two neighbours."""
         return (self.down, self.right, self.cell_rows, self.cell_cols) == (1, 1, 1, 1)
 
-    @property
+    @cached_property
     def row_cells(self) -> int:
         """Return the number of cells in a column."""
         return self.rows // self.cell_rows
 
-    @property
+    @cached_property
     def col_cells(self) -> int:
         """Return the number of cells in a row."""
         return self.cols // self.cell_cols
 
-    @property
+    @cached_property
     def deep(self) -> int:
         """Return the rows of sum registers, those behind the last PE included."""
         return self.down * self.row_cells + self.write_latency
 
-    @property
+    @cached_property
     def wide(self) -> int:
         """Return the moving registers of one row, the first cell's included."""
         return (self.col_cells - 1) * self.right + 1
 
-    @property
+    @cached_property
     def to_result(self) -> int:
         """Return D: cycles from injection to the write into partition 0."""
         return self.entry + self.down * self.row_cells - 1 + self.write_latency
 
-    @property
+    @cached_property
     def across(self) -> int:
         """Return the cycles from the write into partition 0 to that into the last one."""
         return self.across_to(self.cols - 1)
@@ -83,7 +84,7 @@ class Stages:
         """Return the cycles from the write into partition 0 to that into `col`."""
         return self.right * (col // self.cell_cols)
 
-    @property
+    @cached_property
     def drained(self) -> int:
         """Return the cycles from an injection until it has left all PEs (serial buffers)."""
         return self.entry + self.down * self.row_cells + self.across

@@ -20,9 +20,9 @@ NEVER = 1 << 62
 class Job:
     """An instruction that has been issued. Times in ticks, cycles in cycles of its unit."""
 
-    def __init__(self, index: int, issued: int) -> None:
+    def __init__(self, index: int) -> None:
         self.index = index
-        self.issued = issued
+        self.start = -1
         self.first = -1
         self.last = -1
         self.stall_port = -1
@@ -66,7 +66,7 @@ class Unit:
             self._begin_dispatched(cycle)
         elif self.head is not None and self._waits_met(cycle):
             if self._can_start(cycle):
-                self._issue(cycle, tick)
+                self._issue(cycle)
         elif self._is_resting():
             self._sleep()
 
@@ -96,7 +96,7 @@ class Unit:
     def _is_resting(self) -> bool:
         raise NotImplementedError
 
-    def _make_job(self, tick: int) -> Job:
+    def _make_job(self) -> Job:
         raise NotImplementedError
 
     def _launch(self, job: Job, cycle: int) -> None:
@@ -131,12 +131,9 @@ class Unit:
             self.claims.mark(self._wait_label, self.wait_since, cycle)
         self.wait_since = cycle
 
-    def _issue(self, cycle: int, tick: int) -> None:
-        assert self.head is not None
+    def _issue(self, cycle: int) -> None:
         self._close_wait(cycle)
-        for wait in self.head.waits:
-            self.context.recorder.wait(tick, self.name, wait.semaphore, wait.value)
-        job = self._make_job(tick)
+        job = self._make_job()
         if self._dispatch:
             self.claims.mark(ISSUE, cycle, cycle + self._dispatch)
             self._dispatched, self._begins = job, cycle + self._dispatch
@@ -150,6 +147,10 @@ class Unit:
             self._start(job, cycle)
 
     def _start(self, job: Job, cycle: int) -> None:
+        assert self.head is not None
+        job.start = cycle * self.period
+        for wait in self.head.waits:
+            self.context.recorder.wait(job.start, self.name, wait.semaphore, wait.value)
         self._next_head(cycle)
         self._launch(job, cycle)
 
@@ -177,7 +178,7 @@ class Unit:
         """The instruction is done in the cycle that begins at `tick`."""
         self._flush_stall(job)
         self.context.recorder.times.append(
-            InstructionTimes(job.index, self.name, job.issued, job.first, job.last, tick)
+            InstructionTimes(job.index, self.name, job.start, job.first, job.last, tick)
         )
         for post in self.context.program.instructions[job.index].posts:
             if post.on == "done":

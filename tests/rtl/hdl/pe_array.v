@@ -6,13 +6,12 @@
 //         the instruction or its own position.
 // Is not: in charge of when anything enters: that is sequencer.v.
 //
-// Form. The grid is written as loops over memories, so that any size is built in seconds under
-// Verilator; pe_array_structural.v is the same hardware as instances of modules, for small sizes, and
-// the tests hold the two equal. One PE is the task step_pe. Within a clock edge, cells
-// (TR x TC PEs between registers) are visited from the far corner to the origin, so whatever a cell
-// reads from a neighbouring cell is that neighbour's *register*, not yet updated; the PEs inside one
-// cell are visited forwards, so what they read from each other is a *wire* of this cycle. Hence after
-// the edge that ends cycle t
+// Form. The grid is written as loops over memories, which builds in seconds at any size;
+// pe_array_structural.v is the same hardware as instances of modules, for small sizes, and the tests
+// hold the two equal. One PE is the task step_pe. Within a clock edge, cells (TR x TC PEs between
+// registers) are visited from the far corner to the origin, so whatever a cell reads from another
+// cell is that neighbour's *register*, not yet updated; the PEs inside one cell are visited forwards,
+// so what they read from each other is a *wire* of this cycle. Hence after the edge that ends cycle t
 //     moving[p], slot[p], sum[p]  (hop register 0) hold what PE p had in cycle t,
 //     weight[p], shadow[p]        hold the registers as they stand at the end of cycle t.
 //
