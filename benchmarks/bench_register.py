@@ -1,7 +1,7 @@
 """The register engine beside a bare numpy step of the same planes, as ratios of their rates.
 
 Both run in turns in this process; medians of the rounds. What is compared is cycles per second on
-a full 128 x 128 array: `stream` is one long multiply, `load` steady pairs of a load and a multiply
+a full 128 x 128 array: `stream` is long multiplies with the same weights, `load` steady pairs of a load and a multiply
 of as many cycles, so that weights travel in every cycle. Run as a script.
 """
 
@@ -21,8 +21,10 @@ from sim.machine.register import run_register
 from sim.trace.record import Recorder
 
 SIDE = 128
-STREAM_VECTORS = 8192
-PAIRS = 64
+STREAM_VECTORS = 2048
+STREAMS = 8
+PAIRS = 128
+BANK_BYTES = 16384
 ROUNDS = 9
 APART = 272
 """Words between planes: planes a power of two apart share cache sets and run at a quarter of the
@@ -35,9 +37,9 @@ def chip(dtype: str) -> Chip:
     return Chip(
         name="bench",
         clock={"core": 1000},
-        state_buffer=StateBuffer(partitions=SIDE, bytes_per_partition=4 * 65536, banks=4),
+        state_buffer=StateBuffer(partitions=SIDE, bytes_per_partition=4 * BANK_BYTES, banks=4),
         pe_array=PEArray(rows=SIDE, cols=SIDE, cycles_per_vector={dtype: 1}),
-        result_buffer=ResultBuffer(banks=2, bank_bytes=65536),
+        result_buffer=ResultBuffer(banks=2, bank_bytes=BANK_BYTES),
         dma=Dma(bytes_per_cycle=64),
         dram=Dram(size_bytes=4096, bytes_per_cycle=64),
     )
@@ -49,21 +51,23 @@ def access(buffer: Buffer, dtype: str, start: int, count: int) -> Access:
 
 
 def program(dtype: str, kind: str) -> Program:
-    """Return one long multiply, or pairs of load and multiply of equal length."""
-    vectors, pairs = (STREAM_VECTORS, 1) if kind == "stream" else (SIDE, PAIRS)
+    """Return one load and long multiplies, or pairs of load and multiply of equal length."""
+    vectors = STREAM_VECTORS if kind == "stream" else SIDE
     load = LoadWeights(weights=access(Buffer.STATE, dtype, 0, SIDE))
     multiply = MatMul(
-        moving=access(Buffer.STATE, dtype, 65536, vectors),
+        moving=access(Buffer.STATE, dtype, BANK_BYTES, vectors),
         result=access(Buffer.RESULT, dtype, 0, vectors),
     )
-    return Program(kind, (load, multiply) * pairs)
+    if kind == "stream":
+        return Program(kind, (load, *[multiply] * STREAMS))
+    return Program(kind, (load, multiply) * PAIRS)
 
 
 def engine_rate(dtype: str, kind: str) -> float:
     """Return cycles per second of the register engine, set-up not counted."""
     here, code = chip(dtype), program(dtype, kind)
-    values = np.arange(SIDE * 128, dtype=np.float32).reshape(SIDE, 128) % 7
-    image = Image(access(Buffer.STATE, dtype, 0, 128), values.astype(_numpy(dtype)))
+    values = np.arange(SIDE * SIDE, dtype=np.float32).reshape(SIDE, SIDE) % 7
+    image = Image(access(Buffer.STATE, dtype, 0, SIDE), values.astype(_numpy(dtype)))
     memory = Memory(here, code, [image])
     recorder = Recorder(here.units)
     started = time.perf_counter()
@@ -71,7 +75,7 @@ def engine_rate(dtype: str, kind: str) -> float:
     return trace.ticks / (time.perf_counter() - started)
 
 
-def bare_rate(dtype: str, cycles: int = STREAM_VECTORS) -> float:
+def bare_rate(dtype: str, cycles: int = STREAM_VECTORS * STREAMS) -> float:
     """Return cycles per second of shift, multiply and add alone, all planes preallocated."""
     size = SIDE * SIDE
     pool = np.ones((6, size + APART), _numpy(dtype))[:, :size]

@@ -191,7 +191,8 @@ def _bug(error: Exception) -> int:
 
 def _add_layout(arguments: list[str]) -> None:
     """Register the layout command when it is asked for, or all commands are listed."""
-    if not arguments or arguments[0] in ("layout", "-h", "--help"):
+    wanted = not arguments or arguments[0] in ("layout", "-h", "--help")
+    if wanted and not any(command.name == "layout" for command in app.registered_commands):
         from sim.cli_layout import layout_command
 
         app.command("layout")(layout_command)

@@ -8,11 +8,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from sim.config import RunConfig, SweepPoint, expand
 from sim.config.files import replacing, write_text
 from sim.run import RunResult, execute
+from sim.workload import write_npy
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -52,8 +51,8 @@ def summary_text(summary: dict[str, Any]) -> str:
 
 def _write(result: RunResult, text: str, out: Path, *, plots: bool) -> None:
     if result.result is not None:
-        with replacing(out / "result.npy") as path, path.open("wb") as file:
-            np.save(file, result.result, allow_pickle=False)
+        with replacing(out / "result.npy") as path:
+            write_npy(path, result.result)
     if plots:
         from sim.report.wavefront import plot_wavefront
 

@@ -25,7 +25,7 @@ Array = NDArray[Any]
 _WORDS: dict[int, np.dtype[Any]] = {width: np.dtype(f"u{width}") for width in (2, 4, 8)}
 _SMALL_RUN = 16
 _CHUNK_ITEMS = 1 << 17
-_BLOCK = (128, 512)
+_BLOCK = (32, 256)
 _WORTH_BLOCKS = 1 << 18
 
 

@@ -7,7 +7,7 @@ it. Not here: what a run costs (the DMA engine's chip data), or when it is moved
 
 from __future__ import annotations
 
-import math
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,14 +19,13 @@ from numpy.typing import NDArray
 from sim.layout.boxes import boxes, units
 from sim.layout.errors import LayoutError
 from sim.layout.memory import packed_bits
+from sim.layout.nest import Nest, Offsets, merged_nest, seams
 from sim.layout.packing import pack, unpack
 from sim.layout.shape import Shape
 from sim.layout.subbyte import BitOrder
 
-MAX_RUNS = 2**26
+MAX_RUNS = 2**25
 """Most runs that are listed one by one (three 64-bit numbers each)."""
-
-Offsets = NDArray[np.int64]
 
 
 class Run(NamedTuple):
@@ -35,47 +34,6 @@ class Run(NamedTuple):
     source: int
     target: int
     length: int
-
-
-@dataclass(frozen=True, slots=True)
-class Nest:
-    """Equal stretches at regular distances: loops over ``sizes``, the target's slowest first."""
-
-    source: int
-    target: int
-    sizes: tuple[int, ...]
-    source_strides: tuple[int, ...]
-    target_strides: tuple[int, ...]
-    length: int
-
-    @property
-    def stretches(self) -> int:
-        """How many times ``length`` elements are moved."""
-        return math.prod(self.sizes)
-
-    @property
-    def run_count(self) -> int:
-        """How many runs these stretches make: neighbours in both memories count as one."""
-        merged, outer = 0, 1
-        for axis, size in enumerate(self.sizes):
-            if self._carries_on(axis, self.source_strides) and self._carries_on(
-                axis, self.target_strides
-            ):
-                merged += outer * (size - 1)
-            outer *= size
-        return outer - merged
-
-    def _carries_on(self, axis: int, strides: tuple[int, ...]) -> bool:
-        """Whether a step along ``axis``, all inner axes wrapping, goes on where a stretch ends."""
-        inner = zip(self.sizes[axis + 1 :], strides[axis + 1 :], strict=True)
-        return strides[axis] - sum((size - 1) * stride for size, stride in inner) == self.length
-
-    def starts(self) -> tuple[Offsets, Offsets]:
-        """Return the source and target offsets of all stretches, in the target's order."""
-        return (
-            _lattice(self.source, self.sizes, self.source_strides),
-            _lattice(self.target, self.sizes, self.target_strides),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +61,13 @@ class RelayoutPlan:
     @property
     def run_count(self) -> int:
         """How many contiguous runs there are, merged as far as possible."""
-        if self.nests is not None and len(self.nests) < 2:
-            return sum(nest.run_count for nest in self.nests)
-        return len(self.runs_as_arrays()[0])
+        if self.nests is None:
+            return len(self.runs_as_arrays()[0])
+        pairs = list(itertools.permutations(self.nests, 2))
+        for first, second in pairs:
+            _check_count(min(first.stretches, second.stretches), "runs at ragged edges")
+        inside = sum(nest.run_count for nest in self.nests)
+        return inside - sum(seams(first, second) for first, second in pairs)
 
     @property
     def is_identity(self) -> bool:
@@ -154,7 +116,7 @@ def _plan(source: Shape, target: Shape) -> RelayoutPlan:
     if parts is None:
         return RelayoutPlan(source, target, None)
     nests = tuple(
-        _nest(
+        merged_nest(
             box.base(source),
             box.base(target),
             [axis.size for axis in box.axes],
@@ -164,45 +126,6 @@ def _plan(source: Shape, target: Shape) -> RelayoutPlan:
         for box in parts
     )
     return RelayoutPlan(source, target, nests)
-
-
-def _nest(
-    source: int,
-    target: int,
-    sizes: list[int],
-    source_strides: tuple[int, ...],
-    target_strides: tuple[int, ...],
-) -> Nest:
-    """Return the loop nest with every axis merged that continues the one inside it."""
-    axes = sorted(zip(target_strides, source_strides, sizes, strict=True))
-    length = 1
-    kept: list[tuple[int, int, int]] = []
-    for to_stride, from_stride, size in axes:
-        if not kept and to_stride == from_stride == length:
-            length *= size
-        elif kept and all(
-            stride == kept[-1][2] * inner
-            for stride, inner in zip((to_stride, from_stride), kept[-1], strict=False)
-        ):
-            kept[-1] = (*kept[-1][:2], kept[-1][2] * size)
-        else:
-            kept.append((to_stride, from_stride, size))
-    kept.reverse()
-    return Nest(
-        source=source,
-        target=target,
-        sizes=tuple(size for _, _, size in kept),
-        source_strides=tuple(stride for _, stride, _ in kept),
-        target_strides=tuple(stride for stride, _, _ in kept),
-        length=length,
-    )
-
-
-def _lattice(start: int, sizes: tuple[int, ...], strides: tuple[int, ...]) -> Offsets:
-    found = np.full(1, start, np.int64)
-    for size, stride in zip(sizes, strides, strict=True):
-        found = (found[:, np.newaxis] + np.arange(size, dtype=np.int64) * stride).reshape(-1)
-    return found
 
 
 @lru_cache(maxsize=2)

@@ -179,7 +179,12 @@ class Shape:
 
     def from_linear_index(self, offset: int) -> tuple[int, ...] | None:
         """Return the index of the element at ``offset`` in memory, or None if it is padding."""
-        found, is_element = self.from_linear_indices(np.asarray(offset))
+        place = operator.index(offset)
+        if not 0 <= place < self.padded_elements():
+            raise LayoutError(
+                f"offset {place} is out of range: there are {self.padded_elements()} places"
+            )
+        found, is_element = self.from_linear_indices(np.asarray(place))
         return tuple(int(part) for part in found) if bool(is_element) else None
 
     def from_linear_indices(

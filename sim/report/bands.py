@@ -61,7 +61,7 @@ class Band:
 
     layers: per phase [lines, columns], the share of it that was busy, 0 to 1. texts: per phase,
     the value that moved at (line, column). group: lines that belong together. place: the memory
-    it is about. outlines: first and last cycle per line of what is to be outlined.
+    it is about.
     """
 
     name: str
@@ -71,7 +71,6 @@ class Band:
     group: int = 1
     layers: dict[Phase, Share] = field(default_factory=dict)
     texts: dict[Phase, dict[tuple[int, int], str]] = field(default_factory=dict)
-    outlines: list[tuple[Times, Times]] = field(default_factory=list)
 
     def mark(self, phase: Phase, lines: Times, cycles: Times, weight: float = 1.0) -> None:
         """Add busy (line, cycle) pairs; arrays broadcast."""
@@ -145,13 +144,15 @@ def results_band(chip: Chip, trace: Trace, axis: Axis, values: bool) -> Band:
 
 def drain_bands(chip: Chip, trace: Trace, axis: Axis, values: bool) -> tuple[Band, Band]:
     """Return what the draining engine reads from the result buffer, and where it writes it."""
-    partitions = min(chip.state_buffer.partitions, trace.grid.shape.cols)
+    period, copies = trace.periods["pe_array"], drains(chip, trace)
+    chosen = np.array([t.instruction for t in copies], np.int64)
+    stored = trace.words.of("write").rows
+    highest = stored["partition"][np.isin(stored["instruction"], chosen)].max(initial=0)
+    partitions = min(chip.state_buffer.partitions, max(trace.grid.shape.cols, int(highest) + 1))
     bands = (
         Band("results read", trace.grid.shape.cols, axis, RESULT),
         Band("results stored", partitions, axis, STATE),
     )
-    period, copies = trace.periods["pe_array"], drains(chip, trace)
-    chosen = np.array([t.instruction for t in copies], np.int64)
     for band, kind in zip(bands, ("read", "write"), strict=True):
         words = trace.words.of(kind)
         mine = words.rows[np.isin(words.rows["instruction"], chosen)]

@@ -19,7 +19,7 @@ from sim.report.style import text_inches
 Box: TypeAlias = tuple[float, float, float, float]
 
 LINE, JOINT, LEAST_BAND, BAND_GAP, CAPTION_LEVEL = 0.17, 0.05, 0.28, 0.17, 0.34
-CAPTION, MOST_OUTLINES = style.SMALL - 0.5, 60
+CAPTION = style.SMALL - 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,6 @@ def _draw_heat(frame: Frame, top: float, height: float, band: Band) -> None:
         image, extent=(axis.first, right, top + height, top), aspect="auto",
         interpolation="nearest", interpolation_stage="rgba",
     )  # fmt: skip
-    _outline(frame, top, height, band)
     for line, y, va in ((0, top, "top"), (band.lines - 1, top + height, "bottom")):
         if line or not y > top:
             frame.axes.text(
@@ -157,22 +156,6 @@ def _opacity(band: Band, phase: Phase) -> npt.NDArray[np.float64]:
     vectors = [layer for name, layer in band.layers.items() if name != "load"]
     most = max(float(layer.max(initial=0.0)) for layer in vectors)
     return np.asarray(np.sqrt(band.layers[phase] / (most or 1.0)))
-
-
-def _outline(frame: Frame, top: float, height: float, band: Band) -> None:
-    """Draw the edge of each load, which shows where vectors cover it."""
-    corners = []
-    pitch = height / band.lines
-    for first, last in band.outlines[:MOST_OUTLINES]:
-        rows = np.flatnonzero(last >= first)
-        y = np.repeat(top + pitch * np.append(rows, rows[-1] + 1), 2)[1:-1]
-        begin, end = np.repeat(first[rows], 2), np.repeat(last[rows] + 1, 2)
-        x = np.concatenate([begin, end[::-1]])
-        corners.append(np.column_stack([x, np.concatenate([y, y[::-1]])]))
-    frame.axes.add_collection(
-        PolyCollection(corners, facecolors="none", edgecolors=style.HUE["load"], linewidths=0.9),
-        autolim=False,
-    )
 
 
 def draw_turning_points(

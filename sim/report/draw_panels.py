@@ -17,7 +17,7 @@ from sim.report.style import Page, inches
 from sim.report.wording import value_text
 
 GAP, HEAD, BETWEEN, LARGEST_CELL = 0.34, 0.52, 0.26, 0.56
-OPERANDS_FIT, HATCH = 0.34, 6
+OPERANDS_FIT, HATCH = 0.34, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def draw_panels(
     """Draw the panels side by side from that corner on."""
     for place, panel in enumerate(panels):
         x = left + place * (size.width + GAP)
-        page.text(x, top, f"cycle {panel.cycle}", fontsize=style.HEADING, weight="bold")
+        page.text(x, top, f"cycle {panel.cycle:,}", fontsize=style.HEADING, weight="bold")
         page.text(x, top + 0.22, panel.caption, fontsize=style.SMALL, color=style.MUTED)
         grid = page.axes(x, top + HEAD, *size.grid)
         below = top + HEAD + size.grid[1] + BETWEEN
@@ -77,8 +77,7 @@ def _grid_cells(axes: Axes, panel: Panel, size: Measures) -> None:
             _cell(axes, (c * side, r * side, side, side), _grid_fill(panel, r, c))
             if panel.waiting[r, c] and panel.state.valid[r, c]:
                 edge = style.HUE["load"] if panel.load[r, c] else style.MID["load"]
-                axes.add_patch(Rectangle(((c + 0.03) * side, (r + 0.93) * side), 0.94 * side,
-                                         0.07 * side, facecolor=edge, edgecolor="none"))  # fmt: skip
+                _cell(axes, (c * side, (r + 0.9) * side, side, 0.1 * side), edge)
             if values and panel.held[r, c]:
                 _pe_text(axes, panel, r, c, side)
 
@@ -145,7 +144,7 @@ def _grid_heat(axes: Axes, panel: Panel, size: Measures) -> None:
         style.lay(image, mask, style.TINT[phase])
         style.lay(image, mask & (state.sum != 0), style.HUE[phase], sums)
     hatch = np.add.outer(np.arange(len(image)), np.arange(image.shape[1])) % HATCH == 0
-    style.lay(image, panel.waiting & state.valid & hatch, style.HUE["load"], 0.6)
+    style.lay(image, panel.waiting & state.valid & hatch, style.HUE["load"], 0.35)
     _image(axes, image, size.grid)
 
 

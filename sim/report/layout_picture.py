@@ -73,12 +73,19 @@ class _Grid:
         self.offsets = _per_cell(self.whole, self.whole.linear_index)
         self.is_element = self._elements()
         self.digits = len(str(int(self.offsets.max())))
-        self.tiles = self.offsets // self._tile_elements(0)
+        self.tiles = self._first_tiles()
         self.inner = self.offsets // self._tile_elements(1) if self._has_inner else None
 
     @property
     def _has_inner(self) -> bool:
         return len(self.shape.layout.tiles) > 1 and self._tile_elements(1) > 1
+
+    def _first_tiles(self) -> NDArray[np.int64]:
+        """The number of each cell's first-level tile, whatever later tiles do to its place."""
+        tiles = self.whole.layout.tiles
+        only_first = self.whole.with_tiles(*tiles[:1]) if len(tiles) > 1 else self.whole
+        offsets: NDArray[np.int64] = _per_cell(only_first, only_first.linear_index)
+        return offsets // self._tile_elements(0)
 
     def _tile_elements(self, level: int) -> int:
         """Elements of one tile of a level; without tiles, of the fastest dimension."""

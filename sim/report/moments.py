@@ -132,7 +132,8 @@ def phase_places(history: GridHistory, when: Moments) -> list[tuple[str, float, 
     if not _followed(history, when.stream[1] + across // 2):
         places.append(("drain", float(leave), float(leave + across * 2 / 3)))
     if when.load:
-        places.insert(0, ("load", float(when.load[0] + middle), float(enter)))
+        loaded = min(enter, when.load[1] + 1 + middle + across)
+        places.insert(0, ("load", float(when.load[0] + middle), float(loaded)))
     return places
 
 
@@ -159,11 +160,13 @@ def snapshots(history: GridHistory, when: Moments) -> list[tuple[int, str]]:
     leaving = when.stream[1] + entry + across * 3 // 4
     followed = _followed(history, leaving - entry)
     cycles[leaving] = "the next multiply follows" if followed else "drain: the wave leaves"
-    cycles[_busiest(history, when)] = "stream: most PEs multiply"
+    busiest = _busiest(history, max(when.stream[1] + entry, bottom + across // 6))
+    if abs(busiest - bottom) >= across // 16:
+        cycles[busiest] = "stream: most PEs multiply"
     cycles[bottom] = "the wave reaches the bottom"
     cycles[min(enter + across // 6, max(enter, bottom - 1))] = "first vectors multiply"
     if when.load:
-        cycles[min(when.load[1] + entry, when.stream[0] - 1)] = "load: weights arrive"
+        cycles[min(when.load[1] + entry, enter - 1)] = "load: weights arrive"
     return sorted(cycles.items())
 
 
@@ -172,11 +175,11 @@ def _followed(history: GridHistory, cycle: int) -> bool:
     return any(one.injections[0] <= cycle for one in history.matmuls[1:2])
 
 
-def _busiest(history: GridHistory, when: Moments) -> int:
-    """Return, of the cycles in which most PEs multiply, the one nearest to the last injection."""
+def _busiest(history: GridHistory, cycle: int) -> int:
+    """Return, of the cycles in which most PEs multiply, the one nearest to the given cycle."""
     one = history.matmuls[0]
     cells = np.bincount(history.shape.delay()[:, : one.cols].ravel())
     vectors = np.bincount(one.injections - one.injections[0])
     busy = np.round(np.convolve(vectors, cells)).astype(np.int64)
     best = int(one.injections[0]) + np.flatnonzero(busy == busy.max())
-    return int(best[np.argmin(np.abs(best - when.stream[1]))])
+    return int(best[np.argmin(np.abs(best - cycle))])

@@ -29,8 +29,7 @@ def row_band(trace: Trace, axis: Axis) -> Band:
         total = np.concatenate([[0.0], np.cumsum(counts)])
         upto = total[np.searchsorted(times, fronts)]
         band.layers[phase] = np.diff(upto, axis=1) / (shape.cols * axis.step)
-    band.outlines = load_spans(trace, axis)
-    for first, last in band.outlines:
+    for first, last in load_spans(trace, axis):
         rows = np.flatnonzero(last >= first)
         within = (columns[:-1] + axis.step > first[rows, None]) & (columns[:-1] <= last[rows, None])
         layer = band.layers.setdefault("load", np.zeros((shape.rows, axis.columns)))

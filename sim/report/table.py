@@ -16,7 +16,8 @@ from rich.text import Text
 
 from sim.report.wording import number, percent, plural, time_text
 
-BAR_CELLS = 12
+BAR_CELLS = 16
+BUSY = "streaming"
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
@@ -72,25 +73,34 @@ def bound_text(summary: Mapping[str, Any]) -> str:
 def _units(summary: Mapping[str, Any], console: Console) -> Padding:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("unit", no_wrap=True)
-    table.add_column("busy", no_wrap=True)
-    table.add_column("", justify="right", no_wrap=True)
-    table.add_column("why not busy", overflow="fold", ratio=1)
+    table.add_column("busy, and why not", no_wrap=True)
+    table.add_column("cycles", justify="right", no_wrap=True)
+    table.add_column("share", justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
     plain = console.options.ascii_only
     for (idle, _), group in groupby(summary["units"].items(), key=_idle_family):
         units = list(group)
         if idle:
-            table.add_row(_span([name for name, _ in units]), "", "", "[dim]idle[/dim]")
+            table.add_row(_span([name for name, _ in units]), Text("idle", "dim"))
             continue
         for name, unit in units:
-            share = _busy(unit) / max(unit["total"], 1)
-            table.add_row(
-                name, Text(bar(share, plain), "cyan"), percent(share, 1), why_not_busy(unit)
-            )
+            for place, (label, cycles) in enumerate(reasons(unit)):
+                table.add_row("" if place else name, *_reason(label, cycles, unit["total"], plain))
     return Padding(table, (0, 0, 1, 2))
 
 
+def _reason(label: str, cycles: int, total: int, plain: bool) -> tuple[Text, str, str, Text]:
+    colour = "cyan" if label == BUSY else "red" if label.startswith("stalled") else "dim"
+    return (
+        Text(label, "" if colour == "dim" else colour),
+        number(cycles),
+        percent(cycles, total),
+        Text(bar(cycles / total, plain), colour),
+    )
+
+
 def _idle_family(item: tuple[str, Mapping[str, Any]]) -> tuple[bool, str]:
-    """Neighbours that did nothing share one line: "dma0 to dma15"."""
+    """Neighbours that did nothing share one line: "dma0 to dma1"."""
     name, unit = item
     idle = set(unit["labels"]) <= {"idle"}
     return idle, name.rstrip("0123456789") if idle else ""
@@ -100,20 +110,10 @@ def _span(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
 
 
-def _busy(unit: Mapping[str, Any]) -> int:
-    return int(unit["labels"].get("streaming", 0))
-
-
-def why_not_busy(unit: Mapping[str, Any]) -> Text:
-    """Return every label but "streaming" with its cycles and share, the largest first."""
-    rest = [(n, label) for label, n in unit["labels"].items() if label != "streaming" and n]
-    text = Text()
-    for n, label in sorted(rest, key=lambda item: (-item[0], item[1])):
-        text.append(", " if text else "")
-        text.append(label, "red" if label.startswith("stalled") else "")
-        text.append(f"\N{NO-BREAK SPACE}{number(n)}")
-        text.append(f"\N{NO-BREAK SPACE}({percent(n, unit['total'])})", "dim")
-    return text
+def reasons(unit: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """Return labels and cycles: the busy ones first, then why it was not, the largest first."""
+    found = [(label, cycles) for label, cycles in unit["labels"].items() if cycles]
+    return sorted(found, key=lambda item: (item[0] != BUSY, -item[1], item[0]))
 
 
 def bar(share: float, plain: bool = False) -> str:

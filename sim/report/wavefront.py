@@ -39,6 +39,7 @@ CELLS_NOTE = (
     "and the sum it passes down at its bottom right"
 )
 HEAT_NOTE = "The deeper the colour, the larger the weight (blue, grey) or the sum; pale: still 0"
+SHADOW_NOTES = {True: "blue at its foot", False: "blue hatching"}
 
 
 def plot_wavefront(chip: Chip, trace: Trace, path: str | Path, *, title: str) -> None:
@@ -62,13 +63,13 @@ def plot_wavefront(chip: Chip, trace: Trace, path: str | Path, *, title: str) ->
     size = measure(shots, WIDTH - 2 * MARGIN, cells)
     diagram = Diagram(chip, trace, axis, cells, when)
     page = Page(WIDTH, HEAD + size.height + BETWEEN + diagram.height + FOOT)
-    _head(page, title, chip, diagram)
+    _head(page, title, chip, diagram, any((s.waiting & s.state.valid).any() for s in shots))
     draw_panels(page, MARGIN, HEAD, shots, size, cells)
     diagram.draw(page, HEAD + size.height + BETWEEN)
     page.save(path)
 
 
-def _head(page: Page, title: str, chip: Chip, diagram: Diagram) -> None:
+def _head(page: Page, title: str, chip: Chip, diagram: Diagram, shadows: bool) -> None:
     page.text(MARGIN, 0.3, title, fontsize=style.TITLE, weight="bold")
     array, axis, done = chip.pe_array, diagram.axis, diagram.when.done
     text = f"{chip.name}: {array.rows} x {array.cols} PEs, {number(done)} cycles in all"
@@ -78,6 +79,8 @@ def _head(page: Page, title: str, chip: Chip, diagram: Diagram) -> None:
     note = HEAT_NOTE
     if diagram.cells:
         note = CELLS_NOTE if array.cols <= 5 else ""
+    if shadows:
+        note += f"; {SHADOW_NOTES[diagram.cells]}: the next weight waits" if note else ""
     page.text(MARGIN, 0.88, note, fontsize=style.SMALL, color=style.MUTED)
     x = page.width - MARGIN
     for phase in ("drain", "stream", "load"):

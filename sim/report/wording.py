@@ -40,7 +40,7 @@ def time_text(time_ns: float) -> str:
 def ratio_text(ratio: float) -> str:
     """Return a factor with as many digits as one can believe: 0.87x, 3.2x, 41x."""
     digits = 0 if ratio >= 10 else 1 if ratio >= 2 else 2
-    return f"{ratio:.{digits}f}x"
+    return f"{ratio:,.{digits}f}x"
 
 
 def value_text(value: Any, width: int = 5) -> str:

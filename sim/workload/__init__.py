@@ -2,6 +2,7 @@
 
 from sim.workload.compare import differing, max_abs_error
 from sim.workload.data import DataSource, load_data
+from sim.workload.files import write_npy
 from sim.workload.operation import HOMES, Home, Tensor, Transpose, parse_shape, transpose
 from sim.workload.reference import numpy_transpose, reference_transpose
 
@@ -18,4 +19,5 @@ __all__ = [
     "parse_shape",
     "reference_transpose",
     "transpose",
+    "write_npy",
 ]

@@ -18,16 +18,13 @@ import numpy.typing as npt
 
 from sim.errors import WorkloadError
 from sim.layout import Shape
-from sim.workload.files import read_csv, read_npy
+from sim.workload.files import PLAIN_TYPES, read_csv, read_npy
 from sim.workload.host import check_host_memory
 
 Array = npt.NDArray[Any]
 
 # Elements made at a time: a random or counted array costs little more than itself.
 CHUNK_ELEMENTS = 1 << 20
-
-# Types whose .npy files name them; the others come as bytes.
-PLAIN_TYPES = tuple(np.dtype(code) for code in ("f2", "f4", "f8", *"bBhHiIlL"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +111,8 @@ def _from_file(path: Path, shape: Shape) -> Array:
 
 def _reinterpret(path: Path, found: Array, shape: Shape) -> Array:
     # numpy writes types it does not know (bfloat16, float8) as plain bytes of their size.
-    if (
-        found.dtype.names
-        or found.dtype.itemsize != shape.dtype.itemsize
-        or shape.dtype.kind in "iuf"
-    ):
+    same_size = found.dtype.itemsize == shape.dtype.itemsize
+    if found.dtype.names or not same_size or shape.dtype in PLAIN_TYPES:
         raise WorkloadError(f"{path}: holds {found.dtype}, which is not {shape.element_type}")
     return np.ascontiguousarray(found).view(shape.dtype)
 

@@ -1,6 +1,6 @@
-"""Reading matrices from .npy and .csv files that nobody vouches for.
+"""Reading matrices from .npy and .csv files that nobody vouches for, and writing .npy files.
 
-Both give the array as the file has it. Not here: whether it is the array that was asked for.
+Both readers give the array as the file has it. Not here: whether it is the one asked for.
 """
 
 from __future__ import annotations
@@ -16,6 +16,16 @@ from sim.errors import WorkloadError
 
 NPY_MAGIC = b"\x93NUMPY"
 CSV_LIMIT_BYTES = 256 << 20
+
+# Types that a .npy file can name; the others (bfloat16, float8, 4 bits) are written as plain bytes.
+PLAIN_TYPES = tuple(np.dtype(code) for code in ("?", "f2", "f4", "f8", *"bBhHiIlL"))
+
+
+def write_npy(path: Path, array: npt.NDArray[Any]) -> None:
+    """Write an array so that any numpy reads it; types numpy does not know come as V1 or V2."""
+    plain = array.dtype in PLAIN_TYPES
+    with path.open("wb") as file:
+        np.save(file, array if plain else array.view(f"V{array.dtype.itemsize}"), False)
 
 
 def read_npy(path: Path) -> npt.NDArray[Any]:

@@ -28,7 +28,7 @@ Array = npt.NDArray[Any]
 
 def numpy_transpose(data: Array, permutation: Sequence[int] | None = None) -> Array:
     """Return `data` with its axes permuted, as a new row-major array: the meaning of the work."""
-    return np.ascontiguousarray(np.transpose(data, permutation))
+    return np.transpose(data, permutation).copy(order="C")
 
 
 def reference_transpose(

@@ -7,8 +7,6 @@ from random import Random
 
 import numpy as np
 import pytest
-from support.chips import ideal_chip
-from support.runs import run_transpose
 
 from sim.compiler import Options
 from sim.errors import CompileError
@@ -17,6 +15,8 @@ from sim.hw.timing import engine_reads, result_cycles
 from sim.isa import Buffer
 from sim.layout import Shape, pack
 from sim.machine import simulate
+from support.chips import ideal_chip
+from support.runs import run_transpose
 
 RANDOM_LAYOUTS = [
     ("f32[21,37]{1,0}", "f32[37,21]{1,0}"),

@@ -6,12 +6,12 @@ from random import Random
 
 import numpy as np
 import pytest
-from support.blocks import IDENTITY, block_images, block_program, psum, state
-from support.chips import ideal_chip
 
 from sim.hw import timing
 from sim.isa import LoadWeights, MatMul, Program
 from sim.machine import simulate
+from support.blocks import IDENTITY, block_images, block_program, psum, state
+from support.chips import ideal_chip
 
 
 def _random_ideal_chip(rng: Random, K: int, N: int):

@@ -6,10 +6,10 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from support.blocks import RESULT, block_images, block_program, state
-from support.chips import ideal_chip
 
 from sim.machine import simulate
+from support.blocks import RESULT, block_images, block_program, state
+from support.chips import ideal_chip
 
 ENGINES = ("event", "register")
 TOTALS = [

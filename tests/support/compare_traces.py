@@ -48,7 +48,7 @@ def _same_words(mine: WordTable, theirs: WordTable) -> None:
 
 
 def _canonical(table: WordTable) -> np.ndarray:
-    """Return the rows with every NaN as the canonical one: payloads are not part of the contract."""
+    """Return the rows with every NaN as the canonical one: payloads are not in the contract."""
     rows = table.rows.copy()
     for code, (_, dtype) in enumerate(VALUE_TYPES):
         mask = rows["type"] == code

@@ -11,7 +11,6 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from support.chips import ideal_chip
 
 from sim.hw.datatypes import data_type
 from sim.hw.spec import CLIENTS, Chip
@@ -29,6 +28,7 @@ from sim.isa import (
     Wait,
 )
 from sim.machine import Image
+from support.chips import ideal_chip
 
 CONSTANT_BYTES = 256
 

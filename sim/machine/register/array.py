@@ -238,14 +238,11 @@ class ArrayUnit(Unit):
 
     def _send(self, job: LoadJob, lane: int, cycle: int) -> None:
         """Read one column (left path) or one row (top path) and send it on its way."""
-        stages, start = self._stages, cycle + self._stages.entry
         if job.is_left:
             operand = job.plane[job.partitions, job.columns[lane]]
-            pe, arrival = lane, start + stages.right * (lane // stages.cell_cols)
         else:
             operand = job.plane[job.access.partition + lane, job.offsets]
-            pe, arrival = lane * stages.cols, start + stages.down * (lane // stages.cell_rows)
-        self._grid.send(operand, job.is_integer, pe, arrival)
+        self._grid.send(operand, job.is_integer, job.pes[lane], cycle + job.delays[lane])
         if self._keeps_grid:
             job.tile.append(operand.copy())
         if self._wants_load:

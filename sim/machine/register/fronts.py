@@ -6,123 +6,135 @@ every PE it passes, a step in every hop. Nothing stops it once it is read.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
-Start = tuple[int, int, int]
-"""First PE (flat index), first element (index into the carried values), number of elements."""
+FEW = 64
 
 
 class _Lot:
-    """Fronts that step in the same cycles: where each is, and what it leaves there."""
+    """Fronts that step in the same cycles: where each is, and which value it leaves there."""
 
-    def __init__(self, capacity: int, steps: Array) -> None:
+    def __init__(self, pe_step: int, value_step: int) -> None:
         self.count = 0
-        self._at = np.zeros((2, capacity), np.int64)
-        self._steps = steps
-        self._ids: list[int] = []
+        self._steps = pe_step, value_step
+        self._numbers: list[int] = []
         self._place: dict[int, int] = {}
+        self._hold(np.zeros((2, FEW), np.int64))
 
-    def add(self, number: int, pe: int, element: int) -> None:
+    def _hold(self, at: Array) -> None:
+        self._at = at
+        self._pe, self._value = at
+        self._step = np.array(self._steps)[:, None].repeat(at.shape[1], axis=1)
+
+    def add(self, number: int, pe: int, value: int) -> None:
+        """Begin with that PE and that value (flat indices)."""
         place = self.count
-        if place == self._at.shape[1]:
-            self._at = np.concatenate([self._at, np.zeros_like(self._at)], axis=1)
-        self._at[0, place] = pe
-        self._at[1, place] = element
-        self._ids.append(number)
+        if place == len(self._pe):
+            self._hold(np.concatenate([self._at, self._at], axis=1))
+        self._pe[place], self._value[place] = pe, value
+        self._numbers.append(number)
         self._place[number] = place
-        self.count += 1
+        self.count = place + 1
 
     def remove(self, number: int) -> None:
         """Close the gap with the last front; their order means nothing."""
-        place, last = self._place.pop(number), self._ids.pop()
-        self.count -= 1
+        place, last = self._place.pop(number), self._numbers.pop()
+        self.count = end = self.count - 1
         if last != number:
-            self._at[:, place] = self._at[:, self.count]
-            self._ids[place] = last
+            self._pe[place], self._value[place] = self._pe[end], self._value[end]
+            self._numbers[place] = last
             self._place[last] = place
 
     def leave(self, plane: Array, values: Array) -> None:
-        """Write every front's element into its PE."""
-        at = self._at[:, : self.count]
-        plane[at[0]] = values[at[1]]
+        """Write every front's value into its PE."""
+        plane[self._pe[: self.count]] = values[self._value[: self.count]]
 
     def step(self) -> None:
         """Move every front on to its next PE."""
         at = self._at[:, : self.count]
-        np.add(at, self._steps, at)
+        np.add(at, self._step[:, : self.count], at)
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How fronts pass through a grid.
+
+    size: most elements a front carries; hop: cycles from cell to cell; cell: PEs of a cell, which
+    it passes at once; stride: flat distance from a PE to the next one.
+    """
+
+    size: int
+    hop: int
+    cell: int
+    stride: int
 
 
 class Fronts:
-    """All weights in transit. `hop` and `cell` are those along the front's way.
+    """All weights in transit. `is_tagged`: also note in each PE whether its weight is an integer.
 
-    Args:
-        size: most elements a front carries.
-        hop: cycles between the cells it passes.
-        cell: PEs of a cell it passes at once.
-        stride: flat distance from a PE to the next one it passes.
-        is_tagged: also note in each PE whether its weight is an integer.
-
+    The elements that reach one cell arrive together: each of them begins a front of its own.
     """
 
-    def __init__(self, size: int, hop: int, cell: int, stride: int, is_tagged: bool) -> None:
-        self._size, self._hop, self._cell, self._stride = size, hop, cell, stride
-        steps = np.array([[cell * stride], [cell]], np.int64)
-        self._lots = [_Lot(64, steps) for _ in range(hop)]
-        self._values = np.zeros(64 * size, np.int32)
-        self._tags = np.zeros(64 * size, bool)
+    def __init__(self, way: Way, is_tagged: bool) -> None:
+        self._way = way
+        step = way.cell * way.stride
+        self._lots = [_Lot(step, way.cell) for _ in range(way.hop)]
         self._is_tagged = is_tagged
-        self._free = list(range(64))
-        self._starting: dict[int, list[tuple[int, Start]]] = {}
+        self._free = list(range(FEW))
+        self._hold(np.zeros(FEW * way.size, np.int32), np.zeros(FEW * way.size, bool))
+        self._starting: dict[int, list[tuple[int, int, int, int]]] = {}
         self._ending: dict[int, list[int]] = {}
-        self._slot_of: dict[int, int] = {}
         self._users: dict[int, int] = {}
-        self._fronts = 0
+
+    def _hold(self, values: Array, tags: Array) -> None:
+        self._values, self._tags = values, tags
+        self._floats = values.view(np.float32)
 
     @property
     def is_empty(self) -> bool:
         """Return whether nothing is on its way."""
         return not self._users
 
-    def slot(self, is_integer: bool) -> tuple[int, Array]:
-        """Return a free slot and its place [size] for values, as bits, to be filled."""
-        if not self._free:
-            held = len(self._values) // self._size
-            self._values = np.concatenate([self._values, np.zeros_like(self._values)])
-            self._tags = np.concatenate([self._tags, np.zeros_like(self._tags)])
-            self._free.extend(range(held, 2 * held))
-        slot = self._free.pop()
-        place = slice(slot * self._size, (slot + 1) * self._size)
-        if self._is_tagged:
-            self._tags[place] = is_integer
-        return slot, self._values[place]
-
     def carried(self) -> Array:
         """Return the values of all fronts on their way, as bits, in no order."""
-        used = sorted(self._users)
-        return self._values.reshape(-1, self._size)[used]
+        return self._values.reshape(-1, self._way.size)[sorted(self._users)]
 
-    def send(self, slot: int, pe: int, count: int, arrival: int) -> None:
-        """Let the first `count` values reach their PEs, the first of which is `pe`, from `arrival`.
-
-        The elements of one cell arrive together: each of them is a front of its own.
-        """
+    def send(self, operand: Array, is_integer: bool, pe: int, arrival: int) -> Array:
+        """Send a front that reaches its first PE in cycle `arrival`; return what it carries."""
+        size, cell = self._way.size, self._way.cell
+        slot = self._slot()
+        first, count = slot * size, len(operand)
+        carried = (self._values if is_integer else self._floats)[first : first + count]
+        carried[:] = operand
+        if self._is_tagged:
+            self._tags[first : first + count] = is_integer
         starts = self._starting.setdefault(arrival, [])
-        lanes = min(self._cell, count)
+        lanes = min(cell, count)
         for lane in range(lanes):
-            elements = -(-(count - lane) // self._cell)
-            first = slot * self._size + lane
-            starts.append((slot, (pe + lane * self._stride, first, elements)))
+            steps = (count - lane - 1) // cell
+            starts.append((slot * cell + lane, pe + lane * self._way.stride, first + lane, steps))
         self._users[slot] = lanes
+        return carried
+
+    def _slot(self) -> int:
+        if not self._free:
+            held = len(self._values) // self._way.size
+            double = 2 * len(self._values)
+            self._hold(np.resize(self._values, double), np.resize(self._tags, double))
+            self._free.extend(range(held, 2 * held))
+        return self._free.pop()
 
     def step(self, cycle: int, plane: Array, tags: Array) -> None:
         """Write what arrives in this cycle into `plane` (flat bits); note its type in `tags`."""
-        lot = self._lots[cycle % self._hop]
-        for slot, start in self._starting.pop(cycle, ()):
-            self._begin(lot, cycle, slot, start)
+        lot = self._lots[cycle % self._way.hop]
+        for number, pe, value, steps in self._starting.pop(cycle, ()):
+            lot.add(number, pe, value)
+            self._ending.setdefault(cycle + self._way.hop * steps, []).append(number)
         if lot.count:
             lot.leave(plane, self._values)
             if self._is_tagged:
@@ -131,17 +143,12 @@ class Fronts:
         for number in self._ending.pop(cycle, ()):
             self._end(lot, number)
 
-    def _begin(self, lot: _Lot, cycle: int, slot: int, start: Start) -> None:
-        pe, element, count = start
-        number = self._fronts = self._fronts + 1
-        lot.add(number, pe, element)
-        self._slot_of[number] = slot
-        self._ending.setdefault(cycle + self._hop * (count - 1), []).append(number)
-
     def _end(self, lot: _Lot, number: int) -> None:
         lot.remove(number)
-        slot = self._slot_of.pop(number)
-        self._users[slot] -= 1
-        if not self._users[slot]:
+        slot = number // self._way.cell
+        users = self._users[slot] - 1
+        if users:
+            self._users[slot] = users
+        else:
             del self._users[slot]
             self._free.append(slot)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from sim.hw.spec import Chip
 from sim.machine.register.control import INTEGER, Control
-from sim.machine.register.fronts import Fronts
+from sim.machine.register.fronts import Fronts, Way
 from sim.machine.register.multiply import multiply_add
 from sim.machine.register.shape import Stages
 
@@ -42,6 +42,9 @@ class Grid:
         self._allocate(stages)
         self._skew = (stages.row_delays() * stages.rows) + np.arange(stages.rows)
         self._skew_step = stages.down * stages.rows + 1
+        self._skew_span = stages.rows * self._skew_step
+        self._size = stages.rows * stages.cols
+        self._is_plain = stages.is_plain
         self._waves = stages.waves()
         self._exchanges: list[int] = []
         self._narrow: dict[int, int] = {}
@@ -51,11 +54,12 @@ class Grid:
         self.is_integer = False
         self._look_as(np.float32)
         from_left = chip.pe_array.weight_path == "left"
-        self.fronts = (
-            Fronts(stages.rows, stages.down, stages.cell_rows, stages.cols, is_mixed)
+        way = (
+            Way(stages.rows, stages.down, stages.cell_rows, stages.cols)
             if from_left
-            else Fronts(stages.cols, stages.right, stages.cell_cols, 1, is_mixed)
+            else Way(stages.cols, stages.right, stages.cell_cols, 1)
         )
+        self.fronts = Fronts(way, is_mixed)
 
     def _allocate(self, stages: Stages) -> None:
         R, C = stages.rows, stages.cols
@@ -78,6 +82,12 @@ class Grid:
         self._skewed_flat = self._skewed.reshape(-1)
         self._weight = self.weight_bits.view(dtype)
         self._product = self._product_bits.view(dtype)
+        self._choose_step()
+
+    def _choose_step(self) -> None:
+        """Mask the multiply-add if an idle PE could leave a trace by doing it like the others."""
+        wild = not self.is_integer and (self._has_wild_weights or self._is_fused)
+        self._is_masked = wild or not self.stages.is_plain
 
     def advance(self) -> None:
         """Begin a cycle: every moving and sum register takes its neighbour's word."""
@@ -93,6 +103,7 @@ class Grid:
         self.base = SPARE
         if self._has_wild_weights and not self.is_integer:
             self._has_wild_weights = self._holds_wild_weights()
+            self._choose_step()
 
     def _holds_wild_weights(self) -> bool:
         held = (self.weight_bits, self.shadow_bits, self.fronts.carried())
@@ -118,38 +129,33 @@ class Grid:
 
     def send(self, operand: Array, is_integer: bool, pe: int, arrival: int) -> None:
         """Send weights on their way; the first reaches `pe` in cycle `arrival`."""
-        slot, place = self.fronts.slot(is_integer)
-        count = len(operand)
-        if is_integer:
-            place[:count] = operand
-            self._has_wild_weights = True  # as float32, its bits may be anything
-        else:
-            values = place[:count].view(np.float32)
-            values[:] = operand
-            if values.dot(self._zeros[:count]) != 0.0:
-                self._has_wild_weights = True
-        self.fronts.send(slot, pe, count, arrival)
+        carried = self.fronts.send(operand, is_integer, pe, arrival)
+        # An integer's bits may be anything as float32; the product with 0 finds NaN and infinity.
+        if is_integer or carried.dot(self._zeros[: len(carried)]) != 0.0:
+            self._has_wild_weights = True
+            self._choose_step()
 
     def step(self, cycle: int) -> None:
         """Multiply and add in every PE."""
         base, stages = self.base, self.stages
-        moving = self._moving[base : base + self._product.size] if stages.is_plain else None
-        if moving is None:
-            self._enter_anywhere(base)
-        else:
+        size = self._size
+        moving = self._moving[base : base + size]
+        if self._is_plain:
             first = (base + stages.entry) * stages.rows
-            last = first + stages.rows * self._skew_step
-            moving[:: stages.cols] = self._skewed_flat[first : last : self._skew_step]
+            skewed = self._skewed_flat[first : first + self._skew_span : self._skew_step]
+            moving[:: stages.cols] = skewed
+        else:
+            self._enter_anywhere(base)
         if self._exchanges:
             self._exchange(cycle)
         if self._narrow:
             self._close(cycle)
-        if moving is None or self._is_careful(cycle):
+        if self._is_masked or cycle < self._mixed_until:
             self._step_masked(base, cycle)
             return
         np.multiply(moving, self._weight, self._product)
         first = base * stages.cols
-        sums = self._sums[first : first + self._product.size]
+        sums = self._sums[first : first + size]
         np.add(sums, self._product, sums)
 
     def write_weights(self, cycle: int) -> None:
@@ -208,12 +214,6 @@ class Grid:
             self._moving_bits[self.base + cols + rows * pitch] = 0
             if cycle >= last:
                 del self._narrow[cols]
-
-    def _is_careful(self, cycle: int) -> bool:
-        """Return whether an idle PE could leave a trace if it multiplied like the others."""
-        if cycle < self._mixed_until:
-            return True
-        return not self.is_integer and (self._has_wild_weights or self._is_fused)
 
     def _step_masked(self, base: int, cycle: int) -> None:
         """Multiply and add only where a vector is, row by row of each cell."""

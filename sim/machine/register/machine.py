@@ -83,6 +83,7 @@ class Machine:
             tick = self._next_edge(tick)
         for unit in self._units:
             unit.land()
+        context.planes.store()
 
     def _is_asleep(self) -> bool:
         return all(unit.asleep for unit in self._units)

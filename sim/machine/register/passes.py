@@ -20,7 +20,11 @@ Array = npt.NDArray[Any]
 
 
 class LoadJob(Job):
-    """A LoadWeights: `sent` of its `ports` (one entry per read) have been read."""
+    """A LoadWeights: `sent` of its `ports` (one entry per read) have been read.
+
+    Each lane (a column on the left path, a row on the top path) goes to PE `pes` first, which it
+    reaches after `delays` cycles.
+    """
 
     def __init__(
         self, index: int, load: LoadWeights, chip: Chip, ports: Ports, planes: Planes
@@ -38,6 +42,11 @@ class LoadJob(Job):
         row = ports.of_groups(access, "read", f if self.is_left else access.elements)
         self.ports = row if self.is_left else row * self.reads
         self.partitions = slice(access.partition, access.partition + access.partitions)
+        stages = Stages.of(chip)
+        lanes = np.arange(self.lanes)
+        delays = stages.col_delays() if self.is_left else stages.row_delays() - stages.entry
+        self.pes: list[int] = (lanes * (1 if self.is_left else stages.cols)).tolist()
+        self.delays: list[int] = (stages.entry + delays[: self.lanes]).tolist()
         self.sent = 0
         self.cycles: list[int] = []
         self.tile: list[Array] = []

@@ -1,6 +1,7 @@
 """The memories as planes [partition, element] of a type, so that one index is one access.
 
-The bytes are those of `sim.machine.memory.Memory`: what is written here is there.
+State and result buffer are copied for the run and stored back at its end: rows a power of two
+apart would share cache sets, and every access takes one element of many rows.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from sim.isa import Access, Buffer
 from sim.machine.memory import Memory
 
 Array = npt.NDArray[Any]
+APART_BYTES = 64
 
 
 class Planes:
@@ -22,7 +24,15 @@ class Planes:
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
+        self._rows = {buffer: memory.bytes_of(buffer) for buffer in Buffer}
+        for buffer in (Buffer.STATE, Buffer.RESULT):
+            self._rows[buffer] = _apart(self._rows[buffer])
         self._views: dict[tuple[Buffer, str], Array] = {}
+
+    def store(self) -> None:
+        """Bring what was written back to the memory."""
+        for buffer in (Buffer.STATE, Buffer.RESULT):
+            self._memory.bytes_of(buffer)[:] = self._rows[buffer]
 
     def of(self, access: Access) -> Array:
         """Return the plane the access indexes: [partitions of the buffer, elements]."""
@@ -32,17 +42,26 @@ class Planes:
         return self._views[key]
 
     def bytes_of(self, buffer: Buffer) -> npt.NDArray[np.uint8]:
-        """Return the raw bytes, [partitions, bytes]."""
-        return self._memory.bytes_of(buffer)
+        """Return the bytes, [partitions, bytes]."""
+        return self._rows[buffer]
 
-    def result_words(self) -> npt.NDArray[np.int32]:
-        """Return all words of the result buffer as bits, flat, partition by partition."""
-        return self._memory.bytes_of(Buffer.RESULT).reshape(-1).view(np.int32)
+    def result_words(self) -> tuple[npt.NDArray[np.int32], int]:
+        """Return all words of the result buffer as bits, flat, and how far partitions are apart."""
+        whole = self._rows[Buffer.RESULT].base
+        assert whole is not None
+        return whole.reshape(-1).view(np.int32), whole.shape[1] // PSUM_WORD_BYTES
 
     def _view(self, buffer: Buffer, dtype: str) -> Array:
-        raw = self._memory.bytes_of(buffer)
+        raw = self._rows[buffer]
         element = data_type(dtype).numpy
         size = PSUM_WORD_BYTES if buffer is Buffer.RESULT else element.itemsize
-        partitions, row_bytes = raw.shape
-        shape, strides = (partitions, row_bytes // size), (row_bytes, size)
-        return np.ndarray(shape, element, buffer=raw, strides=strides)
+        used = raw[:, : raw.shape[1] // size * size]
+        return used.view(element)
+
+
+def _apart(rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """Return a copy whose rows are not a power of two apart."""
+    partitions, size = rows.shape
+    copy = np.zeros((partitions, size + APART_BYTES), np.uint8)[:, :size]
+    copy[:] = rows
+    return copy

@@ -27,9 +27,9 @@ class Results:
         self._context = context
         self._grid = grid
         self._period = period
-        self._words = context.planes.result_words()
         cols = grid.stages.cols
-        self._origins = np.arange(cols) * (len(self._words) // cols)
+        self._words, apart = context.planes.result_words()
+        self._origins = np.arange(cols) * apart
         self._index = np.zeros(cols, np.int64)
         self._landing: tuple[Array, Array] | None = None
         self._holding = 0

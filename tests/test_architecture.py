@@ -1,0 +1,122 @@
+"""Does each package import only what docs/architecture.md lets it? Read from the source by ast.
+
+Imports inside functions count; those under TYPE_CHECKING and circles through functions do not.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+FILES = sorted((ROOT / "sim").rglob("*.py"))
+
+# What each package may import of sim, besides itself and sim.errors.
+ALLOWED: dict[str, set[str]] = {
+    "errors": set(),
+    "layout": set(),
+    "trace": set(),
+    "hw": set(),
+    "workload": {"layout"},
+    "isa": {"hw.spec", "hw.datatypes"},
+    "compiler": {"workload", "layout", "hw", "isa"},
+    "machine": {"isa", "hw.spec", "hw.datatypes", "trace"},
+    "config": {"hw.spec", "hw.datatypes", "workload"},
+    "report": {"trace", "hw", "layout"},
+}
+EVERYTHING = ("run", "check", "cli", "__main__")
+ONLY_IN = {"simpy": "machine", "matplotlib": "report", "typer": "cli"}
+MAY_PRINT = ("cli", "report.table")
+
+
+def module_name(path: Path) -> str:
+    """Return the dotted name after ``sim.``: ``hw.spec``; a package's __init__ is the package."""
+    parts = path.relative_to(ROOT / "sim").with_suffix("").parts
+    return ".".join(part for part in parts if part != "__init__") or "__init__"
+
+
+MODULES = {module_name(path): ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
+
+
+def nodes(tree: ast.AST, *, functions: bool) -> Iterator[ast.AST]:
+    """Yield nodes, without TYPE_CHECKING blocks, and without function bodies unless asked."""
+    for child in ast.iter_child_nodes(tree):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            continue
+        yield child
+        if functions or not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from nodes(child, functions=functions)
+
+
+def imports(name: str, *, functions: bool = True) -> Iterator[str]:
+    """Yield the modules a module imports, as written; ``from a import b`` gives a.b if a module."""
+    for node in nodes(MODULES[name], functions=functions):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name}: relative import"
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                is_module = inner.removeprefix("sim.") in MODULES
+                yield inner if is_module else str(node.module)
+
+
+def belongs(name: str, package: str) -> bool:
+    return name == package or name.startswith(f"{package}.")
+
+
+def of_sim(name: str, *, functions: bool = True) -> set[str]:
+    found = imports(name, functions=functions)
+    return {module[4:] for module in found if module.startswith("sim.")}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_import_table(name: str) -> None:
+    package = name.split(".")[0]
+    if package.split("_")[0] in EVERYTHING or package in ("__init__", *EVERYTHING):
+        return
+    allowed = {*ALLOWED[package], package, "errors"}
+    wrong = {m for m in of_sim(name) if not any(belongs(m, a) for a in allowed)}
+    assert not wrong, f"sim.{name} may not import {sorted(wrong)}"
+
+
+@pytest.mark.parametrize(("library", "package"), ONLY_IN.items())
+def test_only_one_package_imports(library: str, package: str) -> None:
+    users = {name for name in MODULES if any(belongs(m, library) for m in imports(name))}
+    wrong = {name for name in users if not name.startswith(package)}
+    assert not wrong, f"only sim.{package} may import {library}, not {sorted(wrong)}"
+
+
+def test_the_machine_never_imports_the_closed_formulas() -> None:
+    assert not [n for n in MODULES if belongs(n, "machine") and "hw.timing" in of_sim(n)]
+
+
+def test_no_import_circle() -> None:
+    graph = {name: of_sim(name, functions=False) & MODULES.keys() - {name} for name in MODULES}
+    TopologicalSorter(graph).prepare()  # raises CycleError with the circle
+
+
+@pytest.mark.parametrize("name", [n for n in MODULES if not n.startswith(MAY_PRINT)])
+def test_nothing_is_printed(name: str) -> None:
+    for node in nodes(MODULES[name], functions=True):
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            assert called != "print", f"sim.{name}, line {node.lineno}"
+            assert not called.startswith(("sys.stdout", "sys.stderr")), f"sim.{name}"
+
+
+def test_matplotlib_and_numba_are_imported_only_where_used() -> None:
+    late = ("cli", "cli_run", "cli_sweep", "cli_trace", "run", "check", "machine.simulate")
+    for name in late:
+        loaded, fresh = set(), {name}
+        while fresh:
+            module = fresh.pop()
+            loaded.add(module)
+            fresh |= {m for m in of_sim(module, functions=False) if m in MODULES} - loaded
+        heavy = [m for m in loaded for library in imports(m, functions=False)
+                 if library.split(".")[0] in ("matplotlib", "numba")]  # fmt: skip
+        assert not heavy, f"importing sim.{name} loads matplotlib or numba through {heavy}"
