@@ -125,6 +125,11 @@ def compile_operation(config: RunConfig) -> Compiled:
     )
 
 
+def initial_images(config: RunConfig, compiled: Compiled) -> list[Image]:
+    """Return what lies in the memories of a run at cycle 0."""
+    return images(compiled, load_data(config.data, config.operation.shape), config.operation.shape)
+
+
 def images(compiled: Compiled, data: Array, shape: Shape) -> list[Image]:
     """Return what lies in the memories at cycle 0: the tensor's pieces, a stored identity."""
     matrices = compiled.matrices.matrices(data)

@@ -61,13 +61,12 @@ def bound_text(summary: Mapping[str, Any]) -> str:
     cycles, best = summary["cycles"], summary["bound"]["cycles"]
     if not best:
         return "none known"
-    if cycles == best:
+    apart = abs(cycles - best)
+    way = "above" if cycles > best else "below"
+    distance = f"the run is {number(apart)} ({percent(apart, best)}) {way} it"
+    if not apart:
         distance = "reached"
-    else:
-        way = "above" if cycles > best else "below"
-        distance = f"the run is {number(abs(cycles - best))} {way} it"
-        distance += f" ({percent(abs(cycles - best), best)})"
-    return f"{plural(best, 'cycle')}, {distance} (bound by {summary['bound']['why']})"
+    return f"{plural(best, 'cycle')} ({summary['bound']['why']}): {distance}"
 
 
 def _units(summary: Mapping[str, Any], console: Console) -> Padding:

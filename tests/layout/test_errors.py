@@ -148,6 +148,8 @@ def test_error_survives_pickling() -> None:
          "index -1 is out of range for dimension 0 of size 2"),
         (lambda: Shape("f32", (4,)).linear_index((np.array([1, -1, 9]),)),
          "index -1 is out of range for dimension 0 of size 4"),
+        (lambda: Shape("f32", (4,)).linear_index((np.array([1, -3]),)),
+         "index -3 is out of range for dimension 0 of size 4"),
         (lambda: Shape("f32", (4,)).linear_index((np.array([1.0]),)),
          "indices must be integers, found float64 for dimension 0"),
         (lambda: Shape("f32", (4,)).from_linear_index(4),

@@ -17,47 +17,48 @@ FEW = 64
 
 
 class _Lot:
-    """Fronts that step in the same cycles: where each is, and which value it leaves there."""
+    """Fronts that step in the same cycles: pairs of the PE each is at, and the value it leaves."""
 
     def __init__(self, pe_step: int, value_step: int) -> None:
         self.count = 0
         self._steps = pe_step, value_step
         self._numbers: list[int] = []
         self._place: dict[int, int] = {}
-        self._hold(np.zeros((2, FEW), np.int64))
+        self._hold(np.zeros(2 * FEW, np.int64))
 
     def _hold(self, at: Array) -> None:
         self._at = at
-        self._pe, self._value = at
-        self._step = np.array(self._steps)[:, None].repeat(at.shape[1], axis=1)
+        self._step = np.resize(np.array(self._steps), len(at))
 
     def add(self, number: int, pe: int, value: int) -> None:
         """Begin with that PE and that value (flat indices)."""
         place = self.count
-        if place == len(self._pe):
-            self._hold(np.concatenate([self._at, self._at], axis=1))
-        self._pe[place], self._value[place] = pe, value
+        if 2 * place == len(self._at):
+            self._hold(np.resize(self._at, 4 * place))
+        self._at[2 * place], self._at[2 * place + 1] = pe, value
         self._numbers.append(number)
         self._place[number] = place
         self.count = place + 1
 
     def remove(self, number: int) -> None:
         """Close the gap with the last front; their order means nothing."""
-        place, last = self._place.pop(number), self._numbers.pop()
-        self.count = end = self.count - 1
+        place, last = 2 * self._place.pop(number), self._numbers.pop()
+        self.count -= 1
         if last != number:
-            self._pe[place], self._value[place] = self._pe[end], self._value[end]
-            self._numbers[place] = last
-            self._place[last] = place
+            end = 2 * self.count
+            self._at[place : place + 2] = self._at[end : end + 2]
+            self._numbers[place // 2] = last
+            self._place[last] = place // 2
 
     def leave(self, plane: Array, values: Array) -> None:
         """Write every front's value into its PE."""
-        plane[self._pe[: self.count]] = values[self._value[: self.count]]
+        end = 2 * self.count
+        plane[self._at[0:end:2]] = values[self._at[1:end:2]]
 
     def step(self) -> None:
         """Move every front on to its next PE."""
-        at = self._at[:, : self.count]
-        np.add(at, self._step[:, : self.count], at)
+        at = self._at[: 2 * self.count]
+        np.add(at, self._step[: at.size], at)
 
 
 @dataclass(frozen=True, slots=True)
