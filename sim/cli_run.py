@@ -33,15 +33,13 @@ def run_and_report(config: RunConfig, out: Path, *, as_json: bool, plots: bool) 
         kinds = PICTURE_KINDS if picture else ()
         result = execute(config, kinds=kinds, grid=picture, progress=progress)
     text = summary_text(result.summary)
-    _write(result, text, out, plots=plots)
+    _write_results(result, text, out)
     if as_json:
         sys.stdout.write(text)
-        return
-    from sim.report.table import print_summary
-
-    console = _console()
-    print_summary(result.summary, console)
-    _say_where(console, out)
+    else:
+        _print(result, out)
+    if plots:  # last, since it takes longest and the figures are there to be read meanwhile
+        _write_picture(result, out)
 
 
 def summary_text(summary: dict[str, Any]) -> str:
@@ -49,16 +47,26 @@ def summary_text(summary: dict[str, Any]) -> str:
     return json.dumps(summary, indent=2, allow_nan=False) + "\n"
 
 
-def _write(result: RunResult, text: str, out: Path, *, plots: bool) -> None:
+def _write_results(result: RunResult, text: str, out: Path) -> None:
     if result.result is not None:
         with replacing(out / "result.npy") as path:
             write_npy(path, result.result)
-    if plots:
-        from sim.report.wavefront import plot_wavefront
-
-        with replacing(out / "wavefront.png") as path:
-            plot_wavefront(result.chip, result.trace, path, title=result.summary["run"])
     write_text(out / "summary.json", text)
+
+
+def _write_picture(result: RunResult, out: Path) -> None:
+    from sim.report.wavefront import plot_wavefront
+
+    with replacing(out / "wavefront.png") as path:
+        plot_wavefront(result.chip, result.trace, path, title=result.summary["run"])
+
+
+def _print(result: RunResult, out: Path) -> None:
+    from sim.report.table import print_summary
+
+    console = _console()
+    print_summary(result.summary, console)
+    _say_where(console, out)
 
 
 def _console() -> Console:

@@ -131,5 +131,5 @@ class TestCommand:
 
     def test_nothing_shipped(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("sim.check.CONFIGS", tmp_path)
-        with pytest.raises(ConfigError, match="no run files; name the ones to check$"):
+        with pytest.raises(ConfigError, match=r"no run files; name the ones to check$"):
             list(check())

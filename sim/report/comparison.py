@@ -140,9 +140,8 @@ def _draw_ratio(axes: Axes, one: Comparison) -> None:
 
 def _note(axes: Axes, x: float, y: float, text: str) -> None:
     axes.annotate(
-        text, (x, y), (0, 6), textcoords="offset points", ha="center", va="bottom",
-        fontsize=style.SMALL, color=style.INK, zorder=5,
-        bbox={"facecolor": style.PAPER, "edgecolor": "none", "pad": 0.4, "alpha": 0.85},
+        text, (x, y), (-6, 6), textcoords="offset points", ha="center", va="bottom",
+        fontsize=style.SMALL, color=style.INK,
     )  # fmt: skip
 
 
@@ -164,4 +163,4 @@ def _time_tick(value: float, _: int) -> str:
 
 
 def _ratio_tick(value: float, _: int) -> str:
-    return f"{value:g}x"
+    return f"{value:,g}x"

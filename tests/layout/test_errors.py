@@ -25,6 +25,7 @@ TEXTS = [
     ("f32[9223372036854775808]", 5, "a dimension must fit a signed 64-bit integer"),
     ("f32[99999999999,99999999999]", 4, "the array overflows 2**63 - 1 bytes"),
     ("pred[4000000000000000000,4]{1,0:E(1)}", 5, "the array overflows 2**63 - 1 elements"),
+    ("f32[0,99999999999,99999999999]", 4, "the array overflows 2**63 - 1 bytes"),
     ("f32[1]{0:T(4000000000000000000)}", 4, "the padded array overflows 2**63 - 1 bytes"),
     ("f32[3]{0:L(4000000000000000000)}", 4,
      "the array rounded up to L(4000000000000000000) overflows int64"),

@@ -1,6 +1,6 @@
 """Makes the helpers of this folder importable, and decides what a missing HDL tool means.
 
-The helpers (`rtl_harness`, `rtl_formulas`, `rtl_programs`) are plain modules beside this file;
+The helpers (`rtl_harness` and the other `rtl_*.py`) are plain modules beside this file;
 tests elsewhere that want them add this folder to `sys.path` in the same way.
 """
 
@@ -15,7 +15,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from rtl_harness import TOOLS, missing_programs
+from rtl_build import TOOLS, missing_programs
 
 REQUIRE_VARIABLE = "SYSTOLIC_REQUIRE_RTL"
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from rtl_harness import Tool, run_fp32
+from rtl_build import Tool
+from rtl_harness import run_fp32
 from rtl_programs import SPECIAL_BITS
 
 pytestmark = pytest.mark.rtl

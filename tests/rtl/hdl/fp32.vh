@@ -79,7 +79,6 @@ function [31:0] fp32_add;
     reg   [31:0] small_;
     reg   [51:0] left;
     reg   [51:0] right;
-    reg   [51:0] shifted;
     reg signed [31:0] scale;
     reg signed [31:0] distance;
     begin
@@ -88,12 +87,12 @@ function [31:0] fp32_add;
         scale = (big[30:23] == 0) ? 1 : {24'd0, big[30:23]};
         distance = scale - ((small_[30:23] == 0) ? 1 : {24'd0, small_[30:23]});
         if (distance > 52) distance = 52;
-        // 26 bits below the significand; what is shifted out leaves a sticky one in the last bit
+        // 26 bits below the significand. What is shifted out of them is less than an eighth of the
+        // last place of `big`: too little to make or break a tie, so no sticky bit is kept.
         left = {2'd0, big[30:23] != 0, big[22:0], 26'd0};
         right = {2'd0, small_[30:23] != 0, small_[22:0], 26'd0};
-        shifted = right >> distance;
-        if ((shifted << distance) != right) shifted[0] = 1'b1;
-        left = (a[31] == b[31]) ? left + shifted : left - shifted;
+        right = right >> distance;
+        left = (a[31] == b[31]) ? left + right : left - right;
         if (big[30:23] == 8'hff) begin
             if (big[22:0] != 0 || (small_[30:23] == 8'hff && a[31] != b[31])) fp32_add = FP32_NAN;
             else fp32_add = big;
