@@ -1,4 +1,6 @@
-"""The command line: `systolic run | trace | check | schema | layout`. The only place that prints.
+"""The command line: `systolic run`, `trace`, `check`, `schema` and more.
+
+With its neighbours `cli_*` the only place that prints.
 
 Every error a user can cause is one line on stderr and exit status 2; nobody sees a traceback
 unless SYSTOLIC_DEBUG=1. Modules are imported where they are used, so that a command loads only
@@ -7,6 +9,7 @@ what it needs. Not here: what a run is (`sim.run`) and what its output looks lik
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from collections.abc import Callable
@@ -19,6 +22,13 @@ from sim.errors import SystolicError, perhaps
 
 ERROR, BUG, INTERRUPTED = 2, 1, 130
 ENGINES = ("event", "register")
+
+# Commands with a module of their own, imported only when one is asked for.
+LATER_COMMANDS = {
+    "layout": ("sim.cli_layout", "layout_command"),
+    "at": ("sim.cli_at", "at_command"),
+    "watch": ("sim.cli_at", "watch_command"),
+}
 
 app = typer.Typer(
     name="systolic",
@@ -144,7 +154,7 @@ def main() -> None:
 def call(arguments: list[str]) -> int:
     """Run the command line `arguments` and return its exit status; never raises an Exception."""
     try:
-        _add_layout(arguments)
+        _add_later_commands(arguments)
         status = app(arguments, standalone_mode=False, prog_name="systolic")
         sys.stdout.flush()
     except SystolicError as error:
@@ -189,10 +199,10 @@ def _bug(error: Exception) -> int:
     return fail(f"a bug in systolic: {text} (please report it; SYSTOLIC_DEBUG=1 shows where)", BUG)
 
 
-def _add_layout(arguments: list[str]) -> None:
-    """Register the layout command when it is asked for, or all commands are listed."""
-    wanted = not arguments or arguments[0] in ("layout", "-h", "--help")
-    if wanted and not any(command.name == "layout" for command in app.registered_commands):
-        from sim.cli_layout import layout_command
-
-        app.command("layout")(layout_command)
+def _add_later_commands(arguments: list[str]) -> None:
+    """Register the commands of other modules when asked for, or when all commands are listed."""
+    known = {command.name for command in app.registered_commands}
+    for name, (module, function) in LATER_COMMANDS.items():
+        wanted = not arguments or arguments[0] in (name, "-h", "--help")
+        if wanted and name not in known:
+            app.command(name)(getattr(importlib.import_module(module), function))

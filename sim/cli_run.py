@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sim.config import RunConfig, SweepPoint, expand
+from sim.config import RunConfig, SweepPoint, SweepTable, expand
 from sim.config.files import replacing, write_text
 from sim.run import RunResult, execute
 from sim.workload import write_npy
@@ -82,7 +82,7 @@ def _say_where(console: Console, out: Path) -> None:
 
 
 def _sweep(config: RunConfig, out: Path, *, as_json: bool, plots: bool) -> None:
-    """Run every point; "points" of summary.json has their summaries, sweep.png draws them."""
+    """Run every point; "points" of summary.json has their summaries."""
     points = list(expand(config))
     summaries = []
     with Progress(config.name) as progress:
@@ -104,14 +104,29 @@ def _sweep(config: RunConfig, out: Path, *, as_json: bool, plots: bool) -> None:
 
 
 def _plot_sweeps(config: RunConfig, summaries: list[dict[str, Any]], out: Path) -> None:
+    """Draw the sweeps that ran both ways as comparison.png, the others as sweep.png."""
+    from sim.report.comparison import plot_comparison
     from sim.report.sweep import plot_sweeps
 
-    sweeps = [
+    title = config.description or config.name
+    both = [sweep.name for sweep in config.sweep if {"pe", "dram"} == _ways(sweep)]
+    if both:
+        notes = {sweep.name: sweep.description for sweep in config.sweep}
+        points = [point for point in summaries if point["sweep"] in both]
+        with replacing(out / "comparison.png") as path:
+            plot_comparison(points, path, title=title, notes=notes)
+    others = [
         (sweep.name, sweep.description, [s for s in summaries if s["sweep"] == sweep.name])
         for sweep in config.sweep
+        if sweep.name not in both
     ]
-    with replacing(out / "sweep.png") as path:
-        plot_sweeps(sweeps, path, title=config.description or config.name)
+    if others:
+        with replacing(out / "sweep.png") as path:
+            plot_sweeps(others, path, title=title)
+
+
+def _ways(sweep: SweepTable) -> set[Any]:
+    return set(sweep.vary.get("compile.via", ()))
 
 
 def _point_summary(point: SweepPoint) -> dict[str, Any]:

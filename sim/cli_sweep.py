@@ -24,7 +24,8 @@ def print_sweeps(config: RunConfig, points: Sequence[Row], console: Console) -> 
         console.print(Text(f"  {sweep.name}", style="bold"))
         if sweep.description:
             console.print(Text(f"  {sweep.description}", style="dim"), soft_wrap=True)
-        table = _side_by_side if len(sweep.vary.get(VIA, ())) == 2 else _one_by_one
+        pairs = sorted(sweep.vary.get(VIA, ())) == ["dram", "pe"]
+        table = _side_by_side if pairs else _one_by_one
         console.print(table(sweep, rows))
         wrong = sum(not row["values"]["equal"] for row in rows)
         console.print(Text(f"  results wrong: {wrong}" if wrong else "  all results are right"))

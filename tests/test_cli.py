@@ -131,7 +131,8 @@ class TestRun:
         assert [point["sweep"] for point in points] == ["ways"] * 4 + ["drains"] * 2
         assert points[1]["vary"] == {"workload.shape": "f32[2,2]", "compile.via": "dram"}
         assert points[5]["cycles"] == 19
-        assert (tmp_path / "o" / "sweep.png").read_bytes().startswith(b"\x89PNG")
+        for name in ("comparison.png", "sweep.png"):
+            assert (tmp_path / "o" / name).read_bytes().startswith(b"\x89PNG")
 
     def test_nothing_is_left_half_written(
         self, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -296,14 +297,16 @@ class TestFailures:
     def test_no_command_shows_the_help(self, run: Run) -> None:
         status, out, err = run()
         assert status == 2
-        for command in ("run", "trace", "check", "schema", "layout"):
+        for command in ("run", "trace", "check", "schema", "layout", "at", "watch"):
             assert f" {command} " in out
         assert err == ""
 
-    def test_layout_is_registered(self, run: Run) -> None:
-        assert run("layout", "f32[2,3]")[0] == 0
-        assert run("layout", "f32[2,3]")[0] == 0
+    def test_commands_of_other_modules(self, run: Run) -> None:
+        for _ in range(2):
+            assert run("layout", "f32[2,3]")[0] == 0
         assert run("layout", "f32[2,")[0] == 2
+        assert run("at", FIG3, "--cycle", "7")[0] == 0
+        assert run("watch", "--help")[0] == 0
 
 
 class TestProcess:

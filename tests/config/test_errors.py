@@ -228,6 +228,11 @@ def test_override_fault_names_the_override(override: str, text: str, tmp_path: P
     assert str(caught.value) == f"--set {override}: {text}"
 
 
+def test_of_two_overrides_the_one_that_won_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^--set compile\.drain=b: \[compile\] drain: needs"):
+        load_run(run_file(tmp_path), ["compile.drain=a", "compile.drain=b"])
+
+
 def test_override_that_is_not_text(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"^'--set name=\\udcff': is not UTF-8 text$"):
         load_run(run_file(tmp_path), ["name=\udcff"])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sim.machine.event import kernel_numba
 from sim.machine.event.kernel import row_order_product
 
-SIZES = [(1, 1, 1), (3, 4, 5), (8, 7, 9), (13, 128, 64)]
+SIZES = [(1, 1, 1), (3, 4, 5), (8, 7, 9), (13, 126, 64), (16, 128, 64)]
 
 
 def _loops(moving: np.ndarray, weights: np.ndarray, dtype: type) -> np.ndarray:
@@ -46,7 +46,7 @@ def test_compiled_form_has_the_same_bits(M, K, N):
     w = rng.standard_normal((K, N)).astype(np.float32)
     w[0, 0], x[-1, -1] = 1e-42, -1e-42
     sums = np.zeros((M, N), np.float32)
-    kernel_numba.product_f32(np.ascontiguousarray(x.T), w, sums)
+    kernel_numba.product(np.ascontiguousarray(x.T), w, sums)
     assert np.array_equal(sums.view(np.uint32), row_order_product(x, w, "f32").view(np.uint32))
 
 
@@ -65,10 +65,21 @@ def test_int32_wraps(compiled):
     expected = (3 * 2**20 * (2**12 - 1) + 2**31) % 2**32 - 2**31
     sums = np.zeros((2, 1), np.int32)
     if compiled:
-        kernel_numba.product_s32(np.ascontiguousarray(x.T), w, sums)
+        kernel_numba.product(np.ascontiguousarray(x.T), w, sums)
     else:
         sums = row_order_product(x, w, "s32")
     assert sums.tolist() == [[expected], [expected]]
+
+
+@pytest.mark.parametrize("K", [128, 256, 258, 300])
+def test_bytes_in_float32_lose_nothing(K):
+    """The largest sums there can be, at the edge of what float32 holds and beyond."""
+    x = np.full((K, 3), 255, np.uint8)
+    w = np.full((K, 2), 255, np.uint8)
+    w[0] = 254
+    assert (row_order_product(x, w, "s32") == (K - 1) * 255 * 255 + 255 * 254).all()
+    signed = row_order_product(np.full((K, 3), -128, np.int8), w, "s32")
+    assert (signed == -128 * (255 * (K - 1) + 254)).all()
 
 
 def _nearest_float32(value: Fraction) -> np.float32:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.blocks import psum, state
-from support.chips import ideal_chip
 
 from sim.isa import LoadWeights, MatMul, Program, Wait
 from sim.isa.instruction import Post
 from sim.machine import Image, simulate
+from support.blocks import psum, state
+from support.chips import ideal_chip
 
 MOVING = 8192
 """Moving vectors lie in bank 1, weights in bank 0: their ports never meet."""

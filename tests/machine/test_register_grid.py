@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.blocks import psum, state
-from support.chips import ideal_chip
 
 from sim.isa import LoadWeights, MatMul, Program
 from sim.machine import Image
 from sim.machine.memory import Memory
 from sim.machine.register import run_register
 from sim.trace.record import Recorder
+from support.blocks import psum, state
+from support.chips import ideal_chip
 
 R, C, K, N, M = 4, 6, 3, 5, 4
 MOVING = 8192

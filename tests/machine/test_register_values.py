@@ -7,13 +7,13 @@ from fractions import Fraction
 import ml_dtypes
 import numpy as np
 import pytest
-from support.blocks import psum, state
-from support.chips import ideal_chip
 
 from sim.hw.datatypes import data_type
 from sim.isa import LoadWeights, MatMul, Program
 from sim.machine import Image, simulate
 from sim.machine.register.multiply import fused_multiply_add
+from support.blocks import psum, state
+from support.chips import ideal_chip
 
 MOVING = 8192
 

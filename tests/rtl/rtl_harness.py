@@ -22,6 +22,7 @@ WEIGHT_PATHS = ("left", "top")
 WEIGHT_BUFFERS = ("double", "single", "serial")
 NUMBER_FORMATS = ("int32", "float32")
 
+QUEUE_CAPACITY, REFUSED_CAPACITY = 1024, 65536  # instructions and cycles, see bench.v
 START, READ, INJECT, WRITE, END = 1, 2, 3, 4, 9  # kinds of lines of events.txt
 
 
@@ -192,20 +193,6 @@ class RtlTrace:
 # ---- one simulation ------------------------------------------------------------------------------
 
 
-def run_fp32(
-    pairs: NDArray[np.uint32], tool: Tool
-) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-    """Products and sums of the array's float32 units, for pairs (n, 2) of bit patterns."""
-    with tempfile.TemporaryDirectory(prefix="systolic-rtl-run-") as name:
-        folder = Path(name)
-        command = build(folder, "fp32_bench", ("fp32_bench.v",), {}, tool)
-        (folder / "pairs.hex").write_text(hex_words(pairs.reshape(-1)))
-        checked([*command, f"+count={len(pairs)}"], folder)
-        raw = bytes.fromhex((folder / "results.hex").read_text())
-    product, total = np.frombuffer(raw, dtype=">u4").astype(np.uint32).reshape(-1, 2).T
-    return product, total
-
-
 def simulate(
     config: RtlConfig,
     program: RtlProgram,
@@ -247,6 +234,9 @@ def write_inputs(folder: Path, config: RtlConfig, program: RtlProgram) -> dict[s
     (folder / "refused.hex").write_text(hex_words(refused))
 
     state = np.asarray(program.state)
+    at_most("instructions", len(program.instructions), QUEUE_CAPACITY)
+    at_most("cycles of refusals", length, REFUSED_CAPACITY)
+    at_most("words per partition", state.shape[1], config.state_words)
     if state.dtype != config.operand_dtype or len(state) != config.rows:
         needed = f"{config.operand_dtype} ({config.rows}, words)"
         raise ValueError(f"state is {state.dtype} {state.shape}, needed {needed}")
@@ -254,6 +244,12 @@ def write_inputs(folder: Path, config: RtlConfig, program: RtlProgram) -> dict[s
     blocks = (f"@{r * config.state_words:x}\n{hex_words(row)}" for r, row in enumerate(bits))
     (folder / "state.hex").write_text("".join(blocks))
     return {"queue": len(queue), "refused": length, "state": int(state.size > 0)}
+
+
+def at_most(what: str, count: int, capacity: int) -> None:
+    """Refuse what the bench has no room for."""
+    if count > capacity:
+        raise ValueError(f"{count} {what}, the bench holds {capacity}")
 
 
 def hex_words(values: NDArray[np.generic]) -> str:

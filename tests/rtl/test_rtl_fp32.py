@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from rtl_build import Tool
-from rtl_harness import run_fp32
+from rtl_build import Tool, build, checked
+from rtl_harness import hex_words
 from rtl_programs import SPECIAL_BITS
 
 pytestmark = pytest.mark.rtl
@@ -48,6 +51,20 @@ def patterns() -> NDArray[np.uint32]:
         "tied sum": pair(127, 130, full, 102, 107, 0x600000),
     }
     return np.concatenate(list(groups.values()))
+
+
+def run_fp32(
+    pairs: NDArray[np.uint32], tool: Tool
+) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    """Products and sums of the array's float32 units, for pairs (n, 2) of bit patterns."""
+    with tempfile.TemporaryDirectory(prefix="systolic-rtl-run-") as name:
+        folder = Path(name)
+        command = build(folder, "fp32_bench", ("fp32_bench.v",), {}, tool)
+        (folder / "pairs.hex").write_text(hex_words(pairs.reshape(-1)))
+        checked([*command, f"+count={len(pairs)}"], folder)
+        raw = bytes.fromhex((folder / "results.hex").read_text())
+    product, total = np.frombuffer(raw, dtype=">u4").astype(np.uint32).reshape(-1, 2).T
+    return product, total
 
 
 def canonical(values: NDArray[np.float32]) -> NDArray[np.uint32]:

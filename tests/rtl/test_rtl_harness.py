@@ -70,3 +70,14 @@ def test_a_state_of_the_wrong_type_is_refused(need: Callable[[str], str]) -> Non
     wrong = replace(PROGRAM, state=PROGRAM.state.astype(np.float32))
     with pytest.raises(ValueError, match="state is float32"):
         simulate(CONFIG, wrong, "icarus")
+
+
+def test_what_the_bench_has_no_room_for_is_refused(need: Callable[[str], str]) -> None:
+    need("icarus")
+    with pytest.raises(ValueError, match="1026 instructions, the bench holds 1024"):
+        simulate(CONFIG, replace(PROGRAM, instructions=PROGRAM.instructions * 513), "icarus")
+    with pytest.raises(ValueError, match="10 words per partition, the bench holds 8"):
+        simulate(replace(CONFIG, state_words=8), PROGRAM, "icarus")
+    with pytest.raises(ValueError, match="70000 cycles of refusals, the bench holds 65536"):
+        late = replace(PROGRAM, moving_refused=np.ones(70_000, dtype=bool))
+        simulate(CONFIG, late, "icarus")

@@ -205,6 +205,9 @@ class TestCsv:
         text = "\ufeffa,b\r\n1,2\r\n\r\n3,4\r\n\r\n"
         assert load(csv(tmp_path, text), "f32[2,2]").tolist() == [[1, 2], [3, 4]]
 
+    def test_byte_order_mark_is_not_a_header(self, tmp_path: Path) -> None:
+        assert load(csv(tmp_path, "\ufeff1,2\n"), "f32[1,2]").tolist() == [[1, 2]]
+
     def test_one_row_one_column(self, tmp_path: Path) -> None:
         assert load(csv(tmp_path, "1,2"), "f32[1,2]").tolist() == [[1, 2]]
         assert load(csv(tmp_path, "1\n2"), "f32[2,1]").tolist() == [[1], [2]]

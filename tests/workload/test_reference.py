@@ -73,6 +73,11 @@ def test_minus_zero_becomes_plus_zero() -> None:
     assert differing(reference_transpose(matrix), numpy_transpose(matrix)) == 1
 
 
+def test_minus_zero_beside_a_nan() -> None:
+    matrix = np.array([[np.nan, -0.0], [1.0, -0.0]], np.float32)
+    assert not np.signbit(reference_transpose(matrix)[1]).any()
+
+
 def test_nan_spreads_over_its_column_of_its_block_only() -> None:
     matrix = np.ones((4, 3), np.float32)
     matrix[3, 1] = np.inf
@@ -127,6 +132,7 @@ def test_differing_counts_bits() -> None:
     assert differing(nan, nan[::-1].copy()) == 0
     one, other = np.array([0.0, 1.0, 2.0]), np.array([-0.0, 1.0, np.nan])
     assert differing(one, other) == 2
+    assert differing(other, one) == 2
     with pytest.raises(ValueError, match="cannot compare"):
         differing(one, other[:2])
 

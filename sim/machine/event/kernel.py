@@ -16,7 +16,10 @@ Array = npt.NDArray[Any]
 SMALL_PRODUCTS = 50_000_000
 """Below this many products in all, importing numba costs more than it saves."""
 
-_compiled: dict[str, Callable[..., None]] = {}
+EXACT_IN_FLOAT32 = 1 << 24
+"""Integers up to this have a float32 each, so sums that stay below it are exact in any order."""
+
+_compiled: list[Callable[..., None]] = []
 
 
 def use_compiled(products: int) -> None:
@@ -27,7 +30,7 @@ def use_compiled(products: int) -> None:
         from sim.machine.event import kernel_numba
     except ImportError:
         return
-    _compiled.update(f32=kernel_numba.product_f32, s32=kernel_numba.product_s32)
+    _compiled.append(kernel_numba.product)
 
 
 def row_order_product(
@@ -42,18 +45,31 @@ def row_order_product(
         fused: round once per multiply-add instead of after the product and after the sum.
 
     """
-    dtype = np.float32 if accumulator == "f32" else np.int32
-    x, w = moving.astype(dtype), weights.astype(dtype)
+    wanted = np.float32 if accumulator == "f32" else np.int32
+    dtype = np.float32 if _exact_in_float32(moving, weights) else wanted
     if fused and accumulator == "f32":
-        return _fused(x, w)
-    sums = np.zeros((x.shape[1], w.shape[1]), dtype)
-    if accumulator in _compiled:
-        _compiled[accumulator](np.ascontiguousarray(x.T), np.ascontiguousarray(w), sums)
-        return sums
+        return _fused(moving.astype(dtype), weights.astype(dtype))
+    x, w = np.ascontiguousarray(moving.T, dtype), np.ascontiguousarray(weights, dtype)
+    sums = np.zeros((x.shape[0], w.shape[1]), dtype)
+    if _compiled:
+        _compiled[0](x, w, sums)
+    else:
+        _in_numpy(x, w, sums)
+    return sums.astype(wanted, copy=False)
+
+
+def _exact_in_float32(moving: Array, weights: Array) -> bool:
+    """Return whether these are integers so small that float32, which is faster, loses nothing."""
+    if moving.dtype.itemsize > 1 or moving.dtype.kind not in "iu" or weights.dtype.kind not in "iu":
+        return False
+    return weights.dtype.itemsize == 1 and moving.shape[0] * 255 * 255 < EXACT_IN_FLOAT32
+
+
+def _in_numpy(x: Array, w: Array, sums: Array) -> None:
+    """Add x [M, K] times w [K, N] to sums [M, N], row by row."""
     with np.errstate(all="ignore"):
-        for row in range(x.shape[0]):
-            sums += x[row, :, None] * w[row]
-    return sums
+        for row in range(x.shape[1]):
+            sums += x[:, row, None] * w[row]
 
 
 def _fused(x: Array, w: Array) -> Array:
