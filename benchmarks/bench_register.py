@@ -1,8 +1,8 @@
 """The register engine beside a bare numpy step of the same planes, as ratios of their rates.
 
 Both run in turns in this process; medians of the rounds. What is compared is cycles per second on
-a full 128 x 128 array: `stream` is long multiplies with the same weights, `load` steady pairs of a load and a multiply
-of as many cycles, so that weights travel in every cycle. Run as a script.
+a full 128 x 128 array: `stream` is long multiplies with the same weights, `load` steady pairs of a
+load and a multiply of as many cycles, so that weights travel in every cycle. Run as a script.
 """
 
 from __future__ import annotations

@@ -338,7 +338,7 @@ class TestProcess:
         if not Path("/dev/full").exists():
             pytest.skip("no /dev/full")
         found = subprocess.run(
-            f'"{sys.executable}" -m sim schema run > /dev/full',
+            f'"{sys.executable}" -m sim run "{FIG3}" --json --no-plots > /dev/full',
             shell=True, capture_output=True, text=True, check=False, cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
         )  # fmt: skip

@@ -38,7 +38,7 @@ def move(source, target, queue=0):
     [
         (dram(0, (1, 12)), state(0, 1, 0, 12), [48]),
         (dram(0, (1, 12)), state(0, 4, 0, 3), [12] * 4),  # a partition ends a run
-        (dram(0, (1, 12)), Access(Buffer.STATE, "f32", 0, 1, 0, ((4, 3), (1, 4))), [16] * 3),
+        (dram(0, (1, 12)), Access(Buffer.STATE, "f32", 0, 1, 0, ((5, 3), (1, 4))), [16] * 3),
         (dram(0, (2, 5)), state(0, 1, 0, 5), [4] * 5),
         (dram(16, (-1, 3)), state(0, 1, 0, 3), [4] * 3),
         (dram(0, (3, 2), (1, 3)), state(0, 1, 0, 6), [24]),  # contiguous after all

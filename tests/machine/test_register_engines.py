@@ -119,7 +119,7 @@ def test_every_wait_must_be_satisfied():
     assert trace.times[2].start == 9
     waits = [(e.tick, e.semaphore, e.value) for e in trace.semaphores if e.kind == "wait"]
     assert waits == [(9, 0, 1), (9, 1, 1)]
-    assert [run.label for run in trace.labels["pooling"]][0] == "waiting for activation"
+    assert trace.labels["pooling"][0].label == "waiting for activation"
 
 
 def test_values_are_read_when_they_are_read_and_land_a_cycle_after_the_write():

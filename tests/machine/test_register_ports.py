@@ -7,6 +7,7 @@ import pytest
 from sim.hw.spec import CLIENTS
 from sim.isa import Access, Buffer, Copy, DmaCopy, LoadWeights, MatMul, Memset, Program
 from sim.machine import simulate
+from sim.trace.labels import Run
 from sim.trace.record import Stall
 from support.blocks import psum, state
 from support.chips import ideal_chip
@@ -45,9 +46,7 @@ def test_the_client_named_first_wins(order, first):
     winner = ("activation", "pooling")[first]
     assert trace.stalls == (Stall(0, loser, 1 - first, 3, "state_buffer", 0, "read", winner),)
     assert trace.port_cycles["state_buffer", 0, "read"] == 6
-    assert [(r.first, r.stop, r.label) for r in trace.labels[loser]][0] == (
-        0, 3, f"stalled by {winner}",
-    )  # fmt: skip
+    assert trace.labels[loser][0] == Run(0, 3, f"stalled by {winner}")
 
 
 def test_different_banks_and_directions_do_not_meet():

@@ -78,6 +78,6 @@ def test_what_the_bench_has_no_room_for_is_refused(need: Callable[[str], str]) -
         simulate(CONFIG, replace(PROGRAM, instructions=PROGRAM.instructions * 513), "icarus")
     with pytest.raises(ValueError, match="10 words per partition, the bench holds 8"):
         simulate(replace(CONFIG, state_words=8), PROGRAM, "icarus")
+    late = replace(PROGRAM, moving_refused=np.ones(70_000, dtype=bool))
     with pytest.raises(ValueError, match="70000 cycles of refusals, the bench holds 65536"):
-        late = replace(PROGRAM, moving_refused=np.ones(70_000, dtype=bool))
         simulate(CONFIG, late, "icarus")

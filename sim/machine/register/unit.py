@@ -129,7 +129,7 @@ class Unit:
     def _close_wait(self, cycle: int) -> None:
         if self._wait_label:
             self.claims.mark(self._wait_label, self.wait_since, cycle)
-        self.wait_since = cycle
+            self.wait_since = cycle
 
     def _issue(self, cycle: int) -> None:
         self._close_wait(cycle)
