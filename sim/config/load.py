@@ -143,6 +143,7 @@ def _name(run: RunFile, blame: _Blame) -> str:
 def _operation(table: WorkloadTable, blame: _Blame) -> Transpose:
     with blame.on("workload", "shape"):
         shape = workload.parse_shape(table.shape)
+        workload.check_host_memory(shape)
     with blame.on("workload", "out"):
         out = None if table.out is None else workload.parse_shape(table.out)
     with blame.on("workload", "shape" if table.permutation is None else "permutation"):

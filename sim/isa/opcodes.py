@@ -100,6 +100,8 @@ OPCODES = _table(
         (5, "dma", DmaCopy),
     )
 )
+BARE = {"engine": "", "dma_queue": "q"}
+"""Fields the text form writes without their name, and what it puts before their value."""
 BY_NUMBER = {opcode.number: opcode for opcode in OPCODES}
 BY_MNEMONIC = {opcode.mnemonic: opcode for opcode in OPCODES}
 BY_CLASS: dict[type, Opcode] = {opcode.cls: opcode for opcode in OPCODES}

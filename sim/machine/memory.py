@@ -74,12 +74,23 @@ class Memory:
 
     def read(self, access: Access) -> npt.NDArray[Any]:
         """Return a copy of the region, [partitions, elements]."""
-        return self.view(access).reshape(access.partitions, access.elements).copy()
+        return self.view(access).copy().reshape(access.partitions, access.elements)
 
     def write(self, access: Access, values: npt.NDArray[Any]) -> None:
         """Store values [partitions, elements], already of the access's type."""
         view = self.view(access)
         view[...] = values.reshape(view.shape)
+
+    def move(self, source: Access, target: Access) -> None:
+        """Copy element by element, in the order of both accesses; both are of one type."""
+        for access in (source, target):
+            if access.buffer is Buffer.DRAM:
+                self._reach(access.span[1])
+        into, out_of = self.view(target).squeeze(), self.view(source).squeeze()
+        if into.shape == out_of.shape:
+            into[...] = out_of
+        else:
+            self.write(target, self.read(source))
 
     def bytes_of(self, buffer: Buffer) -> npt.NDArray[np.uint8]:
         """Return the raw bytes of a buffer, [partitions, bytes] (a view)."""

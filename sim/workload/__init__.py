@@ -3,6 +3,7 @@
 from sim.workload.compare import differing, max_abs_error
 from sim.workload.data import DataSource, load_data
 from sim.workload.files import write_npy
+from sim.workload.host import check_host_memory
 from sim.workload.operation import HOMES, Home, Tensor, Transpose, parse_shape, transpose
 from sim.workload.reference import numpy_transpose, reference_transpose
 
@@ -12,6 +13,7 @@ __all__ = [
     "Home",
     "Tensor",
     "Transpose",
+    "check_host_memory",
     "differing",
     "load_data",
     "max_abs_error",

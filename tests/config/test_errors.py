@@ -273,6 +273,17 @@ def test_sweep_of_too_many_points(tmp_path: Path) -> None:
         list(expand(load_run(path)))
 
 
+def test_too_large_for_this_computer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sim.workload.host.available_bytes", lambda: 2 << 20)
+    path = run_file(tmp_path, RUN.replace("f32[4,4]", "f32[1024,1024]"))
+    with pytest.raises(ConfigError) as caught:
+        load_run(path)
+    assert str(caught.value) == (
+        f"{path}: [workload] shape: f32[1024,1024]{{1,0}} needs 16.0 MiB in this computer's memory "
+        "(4 copies), which has 2.0 MiB free"
+    )
+
+
 def test_toml_syntax_names_the_line(tmp_path: Path) -> None:
     (tmp_path / "x.toml").write_text("a = 1\nb = \n", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"x\.toml: is not valid TOML: Invalid value .*line 2"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -10,6 +11,8 @@ import numpy.typing as npt
 
 from sim.hw.spec import Chip
 from sim.isa import Access, Buffer, DmaCopy
+
+Offsets = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,27 +31,35 @@ class Group:
     one_bank: bool
 
 
+@dataclass(frozen=True, eq=False)
+class _Runs:
+    """Descriptors of a copy, in bytes relative to its first elements; neighbours with `alike`
+    lengths begin at `edges`.
+    """
+
+    source: Offsets
+    target: Offsets
+    lengths: Offsets
+    edges: list[int]
+
+
 def descriptor_groups(copy: DmaCopy, chip: Chip) -> list[Group]:
     """Return the descriptors of a copy, in order, as groups."""
-    size = copy.source.element_bytes
-    source, target = _addresses(copy.source), _addresses(copy.target)
-    starts = _run_starts(copy, source, target)
-    lengths = np.diff(np.append(starts, len(source))) * size
+    runs = _runs(_pattern(copy.source), _pattern(copy.target))
     bank = chip.state_buffer.bank_bytes
-    a, b = source[starts], target[starts]
-    keys = np.stack(
-        [
-            lengths,
-            *_banks(copy.source, a, lengths, bank),
-            *_banks(copy.target, b, lengths, bank),
-        ]
-    )
-    one_bank = (keys[1] == keys[2]) & (keys[3] == keys[4])
-    fresh = np.ones(len(starts), bool)
-    fresh[1:] = (keys[:, 1:] != keys[:, :-1]).any(axis=0) | ~one_bank[1:] | ~one_bank[:-1]
-    edges = [*np.flatnonzero(fresh).tolist(), len(starts)]
+    source, target = runs.source + copy.source.start, runs.target + copy.target.start
+    edges, straddles = runs.edges, np.zeros(0, bool)
+    if not (_in_one_bank(copy.source, bank) and _in_one_bank(copy.target, bank)):
+        edges, straddles = _edges(copy, runs, source, target, bank)
     return [
-        Group(j - i, int(lengths[i]), int(a[i]), int(b[i]), bank, bool(one_bank[i]))
+        Group(
+            j - i,
+            int(runs.lengths[i]),
+            int(source[i]),
+            int(target[i]),
+            bank,
+            not (straddles.size and straddles[i]),
+        )
         for i, j in pairwise(edges)
     ]
 
@@ -64,29 +75,59 @@ def touched_banks(group: Group, index: int, first: int, stop: int) -> tuple[rang
     )
 
 
-def _addresses(access: Access) -> npt.NDArray[np.int64]:
-    """Return the byte offset in its partition of every element, in order of the copy."""
-    return np.tile(access.offsets() * access.element_bytes, access.partitions)
+_Pattern = tuple[int, int, tuple[tuple[int, int], ...]]
 
 
-def _run_starts(
-    copy: DmaCopy, source: npt.NDArray[np.int64], target: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int64]:
-    """Return the element numbers at which a new descriptor begins."""
-    size = copy.source.element_bytes
+def _pattern(access: Access) -> _Pattern:
+    """Return what of an access decides its runs: element size, partitions, pairs."""
+    return access.element_bytes, access.partitions, access.pattern
+
+
+@lru_cache(maxsize=256)
+def _runs(source: _Pattern, target: _Pattern) -> _Runs:
+    """Return the descriptors of a copy between two patterns."""
+    size = source[0]
+    a, b = _relative(source), _relative(target)
+    fresh = np.ones(len(a), bool)
+    fresh[1:] = (np.diff(a) != size) | (np.diff(b) != size)
+    for _, partitions, _ in (source, target):
+        fresh[:: len(a) // partitions] = True
+    starts = np.flatnonzero(fresh)
+    lengths = np.diff(np.append(starts, len(a))) * size
+    edges = [0, *(np.flatnonzero(lengths[1:] != lengths[:-1]) + 1).tolist(), len(starts)]
+    return _Runs(a[starts], b[starts], lengths, edges)
+
+
+def _relative(pattern: _Pattern) -> Offsets:
+    """Return the byte offset of every element from the first one of its partition, in order."""
+    size, partitions, pairs = pattern
+    index = np.zeros(1, np.int64)
+    for step, count in pairs:
+        index = (index[:, None] + step * np.arange(count, dtype=np.int64)).reshape(-1)
+    return np.tile(index * size, partitions)
+
+
+def _in_one_bank(access: Access, bank_bytes: int) -> bool:
+    low, high = access.span
+    return access.buffer is Buffer.DRAM or low // bank_bytes == (high - 1) // bank_bytes
+
+
+def _edges(
+    copy: DmaCopy, runs: _Runs, source: Offsets, target: Offsets, bank: int
+) -> tuple[list[int], npt.NDArray[np.bool_]]:
+    """Return where a group begins because lengths or banks change, and which runs straddle."""
+    first_a, last_a = _banks(copy.source, source, runs.lengths, bank)
+    first_b, last_b = _banks(copy.target, target, runs.lengths, bank)
+    keys = np.stack([runs.lengths, first_a, last_a, first_b, last_b])
+    straddles = (first_a != last_a) | (first_b != last_b)
     fresh = np.ones(len(source), bool)
-    fresh[1:] = (np.diff(source) != size) | (np.diff(target) != size)
-    for access in (copy.source, copy.target):
-        fresh[:: access.elements] = True
-    return np.flatnonzero(fresh)
+    fresh[1:] = (keys[:, 1:] != keys[:, :-1]).any(axis=0) | straddles[1:] | straddles[:-1]
+    return [*np.flatnonzero(fresh).tolist(), len(source)], straddles
 
 
 def _banks(
-    access: Access,
-    offsets: npt.NDArray[np.int64],
-    lengths: npt.NDArray[np.int64],
-    bank_bytes: int,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    access: Access, offsets: Offsets, lengths: Offsets, bank_bytes: int
+) -> tuple[Offsets, Offsets]:
     if access.buffer is Buffer.DRAM:
         return np.zeros_like(offsets), np.zeros_like(offsets)
     return offsets // bank_bytes, (offsets + lengths - 1) // bank_bytes

@@ -211,11 +211,11 @@ class DmaUnit(Unit):
             latency += self.chip.dram.latency_cycles
         stream.begin(self.env.tick + latency * self.period)
         self._stream = stream
-        values = None
+        recorder, values = self.context.recorder, None
         if self.context.values:
-            values = self.context.memory.read(instruction.source)
-            target = instruction.target
-            self.context.memory.write(target, values.reshape(target.partitions, target.elements))
+            if recorder.wants("read") or recorder.wants("write"):
+                values = self.context.memory.read(instruction.source)
+            self.context.memory.move(instruction.source, instruction.target)
         sources = self.announce(instruction.posts, lambda _: (stream.end_tick(),))
         self.env.process(self._execute(index, instruction, stream, latency, values, sources))
 

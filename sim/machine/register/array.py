@@ -62,7 +62,7 @@ class ArrayUnit(Unit):
         self._results.land()
         if self._dispatched is not None:
             self._begin_dispatched(cycle)
-        if not self.asleep:
+        if not self.asleep and not self._is_engaged():
             self._start_ready(cycle)
         self._results.hold_ports(cycle, tick)
         if cycle < self._grid.quiet or self._multiply is not None:
@@ -109,7 +109,7 @@ class ArrayUnit(Unit):
             grid.step(cycle)
             self._results.write(tick)
         if not grid.fronts.is_empty:
-            grid.write_weights(cycle)
+            grid.fronts.step(cycle, *grid.loaded)
         if self._results.jobs:
             for done in self._results.post(cycle, tick):
                 self._finish(done, tick)
@@ -119,6 +119,12 @@ class ArrayUnit(Unit):
             self._refusals.clear()
         if self._observer is not None:
             self._observer(cycle, self._states.of(self._grid))
+
+    def _is_engaged(self) -> bool:
+        """Return whether nothing can start, whatever the semaphores say."""
+        if self._load is not None:
+            return True
+        return self._multiply is not None and isinstance(self.head, MatMul)
 
     def _start_ready(self, cycle: int) -> None:
         """Start as many instructions as the state allows."""
@@ -188,8 +194,7 @@ class ArrayUnit(Unit):
         operand = job.plane[job.partitions, job.offsets[vector]]
         grid.inject(cycle, operand, job.is_integer)
         control, base = grid.control, grid.base
-        control.cols[base], control.rows[base] = job.cols, job.rows
-        control.kind[base], control.word[base] = job.kind, job.words[vector]
+        control.code[base], control.word[base] = job.code, job.words[vector]
         if job.cols < stages.cols:
             grid.narrow(job.cols, cycle)
         if self._watches:

@@ -54,7 +54,7 @@ class Context:
             recorder=recorder,
             ports=Ports(chip),
             semaphores=Semaphores(len(program.semaphores), chip.semaphore_cycles, recorder),
-            planes=Planes(memory),
+            planes=Planes(memory, program),
             posters=program.posters(),
             queues=program.queues(),
             progress=progress,

@@ -16,21 +16,42 @@ from sim.machine.register.shape import Stages
 
 Array = npt.NDArray[Any]
 ACCUMULATES, INTEGER = 1, 2
+"""Bits of a vector's kind."""
+_FIELD = 16
+_MASK = (1 << _FIELD) - 1
+
+
+def code_of(cols: int, rows: int, kind: int) -> int:
+    """Return N, K and kind as one word."""
+    return cols | rows << _FIELD | kind << 2 * _FIELD
+
+
+def cols_of(code: Array) -> Array:
+    """Return the N of each code."""
+    return code & _MASK
+
+
+def rows_of(code: Array) -> Array:
+    """Return the K of each code."""
+    return code >> _FIELD & _MASK
+
+
+def kind_of(code: Array) -> Array:
+    """Return the kind of each code."""
+    return code >> 2 * _FIELD
 
 
 @dataclass
 class Control:
     """The chain, youngest word at `base`, as columns of equal length `spare` + depth.
 
-    cols, rows: the N and K of the vector (0: an empty slot); word: its PSUM word; kind: bits
-    ACCUMULATES and INTEGER; vector, owner: its number and its instruction.
+    code: N, K and kind of the vector (see `code_of`; 0: an empty slot); word: its PSUM word;
+    vector, owner: its number and its instruction.
     """
 
     stages: Stages
     spare: int
-    cols: Array = field(init=False)
-    rows: Array = field(init=False)
-    kind: Array = field(init=False)
+    code: Array = field(init=False)
     word: Array = field(init=False)
     vector: Array = field(init=False)
     owner: Array = field(init=False)
@@ -38,7 +59,7 @@ class Control:
     def __post_init__(self) -> None:
         s = self.stages
         depth = s.to_result + s.across + s.drained + 2
-        for name in ("cols", "rows", "kind", "word", "vector", "owner"):
+        for name in ("code", "word", "vector", "owner"):
             setattr(self, name, np.zeros(self.spare + depth, np.int64))
         self._taps = s.to_result + s.col_delays()
         self._col = np.arange(s.cols)
@@ -46,7 +67,7 @@ class Control:
 
     def wrap(self) -> None:
         """Move the chain to the far end; slots to come are empty."""
-        for chain in (self.cols, self.rows, self.kind, self.word, self.vector, self.owner):
+        for chain in (self.code, self.word, self.vector, self.owner):
             chain[self.spare :] = chain[: -self.spare].copy()
             chain[: self.spare] = 0
 
@@ -65,11 +86,16 @@ class Control:
 
     def valid(self, base: int) -> Array:
         """Return [R, C]: whether a vector is in the PE."""
-        return np.asarray(self.at_pes(self.cols, base) > self._col)
+        return np.asarray(cols_of(self.at_pes(self.code, base)) > self._col)
 
     def active(self, base: int) -> Array:
         """Return [R, C]: whether the PE multiplies (a vector is there, and the row is used)."""
-        return np.asarray(self.valid(base) & (self.at_pes(self.rows, base) > self._row_of))
+        code = self.at_pes(self.code, base)
+        return np.asarray((cols_of(code) > self._col) & (rows_of(code) > self._row_of))
+
+    def integer(self, base: int) -> Array:
+        """Return [R, C]: whether the vector in the PE is one of integers."""
+        return np.asarray((kind_of(self.at_pes(self.code, base)) & INTEGER) != 0)
 
     def at_results(self, chain: Array, base: int) -> Array:
         """Return [C]: the word of the chain where each column enters the result buffer."""
@@ -77,4 +103,4 @@ class Control:
 
     def arriving(self, base: int) -> Array:
         """Return the columns in which a sum reaches the result buffer in this cycle."""
-        return np.flatnonzero(self.at_results(self.cols, base) > self._col)
+        return np.flatnonzero(cols_of(self.at_results(self.code, base)) > self._col)

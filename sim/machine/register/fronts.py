@@ -6,6 +6,7 @@ every PE it passes, a step in every hop. Nothing stops it once it is read.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,48 +18,55 @@ FEW = 64
 
 
 class _Lot:
-    """Fronts that step in the same cycles: pairs of the PE each is at, and the value it leaves."""
+    """Fronts that step in the same cycles: pairs of the PE each is at, and the value it leaves.
+
+    They are the pairs first <= place < last, in the order of `numbers`.
+    """
 
     def __init__(self, pe_step: int, value_step: int) -> None:
-        self.count = 0
-        self._steps = pe_step, value_step
-        self._numbers: list[int] = []
-        self._place: dict[int, int] = {}
-        self._hold(np.zeros(2 * FEW, np.int64))
-
-    def _hold(self, at: Array) -> None:
-        self._at = at
-        self._step = np.resize(np.array(self._steps), len(at))
+        self.first = self.last = 0
+        self.numbers: deque[int] = deque()
+        self._at = np.zeros(4 * FEW, np.int64)
+        self._steps = np.resize(np.array([pe_step, value_step]), 4 * FEW)
 
     def add(self, number: int, pe: int, value: int) -> None:
         """Begin with that PE and that value (flat indices)."""
-        place = self.count
-        if 2 * place == len(self._at):
-            self._hold(np.resize(self._at, 4 * place))
-        self._at[2 * place], self._at[2 * place + 1] = pe, value
-        self._numbers.append(number)
-        self._place[number] = place
-        self.count = place + 1
+        if 2 * self.last == len(self._at):
+            self._make_room()
+        place = 2 * self.last
+        self._at[place], self._at[place + 1] = pe, value
+        self.numbers.append(number)
+        self.last += 1
+
+    def _make_room(self) -> None:
+        """Move all to the front of the array, doubled if it is more than half full."""
+        live = self._at[2 * self.first :].copy()
+        if 2 * len(live) > len(self._at):
+            self._at = np.resize(self._at, 2 * len(self._at))
+            self._steps = np.resize(self._steps, len(self._at))
+        self._at[: len(live)] = live
+        self.first, self.last = 0, len(live) // 2
 
     def remove(self, number: int) -> None:
-        """Close the gap with the last front; their order means nothing."""
-        place, last = 2 * self._place.pop(number), self._numbers.pop()
-        self.count -= 1
-        if last != number:
-            end = 2 * self.count
-            self._at[place : place + 2] = self._at[end : end + 2]
-            self._numbers[place // 2] = last
-            self._place[last] = place // 2
+        """Take out a front: nearly always the oldest, or the oldest takes its place."""
+        numbers = self.numbers
+        oldest = numbers.popleft()
+        if oldest != number:
+            index = numbers.index(number)
+            numbers[index] = oldest
+            place, head = 2 * (self.first + 1 + index), 2 * self.first
+            self._at[place : place + 2] = self._at[head : head + 2]
+        self.first += 1
 
     def leave(self, plane: Array, values: Array) -> None:
         """Write every front's value into its PE."""
-        end = 2 * self.count
-        plane[self._at[0:end:2]] = values[self._at[1:end:2]]
+        at = self._at[2 * self.first : 2 * self.last]
+        plane[at[::2]] = values[at[1::2]]
 
     def step(self) -> None:
         """Move every front on to its next PE."""
-        at = self._at[: 2 * self.count]
-        np.add(at, self._step[: at.size], at)
+        at = self._at[2 * self.first : 2 * self.last]
+        np.add(at, self._steps[: at.size], at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +91,15 @@ class Fronts:
 
     def __init__(self, way: Way, is_tagged: bool) -> None:
         self._way = way
+        self._size, self._hop, self._cell = way.size, way.hop, way.cell
         step = way.cell * way.stride
         self._lots = [_Lot(step, way.cell) for _ in range(way.hop)]
         self._is_tagged = is_tagged
+        self._slots = FEW
         self._free = list(range(FEW))
         self._hold(np.zeros(FEW * way.size, np.int32), np.zeros(FEW * way.size, bool))
         self._starting: dict[int, list[tuple[int, int, int, int]]] = {}
         self._ending: dict[int, list[int]] = {}
-        self._users: dict[int, int] = {}
 
     def _hold(self, values: Array, tags: Array) -> None:
         self._values, self._tags = values, tags
@@ -99,57 +108,48 @@ class Fronts:
     @property
     def is_empty(self) -> bool:
         """Return whether nothing is on its way."""
-        return not self._users
+        return len(self._free) == self._slots
 
     def carried(self) -> Array:
         """Return the values of all fronts on their way, as bits, in no order."""
-        return self._values.reshape(-1, self._way.size)[sorted(self._users)]
+        return self._values.reshape(-1, self._size)[sorted({*range(self._slots)} - {*self._free})]
 
     def send(self, operand: Array, is_integer: bool, pe: int, arrival: int) -> Array:
         """Send a front that reaches its first PE in cycle `arrival`; return what it carries."""
-        size, cell = self._way.size, self._way.cell
-        slot = self._slot()
-        first, count = slot * size, len(operand)
+        if not self._free:
+            self._double()
+        slot = self._free.pop()
+        first, count = slot * self._size, len(operand)
         carried = (self._values if is_integer else self._floats)[first : first + count]
         carried[:] = operand
         if self._is_tagged:
             self._tags[first : first + count] = is_integer
         starts = self._starting.setdefault(arrival, [])
-        lanes = min(cell, count)
-        for lane in range(lanes):
+        cell = self._cell
+        for lane in range(min(cell, count)):
             steps = (count - lane - 1) // cell
             starts.append((slot * cell + lane, pe + lane * self._way.stride, first + lane, steps))
-        self._users[slot] = lanes
         return carried
 
-    def _slot(self) -> int:
-        if not self._free:
-            held = len(self._values) // self._way.size
-            double = 2 * len(self._values)
-            self._hold(np.resize(self._values, double), np.resize(self._tags, double))
-            self._free.extend(range(held, 2 * held))
-        return self._free.pop()
+    def _double(self) -> None:
+        words = 2 * len(self._values)
+        self._hold(np.resize(self._values, words), np.resize(self._tags, words))
+        self._free.extend(range(self._slots, 2 * self._slots))
+        self._slots *= 2
 
     def step(self, cycle: int, plane: Array, tags: Array) -> None:
         """Write what arrives in this cycle into `plane` (flat bits); note its type in `tags`."""
-        lot = self._lots[cycle % self._way.hop]
+        lot = self._lots[cycle % self._hop]
         for number, pe, value, steps in self._starting.pop(cycle, ()):
             lot.add(number, pe, value)
-            self._ending.setdefault(cycle + self._way.hop * steps, []).append(number)
-        if lot.count:
+            self._ending.setdefault(cycle + self._hop * steps, []).append(number)
+        if lot.numbers:
             lot.leave(plane, self._values)
             if self._is_tagged:
                 lot.leave(tags, self._tags)
             lot.step()
         for number in self._ending.pop(cycle, ()):
-            self._end(lot, number)
-
-    def _end(self, lot: _Lot, number: int) -> None:
-        lot.remove(number)
-        slot = number // self._way.cell
-        users = self._users[slot] - 1
-        if users:
-            self._users[slot] = users
-        else:
-            del self._users[slot]
-            self._free.append(slot)
+            lot.remove(number)
+            slot, lane = divmod(number, self._cell)
+            if not lane:  # no other lane of the slot has further to go
+                self._free.append(slot)

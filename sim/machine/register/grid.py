@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.hw.spec import Chip
-from sim.machine.register.control import INTEGER, Control
+from sim.machine.register.control import Control, cols_of
 from sim.machine.register.fronts import Fronts, Way
 from sim.machine.register.multiply import multiply_add
 from sim.machine.register.shape import Stages
@@ -28,7 +28,7 @@ class Grid:
     """Registers of an array. Cycles are the array's.
 
     base: where the planes begin; quiet: the cycle from which all moving and sum registers are 0
-    again unless a vector is injected.
+    again unless a vector is injected; loaded: the registers that loads write, and their types.
     """
 
     def __init__(self, chip: Chip, is_mixed: bool) -> None:
@@ -60,6 +60,8 @@ class Grid:
             else Way(stages.cols, stages.right, stages.cell_cols, 1)
         )
         self.fronts = Fronts(way, is_mixed)
+        double = self.shadow_bits, self.shadow_is_integer
+        self.loaded = double if self._is_double else (self.weight_bits, self.weight_is_integer)
 
     def _allocate(self, stages: Stages) -> None:
         R, C = stages.rows, stages.cols
@@ -158,13 +160,6 @@ class Grid:
         sums = self._sums[first : first + size]
         np.add(sums, self._product, sums)
 
-    def write_weights(self, cycle: int) -> None:
-        """Let weights that have arrived into their registers."""
-        if self._is_double:
-            self.fronts.step(cycle, self.shadow_bits, self.shadow_is_integer)
-        else:
-            self.fronts.step(cycle, self.weight_bits, self.weight_is_integer)
-
     def results(self) -> Array:
         """Return the bits [C] that are before the result buffer in this cycle (a view)."""
         row: Array = self._sum_bits[self.base + self.stages.deep - 1]
@@ -210,7 +205,7 @@ class Grid:
         pitch = stages.cols
         for cols, last in list(self._narrow.items()):
             at = self.base + stages.entry + cols
-            rows = np.flatnonzero(control.cols[at : at + stages.rows] == cols)
+            rows = np.flatnonzero(cols_of(control.code[at : at + stages.rows]) == cols)
             self._moving_bits[self.base + cols + rows * pitch] = 0
             if cycle >= last:
                 del self._narrow[cols]
@@ -241,7 +236,7 @@ class Grid:
         mine: type = np.int32 if self.is_integer else np.float32
         if cycle >= self._mixed_until:
             return [(mine, np.ones((self.stages.rows, 1), bool))]
-        integer = (self.control.at_pes(self.control.kind, base) & INTEGER) != 0
+        integer = self.control.integer(base)
         return [(np.float32, ~integer), (np.int32, integer)]
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sim.hw.datatypes import data_type
 from sim.hw.spec import Chip
 from sim.isa import Buffer, LoadWeights, MatMul
-from sim.machine.register.control import ACCUMULATES, INTEGER
+from sim.machine.register.control import ACCUMULATES, INTEGER, code_of
 from sim.machine.register.planes import Planes
 from sim.machine.register.ports import Ports, PortTuple
 from sim.machine.register.shape import Stages
@@ -72,6 +72,7 @@ class MatMulJob(Job):
         self.vector_cycles = chip.pe_array.cycles_per_vector[moving.dtype]
         self.is_integer = data_type(moving.dtype).accumulator == "s32"
         self.kind = ACCUMULATES * matmul.accumulate | INTEGER * self.is_integer
+        self.code = code_of(self.cols, self.rows, self.kind)
         self.plane = planes.of(moving)
         self.partitions = slice(moving.partition, moving.partition + moving.partitions)
         self.offsets: list[int] = moving.offsets().tolist()

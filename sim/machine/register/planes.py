@@ -1,7 +1,7 @@
 """The memories as planes [partition, element] of a type, so that one index is one access.
 
-State and result buffer are copied for the run and stored back at its end: rows a power of two
-apart would share cache sets, and every access takes one element of many rows.
+What the program touches of state and result buffer is copied for the run and stored back at its
+end: rows a power of two apart would share cache sets, and an access takes a word of many rows.
 """
 
 from __future__ import annotations
@@ -12,27 +12,28 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.hw.datatypes import PSUM_WORD_BYTES, data_type
-from sim.isa import Access, Buffer
+from sim.isa import Access, Buffer, Program
 from sim.machine.memory import Memory
 
 Array = npt.NDArray[Any]
-APART_BYTES = 64
+LINE_BYTES = 64
 
 
 class Planes:
     """Views of each buffer by element type, made once."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: Memory, program: Program) -> None:
         self._memory = memory
-        self._rows = {buffer: memory.bytes_of(buffer) for buffer in Buffer}
+        self._rows = {Buffer.DRAM: memory.bytes_of(Buffer.DRAM)}
         for buffer in (Buffer.STATE, Buffer.RESULT):
-            self._rows[buffer] = _apart(self._rows[buffer])
+            self._rows[buffer] = _apart(memory.bytes_of(buffer), _extent(program, buffer))
         self._views: dict[tuple[Buffer, str], Array] = {}
 
     def store(self) -> None:
         """Bring what was written back to the memory."""
         for buffer in (Buffer.STATE, Buffer.RESULT):
-            self._memory.bytes_of(buffer)[:] = self._rows[buffer]
+            rows = self._rows[buffer]
+            self._memory.bytes_of(buffer)[:, : rows.shape[1]] = rows
 
     def of(self, access: Access) -> Array:
         """Return the plane the access indexes: [partitions of the buffer, elements]."""
@@ -59,9 +60,18 @@ class Planes:
         return used.view(element)
 
 
-def _apart(rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """Return a copy whose rows are not a power of two apart."""
-    partitions, size = rows.shape
-    copy = np.zeros((partitions, size + APART_BYTES), np.uint8)[:, :size]
-    copy[:] = rows
+def _extent(program: Program, buffer: Buffer) -> int:
+    """Return how many bytes of each partition the program touches, in whole lines."""
+    named = ("weights", "moving", "result", "source", "target")
+    accesses = [getattr(i, name, None) for i in program.instructions for name in named]
+    last = max((a.span[1] for a in accesses if a is not None and a.buffer is buffer), default=0)
+    return -(-last // LINE_BYTES) * LINE_BYTES
+
+
+def _apart(rows: npt.NDArray[np.uint8], extent: int) -> npt.NDArray[np.uint8]:
+    """Return a copy of the first bytes of each row, an odd number of lines apart."""
+    partitions, size = len(rows), min(extent, rows.shape[1])
+    lines = extent // LINE_BYTES | 1
+    copy = np.zeros((partitions, lines * LINE_BYTES), np.uint8)[:, :size]
+    copy[:] = rows[:, :size]
     return copy

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.machine.register.context import Context
-from sim.machine.register.control import ACCUMULATES, INTEGER
+from sim.machine.register.control import ACCUMULATES, INTEGER, kind_of
 from sim.machine.register.grid import Grid
 from sim.machine.register.passes import MatMulJob
 
@@ -31,6 +31,8 @@ class Results:
         self._words, apart = context.planes.result_words()
         self._origins = np.arange(cols) * apart
         self._index = np.zeros(cols, np.int64)
+        self._full = cols if grid.stages.is_plain else -1
+        self._wants_words = context.recorder.wants("psum_write")
         self._landing: tuple[Array, Array] | None = None
         self._holding = 0
         self._kinds = 0
@@ -73,7 +75,7 @@ class Results:
             return
         grid, control, base = self._grid, self._grid.control, self._grid.base
         cols = grid.stages.cols
-        if self._holding == cols and not self._is_narrow and grid.stages.is_plain:
+        if self._holding == self._full and not self._is_narrow:
             first = base + grid.stages.to_result
             np.add(control.word[first : first + cols], self._origins, self._index)
             values = grid.results()
@@ -82,14 +84,14 @@ class Results:
             self._landing = self._index, values
         else:
             self._write_some(control.arriving(base), base)
-        if self._context.recorder.wants("psum_write"):
+        if self._wants_words:
             self._record(control.arriving(base), base, tick)
 
     def _write_some(self, cols: Array, base: int) -> None:
         control = self._grid.control
         index = control.at_results(control.word, base)[cols] + self._origins[cols]
         values = self._grid.results()[cols]
-        kinds = control.at_results(control.kind, base)[cols]
+        kinds = kind_of(control.at_results(control.code, base)[cols])
         for integer in (False, True):
             mine = (kinds == (ACCUMULATES | INTEGER * integer)).nonzero()[0]
             if mine.size:
@@ -107,7 +109,7 @@ class Results:
         control, values = self._grid.control, self._landing[1]
         words = control.at_results(control.word, base)[cols]
         owners = control.at_results(control.owner, base)[cols]
-        integer = (control.at_results(control.kind, base)[cols] & INTEGER) != 0
+        integer = (kind_of(control.at_results(control.code, base)[cols]) & INTEGER) != 0
         for owner in np.unique(owners):
             mine = (owners == owner).nonzero()[0]
             name, dtype = ("s32", np.int32) if integer[mine[0]] else ("f32", np.float32)
@@ -132,7 +134,8 @@ class Results:
                     self._post_partitions(job, cycle, tick)
                 if job.arrivals[job.left] + job.across == cycle:
                     job.left += 1
-                    self._post(job.row_posts, tick)
+                    if job.row_posts:
+                        self._post(job.row_posts, tick)
                     if job.left == job.vectors:
                         done.append(job)
         for job in done:

@@ -97,18 +97,16 @@ class Stages:
         """Return [C] cycles from the first PE of a row to each column."""
         return self.right * (np.arange(self.cols) // self.cell_cols)
 
-    def waves(self) -> list[slice | npt.NDArray[np.int64]]:
+    def waves(self) -> list[slice] | list[npt.NDArray[np.int64]]:
         """Return, by cycles since injection, the flat indices of the PEs reached then."""
+        if self.is_plain and self.cols > 1:
+            return [self._diagonal(wave - self.entry) for wave in range(self.drained)]
         delay = (self.row_delays()[:, None] + self.col_delays()).ravel()
         order = np.argsort(delay, kind="stable")
-        counts = np.bincount(delay)
-        return [_as_slice(wave) for wave in np.split(order, np.cumsum(counts)[:-1])]
+        return np.split(order, np.cumsum(np.bincount(delay))[:-1])
 
-
-def _as_slice(indices: npt.NDArray[np.int64]) -> slice | npt.NDArray[np.int64]:
-    """Return a slice instead of indices at equal distances: numpy is faster with it."""
-    steps = np.diff(indices)
-    if not indices.size or not (steps == steps[:1]).all():
-        return indices
-    first, last = int(indices[0]), int(indices[-1])
-    return slice(first, last + 1, int(steps[0]) if steps.size else 1)
+    def _diagonal(self, distance: int) -> slice:
+        """Return the flat indices of the PEs (r, c) with r + c = distance, as numpy likes best."""
+        first, last = max(0, distance - self.cols + 1), min(self.rows - 1, distance)
+        step = self.cols - 1
+        return slice(first * step + distance, last * step + distance + 1, step)

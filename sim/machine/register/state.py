@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from sim.hw.datatypes import data_type
 from sim.isa import LoadWeights, MatMul, Program
-from sim.machine.register.control import INTEGER
 from sim.machine.register.grid import Grid
 from sim.trace.grid import GridState
 
@@ -35,7 +34,7 @@ class GridStates:
         control, base = grid.control, grid.base
         shape = grid.stages.rows, grid.stages.cols
         valid = control.valid(base)
-        integer = (control.at_pes(control.kind, base) & INTEGER) != 0
+        integer = control.integer(base)
         return GridState(
             moving=self._words(np.where(control.active(base), grid.operands(), 0), integer),
             weight=self._words(grid.weight_bits, grid.weight_is_integer).reshape(shape),

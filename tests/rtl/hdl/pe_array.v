@@ -174,7 +174,7 @@ module pe_array #(
                 element[k*PES + p] = element[(k-1)*PES + p];
             end
             packet[p] = packet_in;
-            element[p] = element_in;
+            if (packet_in[15:0] != 0) element[p] = element_in;  // without a packet: don't care
             if (packet_in[31:16] == 0 && packet_in[15:0] != 0) begin
                 if (DOUBLE) shadow[p] = element_in[WIDTH-1:0];
                 else weight[p] = element_in[WIDTH-1:0];

@@ -1,0 +1,117 @@
+"""Run a program without time: does it come to its end, and in which order can it start?
+
+Semaphores only count up and queues are in order, so whether a program gets stuck does not depend on
+timing: executing whatever can start, in any order, decides it. The order found is one in which
+every instruction comes after all that must come before it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from dataclasses import dataclass
+
+from sim.isa.diagnostic import Diagnostic, named
+from sim.isa.effects import times
+from sim.isa.instruction import Wait
+from sim.isa.program import Program
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """order: instructions in the order of their starts; counts: posts of each semaphore at the end;
+    stuck: (instruction, its first wait that is not satisfied) at the head of each stuck queue.
+    """
+
+    order: tuple[int, ...]
+    counts: tuple[int, ...]
+    stuck: tuple[tuple[int, Wait], ...]
+
+
+def execute(program: Program) -> Execution:
+    """Start instructions as soon as they can, the lowest index first."""
+    queues = program.queues()
+    counts = [0] * len(program.semaphores)
+    asleep: dict[int, list[tuple[int, str]]] = defaultdict(list)
+    places = dict.fromkeys(queues, 0)
+    ready = [(queue[0], name) for name, queue in queues.items()]
+    heapq.heapify(ready)
+    order: list[int] = []
+    stuck: dict[str, tuple[int, Wait]] = {}
+    while ready:
+        index, name = heapq.heappop(ready)
+        instruction = program.instructions[index]
+        wait = next((w for w in instruction.waits if counts[w.semaphore] < w.value), None)
+        if wait is not None:
+            heapq.heappush(asleep[wait.semaphore], (wait.value, name))
+            stuck[name] = index, wait
+            continue
+        stuck.pop(name, None)
+        order.append(index)
+        places[name] += 1
+        if places[name] < len(queues[name]):
+            heapq.heappush(ready, (queues[name][places[name]], name))
+        for post in instruction.posts:
+            counts[post.semaphore] += times(instruction, post)
+            sleepers = asleep[post.semaphore]
+            while sleepers and sleepers[0][0] <= counts[post.semaphore]:
+                _, other = heapq.heappop(sleepers)
+                heapq.heappush(ready, (queues[other][places[other]], other))
+    return Execution(tuple(order), tuple(counts), tuple(sorted(stuck.values(), key=_by_index)))
+
+
+def _by_index(head: tuple[int, Wait]) -> int:
+    return head[0]
+
+
+def deadlocks(program: Program, execution: Execution) -> list[Diagnostic]:
+    """Say of the head of every stuck queue what it waits for, and why that never comes."""
+    if not execution.stuck:
+        return []
+    done = set(execution.order)
+    posters: dict[int, int] = {}
+    totals = [0] * len(program.semaphores)
+    for index, instruction in enumerate(program.instructions):
+        for post in instruction.posts:
+            totals[post.semaphore] += times(instruction, post)
+            if index not in done:
+                posters.setdefault(post.semaphore, index)
+    heads = {program.instructions[i].queue: i for i, _ in execution.stuck}
+    return [
+        _stuck(program, index, wait, totals[wait.semaphore], execution, posters, heads)
+        for index, wait in execution.stuck
+    ]
+
+
+def _stuck(
+    program: Program,
+    index: int,
+    wait: Wait,
+    total: int,
+    execution: Execution,
+    posters: dict[int, int],
+    heads: dict[str, int],
+) -> Diagnostic:
+    instructions = program.instructions
+    head = named(index, instructions[index])
+    what = f'{head} waits for semaphore s{wait.semaphore} "{program.semaphores[wait.semaphore]}"'
+    me = (index, type(instructions[index]).__name__)
+    if total < wait.value:
+        message = f"{what} to reach {wait.value}, but the whole program posts it {total} times"
+        return Diagnostic("never-posted", "error", message, (me,))
+    poster = posters[wait.semaphore]
+    queue = instructions[poster].queue
+    behind = heads[queue]
+    message = (
+        f"{what} to reach {wait.value}, it stays at {execution.counts[wait.semaphore]}: "
+        f"{named(poster, instructions[poster])}, which posts it, "
+        + ("is that instruction" if poster == index else _behind(program, poster, behind, queue))
+    )
+    other = () if poster == index else ((poster, type(instructions[poster]).__name__),)
+    return Diagnostic("deadlock", "error", message, (me, *other))
+
+
+def _behind(program: Program, poster: int, head: int, queue: str) -> str:
+    if poster == head:
+        return f"is stuck itself, at the head of {queue}"
+    return f"stands in {queue} behind {named(head, program.instructions[head])}, which is stuck"
