@@ -12,6 +12,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import accumulate
 
 import numpy as np
 
@@ -103,6 +104,11 @@ class Order:
                 if int(chain.counts.max()) > 1:
                     for group in semaphore.waits.groups():
                         self._learn_group(semaphore, number, chain, group)
+        for by_queue in (*self._rows.values(), *self._columns.values()):
+            for queue, entries in by_queue.items():
+                entries.sort()
+                most = accumulate((part for _, part in entries), max)
+                by_queue[queue] = [(at, part) for (at, _), part in zip(entries, most, strict=True)]
 
     def _learn_group(self, semaphore: Semaphore, number: int, chain: Chain, group: slice) -> None:
         queue = int(semaphore.waits.queues[group.start])
@@ -144,7 +150,8 @@ class Order:
         best = 0
         for queue, entries in parts.get(index, {}).items():
             place = bisect_right(entries, (int(self.clock[later, queue]), NEVER))
-            best = max([best, *(part for _, part in entries[max(0, place - 1) : place])])
+            if place:
+                best = max(best, entries[place - 1][1])
         return best
 
 

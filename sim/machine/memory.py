@@ -20,6 +20,9 @@ from sim.isa import Access, Buffer, Program
 LARGEST_BYTES = 4 << 30
 """More than this for one buffer is refused instead of exhausting the host's memory."""
 
+PAGE_BYTES, PAD_BYTES = 4096, 192
+"""Partitions a whole number of pages apart would all meet in the same sets of the host's cache."""
+
 
 @dataclass(frozen=True, eq=False)
 class Image:
@@ -60,9 +63,9 @@ class Memory:
         return np.ndarray(
             shape=(access.partitions, *(count for _, count in access.pattern)),
             dtype=dtype,
-            buffer=storage,
-            offset=access.partition * storage.shape[1] + access.start,
-            strides=(storage.shape[1], *(step * size for step, _ in access.pattern)),
+            buffer=storage.base if storage.base is not None else storage,
+            offset=access.partition * storage.strides[0] + access.start,
+            strides=(storage.strides[0], *(step * size for step, _ in access.pattern)),
         )
 
     def _reach(self, size_bytes: int) -> None:
@@ -130,4 +133,5 @@ def _zeros(name: str, partitions: int, size_bytes: int) -> npt.NDArray[np.uint8]
             f"{partitions * size_bytes / 2**30:.1f} GiB; this simulator holds at most "
             f"{LARGEST_BYTES >> 30} GiB per buffer"
         )
-    return np.zeros((partitions, size_bytes), np.uint8)
+    pad = PAD_BYTES if partitions > 1 and size_bytes % PAGE_BYTES == 0 else 0
+    return np.zeros((partitions, size_bytes + pad), np.uint8)[:, :size_bytes]

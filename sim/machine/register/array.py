@@ -53,7 +53,7 @@ class ArrayUnit(Unit):
         self._watches = observer is not None or context.recorder.wants("psum_write")
         self._keeps_grid = context.recorder.keep_grid
         self._wants_inject = context.recorder.wants("inject")
-        self._wants_load = context.recorder.wants("load")
+        self._watches_loads = self._keeps_grid or context.recorder.wants("load")
         super().__init__(context, UNIT, period, chip.pe_array.dispatch_cycles)
 
     def begin(self, tick: int) -> None:
@@ -62,7 +62,7 @@ class ArrayUnit(Unit):
         self._results.land()
         if self._dispatched is not None:
             self._begin_dispatched(cycle)
-        if not self.asleep and not self._is_engaged():
+        if self._load is None and not self.asleep and not self._is_engaged():
             self._start_ready(cycle)
         self._results.hold_ports(cycle, tick)
         if cycle < self._grid.quiet or self._multiply is not None:
@@ -121,9 +121,7 @@ class ArrayUnit(Unit):
             self._observer(cycle, self._states.of(self._grid))
 
     def _is_engaged(self) -> bool:
-        """Return whether nothing can start, whatever the semaphores say."""
-        if self._load is not None:
-            return True
+        """Return whether the head, a multiply, waits for the one that injects."""
         return self._multiply is not None and isinstance(self.head, MatMul)
 
     def _start_ready(self, cycle: int) -> None:
@@ -228,10 +226,15 @@ class ArrayUnit(Unit):
             )
 
     def _read(self, job: LoadJob, tick: int) -> None:
-        cycle = self.now
-        first = job.sent * job.fast_load
-        for lane in range(first, min(first + job.fast_load, job.lanes)):
-            self._send(job, lane, cycle)
+        cycle, plane, send = self.now, job.plane, self._grid.send
+        for lane, pe, delay in job.routes[job.sent]:
+            if job.is_left:
+                operand = plane[job.partitions, job.columns[lane]]
+            else:
+                operand = plane[job.access.partition + lane, job.offsets]
+            send(operand, job.is_integer, pe, cycle + delay)
+            if self._watches_loads:
+                self._note_load(job, lane, operand)
         if job.sent == 0:
             job.first = tick
         job.sent += 1
@@ -241,19 +244,11 @@ class ArrayUnit(Unit):
         if job.sent == job.reads:
             self._end_load(job, tick)
 
-    def _send(self, job: LoadJob, lane: int, cycle: int) -> None:
-        """Read one column (left path) or one row (top path) and send it on its way."""
-        if job.is_left:
-            operand = job.plane[job.partitions, job.columns[lane]]
-        else:
-            operand = job.plane[job.access.partition + lane, job.offsets]
-        self._grid.send(operand, job.is_integer, job.pes[lane], cycle + job.delays[lane])
-        if self._keeps_grid:
-            job.tile.append(operand.copy())
-        if self._wants_load:
-            partition = job.access.partition + (0 if job.is_left else lane)
-            addresses = job.columns[lane] if job.is_left else job.offsets
-            self._record("load", job, partition, addresses, operand)
+    def _note_load(self, job: LoadJob, lane: int, operand: Array) -> None:
+        job.tile.append(operand.copy())
+        partition = job.access.partition + (0 if job.is_left else lane)
+        addresses = job.columns[lane] if job.is_left else job.offsets
+        self._record("load", job, partition, addresses, operand)
 
     def _end_load(self, job: LoadJob, tick: int) -> None:
         job.last = tick
@@ -273,6 +268,8 @@ class ArrayUnit(Unit):
         values: Array,
     ) -> None:
         """Record the words of one operand: down the partitions, or along one at several places."""
+        if not self.context.recorder.wants(kind):
+            return
         count = len(values)
         partitions = np.full(count, partition)
         if not isinstance(address, np.ndarray):

@@ -58,15 +58,13 @@ class _Lot:
             self._at[place : place + 2] = self._at[head : head + 2]
         self.first += 1
 
-    def leave(self, plane: Array, values: Array) -> None:
-        """Write every front's value into its PE."""
+    def step(self, *moves: tuple[Array, Array]) -> None:
+        """Write every front's value into its PE (into each plane from its values), and move on."""
+        size = 2 * (self.last - self.first)
         at = self._at[2 * self.first : 2 * self.last]
-        plane[at[::2]] = values[at[1::2]]
-
-    def step(self) -> None:
-        """Move every front on to its next PE."""
-        at = self._at[2 * self.first : 2 * self.last]
-        np.add(at, self._steps[: at.size], at)
+        for plane, values in moves:
+            plane[at[::2]] = values[at[1::2]]
+        np.add(at, self._steps[:size], at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +142,10 @@ class Fronts:
             lot.add(number, pe, value)
             self._ending.setdefault(cycle + self._hop * steps, []).append(number)
         if lot.numbers:
-            lot.leave(plane, self._values)
             if self._is_tagged:
-                lot.leave(tags, self._tags)
-            lot.step()
+                lot.step((plane, self._values), (tags, self._tags))
+            else:
+                lot.step((plane, self._values))
         for number in self._ending.pop(cycle, ()):
             lot.remove(number)
             slot, lane = divmod(number, self._cell)

@@ -133,7 +133,7 @@ class Grid:
         """Send weights on their way; the first reaches `pe` in cycle `arrival`."""
         carried = self.fronts.send(operand, is_integer, pe, arrival)
         # An integer's bits may be anything as float32; the product with 0 finds NaN and infinity.
-        if is_integer or carried.dot(self._zeros[: len(carried)]) != 0.0:
+        if is_integer or carried.dot(self._zeros[: carried.size]) != 0.0:
             self._has_wild_weights = True
             self._choose_step()
 

@@ -22,8 +22,8 @@ Array = npt.NDArray[Any]
 class LoadJob(Job):
     """A LoadWeights: `sent` of its `ports` (one entry per read) have been read.
 
-    Each lane (a column on the left path, a row on the top path) goes to PE `pes` first, which it
-    reaches after `delays` cycles.
+    routes: for each read its lanes (columns on the left path, rows on the top path), each with the
+    first PE it goes to and the cycles to get there.
     """
 
     def __init__(
@@ -32,7 +32,6 @@ class LoadJob(Job):
         super().__init__(index)
         access = self.access = load.weights
         f, self.is_left = chip.pe_array.fast_load, chip.pe_array.weight_path == "left"
-        self.fast_load = f
         self.is_integer = data_type(access.dtype).accumulator == "s32"
         self.plane = planes.of(access)
         self.offsets = access.offsets()
@@ -45,8 +44,10 @@ class LoadJob(Job):
         stages = Stages.of(chip)
         lanes = np.arange(self.lanes)
         delays = stages.col_delays() if self.is_left else stages.row_delays() - stages.entry
-        self.pes: list[int] = (lanes * (1 if self.is_left else stages.cols)).tolist()
-        self.delays: list[int] = (stages.entry + delays[: self.lanes]).tolist()
+        pes: list[int] = (lanes * (1 if self.is_left else stages.cols)).tolist()
+        arrivals: list[int] = (stages.entry + delays[: self.lanes]).tolist()
+        routes = list(zip(range(self.lanes), pes, arrivals, strict=True))
+        self.routes = [routes[first : first + f] for first in range(0, self.lanes, f)]
         self.sent = 0
         self.cycles: list[int] = []
         self.tile: list[Array] = []

@@ -48,7 +48,8 @@ class Results:
     def hold_ports(self, cycle: int, tick: int) -> None:
         """Take the ports of every bank into which a vector's sums are written in this cycle."""
         self._holding = 0
-        take, period = self._context.ports.take, self._period
+        ports, period = self._context.ports, self._period
+        take, until, holder, stop = ports.take, ports.until, ports.holder, tick + period
         for job in self.jobs:
             entered = job.entered
             if entered < job.sent and job.arrivals[entered] <= cycle:
@@ -56,7 +57,8 @@ class Results:
             if entered > job.left:
                 self._hold(job, entered - job.left)
                 for port in job.result_ports:
-                    take(port, tick, period, CLIENT)
+                    if until[port] != stop or holder[port] != CLIENT:
+                        take(port, tick, period, CLIENT)
 
     def enter_at_once(self, job: MatMulJob) -> None:
         """A vector was injected whose first sums are written in the same cycle (D = 0)."""

@@ -100,7 +100,8 @@ class Stages:
     def waves(self) -> list[slice] | list[npt.NDArray[np.int64]]:
         """Return, by cycles since injection, the flat indices of the PEs reached then."""
         if self.is_plain and self.cols > 1:
-            return [self._diagonal(wave - self.entry) for wave in range(self.drained)]
+            outside = [slice(0)] * self.entry
+            return outside + [self._diagonal(d) for d in range(self.rows + self.cols - 1)]
         delay = (self.row_delays()[:, None] + self.col_delays()).ravel()
         order = np.argsort(delay, kind="stable")
         return np.split(order, np.cumsum(np.bincount(delay))[:-1])
