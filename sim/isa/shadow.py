@@ -95,23 +95,20 @@ class Shadow:
         for cell in self._homes(record.footprint):
             cell.reads.append(record)
 
-    def add_write(self, record: Record) -> None:
-        """Keep a write; records it covers entirely are dropped."""
+    def add_write(self, record: Record, met: Iterable[Record] = ()) -> None:
+        """Keep a write; of the records it met, those it covers entirely are dropped."""
         footprint = record.footprint
-        for cell in self.cells(footprint):
-            cell.writes = _drop(cell.writes, footprint)
-            cell.reads = _drop(cell.reads, footprint)
+        dropped = False
+        for other in met:
+            if footprint.covers(other.footprint):
+                other.live, dropped = False, True
+        if dropped:
+            for cell in self.cells(footprint):
+                cell.writes = [kept for kept in cell.writes if kept.live]
+                cell.reads = [kept for kept in cell.reads if kept.live]
         for cell in self._homes(footprint):
             cell.writes.append(record)
             cell.version += 1
-
-
-def _drop(records: list[Record], footprint: Footprint) -> list[Record]:
-    """Return the records that are live and not covered."""
-    for record in records:
-        if footprint.covers(record.footprint):
-            record.live = False
-    return [record for record in records if record.live]
 
 
 def _meeting(footprint: Footprint, lists: list[list[Record]]) -> Iterator[Record]:

@@ -18,53 +18,59 @@ FEW = 64
 
 
 class _Lot:
-    """Fronts that step in the same cycles: pairs of the PE each is at, and the value it leaves.
+    """Fronts that step in the same cycles: the PE each is at, and the value it leaves there.
 
-    They are the pairs first <= place < last, in the order of `numbers`.
+    They are at first <= place < last, in the order of `numbers`. Other places hold nothing of
+    interest, and step along.
     """
 
     def __init__(self, pe_step: int, value_step: int) -> None:
         self.first = self.last = 0
         self.numbers: deque[int] = deque()
-        self._at = np.zeros(4 * FEW, np.int64)
-        self._steps = np.resize(np.array([pe_step, value_step]), 4 * FEW)
+        self._step_sizes = pe_step, value_step
+        self._hold(4 * FEW)
+
+    def _hold(self, room: int) -> None:
+        self._room = room
+        self._at = np.zeros(2 * room, np.int64)
+        self._pe, self._value = self._at[:room], self._at[room:]
+        self._steps = np.repeat(np.array(self._step_sizes), room)
 
     def add(self, number: int, pe: int, value: int) -> None:
         """Begin with that PE and that value (flat indices)."""
-        if 2 * self.last == len(self._at):
+        if self.last == self._room:
             self._make_room()
-        place = 2 * self.last
-        self._at[place], self._at[place + 1] = pe, value
+        self._pe[self.last], self._value[self.last] = pe, value
         self.numbers.append(number)
         self.last += 1
 
     def _make_room(self) -> None:
-        """Move all to the front of the array, doubled if it is more than half full."""
-        live = self._at[2 * self.first :].copy()
-        if 2 * len(live) > len(self._at):
-            self._at = np.resize(self._at, 2 * len(self._at))
-            self._steps = np.resize(self._steps, len(self._at))
-        self._at[: len(live)] = live
-        self.first, self.last = 0, len(live) // 2
+        """Move all to the first places, of twice as many if more than half are taken."""
+        pe, value = self._pe[self.first :].copy(), self._value[self.first :].copy()
+        if 2 * len(pe) > self._room:
+            self._hold(2 * self._room)
+        self.first, self.last = 0, len(pe)
+        self._pe[: self.last], self._value[: self.last] = pe, value
 
     def remove(self, number: int) -> None:
         """Take out a front: nearly always the oldest, or the oldest takes its place."""
-        numbers = self.numbers
+        numbers, first = self.numbers, self.first
         oldest = numbers.popleft()
         if oldest != number:
             index = numbers.index(number)
             numbers[index] = oldest
-            place, head = 2 * (self.first + 1 + index), 2 * self.first
-            self._at[place : place + 2] = self._at[head : head + 2]
-        self.first += 1
+            place = first + 1 + index
+            self._pe[place], self._value[place] = self._pe[first], self._value[first]
+        self.first = first + 1
 
-    def step(self, *moves: tuple[Array, Array]) -> None:
-        """Write every front's value into its PE (into each plane from its values), and move on."""
-        size = 2 * (self.last - self.first)
-        at = self._at[2 * self.first : 2 * self.last]
-        for plane, values in moves:
-            plane[at[::2]] = values[at[1::2]]
-        np.add(at, self._steps[:size], at)
+    def leave(self, plane: Array, values: Array) -> None:
+        """Write every front's value into its PE."""
+        first, last = self.first, self.last
+        plane[self._pe[first:last]] = values[self._value[first:last]]
+
+    def step(self) -> None:
+        """Move every front on to its next PE."""
+        np.add(self._at, self._steps, self._at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +148,10 @@ class Fronts:
             lot.add(number, pe, value)
             self._ending.setdefault(cycle + self._hop * steps, []).append(number)
         if lot.numbers:
+            lot.leave(plane, self._values)
             if self._is_tagged:
-                lot.step((plane, self._values), (tags, self._tags))
-            else:
-                lot.step((plane, self._values))
+                lot.leave(tags, self._tags)
+            lot.step()
         for number in self._ending.pop(cycle, ()):
             lot.remove(number)
             slot, lane = divmod(number, self._cell)

@@ -1,0 +1,126 @@
+"""The program checker: everything that can be said of a program and a chip without running it.
+
+`lint` collects findings, `require_clean` refuses a program that has errors. Findings are sound:
+a program without any is legal, comes to its end, and gives the same values whatever ports are
+refused, under the guarantees listed in `sim.isa.structure` and `sim.isa.overtaking`. The converse
+does not hold: a race may be reported that this chip's timing happens to exclude.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from sim.errors import ProgramError
+from sim.hw.spec import Chip
+from sim.isa.access import Access
+from sim.isa.check import check_program
+from sim.isa.diagnostic import Diagnostic, named
+from sim.isa.effects import times
+from sim.isa.execution import deadlocks, execute
+from sim.isa.hazards import find_hazards
+from sim.isa.instruction import Instruction, LoadWeights, MatMul
+from sim.isa.overlap import self_overlaps
+from sim.isa.program import Program
+
+MOST_SHOWN = 5
+
+
+def lint(
+    program: Program, chip: Chip, inputs: Iterable[Access] | None = None
+) -> list[Diagnostic]:
+    """Return all findings, illegal instructions first.
+
+    inputs: what has contents at cycle 0; None if that is not known (no finding "unwritten" then).
+    Deadlocks are looked for only in a legal program, races only in one that comes to its end.
+    """
+    found = _illegal(program, chip)
+    if found:
+        return found
+    found += _never_posted(program)
+    execution = execute(program)
+    if not found or not execution.stuck:
+        found += deadlocks(program, execution)
+    if not execution.stuck:
+        found += self_overlaps(program, chip)
+        found += find_hazards(program, chip, execution.order, inputs)
+    return found + list(_unused_posts(program))
+
+
+def require_clean(
+    program: Program, chip: Chip, inputs: Iterable[Access] | None = None
+) -> None:
+    """Raise ProgramError with the first errors of a program that has any."""
+    errors = [d for d in lint(program, chip, inputs) if d.severity == "error"]
+    if errors:
+        shown = "; ".join(f"{d.code}: {d.message}" for d in errors[:MOST_SHOWN])
+        more = len(errors) - MOST_SHOWN
+        rest = f"; and {more} more" if more > 0 else ""
+        raise ProgramError(f"{program.name}: {shown}{rest}")
+
+
+def _illegal(program: Program, chip: Chip) -> list[Diagnostic]:
+    """Return what the legality check refuses: nothing, or every instruction it refuses."""
+    try:
+        check_program(program, chip)
+    except ProgramError as error:
+        found = list(_each_illegal(program, chip))
+        return found or [Diagnostic("illegal", "error", str(error))]
+    return []
+
+
+def _each_illegal(program: Program, chip: Chip) -> Iterator[Diagnostic]:
+    """Check each instruction alone, a multiply together with the load before it."""
+    loaded: Instruction | None = None
+    for index, instruction in enumerate(program.instructions):
+        needs_load = isinstance(instruction, MatMul) and loaded is not None
+        alone = (loaded, instruction) if needs_load and loaded else (instruction,)
+        kind = type(instruction).__name__
+        try:
+            check_program(Program("", alone, program.semaphores), chip)
+        except ProgramError as error:
+            reason = str(error).removeprefix(f": instruction {len(alone) - 1} ({kind}): ")
+            code = "no-weights" if isinstance(instruction, MatMul) and loaded is None else "illegal"
+            message = f"{named(index, instruction)}: {reason}"
+            yield Diagnostic(code, "error", message, ((index, kind),))
+        else:
+            if isinstance(instruction, LoadWeights):
+                loaded = instruction
+
+
+def _never_posted(program: Program) -> list[Diagnostic]:
+    """Return the waits for more posts than the whole program makes."""
+    totals = [0] * len(program.semaphores)
+    for instruction in program.instructions:
+        for post in instruction.posts:
+            totals[post.semaphore] += times(instruction, post)
+    return [
+        Diagnostic(
+            "never-posted",
+            "error",
+            f'{named(index, instruction)} waits for semaphore s{wait.semaphore} '
+            f'"{program.semaphores[wait.semaphore]}" to reach {wait.value}, '
+            f"but the whole program posts it {totals[wait.semaphore]} times",
+            ((index, type(instruction).__name__),),
+        )
+        for index, instruction in enumerate(program.instructions)
+        for wait in instruction.waits
+        if wait.value > totals[wait.semaphore]
+    ]
+
+
+def _unused_posts(program: Program) -> Iterator[Diagnostic]:
+    """Yield a hint for each semaphore that is posted but never waited for."""
+    waited = {wait.semaphore for i in program.instructions for wait in i.waits}
+    said: set[int] = set()
+    for index, instruction in enumerate(program.instructions):
+        for post in instruction.posts:
+            if post.semaphore in waited or post.semaphore in said:
+                continue
+            said.add(post.semaphore)
+            yield Diagnostic(
+                "unused-post",
+                "hint",
+                f"{named(index, instruction)} posts semaphore s{post.semaphore} "
+                f'"{program.semaphores[post.semaphore]}", and nothing waits for it',
+                ((index, type(instruction).__name__),),
+            )
