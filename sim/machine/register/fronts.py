@@ -129,10 +129,11 @@ class Fronts:
         if self._is_tagged:
             self._tags[first : first + count] = is_integer
         starts = self._starting.setdefault(arrival, [])
-        cell = self._cell
-        for lane in range(min(cell, count)):
-            steps = (count - lane - 1) // cell
-            starts.append((slot * cell + lane, pe + lane * self._way.stride, first + lane, steps))
+        starts.append((slot * self._cell, pe, first, (count - 1) // self._cell))
+        for lane in range(1, min(self._cell, count)):
+            steps = (count - lane - 1) // self._cell
+            number = slot * self._cell + lane
+            starts.append((number, pe + lane * self._way.stride, first + lane, steps))
         return carried
 
     def _double(self) -> None:
@@ -154,6 +155,5 @@ class Fronts:
             lot.step()
         for number in self._ending.pop(cycle, ()):
             lot.remove(number)
-            slot, lane = divmod(number, self._cell)
-            if not lane:  # no other lane of the slot has further to go
-                self._free.append(slot)
+            if number % self._cell == 0:  # no other lane of the slot has further to go
+                self._free.append(number // self._cell)

@@ -17,6 +17,7 @@ from sim.machine.register.shape import Stages
 from sim.machine.register.unit import Job
 
 Array = npt.NDArray[Any]
+NARROW = -1
 
 
 class LoadJob(Job):
@@ -56,7 +57,7 @@ class LoadJob(Job):
 class MatMulJob(Job):
     """A MatMul: `sent` vectors injected; the `left`-th is the oldest that is not all written.
 
-    arrivals: cycle of each vector's write into partition 0; entered: how many have begun to be
+    full_kind: its kind, or NARROW if it does not use all columns; arrivals: cycle of each vector's write into partition 0; entered: how many have begun to be
     written; is_first: it is the first since a load, so weights are exchanged with its first vector.
     """
 
@@ -73,6 +74,7 @@ class MatMulJob(Job):
         self.vector_cycles = chip.pe_array.cycles_per_vector[moving.dtype]
         self.is_integer = data_type(moving.dtype).accumulator == "s32"
         self.kind = ACCUMULATES * matmul.accumulate | INTEGER * self.is_integer
+        self.full_kind = self.kind if self.cols == stages.cols else NARROW
         self.code = code_of(self.cols, self.rows, self.kind)
         self.plane = planes.of(moving)
         self.partitions = slice(moving.partition, moving.partition + moving.partitions)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sim.machine.register.context import Context
 from sim.machine.register.control import ACCUMULATES, INTEGER, kind_of
 from sim.machine.register.grid import Grid
-from sim.machine.register.passes import MatMulJob
+from sim.machine.register.passes import NARROW, MatMulJob
 
 Array = npt.NDArray[Any]
 UNIT, CLIENT = "pe_array", "moving"
@@ -35,8 +35,7 @@ class Results:
         self._wants_words = context.recorder.wants("psum_write")
         self._landing: tuple[Array, Array] | None = None
         self._holding = 0
-        self._kinds = 0
-        self._is_narrow = False
+        self._kind = NARROW
 
     def land(self) -> None:
         """Make the words of the last cycle visible."""
@@ -55,7 +54,8 @@ class Results:
             if entered < job.sent and job.arrivals[entered] <= cycle:
                 job.entered = entered = entered + 1
             if entered > job.left:
-                self._hold(job, entered - job.left)
+                self._kind = job.full_kind if not self._holding else self._common(job)
+                self._holding += entered - job.left
                 for port in job.result_ports:
                     if until[port] != stop or holder[port] != CLIENT:
                         take(port, tick, period, CLIENT)
@@ -63,13 +63,12 @@ class Results:
     def enter_at_once(self, job: MatMulJob) -> None:
         """A vector was injected whose first sums are written in the same cycle (D = 0)."""
         job.entered += 1
-        self._hold(job, 1)
+        self._kind = job.full_kind if not self._holding else self._common(job)
+        self._holding += 1
 
-    def _hold(self, job: MatMulJob, vectors: int) -> None:
-        if not self._holding:
-            self._kinds, self._is_narrow = job.kind, False
-        self._is_narrow |= job.kind != self._kinds or job.cols < self._grid.stages.cols
-        self._holding += vectors
+    def _common(self, job: MatMulJob) -> int:
+        """Return the kind of all vectors being written, this job's too, if it is one."""
+        return self._kind if job.full_kind == self._kind else NARROW
 
     def write(self, tick: int) -> None:
         """Take the sums that have reached the result buffer."""
@@ -77,12 +76,12 @@ class Results:
             return
         grid, control, base = self._grid, self._grid.control, self._grid.base
         cols = grid.stages.cols
-        if self._holding == self._full and not self._is_narrow:
+        if self._holding == self._full and self._kind != NARROW:
             first = base + grid.stages.to_result
             np.add(control.word[first : first + cols], self._origins, self._index)
             values = grid.results()
-            if self._kinds & ACCUMULATES:
-                values = self._accumulated(self._index, values, bool(self._kinds & INTEGER))
+            if self._kind & ACCUMULATES:
+                values = self._accumulated(self._index, values, bool(self._kind & INTEGER))
             self._landing = self._index, values
         else:
             self._write_some(control.arriving(base), base)
