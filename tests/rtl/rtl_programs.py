@@ -11,6 +11,43 @@ import numpy as np
 from numpy.typing import NDArray
 from rtl_harness import Load, Mul, RtlConfig, RtlProgram
 
+SMALL = {"state_words": 1024, "result_words": 256}
+
+ARRAYS = {
+    "plain": RtlConfig(rows=4, columns=4, **SMALL),
+    "one PE": RtlConfig(rows=1, columns=1, **SMALL),
+    "one row": RtlConfig(rows=1, columns=5, number_format="float32", **SMALL),
+    "one column, top": RtlConfig(rows=5, columns=1, weight_path="top", **SMALL),
+    "float": RtlConfig(rows=5, columns=3, number_format="float32", **SMALL),
+    "fast left": RtlConfig(rows=4, columns=7, fast=3, psum_write_latency=2, **SMALL),
+    "fast top": RtlConfig(rows=7, columns=4, fast=4, weight_path="top", **SMALL),
+    "single": RtlConfig(rows=5, columns=4, weight_buffer="single", entry_cycles=2, **SMALL),
+    "single top": RtlConfig(rows=4, columns=5, weight_buffer="single", weight_path="top", **SMALL),
+    "serial": RtlConfig(rows=4, columns=3, weight_buffer="serial", weight_path="top", **SMALL),
+    "hops": RtlConfig(rows=4, columns=5, hop=(3, 2), entry_cycles=1, **SMALL),
+    "cells": RtlConfig(rows=6, columns=4, cell=(3, 2), number_format="float32", **SMALL),
+    "cells, hops, top": RtlConfig(
+        rows=4,
+        columns=6,
+        cell=(2, 3),
+        hop=(2, 3),
+        entry_cycles=3,
+        weight_path="top",
+        fast=3,
+        **SMALL,
+    ),
+    "slow vectors": RtlConfig(
+        rows=3,
+        columns=3,
+        cycles_per_vector=4,
+        number_format="float32",
+        psum_write_latency=1,
+        **SMALL,
+    ),
+    "middle": RtlConfig(rows=16, columns=12, number_format="float32", **SMALL),
+}
+"""Every value of every parameter, and every pair that could interact; one Verilator build each."""
+
 SPECIAL_PATTERNS = """
     00000000 00000001 00000002 00400000 007fffff 00800000 00800001 1f800000 20000000 33800000
     33ffffff 34000000 34800001 3f7fffff 3f800000 3f800001 3fffffff 4b000000 4b7fffff 4b800000

@@ -16,47 +16,9 @@ import pytest
 from rtl_build import Tool
 from rtl_formulas import same_as_formulas, same_bits, same_traces
 from rtl_harness import Load, Mul, RtlConfig, RtlProgram, RtlTrace, simulate
-from rtl_programs import random_config, random_program, random_state
+from rtl_programs import ARRAYS, SMALL, random_config, random_program, random_state
 
 pytestmark = pytest.mark.rtl
-
-SMALL = {"state_words": 256, "result_words": 256}
-
-# Every value of every parameter, and every pair that could interact; one Verilator build each.
-ARRAYS = {
-    "plain": RtlConfig(rows=4, columns=4, **SMALL),
-    "one PE": RtlConfig(rows=1, columns=1, **SMALL),
-    "one row": RtlConfig(rows=1, columns=5, number_format="float32", **SMALL),
-    "one column, top": RtlConfig(rows=5, columns=1, weight_path="top", **SMALL),
-    "float": RtlConfig(rows=5, columns=3, number_format="float32", **SMALL),
-    "fast left": RtlConfig(rows=4, columns=7, fast=3, psum_write_latency=2, **SMALL),
-    "fast top": RtlConfig(rows=7, columns=4, fast=4, weight_path="top", **SMALL),
-    "single": RtlConfig(rows=5, columns=4, weight_buffer="single", entry_cycles=2, **SMALL),
-    "single top": RtlConfig(rows=4, columns=5, weight_buffer="single", weight_path="top", **SMALL),
-    "serial": RtlConfig(rows=4, columns=3, weight_buffer="serial", weight_path="top", **SMALL),
-    "hops": RtlConfig(rows=4, columns=5, hop=(3, 2), entry_cycles=1, **SMALL),
-    "cells": RtlConfig(rows=6, columns=4, cell=(3, 2), number_format="float32", **SMALL),
-    "cells, hops, top": RtlConfig(
-        rows=4,
-        columns=6,
-        cell=(2, 3),
-        hop=(2, 3),
-        entry_cycles=3,
-        weight_path="top",
-        fast=3,
-        **SMALL,
-    ),
-    "slow vectors": RtlConfig(
-        rows=3,
-        columns=3,
-        cycles_per_vector=4,
-        number_format="float32",
-        psum_write_latency=1,
-        **SMALL,
-    ),
-    "middle": RtlConfig(rows=16, columns=12, number_format="float32", **SMALL),
-}
-
 
 @cache
 def run(name: str, seed: int, tool: Tool) -> tuple[RtlProgram, RtlTrace]:

@@ -164,13 +164,12 @@ class ArrayUnit(Unit):
             self.read_weights(tick)
 
     def _make_job(self) -> Job:
-        head, context = self.head, self.context
-        surroundings = context.chip, context.ports, context.planes
+        head, context, stages = self.head, self.context, self._stages
         if isinstance(head, LoadWeights):
             self._is_reloaded = True
-            return LoadJob(self.head_index, head, *surroundings)
+            return LoadJob(self.head_index, head, context, stages)
         assert isinstance(head, MatMul)
-        job = MatMulJob(self.head_index, head, *surroundings)
+        job = MatMulJob(self.head_index, head, context, stages)
         job.is_first, self._is_reloaded = self._is_reloaded, False
         return job
 

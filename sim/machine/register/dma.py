@@ -63,7 +63,7 @@ class DmaQueue(Unit):
             self.claims.mark("filling", self.now, self.now + 1)
         elif job.fetch_left:
             job.fetch_left -= 1
-            self.claims.mark("loading", self.now, self.now + 1)
+            self.claims.mark("streaming", self.now, self.now + 1)
         else:
             self._move(job, tick)
 

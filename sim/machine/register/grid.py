@@ -20,7 +20,7 @@ from sim.machine.register.shape import Stages
 
 Array = npt.NDArray[Any]
 LINE_WORDS, APART_WORDS = 16, 272
-SPARE = 128
+SPARE = 256
 """Cycles until the planes are moved back. A matter of speed only."""
 
 
@@ -48,7 +48,6 @@ class Grid:
         self._waves = stages.waves()
         self._exchanges: list[int] = []
         self._narrow: dict[int, int] = {}
-        self._zeros = np.zeros(max(stages.rows, stages.cols), np.float32)
         self._mixed_until = 0
         self._has_wild_weights = False
         self.is_integer = False
@@ -60,6 +59,7 @@ class Grid:
             else Way(stages.cols, stages.right, stages.cell_cols, 1)
         )
         self.fronts = Fronts(way, is_mixed)
+        self._zeros = np.zeros(way.size, np.float32)
         double = self.shadow_bits, self.shadow_is_integer
         self.loaded = double if self._is_double else (self.weight_bits, self.weight_is_integer)
 
@@ -133,7 +133,8 @@ class Grid:
         """Send weights on their way; the first reaches `pe` in cycle `arrival`."""
         carried = self.fronts.send(operand, is_integer, pe, arrival)
         # An integer's bits may be anything as float32; the product with 0 finds NaN and infinity.
-        if is_integer or carried.dot(self._zeros[: carried.size]) != 0.0:
+        zeros = self._zeros if carried.size == self._zeros.size else self._zeros[: carried.size]
+        if is_integer or carried.dot(zeros) != 0.0:
             self._has_wild_weights = True
             self._choose_step()
 

@@ -79,8 +79,7 @@ class Machine:
                 context.rewire |= self._is_asleep()
             if context.rewire:
                 self._rewire(tick)
-            self._cycle(tick)
-            tick = self._next_edge(tick)
+            tick = self._cycle(tick)
         for unit in self._units:
             unit.land()
         context.planes.store()
@@ -115,7 +114,8 @@ class Machine:
         if self._is_asleep() and not self._context.semaphores.pending:
             raise SimulationError(self._deadlock(tick))
 
-    def _cycle(self, tick: int) -> None:
+    def _cycle(self, tick: int) -> int:
+        """Let every unit that has an edge do its cycle; return the next tick that has one."""
         awake, asks = self._awake, self._asks
         if not self._is_single:
             awake = [u for u in awake if tick % u.period == 0]
@@ -126,10 +126,9 @@ class Machine:
             ask(tick)
         if self._array in awake:
             self._array.end(tick)
+        return tick + 1 if self._is_single else self._next_edge(tick)
 
     def _next_edge(self, tick: int) -> int:
-        if self._is_single:
-            return tick + 1
         edges = [(tick // period + 1) * period for period in self._periods]
         if self._context.semaphores.pending:
             edges.append(max(tick + 1, self._context.semaphores.pending[0][0]))

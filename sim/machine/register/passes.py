@@ -2,53 +2,55 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sim.hw.datatypes import data_type
-from sim.hw.spec import Chip
 from sim.isa import Buffer, LoadWeights, MatMul
+from sim.machine.register.context import Context
 from sim.machine.register.control import ACCUMULATES, INTEGER, code_of
-from sim.machine.register.planes import Planes
 from sim.machine.register.ports import Ports, PortTuple
 from sim.machine.register.shape import Stages
 from sim.machine.register.unit import Job
 
 Array = npt.NDArray[Any]
+Route = tuple[int, int, int]
 NARROW = -1
 
 
-class LoadJob(Job):
-    """A LoadWeights: `sent` of its `ports` (one entry per read) have been read.
-
-    routes: for each read its lanes (columns on the left path, rows on the top path), each with the
+@lru_cache(maxsize=64)
+def routes(stages: Stages, is_left: bool, fast_load: int, lanes: int) -> list[list[Route]]:
+    """Return for each read its lanes (columns from the left, rows from the top), each with the
     first PE it goes to and the cycles to get there.
     """
+    delays = stages.col_delays() if is_left else stages.row_delays() - stages.entry
+    pes = np.arange(lanes) * (1 if is_left else stages.cols)
+    arrivals = stages.entry + delays[:lanes]
+    all_lanes = list(zip(range(lanes), pes.tolist(), arrivals.tolist(), strict=True))
+    return [all_lanes[first : first + fast_load] for first in range(0, lanes, fast_load)]
 
-    def __init__(
-        self, index: int, load: LoadWeights, chip: Chip, ports: Ports, planes: Planes
-    ) -> None:
+
+class LoadJob(Job):
+    """A LoadWeights: `sent` of its reads have been made, each with its `ports` and `routes`."""
+
+    def __init__(self, index: int, load: LoadWeights, context: Context, stages: Stages) -> None:
         super().__init__(index)
-        access = self.access = load.weights
-        f, self.is_left = chip.pe_array.fast_load, chip.pe_array.weight_path == "left"
+        access, array = load.weights, context.chip.pe_array
+        self.access, self.plane = access, context.planes.of(access)
+        self.is_left = array.weight_path == "left"
         self.is_integer = data_type(access.dtype).accumulator == "s32"
-        self.plane = planes.of(access)
         self.offsets = access.offsets()
-        self.columns = self.offsets.tolist()
-        self.lanes = len(self.columns) if self.is_left else access.partitions
-        self.reads = -(-self.lanes // f)
-        row = ports.of_groups(access, "read", f if self.is_left else access.elements)
-        self.ports = row if self.is_left else row * self.reads
+        self.columns: list[int] = self.offsets.tolist()
         self.partitions = slice(access.partition, access.partition + access.partitions)
-        stages = Stages.of(chip)
-        lanes = np.arange(self.lanes)
-        delays = stages.col_delays() if self.is_left else stages.row_delays() - stages.entry
-        pes: list[int] = (lanes * (1 if self.is_left else stages.cols)).tolist()
-        arrivals: list[int] = (stages.entry + delays[: self.lanes]).tolist()
-        routes = list(zip(range(self.lanes), pes, arrivals, strict=True))
-        self.routes = [routes[first : first + f] for first in range(0, self.lanes, f)]
+        lanes = access.elements if self.is_left else access.partitions
+        self.routes = routes(stages, self.is_left, array.fast_load, lanes)
+        self.reads = len(self.routes)
+        group = array.fast_load if self.is_left else access.elements
+        ports = context.ports.of_groups(access, "read", group)
+        self.ports = ports if self.is_left else ports * self.reads
         self.sent = 0
         self.cycles: list[int] = []
         self.tile: list[Array] = []
@@ -57,26 +59,24 @@ class LoadJob(Job):
 class MatMulJob(Job):
     """A MatMul: `sent` vectors injected; the `left`-th is the oldest that is not all written.
 
-    full_kind: its kind, or NARROW if it does not use all columns; arrivals: cycle of each vector's write into partition 0; entered: how many have begun to be
-    written; is_first: it is the first since a load, so weights are exchanged with its first vector.
+    full_kind: its kind, or NARROW if it does not use all columns; arrivals: cycle of each vector's
+    write into partition 0; entered: how many have begun to be written; is_first: it is the first
+    since a load, so weights are exchanged with its first vector.
     """
 
-    def __init__(
-        self, index: int, matmul: MatMul, chip: Chip, ports: Ports, planes: Planes
-    ) -> None:
+    def __init__(self, index: int, matmul: MatMul, context: Context, stages: Stages) -> None:
         super().__init__(index)
-        moving, result = matmul.moving, matmul.result
-        stages = Stages.of(chip)
+        moving, result, ports = matmul.moving, matmul.result, context.ports
         self.moving, self.result = moving, result
         self.vectors = moving.elements
         self.cols = result.partitions
         self.rows = moving.partitions
-        self.vector_cycles = chip.pe_array.cycles_per_vector[moving.dtype]
+        self.vector_cycles = context.chip.pe_array.cycles_per_vector[moving.dtype]
         self.is_integer = data_type(moving.dtype).accumulator == "s32"
         self.kind = ACCUMULATES * matmul.accumulate | INTEGER * self.is_integer
         self.full_kind = self.kind if self.cols == stages.cols else NARROW
         self.code = code_of(self.cols, self.rows, self.kind)
-        self.plane = planes.of(moving)
+        self.plane = context.planes.of(moving)
         self.partitions = slice(moving.partition, moving.partition + moving.partitions)
         self.offsets: list[int] = moving.offsets().tolist()
         self.words: list[int] = result.offsets().tolist()

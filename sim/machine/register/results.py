@@ -25,6 +25,7 @@ class Results:
     def __init__(self, context: Context, grid: Grid, period: int) -> None:
         self.jobs: list[MatMulJob] = []
         self._context = context
+        self._ports = context.ports
         self._grid = grid
         self._period = period
         cols = grid.stages.cols
@@ -47,7 +48,7 @@ class Results:
     def hold_ports(self, cycle: int, tick: int) -> None:
         """Take the ports of every bank into which a vector's sums are written in this cycle."""
         self._holding = 0
-        ports, period = self._context.ports, self._period
+        ports, period = self._ports, self._period
         take, until, holder, stop = ports.take, ports.until, ports.holder, tick + period
         for job in self.jobs:
             entered = job.entered
