@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from sim.compiler import Compiled, Options, compile_transpose
 from sim.config import RunConfig
-from sim.errors import SimulationError
+from sim.errors import SimulationError, WorkloadError
 from sim.hw.datatypes import data_type
 from sim.hw.spec import Chip
 from sim.isa import Buffer
@@ -72,7 +72,7 @@ def execute(
     operation, chip = config.operation, config.chip
     engine = engine or config.engine
     compiled = compile_operation(config)
-    data = load_data(config.data, operation.shape) if values else None
+    data = _load(config) if values else None
     outcome = simulate(
         chip,
         compiled.program,
@@ -127,7 +127,14 @@ def compile_operation(config: RunConfig) -> Compiled:
 
 def initial_images(config: RunConfig, compiled: Compiled) -> list[Image]:
     """Return what lies in the memories of a run at cycle 0."""
-    return images(compiled, load_data(config.data, config.operation.shape), config.operation.shape)
+    return images(compiled, _load(config), config.operation.shape)
+
+
+def _load(config: RunConfig) -> Array:
+    try:
+        return load_data(config.data, config.operation.shape)
+    except WorkloadError as error:
+        raise WorkloadError(f"{config.path}: [workload] data: {error}") from None
 
 
 def images(compiled: Compiled, data: Array, shape: Shape) -> list[Image]:

@@ -46,7 +46,8 @@ class Footprint:
         """Return the footprint of an access."""
         size = access.element_bytes
         low, high = access.span
-        run, steps, repeats = size, [], False
+        run, repeats = size, False
+        steps: list[tuple[int, int]] = []
         for step, count in sorted((abs(s) * size, c) for s, c in access.pattern if c > 1):
             extent = sum(s * (c - 1) for s, c in steps) + run
             repeats |= step < extent

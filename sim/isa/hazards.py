@@ -22,7 +22,7 @@ from sim.isa.instruction import Instruction, MatMul
 from sim.isa.order import Order
 from sim.isa.overtaking import Overtaking
 from sim.isa.program import Program
-from sim.isa.shadow import INITIAL, Record, Shadow
+from sim.isa.shadow import INITIAL, Place, Record, Shadow
 from sim.isa.structure import Structure
 
 
@@ -53,59 +53,59 @@ class _Pass:
         self._order = Order(self._structure, order)
         self._overtaking = Overtaking(self._order)
         self._inputs = None if inputs is None else tuple(inputs)
-        everything = [a for i in program.instructions for a in (*reads(i), *writes(i))]
+        self._effects = [(reads(i), writes(i)) for i in program.instructions]
+        everything = [access for read, written in self._effects for access in (*read, *written)]
         self._shadow = Shadow([*everything, *(self._inputs or ())])
-        self._readers: dict[tuple[int, Access], tuple[int, Record]] = {}
         self._said: set[tuple[str, int, int]] = set()
 
     def run(self) -> Iterator[Diagnostic]:
         """Yield findings in the order of the visits."""
+        places = self._shadow.places
         for access in self._inputs or ():
-            self._shadow.add_write(Record(INITIAL, -1, access, self._shadow.footprint(access)))
+            self._shadow.add_write(Record(INITIAL, -1, places[access]))
         for visit, index in enumerate(self._visits):
-            instruction = self._instructions[index]
-            for access in reads(instruction):
-                yield from self._read(index, visit, access)
-            for access in writes(instruction):
-                yield from self._write(index, visit, access)
+            read, written = self._effects[index]
+            for access in read:
+                yield from self._read(index, visit, places[access])
+            for access in written:
+                yield from self._write(index, visit, places[access])
 
     # -- reads ------------------------------------------------------------------------------------
 
-    def _read(self, index: int, visit: int, access: Access) -> Iterator[Diagnostic]:
-        footprint = self._shadow.footprint(access)
-        key = int(self._structure.queue[index]), access
-        version = self._shadow.version(footprint)
-        seen, record = self._readers.get(key, (-1, None))
+    def _read(self, index: int, visit: int, place: Place) -> Iterator[Diagnostic]:
+        queue = self._structure.queue_of[index]
+        version = self._shadow.version(place)
+        seen, record = place.readers.get(queue, (-1, None))
         if seen != version:
             # Unchanged since an earlier read of the same queue: in order for that one and so for
             # this one, which starts later.
-            yield from self._check_read(index, footprint)
-        if self._is_own_sum(index, access):
+            yield from self._check_read(index, place)
+        if self._is_own_sum(index, place.access):
             return
         if record and record.live and self._replaces(record, index):
             record.index, record.visit = index, visit
         else:
-            record = Record(index, visit, access, footprint)
+            record = Record(index, visit, place)
             self._shadow.add_read(record)
-        self._readers[key] = version, record
+        place.readers[queue] = version, record
 
     def _is_own_sum(self, index: int, access: Access) -> bool:
         """Return whether this is the read of an accumulation, made together with its write."""
-        return isinstance(self._instructions[index], MatMul) and access.buffer is Buffer.RESULT
+        return access.buffer is Buffer.RESULT and isinstance(self._instructions[index], MatMul)
 
     def _replaces(self, record: Record, index: int) -> bool:
         """Return whether whoever comes after this read also comes after the recorded one."""
         after = int(self._structure.after_reads[record.index])
         return after <= int(self._structure.position[index])
 
-    def _check_read(self, index: int, footprint: Footprint) -> Iterator[Diagnostic]:
-        met = list(self._shadow.writes_at(footprint))
+    def _check_read(self, index: int, place: Place) -> Iterator[Diagnostic]:
+        met = self._shadow.writes_at(place)
         for record in met:
-            if not self._is_written(record, index, footprint, reading=True):
-                yield from self._race("read-after-write", record, index, footprint)
+            if not self._is_written(record, index, place, reading=True):
+                yield from self._race("read-after-write", record, index, place)
         if self._inputs is None:
             return
-        missing = uncovered(footprint, [record.footprint for record in met])
+        missing = uncovered(place.footprint, [record.place.footprint for record in met])
         if missing:
             yield self._finding(
                 "unwritten", f"reads {missing}, which nothing has written", (index,), missing
@@ -113,40 +113,39 @@ class _Pass:
 
     # -- writes -----------------------------------------------------------------------------------
 
-    def _write(self, index: int, visit: int, access: Access) -> Iterator[Diagnostic]:
-        footprint = self._shadow.footprint(access)
-        written = list(self._shadow.writes_at(footprint))
-        read = [r for r in self._shadow.reads_at(footprint) if r.index != index]
+    def _write(self, index: int, visit: int, place: Place) -> Iterator[Diagnostic]:
+        written = self._shadow.writes_at(place)
+        read = [r for r in self._shadow.reads_at(place) if r.index != index]
         for record in written:
-            if self._is_written(record, index, footprint, reading=False):
+            if self._is_written(record, index, place, reading=False):
                 self._link(record, index)
             else:
-                yield from self._race("write-after-write", record, index, footprint)
+                yield from self._race("write-after-write", record, index, place)
         for record in read:
-            if not self._is_read(record, index, footprint):
-                yield from self._race("write-after-read", record, index, footprint)
-        if access.buffer is Buffer.RESULT:
-            yield from self._undrained(index, footprint, written, read)
-        self._shadow.add_write(Record(index, visit, access, footprint), (*written, *read))
+            if not self._is_read(record, index, place):
+                yield from self._race("write-after-read", record, index, place)
+        if place.access.buffer is Buffer.RESULT:
+            yield from self._undrained(index, place, written, read)
+        self._shadow.add_write(Record(index, visit, place), (*written, *read))
 
     def _link(self, record: Record, index: int) -> None:
         """Note that `index` is done only after `record` is, though no semaphore says so."""
         if record.index >= 0 and self._kind(index) == "engine":
-            same = self._structure.queue[record.index] == self._structure.queue[index]
+            queue_of = self._structure.queue_of
+            same = queue_of[record.index] == queue_of[index]
             if same and not self._order.done_before(record.index, index):
                 record.links.append(index)
 
     def _undrained(
-        self, index: int, footprint: Footprint, written: list[Record], read: list[Record]
+        self, index: int, place: Place, written: list[Record], read: list[Record]
     ) -> Iterator[Diagnostic]:
-        instruction = self._instructions[index]
-        if getattr(instruction, "accumulate", False):
+        if getattr(self._instructions[index], "accumulate", False):
             return
         for record in written:
             if record.index == INITIAL:
                 continue
-            later = [r.footprint for r in (*read, *written) if r.visit > record.visit]
-            missing = uncovered(footprint, later, within=[record.footprint])
+            later = [r.place.footprint for r in (*read, *written) if r.visit > record.visit]
+            missing = uncovered(place.footprint, later, within=[record.place.footprint])
             if missing:
                 message = f"overwrites {missing}, {self._who(record.index)}'s result, unread"
                 yield self._finding("undrained", message, (index, record.index), missing)
@@ -154,10 +153,10 @@ class _Pass:
     # -- what is in order -------------------------------------------------------------------------
 
     def _kind(self, index: int) -> str:
-        return self._structure.kinds[self._structure.queue[index]]
+        return self._structure.kinds[self._structure.queue_of[index]]
 
     def _is_written(
-        self, record: Record, index: int, footprint: Footprint, *, reading: bool
+        self, record: Record, index: int, place: Place, *, reading: bool
     ) -> bool:
         """Return whether the words two accesses share surely are written before `index` acts."""
         first = record.index
@@ -165,7 +164,7 @@ class _Pass:
             return True
         if any(self._order.done_before(link, index) for link in record.links):
             return True
-        if self._structure.queue[first] == self._structure.queue[index]:
+        if self._structure.queue_of[first] == self._structure.queue_of[index]:
             kind = self._kind(index)
             if kind == "array":
                 return True
@@ -176,12 +175,12 @@ class _Pass:
         if not isinstance(instruction, MatMul):
             return False
         columns = self._order.columns_before(first, index)
-        if columns and min(record.footprint.stop, footprint.stop) <= columns:
+        if columns and min(record.place.footprint.stop, place.footprint.stop) <= columns:
             return True
         rows = self._order.rows_before(first, index)
-        return rows > 0 and _last_place(record.access, footprint) < rows
+        return rows > 0 and _last_place(record.place.access, place.footprint) < rows
 
-    def _is_read(self, record: Record, index: int, footprint: Footprint) -> bool:
+    def _is_read(self, record: Record, index: int, place: Place) -> bool:
         """Return whether a recorded read surely was made before `index` writes."""
         if self._order.read_before(record.index, index):
             return True
@@ -189,12 +188,12 @@ class _Pass:
         if not isinstance(instruction, MatMul):
             return False
         rows = self._order.rows_before(record.index, index)
-        return rows > 0 and _last_place(record.access, footprint) < rows
+        return rows > 0 and _last_place(record.place.access, place.footprint) < rows
 
     # -- findings ---------------------------------------------------------------------------------
 
     def _race(
-        self, code: Code, record: Record, index: int, footprint: Footprint
+        self, code: Code, record: Record, index: int, place: Place
     ) -> Iterator[Diagnostic]:
         key = (code, record.index, index)
         if key in self._said:
@@ -205,7 +204,7 @@ class _Pass:
             "write-after-write": ("writes", "write"),
             "write-after-read": ("writes", "read"),
         }[code]
-        region = record.footprint.shared_box(footprint)
+        region = record.place.footprint.shared_box(place.footprint)
         message = f"{does} {region}, and nothing makes {self._who(record.index)} {did} it before"
         yield self._finding(code, message, (index, record.index), region)
 
@@ -228,6 +227,9 @@ def _involved(
 def _last_place(access: Access, footprint: Footprint) -> int:
     """Return the number, in the access's order, of its last element the footprint touches."""
     size = access.element_bytes
+    if len(access.pattern) == 1 and access.pattern[0][0] > 0 and footprint.is_dense:
+        step, count = access.pattern[0]
+        return min(count - 1, (footprint.high - 1 - access.start) // (step * size))
     offsets = access.offsets() * size
     touched = np.zeros(len(offsets), np.bool_)
     for byte in range(size):

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 import numpy as np
+import numpy.typing as npt
 
 from sim.isa.instruction import MatMul, Post
 from sim.isa.posts import Chain, Semaphore, Waits
@@ -39,6 +40,8 @@ class Order:
         self._rows: dict[int, dict[int, list[tuple[int, int]]]] = {}
         self._columns: dict[int, dict[int, list[tuple[int, int]]]] = {}
         self._settle()
+        self._knowing = _pairs(self.known)
+        self._seen: tuple[int, list[int]] = (-1, [])
 
     def _settle(self) -> None:
         for _ in range(MOST_ROUNDS):
@@ -127,7 +130,10 @@ class Order:
 
     def done_before(self, index: int, later: int) -> bool:
         """Return whether an instruction surely is done when `later` starts."""
-        return bool((self.clock[later] >= self.known[index]).any())
+        if self._seen[0] != later:
+            self._seen = later, self.clock[later].tolist()
+        seen = self._seen[1]
+        return any(seen[queue] >= position for queue, position in self._knowing[index])
 
     def read_before(self, index: int, later: int) -> bool:
         """Return whether its operands surely have been read when `later` starts."""
@@ -153,6 +159,18 @@ class Order:
             if place:
                 best = max(best, entries[place - 1][1])
         return best
+
+
+def _pairs(known: npt.NDArray[np.int32]) -> list[list[tuple[int, int]]]:
+    """Return, for each instruction, the (queue, position) that are not NEVER."""
+    found: list[list[tuple[int, int]]] = [[] for _ in known]
+    rows, queues = np.nonzero(known < NEVER)
+    positions = known[rows, queues]
+    for row, queue, position in zip(
+        rows.tolist(), queues.tolist(), positions.tolist(), strict=True
+    ):
+        found[row].append((queue, position))
+    return found
 
 
 def _before(structure: Structure) -> list[int]:

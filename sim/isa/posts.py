@@ -6,8 +6,10 @@ made without p: posts that do not surely come after p, nor after the waiting ins
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +35,7 @@ class Chain:
         self.counts = np.array([times(instructions[i], post) for i, post in posts], np.int64)
         self.starts = np.concatenate([[0], np.cumsum(self.counts)])
         windows = [structure.window(index, post) for index, post in posts]
-        least = np.minimum.accumulate([low for low, _ in windows][::-1])[::-1].tolist()
+        least = list(accumulate((low for low, _ in reversed(windows)), min))[::-1]
         self.follow = _follow(least, [high for _, high in windows])
         self.is_serial = bool((self.follow == np.arange(1, len(posts) + 1)).all())
 
@@ -49,11 +51,8 @@ class Chain:
 
 def _follow(least: list[int], highs: list[int]) -> Ints:
     """Return, for each window, the first later one from which on every `low` is at least `high`."""
-    found = np.empty(len(highs), np.int64)
-    lowest = np.array(least, np.int64)
-    for run, high in enumerate(highs):
-        found[run] = run + 1 + np.searchsorted(lowest[run + 1 :], high, "left")
-    return found
+    found = [bisect_left(least, high, run + 1) for run, high in enumerate(highs)]
+    return np.array(found, np.int64)
 
 
 @dataclass

@@ -7,7 +7,7 @@ order; the pass (`sim.isa.hazards`) visits instructions in an order they can sta
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from sim.isa.access import Access, Buffer
@@ -17,117 +17,131 @@ SMALLEST_CELL = 256
 CELLS_PER_SPAN = 4
 MOST_CELLS = 64
 """A record in more cells than this is kept in a list of its own, looked at by every access."""
+WIDE = -1
 INITIAL = -1
 """The instruction of what lies in memory at cycle 0."""
 
 
 @dataclass(slots=True, eq=False)
 class Record:
-    """An instruction's read or write. visit: its place in the pass; live: not yet overwritten."""
+    """An instruction's read or write. visit: its place in the pass; live: not yet overwritten.
+
+    links: later instructions of its engine that are done only after it is (no semaphore says so).
+    """
 
     index: int
     visit: int
-    access: Access
-    footprint: Footprint
+    place: Place
     live: bool = True
     links: list[int] = field(default_factory=list)
 
 
-class _Cell:
+Boxed = tuple[int, int, int, int, Record]
+"""A record behind the box of its footprint: first, stop, low, high. Most are told apart by it."""
+
+
+class Cell:
+    """The live records of a piece of a buffer; version counts the writes."""
+
     __slots__ = ("reads", "version", "writes")
 
     def __init__(self) -> None:
-        self.writes: list[Record] = []
-        self.reads: list[Record] = []
+        self.writes: list[Boxed] = []
+        self.reads: list[Boxed] = []
         self.version = 0
 
 
+@dataclass(slots=True, eq=False)
+class Place:
+    """An access, its footprint, and the cells its records are kept in.
+
+    readers: by queue, the last read of exactly this access and the version it saw.
+    """
+
+    access: Access
+    footprint: Footprint
+    homes: list[Cell]
+    readers: dict[int, tuple[int, Record | None]] = field(default_factory=dict)
+
+
 class Shadow:
-    """All live records of all buffers, and the footprints of accesses."""
+    """All live records of all buffers."""
 
     def __init__(self, accesses: Iterable[Access]) -> None:
-        self.footprints: dict[Access, Footprint] = {}
+        footprints = {access: Footprint.of(access) for access in accesses}
         spans: dict[Buffer, list[int]] = defaultdict(list)
-        for access in accesses:
-            footprint = self.footprint(access)
+        for access, footprint in footprints.items():
             spans[access.buffer].append(footprint.high - footprint.low)
         self._size = {buffer: _cell_size(found) for buffer, found in spans.items()}
-        self._cells: dict[tuple[Buffer, int], _Cell] = defaultdict(_Cell)
+        self._cells: dict[Buffer, dict[int, Cell]] = {b: defaultdict(Cell) for b in Buffer}
+        self.places = {access: self._place(access, f) for access, f in footprints.items()}
 
-    def footprint(self, access: Access) -> Footprint:
-        """Return the footprint of an access."""
-        found = self.footprints.get(access)
-        if found is None:
-            found = self.footprints[access] = Footprint.of(access)
-        return found
-
-    def cells(self, footprint: Footprint) -> list[_Cell]:
-        """Return the cells to look at for a footprint: its own, and that of very large records."""
-        size = self._size[footprint.buffer]
+    def _place(self, access: Access, footprint: Footprint) -> Place:
+        size, cells = self._size[access.buffer], self._cells[access.buffer]
         first, last = footprint.low // size, (footprint.high - 1) // size
         if last - first >= MOST_CELLS:
-            return [cell for (buffer, _), cell in self._cells.items() if buffer is footprint.buffer]
-        found = [self._cells[footprint.buffer, number] for number in range(first, last + 1)]
-        return [*found, self._cells[footprint.buffer, -1]]
+            return Place(access, footprint, [cells[WIDE]])
+        return Place(access, footprint, [cells[number] for number in range(first, last + 1)])
 
-    def _homes(self, footprint: Footprint) -> list[_Cell]:
-        """Return the cells a record of this footprint is kept in."""
-        size = self._size[footprint.buffer]
-        first, last = footprint.low // size, (footprint.high - 1) // size
-        if last - first >= MOST_CELLS:
-            return [self._cells[footprint.buffer, -1]]
-        return [self._cells[footprint.buffer, number] for number in range(first, last + 1)]
+    def cells(self, place: Place) -> list[Cell]:
+        """Return the cells in which records that meet the place can be."""
+        cells = self._cells[place.access.buffer]
+        wide = cells.get(WIDE)
+        if wide is None:
+            return place.homes
+        return list(cells.values()) if place.homes[0] is wide else [*place.homes, wide]
 
-    def version(self, footprint: Footprint) -> int:
-        """Return a number that grows with every write that may touch the footprint."""
-        return sum(cell.version for cell in self.cells(footprint))
+    def version(self, place: Place) -> int:
+        """Return a number that grows with every write that may touch the place."""
+        return sum([cell.version for cell in self.cells(place)])
 
-    def writes_at(self, footprint: Footprint) -> Iterator[Record]:
-        """Yield every live write that meets the footprint, once."""
-        return _meeting(footprint, [cell.writes for cell in self.cells(footprint)])
+    def writes_at(self, place: Place) -> list[Record]:
+        """Return every live write that meets the place."""
+        return _meeting(place.footprint, [cell.writes for cell in self.cells(place)])
 
-    def reads_at(self, footprint: Footprint) -> Iterator[Record]:
-        """Yield every live read that meets the footprint, once."""
-        return _meeting(footprint, [cell.reads for cell in self.cells(footprint)])
+    def reads_at(self, place: Place) -> list[Record]:
+        """Return every live read that meets the place."""
+        return _meeting(place.footprint, [cell.reads for cell in self.cells(place)])
 
     def add_read(self, record: Record) -> None:
         """Keep a read."""
-        for cell in self._homes(record.footprint):
-            cell.reads.append(record)
+        for cell in record.place.homes:
+            cell.reads.append(_boxed(record))
 
     def add_write(self, record: Record, met: Iterable[Record] = ()) -> None:
         """Keep a write; of the records it met, those it covers entirely are dropped."""
-        footprint = record.footprint
+        footprint = record.place.footprint
         dropped = False
         for other in met:
-            if footprint.covers(other.footprint):
+            if footprint.covers(other.place.footprint):
                 other.live, dropped = False, True
         if dropped:
-            for cell in self.cells(footprint):
-                cell.writes = [kept for kept in cell.writes if kept.live]
-                cell.reads = [kept for kept in cell.reads if kept.live]
-        for cell in self._homes(footprint):
-            cell.writes.append(record)
+            for cell in self.cells(record.place):
+                cell.writes = [kept for kept in cell.writes if kept[4].live]
+                cell.reads = [kept for kept in cell.reads if kept[4].live]
+        for cell in record.place.homes:
+            cell.writes.append(_boxed(record))
             cell.version += 1
 
 
-def _meeting(footprint: Footprint, lists: list[list[Record]]) -> Iterator[Record]:
+def _boxed(record: Record) -> Boxed:
+    box = record.place.footprint
+    return box.first, box.stop, box.low, box.high, record
+
+
+def _meeting(footprint: Footprint, lists: list[list[Boxed]]) -> list[Record]:
     first, stop, low, high = footprint.first, footprint.stop, footprint.low, footprint.high
-    seen: set[int] = set()
+    found: dict[Record, None] = {}
     for records in lists:
-        for record in records:
-            other = record.footprint
-            if other.low >= high or low >= other.high or other.first >= stop or first >= other.stop:
-                continue
-            if len(lists) > 1:
-                if id(record) in seen:
-                    continue
-                seen.add(id(record))
-            if footprint.meets(other):
-                yield record
+        for a, b, c, d, record in records:
+            if c < high and low < d and a < stop and first < b and record not in found:
+                other = record.place.footprint
+                if (footprint.is_dense and other.is_dense) or footprint.meets(other):
+                    found[record] = None
+    return list(found)
 
 
 def _cell_size(spans: list[int]) -> int:
-    """Return a size, such that nearly all accesses touch a few cells."""
+    """Return a size such that nearly all accesses touch a few cells."""
     large = sorted(spans)[len(spans) * 19 // 20]
     return max(SMALLEST_CELL, 1 << (max(1, large // CELLS_PER_SPAN) - 1).bit_length())

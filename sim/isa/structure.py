@@ -46,7 +46,7 @@ ANY_TIME = 1 << 62
 class Structure:
     """The queues of a program and what their order implies.
 
-    place: (queue, position) of each instruction. after_reads, after_done: the first position in the
+    queue, position: of each instruction (queue_of: as a list). after_reads, after_done: the first position in the
     instruction's own queue that starts after its operands are read, after it is done. elapsed: for
     the array's instructions, vector cycles of all MatMuls before them.
     """
@@ -61,6 +61,7 @@ class Structure:
     after_reads: npt.NDArray[np.int32]
     after_done: npt.NDArray[np.int32]
     elapsed: list[int]
+    queue_of: list[int]
 
     @classmethod
     def of(cls, program: Program, chip: Chip) -> Structure:
@@ -78,11 +79,13 @@ class Structure:
             after_reads=np.full(count, NEVER, np.int32),
             after_done=np.full(count, NEVER, np.int32),
             elapsed=[0] * count,
+            queue_of=[0] * count,
         )
         for number, (kind, members) in enumerate(zip(made.kinds, made.members, strict=True)):
             made.queue[list(members)] = number
             made.position[list(members)] = np.arange(len(members))
             _FILL[kind](made, members)
+        made.queue_of = made.queue.tolist()
         return made
 
     def right(self, column: int) -> int:

@@ -30,11 +30,13 @@ from sim.machine.register import run_register
 from sim.trace.grid import GridHistory, GridState
 from sim.trace.record import Recorder, Trace
 from sim.trace.words import KINDS
+from support.chips import ideal_chip
 from support.random_programs import RandomProgram, random_chip
 
 ARRAY = "pe_array"
 PLANES = ("valid", "moving", "weight", "shadow", "sum")
 STATE_BYTES, CONSTANT_BYTES = 8192, 4096
+LARGE = 16
 
 
 # ---- the same thing twice ------------------------------------------------------------------------
@@ -54,7 +56,7 @@ def chip_around(config: RtlConfig, rng: Random, *, clocks: bool = False) -> Chip
     """Return a chip with that array whose every other number is random.
 
     Constants of 4 KiB lie in one to eight banks, so that weights and moving vectors now share a
-    port and now do not.
+    port and now do not. Around a large array DMA is quick: its slowness would only fill the disk.
     """
     tables = random_chip(rng, clocks=clocks).model_dump()
     side = max(config.rows, config.columns)
@@ -63,7 +65,33 @@ def chip_around(config: RtlConfig, rng: Random, *, clocks: bool = False) -> Chip
         "bytes_per_partition": STATE_BYTES,
         "banks": rng.choice([1, 4, 8, 16]),
     }
-    tables["pe_array"] |= {
+    if side >= LARGE:
+        tables["dma"] |= {"bytes_per_cycle": 64, "descriptor_cycles": 0}
+        tables["dram"] |= {"bytes_per_cycle": 256}
+    tables["pe_array"] |= array_table(config)
+    banks = rng.choice([1, 2, 4])
+    tables["result_buffer"] = {
+        "banks": banks,
+        "bank_bytes": 4 * config.result_words // banks,
+        "write_latency_cycles": config.psum_write_latency,
+    }
+    return Chip.model_validate(tables)
+
+
+def quiet_chip(config: RtlConfig) -> Chip:
+    """Return a chip with that array on which nothing is ever in the way."""
+    result = {
+        "banks": 1,
+        "bank_bytes": 4 * config.result_words,
+        "write_latency_cycles": config.psum_write_latency,
+    }
+    shape = config.rows, config.columns
+    return ideal_chip(*shape, pe_array=array_table(config), result_buffer=result)
+
+
+def array_table(config: RtlConfig) -> dict[str, Any]:
+    """Return the chip file's table of the array."""
+    return {
         "rows": config.rows,
         "cols": config.columns,
         "weight_path": config.weight_path,
@@ -76,13 +104,6 @@ def chip_around(config: RtlConfig, rng: Random, *, clocks: bool = False) -> Chip
         "fused_multiply_add": False,
         "cycles_per_vector": {operand_type(config): config.cycles_per_vector},
     }
-    banks = rng.choice([1, 2, 4])
-    tables["result_buffer"] = {
-        "banks": banks,
-        "bank_bytes": 4 * config.result_words // banks,
-        "write_latency_cycles": config.psum_write_latency,
-    }
-    return Chip.model_validate(tables)
 
 
 def operand_type(config: RtlConfig) -> str:
@@ -113,19 +134,22 @@ class ArrayProgram(RandomProgram):
         step = self.rng.choice([1, 1, 1, 2, -1, 5])
         span = abs(step) * (elements - 1)
         first = self.rng.randint(0, room - span - 1) + (span if step < 0 else 0)
-        return Access(
-            Buffer.STATE, self.operand, 0, partitions, first * size, ((step, elements),)
-        )
+        return Access(Buffer.STATE, self.operand, 0, partitions, first * size, ((step, elements),))
 
 
 def random_case(
     config: RtlConfig, seed: int, *, length: int = 25, clocks: bool | None = None
 ) -> Case:
-    """Return a random chip around that array and a random program for all its units."""
+    """Return a random chip around that array and a random program for all its units.
+
+    Programs without a multiply are drawn again.
+    """
     rng = Random(seed)
     config = replace(config, **SMALL)
     chip = chip_around(config, rng, clocks=seed % 3 == 0 if clocks is None else clocks)
-    program, images = ArrayProgram(rng, chip, operand=operand_type(config)).build(length)
+    program, images = Program("none", ()), []
+    while not any(isinstance(i, MatMul) for i in program.instructions):
+        program, images = ArrayProgram(rng, chip, operand=operand_type(config)).build(length)
     return Case(config=config, chip=chip, program=program, images=images)
 
 
@@ -211,9 +235,7 @@ def operands(config: RtlConfig, memory: Memory, access: Access) -> NDArray[Any]:
     return words
 
 
-def rtl_instruction(
-    instruction: LoadWeights | MatMul, address: int, not_before: int
-) -> Load | Mul:
+def rtl_instruction(instruction: LoadWeights | MatMul, address: int, not_before: int) -> Load | Mul:
     """Return an instruction whose operands lie at that word of the RTL's state buffer."""
     if isinstance(instruction, LoadWeights):
         weights = instruction.weights
@@ -312,5 +334,3 @@ def same_planes(planes: dict[str, NDArray[Any]], rtl: RtlTrace, whose: str) -> N
     for name in PLANES:
         mine, theirs = planes[name], getattr(rtl, name)
         same_bits(mine, theirs[: len(mine)], f"{whose} {name}")
-
-

@@ -20,6 +20,7 @@ from rtl_programs import ARRAYS, SMALL, random_config, random_program, random_st
 
 pytestmark = pytest.mark.rtl
 
+
 @cache
 def run(name: str, seed: int, tool: Tool) -> tuple[RtlProgram, RtlTrace]:
     """One random program on one of the arrays above; both comparisons use the same run."""

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from sim.isa import LoadWeights, MatMul
 from sim.machine.register.context import Context
 from sim.machine.register.grid import Grid
-from sim.machine.register.passes import LoadJob, MatMulJob
+from sim.machine.register.notes import Notes
+from sim.machine.register.passes import NARROW, LoadJob, MatMulJob
 from sim.machine.register.results import CLIENT, UNIT, Results
 from sim.machine.register.state import GridStates
 from sim.machine.register.unit import Job, Unit
-from sim.trace.grid import GridState, LoadPass, MatMulPass
+from sim.trace.grid import GridState
 
-Array = npt.NDArray[Any]
 Observer = Callable[[int, GridState], None]
 WEIGHTS = "weights"
 
@@ -35,14 +31,17 @@ class ArrayUnit(Unit):
     """The array: at most one load reads and one multiply injects at a time."""
 
     def __init__(self, context: Context, observer: Observer | None) -> None:
-        chip = context.chip
+        chip, recorder = context.chip, context.recorder
         self._buffer = chip.pe_array.weight_buffer
-        self._states = GridStates(context.program)
-        self._grid = Grid(chip, self._states.is_mixed)
-        self._stages = self._grid.stages
+        states = GridStates(context.program)
+        self._grid = Grid(chip, states.is_mixed)
         period = chip.period(UNIT)
         self._results = Results(context, self._grid, period)
-        self._observer = observer
+        self._look: Callable[[int], None] | None = None
+        if observer is not None:
+            self._look = lambda cycle: observer(cycle, states.of(self._grid))
+        is_noted = recorder.keep_grid or recorder.kinds or observer is not None
+        self._notes = Notes(recorder, period) if is_noted else None
         self._load: LoadJob | None = None
         self._multiply: MatMulJob | None = None
         self._gate: MatMulJob | None = None
@@ -50,10 +49,6 @@ class ArrayUnit(Unit):
         self._is_reloaded = False
         self._asks_last = False
         self._refusals: list[tuple[int, str]] = []
-        self._watches = observer is not None or context.recorder.wants("psum_write")
-        self._keeps_grid = context.recorder.keep_grid
-        self._wants_inject = context.recorder.wants("inject")
-        self._watches_loads = self._keeps_grid or context.recorder.wants("load")
         super().__init__(context, UNIT, period, chip.pe_array.dispatch_cycles)
 
     def begin(self, tick: int) -> None:
@@ -108,8 +103,8 @@ class ArrayUnit(Unit):
         if cycle < grid.quiet:
             grid.step(cycle)
             self._results.write(tick)
-        if not grid.fronts.is_empty:
-            grid.fronts.step(cycle, *grid.loaded)
+        if not grid.weights.are_still:
+            grid.weights.write(cycle)
         if self._results.jobs:
             for done in self._results.post(cycle, tick):
                 self._finish(done, tick)
@@ -117,8 +112,8 @@ class ArrayUnit(Unit):
             _, winner = min(self._refusals)
             self.claims.mark(f"stalled by {winner}", cycle, cycle + 1)
             self._refusals.clear()
-        if self._observer is not None:
-            self._observer(cycle, self._states.of(self._grid))
+        if self._look is not None:
+            self._look(cycle)
 
     def _is_engaged(self) -> bool:
         """Return whether the head, a multiply, waits for the one that injects."""
@@ -150,8 +145,9 @@ class ArrayUnit(Unit):
         if gate is None:
             return Verdict.YES
         if self._buffer == "serial":
-            drained = gate.is_injected and cycle >= gate.injections[-1] + self._stages.drained
-            return Verdict.YES if drained else Verdict.NO
+            stages = self._grid.stages
+            last = gate.arrivals[-1] - stages.to_result if gate.is_injected else cycle
+            return Verdict.YES if cycle >= last + stages.drained else Verdict.NO
         needed = 1 if self._buffer == "double" else gate.vectors
         if gate.sent >= needed:
             return Verdict.YES
@@ -164,7 +160,7 @@ class ArrayUnit(Unit):
             self.read_weights(tick)
 
     def _make_job(self) -> Job:
-        head, context, stages = self.head, self.context, self._stages
+        head, context, stages = self.head, self.context, self._grid.stages
         if isinstance(head, LoadWeights):
             self._is_reloaded = True
             return LoadJob(self.head_index, head, context, stages)
@@ -186,108 +182,63 @@ class ArrayUnit(Unit):
         return port in job.result_ports and self._ports.holder[port] == CLIENT
 
     def _inject(self, job: MatMulJob, tick: int) -> None:
-        cycle, vector = self.now, job.sent
-        grid, stages = self._grid, self._stages
+        cycle, vector, grid = self.now, job.sent, self._grid
         operand = job.plane[job.partitions, job.offsets[vector]]
         grid.inject(cycle, operand, job.is_integer)
         control, base = grid.control, grid.base
         control.code[base], control.word[base] = job.code, job.words[vector]
-        if job.cols < stages.cols:
+        if job.full_kind == NARROW:
             grid.narrow(job.cols, cycle)
-        if self._watches:
-            control.vector[base], control.owner[base] = vector, job.index
+        if self._notes is not None:
+            self._notes.vector(job, operand, cycle, base, control)
         if vector == 0:
             job.first = tick
             if job.is_first:
-                grid.exchange(cycle)
-        if self._keeps_grid:
-            job.operands.append(operand.copy())
-        if self._wants_inject:
-            self._record("inject", job, job.moving.partition, job.offsets[vector], operand)
-        job.injections.append(cycle)
-        job.arrivals.append(cycle + stages.to_result)
+                grid.weights.begin_exchange(cycle)
+        to_result = grid.stages.to_result
+        job.arrivals.append(cycle + to_result)
         job.sent = vector + 1
         job.due = cycle + job.vector_cycles
         self.claims.mark("streaming", cycle, job.due)
-        if stages.to_result == 0:
+        if to_result == 0:
             self._results.enter_at_once(job)
-        if job.is_injected:
+        if job.sent == job.vectors:
             self._end_injection(job, tick)
 
     def _end_injection(self, job: MatMulJob, tick: int) -> None:
         job.last = tick
         self._multiply = None
         self._next_multiply = job.due
-        if self._keeps_grid:
-            injections = np.array(job.injections, np.int64)
-            self.context.recorder.matmuls.append(
-                MatMulPass(job.index, injections, job.operand_plane(), job.cols, job.is_first)
-            )
+        if self._notes is not None:
+            self._notes.end_multiply(job)
 
     def _read(self, job: LoadJob, tick: int) -> None:
-        cycle, plane, send = self.now, job.plane, self._grid.send
+        cycle, plane, send = self.now, job.plane, self._grid.weights.send
         for lane, pe, delay in job.routes[job.sent]:
             if job.is_left:
                 operand = plane[job.partitions, job.columns[lane]]
             else:
                 operand = plane[job.access.partition + lane, job.offsets]
             send(operand, job.is_integer, pe, cycle + delay)
-            if self._watches_loads:
-                self._note_load(job, lane, operand)
+            if self._notes is not None:
+                self._notes.lane(job, lane, operand, cycle)
         if job.sent == 0:
             job.first = tick
         job.sent += 1
         self.claims.mark("loading", cycle, cycle + 1)
-        if self._keeps_grid:
-            job.cycles.append(cycle)
         if job.sent == job.reads:
             self._end_load(job, tick)
-
-    def _note_load(self, job: LoadJob, lane: int, operand: Array) -> None:
-        job.tile.append(operand.copy())
-        partition = job.access.partition + (0 if job.is_left else lane)
-        addresses = job.columns[lane] if job.is_left else job.offsets
-        self._record("load", job, partition, addresses, operand)
 
     def _end_load(self, job: LoadJob, tick: int) -> None:
         job.last = tick
         self._load = None
-        if self._keeps_grid:
-            tile = np.stack(job.tile, axis=1 if job.is_left else 0)
-            reads = np.array(job.cycles, np.int64)
-            self.context.recorder.loads.append(LoadPass(job.index, reads, tile))
+        if self._notes is not None:
+            self._notes.end_load(job)
         self._retire(job, tick)
-
-    def _record(
-        self,
-        kind: str,
-        job: LoadJob | MatMulJob,
-        partition: int,
-        address: int | Array,
-        values: Array,
-    ) -> None:
-        """Record the words of one operand: down the partitions, or along one at several places."""
-        if not self.context.recorder.wants(kind):
-            return
-        count = len(values)
-        partitions = np.full(count, partition)
-        if not isinstance(address, np.ndarray):
-            partitions += np.arange(count)
-        access = job.access if isinstance(job, LoadJob) else job.moving
-        self.context.recorder.words(
-            kind,
-            UNIT,
-            job.index,
-            np.full(count, self.now * self.period, np.int64),
-            partitions,
-            np.broadcast_to(np.asarray(address), count),
-            access.dtype,
-            np.ascontiguousarray(values),
-        )
 
     def _finish(self, job: MatMulJob, tick: int) -> None:
         recorder = self.context.recorder
-        recorder.claim(UNIT, "filling", job.injections[0], job.arrivals[0])
+        recorder.claim(UNIT, "filling", job.first // self.period, job.arrivals[0])
         recorder.claim(UNIT, "draining", job.arrivals[0], self.now + 1)
         self._retire(job, tick)
 
@@ -297,4 +248,4 @@ class ArrayUnit(Unit):
     def _is_resting(self) -> bool:
         if self._load is not None or self._dispatched is not None or self._results.jobs:
             return False
-        return self.now >= self._grid.quiet and self._grid.fronts.is_empty
+        return self.now >= self._grid.quiet and self._grid.weights.are_still

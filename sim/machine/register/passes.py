@@ -52,8 +52,6 @@ class LoadJob(Job):
         ports = context.ports.of_groups(access, "read", group)
         self.ports = ports if self.is_left else ports * self.reads
         self.sent = 0
-        self.cycles: list[int] = []
-        self.tile: list[Array] = []
 
 
 class MatMulJob(Job):
@@ -67,15 +65,14 @@ class MatMulJob(Job):
     def __init__(self, index: int, matmul: MatMul, context: Context, stages: Stages) -> None:
         super().__init__(index)
         moving, result, ports = matmul.moving, matmul.result, context.ports
-        self.moving, self.result = moving, result
+        self.access = moving
         self.vectors = moving.elements
         self.cols = result.partitions
-        self.rows = moving.partitions
         self.vector_cycles = context.chip.pe_array.cycles_per_vector[moving.dtype]
         self.is_integer = data_type(moving.dtype).accumulator == "s32"
-        self.kind = ACCUMULATES * matmul.accumulate | INTEGER * self.is_integer
-        self.full_kind = self.kind if self.cols == stages.cols else NARROW
-        self.code = code_of(self.cols, self.rows, self.kind)
+        kind = ACCUMULATES * matmul.accumulate | INTEGER * self.is_integer
+        self.full_kind = kind if self.cols == stages.cols else NARROW
+        self.code = code_of(self.cols, moving.partitions, kind)
         self.plane = context.planes.of(moving)
         self.partitions = slice(moving.partition, moving.partition + moving.partitions)
         self.offsets: list[int] = moving.offsets().tolist()
@@ -90,18 +87,12 @@ class MatMulJob(Job):
         self.is_first = False
         self.due = 0
         self.sent = self.entered = self.left = 0
-        self.injections: list[int] = []
         self.arrivals: list[int] = []
-        self.operands: list[Array] = []
 
     @property
     def is_injected(self) -> bool:
         """Return whether all vectors have been injected."""
         return self.sent == self.vectors
-
-    def operand_plane(self) -> Array:
-        """Return the moving vectors that were kept, [M, K]."""
-        return np.stack(self.operands)
 
 
 def _result_ports(matmul: MatMul, ports: Ports) -> PortTuple:

@@ -31,14 +31,14 @@ class GridStates:
 
     def of(self, grid: Grid) -> GridState:
         """Return the grid at the end of the present cycle."""
-        control, base = grid.control, grid.base
+        control, base, weights = grid.control, grid.base, grid.weights
         shape = grid.stages.rows, grid.stages.cols
         valid = control.valid(base)
         integer = control.integer(base)
         return GridState(
             moving=self._words(np.where(control.active(base), grid.operands(), 0), integer),
-            weight=self._words(grid.weight_bits, grid.weight_is_integer).reshape(shape),
-            shadow=self._words(grid.shadow_bits, grid.shadow_is_integer).reshape(shape),
+            weight=self._words(weights.active, weights.active_is_integer).reshape(shape),
+            shadow=self._words(weights.shadow, weights.shadow_is_integer).reshape(shape),
             sum=self._words(grid.adders(), integer),
             valid=valid,
             vector=np.where(valid, control.at_pes(control.vector, base), -1),
