@@ -238,7 +238,9 @@ class TestFailures:
             (["run", FIG3, "--set", "compile.drian=row"],
              '--set compile.drian=row: [compile] unknown key "drian"; perhaps "drain" was meant'),
             (
-                ["run", FIG3, "--set", "workload.data=no.npy"], f"{FIG3}: [workload] data: no.npy: no such file"),
+                ["run", FIG3, "--set", "workload.data=no.npy"],
+                f"{FIG3}: [workload] data: no.npy: no such file",
+            ),
             (["run", FIG3, "--set", "chip.result_buffer.bank_bytes=8"],
              "result_buffer of ideal-4x4 is too small for one block: 4 rows of 4 bytes are needed "
              "in a bank, found bank_bytes = 8"),

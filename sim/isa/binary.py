@@ -12,9 +12,9 @@ import zlib
 
 from sim.errors import ProgramError
 from sim.isa.bindings import Module, as_module, check_bindings
+from sim.isa.pack import Writer, write_module
 from sim.isa.program import Program
 from sim.isa.unpack import Reader, read_module
-from sim.isa.pack import Writer, write_module
 
 MAGIC = b"SYSB"
 VERSION = 1

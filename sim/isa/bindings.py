@@ -101,4 +101,6 @@ def _check_binding(kind: str, binding: Binding) -> None:
         elements = math.prod(stop - first for first, stop in part.box)
         held = part.access.partitions * part.access.elements
         if elements != held:
-            raise ProgramError(f"{where}: [{box}] has {elements} elements, {part.access} has {held}")
+            raise ProgramError(
+                f"{where}: [{box}] has {elements} elements, {part.access} has {held}"
+            )

@@ -92,13 +92,11 @@ class Cursor:
     def string(self, needed: str) -> str:
         """Return a string in double quotes (JSON's rules)."""
         start = self.position
-        token = self.take(_STRING)
-        if token is not None:
-            try:
-                return str(json.loads(token))
-            except ValueError:
-                self.position = start
-        self.fail(f"{needed} in double quotes")
+        try:
+            return str(json.loads(self.take(_STRING) or ""))
+        except ValueError:
+            self.position = start
+            self.fail(f"{needed} in double quotes")
 
     def integer(self, needed: str) -> int:
         """Return a whole number."""

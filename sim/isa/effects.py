@@ -7,27 +7,29 @@ nothing here. When things happen is not said here (`sim.isa.structure`).
 
 from __future__ import annotations
 
-from functools import cache
-
 from sim.isa.access import Access
 from sim.isa.instruction import Instruction, MatMul, Post
-from sim.isa.opcodes import BY_CLASS, Kind
+from sim.isa.opcodes import OPCODES, Kind, Opcode
 
 WRITTEN = ("target", "result")
 
 
-@cache
-def _access_fields(cls: type) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    names = [f.name for f in BY_CLASS[cls].fields if f.kind is Kind.ACCESS]
+def _access_fields(opcode: Opcode) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    names = [field.name for field in opcode.fields if field.kind is Kind.ACCESS]
     return (
         tuple(name for name in names if name not in WRITTEN),
         tuple(name for name in names if name in WRITTEN),
     )
 
 
+_FIELDS: dict[type, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    opcode.cls: _access_fields(opcode) for opcode in OPCODES
+}
+
+
 def reads(instruction: Instruction) -> tuple[Access, ...]:
     """Return the accesses an instruction reads, its first operand first."""
-    operands, results = _access_fields(type(instruction))
+    operands, results = _FIELDS[type(instruction)]
     found = [getattr(instruction, name) for name in operands]
     if getattr(instruction, "accumulate", False):
         found += [getattr(instruction, name) for name in results]
@@ -36,13 +38,13 @@ def reads(instruction: Instruction) -> tuple[Access, ...]:
 
 def writes(instruction: Instruction) -> tuple[Access, ...]:
     """Return the accesses an instruction writes."""
-    _, results = _access_fields(type(instruction))
+    _, results = _FIELDS[type(instruction)]
     return tuple(getattr(instruction, name) for name in results)
 
 
 def lanes(instruction: Instruction) -> tuple[int, int]:
     """Return the lanes an engine's instruction holds: its first operand's, else its target's."""
-    operands, results = _access_fields(type(instruction))
+    operands, results = _FIELDS[type(instruction)]
     access: Access = getattr(instruction, (operands or results)[0])
     return access.partition, access.partition + access.partitions
 

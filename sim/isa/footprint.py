@@ -25,7 +25,7 @@ LARGEST_MASK = 1 << 26
 
 @dataclass(slots=True)
 class Footprint:
-    """Partitions first <= p < stop times runs of `run` bytes from `low` in `steps` of (step, count).
+    """Partitions first <= p < stop times runs of `run` bytes from `low`, in steps of (step, count).
 
     The steps are positive, larger than what they repeat where possible, and ascend. repeats: some
     byte is touched by more than one element.
@@ -145,7 +145,7 @@ class Footprint:
 def uncovered(
     wanted: Footprint, covers: Sequence[Footprint], within: Iterable[Footprint] = ()
 ) -> Region | None:
-    """Return the box of the bytes of `wanted` that none of `covers` touches; None if there are none.
+    """Return the box of those bytes of `wanted` that none of `covers` touches, None if all are.
 
     within: only bytes that all of these touch as well are asked for.
     """
@@ -158,7 +158,7 @@ def uncovered(
         return wanted.region
     places = wanted.starts()[:, None] + granule * np.arange(per_run, dtype=np.int64)[None, :]
     missing = _missing(wanted, places.reshape(-1), covers, within)
-    lanes, bytes_ = missing.any(axis=1).nonzero()[0], places.reshape(-1)[missing.any(axis=0)]
+    lanes, bytes_ = np.flatnonzero(missing.any(axis=1)), places.reshape(-1)[missing.any(axis=0)]
     if not len(lanes):
         return None
     return Region(

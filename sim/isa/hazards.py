@@ -1,8 +1,8 @@
 """Races and lost values: every word's writes and reads, compared with what is surely in order.
 
 Instructions are visited in an order they can start in. A read must come after the last write of
-each of its words, a write after the last write and after every read since. If each of these pairs is
-in order, so are all pairs that touch a word; if some pair is not, one of these is found. Besides:
+each of its words, a write after the last write and after every read since. If each of these pairs
+is in order, so are all pairs that touch a word; if some pair is not, one of these is found. Then:
 words read that nobody has written, and results overwritten that nobody has read. Not here: what is
 in order (`sim.isa.order`), programs that are illegal or get stuck (they have no order to check).
 """
@@ -155,9 +155,7 @@ class _Pass:
     def _kind(self, index: int) -> str:
         return self._structure.kinds[self._structure.queue_of[index]]
 
-    def _is_written(
-        self, record: Record, index: int, place: Place, *, reading: bool
-    ) -> bool:
+    def _is_written(self, record: Record, index: int, place: Place, *, reading: bool) -> bool:
         """Return whether the words two accesses share surely are written before `index` acts."""
         first = record.index
         if first == INITIAL or self._order.done_before(first, index):
@@ -192,9 +190,7 @@ class _Pass:
 
     # -- findings ---------------------------------------------------------------------------------
 
-    def _race(
-        self, code: Code, record: Record, index: int, place: Place
-    ) -> Iterator[Diagnostic]:
+    def _race(self, code: Code, record: Record, index: int, place: Place) -> Iterator[Diagnostic]:
         key = (code, record.index, index)
         if key in self._said:
             return

@@ -14,7 +14,7 @@ from sim.errors import ProgramError
 from sim.hw.spec import Chip
 from sim.isa.access import Access
 from sim.isa.check import check_program
-from sim.isa.diagnostic import Diagnostic, named
+from sim.isa.diagnostic import Code, Diagnostic, named
 from sim.isa.effects import times
 from sim.isa.execution import deadlocks, execute
 from sim.isa.hazards import find_hazards
@@ -25,9 +25,7 @@ from sim.isa.program import Program
 MOST_SHOWN = 5
 
 
-def lint(
-    program: Program, chip: Chip, inputs: Iterable[Access] | None = None
-) -> list[Diagnostic]:
+def lint(program: Program, chip: Chip, inputs: Iterable[Access] | None = None) -> list[Diagnostic]:
     """Return all findings, illegal instructions first.
 
     inputs: what has contents at cycle 0; None if that is not known (no finding "unwritten" then).
@@ -46,9 +44,7 @@ def lint(
     return found + list(_unused_posts(program))
 
 
-def require_clean(
-    program: Program, chip: Chip, inputs: Iterable[Access] | None = None
-) -> None:
+def require_clean(program: Program, chip: Chip, inputs: Iterable[Access] | None = None) -> None:
     """Raise ProgramError with the first errors of a program that has any."""
     errors = [d for d in lint(program, chip, inputs) if d.severity == "error"]
     if errors:
@@ -79,7 +75,9 @@ def _each_illegal(program: Program, chip: Chip) -> Iterator[Diagnostic]:
             check_program(Program("", alone, program.semaphores), chip)
         except ProgramError as error:
             reason = str(error).removeprefix(f": instruction {len(alone) - 1} ({kind}): ")
-            code = "no-weights" if isinstance(instruction, MatMul) and loaded is None else "illegal"
+            code: Code = (
+                "no-weights" if isinstance(instruction, MatMul) and loaded is None else "illegal"
+            )
             message = f"{named(index, instruction)}: {reason}"
             yield Diagnostic(code, "error", message, ((index, kind),))
         else:
@@ -97,7 +95,7 @@ def _never_posted(program: Program) -> list[Diagnostic]:
         Diagnostic(
             "never-posted",
             "error",
-            f'{named(index, instruction)} waits for semaphore s{wait.semaphore} '
+            f"{named(index, instruction)} waits for semaphore s{wait.semaphore} "
             f'"{program.semaphores[wait.semaphore]}" to reach {wait.value}, '
             f"but the whole program posts it {totals[wait.semaphore]} times",
             ((index, type(instruction).__name__),),

@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -177,7 +177,7 @@ def _before(structure: Structure) -> list[int]:
     """Return the instruction before each in its queue, -1 for the first."""
     found = [-1] * len(structure.program.instructions)
     for members in structure.members:
-        for before, index in zip(members, members[1:], strict=False):
+        for before, index in pairwise(members):
             found[index] = before
     return found
 

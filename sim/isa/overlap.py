@@ -23,6 +23,10 @@ LARGEST = 1 << 20
 """Accesses of more bytes than this that overlap, and differ, are taken to be at odds."""
 
 
+PARTITION = 1 << 50
+"""More bytes than a partition has."""
+
+
 def self_overlaps(program: Program, chip: Chip) -> list[Diagnostic]:
     """Return the instructions that write a word twice, or read what they have overwritten."""
     found = []
@@ -87,9 +91,7 @@ def _reads_late(instruction: Instruction, source: Access, target: Access, chip: 
 def _bytes(access: Access) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return every byte of an access as one number, and the number of the element it is of."""
     size = access.element_bytes
-    low, high = access.span
-    width = 1 << 50
-    lanes = (access.partition + np.arange(access.partitions, dtype=np.int64)) * width
+    lanes = (access.partition + np.arange(access.partitions, dtype=np.int64)) * PARTITION
     places = access.offsets() * size
     found = lanes[:, None, None] + places[None, :, None] + np.arange(size)[None, None, :]
     numbers = np.arange(access.partitions * access.elements, dtype=np.int64)

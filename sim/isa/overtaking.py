@@ -64,9 +64,7 @@ class Overtaking:
             return None
         return tuple(self._in_the_way(first, target, members[:position]))
 
-    def _in_the_way(
-        self, first: int, target: Access, members: tuple[int, ...]
-    ) -> Iterator[Access]:
+    def _in_the_way(self, first: int, target: Access, members: tuple[int, ...]) -> Iterator[Access]:
         (bank,) = self._banks(target)
         for older in members:
             (access,) = writes(self._structure.program.instructions[older])

@@ -130,9 +130,12 @@ def _flag(writer: Writer, value: bool) -> None:
 
 
 def _number(writer: Writer, value: int | float) -> None:
-    is_real = isinstance(value, float)
-    writer.byte(FLOAT if is_real else INT)
-    (writer.real if is_real else writer.integers)(value)  # type: ignore[operator]
+    if isinstance(value, float):
+        writer.byte(FLOAT)
+        writer.real(value)
+    else:
+        writer.byte(INT)
+        writer.integers(value)
 
 
 def _list(writer: Writer, values: tuple[int, ...]) -> None:

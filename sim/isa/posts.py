@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +24,8 @@ Ints = npt.NDArray[np.int64]
 class Chain:
     """The posts one queue makes to one semaphore, in the order of the queue, as runs.
 
-    members: the instruction of each run; starts: posts before each run, and in all; follow: for each
-    run the first one from which on all posts are made after its last; on: the event of each run.
+    members: the instruction of each run; starts: posts before each run, and in all; on: the event
+    of each run; follow: for each run the first one from which on all posts come after its last.
     """
 
     def __init__(self, structure: Structure, posts: Sequence[tuple[int, Post]]) -> None:
@@ -46,7 +46,8 @@ class Chain:
 
     def run_of(self, posts: Ints) -> Ints:
         """Return the run that holds the posts-th post, counted from 1."""
-        return np.searchsorted(self.starts, posts, "left") - 1
+        found: Ints = np.searchsorted(self.starts, posts, "left") - 1
+        return found
 
 
 def _follow(least: list[int], highs: list[int]) -> Ints:
@@ -78,7 +79,7 @@ class Waits:
         """Return the waits of each queue."""
         ends = np.flatnonzero(np.diff(self.queues)) + 1
         bounds = [0, *ends.tolist(), len(self.queues)]
-        return [slice(a, b) for a, b in zip(bounds, bounds[1:], strict=False)]
+        return [slice(a, b) for a, b in pairwise(bounds)]
 
 
 class Semaphore:
@@ -177,4 +178,5 @@ class Semaphore:
                 after = np.searchsorted(clock[other.members, queue], seen_by[:, queue], "left")
                 np.minimum(place, after, out=place)
             found[:, other_number] = other.starts[place]
-        return np.maximum.accumulate(found, axis=0)
+        np.maximum.accumulate(found, axis=0, out=found)
+        return found

@@ -17,6 +17,7 @@ SMALLEST_CELL = 256
 CELLS_PER_SPAN = 4
 MOST_CELLS = 64
 """A record in more cells than this is kept in a list of its own, looked at by every access."""
+TOLERATED_DEAD = 64
 WIDE = -1
 INITIAL = -1
 """The instruction of what lies in memory at cycle 0."""
@@ -41,14 +42,21 @@ Boxed = tuple[int, int, int, int, Record]
 
 
 class Cell:
-    """The live records of a piece of a buffer; version counts the writes."""
+    """The records of a piece of a buffer; version counts the writes, dead those to be swept."""
 
-    __slots__ = ("reads", "version", "writes")
+    __slots__ = ("dead", "reads", "version", "writes")
 
     def __init__(self) -> None:
         self.writes: list[Boxed] = []
         self.reads: list[Boxed] = []
         self.version = 0
+        self.dead = 0
+
+    def sweep(self) -> None:
+        """Forget the records that have been overwritten."""
+        self.writes = [boxed for boxed in self.writes if boxed[4].live]
+        self.reads = [boxed for boxed in self.reads if boxed[4].live]
+        self.dead = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -111,15 +119,14 @@ class Shadow:
     def add_write(self, record: Record, met: Iterable[Record] = ()) -> None:
         """Keep a write; of the records it met, those it covers entirely are dropped."""
         footprint = record.place.footprint
-        dropped = False
         for other in met:
             if footprint.covers(other.place.footprint):
-                other.live, dropped = False, True
-        if dropped:
-            for cell in self.cells(record.place):
-                cell.writes = [kept for kept in cell.writes if kept[4].live]
-                cell.reads = [kept for kept in cell.reads if kept[4].live]
+                other.live = False
+                for cell in other.place.homes:
+                    cell.dead += 1
         for cell in record.place.homes:
+            if cell.dead > TOLERATED_DEAD:
+                cell.sweep()
             cell.writes.append(_boxed(record))
             cell.version += 1
 
@@ -136,6 +143,8 @@ def _meeting(footprint: Footprint, lists: list[list[Boxed]]) -> list[Record]:
         for a, b, c, d, record in records:
             if c < high and low < d and a < stop and first < b and record not in found:
                 other = record.place.footprint
+                if not record.live:
+                    continue
                 if (footprint.is_dense and other.is_dense) or footprint.meets(other):
                     found[record] = None
     return list(found)

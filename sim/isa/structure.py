@@ -9,12 +9,12 @@ From docs/timing_model.md, whatever ports are refused and however clocks differ:
    written later than an instruction starts, a write never overtakes an earlier instruction's read.
    Nothing is guaranteed of an earlier instruction's *writes*: they come `latency_cycles` after its
    reads, and later if a port is refused.
-4. Loads. Whatever follows a LoadWeights in the array's queue starts after its last read (section 2).
+4. Loads. What follows a LoadWeights in the array's queue starts after its last read (section 2).
 5. Vectors. A MatMul starts after the last vector of the MatMul before it has been injected (section
    2): operands have been read. A load may start while vectors are still being injected.
-6. Sums. PSUM word (row m, partition c) is written, and with accumulate read, a fixed distance after
-   the injection of vector m, the same for all MatMuls but for c. So MatMuls that share a word act on
-   it in the order of the queue.
+6. Sums. PSUM word (row m, partition c) is written, and with accumulate read, a fixed distance
+   after the injection of vector m, the same for all MatMuls but for c. So MatMuls that share a word
+   act on it in the order of the queue.
 7. Posts of MatMuls. By 5 and 6 rows are posted in order, partitions are posted in order, and "done"
    of a later MatMul is posted not before that of an earlier one unless it uses so many columns less
    that the vectors in between do not make up for it; `window` says when.
@@ -46,9 +46,9 @@ ANY_TIME = 1 << 62
 class Structure:
     """The queues of a program and what their order implies.
 
-    queue, position: of each instruction (queue_of: as a list). after_reads, after_done: the first position in the
-    instruction's own queue that starts after its operands are read, after it is done. elapsed: for
-    the array's instructions, vector cycles of all MatMuls before them.
+    queue, position: of each instruction (queue_of: as a list). after_reads, after_done: the first
+    position in the instruction's own queue that starts after its operands are read, after it is
+    done. elapsed: for the array's instructions, vector cycles of all MatMuls before them.
     """
 
     program: Program

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from sim.errors import ProgramError
 from sim.isa.access import Access
@@ -39,7 +39,7 @@ class Reader:
         self._at += size
         return values
 
-    def refuse(self, message: str) -> None:
+    def refuse(self, message: str) -> NoReturn:
         """Raise ProgramError at this place."""
         raise ProgramError(f"damaged at byte {self._at} of its body: {message}")
 
@@ -72,12 +72,11 @@ class Reader:
 
     def _text(self) -> str:
         (size,) = self._take("<I")
-        data = bytes(self._take(f"<{min(size, len(self._data) + 1)}s")[0])
+        (data,) = self._take(f"<{min(size, len(self._data) + 1)}s")
         try:
-            return data.decode("utf-8")
+            return str(bytes(data), "utf-8")
         except UnicodeDecodeError:
             self.refuse("a string is not UTF-8")
-            raise AssertionError from None
 
     def string(self) -> str:
         """Return a string of the table."""

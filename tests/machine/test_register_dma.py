@@ -41,6 +41,8 @@ def move(source, target, queue=0):
         (dram(0, (1, 12)), Access(Buffer.STATE, "f32", 0, 1, 0, ((5, 3), (1, 4))), [16] * 3),
         (dram(0, (2, 5)), state(0, 1, 0, 5), [4] * 5),
         (dram(16, (-1, 3)), state(0, 1, 0, 3), [4] * 3),
+        # the last element of a partition and the first of the next: 0 and 1, but no run
+        (dram(0, (1, 4)), Access(Buffer.STATE, "f32", 0, 2, 4, ((-1, 2),)), [4] * 4),
         (dram(0, (3, 2), (1, 3)), state(0, 1, 0, 6), [24]),  # contiguous after all
         (state(0, 2, 0, 5, "s8"), dram(0, (5, 2), (1, 5), dtype="s8"), [5, 5]),
     ],

@@ -118,6 +118,8 @@ def test_vectors_of_different_width_pass_one_another_unharmed():
         there &= cols < np.array(widths)[m]
         assert np.array_equal(grid.valid, there)
         assert np.array_equal(grid.moving, np.where(there, vectors[rows, m], 0)), cycle
+        partial = np.cumsum(vectors, axis=0)[rows, m]
+        assert np.array_equal(grid.sum, np.where(there, partial, 0)), cycle
 
 
 def test_a_shadow_write_in_the_cycle_of_the_exchange_lands_after_it():

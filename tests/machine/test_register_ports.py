@@ -136,6 +136,15 @@ def test_lanes_of_one_engine_share_a_port():
     assert trace.port_cycles["state_buffer", 0, "read"] == 5
 
 
+def test_lanes_of_two_engines_do_not():
+    trace = run(
+        ideal_chip(4, 4),
+        copy("activation", 2, lanes=(0, 2)),
+        copy("pooling", 2, start=64, lanes=(2, 2), target=2 * OWN),
+    )
+    assert spans(trace) == [(0, 1), (2, 3)]
+
+
 def load(**keys):
     return LoadWeights(weights=state(0, 4, 0, 4), **keys)
 
@@ -177,6 +186,24 @@ def test_a_load_that_asks_last_gives_way_to_everybody():
     # 16 bytes in cycle 4, when the load's bound is met: it may not read beside the DMA
     assert spans(trace) == [(0, 3), (4, 6), (5, 8), (4, 4)]
     assert trace.stalls == (Stall(4, "pe_array", 2, 1, "state_buffer", 0, "read", "dma"),)
+
+
+def test_the_oldest_of_two_refused_instructions_gives_the_label():
+    # weights before moving; the DMA, before both, reads bank 1 in cycles 5 and 6, and the pooling
+    # engine, first of all, bank 0
+    order = ("pooling", "dma", "weights", "moving", "activation")
+    chip = ideal_chip(4, 4, port_priority=order, dma={"latency_cycles": 5})
+    dram = Access(Buffer.DRAM, "f32", 0, 1, 0, ((1, 32),))
+    dma = DmaCopy(dma_queue=0, source=state(0, 1, 8192, 32), target=dram)
+    pooling = copy("pooling", 2, start=256, target=OWN)
+    chip = chip.model_copy(update={"pooling": chip.pooling.model_copy(update={"fixed_cycles": 5})})
+    trace = run(chip, load(), multiply(3), load(), dma, pooling)
+    # the second load has read once, in cycle 4
+    assert [s for s in trace.stalls if s.unit == "pe_array"] == [
+        Stall(5, "pe_array", 1, 2, "state_buffer", 1, "read", "dma"),
+        Stall(5, "pe_array", 2, 2, "state_buffer", 0, "read", "pooling"),
+    ]
+    assert trace.labels["pe_array"][2] == Run(5, 7, "stalled by dma")
 
 
 def test_psum_accesses_of_the_array_are_never_refused():

@@ -140,6 +140,28 @@ def test_a_slow_unit_ends_with_its_cycle():
     assert (trace.times[0].first, trace.times[0].done, trace.ticks) == (0, 4, 8)
 
 
+def test_the_run_lasts_until_the_last_cycle_of_the_slowest_has_ended():
+    trace = simulate(
+        clocked(250),
+        Program("clocks", (fill("activation", 1, 0), fill("pooling", 5, 8192))),
+        engine="register",
+    ).trace
+    # the activation engine writes in ticks 4 to 7, the pooling engine last in tick 5
+    assert [t.done for t in trace.times] == [4, 5]
+    assert trace.ticks == 8
+
+
+def test_dispatch_is_waiting_for_issue():
+    chip = ideal_chip(4, 4, activation={"dispatch_cycles": 3})
+    program = Program("dispatch", (fill("activation", 1, 0),))
+    trace = simulate(chip, program, engine="register").trace
+    assert [(r.first, r.stop, r.label) for r in trace.labels["activation"]] == [
+        (0, 3, "waiting for issue"),
+        (3, 4, "streaming"),
+        (4, 5, "draining"),
+    ]
+
+
 def test_deadlock_is_named():
     chip = ideal_chip(4, 4)
     program = Program(

@@ -18,8 +18,7 @@ def multiply_add(total: Array, moving: Array, weight: Array, active: Array, fuse
     if fused and total.dtype == np.float32:
         np.copyto(total, fused_multiply_add(moving, weight, total), where=active)
         return
-    product = np.multiply(moving, weight, where=active, out=np.zeros_like(total))
-    np.add(total, product, out=total, where=active)
+    np.add(total, np.multiply(moving, weight), out=total, where=active)
 
 
 def fused_multiply_add(moving: Array, weight: Array, total: Array) -> npt.NDArray[np.float32]:
