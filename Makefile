@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-RUN := configs/runs/transpose_fig4.toml
+RUN := configs/runs/transpose_digits.toml
 
 .PHONY: help demo test check lint types bench clean
 

@@ -29,7 +29,7 @@ class Reader:
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 0
         self._strings: list[str] = []
-        self._strings = self.list(self._text, 4)
+        self._strings = self.many(self._text, 4)
 
     def _take(self, layout: str) -> tuple[Any, ...]:
         size = struct.calcsize(layout)
@@ -62,7 +62,7 @@ class Reader:
         """Return a float64."""
         return float(self._take("<d")[0])
 
-    def list(self, item: Callable[[], T], item_bytes: int) -> list[T]:
+    def many(self, item: Callable[[], T], item_bytes: int) -> list[T]:
         """Return a counted list of items that take at least `item_bytes` each."""
         (count,) = self._take("<I")
         left = len(self._data) - self._at
@@ -94,10 +94,10 @@ class Reader:
 def read_module(reader: Reader) -> Module:
     """Return a whole module; nothing may be left behind it."""
     name, chip = reader.string(), reader.string()
-    semaphores = reader.list(reader.string, 4)
-    inputs = reader.list(lambda: _binding(reader), 12)
-    outputs = reader.list(lambda: _binding(reader), 12)
-    instructions = reader.list(lambda: _instruction(reader), 9)
+    semaphores = reader.many(reader.string, 4)
+    inputs = reader.many(lambda: _binding(reader), 12)
+    outputs = reader.many(lambda: _binding(reader), 12)
+    instructions = reader.many(lambda: _instruction(reader), 9)
     reader.end()
     program = Program(name, tuple(instructions), tuple(semaphores))
     return Module(program, tuple(inputs), tuple(outputs), chip)
@@ -109,13 +109,13 @@ def _pair(reader: Reader) -> tuple[int, int]:
 
 def _binding(reader: Reader) -> Binding:
     name = reader.string()
-    shape = reader.list(reader.integer, 8)
-    parts = reader.list(lambda: _part(reader), 37)
+    shape = reader.many(reader.integer, 8)
+    parts = reader.many(lambda: _part(reader), 37)
     return Binding(name, tuple(shape), tuple(parts))
 
 
 def _part(reader: Reader) -> Part:
-    box = reader.list(lambda: _pair(reader), 16)
+    box = reader.many(lambda: _pair(reader), 16)
     return Part(tuple(box), _access(reader))
 
 
@@ -123,15 +123,15 @@ def _access(reader: Reader) -> Access:
     buffer = reader.one_of(BUFFERS, "buffer")
     dtype = reader.string()
     partition, partitions, start = reader.integer(), reader.integer(), reader.integer()
-    pattern = reader.list(lambda: _pair(reader), 16)
+    pattern = reader.many(lambda: _pair(reader), 16)
     return Access(buffer, dtype, partition, partitions, start, tuple(pattern))
 
 
 def _instruction(reader: Reader) -> Instruction:
     opcode = reader.one_of(BY_NUMBER, "operation")
     values = {field.name: _field(reader, field) for field in opcode.fields}
-    waits = reader.list(lambda: Wait(*_pair(reader)), 16)
-    posts = reader.list(lambda: _post(reader), 9)
+    waits = reader.many(lambda: Wait(*_pair(reader)), 16)
+    posts = reader.many(lambda: _post(reader), 9)
     made: Instruction = opcode.cls(**values, waits=tuple(waits), posts=tuple(posts))
     return made
 
@@ -155,7 +155,7 @@ def _field(reader: Reader, field: Field) -> Any:
             is_real = reader.one_of({INT: False, FLOAT: True}, "kind of number")
             return reader.real() if is_real else reader.integer()
         case Kind.LIST:
-            return tuple(reader.list(reader.integer, 8))
+            return tuple(reader.many(reader.integer, 8))
         case Kind.WORD:
             return _word(reader, field)
 

@@ -98,6 +98,19 @@ def test_a_wild_value_stays_in_its_column(special):
     assert np.isnan(found[2, [0, 2, 3]]).all()  # infinity times 0
 
 
+@pytest.mark.parametrize("M", [2, 9])
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_every_nan_is_stored_alike(M, accumulate):
+    """Infinity less infinity, and a payload of one's own; also where all columns are written."""
+    weights = np.float32([[np.inf, 0], [1, 1]])
+    weights.view(np.uint32)[0, 1] = 0xFFC12345
+    vectors = np.ones((2, M), np.float32)
+    vectors[1] = -np.inf
+    stored = np.zeros((2, M), np.float32) if accumulate else None
+    found = product(ideal_chip(2, 2), weights, vectors, "f32", accumulate_on=stored)
+    assert (found.view(np.uint32) == 0x7FC00000).all()
+
+
 @pytest.mark.parametrize("buffer", ["double", "single"])
 @pytest.mark.parametrize("fused", [False, True])
 def test_stale_wild_weights_never_show(buffer, fused):

@@ -44,6 +44,8 @@ class Grid:
         self._product_bits = product
         self.weights = Weights(chip, active, shadow, is_mixed)
         self._sum_rows = self._sum_bits.reshape(-1, stages.cols)
+        self._float_rows = self._sum_rows.view(np.float32)
+        self._zeros = np.zeros(stages.cols, np.float32)
         self._skew_bits = np.zeros((SPARE + stages.drained, stages.rows), np.int32)
         self._skew = stages.row_delays() * stages.rows + np.arange(stages.rows)
         self._skew_step = stages.down * stages.rows + 1
@@ -124,6 +126,11 @@ class Grid:
         """Return the bits [C] that are before the result buffer in this cycle (a view)."""
         row: Array = self._sum_rows[self.base + self.stages.deep - 1]
         return row
+
+    def has_wild_results(self) -> bool:
+        """Return whether a NaN or an infinity, if they are float32, is among the results."""
+        row = self._float_rows[self.base + self.stages.deep - 1]
+        return bool(row.dot(self._zeros) != 0.0)
 
     def adders(self) -> Array:
         """Return the bits [R, C] of every adder's output in this cycle (a view)."""

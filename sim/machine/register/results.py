@@ -17,6 +17,8 @@ from sim.machine.register.passes import NARROW, MatMulJob
 
 Array = npt.NDArray[Any]
 UNIT, CLIENT = "pe_array", "moving"
+NAN_BITS = np.int32(0x7FC00000)
+"""How every NaN is stored."""
 
 
 class Results:
@@ -83,6 +85,8 @@ class Results:
             values = grid.results()
             if self._kind & ACCUMULATES:
                 values = self._accumulated(self._index, values, bool(self._kind & INTEGER))
+            elif not self._kind & INTEGER and grid.has_wild_results():
+                values = _stored(values.view(np.float32))
             self._landing = self._index, values
         else:
             self._write_some(control.arriving(base), base)
@@ -98,13 +102,14 @@ class Results:
             mine = (kinds == (ACCUMULATES | INTEGER * integer)).nonzero()[0]
             if mine.size:
                 values[mine] = self._accumulated(index[mine], values[mine], integer)
+        floats = ((kinds & INTEGER) == 0).nonzero()[0]
+        values[floats] = _stored(values[floats].view(np.float32))
         self._landing = index, values
 
     def _accumulated(self, index: Array, values: Array, integer: bool) -> Array:
         if integer:
             return self._words[index] + values
-        total = self._words[index].view(np.float32) + values.view(np.float32)
-        return np.asarray(total.view(np.int32))
+        return _stored(self._words[index].view(np.float32) + values.view(np.float32))
 
     def _record(self, cols: Array, base: int, tick: int) -> None:
         assert self._landing is not None
@@ -156,3 +161,8 @@ class Results:
     def _post(self, semaphores: list[int], tick: int) -> None:
         for semaphore in semaphores:
             self._context.semaphores.post(tick, UNIT, self._period, semaphore)
+
+
+def _stored(values: Array) -> Array:
+    """Return the bits of float32 values as the result buffer stores them."""
+    return np.where(np.isnan(values), NAN_BITS, values.view(np.int32))
