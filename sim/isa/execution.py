@@ -65,20 +65,19 @@ def _by_index(head: tuple[int, Wait]) -> int:
 
 
 def deadlocks(program: Program, execution: Execution) -> list[Diagnostic]:
-    """Say of the head of every stuck queue what it waits for, and why that never comes."""
-    if not execution.stuck:
-        return []
+    """Say of the head of every stuck queue what it waits for, and why that never comes.
+
+    For programs that post everything often enough (`sim.isa.lint` looks for the others first).
+    """
     done = set(execution.order)
     posters: dict[int, int] = {}
-    totals = [0] * len(program.semaphores)
     for index, instruction in enumerate(program.instructions):
         for post in instruction.posts:
-            totals[post.semaphore] += times(instruction, post)
             if index not in done:
                 posters.setdefault(post.semaphore, index)
-    heads = {program.instructions[i].queue: i for i, _ in execution.stuck}
+    heads = {program.instructions[index].queue: index for index, _ in execution.stuck}
     return [
-        _stuck(program, index, wait, totals[wait.semaphore], execution, posters, heads)
+        _stuck(program, index, wait, execution.counts[wait.semaphore], posters, heads)
         for index, wait in execution.stuck
     ]
 
@@ -87,31 +86,34 @@ def _stuck(
     program: Program,
     index: int,
     wait: Wait,
-    total: int,
-    execution: Execution,
+    count: int,
     posters: dict[int, int],
     heads: dict[str, int],
 ) -> Diagnostic:
     instructions = program.instructions
-    head = named(index, instructions[index])
-    what = f'{head} waits for semaphore s{wait.semaphore} "{program.semaphores[wait.semaphore]}"'
-    me = (index, type(instructions[index]).__name__)
-    if total < wait.value:
-        message = f"{what} to reach {wait.value}, but the whole program posts it {total} times"
-        return Diagnostic("never-posted", "error", message, (me,))
     poster = posters[wait.semaphore]
-    queue = instructions[poster].queue
-    behind = heads[queue]
     message = (
-        f"{what} to reach {wait.value}, it stays at {execution.counts[wait.semaphore]}: "
+        f"{waiting(program, index, wait)}, it stays at {count}: "
         f"{named(poster, instructions[poster])}, which posts it, "
-        + ("is that instruction" if poster == index else _behind(program, poster, behind, queue))
+        f"{_where(program, poster, heads[instructions[poster].queue], index)}"
     )
-    other = () if poster == index else ((poster, type(instructions[poster]).__name__),)
-    return Diagnostic("deadlock", "error", message, (me, *other))
+    involved = dict.fromkeys((index, poster))
+    kinds = tuple((i, type(instructions[i]).__name__) for i in involved)
+    return Diagnostic("deadlock", "error", message, kinds)
 
 
-def _behind(program: Program, poster: int, head: int, queue: str) -> str:
+def _where(program: Program, poster: int, head: int, waiting: int) -> str:
+    if poster == waiting:
+        return "is that instruction itself"
     if poster == head:
-        return f"is stuck itself, at the head of {queue}"
-    return f"stands in {queue} behind {named(head, program.instructions[head])}, which is stuck"
+        return f"is stuck at the head of {program.instructions[poster].queue}"
+    stuck = named(head, program.instructions[head])
+    return f"stands in {program.instructions[poster].queue} behind {stuck}, which is stuck"
+
+
+def waiting(program: Program, index: int, wait: Wait) -> str:
+    """Return ``instruction 3 (Copy) waits for semaphore s0 "ready" to reach 2``."""
+    return (
+        f"{named(index, program.instructions[index])} waits for semaphore s{wait.semaphore} "
+        f'"{program.semaphores[wait.semaphore]}" to reach {wait.value}'
+    )

@@ -150,6 +150,7 @@ def uncovered(
     within: only bytes that all of these touch as well are asked for.
     """
     within = tuple(within)
+    covers = [cover for cover in covers if cover.runs <= LARGEST_RUNS]
     if any(cover.covers(wanted) for cover in covers):
         return None
     granule = _granule([wanted, *covers, *within])

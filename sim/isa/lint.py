@@ -16,7 +16,7 @@ from sim.isa.access import Access
 from sim.isa.check import check_program
 from sim.isa.diagnostic import Code, Diagnostic, named
 from sim.isa.effects import times
-from sim.isa.execution import deadlocks, execute
+from sim.isa.execution import deadlocks, execute, waiting
 from sim.isa.hazards import find_hazards
 from sim.isa.instruction import Instruction, LoadWeights, MatMul
 from sim.isa.overlap import self_overlaps
@@ -34,11 +34,10 @@ def lint(program: Program, chip: Chip, inputs: Iterable[Access] | None = None) -
     found = _illegal(program, chip)
     if found:
         return found
-    found += _never_posted(program)
     execution = execute(program)
-    if not found or not execution.stuck:
-        found += deadlocks(program, execution)
-    if not execution.stuck:
+    if execution.stuck:
+        found = _never_posted(program) or deadlocks(program, execution)
+    else:
         found += self_overlaps(program, chip)
         found += find_hazards(program, chip, execution.order, inputs)
     return found + list(_unused_posts(program))
@@ -56,33 +55,42 @@ def require_clean(program: Program, chip: Chip, inputs: Iterable[Access] | None 
 
 def _illegal(program: Program, chip: Chip) -> list[Diagnostic]:
     """Return what the legality check refuses: nothing, or every instruction it refuses."""
-    try:
-        check_program(program, chip)
-    except ProgramError as error:
-        found = list(_each_illegal(program, chip))
-        return found or [Diagnostic("illegal", "error", str(error))]
-    return []
+    refused = _refusal(program, chip)
+    if refused is None:
+        return []
+    return list(_each_illegal(program, chip)) or [Diagnostic("illegal", "error", refused)]
 
 
 def _each_illegal(program: Program, chip: Chip) -> Iterator[Diagnostic]:
-    """Check each instruction alone, a multiply together with the load before it."""
+    """Check each instruction alone, a multiply together with the load before it.
+
+    A multiply behind a load that is itself illegal is not checked.
+    """
     loaded: Instruction | None = None
+    is_bad_load = False
     for index, instruction in enumerate(program.instructions):
-        needs_load = isinstance(instruction, MatMul) and loaded is not None
-        alone = (loaded, instruction) if needs_load and loaded else (instruction,)
+        is_multiply = isinstance(instruction, MatMul)
+        if is_multiply and is_bad_load:
+            continue
+        alone = (loaded, instruction) if is_multiply and loaded else (instruction,)
         kind = type(instruction).__name__
-        try:
-            check_program(Program("", alone, program.semaphores), chip)
-        except ProgramError as error:
-            reason = str(error).removeprefix(f": instruction {len(alone) - 1} ({kind}): ")
-            code: Code = (
-                "no-weights" if isinstance(instruction, MatMul) and loaded is None else "illegal"
-            )
+        refused = _refusal(Program("", alone, program.semaphores), chip)
+        if refused is not None:
+            reason = refused.removeprefix(f": instruction {len(alone) - 1} ({kind}): ")
+            code: Code = "no-weights" if is_multiply and not loaded else "illegal"
             message = f"{named(index, instruction)}: {reason}"
             yield Diagnostic(code, "error", message, ((index, kind),))
-        else:
-            if isinstance(instruction, LoadWeights):
-                loaded = instruction
+        if isinstance(instruction, LoadWeights):
+            loaded, is_bad_load = instruction, refused is not None
+
+
+def _refusal(program: Program, chip: Chip) -> str | None:
+    """Return why a program is illegal, None if it is not."""
+    try:
+        check_program(program, chip)
+    except ProgramError as error:
+        return str(error)
+    return None
 
 
 def _never_posted(program: Program) -> list[Diagnostic]:
@@ -95,8 +103,7 @@ def _never_posted(program: Program) -> list[Diagnostic]:
         Diagnostic(
             "never-posted",
             "error",
-            f"{named(index, instruction)} waits for semaphore s{wait.semaphore} "
-            f'"{program.semaphores[wait.semaphore]}" to reach {wait.value}, '
+            f"{waiting(program, index, wait)}, "
             f"but the whole program posts it {totals[wait.semaphore]} times",
             ((index, type(instruction).__name__),),
         )

@@ -158,7 +158,8 @@ class Semaphore:
         excess = np.minimum(possible, free[partial]).sum(axis=1) - values
         within = np.where(low == partial, np.maximum(0, chain.counts[partial] - excess), 0)
         within[chain.counts[partial] == 1] = 0
-        return np.minimum(chain.starts[low] + within, possible[:, number])
+        reached: Ints = np.minimum(chain.starts[low] + within, possible[:, number])
+        return reached
 
     def _not_after(
         self, number: int, clock: npt.NDArray[np.int32], known: npt.NDArray[np.int32]

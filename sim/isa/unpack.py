@@ -83,12 +83,12 @@ class Reader:
         (number,) = self._take("<I")
         if number >= len(self._strings):
             self.refuse(f"string {number} does not exist (there are {len(self._strings)})")
-        return self._strings[number]
+        return self._strings[int(number)]
 
     def end(self) -> None:
         """Refuse bytes that are left over."""
         if self._at != len(self._data):
-            self.refuse(f"{len(self._data) - self._at} bytes are left over")
+            self.refuse(f"bytes left over: {len(self._data) - self._at}")
 
 
 def read_module(reader: Reader) -> Module:

@@ -74,6 +74,7 @@ class ArrayUnit(Unit):
         for port in needed:
             if until[port] > tick and not self._is_own(port, job):
                 self._refusals.append((job.index, self._record_stall(job, port)))
+                self._end_run(job)
                 return
         for port in needed:
             ports.take(port, tick, self.period, CLIENT)
@@ -89,6 +90,7 @@ class ArrayUnit(Unit):
         for port in needed:
             if ports.until[port] > tick:
                 self._refusals.append((job.index, self._record_stall(job, port)))
+                self._end_run(job)
                 return
         for port in needed:
             ports.take(port, tick, self.period, WEIGHTS)
@@ -118,6 +120,13 @@ class ArrayUnit(Unit):
     def _is_engaged(self) -> bool:
         """Return whether the head, a multiply, waits for the one that injects."""
         return self._multiply is not None and isinstance(self.head, MatMul)
+
+    def _end_run(self, job: LoadJob | MatMulJob) -> None:
+        """Claim the cycles since `run`, in which the job was not held back."""
+        if job.run >= 0:
+            label = "loading" if isinstance(job, LoadJob) else "streaming"
+            self.claims.mark(label, job.run, job.due)
+            job.run = -1
 
     def _start_ready(self, cycle: int) -> None:
         """Start as many instructions as the state allows."""
@@ -183,7 +192,7 @@ class ArrayUnit(Unit):
 
     def _inject(self, job: MatMulJob, tick: int) -> None:
         cycle, vector, grid = self.now, job.sent, self._grid
-        operand = job.plane[job.partitions, job.offsets[vector]]
+        operand = job.rows[:, job.offsets[vector]]
         grid.inject(cycle, operand, job.is_integer)
         control, base = grid.control, grid.base
         control.code[base], control.word[base] = job.code, job.words[vector]
@@ -199,7 +208,8 @@ class ArrayUnit(Unit):
         job.arrivals.append(cycle + to_result)
         job.sent = vector + 1
         job.due = cycle + job.vector_cycles
-        self.claims.mark("streaming", cycle, job.due)
+        if job.run < 0:
+            job.run = cycle
         if to_result == 0:
             self._results.enter_at_once(job)
         if job.sent == job.vectors:
@@ -209,29 +219,30 @@ class ArrayUnit(Unit):
         job.last = tick
         self._multiply = None
         self._next_multiply = job.due
+        self._end_run(job)
         if self._notes is not None:
             self._notes.end_multiply(job)
 
     def _read(self, job: LoadJob, tick: int) -> None:
-        cycle, plane, send = self.now, job.plane, self._grid.weights.send
+        cycle, rows, send = self.now, job.rows, self._grid.weights.send
         for lane, pe, delay in job.routes[job.sent]:
-            if job.is_left:
-                operand = plane[job.partitions, job.columns[lane]]
-            else:
-                operand = plane[job.access.partition + lane, job.offsets]
+            operand = rows[:, job.columns[lane]] if job.is_left else rows[lane, job.offsets]
             send(operand, job.is_integer, pe, cycle + delay)
             if self._notes is not None:
                 self._notes.lane(job, lane, operand, cycle)
         if job.sent == 0:
             job.first = tick
         job.sent += 1
-        self.claims.mark("loading", cycle, cycle + 1)
+        job.due = cycle + 1
+        if job.run < 0:
+            job.run = cycle
         if job.sent == job.reads:
             self._end_load(job, tick)
 
     def _end_load(self, job: LoadJob, tick: int) -> None:
         job.last = tick
         self._load = None
+        self._end_run(job)
         if self._notes is not None:
             self._notes.end_load(job)
         self._retire(job, tick)

@@ -68,8 +68,10 @@ class _Lot:
         first, last = self.first, self.last
         plane[self._pe[first:last]] = values[self._value[first:last]]
 
-    def step(self) -> None:
-        """Move every front on to its next PE."""
+    def leave_and_step(self, plane: Array, values: Array) -> None:
+        """Write every front's value into its PE, and move every front on to its next PE."""
+        first, last = self.first, self.last
+        plane[self._pe[first:last]] = values[self._value[first:last]]
         np.add(self._at, self._steps, self._at)
 
 
@@ -149,10 +151,9 @@ class Fronts:
             lot.add(number, pe, value)
             self._ending.setdefault(cycle + self._hop * steps, []).append(number)
         if lot.numbers:
-            lot.leave(plane, self._values)
             if self._is_tagged:
                 lot.leave(tags, self._tags)
-            lot.step()
+            lot.leave_and_step(plane, self._values)
         for number in self._ending.pop(cycle, ()):
             lot.remove(number)
             if number % self._cell == 0:  # no other lane of the slot has further to go

@@ -34,24 +34,27 @@ def routes(stages: Stages, is_left: bool, fast_load: int, lanes: int) -> list[li
 
 
 class LoadJob(Job):
-    """A LoadWeights: `sent` of its reads have been made, each with its `ports` and `routes`."""
+    """A LoadWeights: `sent` of its reads have been made, each with its `ports` and `routes`.
+
+    rows: the partitions it reads; due: the first cycle in which it may go on; run: since when it was not held back (-1: it is).
+    """
 
     def __init__(self, index: int, load: LoadWeights, context: Context, stages: Stages) -> None:
         super().__init__(index)
         access, array = load.weights, context.chip.pe_array
-        self.access, self.plane = access, context.planes.of(access)
+        self.access, self.rows = access, context.planes.rows_of(access)
         self.is_left = array.weight_path == "left"
         self.is_integer = data_type(access.dtype).accumulator == "s32"
         self.offsets = access.offsets()
         self.columns: list[int] = self.offsets.tolist()
-        self.partitions = slice(access.partition, access.partition + access.partitions)
         lanes = access.elements if self.is_left else access.partitions
         self.routes = routes(stages, self.is_left, array.fast_load, lanes)
         self.reads = len(self.routes)
         group = array.fast_load if self.is_left else access.elements
         ports = context.ports.of_groups(access, "read", group)
         self.ports = ports if self.is_left else ports * self.reads
-        self.sent = 0
+        self.sent = self.due = 0
+        self.run = -1
 
 
 class MatMulJob(Job):
@@ -73,8 +76,7 @@ class MatMulJob(Job):
         kind = ACCUMULATES * matmul.accumulate | INTEGER * self.is_integer
         self.full_kind = kind if self.cols == stages.cols else NARROW
         self.code = code_of(self.cols, moving.partitions, kind)
-        self.plane = context.planes.of(moving)
-        self.partitions = slice(moving.partition, moving.partition + moving.partitions)
+        self.rows = context.planes.rows_of(moving)
         self.offsets: list[int] = moving.offsets().tolist()
         self.words: list[int] = result.offsets().tolist()
         self.result_ports = _result_ports(matmul, ports)
@@ -85,8 +87,8 @@ class MatMulJob(Job):
         self.row_posts = [p.semaphore for p in matmul.posts if p.on == "row"]
         self.partition_posts = [p.semaphore for p in matmul.posts if p.on == "partition"]
         self.is_first = False
-        self.due = 0
-        self.sent = self.entered = self.left = 0
+        self.sent = self.entered = self.left = self.due = 0
+        self.run = -1
         self.arrivals: list[int] = []
 
     @property

@@ -42,6 +42,10 @@ class Planes:
             self._views[key] = self._view(*key)
         return self._views[key]
 
+    def rows_of(self, access: Access) -> Array:
+        """Return the rows of that plane that the access names."""
+        return self.of(access)[access.partition : access.partition + access.partitions]
+
     def bytes_of(self, buffer: Buffer) -> npt.NDArray[np.uint8]:
         """Return the bytes, [partitions, bytes]."""
         return self._rows[buffer]

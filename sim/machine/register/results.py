@@ -57,7 +57,10 @@ class Results:
             if entered < job.sent and job.arrivals[entered] <= cycle:
                 job.entered = entered = entered + 1
             if entered > job.left:
-                self._kind = job.full_kind if not self._holding else self._common(job)
+                if not self._holding:
+                    self._kind = job.full_kind
+                elif job.full_kind != self._kind:
+                    self._kind = NARROW
                 self._holding += entered - job.left
                 for port in job.result_ports:
                     if until[port] != stop or holder[port] != CLIENT:
@@ -66,12 +69,9 @@ class Results:
     def enter_at_once(self, job: MatMulJob) -> None:
         """A vector was injected whose first sums are written in the same cycle (D = 0)."""
         job.entered += 1
-        self._kind = job.full_kind if not self._holding else self._common(job)
+        same = not self._holding or job.full_kind == self._kind
+        self._kind = job.full_kind if same else NARROW
         self._holding += 1
-
-    def _common(self, job: MatMulJob) -> int:
-        """Return the kind of all vectors being written, this job's too, if it is one."""
-        return self._kind if job.full_kind == self._kind else NARROW
 
     def write(self, tick: int) -> None:
         """Take the sums that have reached the result buffer."""

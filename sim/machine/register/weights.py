@@ -42,7 +42,7 @@ class Weights:
             else Way(stages.cols, stages.right, stages.cell_cols, 1)
         )
         self._fronts = Fronts(way, is_mixed)
-        self._zeros = np.zeros(way.size, np.float32)
+        self._zeros = [np.zeros(count, np.float32) for count in range(way.size + 1)]
 
     @property
     def are_still(self) -> bool:
@@ -52,7 +52,7 @@ class Weights:
     def send(self, operand: Array, is_integer: bool, pe: int, arrival: int) -> None:
         """Send the elements of one lane; the first reaches `pe` in cycle `arrival`."""
         carried = self._fronts.send(operand, is_integer, pe, arrival)
-        zeros = self._zeros if carried.size == self._zeros.size else self._zeros[: carried.size]
+        zeros = self._zeros[carried.size]
         # An integer's bits may be anything as float32; the product with 0 finds NaN and infinity.
         if is_integer or carried.dot(zeros) != 0.0:
             self.is_wild = True

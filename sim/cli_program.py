@@ -1,0 +1,115 @@
+"""`systolic lint`, `assemble` and `disassemble`: programs as files.
+
+Plain functions make the findings and the bytes; the commands print and write them. Not here: what
+is checked (`sim.isa.lint`), and running a program.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sim.config.chip_file import find_chip, load_chip
+from sim.config.files import replacing, write_text
+from sim.errors import ProgramError
+from sim.hw.spec import Chip
+from sim.isa.binary import encode, is_binary
+from sim.isa.bindings import Module
+from sim.isa.diagnostic import Diagnostic
+from sim.isa.files import load_module, module_of, read_bytes
+from sim.isa.lint import lint
+from sim.isa.text import format_text
+
+FINDINGS = 1
+ProgramFile = Annotated[
+    Path, typer.Argument(help="A program, text or binary.", metavar="PROGRAM", show_default=False)
+]
+
+
+def lint_command(
+    program: ProgramFile,
+    chip: Annotated[
+        str | None,
+        typer.Option("--chip", help="A chip's name or file (default: the program's own)."),
+    ] = None,
+) -> None:
+    """Check a program without running it; exit status 1 if it has errors."""
+    module = load_module(program)
+    found = lint_module(module, chip_of(module, program, chip))
+    for line in report(module, found):
+        typer.echo(line)
+    if is_faulty(found):
+        raise typer.Exit(FINDINGS)
+
+
+def assemble_command(
+    source: Annotated[Path, typer.Argument(help="A program as text.", metavar="IN.txt")],
+    target: Annotated[Path, typer.Argument(help="Where its binary form goes.", metavar="OUT.bin")],
+) -> None:
+    """Write the binary form of a program."""
+    data = assemble(source)
+    with replacing(target) as temporary:
+        temporary.write_bytes(data)
+
+
+def disassemble_command(
+    source: Annotated[Path, typer.Argument(help="A binary program.", metavar="IN.bin")],
+    target: Annotated[
+        Path | None,
+        typer.Argument(help="Where its text goes (default: printed).", metavar="[OUT.txt]"),
+    ] = None,
+) -> None:
+    """Print, or write, the text form of a program."""
+    text = disassemble(source)
+    if target is None:
+        typer.echo(text, nl=False)
+    else:
+        write_text(target, text)
+
+
+def assemble(source: Path) -> bytes:
+    """Return the binary form of a text file."""
+    data = read_bytes(source)
+    if is_binary(data):
+        raise ProgramError(f"{source}: is a binary program already; needed text")
+    return encode(module_of(data, str(source)))
+
+
+def disassemble(source: Path) -> str:
+    """Return the text form of a binary file."""
+    data = read_bytes(source)
+    if not is_binary(data):
+        raise ProgramError(f'{source}: not a binary program: needed "SYSB", found {data[:4]!r}')
+    return format_text(module_of(data, str(source)))
+
+
+def chip_of(module: Module, program: Path, chip: str | None) -> Chip:
+    """Return the chip asked for, else the one the program names (looked for beside its file)."""
+    if chip is not None:
+        return load_chip(find_chip(chip, Path(), "--chip"))
+    if not module.chip:
+        raise ProgramError(f"{program}: names no chip; needed --chip CHIP")
+    return load_chip(find_chip(module.chip, program.parent, str(program)))
+
+
+def lint_module(module: Module, chip: Chip) -> list[Diagnostic]:
+    """Return the findings; memory holds the module's inputs at cycle 0, and nothing else."""
+    return lint(module.program, chip, module.input_accesses)
+
+
+def report(module: Module, found: Sequence[Diagnostic]) -> list[str]:
+    """Return one line for each finding and one that counts them."""
+    counts = Counter(diagnostic.severity for diagnostic in found)
+    count = ", ".join(f"{n} {severity}{'s' * (n > 1)}" for severity, n in counts.items())
+    instructions = len(module.program.instructions)
+    last = f"{module.program.name}: {instructions} instructions, {count or 'no findings'}"
+    return [*map(str, found), last]
+
+
+def is_faulty(found: Sequence[Diagnostic]) -> bool:
+    """Return whether anything more than a hint was found."""
+    return any(diagnostic.severity != "hint" for diagnostic in found)

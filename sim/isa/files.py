@@ -1,0 +1,43 @@
+"""Program files: text or binary, told apart by their first bytes. Only reading is here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sim.errors import ProgramError
+from sim.isa.binary import decode, is_binary
+from sim.isa.bindings import Module
+from sim.isa.parse import parse_text
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return a file's bytes; ProgramError names the file if it cannot be read."""
+    try:
+        return path.read_bytes()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ProgramError(f"{path}: cannot be read ({reason})") from None
+
+
+def load_module(path: str | Path) -> Module:
+    """Return the program of a file in either form.
+
+    Raises:
+        ProgramError: one line naming the file, and the line and column if it is text.
+
+    """
+    file = Path(path)
+    return module_of(read_bytes(file), str(file))
+
+
+def module_of(data: bytes, source: str) -> Module:
+    """Return the program that these bytes of a file hold, in either form."""
+    if is_binary(data):
+        return decode(data, source)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ProgramError(
+            f"{source}: neither a binary program nor UTF-8 text (byte {error.start})"
+        ) from None
+    return parse_text(text, source)
