@@ -2,12 +2,15 @@
 //
 // Is:     the array of tests/rtl/hdl in one configuration (left path, double buffer, hops of one
 //         register, full tiles) under the same sequencer.v, with the same registers in every PE:
-//         moving, active and shadow weight, sum, valid. The loops are such that g++ can use vector
-//         instructions: unsigned counters of their own, one register plane at a time, a shift of a
-//         whole plane first and its left edge afterwards.
+//         moving, active and shadow weight, sum, valid.
 // Is not: a referent (tests/rtl/hdl is), nor complete: everything the measured programs do not need is
 //         left out in Verilator's favour: partial tiles, refused ports, dumps, the skew registers
 //         before the rows (each row reads its own partition when it needs the word).
+//
+// Two forms of the same array. As it stands, the loops are such that g++ can use vector instructions:
+// one register plane at a time, a shift of a whole plane first and its left edge afterwards. With the
+// macro PLAIN it is written as one would, one PE after the other; then g++ makes scalar loops. In
+// both, counters are unsigned: `integer` compares as signed and halves the speed of either.
 //
 // Plus arguments: +queue=N words of queue.hex (see sequencer.v); state.hex and result.hex are the
 // contents of the state buffer before and of the result buffer after the run.
@@ -114,6 +117,28 @@ module array_bench #(
             in_weight[0] = read_address + {16'd0, read_first};
             in_result[0] = inject_result_address;
 
+`ifdef PLAIN
+            for (r = R - 1; r < R; r = r - 1)  // until it wraps round below 0
+                for (p = C - 1; p < C; p = p - 1) begin
+                    if (p == 0) begin
+                        moving[r*C] = in_valid[r] ? state[r*WORDS + in_moving[r]] : {WIDTH{1'b0}};
+                        valid[r*C] = in_valid[r];
+                        swap[r*C] = in_swap[r];
+                        element[r*C] = state[r*WORDS + in_weight[r]];
+                        left[r*C] = in_left[r];
+                    end else begin
+                        moving[r*C+p] = moving[r*C+p-1];
+                        valid[r*C+p] = valid[r*C+p-1];
+                        swap[r*C+p] = swap[r*C+p-1];
+                        element[r*C+p] = element[r*C+p-1];
+                        left[r*C+p] = left[r*C+p-1] == 0 ? 8'd0 : left[r*C+p-1] - 8'd1;
+                    end
+                    if (swap[r*C+p]) weight[r*C+p] = shadow[r*C+p];
+                    if (left[r*C+p] == 1) shadow[r*C+p] = element[r*C+p];
+                    sum[r*C+p] = `MAC((r == 0 ? 32'd0 : sum[(r-1)*C+p]), moving[r*C+p],
+                                      weight[r*C+p], valid[r*C+p]);
+                end
+`else
             for (p = PES - 1; p > 0; p = p - 1) moving[p] = moving[p-1];
             for (p = PES - 1; p > 0; p = p - 1) valid[p] = valid[p-1];
             for (p = PES - 1; p > 0; p = p - 1) swap[p] = swap[p-1];
@@ -134,6 +159,7 @@ module array_bench #(
                 for (p = 0; p < C; p = p + 1)
                     sum[r*C+p] = `MAC(sum[(r-1)*C+p], moving[r*C+p], weight[r*C+p], valid[r*C+p]);
             for (p = 0; p < C; p = p + 1) sum[p] = `MAC(32'd0, moving[p], weight[p], valid[p]);
+`endif
 
             for (p = 0; p < C; p = p + 1)
                 if (valid[(R-1)*C + p]) result[p*WORDS + in_result[R-1+p]] = sum[(R-1)*C + p];

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from sim.isa.text import parse_text
 from support.chips import ideal_chip
 
 SEMAPHORES = 4
+BUFFERS = {"sb": "state_buffer", "ps": "result_buffer", "dr": "dram"}
 
 
 def small_chip(**tables: Any) -> Chip:
@@ -21,8 +23,8 @@ def small_chip(**tables: Any) -> Chip:
         "state_buffer": {"partitions": 4, "bytes_per_partition": 256, "banks": 4},
         "result_buffer": {"banks": 4, "bank_bytes": 32},
         "dram": {"size_bytes": 256, "bytes_per_cycle": 64},
-        "activation": {},
-        "pooling": {},
+        "activation": {"independent_lanes": False},
+        "pooling": {"independent_lanes": False},
     }
     for table, values in tables.items():
         base[table] = {**base.get(table, {}), **values} if isinstance(values, dict) else values
@@ -45,13 +47,11 @@ def _long(line: str) -> str:
 
 
 def _word(word: str) -> str:
-    name, equals, value = word.partition("=")
-    if not equals or value[:2] not in ("sb", "ps", "dr"):
+    short = re.fullmatch(r"(\w+)=(sb|ps|dr)(\d+:\d+)\+(\d+)x(\d+)", word)
+    if not short:
         return word
-    buffer = {"sb": "state_buffer", "ps": "result_buffer", "dr": "dram"}[value[:2]]
-    lanes, rest = value[2:].split("+")
-    start, count = rest.split("x")
-    return f"{name}={buffer}[{lanes}]+{start} f32 (1x{count})"
+    name, buffer, lanes, start, count = short.groups()
+    return f"{name}={BUFFERS[buffer]}[{lanes}]+{start} f32 (1x{count})"
 
 
 EVERYTHING = (

@@ -170,7 +170,8 @@ class TestDeadlock:
             "stays at 0: instruction 2 (Memset), which posts it, stands in pooling behind "
             "instruction 1 (Memset), which is stuck",
             'error deadlock: instruction 1 (Memset) waits for semaphore s1 "s1" to reach 1, it '
-            "stays at 0: instruction 0 (Memset), which posts it, is stuck at the head of activation",
+            "stays at 0: instruction 0 (Memset), which posts it, is stuck at the head of "
+            "activation",
         ]
 
     def test_enough_posts_in_time_are_no_deadlock(self) -> None:

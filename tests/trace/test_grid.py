@@ -124,7 +124,7 @@ def multiply_add(x: Any, w: Any, total: Any, fused: bool) -> Any:
         x, w, total = np.float32(x), np.float32(w), np.float32(total)
         product = x * w
         inputs = [float(x), float(w), float(total)]
-        if not fused or not all(map(math.isfinite, inputs)) or 0 in inputs:
+        if not fused or not all(map(math.isfinite, inputs)) or 0 in inputs[:2]:
             return total + product
         exact = Fraction(inputs[0]) * Fraction(inputs[1]) + Fraction(inputs[2])
         return nearest(exact) if exact else np.float32(0)
@@ -139,7 +139,8 @@ def nearest(exact: Fraction) -> Any:
         np.nextafter(guess, np.float32(np.inf)),
     ]
     finite = [w for w in ways if np.isfinite(w)]
-    return min(finite, key=lambda w: (abs(Fraction(float(w)) - exact), int(w.view(np.int32)) & 1))
+    best = min(finite, key=lambda w: (abs(Fraction(float(w)) - exact), int(w.view(np.int32)) & 1))
+    return np.copysign(best, np.float32(1 if exact > 0 else -1))  # also of what underflows to zero
 
 
 def same(found: np.ndarray, wanted: np.ndarray) -> None:

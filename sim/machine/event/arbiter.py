@@ -151,7 +151,9 @@ class Arbiter:
     def _arbitrate(self, contended: set[Stream], now: int) -> int:
         """Decide this tick among streams that may meet; return when to decide again."""
         taken: Taken = {}
-        changes = [t for hold in self._holds if (t := _take_hold(taken, hold, now)) is not None]
+        for hold in self._holds:
+            _take_hold(taken, hold, now)
+        changes: list[int] = []
         for stream in contended:
             if stream.tick > now and stream.granted:
                 _take(taken, stream, stream.needs_in_progress())
@@ -166,6 +168,8 @@ class Arbiter:
                 changes.append(now + slots * stream.period)
             if stream.asks_last_at == now:
                 changes.append(now + stream.period)
+        # Only now is it known whether the multiplies go on.
+        changes += [t for hold in self._holds if (t := hold.state(now)[1]) is not None]
         if len({s.period for s in contended}) > 1 or len(ready) < len(contended):
             changes += [s.tick + (s.period if s.tick == now else 0) for s in contended]
         return min(changes)
@@ -182,12 +186,10 @@ def _take(taken: Taken, stream: Stream, needs: tuple[Need, ...]) -> None:
         taken.setdefault(need.port, []).append((need, stream.unit, stream.client))
 
 
-def _take_hold(taken: Taken, hold: Hold, now: int) -> int | None:
-    held, change = hold.state(now)
-    if held:
+def _take_hold(taken: Taken, hold: Hold, now: int) -> None:
+    if hold.state(now)[0]:
         for need in hold.needs:
             taken.setdefault(need.port, []).append((need, "pe_array", hold.client))
-    return change
 
 
 def _first_refused(

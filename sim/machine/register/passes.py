@@ -36,7 +36,8 @@ def routes(stages: Stages, is_left: bool, fast_load: int, lanes: int) -> list[li
 class LoadJob(Job):
     """A LoadWeights: `sent` of its reads have been made, each with its `ports` and `routes`.
 
-    rows: the partitions it reads; due: the first cycle in which it may go on; run: since when it was not held back (-1: it is).
+    rows: the partitions it reads; due: the first cycle in which it may go on; run: since when it
+    has not been held back (-1: it is).
     """
 
     def __init__(self, index: int, load: LoadWeights, context: Context, stages: Stages) -> None:

@@ -1,0 +1,77 @@
+"""Are footprints the sets of bytes they stand for? Held against sets, byte by byte."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sim.isa import Access, Buffer
+from sim.isa.footprint import Footprint, uncovered
+
+pairs = st.lists(st.tuples(st.integers(-7, 7), st.integers(1, 4)), min_size=1, max_size=3)
+
+
+@st.composite
+def accesses(draw: st.DrawFn) -> Access:
+    dtype = draw(st.sampled_from(["f32", "bf16", "s8"]))
+    pattern = tuple(draw(pairs))
+    access = Access(
+        Buffer.STATE, dtype, draw(st.integers(0, 3)), draw(st.integers(1, 3)), 0, pattern
+    )
+    room = -access.span[0] // access.element_bytes
+    first = draw(st.integers(room, room + 20)) * access.element_bytes
+    return Access(Buffer.STATE, dtype, access.partition, access.partitions, first, pattern)
+
+
+def as_set(access: Access) -> set[tuple[int, int]]:
+    size = access.element_bytes
+    lanes = range(access.partition, access.partition + access.partitions)
+    places = access.offsets().tolist()
+    return {(p, place * size + byte) for p in lanes for place in places for byte in range(size)}
+
+
+@given(accesses())
+@settings(max_examples=300, deadline=None)
+def test_starts_and_runs(access: Access) -> None:
+    footprint = Footprint.of(access)
+    lanes = range(footprint.first, footprint.stop)
+    found = {(p, s + b) for p in lanes for s in footprint.starts() for b in range(footprint.run)}
+    assert found == as_set(access)
+    assert footprint.is_dense == (len(footprint.starts()) == 1) or footprint.steps
+    if not footprint.repeats:
+        assert len(as_set(access)) == access.size_bytes
+
+
+@given(accesses(), accesses())
+@settings(max_examples=500, deadline=None)
+def test_meeting_and_covering(one: Access, other: Access) -> None:
+    first, second = Footprint.of(one), Footprint.of(other)
+    assert first.meets(second) == second.meets(first) == bool(as_set(one) & as_set(other))
+    if first.covers(second):
+        assert as_set(other) <= as_set(one)
+
+
+@given(accesses(), st.lists(accesses(), max_size=4), st.lists(accesses(), max_size=1))
+@settings(max_examples=500, deadline=None)
+def test_uncovered(wanted: Access, covers: list[Access], within: list[Access]) -> None:
+    missing = as_set(wanted).difference(*map(as_set, covers))
+    for access in within:
+        missing &= as_set(access)
+    found = uncovered(
+        Footprint.of(wanted), [*map(Footprint.of, covers)], [*map(Footprint.of, within)]
+    )
+    assert (found is not None) == bool(missing)
+    if found:
+        lanes, places = zip(*missing, strict=True)
+        assert found.partitions == (min(lanes), max(lanes) + 1)
+        low, high = found.bytes
+        assert low <= min(places)
+        assert max(places) < high
+
+
+def test_very_large_sets_are_not_enumerated() -> None:
+    many = tuple((1 << 20, 1 << 10) for _ in range(2))
+    one = Footprint.of(Access(Buffer.DRAM, "f32", 0, 1, 0, ((1 << 31, 1 << 12), *many)))
+    two = Footprint.of(Access(Buffer.DRAM, "f32", 0, 1, 2, ((1 << 33, 1 << 12), *many)))
+    assert one.meets(two)
+    assert uncovered(one, [two]) == one.region
