@@ -27,6 +27,7 @@ class Buffer(StrEnum):
     RESULT = "result_buffer"
     DRAM = "dram"
 
+
 Pattern = tuple[tuple[int, int], ...]
 
 
