@@ -55,13 +55,13 @@ def lettering(text: str, size: float, weight: Weight = "normal") -> Lettering:
     font.set_size(size, DPI)
     font.set_text(text, 0.0, flags=HINTING)
     font.draw_glyphs_to_bitmap(antialiased=True)
-    coverage = np.array(font.get_image(), np.uint8)
+    advance, height = (extent / SUBPIXELS for extent in font.get_width_height())
     return Lettering(
-        coverage,
-        left=round(font.get_bitmap_offset()[0] / SUBPIXELS),
-        # The bitmap has a spare row at its foot.
-        rise=math.ceil(len(coverage) - 1 - font.get_descent() / SUBPIXELS),
-        advance=font.get_width_height()[0] / SUBPIXELS,
+        np.array(font.get_image(), np.uint8),
+        left=math.floor(font.get_bitmap_offset()[0] / SUBPIXELS),
+        # A letter that ends on an edge between pixels has a spare row above it.
+        rise=math.floor(height - font.get_descent() / SUBPIXELS) + 1,
+        advance=advance,
     )
 
 

@@ -51,9 +51,17 @@ def _facts(summary: Mapping[str, Any]) -> Padding:
     table.add_row("bound", Text(bound_text(summary)))
     blocks, sub_blocks = summary["blocks"], summary["sub_blocks"]
     table.add_row("work", f"{plural(blocks, 'block')}, {plural(sub_blocks, 'sub-block')}")
+    if "layouts" in summary:
+        table.add_row("layout", Text(layouts_text(summary["layouts"])))
     counts = [f"{number(count)} {name}" for name, count in summary["instructions"].items()]
     table.add_row("program", ", ".join(counts) or "no instructions")
     return Padding(table, (1, 0, 1, 2))
+
+
+def layouts_text(layouts: Mapping[str, str]) -> str:
+    """Return what becomes what, and what the blocks look like as tiles of the source."""
+    text = f"{layouts['source']} to {layouts['result']}"
+    return f"{text}, blocks {layouts['blocks']}" if layouts.get("blocks") else text
 
 
 def bound_text(summary: Mapping[str, Any]) -> str:
