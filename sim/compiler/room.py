@@ -1,0 +1,101 @@
+"""Room in the state buffer: bytes of every partition, handed out from either end, and given back.
+
+Fresh bytes go first, then those that were given back longest ago, so that a new tile seldom waits
+for the last user of an old one. Knows nothing of tiles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from sim.compiler.hazards import Ref
+
+ALIGNMENT = 4
+End = Literal["low", "high"]
+
+
+@dataclass(slots=True)
+class _Used:
+    """Bytes given back, and who used them last."""
+
+    start: int
+    stop: int
+    users: list[Ref]
+
+
+@dataclass(slots=True)
+class Room:
+    """Free intervals of [0, size_bytes), sorted; what was given back remembers its users."""
+
+    size_bytes: int
+    free: list[tuple[int, int]] = field(init=False)
+    used: list[_Used] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.free = [(0, self.size_bytes)]
+
+    def take(self, size_bytes: int, end: End) -> tuple[int, list[Ref]] | None:
+        """Return where so many bytes are free, and who used them before; None if nowhere."""
+        size = -(-size_bytes // ALIGNMENT) * ALIGNMENT
+        start = self._fresh(size, end)
+        if start is None:
+            start = self._fit(self.free, size, end)
+        if start is None:
+            return None
+        self._remove(start, start + size)
+        return start, self._users(start, start + size)
+
+    def give_back(self, start: int, size_bytes: int, users: list[Ref]) -> None:
+        """Make bytes free again."""
+        stop = start + -(-size_bytes // ALIGNMENT) * ALIGNMENT
+        self.used.append(_Used(start, stop, users))
+        merged: list[tuple[int, int]] = []
+        for low, high in sorted([*self.free, (start, stop)]):
+            if merged and merged[-1][1] == low:
+                merged[-1] = merged[-1][0], high
+            else:
+                merged.append((low, high))
+        self.free = merged
+
+    def _fresh(self, size: int, end: End) -> int | None:
+        """Return free bytes that nobody has used."""
+        parts = self.free
+        for old in self.used:
+            parts = [
+                part
+                for low, high in parts
+                for part in ((low, min(high, old.start)), (max(low, old.stop), high))
+                if part[0] < part[1]
+            ]
+        return self._fit(parts, size, end) if not self.used or parts else None
+
+    @staticmethod
+    def _fit(parts: list[tuple[int, int]], size: int, end: End) -> int | None:
+        if end == "low":
+            return next((low for low, high in sorted(parts) if high - low >= size), None)
+        high_first = sorted(parts, reverse=True)
+        return next((high - size for low, high in high_first if high - low >= size), None)
+
+    def _remove(self, start: int, stop: int) -> None:
+        self.free = [
+            part
+            for low, high in self.free
+            for part in ((low, min(high, start)), (max(low, stop), high))
+            if part[0] < part[1]
+        ]
+
+    def _users(self, start: int, stop: int) -> list[Ref]:
+        found: list[Ref] = []
+        kept: list[_Used] = []
+        for old in self.used:
+            if old.stop <= start or stop <= old.start:
+                kept.append(old)
+                continue
+            found += old.users
+            if old.start < start:
+                kept.append(_Used(old.start, start, old.users))
+            if stop < old.stop:
+                kept.append(_Used(stop, old.stop, old.users))
+        self.used = kept
+        return list(dict.fromkeys(found))

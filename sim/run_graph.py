@@ -1,0 +1,152 @@
+"""Between a graph's tensors and a chip's memories: images before a run, results after it.
+
+Also the verdict on the values, and the Python interface: `run_graph` compiles, simulates, and
+returns values, records and how good the schedule is. Nothing is printed here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sim.compiler import CompiledGraph, Options, compile_graph, k_tiles
+from sim.compiler.layers import physical
+from sim.compiler.matrix import Axes
+from sim.compiler.schedule import Piece, identity_values
+from sim.hw.spec import Chip
+from sim.isa import Access, Buffer
+from sim.layout import Shape, pack, unpack
+from sim.machine import Image, Memory, simulate
+from sim.machine.simulate import EngineKind
+from sim.trace.record import Trace
+from sim.workload import Graph, Rules, differing, exact_graph, max_abs_error, reference_graph
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class GraphRun:
+    """A finished run: outputs by name (empty for times only), trace, compilation."""
+
+    outputs: dict[str, Array]
+    trace: Trace
+    compiled: CompiledGraph
+
+
+def run_graph(
+    graph: Graph,
+    chip: Chip,
+    inputs: Mapping[str, Array] | None = None,
+    *,
+    options: Options | None = None,
+    name: str = "graph",
+    engine: EngineKind = "event",
+    kinds: Iterable[str] = (),
+) -> GraphRun:
+    """Compile and simulate a graph.
+
+    Args:
+        graph: what to compute.
+        chip: on what.
+        inputs: arrays in logical order, by name, in the types of the tensors; None: times only.
+        options: compile settings.
+        name: name of the program.
+        engine: "event" or "register".
+        kinds: word kinds to record.
+
+    Raises:
+        SystolicError: one line saying what is wrong and where.
+
+    """
+    compiled = compile_graph(name, graph, chip, options)
+    images = [] if inputs is None else graph_images(compiled, inputs)
+    outcome = simulate(
+        chip, compiled.program, images, engine=engine, kinds=kinds, values=inputs is not None
+    )
+    outputs = {} if inputs is None else graph_results(compiled, outcome.memory)
+    return GraphRun(outputs, outcome.trace, compiled)
+
+
+def graph_images(compiled: CompiledGraph, inputs: Mapping[str, Array]) -> list[Image]:
+    """Return what lies in the memories at cycle 0: inputs, and stored identities."""
+    graph = compiled.graph
+    matrices = {m.name: m for m in compiled.layers.matrices}
+    seen: dict[str, Array] = {}
+    found = []
+    for piece in compiled.scheduled.given:
+        matrix = matrices[piece.matrix]
+        if piece.matrix not in seen:
+            seen[piece.matrix] = as_matrices(inputs[matrix.tensor], matrix.axes)
+        found.append(Image(piece.access, seen[piece.matrix][piece.slices]))
+    for place in compiled.layers.dram:
+        if place.name in inputs:
+            shape = graph.shape(place.name)
+            found.append(Image(_dram(shape, place.base), pack(inputs[place.name], shape)[None]))
+    found += [Image(a, identity_values(a)) for a in compiled.scheduled.identities]
+    return found
+
+
+def graph_results(compiled: CompiledGraph, memory: Memory) -> dict[str, Array]:
+    """Return the outputs as they stand in the memories, in logical order."""
+    graph = compiled.graph
+    bases = {place.name: place.base for place in compiled.layers.dram}
+    kept = {k.tensor: k.matrix for k in compiled.layers.kept}
+    found = {}
+    for name in graph.outputs:
+        shape = graph.shape(name)
+        if name in kept:
+            pieces = [p for p in compiled.scheduled.kept if p.matrix == kept[name]]
+            found[name] = _gather(pieces, shape, memory)
+        else:
+            found[name] = unpack(memory.read(_dram(shape, bases[name]))[0], shape)
+    return found
+
+
+def graph_verdict(
+    compiled: CompiledGraph, chip: Chip, inputs: Mapping[str, Array], outputs: Mapping[str, Array]
+) -> dict[str, Any]:
+    """Return the verdict on the values: against the reference, numpy's type, and float64."""
+    expected = reference_graph(compiled.graph, inputs, rules_of(chip))
+    true = exact_graph(compiled.graph, inputs)
+    wrong = {n: differing(np.ascontiguousarray(outputs[n]), np.ascontiguousarray(expected[n]))
+             for n in outputs}  # fmt: skip
+    return {
+        "checked": True,
+        "equal": not any(wrong.values()),
+        "max_abs_error": max(max_abs_error(outputs[n], true[n]) for n in outputs),
+        "differs_from_numpy": sum(wrong.values()),
+    }
+
+
+def rules_of(chip: Chip) -> Rules:
+    """Return what the arithmetic of a chip depends on."""
+    return Rules(lambda K: k_tiles(chip, K), chip.pe_array.fused_multiply_add)
+
+
+def as_matrices(array: Array, axes: Axes) -> Array:
+    """Return a tensor seen as [batch..., rows, columns]."""
+    order = [axis for group in axes for axis in group]
+    sizes = [math.prod(array.shape[axis] for axis in group) for group in axes]
+    return array.transpose(order).reshape(sizes)
+
+
+def _gather(pieces: Iterable[Piece], shape: Shape, memory: Memory) -> Array:
+    axes = physical(shape)
+    order = [axis for group in axes for axis in group]
+    sizes = [math.prod(shape.dims[axis] for axis in group) for group in axes]
+    matrices = np.zeros(sizes, shape.dtype)
+    for piece in pieces:
+        matrices[piece.slices] = memory.read(piece.access)
+    moved = matrices.reshape([shape.dims[axis] for axis in order])
+    return np.ascontiguousarray(moved.transpose(np.argsort(order)))
+
+
+def _dram(shape: Shape, base: int) -> Access:
+    return Access(
+        Buffer.DRAM, shape.element_type, 0, 1, base, ((1, shape.padded_elements()),)
+    )
