@@ -153,12 +153,8 @@ class LayerBuilder:
         if names := self._views.get(tensor):
             matrix_ = self._matrices[names[0]]
             return matrix_, matrix_.axes
-        axes = self.contiguous(self.graph.shape(tensor))
+        axes = physical(self.dram_shape(tensor))
         return self._load(tensor, axes), axes
-
-    def contiguous(self, shape: Shape) -> Axes:
-        """Return the view of a tensor in DRAM whose rows are contiguous there."""
-        return physical(shape)
 
     def can_turn(self, dtype: str) -> bool:
         """Return whether the array takes the type."""
@@ -188,12 +184,17 @@ class LayerBuilder:
         """Say that a row-major tensor lies in DRAM where another row-major one does."""
         _, base = self._dram[place]
         shape = self.graph.shape(tensor)
-        self._dram[tensor] = Shape(shape.element_type, shape.dims), base
-        self._in_dram[tensor] = tensor
+        name = f"{tensor}.linear"
+        self._dram[name] = Shape(shape.element_type, shape.dims), base
+        self._in_dram[tensor] = name
+
+    def place_of(self, tensor: str) -> str:
+        """Return the name of the tensor's place in DRAM."""
+        return self._in_dram[tensor]
 
     def dram_shape(self, tensor: str) -> Shape:
         """Return the shape, with layout, of the tensor as it lies in DRAM."""
-        return self._dram[tensor][0]
+        return self._dram[self._in_dram[tensor]][0]
 
     def store_as(
         self, matrix: Matrix, tensor: str, place: str, shape: Shape, axes: Axes
@@ -206,7 +207,7 @@ class LayerBuilder:
 
     def storable(self, tensor: str) -> tuple[Matrix, Axes]:
         """Return the view of a tensor that is cheapest to write to its place in DRAM."""
-        wanted = physical(self._dram[tensor][0])
+        wanted = physical(self.graph.shape(tensor))
         matrix, axes = self.any_view(tensor)
         turned = (*axes[:-2], axes[-1], axes[-2])
         if axes[-1] == wanted[-1] or turned[-1] != wanted[-1]:
@@ -236,7 +237,7 @@ class LayerBuilder:
 
     def load_cost(self, tensor: str, axes: Axes) -> int:
         """Return about how many cycles a queue takes to bring the tensor as `axes`."""
-        shape, base = self._dram[tensor]
+        shape, base = self._dram[self._in_dram[tensor]]
         dram = DramTensor(shape, base, axes)
         matrix = self._make(tensor, axes, "dram")
         rows, cols = min(matrix.rows, 8), min(matrix.cols, 256)

@@ -120,11 +120,11 @@ def lower_reshape(builder: LayerBuilder, op: Operation) -> None:
     if not builder.in_dram(source) or not row_major(builder.dram_shape(source)):
         matrix, axes = builder.any_view(source)
         shape = builder.graph.shape(source)
-        name = f"{op.output}.linear"
+        name = f"{source}.linear"
         builder.store_as(matrix, source, name, Shape(shape.element_type, shape.dims), axes)
         builder.alias(op.output, name)
     else:
-        builder.alias(op.output, source)
+        builder.alias(op.output, builder.place_of(source))
 
 
 def lower_cast(builder: LayerBuilder, op: Operation) -> None:

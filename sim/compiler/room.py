@@ -26,9 +26,13 @@ class _Used:
 
 @dataclass(slots=True)
 class Room:
-    """Free intervals of [0, size_bytes), sorted; what was given back remembers its users."""
+    """Free intervals of [0, size_bytes), sorted; what was given back remembers its users.
+
+    bank_bytes: nothing may lie across two banks of that size (0: it may).
+    """
 
     size_bytes: int
+    bank_bytes: int = 0
     free: list[tuple[int, int]] = field(init=False)
     used: list[_Used] = field(default_factory=list)
 
@@ -70,12 +74,19 @@ class Room:
             ]
         return self._fit(parts, size, end) if not self.used or parts else None
 
-    @staticmethod
-    def _fit(parts: list[tuple[int, int]], size: int, end: End) -> int | None:
+    def _fit(self, parts: list[tuple[int, int]], size: int, end: End) -> int | None:
+        parts = [part for low, high in parts for part in self._in_banks(low, high)]
         if end == "low":
             return next((low for low, high in sorted(parts) if high - low >= size), None)
         high_first = sorted(parts, reverse=True)
         return next((high - size for low, high in high_first if high - low >= size), None)
+
+    def _in_banks(self, low: int, high: int) -> list[tuple[int, int]]:
+        bank = self.bank_bytes
+        if not bank:
+            return [(low, high)]
+        edges = range(low - low % bank, high, bank)
+        return [(max(low, edge), min(high, edge + bank)) for edge in edges]
 
     def _remove(self, start: int, stop: int) -> None:
         self.free = [

@@ -19,7 +19,7 @@ from sim.compiler.matrix import Axes, Layers, Matrix
 from sim.compiler.options import Options
 from sim.compiler.residency import Residency, Resident, Stay
 from sim.compiler.room import End, Room
-from sim.compiler.tile import Span, Task, Tile, Tiled, tiling
+from sim.compiler.tile import Span, Task, Tile, Tiled, tiling, whole_banks
 from sim.errors import CompileError
 from sim.hw.datatypes import PSUM_WORD_BYTES, data_type
 from sim.hw.spec import Chip
@@ -114,8 +114,8 @@ class Scheduler:
         moving = {node.inputs[1] for node in layers.nodes if node.kind == "multiply"}
         self._high = moving
         self.memory = Residency(
-            Room(chip.state_buffer.bytes_per_partition), self._end_of, self._tile_bytes,
-            f"state_buffer of {chip.name}",
+            Room(chip.state_buffer.bytes_per_partition, whole_banks(chip)), self._end_of,
+            self._tile_bytes, f"state_buffer of {chip.name}",
         )  # fmt: skip
         self._last_store = max(
             (n for n, t in enumerate(tiled.tasks) if t.kind == "store"), default=-1
@@ -374,14 +374,16 @@ class Scheduler:
             for c, width in task.cols:
                 weights = self._sb(source, r % self.p, height, c % self.q, width)
                 self._draft(LoadWeights(weights=weights), (source.region,), ())
-                sums, region = self._psum(identity.dtype, width, height, self._next_bank)
-                self._next_bank += 1
-                ones = Access(
-                    Buffer.STATE, identity.dtype, 0, height, identity.start, ((1, height),)
-                )
-                self._draft(MatMul(moving=ones, result=sums), (held,), (region,))
-                target = self._resident(out, task.number, c, r)
-                self._drain(sums, region, target, (c, width), (r, height))
+                for i, vectors in _pieces(height, self.chip.result_buffer.bank_words):
+                    sums, region = self._psum(identity.dtype, width, vectors, self._next_bank)
+                    self._next_bank += 1
+                    start = identity.start + i * identity.element_bytes
+                    ones = Access(
+                        Buffer.STATE, identity.dtype, 0, height, start, ((1, vectors),)
+                    )
+                    self._draft(MatMul(moving=ones, result=sums), (held,), (region,))
+                    target = self._resident(out, task.number, c, r)
+                    self._drain(sums, region, target, (c, width), (r + i, vectors))
 
     def _convert(self, task: Task) -> None:
         source, target = (self.memory.resident[t] for t in (task.reads[0], task.writes[0]))
@@ -452,6 +454,11 @@ class Scheduler:
                 tuple(dict.fromkeys(keys)), data,
             )  # fmt: skip
         )
+
+
+def _pieces(size: int, most: int) -> Iterator[Span]:
+    """Yield (first, count) of pieces of at most `most`."""
+    return ((first, min(most, size - first)) for first in range(0, size, most))
 
 
 def identity_values(access: Access) -> np.ndarray:

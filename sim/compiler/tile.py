@@ -104,9 +104,18 @@ def _columns(layers: Layers, chip: Chip, options: Options) -> int:
         raise CompileError(f"compile.tile_columns: must be a multiple of {p}, found {q}")
     widest = max((data_type(m.dtype).size_bytes for m in layers.matrices), default=4)
     have = chip.state_buffer.bytes_per_partition
-    while not options.tile_columns and q > p and 8 * q * widest > have:
+    bank = whole_banks(chip)
+    while not options.tile_columns and q > p and (
+        8 * q * widest > have or (bank and q * widest > bank)
+    ):
         q = max(p, q // 2 // p * p)
     return q
+
+
+def whole_banks(chip: Chip) -> int:
+    """Return the bytes of a bank if no tile may lie across two, else 0."""
+    # On the top path a row of weights is read in one cycle, through one port.
+    return chip.state_buffer.bank_bytes if chip.pe_array.weight_path == "top" else 0
 
 
 def _spans(first: int, stop: int, block: int, piece: int) -> Iterator[Span]:
@@ -188,7 +197,7 @@ class _Cutter:
         """Cut a transpose: tile by tile, each into sub-blocks of the array."""
         source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
         p, array = self._block[0], self._chip.pe_array
-        height = min(array.rows, p, self._chip.result_buffer.bank_words)
+        height = min(array.rows, p)
         for block, tile in self._tiles(source):
             row, col = block
             rows = tuple(_spans(row[0], row[0] + row[1], p, height))

@@ -11,8 +11,8 @@ from sim.compiler import Options
 from sim.errors import SystolicError
 from sim.hw.datatypes import data_type
 from sim.layout import Shape
-from sim.run_graph import rules_of, run_graph
-from sim.workload import Graph, GraphBuilder, differing, reference_graph
+from sim.run_graph import differences, rules_of, run_graph
+from sim.workload import Graph, GraphBuilder, reference_graph
 from support.chips import ideal_chip
 
 FLOATS = ("f32", "bf16", "f16", "f8e4m3fn", "f8e5m2")
@@ -94,7 +94,7 @@ def random_values(rng: Random, shape: Shape) -> np.ndarray:
     return numbers.standard_normal(shape.dims, dtype=np.float32).astype(shape.dtype)
 
 
-@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.parametrize("seed", range(120))
 def test_random_graphs(seed):
     rng = Random(seed)
     chip, graph = random_chip(rng), random_graph(rng)
@@ -110,5 +110,6 @@ def test_random_graphs(seed):
     expected = reference_graph(graph, inputs, rules_of(chip))
     for name, array in expected.items():
         assert run.outputs[name].shape == array.shape
-        wrong = differing(np.ascontiguousarray(run.outputs[name]), np.ascontiguousarray(array))
+        turned = any(node.kind == "turn" for node in run.compiled.layers.nodes)
+        wrong = differences(run.outputs[name], array, signed_zeros=not turned)
         assert wrong == 0, f"{name}: {graph}"
