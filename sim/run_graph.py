@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.compiler import CompiledGraph, Options, compile_graph, k_tiles
+from sim.compiler.bounds import operation_bounds, spans
 from sim.compiler.layers import physical
 from sim.compiler.matrix import Axes
 from sim.compiler.schedule import Piece, identity_values
@@ -122,6 +123,26 @@ def graph_verdict(
         "max_abs_error": max(max_abs_error(outputs[n], true[n]) for n in outputs),
         "differs_from_numpy": strict,
     }
+
+
+def operation_records(compiled: CompiledGraph, chip: Chip, trace: Trace) -> list[dict[str, Any]]:
+    """Return, for each operation, its cycles from first start to last end, and its bound.
+
+    Operations overlap and share loads, so an operation's cycles are not its share of the run's.
+    """
+    bounds = operation_bounds(compiled.graph, chip)
+    times = [(t.instruction, t.start, t.done) for t in trace.times]
+    taken = spans(compiled.synchronised.layers, times, [each.name for each in bounds])
+    period = trace.periods["pe_array"]
+    return [
+        {
+            "name": each.name,
+            "op": each.kind,
+            "cycles": -(-taken.get(each.name, 0) // period),
+            "bound": {"cycles": each.bound.cycles, "why": each.bound.why},
+        }
+        for each in bounds
+    ]
 
 
 def differences(found: Array, expected: Array, *, signed_zeros: bool = True) -> int:

@@ -34,15 +34,17 @@ class Room:
     size_bytes: int
     bank_bytes: int = 0
     free: list[tuple[int, int]] = field(init=False)
+    fresh: list[tuple[int, int]] = field(init=False)
     used: list[_Used] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.free = [(0, self.size_bytes)]
+        self.fresh = [(0, self.size_bytes)]
 
     def take(self, size_bytes: int, end: End) -> tuple[int, list[Ref]] | None:
         """Return where so many bytes are free, and who used them before; None if nowhere."""
         size = -(-size_bytes // ALIGNMENT) * ALIGNMENT
-        start = self._fresh(size, end)
+        start = self._fit(self.fresh, size, end)
         if start is None:
             start = self._fit(self.free, size, end)
         if start is None:
@@ -62,18 +64,6 @@ class Room:
                 merged.append((low, high))
         self.free = merged
 
-    def _fresh(self, size: int, end: End) -> int | None:
-        """Return free bytes that nobody has used."""
-        parts = self.free
-        for old in self.used:
-            parts = [
-                part
-                for low, high in parts
-                for part in ((low, min(high, old.start)), (max(low, old.stop), high))
-                if part[0] < part[1]
-            ]
-        return self._fit(parts, size, end) if not self.used or parts else None
-
     def _fit(self, parts: list[tuple[int, int]], size: int, end: End) -> int | None:
         parts = [part for low, high in parts for part in self._in_banks(low, high)]
         if end == "low":
@@ -89,12 +79,8 @@ class Room:
         return [(max(low, edge), min(high, edge + bank)) for edge in edges]
 
     def _remove(self, start: int, stop: int) -> None:
-        self.free = [
-            part
-            for low, high in self.free
-            for part in ((low, min(high, start)), (max(low, stop), high))
-            if part[0] < part[1]
-        ]
+        self.free = _without(self.free, start, stop)
+        self.fresh = _without(self.fresh, start, stop)
 
     def _users(self, start: int, stop: int) -> list[Ref]:
         found: list[Ref] = []
@@ -110,3 +96,12 @@ class Room:
                 kept.append(_Used(stop, old.stop, old.users))
         self.used = kept
         return list(dict.fromkeys(found))
+
+
+def _without(parts: list[tuple[int, int]], start: int, stop: int) -> list[tuple[int, int]]:
+    return [
+        part
+        for low, high in parts
+        for part in ((low, min(high, start)), (max(low, stop), high))
+        if part[0] < part[1]
+    ]
