@@ -156,6 +156,13 @@ def options_of(config: RunConfig) -> Options:
     return Options(**config.compile.model_dump())
 
 
+def compile_any(config: RunConfig) -> Compiled | CompiledGraph:
+    """Return the compiled program of a run file, whatever its work is."""
+    if isinstance(config.operation, Graph):
+        return compile_graph(config.name, config.operation, config.chip, options_of(config))
+    return compile_operation(config)
+
+
 def compile_operation(config: RunConfig) -> Compiled:
     """Return the compiled program of a run file's operation."""
     operation, options = config.operation, options_of(config)

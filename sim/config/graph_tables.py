@@ -9,9 +9,7 @@ from collections.abc import Callable, Iterable
 
 from sim.config.blame import Blame
 from sim.config.run_file import OperationTable, TensorTable, WorkloadTable
-from sim.errors import ConfigError
-from sim.layout import Shape
-from sim.workload import DataSource, Graph, Operation, Tensor, Transpose, make_graph
+from sim.workload import DataSource, Graph, Operation, Tensor, Transpose, make_graph, parse_shape
 
 ReadSource = Callable[[WorkloadTable, Blame], DataSource]
 
@@ -24,19 +22,19 @@ def read_graph(table: WorkloadTable, blame: Blame) -> Graph:
     names = ("lhs", "rhs") if table.op == "matmul" else ("shape",)
     others = {"lhs", "rhs", "shape", "permutation"} - set(names)
     refuse_keys(table, sorted(others), blame)
-    tensors = {name: Tensor(_needed(table, name, blame), table.home) for name in names}
-    tensors["out"] = Tensor(_needed(table, "out", blame), table.home)
+    tensors = {name: _tensor(table, name, blame) for name in names}
+    tensors["out"] = _tensor(table, "out", blame)
     assert table.op is not None
     with blame.on("workload", "op"):
         return make_graph(tensors, [Operation(table.op, table.op, names, "out")])
 
 
-def _needed(table: WorkloadTable, key: str, blame: Blame) -> Shape:
+def _tensor(table: WorkloadTable, key: str, blame: Blame) -> Tensor:
     text = getattr(table, key)
     if text is None:
         raise blame.line("workload", key, "is missing; needs text")
     with blame.on("workload", key):
-        return Shape.parse(text)
+        return Tensor(parse_shape(text), table.home)
 
 
 def refuse_keys(table: WorkloadTable, keys: Iterable[str], blame: Blame) -> None:
@@ -51,14 +49,14 @@ def _graph(table: WorkloadTable, blame: Blame) -> Graph:
     tensors: dict[str, Tensor] = {}
     for name, entry in table.tensors.items():
         with blame.on("workload", f"tensors.{name}"):
-            tensors[name] = Tensor(Shape.parse(entry.shape), entry.home or table.home)
+            tensors[name] = Tensor(parse_shape(entry.shape), entry.home or table.home)
     operations = []
     for number, op in enumerate(table.ops):
         operation = _operation(number, op)
         if operation.output in tensors:
             raise blame.line("workload", "ops", f'tensor "{operation.output}" is there twice')
         with blame.on("workload", "ops"):
-            tensors[operation.output] = Tensor(Shape.parse(op.out), table.home)
+            tensors[operation.output] = Tensor(parse_shape(op.out), table.home)
         operations.append(operation)
     with blame.on("workload", "ops"):
         return make_graph(tensors, operations)
@@ -91,5 +89,3 @@ def _with_entry(table: WorkloadTable, entry: TensorTable | None) -> WorkloadTabl
     own = {key: value for key in ("data", "seed") if (value := getattr(entry, key)) is not None}
     return table.model_copy(update=own)
 
-
-__all__ = ["ConfigError", "input_sources", "read_graph", "refuse_keys"]
