@@ -33,9 +33,7 @@ def run_and_report(
     picture = plots and _elements(config) <= PICTURE_ELEMENTS
     with Progress(config.name) as progress:
         kinds = PICTURE_KINDS if picture else ()
-        result = execute(
-            config, kinds=kinds, grid=picture, progress=progress, values=values
-        )
+        result = execute(config, kinds=kinds, grid=picture, progress=progress, values=values)
     text = summary_text(result.summary)
     _write_results(result, text, out)
     if as_json:

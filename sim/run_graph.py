@@ -182,6 +182,4 @@ def _gather(pieces: Iterable[Piece], shape: Shape, memory: Memory) -> Array:
 
 
 def _dram(shape: Shape, base: int) -> Access:
-    return Access(
-        Buffer.DRAM, shape.element_type, 0, 1, base, ((1, shape.padded_elements()),)
-    )
+    return Access(Buffer.DRAM, shape.element_type, 0, 1, base, ((1, shape.padded_elements()),))

@@ -25,7 +25,9 @@ class OperationBound:
 
 def operation_bounds(graph: Graph, chip: Chip) -> tuple[OperationBound, ...]:
     """Return the bound of each operation."""
-    return tuple(OperationBound(op.name, op.kind, _bound(graph, op, chip)) for op in graph.operations)
+    return tuple(
+        OperationBound(op.name, op.kind, _bound(graph, op, chip)) for op in graph.operations
+    )
 
 
 def run_bound(graph: Graph, chip: Chip) -> Bound:

@@ -69,48 +69,76 @@ def _cut(size: int, tile: int) -> list[tuple[int, int]]:
     return [(e, n) for e, n in ((tile, whole), (rest, 1 if rest else 0)) if n]
 
 
-def choose_loops(
-    chip: Chip, options: Options, P: int, Q: int, K: int, dtype: str, room_bytes: int,
-    streamed: bool,
-) -> Loops:  # fmt: skip
-    """Return the cheapest loops for stationary [K, P] and moving [K, Q].
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A product to be cut: stationary [K, P], moving [K, Q], result [P, Q], and its tiles.
 
-    room_bytes: of each partition, for operands. streamed: operands come from DRAM.
+    tile: T(p,q); sizes in bytes; streamed: operands come from DRAM.
     """
-    banks = chip.result_buffer.banks
-    chunk = min(Q, chip.result_buffer.bank_words)
-    tiles, chunks = -(-P // chip.pe_array.cols), -(-Q // chunk)
-    found = []
-    for p, q in _groups(options, banks, tiles, chunks):
-        for outer in (options.outer,) if options.outer else ("stationary", "moving"):
-            cycles = array_cycles(chip, P, Q, K, dtype, q)
-            if streamed:
-                moved = _traffic(chip, P, Q, K, dtype, (p, q * chunk), outer, room_bytes)
-                cycles = max(cycles, moved + p * q * chunk)
-            spread = abs(p * chip.pe_array.cols - q * chunk)
-            found.append((cycles, -p * q, spread if streamed else -q, Loops((p, q), chunk, outer, cycles)))
-    return min(found, key=lambda item: item[:3])[3]
+
+    P: int
+    Q: int
+    K: int
+    dtype: str
+    out_bytes: int
+    tile: tuple[int, int]
+    streamed: bool
 
 
-def _groups(
-    options: Options, banks: int, tiles: int, chunks: int
-) -> list[tuple[int, int]]:
+def choose_loops(chip: Chip, options: Options, work: Work) -> Loops:
+    """Return the cheapest loops whose tiles have room in the state buffer together."""
+    chunk = min(work.Q, chip.result_buffer.bank_words)
+    tiles, chunks = -(-work.P // chip.pe_array.cols), -(-work.Q // chunk)
+    groups = list(_groups(options, chip.result_buffer.banks, tiles, chunks))
+    have = chip.state_buffer.bytes_per_partition * 3 // 4  # the rest: an identity, gaps
+    fitting = [group for group in groups if _group_bytes(chip, work, group, chunk) <= have]
+    outers: tuple[Outer, ...] = (options.outer,) if options.outer else ("stationary", "moving")
+    found = [
+        _rated(chip, work, group, chunk, outer)
+        for group in fitting or groups[:1]
+        for outer in outers
+    ]
+    return min(found, key=lambda item: item[0])[1]
+
+
+def _rated(
+    chip: Chip, work: Work, group: tuple[int, int], chunk: int, outer: Outer
+) -> tuple[tuple[int, int, int], Loops]:
+    """Return the loops and what they cost: cycles, then how few sums stand side by side."""
+    p, q = group
+    cycles = array_cycles(chip, work.P, work.Q, work.K, work.dtype, q)
+    preference = -q
+    if work.streamed:
+        moved = _traffic(chip, work, (p, q * chunk), outer)
+        cycles = max(cycles, moved + p * q * chunk)
+        preference = abs(p * chip.pe_array.cols - q * chunk)  # squares share the most
+    return (cycles, -p * q, preference), Loops(group, chunk, outer, cycles)
+
+
+def _group_bytes(chip: Chip, work: Work, group: tuple[int, int], chunk: int) -> int:
+    """Return the bytes of each partition that the tiles of one task of a group take."""
+    rows, columns = work.tile
+    size = data_type(work.dtype).size_bytes
+    stationary = min(work.P, -(-group[0] * chip.pe_array.cols // columns) * columns)
+    moving = min(work.Q, -(-group[1] * chunk // columns) * columns)
+    results = -(-min(work.P, group[0] * chip.pe_array.cols) // rows)
+    return (stationary + moving) * size + results * moving * work.out_bytes
+
+
+def _groups(options: Options, banks: int, tiles: int, chunks: int) -> list[tuple[int, int]]:
     if options.group is not None:
         p, q = options.group
         return [(min(p, tiles), min(q, chunks))]
     most = max(1, banks)
     return [
-        (p, q)
-        for p in range(1, min(most, tiles) + 1)
-        for q in range(1, min(most // p, chunks) + 1)
+        (p, q) for p in range(1, min(most, tiles) + 1) for q in range(1, min(most // p, chunks) + 1)
     ]
 
 
-def _traffic(
-    chip: Chip, P: int, Q: int, K: int, dtype: str, group: tuple[int, int], outer: Outer,
-    room_bytes: int,
-) -> int:  # fmt: skip
+def _traffic(chip: Chip, work: Work, group: tuple[int, int], outer: Outer) -> int:
     """Return about how many cycles DRAM takes for the operands, some of them brought repeatedly."""
+    P, Q, K, dtype = work.P, work.Q, work.K, work.dtype
+    room_bytes = chip.state_buffer.bytes_per_partition * 3 // 4
     size, R = data_type(dtype).size_bytes, min(chip.pe_array.rows, chip.state_buffer.partitions)
     blocks = -(-K // R)
     stationary, moving = blocks * P * size, blocks * Q * size

@@ -15,7 +15,6 @@ from sim.compiler.schedule import Scheduled, schedule
 from sim.compiler.sync import Saving, Synchronised, synchronise_drafts
 from sim.compiler.tile import Tiled, cut_tiles
 from sim.hw.spec import Chip
-from sim.hw.timing import Bound
 from sim.isa import Program, check_program
 from sim.workload import Graph
 

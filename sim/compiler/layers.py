@@ -59,9 +59,7 @@ class LayerBuilder:
         used = {n for node in self._nodes for n in (*node.inputs, node.output)}
         used |= {kept.matrix for kept in self._kept}
         matrices = tuple(m for m in self._matrices.values() if m.name in used)
-        return Layers(
-            tuple(self._nodes), matrices, dram, tuple(self._kept), tuple(self._choices)
-        )
+        return Layers(tuple(self._nodes), matrices, dram, tuple(self._kept), tuple(self._choices))
 
     def choose(self, text: str) -> None:
         """Note a decision."""
@@ -196,9 +194,7 @@ class LayerBuilder:
         """Return the shape, with layout, of the tensor as it lies in DRAM."""
         return self._dram[self._in_dram[tensor]][0]
 
-    def store_as(
-        self, matrix: Matrix, tensor: str, place: str, shape: Shape, axes: Axes
-    ) -> None:
+    def store_as(self, matrix: Matrix, tensor: str, place: str, shape: Shape, axes: Axes) -> None:
         """Write a matrix of `tensor` to a place of another name in DRAM."""
         self._reserve(place, shape)
         self._nodes.append(Node("store", self.layer, (matrix.name,), "", place, axes))

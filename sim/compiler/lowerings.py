@@ -7,7 +7,7 @@ in `sim.workload.meaning`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from sim.compiler.cost import Mapping, product_cost
 from sim.compiler.layers import LayerBuilder, physical, row_major
@@ -62,7 +62,7 @@ def _mapping(builder: LayerBuilder, op: Operation) -> Mapping:
     shape = graph.shape(op.output)
     *batch, M, N = shape.dims
     dtype = graph.shape(op.inputs[0]).element_type
-    rows, cols = physical(shape)[-2:]
+    cols = physical(shape)[-1]
     costs: dict[Mapping, int] = {}
     for mapping in ("rhs", "lhs"):
         K = graph.shape(op.inputs[0]).dims[-1]
@@ -91,9 +91,11 @@ def lower_relayout(builder: LayerBuilder, op: Operation) -> None:
     _same_elements(builder, source, op.output, range(builder.graph.shape(source).rank))
 
 
-def _same_elements(builder: LayerBuilder, source: str, output: str, permutation: object) -> None:
+def _same_elements(
+    builder: LayerBuilder, source: str, output: str, permutation: Sequence[int]
+) -> None:
     """Show `source` as the result: axis i of the result is axis permutation[i] of the source."""
-    axes = tuple(permutation)  # type: ignore[arg-type]
+    axes = tuple(permutation)
     shape = builder.graph.shape(output)
     wanted = physical(shape)
     in_source: Axes = tuple(tuple(axes[d] for d in group) for group in wanted)

@@ -62,7 +62,9 @@ class Residency:
         for tile in kept:
             self.uses.setdefault(tile, deque()).append(number + 1)
 
-    def place(self, tile: Tile, *, dirty: bool, pinned: Collection[Tile]) -> list[Resident] | Resident:
+    def place(
+        self, tile: Tile, *, dirty: bool, pinned: Collection[Tile]
+    ) -> list[Resident] | Resident:
         """Give the tile a place, or return those that must first be taken out, the best last."""
         size = self.size_of(tile)
         found = self.room.take(size, self.end_of(tile))

@@ -185,7 +185,9 @@ class Scheduler:
     def _all_tiles(self, matrix: Matrix) -> Iterator[Tile]:
         blocks = self.blocks[matrix.name]
         for block in blocks:
-            yield Tile(matrix.name, block.number // blocks.count_per_matrix, block.row, block.column)
+            yield Tile(
+                matrix.name, block.number // blocks.count_per_matrix, block.row, block.column
+            )
 
     def _block(self, tile: Tile) -> Block:
         blocks = self.blocks[tile.matrix]
@@ -294,9 +296,7 @@ class Scheduler:
             self._move(source, part.access, resident.region, region, inwards=False,
                        everywhere=everywhere)  # fmt: skip
 
-    def _parts(
-        self, tensor: DramTensor, block: Block, *, everywhere: bool
-    ) -> Iterator[Rectangle]:
+    def _parts(self, tensor: DramTensor, block: Block, *, everywhere: bool) -> Iterator[Rectangle]:
         """Yield a tile's rectangles in DRAM; if all queues are to share it, by rows."""
         (row, col), (rows, cols) = block.origin, block.extents
         share = -(-rows // self.chip.dma.queues) if everywhere else rows
@@ -360,7 +360,9 @@ class Scheduler:
             target = self._resident(out, task.number, c, m)
             self._drain(sums, region, target, (c, width), (m, vectors))
 
-    def _drain(self, sums: Access, region: Region, target: Resident, rows: Span, cols: Span) -> None:
+    def _drain(
+        self, sums: Access, region: Region, target: Resident, rows: Span, cols: Span
+    ) -> None:
         """Copy finished sums from column partitions to row partitions, cast on the way."""
         engine = self.options.drain_engine
         place = self._sb(target, rows[0] % self.p, rows[1], cols[0] % self.q, cols[1])
@@ -378,9 +380,7 @@ class Scheduler:
                     sums, region = self._psum(identity.dtype, width, vectors, self._next_bank)
                     self._next_bank += 1
                     start = identity.start + i * identity.element_bytes
-                    ones = Access(
-                        Buffer.STATE, identity.dtype, 0, height, start, ((1, vectors),)
-                    )
+                    ones = Access(Buffer.STATE, identity.dtype, 0, height, start, ((1, vectors),))
                     self._draft(MatMul(moving=ones, result=sums), (held,), (region,))
                     target = self._resident(out, task.number, c, r)
                     self._drain(sums, region, target, (c, width), (r + i, vectors))
@@ -450,9 +450,12 @@ class Scheduler:
             keys.append(region.writers[-1].key)
         self.drafts.append(
             Draft(
-                instruction, self.layer, tuple(dict.fromkeys(needed(refs, queue))),
-                tuple(dict.fromkeys(keys)), data,
-            )  # fmt: skip
+                instruction,
+                self.layer,
+                tuple(dict.fromkeys(needed(refs, queue))),
+                tuple(dict.fromkeys(keys)),
+                data,
+            )
         )
 
 

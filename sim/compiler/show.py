@@ -1,4 +1,4 @@
-"""The results of the passes as text: what `systolic compile --after` prints. Nothing is printed here.
+"""The results of the passes as text, for `systolic compile --after`. Nothing is printed here.
 
 Long lists are cut after `limit` lines; a last line says how many there are.
 """
@@ -42,12 +42,14 @@ def show_tile(compiled: CompiledGraph, limit: int = LIMIT) -> Iterator[str]:
     for number, loops in tiled.loops:
         tiles, chunks = loops.group
         yield (
-            f"loops of {layers.nodes[number].output}: {tiles} stationary tiles x {chunks} chunks of "
-            f"{loops.chunk} vectors accumulate together; {loops.outer} outermost; about "
+            f"loops of {layers.nodes[number].output}: {tiles} stationary tiles x {chunks} chunks "
+            f"of {loops.chunk} vectors accumulate together; {loops.outer} outermost; about "
             f"{loops.estimate} cycles"
         )
     saving = compiled.saving
-    order = sum(max(0, n - 1) for n in Counter(i.queue for i in compiled.program.instructions).values())
+    order = sum(
+        max(0, n - 1) for n in Counter(i.queue for i in compiled.program.instructions).values()
+    )
     yield (
         f"data flow: {len(tiled.tasks)} tasks; between units {saving.data} data and "
         f"{saving.memory} memory dependencies, in the queues {order} of operation"
@@ -159,15 +161,17 @@ def show_transpose(compiled: Compiled, after: str, limit: int = LIMIT) -> Iterat
         yield f"transpose of {matrices.shape}: batch axes {matrices.batch}, rows {matrices.row}, "
         yield f"  columns {matrices.col} of {matrices.dims}"
     elif after == "tile":
-        yield f"{compiled.blocks.count} blocks {compiled.blocks.tiled}, {compiled.sub_blocks} sub-blocks"
+        blocks = compiled.blocks
+        yield f"{blocks.count} blocks {blocks.tiled}, {compiled.sub_blocks} sub-blocks"
     elif after == "place":
-        pieces = [f"  {what}: {piece.access}" for what, some in
-                  (("source", compiled.source), ("result", compiled.result)) for piece in some]  # fmt: skip
+        both = (("source", compiled.source), ("result", compiled.result))
+        pieces = [f"  {what}: {piece.access}" for what, some in both for piece in some]
         yield "where blocks lie"
         yield from _cut(pieces, limit)
     elif after == "schedule":
         for queue, steps in sorted(program.queues().items()):
             yield f"{queue}: {len(steps)} instructions"
     else:
-        yield f"{compiled.removed_waits} redundant waits removed, {len(program.semaphores)} semaphores"
+        removed, semaphores = compiled.removed_waits, len(program.semaphores)
+        yield f"{removed} redundant waits removed, {semaphores} semaphores"
         yield from _program(program, limit)

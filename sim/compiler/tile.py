@@ -9,10 +9,10 @@ addresses (`place`) and instructions (`schedule`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from sim.compiler.cost import Loops, choose_loops
+from sim.compiler.cost import Loops, Work, choose_loops
 from sim.compiler.matrix import Layers, Matrix, Node
 from sim.compiler.options import Options
 from sim.errors import CompileError
@@ -105,8 +105,10 @@ def _columns(layers: Layers, chip: Chip, options: Options) -> int:
     widest = max((data_type(m.dtype).size_bytes for m in layers.matrices), default=4)
     have = chip.state_buffer.bytes_per_partition
     bank = whole_banks(chip)
-    while not options.tile_columns and q > p and (
-        8 * q * widest > have or (bank and q * widest > bank)
+    while (
+        not options.tile_columns
+        and q > p
+        and (8 * q * widest > have or (bank and q * widest > bank))
     ):
         q = max(p, q // 2 // p * p)
     return q
@@ -158,7 +160,7 @@ class _Cutter:
         """Cut a product: group by group, inside it K-tile by K-tile."""
         a, b = (self._matrices[name] for name in node.inputs)
         out = self._matrices[node.output]
-        loops = self._choose(a, b)
+        loops = self._choose(a, b, out)
         self._loops.append((number, loops))
         p, q = self._block
         cols = list(_spans(0, a.cols, p, min(p, self._chip.pe_array.cols)))
@@ -169,12 +171,11 @@ class _Cutter:
                 for task in self._sweep(number, (a, b, out), matrix, some, others):
                     self._add(task)
 
-    def _choose(self, a: Matrix, b: Matrix) -> Loops:
-        room = self._chip.state_buffer.bytes_per_partition * 3 // 4
+    def _choose(self, a: Matrix, b: Matrix, out: Matrix) -> Loops:
         streamed = "dram" in (a.source, b.source)
-        return choose_loops(
-            self._chip, self._options, a.cols, b.cols, a.rows, b.dtype, room, streamed
-        )
+        size = data_type(out.dtype).size_bytes
+        work = Work(a.cols, b.cols, a.rows, b.dtype, size, self._block, streamed)
+        return choose_loops(self._chip, self._options, work)
 
     def _sweep(
         self, node: int, matrices: tuple[Matrix, Matrix, Matrix], number: int,
@@ -243,8 +244,3 @@ def _groups(
         for number, other in enumerate(others):
             for part in some if number % 2 == 0 else some[::-1]:
                 yield part, other
-
-
-def with_places(task: Task, **changes: object) -> Task:
-    """Return the task with some fields replaced."""
-    return replace(task, **changes)  # type: ignore[arg-type]

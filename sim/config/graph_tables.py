@@ -88,4 +88,3 @@ def _with_entry(table: WorkloadTable, entry: TensorTable | None) -> WorkloadTabl
         return table
     own = {key: value for key in ("data", "seed") if (value := getattr(entry, key)) is not None}
     return table.model_copy(update=own)
-

@@ -22,7 +22,6 @@ from sim.config.graph_tables import input_sources, read_graph, refuse_keys
 from sim.config.override import Override, apply, origin_of, setter_of
 from sim.config.run_file import CompileTable, EngineKind, RunFile, SweepTable, WorkloadTable
 from sim.config.toml_file import read_toml
-from sim.errors import ConfigError
 from sim.hw.datatypes import DATA_TYPES
 from sim.hw.spec import Chip
 from sim.workload import OPERATIONS, DataSource, Graph, Transpose

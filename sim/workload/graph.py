@@ -91,9 +91,7 @@ class GraphBuilder:
     ) -> str:  # fmt: skip
         """Add an operation of any kind; return the name of its result (default: kind + number)."""
         output = self.tensor(name or f"{kind}{len(self._operations)}", out)
-        self._operations.append(
-            Operation(output, kind, tuple(inputs), output, tuple(permutation))
-        )
+        self._operations.append(Operation(output, kind, tuple(inputs), output, tuple(permutation)))
         return output
 
     def matmul(self, lhs: str, rhs: str, out: str | Shape, *, name: str | None = None) -> str:

@@ -25,9 +25,11 @@ ROWS_AT_ONCE = 64
 def exact_product(lhs: Array, rhs: Array) -> Array:
     """Return lhs [.., M, K] times rhs [.., K, N] in float64 (integers: in int64)."""
     if lhs.dtype.kind in "iu":
-        return np.matmul(lhs.astype(np.int64), rhs.astype(np.int64))
+        whole: Array = np.matmul(lhs.astype(np.int64), rhs.astype(np.int64))
+        return whole
     with np.errstate(all="ignore"):
-        return np.matmul(lhs.astype(np.float64), rhs.astype(np.float64))
+        wide: Array = np.matmul(lhs.astype(np.float64), rhs.astype(np.float64))
+    return wide
 
 
 def reference_product(
@@ -71,7 +73,9 @@ def _fused_step(sums: Array, a: Array, b: Array) -> Array:
     """Return sums + a * b rounded once: where float64 lands between two float32, look closer."""
     product = a.astype(np.float64) * b.astype(np.float64)  # exact: 24 + 24 bits
     wide = product + sums
-    lost = np.where(np.abs(product) > np.abs(sums), sums - (wide - product), product - (wide - sums))
+    lost = np.where(
+        np.abs(product) > np.abs(sums), sums - (wide - product), product - (wide - sums)
+    )
     near = wide.astype(np.float32)
     # A tie in float64 that is none in truth: a step of one float64 toward what was lost breaks it.
     tie = (wide.view(np.int64) & ((1 << 29) - 1)) == (1 << 28)
