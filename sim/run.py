@@ -26,9 +26,11 @@ from sim.run_graph import graph_images, graph_results, graph_verdict, operation_
 from sim.trace.record import Trace
 from sim.workload import (
     Graph,
+    Operation,
     Transpose,
     differing,
     load_data,
+    make_graph,
     max_abs_error,
     numpy_transpose,
     reference_transpose,
@@ -36,6 +38,8 @@ from sim.workload import (
 
 Array = npt.NDArray[Any]
 Progress = Callable[[int, int], None]
+# A transpose in DRAM of fewer blocks is over before wide tiles pay for the wait for the first.
+FEW_BLOCKS = 16
 UNCHECKED = {"checked": False, "equal": None, "max_abs_error": None, "differs_from_numpy": None}
 
 
@@ -76,8 +80,9 @@ def execute(
     """
     operation, chip = config.operation, config.chip
     engine = engine or config.engine
-    if isinstance(operation, Graph):
-        return execute_graph(config, operation, engine, values, kinds, grid, progress)
+    if graph := graph_of(config):
+        return execute_graph(config, graph, engine, values, kinds, grid, progress)
+    assert isinstance(operation, Transpose)
     compiled = compile_operation(config)
     data = load_data(config.data, operation.shape) if values else None
     outcome = simulate(
@@ -119,7 +124,7 @@ def execute_graph(
     """Run a graph from its data to its summary; arguments as for `execute`."""
     chip = config.chip
     compiled = compile_graph(config.name, graph, chip, options_of(config))
-    inputs = config.load_inputs() if values else {}
+    inputs = load_inputs(config) if values else {}
     outcome = simulate(
         chip, compiled.program, graph_images(compiled, inputs) if values else [],
         engine=engine, kinds=kinds, grid=grid, values=values, progress=progress,
@@ -158,9 +163,34 @@ def options_of(config: RunConfig) -> Options:
 
 def compile_any(config: RunConfig) -> Compiled | CompiledGraph:
     """Return the compiled program of a run file, whatever its work is."""
-    if isinstance(config.operation, Graph):
-        return compile_graph(config.name, config.operation, config.chip, options_of(config))
+    if graph := graph_of(config):
+        return compile_graph(config.name, graph, config.chip, options_of(config))
     return compile_operation(config)
+
+
+def graph_of(config: RunConfig) -> Graph | None:
+    """Return a run's work as a graph; None for a transpose that needs its own lowering.
+
+    That one keeps the tensor on the chip as the blocks of equation 1, cuts it as [compile] says,
+    drains it row by row or partition by partition, or goes by way of DRAM instead of the array.
+    """
+    work, choice = config.operation, config.compile
+    if isinstance(work, Graph):
+        return work
+    own = choice.via == "dram" or choice.drain != "block" or choice.block is not None
+    side = config.chip.state_buffer.partitions
+    few = work.shape.num_elements() < FEW_BLOCKS * side * side
+    if own or work.home != "dram" or few:
+        return None
+    operation = Operation("transpose", "transpose", ("source",), "result", work.permutation)
+    return make_graph({"source": work.source, "result": work.result}, [operation])
+
+
+def load_inputs(config: RunConfig) -> dict[str, Array]:
+    """Return the elements of all inputs of a run, by name."""
+    if isinstance(config.operation, Transpose):
+        return {"source": config.load_data()}
+    return config.load_inputs()
 
 
 def compile_operation(config: RunConfig) -> Compiled:
@@ -181,7 +211,7 @@ def compile_operation(config: RunConfig) -> Compiled:
 def initial_images(config: RunConfig, compiled: Compiled | CompiledGraph) -> list[Image]:
     """Return what lies in the memories of a run at cycle 0."""
     if isinstance(compiled, CompiledGraph):
-        return graph_images(compiled, config.load_inputs())
+        return graph_images(compiled, load_inputs(config))
     assert isinstance(config.operation, Transpose)
     return images(compiled, load_data(config.data, config.operation.shape), config.operation.shape)
 

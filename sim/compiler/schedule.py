@@ -112,7 +112,9 @@ class Scheduler:
         self._identity: dict[str, tuple[Access, Region]] = {}
         self._stored_identities: list[Access] = []
         moving = {node.inputs[1] for node in layers.nodes if node.kind == "multiply"}
-        self._high = moving
+        held = {node.inputs[0] for node in layers.nodes if node.kind == "multiply"}
+        turned = {node.output for node in layers.nodes if node.kind == "turn"}
+        self._high = moving | (turned - held)
         self.memory = Residency(
             Room(chip.state_buffer.bytes_per_partition, whole_banks(chip)), self._end_of,
             self._tile_bytes, f"state_buffer of {chip.name}",
@@ -121,7 +123,9 @@ class Scheduler:
             (n for n, t in enumerate(tiled.tasks) if t.kind == "store"), default=-1
         )
         self._last_load_task = self._find_last_load()
-        self._spread = True
+        # Queues that share DRAM's rate would only hold one another's bank for longer.
+        self._shared = chip.dram.bytes_per_cycle >= 2 * chip.dma.bytes_per_cycle
+        self._spread = self._shared
 
     def _find_last_load(self) -> int:
         """Return the last task that is the first to need a tile from DRAM."""
@@ -290,7 +294,7 @@ class Scheduler:
         node = self.layers.nodes[task.node]
         tensor, region = self._tensor(node.dram, node.axes)
         resident, block = self.memory.resident[tile], self._block(tile)
-        everywhere = self.memory.task > self._last_load_task
+        everywhere = self._shared and self.memory.task > self._last_load_task
         for part in self._parts(tensor, block, everywhere=everywhere):
             source = self._sb(resident, part.row, part.rows, part.col, part.cols)
             self._move(source, part.access, resident.region, region, inwards=False,

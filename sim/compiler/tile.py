@@ -21,6 +21,9 @@ from sim.hw.spec import Chip
 from sim.layout import Decomposition, Shape, decompose
 
 LARGEST_COLUMNS = 1024
+FEWEST_TILES = 4
+"""Of the largest matrix: with fewer, loading, work and storing hardly overlap."""
+
 Span = tuple[int, int]
 """First index and how many."""
 
@@ -108,10 +111,18 @@ def _columns(layers: Layers, chip: Chip, options: Options) -> int:
     while (
         not options.tile_columns
         and q > p
-        and (8 * q * widest > have or (bank and q * widest > bank))
+        and (
+            8 * q * widest > have
+            or 0 < bank < q * widest
+            or _most_tiles(layers, (p, q)) < FEWEST_TILES
+        )
     ):
         q = max(p, q // 2 // p * p)
     return q
+
+
+def _most_tiles(layers: Layers, block: tuple[int, int]) -> int:
+    return max((tiling(m, block).count for m in layers.matrices), default=0)
 
 
 def whole_banks(chip: Chip) -> int:
