@@ -6,6 +6,8 @@ from random import Random
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sim.compiler import Options
 from sim.errors import SystolicError
@@ -103,9 +105,9 @@ def random_values(rng: Random, shape: Shape) -> np.ndarray:
     return numbers.standard_normal(shape.dims, dtype=np.float32).astype(shape.dtype)
 
 
-@pytest.mark.parametrize("seed", range(120))
-def test_random_graphs(seed):
-    rng = Random(seed)
+@settings(max_examples=120, deadline=None, derandomize=True)
+@given(rng=st.randoms(use_true_random=True))
+def test_random_graphs(rng):
     chip, graph = random_chip(rng), random_graph(rng)
     options = Options(
         identity=rng.choice(["stored", "built"]), drain_engine=rng.choice(["activation", "pooling"])
