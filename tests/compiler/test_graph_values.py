@@ -13,7 +13,7 @@ from sim.compiler import Options
 from sim.errors import SystolicError
 from sim.hw.datatypes import data_type
 from sim.layout import Shape
-from sim.run_graph import differences, rules_of, run_graph
+from sim.run_graph import differences, graph_verdict, rules_of, run_graph
 from sim.workload import Graph, GraphBuilder, reference_graph
 from support.chips import ideal_chip
 
@@ -183,3 +183,20 @@ def test_what_does_not_fit_is_spilled_and_comes_back():
     assert run.compiled.scheduled.spilled_bytes > 0
     expected = reference_graph(graph, inputs, rules_of(chip))["v"]
     assert differences(run.outputs["v"], expected, signed_zeros=False) == 0
+
+
+def test_a_nan_spreads_where_a_tensor_is_turned():
+    """A transpose in DRAM by identity products: the verdict knows what they do to a NaN."""
+    builder = GraphBuilder("dram")
+    x = builder.tensor("x", "f32[8,8]")
+    builder.transpose(x, "f32[8,8]", (1, 0), name="y")
+    data = np.arange(1, 65, dtype=np.float32).reshape(8, 8)
+    data[1, 2], data[5, 3], data[0, 0] = np.nan, np.inf, -0.0
+    chip = ideal_chip(4, 4, dma={"descriptor_cycles": 50})
+    run = run_graph(builder.graph(), chip, {"x": data})
+    assert any(node.kind == "turn" for node in run.compiled.layers.nodes)
+    expected = data.T.copy()
+    expected[2, :4], expected[3, 4:], expected[3, 5] = np.nan, np.nan, np.inf
+    assert np.array_equal(run.outputs["y"], expected, equal_nan=True)
+    verdict = graph_verdict(run.compiled, chip, {"x": data}, run.outputs)
+    assert verdict["equal"] is True
