@@ -49,6 +49,8 @@ def _facts(summary: Mapping[str, Any]) -> Padding:
         f"[bold]{number(summary['cycles'])} cycles[/bold], {time_text(summary['time_ns'])}",
     )
     table.add_row("bound", Text(bound_text(summary)))
+    for operation in summary.get("operations", ()):
+        table.add_row(operation["name"], Text(operation_text(operation)))
     blocks, sub_blocks = summary["blocks"], summary["sub_blocks"]
     table.add_row("work", f"{plural(blocks, 'block')}, {plural(sub_blocks, 'sub-block')}")
     if "layouts" in summary:
@@ -75,6 +77,17 @@ def bound_text(summary: Mapping[str, Any]) -> str:
     if not apart:
         distance = "reached"
     return f"{plural(best, 'cycle')} ({summary['bound']['why']}): {distance}"
+
+
+def operation_text(operation: Mapping[str, Any]) -> str:
+    """Return how long an operation was under way, beside what it needs alone."""
+    cycles, bound = operation["cycles"], operation["bound"]
+    if not bound["cycles"]:
+        return f"{operation['op']}, under way for {plural(cycles, 'cycle')}"
+    return (
+        f"{operation['op']}, under way for {plural(cycles, 'cycle')}; alone it needs "
+        f"{number(bound['cycles'])} ({bound['why']})"
+    )
 
 
 def _units(summary: Mapping[str, Any], console: Console) -> Padding:
