@@ -35,12 +35,18 @@ def _sigmoid(x: Floats) -> Any:
     return 1 / (1 + np.exp(-x))
 
 
-def _gelu(x: Floats) -> Any:
-    return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
+def _gated(x: Floats, gate: Floats) -> Any:
+    """Return x * sigmoid(gate); -0, the limit, for minus infinity."""
+    return np.where(x == -math.inf, -0.0, x / (1 + np.exp(-gate)))
 
 
 def _silu(x: Floats) -> Any:
-    return x / (1 + np.exp(-x))
+    return _gated(x, x)
+
+
+def _gelu(x: Floats) -> Any:
+    # (1 + tanh y) / 2 is sigmoid(2 y), which does not cancel.
+    return _gated(x, 2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))
 
 
 POSITIVE = (0.0, math.inf)
