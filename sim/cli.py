@@ -28,6 +28,9 @@ LATER_COMMANDS = {
     "layout": ("sim.cli_layout", "layout_command"),
     "at": ("sim.cli_at", "at_command"),
     "watch": ("sim.cli_at", "watch_command"),
+    "lint": ("sim.cli_program", "lint_command"),
+    "assemble": ("sim.cli_program", "assemble_command"),
+    "disassemble": ("sim.cli_program", "disassemble_command"),
 }
 
 app = typer.Typer(

@@ -15,7 +15,8 @@ from sim.config import RunConfig
 from sim.errors import SimulationError, WorkloadError
 from sim.hw.datatypes import data_type
 from sim.hw.spec import Chip
-from sim.isa import Buffer
+from sim.isa import Access, Buffer
+from sim.isa.lint import require_clean
 from sim.layout import Shape, pack, unpack
 from sim.machine import Image, Memory, simulate
 from sim.machine.simulate import EngineKind
@@ -72,6 +73,7 @@ def execute(
     operation, chip = config.operation, config.chip
     engine = engine or config.engine
     compiled = compile_operation(config)
+    require_clean(compiled.program, chip, initial_accesses(compiled))
     data = _load(config) if values else None
     outcome = simulate(
         chip,
@@ -123,6 +125,12 @@ def compile_operation(config: RunConfig) -> Compiled:
         operation.home,
         operation.out,
     )
+
+
+def initial_accesses(compiled: Compiled) -> list[Access]:
+    """Return which regions of the memories hold something at cycle 0."""
+    pieces = [piece.access for piece in compiled.source]
+    return [*pieces, compiled.identity] if compiled.identity else pieces
 
 
 def initial_images(config: RunConfig, compiled: Compiled) -> list[Image]:

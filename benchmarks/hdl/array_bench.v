@@ -3,14 +3,15 @@
 // Is:     the array of tests/rtl/hdl in one configuration (left path, double buffer, hops of one
 //         register, full tiles) under the same sequencer.v, with the same registers in every PE:
 //         moving, active and shadow weight, sum, valid.
-// Is not: a referent (tests/rtl/hdl is), nor complete: everything the measured programs do not need is
-//         left out in Verilator's favour: partial tiles, refused ports, dumps, the skew registers
+// Is not: a referent (tests/rtl/hdl is), nor complete: everything the measured programs do not need
+//         is left out in Verilator's favour: partial tiles, refused ports, dumps, the skew registers
 //         before the rows (each row reads its own partition when it needs the word).
 //
-// Two forms of the same array. As it stands, the loops are such that g++ can use vector instructions:
-// one register plane at a time, a shift of a whole plane first and its left edge afterwards. With the
-// macro PLAIN it is written as one would, one PE after the other; then g++ makes scalar loops. In
-// both, counters are unsigned: `integer` compares as signed and halves the speed of either.
+// Two forms of the same array. As it stands, the loops are such that g++ can use vector
+// instructions: one register plane at a time, a shift of a whole plane first and its left edge
+// afterwards. With the macro PLAIN it is written as one would, one PE after the other; then g++
+// makes scalar loops. Counters are unsigned: an `integer` compares as signed, through code in which
+// g++ does not find a loop it can count, and everything becomes slower.
 //
 // Plus arguments: +queue=N words of queue.hex (see sequencer.v); state.hex and result.hex are the
 // contents of the state buffer before and of the result buffer after the run.
@@ -18,7 +19,6 @@
 module array_bench #(
     parameter R = 128,
     parameter C = 128,
-    parameter FLOAT = 0,
     parameter WIDTH = 8,
     parameter WORDS = 1024,
     parameter QUEUE_WORDS = 1024

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,35 @@ class Buffer(StrEnum):
     STATE = "state_buffer"
     RESULT = "result_buffer"
     DRAM = "dram"
+
+
+Pattern = tuple[tuple[int, int], ...]
+
+
+# A program repeats few patterns many times, so what follows from one alone is kept.
+
+
+@lru_cache(maxsize=4096)
+def _elements(pattern: Pattern) -> int:
+    return math.prod(count for _, count in pattern)
+
+
+@lru_cache(maxsize=4096)
+def _reach(pattern: Pattern) -> tuple[int, int]:
+    """Return the lowest and the highest element touched, relative to the first."""
+    low = sum(step * (count - 1) for step, count in pattern if step < 0)
+    high = sum(step * (count - 1) for step, count in pattern if step > 0)
+    return low, high
+
+
+@lru_cache(maxsize=256)
+def _steps(pattern: Pattern) -> npt.NDArray[np.int64]:
+    """Return the elements touched, relative to the first, in order; not to be written to."""
+    index = np.zeros(1, np.int64)
+    for step, count in pattern:
+        index = (index[:, None] + step * np.arange(count, dtype=np.int64)).reshape(-1)
+    index.setflags(write=False)
+    return index
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +89,7 @@ class Access:
     @property
     def elements(self) -> int:
         """Return the number of elements in each partition."""
-        return math.prod(count for _, count in self.pattern)
+        return _elements(self.pattern)
 
     @property
     def size_bytes(self) -> int:
@@ -69,8 +99,7 @@ class Access:
     @property
     def span(self) -> tuple[int, int]:
         """Return the first byte touched and the byte after the last, in each partition."""
-        low = sum(step * (count - 1) for step, count in self.pattern if step < 0)
-        high = sum(step * (count - 1) for step, count in self.pattern if step > 0)
+        low, high = _reach(self.pattern)
         size = self.element_bytes
         return self.start + low * size, self.start + (high + 1) * size
 
@@ -81,10 +110,7 @@ class Access:
 
     def offsets(self) -> npt.NDArray[np.int64]:
         """Return the element indices in the partition, int64, in the order of the accesses."""
-        index = np.zeros(1, np.int64)
-        for step, count in self.pattern:
-            index = (index[:, None] + step * np.arange(count, dtype=np.int64)).reshape(-1)
-        return index + self.first_element
+        return _steps(self.pattern) + self.first_element
 
     def __str__(self) -> str:
         """Return the text form, such as ``state_buffer[0:4]+16 f32 (1x4)``."""

@@ -158,7 +158,7 @@ def uncovered(
     if wanted.runs * per_run * parts > LARGEST_MASK:
         return wanted.region
     places = wanted.starts()[:, None] + granule * np.arange(per_run, dtype=np.int64)[None, :]
-    missing = _missing(wanted, places.reshape(-1), covers, within)
+    missing = _missing(wanted, places.reshape(-1), granule, covers, within)
     lanes, bytes_ = np.flatnonzero(missing.any(axis=1)), places.reshape(-1)[missing.any(axis=0)]
     if not len(lanes):
         return None
@@ -172,6 +172,7 @@ def uncovered(
 def _missing(
     wanted: Footprint,
     places: npt.NDArray[np.int64],
+    granule: int,
     covers: Sequence[Footprint],
     within: Sequence[Footprint],
 ) -> npt.NDArray[Any]:
@@ -181,7 +182,12 @@ def _missing(
         keep[_lanes(wanted, other)] = other.holds(places)
         missing &= keep
     for cover in covers:
-        if cover.boxes_meet(wanted):
+        if not cover.boxes_meet(wanted):
+            continue
+        if wanted.is_dense and cover.is_dense:
+            first = max(0, cover.low - wanted.low) // granule
+            missing[_lanes(wanted, cover), first : (cover.high - wanted.low) // granule] = False
+        else:
             missing[_lanes(wanted, cover)] &= ~cover.holds(places)
     return missing
 

@@ -10,6 +10,7 @@ import heapq
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 
 from sim.errors import SimulationError
 
@@ -27,6 +28,7 @@ class Run:
     label: str
 
 
+@cache
 def rank(label: str) -> int:
     """Return the place of a label in the contract's order."""
     for place, prefix in enumerate(ORDER):

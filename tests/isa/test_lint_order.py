@@ -52,6 +52,17 @@ class TestWaits:
         assert races(lines) == []
         assert races([*lines[:2], lines[2].replace("wait s1>=1 ", ""), lines[3]]) != []
 
+    def test_an_early_post_that_is_late_is_not_guaranteed_by_later_ones(self) -> None:
+        """Of the three posts the third comes after the second, the first at any time."""
+        lines = [
+            "memset activation target=sb0:4+0x4 value=1 post s0",
+            "memset activation target=sb0:4+64x4 value=1 post s0 s1",
+            "memset pooling target=sb0:4+128x4 value=1 wait s1>=1 post s2",
+            "memset activation target=sb0:4+192x4 value=1 wait s2>=1 post s0",
+            "dma q0 source=sb0:4+0x4 target=dr0:1+0x16 wait s0>=2",
+        ]
+        assert races(lines) == [("read-after-write", (4, 0))]
+
     def test_a_long_ping_pong(self) -> None:
         lines = []
         for n in range(40):

@@ -269,6 +269,9 @@ class RandomProgram:
         first = self.rng.randint(0, limit)
         dtype = self.rng.choice(["f32", "s8", "bf16", "s32"])
         target = self._state(dtype, first, source.partitions, source.elements)
+        if self.rng.random() < 0.3 and source.partitions <= self.chip.pe_array.cols:
+            accumulator = self.rng.choice(["f32", "s32"])
+            target = self._psum(source.partitions, source.elements, accumulator) or target
         if target is None:
             return
         engine: Any = self.rng.choice(["activation", "pooling"])

@@ -69,7 +69,7 @@ class Stream:
         self.position = 0
         self.tick = 0
         self.granted = False
-        self.asks_last_at = -1
+        self.asks_last_at = self._refused_at = -1
         self.progress: list[Progress] = []
         self.refusals: list[Refusal] = []
         self.finished = env.event()
@@ -139,6 +139,7 @@ class Stream:
         again = last is not None and last.tick + last.cycles * self.period == self.tick
         if not (again and last and (last.port, last.winner) == (port, winner)):
             self.refusals.append(Refusal(self.tick, 0, port, winner))
+        self._refused_at = self.tick
         self.granted = False
 
     def set_share(self, queues: int) -> None:
@@ -155,6 +156,8 @@ class Stream:
             return self.progress
         tick = self.tick
         if not self.granted:
+            if self._refused_at == tick:
+                tick += self.period
             tick = max(tick, -(-self._env.tick // self.period) * self.period)
         last = self.progress[-1] if self.progress else None
         if last and last.tick + last.slots * self.period == tick:
