@@ -12,16 +12,19 @@ from random import Random
 
 import pytest
 
-from sim.isa import TensorTensor
+from sim.isa import Copy, LoadWeights, MatMul, Memset, Post, Program, TensorTensor, Wait
 from sim.machine import Memory, Outcome, simulate
 from sim.machine.event import run_event
 from sim.machine.event.traffic import plan_of
 from sim.trace.record import Recorder
 from sim.trace.words import KINDS
+from support.blocks import psum, state
+from support.chips import ideal_chip
 from support.compare_traces import assert_same
 from support.random_programs import RandomProgram, random_chip
 
 QUICK, MANY = 120, 4000
+TARGET = 8192
 
 
 def _program(seed: int, length: int = 25, largest: int = 6, elementwise: bool = False):
@@ -84,6 +87,34 @@ def test_a_million_cycles(part):
     seeds = range(QUICK + part, QUICK + MANY, 8)
     cycles = sum(_compare(seed, length=60, elementwise=seed % 2 == 0) for seed in seeds)
     assert cycles > 1_000_000 / 8
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+def test_a_multiply_that_is_held_back_holds_no_port_ahead_of_time(rows):
+    """A fill of the bank the multiply writes goes on while a copy keeps the multiply waiting."""
+    priority = ("pooling", "moving", "weights", "activation", "dma")
+    chip = ideal_chip(rows, 4, port_priority=priority, pooling={"latency_cycles": 9})
+    program = Program(
+        "held",
+        (
+            LoadWeights(weights=state(0, rows, 0, 4)),
+            MatMul(
+                moving=state(0, rows, 64, 30), result=psum(0, 4, 0, 30), posts=(Post(0, "row"),)
+            ),
+            Memset(engine="activation", target=psum(0, 4, 40, 20), value=1, waits=(Wait(0, 2),)),
+            Copy(
+                engine="pooling",
+                source=state(0, 1, 512, 25),
+                target=state(0, 1, TARGET, 25),
+                waits=(Wait(0, 5),),
+            ),
+        ),
+        ("rows",),
+    )
+    event = simulate(chip, program, kinds=KINDS)
+    assert_same(event, simulate(chip, program, kinds=KINDS, engine="register"))
+    _, multiply, fill, copy = event.trace.times
+    assert copy.start < fill.done <= copy.last + 1 < multiply.done
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -344,7 +344,7 @@ class RandomProgram:
 
     def _like(self, source: Access) -> tuple[Access, tuple[Wait, ...]]:
         """Return an operand of the same shape: itself backwards, another result, or constants."""
-        if self.rng.random() < 0.3:
+        if source.elements > CONSTANT_BYTES // 4 or self.rng.random() < 0.3:
             return _backwards(source), ()
         shape = source.partitions, source.elements
         results = [

@@ -34,8 +34,7 @@ class Hold:
         """Yield [first, stop) ticks in which the ports are held, as far as known."""
         stream = self._stream
         step, period = stream.spacing, stream.period
-        # A multiply that is held back goes on no one knows when: only what it has injected counts.
-        for run in stream.runs() if stream.granted else stream.progress:
+        for run in stream.runs():
             first = -(-run.slot // step)
             last = min(-(-(run.slot + run.slots) // step), stream.timeline.slots) - 1
             if last < first:
