@@ -6,10 +6,12 @@ Runs after the compiler and again before a machine starts. Errors name instructi
 from __future__ import annotations
 
 from sim.errors import ProgramError
-from sim.hw.datatypes import DATA_TYPES, PSUM_WORD_BYTES, data_type
+from sim.hw.datatypes import data_type
 from sim.hw.spec import Chip
-from sim.isa.access import MAX_PAIRS, Access, Buffer
-from sim.isa.instruction import Copy, DmaCopy, Instruction, LoadWeights, MatMul, Memset
+from sim.isa.access import Access, Buffer
+from sim.isa.check_access import at_most, check_access, need
+from sim.isa.check_engines import check_on_engine
+from sim.isa.instruction import DmaCopy, Instruction, LoadWeights, MatMul, OnEngine
 from sim.isa.program import Program
 
 
@@ -46,25 +48,17 @@ def _check_instruction(instruction: Instruction, chip: Chip) -> None:
             _check_load(instruction, chip)
         case MatMul():
             _check_matmul(instruction, chip)
-        case Copy():
-            _check_copy(instruction, chip)
-        case Memset():
-            _check_access("target", instruction.target, chip)
-            _need(
-                "target",
-                instruction.target,
-                instruction.target.buffer is not Buffer.DRAM,
-                "on chip",
-            )
+        case OnEngine():
+            check_on_engine(instruction, chip)
         case DmaCopy():
             _check_dma(instruction, chip)
 
 
 def _check_load(load: LoadWeights, chip: Chip) -> None:
     weights = load.weights
-    _check_access("weights", weights, chip)
+    check_access("weights", weights, chip)
     _check_operand("weights", weights, chip)
-    _at_most(
+    at_most(
         "weights: elements per partition (N)", weights.elements, "array columns", chip.pe_array.cols
     )
     if chip.pe_array.weight_path == "top":
@@ -76,10 +70,10 @@ def _check_load(load: LoadWeights, chip: Chip) -> None:
 
 def _check_matmul(matmul: MatMul, chip: Chip) -> None:
     moving, result = matmul.moving, matmul.result
-    _check_access("moving", moving, chip)
+    check_access("moving", moving, chip)
     _check_operand("moving", moving, chip)
-    _check_access("result", result, chip)
-    _need("result", result, result.buffer is Buffer.RESULT, "in the result buffer")
+    check_access("result", result, chip)
+    need("result", result, result.buffer is Buffer.RESULT, "in the result buffer")
     accumulator = data_type(moving.dtype).accumulator
     if result.dtype != accumulator:
         raise ProgramError(
@@ -119,28 +113,14 @@ def _check_weights(matmul: MatMul, loaded: LoadWeights | None) -> None:
         raise ProgramError(f"moving {mine.name} cannot be multiplied with weights {theirs.name}")
 
 
-def _check_copy(copy: Copy, chip: Chip) -> None:
-    for name, access in (("source", copy.source), ("target", copy.target)):
-        _check_access(name, access, chip)
-        _need(name, access, access.buffer is not Buffer.DRAM, "on chip")
-    if (copy.source.partitions, copy.source.elements) != (
-        copy.target.partitions,
-        copy.target.elements,
-    ):
-        raise ProgramError(
-            f"source has {copy.source.partitions} x {copy.source.elements} elements, "
-            f"target {copy.target.partitions} x {copy.target.elements}"
-        )
-
-
 def _check_dma(copy: DmaCopy, chip: Chip) -> None:
     if not 0 <= copy.dma_queue < chip.dma.queues:
         raise ProgramError(
             f"DMA queue {copy.dma_queue} does not exist (there are {chip.dma.queues})"
         )
     for name, access in (("source", copy.source), ("target", copy.target)):
-        _check_access(name, access, chip)
-        _need(name, access, access.buffer is not Buffer.RESULT, "in the state buffer or in DRAM")
+        check_access(name, access, chip)
+        need(name, access, access.buffer is not Buffer.RESULT, "in the state buffer or in DRAM")
     source, target = copy.source, copy.target
     if source.partitions * source.elements != target.partitions * target.elements:
         raise ProgramError(
@@ -152,7 +132,7 @@ def _check_dma(copy: DmaCopy, chip: Chip) -> None:
 
 
 def _check_operand(name: str, access: Access, chip: Chip) -> None:
-    _need(name, access, access.buffer is Buffer.STATE, "in the state buffer")
+    need(name, access, access.buffer is Buffer.STATE, "in the state buffer")
     if access.dtype not in chip.pe_array.cycles_per_vector:
         known = ", ".join(chip.pe_array.cycles_per_vector)
         raise ProgramError(f"{name}: the array of {chip.name} takes {known}, not {access.dtype}")
@@ -161,50 +141,4 @@ def _check_operand(name: str, access: Access, chip: Chip) -> None:
             f"{name}: row r is fed by partitions r, r + R, r + 2R, ..., so the first must be a "
             f"multiple of R = {chip.pe_array.rows}, found {access.partition}"
         )
-    _at_most(f"{name}: partitions (K)", access.partitions, "array rows", chip.pe_array.rows)
-
-
-def _check_access(name: str, access: Access, chip: Chip) -> None:
-    if access.dtype not in DATA_TYPES:
-        raise ProgramError(f"{name}: unknown data type {access.dtype}")
-    if not 1 <= len(access.pattern) <= MAX_PAIRS:
-        raise ProgramError(
-            f"{name}: 1 to {MAX_PAIRS} [step, count] pairs, found {len(access.pattern)}"
-        )
-    if access.partitions < 1 or any(count < 1 for _, count in access.pattern):
-        raise ProgramError(f"{name}: an access needs at least one partition and one element")
-    partitions, size = _extent(access.buffer, chip)
-    last = access.partition + access.partitions
-    if access.partition < 0 or last > partitions:
-        raise ProgramError(
-            f"{name}: partitions {access.partition} to {last - 1} of {access.buffer}, "
-            f"which has {partitions}"
-        )
-    low, high = access.span
-    if low < 0 or high > size:
-        raise ProgramError(
-            f"{name}: bytes {low} to {high - 1} of {access.buffer}, which has {size}"
-        )
-    if access.start % access.element_bytes:
-        raise ProgramError(f"{name}: byte {access.start} is not aligned to {access.element_bytes}")
-    if access.buffer is Buffer.RESULT and access.dtype not in ("f32", "s32"):
-        raise ProgramError(f"{name}: result-buffer words are f32 or s32, found {access.dtype}")
-
-
-def _extent(buffer: Buffer, chip: Chip) -> tuple[int, int]:
-    if buffer is Buffer.STATE:
-        return chip.state_buffer.partitions, chip.state_buffer.bytes_per_partition
-    if buffer is Buffer.RESULT:
-        words = chip.result_buffer.bytes_per_partition // PSUM_WORD_BYTES
-        return chip.pe_array.cols, words * PSUM_WORD_BYTES
-    return 1, chip.dram.size_bytes
-
-
-def _need(name: str, access: Access, holds: bool, where: str) -> None:
-    if not holds:
-        raise ProgramError(f"{name}: must lie {where}, found {access.buffer}")
-
-
-def _at_most(what: str, found: int, limit_name: str, limit: int) -> None:
-    if found > limit:
-        raise ProgramError(f"{what} is {found}, but there are {limit} {limit_name}")
+    at_most(f"{name}: partitions (K)", access.partitions, "array rows", chip.pe_array.rows)

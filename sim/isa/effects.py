@@ -1,11 +1,15 @@
 """What instructions read, write and post, told from the names of their fields.
 
 A field that is an access and is called `target` or `result` is written; every other access is read;
-with `accumulate` the result is read as well. A new instruction that keeps to these names needs
+with `accumulate` the result is read as well. A field that is an access or a number is read once per
+lane, unless it is the first operand. A new instruction that keeps to these names needs
 nothing here. When things happen is not said here (`sim.isa.structure`).
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from sim.isa.access import Access
 from sim.isa.instruction import Instruction, MatMul, Post
@@ -14,38 +18,58 @@ from sim.isa.opcodes import OPCODES, Kind, Opcode
 WRITTEN = ("target", "result")
 
 
-def _access_fields(opcode: Opcode) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    names = [field.name for field in opcode.fields if field.kind is Kind.ACCESS]
-    return (
-        tuple(name for name in names if name not in WRITTEN),
-        tuple(name for name in names if name in WRITTEN),
-    )
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """Names of the fields of a class that are operands (the first one first) or results."""
+
+    operands: tuple[str, ...]
+    per_lane: tuple[str, ...]
+    results: tuple[str, ...]
 
 
-_FIELDS: dict[type, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    opcode.cls: _access_fields(opcode) for opcode in OPCODES
-}
+def _names(opcode: Opcode) -> _Names:
+    kinds = {f.name: f.kind for f in opcode.fields if f.kind in (Kind.ACCESS, Kind.OPERAND)}
+    operands = tuple(name for name in kinds if name not in WRITTEN)
+    per_lane = tuple(name for name in operands[1:] if kinds[name] is Kind.OPERAND)
+    return _Names(operands, per_lane, tuple(name for name in kinds if name in WRITTEN))
+
+
+_NAMES: dict[type, _Names] = {opcode.cls: _names(opcode) for opcode in OPCODES}
+
+
+def _accesses(instruction: Instruction, names: Iterable[str]) -> tuple[Access, ...]:
+    values = (getattr(instruction, name) for name in names)
+    return tuple(value for value in values if isinstance(value, Access))
 
 
 def reads(instruction: Instruction) -> tuple[Access, ...]:
     """Return the accesses an instruction reads, its first operand first."""
-    operands, results = _FIELDS[type(instruction)]
-    found = [getattr(instruction, name) for name in operands]
+    names = _NAMES[type(instruction)]
+    found = _accesses(instruction, names.operands)
     if getattr(instruction, "accumulate", False):
-        found += [getattr(instruction, name) for name in results]
-    return tuple(access for access in found if access is not None)
+        found += _accesses(instruction, names.results)
+    return found
+
+
+def reads_per_lane(instruction: Instruction) -> tuple[Access, ...]:
+    """Return the operands of an engine's instruction that have one element in each partition."""
+    return _accesses(instruction, _NAMES[type(instruction)].per_lane)
+
+
+def reads_per_element(instruction: Instruction) -> tuple[Access, ...]:
+    """Return the operands of an engine's instruction that are read element by element."""
+    names = _NAMES[type(instruction)]
+    return _accesses(instruction, (n for n in names.operands if n not in names.per_lane))
 
 
 def writes(instruction: Instruction) -> tuple[Access, ...]:
     """Return the accesses an instruction writes."""
-    _, results = _FIELDS[type(instruction)]
-    return tuple(getattr(instruction, name) for name in results)
+    return _accesses(instruction, _NAMES[type(instruction)].results)
 
 
 def lanes(instruction: Instruction) -> tuple[int, int]:
     """Return the lanes an engine's instruction holds: its first operand's, else its target's."""
-    operands, results = _FIELDS[type(instruction)]
-    access: Access = getattr(instruction, (operands or results)[0])
+    access = (reads_per_element(instruction) or writes(instruction))[0]
     return access.partition, access.partition + access.partitions
 
 

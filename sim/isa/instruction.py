@@ -12,6 +12,16 @@ from typing import Literal, TypeAlias
 from sim.isa.access import Access
 
 EngineName = Literal["activation", "pooling"]
+Function = Literal[
+    "identity", "exponential", "square", "square_root", "binary_step", "bipolar_step", "sigmoid",
+    "ramp", "tanh", "gelu", "silu", "reciprocal", "rsqrt", "log", "sin", "abs", "sign",
+]  # fmt: skip
+Reduction = Literal["max", "min", "mean", "median", "sum", "product"]
+Comparison = Literal["equal", "not_equal", "greater", "greater_equal", "less", "less_equal"]
+Operation = Literal[
+    "add", "subtract", "multiply", "divide", "power", "max", "min", "and", "or", "xor",
+    "equal", "not_equal", "greater", "greater_equal", "less", "less_equal",
+]  # fmt: skip
 Event = Literal["done", "row", "partition"]
 
 
@@ -67,12 +77,15 @@ class MatMul:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Copy:
-    """Copy lane by lane, casting to the target's type; lanes are the source's partitions."""
+class OnEngine:
+    """What the instructions of the activation and the pooling engine have in common.
+
+    They work lane by lane and element by element, in the order of their accesses, which all have
+    equally many partitions; values are cast to the target's type. An operand that is `Access |
+    float` and not the first is read once per lane: one element in each partition.
+    """
 
     engine: EngineName
-    source: Access
-    target: Access
     waits: tuple[Wait, ...] = ()
     posts: tuple[Post, ...] = ()
 
@@ -83,19 +96,93 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memset:
+class Copy(OnEngine):
+    """Copy lane by lane, casting to the target's type; lanes are the source's partitions."""
+
+    source: Access
+    target: Access
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memset(OnEngine):
     """Write one value to every element of the target; lanes are the target's partitions."""
 
-    engine: EngineName
     target: Access
     value: int | float
-    waits: tuple[Wait, ...] = ()
-    posts: tuple[Post, ...] = ()
 
-    @property
-    def queue(self) -> str:
-        """Return the name of the unit whose queue holds the instruction."""
-        return self.engine
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activate(OnEngine):
+    """target = function(source * scale + bias), in float32."""
+
+    engine: Literal["activation"] = "activation"
+    function: Function
+    source: Access
+    target: Access
+    scale: float = 1.0
+    bias: Access | float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool(OnEngine):
+    """Reduce each `window` consecutive elements of the source to one element of the target."""
+
+    engine: Literal["pooling"] = "pooling"
+    function: Reduction
+    window: int
+    source: Access
+    target: Access
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorTensor(OnEngine):
+    """target = left op right."""
+
+    op: Operation
+    left: Access
+    right: Access
+    target: Access
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorScalar(OnEngine):
+    """target = (source op scalar) then other; reversed, an operation has its operands swapped."""
+
+    op: Operation
+    source: Access
+    scalar: Access | float
+    target: Access
+    reverse: bool = False
+    then: Operation | None = None
+    other: Access | float = 0.0
+    then_reverse: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Iota(OnEngine):
+    """target = base + per_partition * lane + per_element * element, both counted from 0."""
+
+    target: Access
+    base: int = 0
+    per_partition: int = 0
+    per_element: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Select(OnEngine):
+    """target = value where (base + per_partition * lane + per_element * element) compare 0.
+
+    Elsewhere other. A value that is an access is read element by element. The identity:
+    compare="equal", per_partition=1, per_element=-1, value=1.
+    """
+
+    compare: Comparison
+    value: Access | float
+    target: Access
+    base: int = 0
+    per_partition: int = 0
+    per_element: int = 0
+    other: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,4 +201,4 @@ class DmaCopy:
         return f"dma{self.dma_queue}"
 
 
-Instruction: TypeAlias = LoadWeights | MatMul | Copy | Memset | DmaCopy
+Instruction: TypeAlias = LoadWeights | MatMul | OnEngine | DmaCopy

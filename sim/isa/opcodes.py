@@ -16,7 +16,19 @@ from enum import Enum, auto
 from typing import Any, Literal
 
 from sim.isa.access import Access
-from sim.isa.instruction import Copy, DmaCopy, LoadWeights, MatMul, Memset
+from sim.isa.instruction import (
+    Activate,
+    Copy,
+    DmaCopy,
+    Iota,
+    LoadWeights,
+    MatMul,
+    Memset,
+    Pool,
+    Select,
+    TensorScalar,
+    TensorTensor,
+)
 
 
 class Kind(Enum):
@@ -26,6 +38,8 @@ class Kind(Enum):
     FLAG = auto()
     INTEGER = auto()
     NUMBER = auto()
+    OPERAND = auto()
+    """An access or a number."""
     WORD = auto()
     LIST = auto()
 
@@ -61,6 +75,8 @@ def _kind(hint: Any) -> tuple[Kind, bool, tuple[str, ...]]:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
         rest = tuple(a for a in arguments if a is not type(None))
+        if Access in rest and set(rest) <= {Access, int, float}:
+            return Kind.OPERAND, len(rest) < len(arguments), ()
         if set(rest) == {int, float}:
             return Kind.NUMBER, len(rest) < len(arguments), ()
         if len(rest) == 1:
@@ -98,6 +114,12 @@ OPCODES = _table(
         (3, "copy", Copy),
         (4, "memset", Memset),
         (5, "dma", DmaCopy),
+        (6, "activate", Activate),
+        (7, "pool", Pool),
+        (8, "tensor_tensor", TensorTensor),
+        (9, "tensor_scalar", TensorScalar),
+        (10, "iota", Iota),
+        (11, "select", Select),
     )
 )
 BARE = {"engine": "", "dma_queue": "q"}

@@ -14,9 +14,16 @@ import numpy.typing as npt
 from sim.hw.spec import Chip
 from sim.isa.access import Access
 from sim.isa.diagnostic import Diagnostic, Region, named
-from sim.isa.effects import reads, writes
+from sim.isa.effects import reads, reads_per_lane, writes
 from sim.isa.footprint import Footprint
-from sim.isa.instruction import DmaCopy, Instruction, LoadWeights, MatMul
+from sim.isa.instruction import (
+    DmaCopy,
+    Instruction,
+    LoadWeights,
+    MatMul,
+    Pool,
+    TensorTensor,
+)
 from sim.isa.program import Program
 
 LARGEST = 1 << 20
@@ -75,10 +82,9 @@ def _reads_late(instruction: Instruction, source: Access, target: Access, chip: 
     read, read_when = _bytes(source)
     written, written_when = _bytes(target)
     if not isinstance(instruction, DmaCopy):
-        engine = getattr(chip, instruction.queue)
-        rate = engine.elements_per_cycle
-        read_when = read_when % source.elements // rate
-        written_when = written_when % target.elements // rate + engine.latency_cycles
+        read_step, write_step = _steps(instruction, source, target, chip)
+        read_when = read_step[read_when % source.elements]
+        written_when = write_step[written_when % target.elements]
     # The last read of each byte against its first write.
     order = np.argsort(read_when, kind="stable")
     last = dict(zip(read[order].tolist(), read_when[order].tolist(), strict=True))
@@ -86,6 +92,27 @@ def _reads_late(instruction: Instruction, source: Access, target: Access, chip: 
         last.get(byte, -1) > when
         for byte, when in zip(written.tolist(), written_when.tolist(), strict=True)
     )
+
+
+def _steps(
+    instruction: Instruction, source: Access, target: Access, chip: Chip
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the steps of an engine in which elements of an operand are read, and results written.
+
+    The two operands of a TensorTensor are taken to be read one after the other. Then most steps lie
+    between a write and a later read: in one step nothing is read late that is not here.
+    """
+    engine = getattr(chip, instruction.queue)
+    rate, latency = engine.elements_per_cycle, engine.latency_cycles
+    read, made = np.arange(source.elements), np.arange(target.elements)
+    if source in reads_per_lane(instruction):
+        return np.full(source.elements, -1), made // rate + latency
+    if isinstance(instruction, Pool):
+        return read // rate, ((made + 1) * instruction.window - 1) // rate + latency
+    if isinstance(instruction, TensorTensor):
+        behind = int(source == instruction.right)
+        return 2 * (read // rate) + behind, 2 * (made // rate) + 1 + latency
+    return read // rate, made // rate + latency
 
 
 def _bytes(access: Access) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

@@ -19,7 +19,7 @@ from sim.isa.opcodes import BY_CLASS, Field, Kind
 BUFFER_NUMBERS = {Buffer.STATE: 0, Buffer.RESULT: 1, Buffer.DRAM: 2}
 EVENT_NUMBERS = {"done": 0, "row": 1, "partition": 2}
 ABSENT, PRESENT = 0, 1
-INT, FLOAT = 0, 1
+INT, FLOAT, ACCESS = 0, 1, 2
 
 
 class Writer:
@@ -138,6 +138,14 @@ def _number(writer: Writer, value: int | float) -> None:
         writer.integers(value)
 
 
+def _operand(writer: Writer, value: Access | int | float) -> None:
+    if isinstance(value, Access):
+        writer.byte(ACCESS)
+        write_access(writer, value)
+    else:
+        _number(writer, value)
+
+
 def _list(writer: Writer, values: tuple[int, ...]) -> None:
     writer.count(len(values))
     writer.integers(*values)
@@ -148,6 +156,7 @@ _WRITE: dict[Kind, Callable[[Writer, Any], None]] = {
     Kind.FLAG: _flag,
     Kind.INTEGER: Writer.integers,
     Kind.NUMBER: _number,
+    Kind.OPERAND: _operand,
     Kind.WORD: Writer.string,
     Kind.LIST: _list,
 }

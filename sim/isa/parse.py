@@ -24,6 +24,7 @@ HEADER = ("program", "chip", "semaphore", "input", "output")
 _PAIR = re.compile(r"-?[0-9]+x-?[0-9]+")
 _WAIT, _POST = re.compile(r"wait\b"), re.compile(r"post\b")
 _CLAUSE = re.compile(r"(?:wait|post)\b(?!=)")
+_BUFFER = re.compile("|".join(BUFFERS))
 LONGEST_PAIR = 80
 
 
@@ -223,6 +224,8 @@ def _value(cursor: Cursor, field: Field) -> Any:
             return cursor.integer(f"a whole number for {field.name}")
         case Kind.NUMBER:
             return cursor.number(f"a number for {field.name}")
+        case Kind.OPERAND:
+            return _operand(cursor, field)
         case Kind.FLAG:
             return cursor.word("true or false", ("true", "false")) == "true"
         case Kind.LIST:
@@ -230,6 +233,12 @@ def _value(cursor: Cursor, field: Field) -> Any:
         case Kind.WORD:
             wanted = " or ".join(field.words) or f"a word for {field.name}"
             return cursor.word(wanted, field.words)
+
+
+def _operand(cursor: Cursor, field: Field) -> Access | int | float:
+    if _BUFFER.match(cursor.text, cursor.position):
+        return _access(cursor)
+    return cursor.number(f"a number or an access for {field.name}")
 
 
 def _waits(cursor: Cursor) -> tuple[Wait, ...]:

@@ -15,7 +15,7 @@ from sim.isa.access import Access
 from sim.isa.bindings import Binding, Module, Part
 from sim.isa.instruction import Instruction, Post, Wait
 from sim.isa.opcodes import BY_NUMBER, Field, Kind
-from sim.isa.pack import ABSENT, BUFFER_NUMBERS, EVENT_NUMBERS, FLOAT, INT, PRESENT
+from sim.isa.pack import ABSENT, ACCESS, BUFFER_NUMBERS, EVENT_NUMBERS, FLOAT, INT, PRESENT
 from sim.isa.program import Program
 
 T = TypeVar("T")
@@ -152,12 +152,22 @@ def _field(reader: Reader, field: Field) -> Any:
         case Kind.INTEGER:
             return reader.integer()
         case Kind.NUMBER:
-            is_real = reader.one_of({INT: False, FLOAT: True}, "kind of number")
-            return reader.real() if is_real else reader.integer()
+            return reader.one_of({INT: reader.integer, FLOAT: reader.real}, "kind of number")()
+        case Kind.OPERAND:
+            return _operand(reader)
         case Kind.LIST:
             return tuple(reader.many(reader.integer, 8))
         case Kind.WORD:
             return _word(reader, field)
+
+
+def _operand(reader: Reader) -> Access | int | float:
+    kinds: dict[int, Callable[[], Access | int | float]] = {
+        INT: reader.integer,
+        FLOAT: reader.real,
+        ACCESS: lambda: _access(reader),
+    }
+    return reader.one_of(kinds, "kind of operand")()
 
 
 def _word(reader: Reader, field: Field) -> str:

@@ -34,6 +34,7 @@ def _value(field: Field) -> st.SearchStrategy[Any]:
         Kind.FLAG: st.booleans(),
         Kind.INTEGER: integers,
         Kind.NUMBER: numbers,
+        Kind.OPERAND: numbers | accesses,
         Kind.WORD: st.sampled_from(field.words) if field.words else names,
         Kind.LIST: st.lists(integers, max_size=4).map(tuple),
     }[field.kind]

@@ -22,8 +22,11 @@ from sim.isa import (
     LoadWeights,
     MatMul,
     Memset,
+    Pool,
     Post,
     Program,
+    TensorScalar,
+    TensorTensor,
     Wait,
 )
 from sim.machine import Image, simulate
@@ -114,6 +117,7 @@ class RacyProgram:
         self.eager = rng.choice([0.3, 0.6, 0.9])
         makers = [self._load, self._multiply, self._multiply, self._memset]
         makers += [self._copy] * 3 + [self._dma] * 2
+        makers += [self._tensors, self._tensors, self._pool, self._scalar]
         for _ in range(rng.randint(3, 9)):
             rng.choice(makers)()
         names = tuple(f"s{n}" for n in range(len(self.counts)))
@@ -179,6 +183,42 @@ class RacyProgram:
         source = (self._psum if from_psum else self._state)(first, lanes, elements)
         target = self._state(self.rng.randint(0, self.shape.partitions - lanes), lanes, elements)
         self._add(Copy, engine=self._engine(), source=source, target=target)
+
+    def _operand(self, first: int, lanes: int, elements: int) -> Access:
+        if first + lanes <= self.shape.cols and elements <= BANK_WORDS and self.rng.random() < 0.3:
+            return self._psum(first, lanes, elements)
+        return self._state(first, lanes, elements)
+
+    def _anywhere(self, lanes: int, elements: int) -> Access:
+        return self._operand(self.rng.randint(0, self.shape.partitions - lanes), lanes, elements)
+
+    def _tensors(self) -> None:
+        elements = self.rng.randint(1, 6)
+        first, lanes = self._lanes(self.shape.partitions)
+        left, right = self._operand(first, lanes, elements), self._anywhere(lanes, elements)
+        target = self.rng.choice([left, right, self._anywhere(lanes, elements)])
+        self._add(
+            TensorTensor, engine=self._engine(), op="add", left=left, right=right, target=target
+        )
+
+    def _pool(self) -> None:
+        window, outputs = self.rng.randint(1, 3), self.rng.randint(1, 2)
+        first, lanes = self._lanes(self.shape.partitions)
+        source = self._operand(first, lanes, window * outputs)
+        target = self._anywhere(lanes, outputs)
+        self._add(Pool, function="sum", window=window, source=source, target=target)
+
+    def _scalar(self) -> None:
+        elements = self.rng.randint(1, 4)
+        first, lanes = self._lanes(self.shape.partitions)
+        source = self._operand(first, lanes, elements)
+        scalar, other = self._anywhere(lanes, 1), self._anywhere(lanes, 1)
+        target = self.rng.choice([source, self._anywhere(lanes, elements)])
+        fields = {"then": "subtract", "other": other} if self.rng.random() < 0.5 else {}
+        self._add(
+            TensorScalar, engine=self._engine(), op="multiply", source=source, scalar=scalar,
+            target=target, **fields,
+        )  # fmt: skip
 
     def _memset(self) -> None:
         target = self._state(*self._lanes(self.shape.partitions), self.rng.randint(1, 4))

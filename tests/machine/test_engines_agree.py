@@ -1,35 +1,42 @@
 """Is the cycle right? Event and register engine on the same random programs: same trace, same bits.
 
 They share no timing code: one computes with schedules, the other steps every register. The chips
-are random in every number; the programs load, multiply, accumulate, copy, fill and transfer, wait
-for one another, and fight for ports.
+are random in every number; the programs load, multiply, accumulate, copy, fill, calculate and
+transfer, wait for one another, and fight for ports.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 
 import pytest
 
+from sim.isa import Copy, LoadWeights, MatMul, Memset, Post, Program, TensorTensor, Wait
 from sim.machine import Memory, Outcome, simulate
 from sim.machine.event import run_event
+from sim.machine.event.traffic import plan_of
 from sim.trace.record import Recorder
 from sim.trace.words import KINDS
+from support.blocks import psum, state
+from support.chips import ideal_chip
 from support.compare_traces import assert_same
 from support.random_programs import RandomProgram, random_chip
 
 QUICK, MANY = 120, 4000
+TARGET = 8192
 
 
-def _program(seed: int, length: int = 25, largest: int = 6):
+def _program(seed: int, length: int = 25, largest: int = 6, elementwise: bool = False):
     rng = Random(seed)
     chip = random_chip(rng, clocks=seed % 3 == 0, largest=largest)
-    return chip, *RandomProgram(rng, chip).build(rng.randint(3, length))
+    made = RandomProgram(rng, chip, elementwise=elementwise).build(rng.randint(3, length))
+    return chip, *made
 
 
-def _compare(seed: int, length: int = 25, largest: int = 6) -> int:
+def _compare(seed: int, length: int = 25, largest: int = 6, elementwise: bool = False) -> int:
     """Compare both engines; return the cycles simulated."""
-    chip, program, images = _program(seed, length, largest)
+    chip, program, images = _program(seed, length, largest, elementwise)
     event = simulate(chip, program, images, kinds=KINDS)
     register = simulate(chip, program, images, kinds=KINDS, engine="register")
     assert_same(event, register)
@@ -41,6 +48,33 @@ def test_random_programs(seed):
     _compare(seed)
 
 
+@pytest.mark.parametrize("seed", range(QUICK))
+def test_random_programs_with_arithmetic_in_the_engines(seed):
+    _compare(seed, length=40, elementwise=True)
+
+
+def test_the_arithmetic_is_of_every_kind_and_finds_its_operands_in_one_bank_too():
+    """Each instruction occurs, contends, and pairs of operands take one slot and two."""
+    seen, stalled, slots = Counter(), Counter(), Counter()
+    for seed in range(QUICK):
+        chip, program, images = _program(seed, 40, elementwise=True)
+        trace = simulate(chip, program, images, values=False).trace
+        kinds = [type(i).__name__ for i in program.instructions]
+        seen.update(kinds)
+        stalled.update(kinds[stall.instruction] for stall in trace.stalls)
+        for instruction in program.instructions:
+            if isinstance(instruction, TensorTensor):
+                engine = getattr(chip, instruction.engine)
+                groups = -(-instruction.target.elements // engine.elements_per_cycle)
+                cost = plan_of(instruction, engine, chip).steps
+                slots["one" if cost == groups else "two" if cost == 2 * groups else "both"] += 1
+    kinds = ("Activate", "Pool", "TensorTensor", "TensorScalar", "Iota", "Select")
+    assert min(seen[kind] for kind in kinds) > QUICK / 3, seen
+    assert min(stalled[kind] for kind in kinds) > 0, stalled
+    assert min(slots["one"], slots["two"]) > QUICK / 4, slots
+    assert slots["both"] > 0, slots
+
+
 @pytest.mark.parametrize("seed", range(10_000, 10_006))
 def test_larger_arrays(seed):
     _compare(seed, length=15, largest=40)
@@ -50,8 +84,37 @@ def test_larger_arrays(seed):
 @pytest.mark.parametrize("part", range(8))
 def test_a_million_cycles(part):
     """Both engines agree over more than a million cycles of contention in all."""
-    cycles = sum(_compare(seed, length=60) for seed in range(QUICK + part, QUICK + MANY, 8))
+    seeds = range(QUICK + part, QUICK + MANY, 8)
+    cycles = sum(_compare(seed, length=60, elementwise=seed % 2 == 0) for seed in seeds)
     assert cycles > 1_000_000 / 8
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+def test_a_multiply_that_is_held_back_holds_no_port_ahead_of_time(rows):
+    """A fill of the bank the multiply writes goes on while a copy keeps the multiply waiting."""
+    priority = ("pooling", "moving", "weights", "activation", "dma")
+    chip = ideal_chip(rows, 4, port_priority=priority, pooling={"latency_cycles": 9})
+    program = Program(
+        "held",
+        (
+            LoadWeights(weights=state(0, rows, 0, 4)),
+            MatMul(
+                moving=state(0, rows, 64, 30), result=psum(0, 4, 0, 30), posts=(Post(0, "row"),)
+            ),
+            Memset(engine="activation", target=psum(0, 4, 40, 20), value=1, waits=(Wait(0, 2),)),
+            Copy(
+                engine="pooling",
+                source=state(0, 1, 512, 25),
+                target=state(0, 1, TARGET, 25),
+                waits=(Wait(0, 5),),
+            ),
+        ),
+        ("rows",),
+    )
+    event = simulate(chip, program, kinds=KINDS)
+    assert_same(event, simulate(chip, program, kinds=KINDS, engine="register"))
+    _, multiply, fill, copy = event.trace.times
+    assert copy.start < fill.done <= copy.last + 1 < multiply.done
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -6,27 +6,35 @@ or what an instruction it waits for has written; every result has a place of its
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
-from sim.hw.datatypes import data_type
+from sim.hw.datatypes import DATA_TYPES, data_type
 from sim.hw.spec import CLIENTS, Chip
 from sim.isa import (
     Access,
+    Activate,
     Buffer,
     Copy,
     DmaCopy,
     Instruction,
+    Iota,
     LoadWeights,
     MatMul,
     Memset,
+    Pool,
     Post,
     Program,
+    Select,
+    TensorScalar,
+    TensorTensor,
     Wait,
 )
+from sim.isa.check_engines import INTEGERS_ONLY
+from sim.isa.instruction import Comparison, Function, Operation, Reduction
 from sim.machine import Image
 from support.chips import ideal_chip
 
@@ -101,10 +109,11 @@ def _engine(rng: Random, clocks: list[str]) -> dict[str, Any]:
 
 @dataclass
 class RandomProgram:
-    """Builds a program instruction by instruction."""
+    """Builds a program instruction by instruction; elementwise: with arithmetic in the engines."""
 
     rng: Random
     chip: Chip
+    elementwise: bool = False
     instructions: list[Instruction] = field(default_factory=list)
     images: list[Image] = field(default_factory=list)
     semaphores: int = 0
@@ -121,6 +130,9 @@ class RandomProgram:
         self._constants()
         makers = [self._load, self._load, self._multiply, self._multiply, self._multiply]
         makers += [self._copy, self._copy, self._copy, self._memset, self._dma, self._dma]
+        if self.elementwise:
+            makers += [self._activate, self._pool, self._scalar, self._generate]
+            makers += [self._tensors, self._tensors, self._tensors]
         for _ in range(length):
             self.rng.choice(makers)()
         names = tuple(f"s{n}" for n in range(self.semaphores))
@@ -302,3 +314,196 @@ class RandomProgram:
                 waits=self._waits, posts=self._posts,
             )
         )  # fmt: skip
+
+    # -- arithmetic in the engines ----------------------------------------------------------------
+
+    def _operands(self) -> tuple[Access, tuple[Wait, ...]] | None:
+        """Return something on chip to read, in any order of its elements, and the wait it takes."""
+        source, waits = self._source()
+        if source.buffer is Buffer.DRAM:
+            return None
+        return (source if waits else self._shuffled(source)), waits
+
+    def _shuffled(self, constant: Access) -> Access:
+        """Return constants in other partitions, in two pairs, or one element again and again."""
+        room = self.chip.state_buffer.partitions - constant.partitions
+        constant = replace(constant, partition=self.rng.randint(0, room))
+        ((step, count),) = constant.pattern
+        inner = self.rng.choice([n for n in range(1, count + 1) if count % n == 0])
+        outer = count // inner
+        pattern = self.rng.choice(
+            [
+                ((step, count),),
+                ((step * inner, outer), (step, inner)),
+                ((step, outer), (step * outer, inner)),
+                ((0, outer), (step, inner)),
+                ((step, outer), (0, inner)),
+            ]
+        )
+        return replace(constant, pattern=pattern)
+
+    def _like(self, source: Access) -> tuple[Access, tuple[Wait, ...]]:
+        """Return an operand of the same shape: itself backwards, another result, or constants."""
+        if source.elements > CONSTANT_BYTES // 4 or self.rng.random() < 0.3:
+            return _backwards(source), ()
+        shape = source.partitions, source.elements
+        results = [
+            (access, posted)
+            for access, posted in self.written
+            if (access.partitions, access.elements) == shape and access.buffer is not Buffer.DRAM
+        ]
+        if results and self.rng.random() < 0.5:
+            access, posted = self.rng.choice(results)
+            semaphore, count = posted if isinstance(posted, tuple) else (posted, 1)
+            return access, (Wait(semaphore, count),)
+        return self._shuffled(self._constant(self.rng.choice(["f32", "s8"]), *shape)), ()
+
+    def _number(self, partitions: int) -> Any:
+        """Return a number, or one element for each lane."""
+        if self.rng.random() < 0.5:
+            dtype = self.rng.choice(["f32", "s8"])
+            return replace(
+                self._constant(dtype, partitions, 1),
+                partition=self.rng.randint(0, self.chip.state_buffer.partitions - partitions),
+            )
+        return self.rng.choice([0, 1, -3, 7, 0.5, -1.25, 1e-3, float("inf")])
+
+    def _place(self, partitions: int, elements: int) -> Access | None:
+        """Return somewhere to write, in the state or in the result buffer."""
+        if partitions <= self.chip.pe_array.cols and self.rng.random() < 0.3:
+            return self._psum(partitions, elements, self.rng.choice(["f32", "s32"]))
+        first = self.rng.randint(0, self.chip.state_buffer.partitions - partitions)
+        dtype = self.rng.choice(list(DATA_TYPES))
+        if self.rng.random() < 0.5:
+            self._approach_next_bank(data_type(dtype).size_bytes * elements // 2)
+        return self._state(dtype, first, partitions, elements)
+
+    def _approach_next_bank(self, distance: int) -> None:
+        """Skip bytes, if not many, so that what comes next lies in two banks."""
+        gap = (-distance - self.state_used) % self.chip.state_buffer.bank_bytes
+        if gap < CONSTANT_BYTES:
+            self.state_used += gap
+
+    def _add(
+        self, make: Any, waits: tuple[Wait, ...], shape: tuple[int, int], **fields: Any
+    ) -> None:
+        if shape[0] > self.chip.state_buffer.partitions:
+            return
+        target = self._place(*shape)
+        if target is not None:
+            self._emit(make, waits, target)
+            self.instructions.append(
+                make(target=target, waits=self._waits, posts=self._posts, **fields)
+            )
+
+    def _engine(self) -> Any:
+        return self.rng.choice(["activation", "pooling"])
+
+    def _operation(self, *operands: Any) -> Any:
+        def is_integer(operand: Any) -> bool:
+            if isinstance(operand, Access):
+                return data_type(operand.dtype).accumulator == "s32"
+            return isinstance(operand, int)
+
+        usable = [
+            name
+            for name in get_args(Operation)
+            if name not in INTEGERS_ONLY or all(map(is_integer, operands))
+        ]
+        return self.rng.choice(usable)
+
+    def _activate(self) -> None:
+        if (found := self._operands()) is None:
+            return
+        source, waits = found
+        self._add(
+            Activate,
+            waits,
+            (source.partitions, source.elements),
+            function=self.rng.choice(get_args(Function)),
+            source=source,
+            scale=self.rng.choice([1.0, -0.25, 3]),
+            bias=self._number(source.partitions),
+        )
+
+    def _pool(self) -> None:
+        if (found := self._operands()) is None:
+            return
+        source, waits = found
+        count = source.elements
+        window = self.rng.choice([n for n in range(1, count + 1) if count % n == 0])
+        self._add(
+            Pool,
+            waits,
+            (source.partitions, count // window),
+            function=self.rng.choice(get_args(Reduction)),
+            window=window,
+            source=source,
+        )
+
+    def _tensors(self) -> None:
+        if (found := self._operands()) is None:
+            return
+        left, waits = found
+        right, more = (left, ()) if self.rng.random() < 0.2 else self._like(left)
+        shape = left.partitions, left.elements
+        operation = self._operation(left, right)
+        if self.rng.random() < 0.5:
+            left, right = right, left
+        self._add(
+            TensorTensor,
+            (*waits, *more),
+            shape,
+            engine=self._engine(),
+            op=operation,
+            left=left,
+            right=right,
+        )
+
+    def _scalar(self) -> None:
+        if (found := self._operands()) is None:
+            return
+        source, waits = found
+        scalar, other = self._number(source.partitions), self._number(source.partitions)
+        fields: dict[str, Any] = {"op": self._operation(source, scalar)}
+        if self.rng.random() < 0.5:
+            then = self._operation(0.0)
+            fields |= {"then": then, "other": other, "then_reverse": self.rng.random() < 0.5}
+        self._add(
+            TensorScalar,
+            waits,
+            (source.partitions, source.elements),
+            engine=self._engine(),
+            source=source,
+            scalar=scalar,
+            reverse=self.rng.random() < 0.5,
+            **fields,
+        )
+
+    def _generate(self) -> None:
+        shape = self.rng.randint(1, self.chip.state_buffer.partitions), self.rng.randint(1, 12)
+        fields: dict[str, Any] = {
+            "engine": self._engine(),
+            "base": self.rng.randint(-3, 3),
+            "per_partition": self.rng.randint(-2, 2),
+            "per_element": self.rng.randint(-2, 2),
+        }
+        if self.rng.random() < 0.5:
+            self._add(Iota, (), shape, **fields)
+            return
+        fields |= {"compare": self.rng.choice(get_args(Comparison)), "other": -0.5}
+        if self.rng.random() < 0.5 and (found := self._operands()) is not None:
+            value, waits = found
+            self._add(Select, waits, (value.partitions, value.elements), value=value, **fields)
+        else:
+            self._add(Select, (), shape, value=1, **fields)
+
+
+def _backwards(access: Access) -> Access:
+    """Return the same elements, the last one first."""
+    last = sum(step * (count - 1) for step, count in access.pattern)
+    return replace(
+        access,
+        start=access.start + last * access.element_bytes,
+        pattern=tuple((-step, count) for step, count in access.pattern),
+    )

@@ -8,13 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sim.hw.datatypes import data_type
-from sim.isa import Access, Buffer, Copy, Instruction, Memset
-from sim.machine.event.ports import Stretch, group_stretches, merge
+from sim.isa import Instruction, OnEngine
+from sim.isa.effects import lanes, reads_per_element, reads_per_lane, writes
 from sim.machine.event.stream import Stream
+from sim.machine.event.traffic import Moves, Plan, plan_of
 from sim.machine.event.unit import Context, Process, Unit
-from sim.machine.memory import cast
+from sim.machine.lanes import Operands, compute
 from sim.trace.record import InstructionTimes
+
+Array = npt.NDArray[Any]
 
 
 class _UnderWay(NamedTuple):
@@ -39,13 +41,13 @@ class EngineUnit(Unit):
 
     def earliest(self, instruction: Instruction) -> int:
         """Return the first tick at which its lanes are free and the interval has passed."""
-        assert isinstance(instruction, Copy | Memset)
+        assert isinstance(instruction, OnEngine)
         if self._last_start < 0:
             return 0
         interval = max(1, self._spec.min_interval_cycles)
         tick: int = self._last_start + interval * self.period
         now = self.env.tick
-        first, stop = _lanes(instruction)
+        first, stop = lanes(instruction)
         still = []
         for other in self._under_way:
             free = other.stream.tick_of(other.last_read) + self.period
@@ -57,62 +59,45 @@ class EngineUnit(Unit):
         return tick
 
     def start(self, index: int, instruction: Instruction, *, asks_last: bool) -> None:
-        """Begin a copy or a fill in the present tick."""
-        assert isinstance(instruction, Copy | Memset)
+        """Begin an instruction in the present tick."""
+        assert isinstance(instruction, OnEngine)
         now = self.env.tick
         self._last_start = now
-        stream, reads = self._stream(index, instruction)
+        plan = plan_of(instruction, self._spec, self.chip)
+        stream = self._stream(index, plan)
         stream.begin(now + self._spec.fixed_cycles * self.period)
-        self._under_way.append(_UnderWay(*_lanes(instruction), stream, reads - 1))
-        values = self._move(instruction) if self.context.values else None
+        self._under_way.append(_UnderWay(*lanes(instruction), stream, plan.steps - 1))
+        values = self._compute(instruction) if self.context.values else None
         last = stream.timeline.slots - 1
         sources = self.announce(instruction.posts, lambda _: (stream.tick_of(last),))
-        self.env.process(self._execute(index, instruction, stream, reads, values, sources))
+        self.env.process(self._execute(index, plan, stream, values, sources))
 
-    def _stream(self, index: int, instruction: Copy | Memset) -> tuple[Stream, int]:
-        rate, latency = self._spec.elements_per_cycle, self._spec.latency_cycles
-        reads = -(-instruction.target.elements // rate)
-        slots = reads + latency
-        first: list[Stretch] = []
-        if isinstance(instruction, Copy):
-            first = self._stretches(instruction.source, "read", 0)
-        timeline = merge(first, self._stretches(instruction.target, "write", latency), slots)
-        stream = Stream(
+    def _stream(self, index: int, plan: Plan) -> Stream:
+        return Stream(
             self.env,
             unit=self.name,
             client=self.name,
             instruction=index,
             rank=(self._rank, index),
             period=self.period,
-            timeline=timeline,
-        )
-        return stream, reads
-
-    def _stretches(self, access: Access, direction: str, shift: int) -> list[Stretch]:
-        spec = self.chip.state_buffer if access.buffer is Buffer.STATE else self.chip.result_buffer
-        return group_stretches(
-            access, self._spec.elements_per_cycle, spec.bank_bytes, direction, shift
+            timeline=plan.timeline,
         )
 
-    def _move(self, instruction: Copy | Memset) -> tuple[Any, Any]:
-        memory, target = self.context.memory, instruction.target
-        if isinstance(instruction, Memset):
-            dtype = data_type(target.dtype).numpy
-            source = None
-            result = np.full((target.partitions, target.elements), instruction.value, dtype)
-        else:
-            source = memory.read(instruction.source)
-            result = cast(source, target.dtype)
+    def _compute(self, instruction: OnEngine) -> tuple[Array, ...]:
+        """Do the arithmetic and store it; return what was read, in the order of the plan."""
+        memory, (target,) = self.context.memory, writes(instruction)
+        per_lane = [memory.read(access) for access in reads_per_lane(instruction)]
+        elements = [memory.read(access) for access in reads_per_element(instruction)]
+        result = compute(instruction, Operands(elements, per_lane, 0, target.elements))
         memory.write(target, result)
-        return source, result
+        return *per_lane, *elements, result
 
     def _execute(
         self,
         index: int,
-        instruction: Copy | Memset,
+        plan: Plan,
         stream: Stream,
-        reads: int,
-        values: tuple[Any, Any] | None,
+        values: tuple[Array, ...] | None,
         sources: Any,
     ) -> Process:
         start = self.env.tick
@@ -121,44 +106,34 @@ class EngineUnit(Unit):
         self.context.arbiter.add(stream)
         yield stream.finished
         ticks = stream.ticks()
-        latency = self._spec.latency_cycles
-        done = int(ticks[-1])
-        self._claim_streaming(stream, reads)
-        self.claim("filling", start, int(ticks[latency]), index)
-        self.claim("draining", int(ticks[latency]), done + self.period, index)
+        done, wrote = int(ticks[-1]), int(ticks[plan.first_write])
+        self._claim_streaming(stream, plan.steps)
+        self.claim("filling", start, wrote, index)
+        self.claim("draining", wrote, done + self.period, index)
         self.settle(sources)
-        last_read = int(ticks[reads - 1])
+        last_read = int(ticks[plan.steps - 1])
         self.finish(
             InstructionTimes(index, self.name, start, int(ticks[0]), last_read, done), stream
         )
-        if values:
-            if isinstance(instruction, Copy):
-                self._record("read", index, instruction.source, ticks[:reads], values[0])
-            self._record("write", index, instruction.target, ticks[latency:], values[1])
+        for moves, moved in zip(plan.moves, values or (), strict=values is not None):
+            self._record(index, moves, ticks, moved)
 
-    def _claim_streaming(self, stream: Stream, reads: int) -> None:
+    def _claim_streaming(self, stream: Stream, steps: int) -> None:
         for run in stream.progress:
-            slots = min(run.slot + run.slots, reads) - run.slot
+            slots = min(run.slot + run.slots, steps) - run.slot
             self.claim("streaming", run.tick, run.tick + slots * self.period)
 
     def _record(
-        self, kind: str, index: int, access: Access, ticks: npt.NDArray[np.int64], values: Any
+        self, index: int, moves: Moves, ticks: npt.NDArray[np.int64], values: Array
     ) -> None:
-        if not self.context.recorder.wants(kind):
+        if not self.context.recorder.wants(moves.direction):
             return
-        lanes, elements = access.partitions, access.elements
-        group = np.arange(elements) // self._spec.elements_per_cycle
-        when = np.broadcast_to(ticks[group][None, :], (lanes, elements))
-        partitions = np.broadcast_to(
-            np.arange(lanes)[:, None] + access.partition, (lanes, elements)
-        )
-        addresses = np.broadcast_to(access.offsets()[None, :], (lanes, elements))
+        access = moves.access
+        shape = access.partitions, access.elements
+        when = np.broadcast_to(ticks[moves.slots()][None, :], shape)
+        partitions = np.broadcast_to(np.arange(shape[0])[:, None] + access.partition, shape)
+        addresses = np.broadcast_to(access.offsets()[None, :], shape)
         self.context.recorder.words(
-            kind, self.name, index, when.ravel(), partitions.ravel(), addresses.ravel(),
-            access.dtype, np.ascontiguousarray(values).ravel(),
+            moves.direction, self.name, index, when.ravel(), partitions.ravel(),
+            addresses.ravel(), access.dtype, np.ascontiguousarray(values).ravel(),
         )  # fmt: skip
-
-
-def _lanes(instruction: Copy | Memset) -> tuple[int, int]:
-    access = instruction.source if isinstance(instruction, Copy) else instruction.target
-    return access.partition, access.partition + access.partitions

@@ -11,44 +11,55 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.hw.spec import Engine
-from sim.isa import Access, Copy, Memset
-from sim.machine.memory import cast
+from sim.isa import Access, OnEngine, Pool
+from sim.isa.effects import lanes, reads_per_element, reads_per_lane, writes
+from sim.machine.lanes import Operands, compute
 from sim.machine.register.context import Context
-from sim.machine.register.ports import Lanes, PortTuple
+from sim.machine.register.steps import Step, Wanted, lanes_of, steps_of
 from sim.machine.register.unit import NEVER, Job, Unit
 
 Array = npt.NDArray[Any]
 
 
-def _lanes(access: Access) -> Lanes:
-    return access.partition, access.partition + access.partitions
-
-
 class LaneJob(Job):
-    """A Copy or Memset in its lanes.
+    """An instruction in its lanes.
 
-    step: cycles it was not held back since it started; groups: element groups to read; begun,
-    wrote: cycles of its start and first write.
+    step: cycles it was not held back since it started; operands: those of one element per lane
+    first; held: what was read of each and not yet used; values: results to be written, by the step
+    that completed them; begun, wrote: cycles of its start and first write.
     """
 
-    def __init__(self, index: int, instruction: Copy | Memset, rate: int) -> None:
+    def __init__(self, index: int, instruction: OnEngine, steps: list[Step]) -> None:
         super().__init__(index)
-        self.target = instruction.target
-        self.source = instruction.source if isinstance(instruction, Copy) else None
-        self.value = instruction.value if isinstance(instruction, Memset) else 0
-        self.rate = rate
-        self.groups = -(-self.target.elements // rate)
-        self.lanes = _lanes(self.source or self.target)
-        self.target_lanes = _lanes(self.target)
-        self.reads: list[PortTuple] = []
-        self.writes: list[PortTuple] = []
-        self.source_offsets = self.source.offsets() if self.source else np.zeros(0, np.int64)
+        self.instruction = instruction
+        self.steps = steps
+        self.lanes = lanes(instruction)
+        per_lane = reads_per_lane(instruction)
+        self.per_lane = len(per_lane)
+        self.operands = (*per_lane, *reads_per_element(instruction))
+        self.offsets = [access.offsets() for access in self.operands]
+        self.held: list[Array] = [np.zeros((0, 0))] * len(self.operands)
+        (self.target,) = writes(instruction)
         self.target_offsets = self.target.offsets()
         self.values: dict[int, Array] = {}
         self.step = 0
         self.begun = 0
         self.wrote = NEVER
         self.is_reading = True
+
+    def take(self, operand: int, values: Array) -> None:
+        """Hold elements [lanes, read] of an operand until all that belongs to them is there."""
+        held = self.held[operand]
+        self.held[operand] = np.concatenate([held, values], axis=1) if held.size else values
+
+    def results(self, outputs: slice) -> Array:
+        """Return these elements of the target, whose operands have been read."""
+        count = outputs.stop - outputs.start
+        reach = count * (self.instruction.window if isinstance(self.instruction, Pool) else 1)
+        per_lane, held = self.held[: self.per_lane], self.held[self.per_lane :]
+        elements = [values[:, :reach] for values in held]
+        self.held[self.per_lane :] = [values[:, reach:] for values in held]
+        return compute(self.instruction, Operands(elements, per_lane, outputs.start, count))
 
 
 class LaneEngine(Unit):
@@ -76,7 +87,7 @@ class LaneEngine(Unit):
             self._jobs = [job for job in self._jobs if job.step < self._steps(job)]
 
     def _steps(self, job: LaneJob) -> int:
-        return self._spec.fixed_cycles + self._spec.latency_cycles + job.groups
+        return self._spec.fixed_cycles + self._spec.latency_cycles + len(job.steps)
 
     def _land(self) -> None:
         for plane, partitions, columns, values in self._landing:
@@ -92,46 +103,35 @@ class LaneEngine(Unit):
         reading = [job for job in self._jobs if job.is_reading]
         if not self._spec.independent_lanes:
             return not reading
-        head = self.head
-        assert isinstance(head, Copy | Memset)
-        low, high = _lanes(head.source if isinstance(head, Copy) else head.target)
+        assert isinstance(self.head, OnEngine)
+        low, high = lanes(self.head)
         return not any(job.lanes[0] < high and low < job.lanes[1] for job in reading)
 
     def _make_job(self) -> Job:
-        head = self.head
-        assert isinstance(head, Copy | Memset)
-        rate = self._spec.elements_per_cycle
-        job = LaneJob(self.head_index, head, rate)
-        if job.source is not None:
-            job.reads = self._ports.of_groups(job.source, "read", rate)
-        job.writes = self._ports.of_groups(job.target, "write", rate)
-        return job
+        assert isinstance(self.head, OnEngine)
+        steps = steps_of(self.head, self._spec.elements_per_cycle, self._ports)
+        return LaneJob(self.head_index, self.head, steps)
 
     def _launch(self, job: Job, cycle: int) -> None:
         assert isinstance(job, LaneJob)
         job.begun = self._last_start = cycle
         self._jobs.append(job)
 
-    def _needs(self, job: LaneJob) -> tuple[PortTuple, PortTuple]:
-        group = job.step - self._spec.fixed_cycles
-        written = group - self._spec.latency_cycles
-        reads = job.reads[group] if job.reads and 0 <= group < job.groups else ()
-        return reads, job.writes[written] if 0 <= written < job.groups else ()
+    def _needs(self, job: LaneJob) -> list[Wanted]:
+        read = job.step - self._spec.fixed_cycles
+        written = read - self._spec.latency_cycles
+        wanted = job.steps[read].read_ports if 0 <= read < len(job.steps) else []
+        return wanted + job.steps[written].write_ports if written >= 0 else wanted
 
     def _refused(self, job: LaneJob, tick: int) -> int:
         """Take the ports of the job's next step, all or none; return the first one refused."""
-        reads, writes = self._needs(job)
+        wanted = self._needs(job)
         ports, name = self._ports, self.name
-        for port in reads:
-            if ports.is_taken(port, tick, name, job.lanes):
+        for port, partitions in wanted:
+            if ports.is_taken(port, tick, name, partitions):
                 return port
-        for port in writes:
-            if ports.is_taken(port, tick, name, job.target_lanes):
-                return port
-        for port in reads:
-            ports.take_lanes(port, tick, self.period, name, name, job.lanes)
-        for port in writes:
-            ports.take_lanes(port, tick, self.period, name, name, job.target_lanes)
+        for port, partitions in wanted:
+            ports.take_lanes(port, tick, self.period, name, name, partitions)
         return -1
 
     def _hold_back(self, job: LaneJob, port: int) -> None:
@@ -141,42 +141,43 @@ class LaneEngine(Unit):
             self.claims.mark(f"stalled by {winner}", self.now, self.now + 1)
 
     def _advance(self, job: LaneJob, tick: int) -> bool:
-        group = job.step - self._spec.fixed_cycles
+        read = job.step - self._spec.fixed_cycles
         job.step += 1
-        if 0 <= group < job.groups:
-            self._read(job, group, tick)
-        written = group - self._spec.latency_cycles
+        if 0 <= read < len(job.steps):
+            self._read(job, read, tick)
+        written = read - self._spec.latency_cycles
         if written < 0:
             return False
         self._write(job, written, tick)
-        if written + 1 < job.groups:
+        if written + 1 < len(job.steps):
             return False
         self._finish(job, tick)
         return True
 
-    def _read(self, job: LaneJob, group: int, tick: int) -> None:
+    def _read(self, job: LaneJob, number: int, tick: int) -> None:
         self.claims.mark("streaming", self.now, self.now + 1)
         if job.first < 0:
             job.first = tick
         job.last = tick
-        job.is_reading = group + 1 < job.groups
-        if job.source is None:
-            width = len(job.target_offsets[group * job.rate : (group + 1) * job.rate])
-            value = cast(np.asarray(job.value), job.target.dtype)
-            job.values[group] = np.full((job.target.partitions, width), value)
-            return
-        columns = job.source_offsets[group * job.rate : (group + 1) * job.rate]
-        read = self.context.planes.of(job.source)[slice(*job.lanes), columns]
-        self._record("read", job, job.source, tick, columns, read)
-        job.values[group] = cast(read, job.target.dtype)
+        job.is_reading = number + 1 < len(job.steps)
+        step = job.steps[number]
+        for operand, part in step.reads:
+            access, columns = job.operands[operand], job.offsets[operand][part]
+            values = self.context.planes.of(access)[slice(*lanes_of(access)), columns]
+            self._record("read", job, access, tick, columns, values)
+            job.take(operand, values)
+        if step.outputs is not None:
+            job.values[number] = job.results(step.outputs)
 
-    def _write(self, job: LaneJob, group: int, tick: int) -> None:
+    def _write(self, job: LaneJob, number: int, tick: int) -> None:
+        outputs = job.steps[number].outputs
+        if outputs is None:
+            return
         if job.wrote == NEVER:
             job.wrote = self.now
-        columns = job.target_offsets[group * job.rate : (group + 1) * job.rate]
-        values = job.values.pop(group)
+        columns, values = job.target_offsets[outputs], job.values.pop(number)
         plane = self.context.planes.of(job.target)
-        self._landing.append((plane, slice(*job.target_lanes), columns, values))
+        self._landing.append((plane, slice(*lanes_of(job.target)), columns, values))
         self._record("write", job, job.target, tick, columns, values)
 
     def _record(
@@ -184,7 +185,7 @@ class LaneEngine(Unit):
     ) -> None:
         if not self.context.recorder.wants(kind):
             return
-        partitions = np.repeat(np.arange(*_lanes(access)), len(columns))
+        partitions = np.repeat(np.arange(*lanes_of(access)), len(columns))
         addresses = np.tile(columns, access.partitions)
         ticks = np.full(len(addresses), tick, np.int64)
         self.context.recorder.words(

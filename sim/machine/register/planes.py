@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from sim.hw.datatypes import PSUM_WORD_BYTES, data_type
 from sim.isa import Access, Buffer, Program
+from sim.isa.effects import reads, writes
 from sim.machine.memory import Memory
 
 Array = npt.NDArray[Any]
@@ -66,9 +67,8 @@ class Planes:
 
 def _extent(program: Program, buffer: Buffer) -> int:
     """Return how many bytes of each partition the program touches, in whole lines."""
-    named = ("weights", "moving", "result", "source", "target")
-    accesses = [getattr(i, name, None) for i in program.instructions for name in named]
-    last = max((a.span[1] for a in accesses if a is not None and a.buffer is buffer), default=0)
+    accesses = (a for i in program.instructions for a in (*reads(i), *writes(i)))
+    last = max((a.span[1] for a in accesses if a.buffer is buffer), default=0)
     return -(-last // LINE_BYTES) * LINE_BYTES
 
 

@@ -1,0 +1,121 @@
+"""Operations on two operands and reductions of a window, one row each, in float32 or int32.
+
+float32: IEEE 754, nearest even, one rounding for each operation. int32: wrapping; a quotient is
+truncated, x / 0 = -1 and -2^31 / -1 = -2^31 (as XLA's). Comparisons give 1 or 0. Of two equal
+values (+0 and -0 are) the maximum and the minimum are the later, of a NaN and anything the NaN.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+"""float32 or int32."""
+Binary = Callable[[Any, Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What it does to two float32 (None: nothing), and to two int32 (None: makes them float32)."""
+
+    floats: Binary | None
+    integers: Binary | None
+
+
+def _greater(a: Any, b: Any) -> Any:
+    return np.where((a > b) | (a != a), a, b)
+
+
+def _less(a: Any, b: Any) -> Any:
+    return np.where((a < b) | (a != a), a, b)
+
+
+def _quotient(a: Any, b: Any) -> Any:
+    wide, by = a.astype(np.int64), np.where(b == 0, 1, b).astype(np.int64)
+    truncated = np.abs(wide) // np.abs(by) * (np.sign(wide) * np.sign(by))
+    return np.where(b == 0, -1, truncated).astype(np.int32)
+
+
+def _power(a: Any, b: Any) -> Any:
+    # In float64, rounded once, for the same reasons as the functions of the activation engine.
+    return np.power(a.astype(np.float64), b.astype(np.float64))
+
+
+COMPARISONS: dict[str, Binary] = {
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+    "less": operator.lt,
+    "less_equal": operator.le,
+}
+OPERATIONS: dict[str, Operation] = {
+    "add": Operation(np.add, np.add),
+    "subtract": Operation(np.subtract, np.subtract),
+    "multiply": Operation(np.multiply, np.multiply),
+    "divide": Operation(np.divide, _quotient),
+    "power": Operation(_power, None),
+    "max": Operation(_greater, _greater),
+    "min": Operation(_less, _less),
+    "and": Operation(None, np.bitwise_and),
+    "or": Operation(None, np.bitwise_or),
+    "xor": Operation(None, np.bitwise_xor),
+    **{name: Operation(compare, compare) for name, compare in COMPARISONS.items()},
+}
+
+
+def operate(name: str, left: Array, right: Array) -> Array:
+    """Return ``left op right``: int32 if both are and the operation has integers, else float32."""
+    operation = OPERATIONS[name]
+    if left.dtype == np.int32 and right.dtype == np.int32 and operation.integers is not None:
+        return np.asarray(operation.integers(left, right)).astype(np.int32)
+    assert operation.floats is not None, f"{name} of floats: the program was not checked"
+    values = operation.floats(left.astype(np.float32), right.astype(np.float32))
+    return np.asarray(values).astype(np.float32)
+
+
+def _accumulate(ufunc: np.ufunc) -> Callable[[Array], Array]:
+    def of(windows: Array) -> Array:
+        found: Array = ufunc.accumulate(windows, axis=-1, dtype=windows.dtype)[..., -1]
+        return found
+
+    return of
+
+
+def _mean(windows: Array) -> Array:
+    total: Array = REDUCTIONS["sum"](windows).astype(np.float32)
+    return total / np.float32(windows.shape[-1])
+
+
+def _median(windows: Array) -> Array:
+    ordered = np.sort(windows, axis=-1, kind="stable")
+    size = windows.shape[-1]
+    below, above = ordered[..., (size - 1) // 2], ordered[..., size // 2]
+    middle = (below.astype(np.float64) + above) / 2 if size % 2 == 0 else above
+    return np.where((windows != windows).any(axis=-1), np.nan, middle).astype(np.float32)
+
+
+def _fold(name: str) -> Callable[[Array], Array]:
+    def of(windows: Array) -> Array:
+        elements = np.moveaxis(windows, -1, 0)
+        return reduce(lambda a, b: operate(name, a, b), elements[1:], elements[0])
+
+    return of
+
+
+REDUCTIONS: dict[str, Callable[[Array], Array]] = {
+    "max": _fold("max"),
+    "min": _fold("min"),
+    "mean": _mean,
+    "median": _median,
+    "sum": _accumulate(np.add),
+    "product": _accumulate(np.multiply),
+}
+"""Functions of [..., window], float32 or int32; sums and products in the order of the elements."""
