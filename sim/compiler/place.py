@@ -68,6 +68,8 @@ def place_state(
     p, q = source.block
     block, result = q * size_bytes, p * size_bytes
     identity = -(-identity_rows * size_bytes // 64) * 64 if identity_rows else 0
+    if streamed and (own := _in_banks_of_their_own(chip, source, max(block, result), identity)):
+        return own
     count = source.count
     if streamed:
         count = min(count, RING)
@@ -84,6 +86,24 @@ def place_state(
     return StateMap(
         source=Slots(0, block, count),
         result=Slots(second, result, count),
+        identity=buffer.bytes_per_partition - identity,
+    )
+
+
+def _in_banks_of_their_own(
+    chip: Chip, source: Decomposition, slot_bytes: int, identity: int
+) -> StateMap | None:
+    """Return a map in which no two slots share a bank, nor one with the identity; None if no room.
+
+    Then transfers of different blocks, the array and the engines never meet at a port.
+    """
+    buffer = chip.state_buffer
+    each = min((buffer.banks - 1) // 2, RING, source.count)
+    if each < min(2, source.count) or max(slot_bytes, identity) > buffer.bank_bytes:
+        return None
+    return StateMap(
+        source=Slots(0, buffer.bank_bytes, each),
+        result=Slots(each * buffer.bank_bytes, buffer.bank_bytes, each),
         identity=buffer.bytes_per_partition - identity,
     )
 
