@@ -1,0 +1,31 @@
+"""What does a tensor look like in the state buffer? The simulated bytes against `sim.layout`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sim.isa import Buffer
+from sim.layout import Buffer as Geometry
+from sim.layout import Shape, place_in_state_buffer
+from support.chips import ideal_chip
+from support.runs import run_transpose
+
+
+@pytest.mark.parametrize("shape", ["f32[40,30]", "bf16[33,17]", "s8[5,64]", "f32[16,16]"])
+def test_source_and_result_lie_as_placed(shape):
+    """Byte for byte, padding included: the source at 0, its transpose at the second address."""
+    chip = ideal_chip(16, 8)
+    source = Shape.parse(shape)
+    data = (np.arange(source.num_elements()) % 100).reshape(source.dims).astype(source.dtype)
+    _, outcome, compiled, operation = run_transpose(chip, shape, data)
+    memory = outcome.memory.bytes_of(Buffer.STATE)
+    buffer = chip.state_buffer
+    geometry = Geometry("state_buffer", buffer.partitions, buffer.bytes_per_partition, buffer.banks)
+    block = (buffer.partitions, buffer.partitions)
+    second = min(piece.access.start for piece in compiled.result)
+    placed = place_in_state_buffer(source, geometry, block).image(data) + place_in_state_buffer(
+        operation.out, geometry, block, base_byte=second
+    ).image(np.ascontiguousarray(data.T))
+    end = max(piece.access.span[1] for piece in compiled.result)
+    assert np.array_equal(memory[:, :end], placed[:, :end])
