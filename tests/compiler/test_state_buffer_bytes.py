@@ -24,8 +24,11 @@ def test_source_and_result_lie_as_placed(shape):
     geometry = Geometry("state_buffer", buffer.partitions, buffer.bytes_per_partition, buffer.banks)
     block = (buffer.partitions, buffer.partitions)
     second = min(piece.access.start for piece in compiled.result)
-    placed = place_in_state_buffer(source, geometry, block).image(data) + place_in_state_buffer(
-        operation.out, geometry, block, base_byte=second
-    ).image(np.ascontiguousarray(data.T))
-    end = max(piece.access.span[1] for piece in compiled.result)
-    assert np.array_equal(memory[:, :end], placed[:, :end])
+    for tensor, values, start in (
+        (source, data, 0),
+        (operation.out, np.ascontiguousarray(data.T), second),
+    ):
+        placed = place_in_state_buffer(tensor, geometry, block, base_byte=start)
+        image = placed.image(values)
+        found = memory[: image.shape[0], start : start + image.shape[1]]
+        assert np.array_equal(found, image)
