@@ -22,10 +22,12 @@ from sim.errors import SystolicError, perhaps
 
 ERROR, BUG, INTERRUPTED = 2, 1, 130
 ENGINES = ("event", "register")
+VALUES = ("exact", "none")
 
 # Commands with a module of their own, imported only when one is asked for.
 LATER_COMMANDS = {
     "layout": ("sim.cli_layout", "layout_command"),
+    "compile": ("sim.cli_compile", "compile_command"),
     "at": ("sim.cli_at", "at_command"),
     "watch": ("sim.cli_at", "watch_command"),
     "lint": ("sim.cli_program", "lint_command"),
@@ -73,13 +75,18 @@ def run(
     overrides: Overrides = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print summary.json, no table.")] = False,
     no_plots: Annotated[bool, typer.Option("--no-plots", help="Draw no pictures.")] = False,
+    values: Annotated[
+        str, typer.Option("--values", help="exact, or none: times only, the same cycles.")
+    ] = "exact",
 ) -> None:
     """Run a configuration: print a table; write summary.json, result.npy and wavefront.png."""
     from sim.cli_run import run_and_report
     from sim.config import load_run
 
     loaded = load_run(config, _with_engine(overrides, engine))
-    run_and_report(loaded, out or Path("out") / loaded.name, as_json=as_json, plots=not no_plots)
+    folder = out or Path("out") / loaded.name
+    exact = _values_wanted(values)
+    run_and_report(loaded, folder, as_json=as_json, plots=exact and not no_plots, values=exact)
 
 
 @app.command()
@@ -130,6 +137,14 @@ def schema(kind: Annotated[str, typer.Argument(help="chip or run.")]) -> None:
     from sim import config
 
     typer.echo(json.dumps(config.schema(kind), indent=2))
+
+
+def _values_wanted(values: str) -> bool:
+    if values not in VALUES:
+        raise SystolicError(
+            f'--values: needs one of "exact", "none", found "{values}"{perhaps(values, VALUES)}'
+        )
+    return values == "exact"
 
 
 def _with_engine(overrides: list[str] | None, engine: str | None) -> list[str]:

@@ -58,7 +58,7 @@ def watch_command(
     loaded = load_run(config, overrides or [])
     result = execute(loaded, kinds=snapshots.WRITES)
     memory = Memory(result.chip, result.compiled.program, initial_images(loaded, result.compiled))
-    dtype = loaded.operation.shape.element_type
+    dtype = snapshots.element_type(loaded)
     if buffer is Buffer.RESULT:
         dtype = "s32" if dtype in ("s8", "u8", "s32") else "f32"
     initial = snapshots.initial_value(memory, buffer, partition, address, dtype)

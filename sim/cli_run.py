@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sim.config import RunConfig, SweepPoint, SweepTable, expand
 from sim.config.files import replacing, write_text
 from sim.run import RunResult, execute
-from sim.workload import write_npy
+from sim.workload import Transpose, write_npy
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,15 +23,17 @@ PICTURE_KINDS = ("psum_write", "read", "write")
 PATIENCE_SECONDS = 1.0
 
 
-def run_and_report(config: RunConfig, out: Path, *, as_json: bool, plots: bool) -> None:
+def run_and_report(
+    config: RunConfig, out: Path, *, as_json: bool, plots: bool, values: bool = True
+) -> None:
     """Run, print (the table, or exactly summary.json), and write the files to the folder `out`."""
     if config.sweep:
         _sweep(config, out, as_json=as_json, plots=plots)
         return
-    picture = plots and config.operation.shape.num_elements() <= PICTURE_ELEMENTS
+    picture = plots and _elements(config) <= PICTURE_ELEMENTS
     with Progress(config.name) as progress:
         kinds = PICTURE_KINDS if picture else ()
-        result = execute(config, kinds=kinds, grid=picture, progress=progress)
+        result = execute(config, kinds=kinds, grid=picture, progress=progress, values=values)
     text = summary_text(result.summary)
     _write_results(result, text, out)
     if as_json:
@@ -40,6 +42,15 @@ def run_and_report(config: RunConfig, out: Path, *, as_json: bool, plots: bool) 
         _print(result, out)
     if plots:  # last, since it takes longest and the figures are there to be read meanwhile
         _write_picture(result, out)
+
+
+def _elements(config: RunConfig) -> int:
+    """Return the elements a picture would have to show: of a product, its multiplications."""
+    work = config.operation
+    if isinstance(work, Transpose):
+        return work.shape.num_elements()
+    shapes = [work.shape(name) for op in work.operations for name in (*op.inputs, op.output)]
+    return max(shape.num_elements() for shape in shapes) * 8
 
 
 def summary_text(summary: dict[str, Any]) -> str:

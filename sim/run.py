@@ -10,19 +10,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sim.compiler import Compiled, Options, compile_transpose
+from sim.compiler import Compiled, CompiledGraph, Options, compile_graph, compile_transpose
+from sim.compiler.bounds import run_bound
 from sim.config import RunConfig
 from sim.errors import SimulationError, WorkloadError
 from sim.hw.datatypes import data_type
 from sim.hw.spec import Chip
+from sim.hw.timing import Bound
 from sim.isa import Access, Buffer
 from sim.isa.lint import require_clean
 from sim.layout import Shape, pack, unpack
 from sim.machine import Image, Memory, simulate
 from sim.machine.simulate import EngineKind
 from sim.report.summary import summarize
+from sim.run_graph import graph_images, graph_results, graph_verdict, operation_records
 from sim.trace.record import Trace
 from sim.workload import (
+    Graph,
     Transpose,
     differing,
     load_data,
@@ -33,6 +37,7 @@ from sim.workload import (
 
 Array = npt.NDArray[Any]
 Progress = Callable[[int, int], None]
+UNCHECKED = {"checked": False, "equal": None, "max_abs_error": None, "differs_from_numpy": None}
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +50,7 @@ class RunResult:
     result: Array | None
     trace: Trace
     chip: Chip
-    compiled: Compiled
+    compiled: Compiled | CompiledGraph
 
 
 def execute(
@@ -72,6 +77,9 @@ def execute(
     """
     operation, chip = config.operation, config.chip
     engine = engine or config.engine
+    if graph := graph_of(config):
+        return execute_graph(config, graph, engine, values, kinds, grid, progress)
+    assert isinstance(operation, Transpose)
     compiled = compile_operation(config)
     require_clean(compiled.program, chip, initial_accesses(compiled))
     data = _load(config) if values else None
@@ -95,27 +103,95 @@ def execute(
         instructions=compiled.program.count(),
         blocks=compiled.blocks.count,
         sub_blocks=compiled.sub_blocks,
+        layouts={
+            "source": str(operation.shape),
+            "result": str(operation.out),
+            "blocks": str(compiled.blocks.tiled),
+        },
         values=verdict,
         bound={"cycles": compiled.bound.cycles, "why": compiled.bound.why},
     )
-    if outcome.trace.cycles() < compiled.bound.cycles:
-        raise SimulationError(
-            f"{config.name}: took {outcome.trace.cycles()} cycles, less than its lower bound "
-            f"{compiled.bound.cycles} ({compiled.bound.why}): one of them is wrong"
-        )
+    _refuse_better_than(compiled.bound, config.name, outcome.trace.cycles())
     return RunResult(summary, result, outcome.trace, chip, compiled)
+
+
+def execute_graph(
+    config: RunConfig,
+    graph: Graph,
+    engine: EngineKind,
+    values: bool,
+    kinds: Iterable[str],
+    grid: bool,
+    progress: Progress | None,
+) -> RunResult:
+    """Run a graph from its data to its summary; arguments as for `execute`."""
+    chip = config.chip
+    compiled = compile_graph(config.name, graph, chip, options_of(config))
+    inputs = load_inputs(config) if values else {}
+    start = graph_images(compiled, inputs) if values else []
+    require_clean(compiled.program, chip, [i.access for i in start] if values else None)
+    outcome = simulate(
+        chip, compiled.program, start,
+        engine=engine, kinds=kinds, grid=grid, values=values, progress=progress,
+    )  # fmt: skip
+    outputs = graph_results(compiled, outcome.memory) if values else {}
+    verdict = graph_verdict(compiled, chip, inputs, outputs) if values else UNCHECKED
+    bound = run_bound(graph, chip)
+    summary = summarize(
+        run=config.name,
+        chip=chip,
+        engine=engine,
+        trace=outcome.trace,
+        instructions=compiled.program.count(),
+        blocks=len({t for task in compiled.tiled.tasks for t in (*task.reads, *task.writes)}),
+        sub_blocks=compiled.program.count().get("MatMul", 0),
+        values=verdict,
+        bound={"cycles": bound.cycles, "why": bound.why},
+    )
+    summary["operations"] = operation_records(compiled, chip, outcome.trace)
+    _refuse_better_than(bound, config.name, outcome.trace.cycles())
+    return RunResult(summary, next(iter(outputs.values()), None), outcome.trace, chip, compiled)
+
+
+def _refuse_better_than(bound: Bound, name: str, cycles: int) -> None:
+    if cycles < bound.cycles:
+        raise SimulationError(
+            f"{name}: took {cycles} cycles, less than its lower bound "
+            f"{bound.cycles} ({bound.why}): one of them is wrong"
+        )
+
+
+def options_of(config: RunConfig) -> Options:
+    """Return what [compile] chooses."""
+    return Options(**config.compile.model_dump())
+
+
+def compile_any(config: RunConfig) -> Compiled | CompiledGraph:
+    """Return the compiled program of a run file, whatever its work is."""
+    if graph := graph_of(config):
+        return compile_graph(config.name, graph, config.chip, options_of(config))
+    return compile_operation(config)
+
+
+def graph_of(config: RunConfig) -> Graph | None:
+    """Return a run's work as a graph; None for a lone transpose, which has its own lowering.
+
+    That one keeps to the blocks of equation 1, drains as [compile] says, and may go by way of DRAM.
+    """
+    return config.operation if isinstance(config.operation, Graph) else None
+
+
+def load_inputs(config: RunConfig) -> dict[str, Array]:
+    """Return the elements of all inputs of a run, by name."""
+    if isinstance(config.operation, Transpose):
+        return {"source": config.load_data()}
+    return config.load_inputs()
 
 
 def compile_operation(config: RunConfig) -> Compiled:
     """Return the compiled program of a run file's operation."""
-    operation, choice = config.operation, config.compile
-    options = Options(
-        drain=choice.drain,
-        drain_engine=choice.drain_engine,
-        identity=choice.identity,
-        via=choice.via,
-        block=choice.block,
-    )
+    operation, options = config.operation, options_of(config)
+    assert isinstance(operation, Transpose)
     return compile_transpose(
         config.name,
         operation.shape,
@@ -133,12 +209,16 @@ def initial_accesses(compiled: Compiled) -> list[Access]:
     return [*pieces, compiled.identity] if compiled.identity else pieces
 
 
-def initial_images(config: RunConfig, compiled: Compiled) -> list[Image]:
+def initial_images(config: RunConfig, compiled: Compiled | CompiledGraph) -> list[Image]:
     """Return what lies in the memories of a run at cycle 0."""
+    if isinstance(compiled, CompiledGraph):
+        return graph_images(compiled, load_inputs(config))
+    assert isinstance(config.operation, Transpose)
     return images(compiled, _load(config), config.operation.shape)
 
 
 def _load(config: RunConfig) -> Array:
+    assert isinstance(config.operation, Transpose)
     try:
         return load_data(config.data, config.operation.shape)
     except WorkloadError as error:
@@ -175,7 +255,7 @@ def compare(
 ) -> dict[str, Any]:
     """Return the verdict on the values: against the contract's reference, numpy, and float64."""
     if data is None or result is None:
-        return {"checked": False, "equal": None, "max_abs_error": None, "differs_from_numpy": None}
+        return UNCHECKED
     exact = numpy_transpose(data, operation.permutation)
     unlike_numpy = differing(result, exact)
     error = max_abs_error(result, exact) if unlike_numpy else 0.0

@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sim.config import RunConfig
 from sim.errors import SystolicError
 from sim.isa import Buffer
 from sim.machine import Image, Memory
 from sim.run import RunResult
 from sim.trace.grid import GridState
 from sim.trace.words import KINDS, VALUE_TYPES, WordTable, decimal
+from sim.workload import Transpose
 
 WRITES = ("write", "psum_write")
 """The word kinds a snapshot needs recorded."""
@@ -208,3 +210,11 @@ def initial_value(memory: Memory, buffer: Buffer, partition: int, address: int, 
 
 
 assert set(WRITES) <= set(KINDS)
+
+
+def element_type(config: RunConfig) -> str:
+    """Return the element type of a run's (first) input."""
+    work = config.operation
+    if isinstance(work, Transpose):
+        return work.shape.element_type
+    return work.shape(work.inputs[0]).element_type

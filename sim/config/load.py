@@ -6,8 +6,7 @@ fits the chip is for the compiler to say.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,15 +15,16 @@ import numpy.typing as npt
 from pydantic import ValidationError
 
 from sim import workload
+from sim.config.blame import Blame
 from sim.config.chip_file import find_chip, load_chip
 from sim.config.explain import explain
+from sim.config.graph_tables import input_sources, read_graph, refuse_keys
 from sim.config.override import Override, apply, origin_of, setter_of
 from sim.config.run_file import CompileTable, EngineKind, RunFile, SweepTable, WorkloadTable
 from sim.config.toml_file import read_toml
-from sim.errors import ConfigError, SystolicError
 from sim.hw.datatypes import DATA_TYPES
 from sim.hw.spec import Chip
-from sim.workload import DataSource, Transpose
+from sim.workload import OPERATIONS, DataSource, Graph, Transpose
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,8 @@ class RunConfig:
     """A run, ready to be compiled: chip, operation, data source and settings.
 
     workload, compile, sweep: the run file's tables. operation, data: what [workload] means.
-    path, chip_path: the files. overrides: what replaced values of the files.
+    path, chip_path: the files. overrides: what replaced values of the files. sources: of a graph,
+    where each input's elements come from.
     """
 
     name: str
@@ -42,15 +43,25 @@ class RunConfig:
     compile: CompileTable
     engine: EngineKind
     sweep: tuple[SweepTable, ...]
-    operation: Transpose
+    operation: Transpose | Graph
     data: DataSource
     path: Path
     chip_path: Path
     overrides: tuple[Override, ...]
+    sources: tuple[tuple[str, DataSource], ...] = ()
 
     def load_data(self) -> npt.NDArray[Any]:
         """Return the source's elements, in its dimensions and numpy type; WorkloadError if not."""
+        assert isinstance(self.operation, Transpose)
         return workload.load_data(self.data, self.operation.shape)
+
+    def load_inputs(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the elements of every input of a graph, by name; WorkloadError if not."""
+        assert isinstance(self.operation, Graph)
+        return {
+            name: workload.load_data(source, self.operation.shape(name))
+            for name, source in self.sources
+        }
 
     def with_overrides(self, overrides: Sequence[Override]) -> RunConfig:
         """Return the run of the same file with more values replaced (the file is read again)."""
@@ -77,9 +88,10 @@ def _load(path: Path, overrides: tuple[Override, ...]) -> RunConfig:
     for_chip = tuple(inner for o in overrides if (inner := o.below("chip")))
     chip_path = _chip_path(run, path, overrides)
     chip = load_chip(chip_path, for_chip)
-    blame = _Blame(path, overrides)
-    operation = _operation(run.workload, blame)
-    _check_type(run, chip, operation, blame)
+    blame = Blame(path, overrides)
+    operation = _work(run.workload, blame)
+    if isinstance(operation, Transpose):
+        _check_type(run, chip, operation, blame)
     return RunConfig(
         name=_name(run, blame),
         description=run.description,
@@ -93,6 +105,7 @@ def _load(path: Path, overrides: tuple[Override, ...]) -> RunConfig:
         path=path,
         chip_path=chip_path,
         overrides=overrides,
+        sources=input_sources(run.workload, operation, blame, _data_source),
     )
 
 
@@ -110,29 +123,7 @@ def _chip_path(run: RunFile, path: Path, overrides: tuple[Override, ...]) -> Pat
     return find_chip(run.chip, folder, origin_of(("chip",), overrides, str(path)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Blame:
-    """Says which file or override a value came from."""
-
-    path: Path
-    overrides: tuple[Override, ...]
-
-    def line(self, table: str, key: str, text: str) -> ConfigError:
-        """Return the error of one line about `key` of `table` ("" at the top of the file)."""
-        place = (table, key) if table else (key,)
-        origin = origin_of(place, self.overrides, str(self.path))
-        return ConfigError(f"{origin}: {f'[{table}] ' if table else ''}{key}: {text}")
-
-    @contextmanager
-    def on(self, table: str, key: str) -> Iterator[None]:
-        """Name the key in any error raised inside."""
-        try:
-            yield
-        except SystolicError as error:
-            raise self.line(table, key, str(error)) from None
-
-
-def _name(run: RunFile, blame: _Blame) -> str:
+def _name(run: RunFile, blame: Blame) -> str:
     name = run.name or blame.path.stem
     # The name becomes a folder's name, so it must not lead elsewhere.
     if name in (".", "..") or not all(c.isalnum() or c in " ._+-" for c in name):
@@ -140,7 +131,19 @@ def _name(run: RunFile, blame: _Blame) -> str:
     return name
 
 
-def _operation(table: WorkloadTable, blame: _Blame) -> Transpose:
+def _work(table: WorkloadTable, blame: Blame) -> Transpose | Graph:
+    if table.ops or table.tensors or table.op not in (None, "transpose"):
+        return read_graph(table, blame)
+    return _operation(table, blame)
+
+
+def _operation(table: WorkloadTable, blame: Blame) -> Transpose:
+    refuse_keys(table, ("lhs", "rhs"), blame)
+    for key in ("op", "shape"):
+        if getattr(table, key) is None:
+            what = f"one of {', '.join(OPERATIONS)}" if key == "op" else "text"
+            raise blame.line("workload", key, f"is missing; needs {what}")
+    assert table.shape is not None
     with blame.on("workload", "shape"):
         shape = workload.parse_shape(table.shape)
         workload.check_host_memory(shape)
@@ -152,7 +155,7 @@ def _operation(table: WorkloadTable, blame: _Blame) -> Transpose:
         return workload.transpose(shape, plain.permutation, out, table.home)
 
 
-def _data_source(table: WorkloadTable, blame: _Blame) -> DataSource:
+def _data_source(table: WorkloadTable, blame: Blame) -> DataSource:
     if table.seed is not None and table.data != "random":
         raise blame.line("workload", "seed", f'only data = "random" has one, not {table.data!r}')
     if table.data == "arange":
@@ -167,7 +170,7 @@ def _data_source(table: WorkloadTable, blame: _Blame) -> DataSource:
     return DataSource("file", path=folder / table.data)
 
 
-def _check_type(run: RunFile, chip: Chip, operation: Transpose, blame: _Blame) -> None:
+def _check_type(run: RunFile, chip: Chip, operation: Transpose, blame: Blame) -> None:
     name = operation.shape.element_type
     taken = chip.pe_array.cycles_per_vector if run.compile.via == "pe" else DATA_TYPES
     if name not in taken:

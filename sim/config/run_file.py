@@ -17,11 +17,47 @@ Axes = Annotated[tuple[Annotated[int, Field(ge=0, le=63)], ...], Field(strict=Fa
 Block = Annotated[tuple[Count, Count], Field(strict=False)]
 
 
-class WorkloadTable(Spec):
-    """[workload]: the operation, its tensors and its data."""
+OperationKind = Literal["transpose", "matmul", "relayout", "reshape", "cast"]
+HomeName = Literal["state_buffer", "dram"]
+Seed = Annotated[int, Field(ge=0, le=1 << 63)]
 
-    op: Literal["transpose"] = Field(description="operation")
-    shape: str = Field(description='XLA shape of the source, such as "f32[128,64]"')
+
+class TensorTable(Spec):
+    """[workload.tensors.NAME]: an input of a graph."""
+
+    shape: str = Field(description='XLA shape with its layout, such as "bf16[64,128]{1,0}"')
+    home: HomeName | None = Field(default=None, description="memory (default: the workload's)")
+    data: str | None = Field(default=None, description="elements (default: the workload's)")
+    seed: Seed | None = Field(default=None, description='seed of data = "random"')
+
+
+class OperationTable(Spec):
+    """[[workload.ops]]: one operation of a graph; its result bears its name."""
+
+    op: str = Field(description="operation: transpose, matmul, relayout, reshape, cast")
+    name: str | None = Field(default=None, description="name of the result (default: op + number)")
+    inputs: Annotated[tuple[str, ...], Field(strict=False)] = Field(
+        description="tensors or results of other operations"
+    )
+    out: str = Field(description="XLA shape of the result with its layout")
+    permutation: Axes | None = Field(
+        default=None, description="source axis of each result axis (transpose only)"
+    )
+
+
+class WorkloadTable(Spec):
+    """[workload]: one operation and its tensors, or a graph (`tensors` and `ops`), and data."""
+
+    op: OperationKind | None = Field(default=None, description="operation")
+    shape: str | None = Field(
+        default=None, description='XLA shape of the source, such as "f32[128,64]"'
+    )
+    lhs: str | None = Field(default=None, description="XLA shape [.., M, K] of a matmul's left")
+    rhs: str | None = Field(default=None, description="XLA shape [.., K, N] of a matmul's right")
+    tensors: dict[str, TensorTable] = Field(default={}, description="inputs of a graph, by name")
+    ops: tuple[OperationTable, ...] = Field(
+        default=(), strict=False, description="operations of a graph"
+    )
     out: str | None = Field(
         default=None, description="XLA shape of the result, for its layout (default: row major)"
     )
@@ -56,6 +92,18 @@ class CompileTable(Spec):
     )
     block: Block | None = Field(
         default=None, description="block [p, q] of equation 1 (default: partitions x partitions)"
+    )
+    stationary: Literal["lhs", "rhs"] | None = Field(
+        default=None, description="operand of a matmul held in the array (default: the cheaper)"
+    )
+    group: Block | None = Field(
+        default=None, description="stationary tiles x banks of vectors that accumulate together"
+    )
+    outer: Literal["stationary", "moving"] | None = Field(
+        default=None, description="operand the outer loop runs over (default: the cheaper)"
+    )
+    tile_columns: Count | None = Field(
+        default=None, description="columns of the tiles that are moved as one"
     )
 
 

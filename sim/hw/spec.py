@@ -7,6 +7,7 @@ it (`Chip.to_toml`). Cycle counts are in cycles of the unit's own clock. Nothing
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -217,16 +218,21 @@ class Chip(Spec):
         name = getattr(self, unit).clock or next(iter(self.clock))
         return self.clock[name]
 
-    @property
+    @cached_property
     def ticks_mhz(self) -> int:
         """Return the tick rate: the least common multiple of the frequencies of the units."""
         return math.lcm(*(self.clock_mhz(u) for u in ("pe_array", "activation", "pooling", "dma")))
 
     def period(self, unit: str) -> int:
         """Return the cycle of `unit` in ticks."""
-        return self.ticks_mhz // self.clock_mhz(unit)
+        return self._periods[unit]
 
-    @property
+    @cached_property
+    def _periods(self) -> dict[str, int]:
+        units = ("pe_array", "activation", "pooling", "dma")
+        return {unit: self.ticks_mhz // self.clock_mhz(unit) for unit in units}
+
+    @cached_property
     def units(self) -> tuple[str, ...]:
         """Return the names of the units that carry labels, in the order of the reports."""
         return ("pe_array", "activation", "pooling", *(f"dma{q}" for q in range(self.dma.queues)))

@@ -121,6 +121,84 @@ def transpose_bound(
     return max(bounds, key=lambda bound: bound.cycles)
 
 
+@dataclass(frozen=True, slots=True)
+class Product:
+    """The sizes of a batched product M x K x N; `dtype` of its operands."""
+
+    matrices: int
+    M: int
+    K: int
+    N: int
+    dtype: str
+
+
+def product_bound(
+    chip: Chip, product: Product, *, dram_bytes: int = 0, to_dram: bool = False
+) -> Bound:
+    """Return the best possible cycle count of a product: with the better operand stationary.
+
+    Stationary [K, P], moving [K, Q], (P, Q) = (N, M) or (M, N); the array runs ceil(K / R) x
+    ceil(P / C) tiles, partial or not, and streams Q vectors through each:
+
+        multiply  head + first load + (matrices * tiles * Q - 1) * v + tail
+        weights   head + the reads of every tile, each loaded once + tail
+        port      head + reads + vectors - 1 + tail, if the state buffer has a single bank
+        drain     head + first load + D + semaphore + words of a lane / rate of both engines + tail
+
+    head: latency of DMA and DRAM if operands come from there (`dram_bytes` of them and of the
+    result move); tail: from the last injection to the last write, and to DRAM (`to_dram`).
+    """
+    bounds = [_mapped_bound(chip, product, bool(dram_bytes), to_dram, p, q)
+              for p, q in ((product.N, product.M), (product.M, product.N))]  # fmt: skip
+    best = min(bounds, key=lambda bound: bound.cycles)
+    if dram_bytes:
+        best = max(best, dram_bound(chip, dram_bytes), key=lambda bound: bound.cycles)
+    return best
+
+
+def product_vectors(chip: Chip, product: Product, P: int, Q: int) -> int:
+    """Return the moving vectors of a product with P stationary and Q moving columns."""
+    array = chip.pe_array
+    return product.matrices * -(-product.K // array.rows) * -(-P // array.cols) * Q
+
+
+def _mapped_bound(
+    chip: Chip, product: Product, from_dram: bool, to_dram: bool, P: int, Q: int
+) -> Bound:
+    array, engines = chip.pe_array, (chip.activation, chip.pooling)
+    v = array.cycles_per_vector[product.dtype]
+    vectors = product_vectors(chip, product, P, Q)
+    loads = [
+        (load_reads(array, rows, cols), n * m * product.matrices)
+        for rows, n in _cut(product.K, array.rows)
+        for cols, m in _cut(P, array.cols)
+    ]
+    reads, first = sum(each * count for each, count in loads), min(each for each, _ in loads)
+    transfer = chip.dma.latency_cycles + chip.dram.latency_cycles + 1
+    head = transfer if from_dram else 0
+    narrow = min(cols for cols, _ in _cut(P, array.cols))
+    latency = min(engine.latency_cycles for engine in engines)
+    tail = result_cycles(chip, narrow) + chip.semaphore_cycles + latency + 1
+    tail += transfer if to_dram else 0
+    ports = reads + vectors if chip.state_buffer.banks == 1 else 0
+    words = product.matrices * -(-P // array.cols) * Q
+    rate = sum(engine.elements_per_cycle for engine in engines)
+    drained = first + result_depth(chip) + chip.semaphore_cycles - (-words // rate) + latency
+    return max(
+        Bound(head + first + (vectors - 1) * v + tail, "moving vectors of pe_array"),
+        Bound(head + reads + tail, "weight loads of pe_array"),
+        Bound(ports and head + ports - 1 + tail, "read port of the state buffer's only bank"),
+        Bound(head + drained + (transfer if to_dram else 0), "drain by both engines"),
+        key=lambda bound: bound.cycles,
+    )
+
+
+def _cut(size: int, tile: int) -> list[tuple[int, int]]:
+    """Return (extent, how many) of the tiles of a dimension."""
+    whole, rest = divmod(size, tile)
+    return [(e, n) for e, n in ((tile, whole), (rest, 1 if rest else 0)) if n]
+
+
 def dram_bound(chip: Chip, bytes_moved: int) -> Bound:
     """Return the least cycles in which DRAM and the DMA queues can move that many bytes."""
     rate = min(chip.dram.bytes_per_cycle, chip.dma.queues * chip.dma.bytes_per_cycle)

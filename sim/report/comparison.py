@@ -15,8 +15,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 
 from sim.report import style
+from sim.report.figure_page import FigurePage
 from sim.report.pairs import Comparison, Point, comparisons
-from sim.report.style import Page
 from sim.report.wording import ratio_text, time_text
 
 ARRAY, THROUGH = style.HUE["stream"], style.HUE["load"]
@@ -49,7 +49,7 @@ def plot_comparison(
     columns = min(COLUMNS, len(found))
     lines = -(-len(found) // columns)
     pitch = NAME + HEIGHT + FOOT
-    page = Page(2 * MARGIN + columns * (WIDTH + GAP) - GAP + 0.3, HEAD + lines * pitch)
+    page = FigurePage(2 * MARGIN + columns * (WIDTH + GAP) - GAP + 0.3, HEAD + lines * pitch)
     page.text(MARGIN, 0.3, title, fontsize=style.TITLE, weight="bold")
     page.text(MARGIN, 0.68, _verdict(found), color=style.MUTED)
     for place, one in enumerate(found):

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib.axes import Axes
-from matplotlib.collections import PolyCollection
 
 from sim.report import style
 from sim.report.bands import PHASES, Axis, Band, Phase
+from sim.report.lettering import text_inches
+from sim.report.page import Box, Horizontal, Page
 from sim.report.pe_bands import ROWS
-from sim.report.style import text_inches
-
-Box: TypeAlias = tuple[float, float, float, float]
 
 LINE, JOINT, LEAST_BAND, BAND_GAP, CAPTION_LEVEL = 0.17, 0.05, 0.28, 0.17, 0.34
 CAPTION = style.SMALL - 0.5
+JOINTS, LOAD_MARK, HAIRLINE = 0.8, 0.09, 0.6
+ZEROS = ("0", "-0")
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Axes whose x counts cycles and whose y counts inches downwards, `width` inches wide."""
+    """A part of a page whose x counts cycles: from `left`, `width` inches wide."""
 
-    axes: Axes
+    page: Page
     axis: Axis
+    left: float
     width: float
 
     @property
@@ -35,9 +34,13 @@ class Frame:
         """Return the width of a cycle."""
         return self.width / (self.axis.stop - self.axis.first)
 
-    def left_of(self, inches: float) -> float:
-        """Return the x that lies so many inches left of the first cycle."""
-        return self.axis.first - inches / self.cycle_inches
+    def x(self, cycle: float) -> float:
+        """Return where a cycle begins on the page."""
+        return self.left + (cycle - self.axis.first) * self.cycle_inches
+
+    def box(self, first: float, stop: float, top: float, height: float) -> Box:
+        """Return the box of some cycles."""
+        return self.x(first), top, (stop - first) * self.cycle_inches, height
 
 
 def band_height(band: Band, cells: bool) -> float:
@@ -53,10 +56,9 @@ def band_height(band: Band, cells: bool) -> float:
 def draw_band(frame: Frame, top: float, band: Band, cells: bool) -> float:
     """Draw a band and its labels from `top` on; return its height."""
     height = band_height(band, cells)
-    name: dict[str, Any] = {"va": "top", "ha": "right"}
-    x = frame.left_of(0.42)
-    frame.axes.text(x, top, band.name, fontsize=style.SMALL, color=style.INK, **name)
-    frame.axes.text(x, top + 0.14, band.place, fontsize=style.TINY, color=style.MUTED, **name)
+    x, page = frame.left - 0.42, frame.page
+    page.text(x, top, band.name, style.SMALL, ha="right")
+    page.text(x, top + 0.14, band.place, style.TINY, style.MUTED, ha="right")
     if cells:
         _draw_cells(frame, top, band)
     else:
@@ -72,22 +74,25 @@ def line_tops(band: Band) -> npt.NDArray[np.float64]:
 
 def _draw_cells(frame: Frame, top: float, band: Band) -> None:
     tops = top + line_tops(band)
-    axis = frame.axis
-    _boxes(frame, [(axis.first, y, axis.stop - axis.first, LINE) for y in tops], style.FAINT)
+    axis, page = frame.axis, frame.page
+    page.boxes([frame.box(axis.first, axis.stop, y, LINE) for y in tops], style.FAINT, JOINTS)
     streaming = _busy(band, "stream") | _busy(band, "next") | _busy(band, "drain")
+    values: list[tuple[float, float, str, Phase]] = []
     for phase in ("stream", "next", "drain", "load"):
         strong: list[Box] = []
         pale: list[Box] = []
-        for line, column in np.argwhere(_busy(band, phase)):
-            x, y = axis.first + column, tops[line]
+        for line, column in np.argwhere(_busy(band, phase)).tolist():
+            cycle, y = axis.first + column, tops[line]
             if phase == "load" and streaming[line, column]:
-                strong.append((x, y, 0.09, LINE))
+                strong.append(frame.box(cycle, cycle + LOAD_MARK, y, LINE))
                 continue
             text = band.texts.get(phase, {}).get((line, column), "")
-            (pale if text in ("0", "-0") else strong).append((x, y, 1, LINE))
-            _value(frame, x + 0.5, y + LINE / 2, text, phase)
-        _boxes(frame, strong, style.MID[phase])
-        _boxes(frame, pale, style.TINT[phase])
+            (pale if text in ZEROS else strong).append(frame.box(cycle, cycle + 1, y, LINE))
+            values.append((frame.x(cycle + 0.5), y + LINE / 2, text, phase))
+        page.boxes(strong, style.MID[phase], JOINTS)
+        page.boxes(pale, style.TINT[phase], JOINTS)
+    for value in values:  # a later phase's boxes would cover them
+        _value(frame, *value)
     _line_names(frame, tops, band)
 
 
@@ -101,32 +106,22 @@ def _busy(band: Band, phase: Phase) -> npt.NDArray[np.bool_]:
 def _value(frame: Frame, x: float, y: float, text: str, phase: Phase) -> None:
     if not text or text_inches(text, style.TINY) > frame.cycle_inches:
         return
-    faint = text in ("0", "-0")
-    frame.axes.text(
-        x, y + 0.005, text, ha="center", va="center_baseline", fontsize=style.TINY + 0.5,
-        color=style.TEXT[phase], alpha=0.45 if faint else 1.0,
+    frame.page.text(
+        x, y + 0.005, text, style.TINY + 0.5, style.TEXT[phase], ha="center", va="middle",
+        opacity=0.45 if text in ZEROS else 1.0,
     )  # fmt: skip
 
 
-def _boxes(frame: Frame, boxes: Sequence[Box], fill: str) -> None:
-    """Draw (x, y, width, height) boxes with white joints."""
-    corners = [[(x, y), (x + w, y), (x + w, y + h), (x, y + h)] for x, y, w, h in boxes]
-    frame.axes.add_collection(
-        PolyCollection(corners, facecolors=fill, edgecolors="white", linewidths=0.8),
-        autolim=False,
-    )
-
-
 def _line_names(frame: Frame, tops: npt.NDArray[np.float64], band: Band) -> None:
-    name: dict[str, Any] = {"va": "center_baseline", "ha": "right", "color": style.MUTED}
+    x, muted = frame.left, style.MUTED
     for line, y in enumerate(tops):
         text = str(line % band.group if band.group > 1 else line)
-        frame.axes.text(frame.left_of(0.06), y + LINE / 2, text, fontsize=style.TINY - 0.5, **name)
+        size = style.TINY - 0.5
+        frame.page.text(x - 0.06, y + LINE / 2, text, size, muted, ha="right", va="middle")
     if band.group > 1:
         for row in range(0, band.lines // band.group):
-            middle = tops[row * band.group : (row + 1) * band.group].mean() + LINE / 2
-            text = f"row {row}"
-            frame.axes.text(frame.left_of(0.2), middle, text, fontsize=style.TINY, **name)
+            y = tops[row * band.group : (row + 1) * band.group].mean() + LINE / 2
+            frame.page.text(x - 0.2, y, f"row {row}", style.TINY, muted, ha="right", va="middle")
 
 
 def _draw_heat(frame: Frame, top: float, height: float, band: Band) -> None:
@@ -135,18 +130,13 @@ def _draw_heat(frame: Frame, top: float, height: float, band: Band) -> None:
     for phase in PHASES:
         if _busy(band, phase).any():
             style.lay(image, _busy(band, phase), style.HUE[phase], _opacity(band, phase))
-    axis = frame.axis
-    right = axis.first + axis.columns * axis.step
-    frame.axes.imshow(
-        image, extent=(axis.first, right, top + height, top), aspect="auto",
-        interpolation="nearest", interpolation_stage="rgba",
-    )  # fmt: skip
-    for line, y, va in ((0, top, "top"), (band.lines - 1, top + height, "bottom")):
-        if line or not y > top:
-            frame.axes.text(
-                frame.left_of(0.06), y, str(line), fontsize=style.TINY - 0.5, va=va, ha="right",
-                color=style.MUTED,
-            )  # fmt: skip
+    axis, size = frame.axis, style.TINY - 0.5
+    stop = min(axis.first + axis.columns * axis.step, axis.stop)
+    frame.page.image(frame.box(axis.first, stop, top, height), image)
+    frame.page.text(frame.left - 0.06, top, "0", size, style.MUTED, ha="right")
+    if band.lines > 1:
+        last, y = str(band.lines - 1), top + height
+        frame.page.text(frame.left - 0.06, y, last, size, style.MUTED, ha="right", va="bottom")
 
 
 def _opacity(band: Band, phase: Phase) -> npt.NDArray[np.float64]:
@@ -162,18 +152,16 @@ def draw_turning_points(
     frame: Frame, top: float, bottom: float, points: Sequence[tuple[int, str]]
 ) -> None:
     """Draw a hairline through all bands at each cycle, its number and caption above `top`."""
-    places = caption_places(points, frame.axis, frame.width)
-    for (cycle, caption), (level, to_the_left) in zip(points, places, strict=True):
+    page, places = frame.page, caption_places(points, frame.axis, frame.width)
+    side: dict[bool, Horizontal] = {False: "left", True: "right"}
+    for (cycle, _), (level, _) in zip(points, places, strict=True):
         y = top - 0.06 - level * CAPTION_LEVEL
-        frame.axes.plot([cycle, cycle], [y, bottom], color=style.INK, lw=0.6, alpha=0.5)
-        x = cycle + (-0.04 if to_the_left else 0.04) / frame.cycle_inches
-        common: dict[str, Any] = {
-            "ha": "right" if to_the_left else "left", "va": "bottom", "zorder": 5,
-            "bbox": {"facecolor": style.PAPER, "edgecolor": "none", "pad": 0.6},
-        }  # fmt: skip
-        frame.axes.text(x, y, caption, fontsize=CAPTION, color=style.MUTED, **common)
-        common |= {"fontsize": style.BODY, "weight": "bold", "color": style.INK}
-        frame.axes.text(x, y - 0.13, f"{cycle:,}", **common)
+        page.upright(frame.x(cycle), y, bottom, style.INK, HAIRLINE)
+    for (cycle, caption), (level, to_the_left) in zip(points, places, strict=True):
+        y, ha = top - 0.06 - level * CAPTION_LEVEL, side[to_the_left]
+        x = frame.x(cycle) + (-0.04 if to_the_left else 0.04)
+        page.text(x, y, caption, CAPTION, style.MUTED, ha=ha, va="bottom", backed=True)
+        page.text(x, y - 0.13, f"{cycle:,}", weight="bold", ha=ha, va="bottom", backed=True)
 
 
 def draw_phase_names(
@@ -183,10 +171,10 @@ def draw_phase_names(
     for name, first, stop in places:
         room = (min(stop, frame.axis.stop) - first) * frame.cycle_inches
         if text_inches(name, style.BODY) + 0.15 <= room:
-            frame.axes.text(
-                (first + stop) / 2, top + band_height(band, cells=False) / 2, name,
-                fontsize=style.BODY, weight="bold", ha="center", va="center_baseline",
-                color=style.TEXT["load"] if name == "load" else style.PAPER,
+            frame.page.text(
+                frame.x((first + stop) / 2), top + band_height(band, cells=False) / 2, name,
+                weight="bold", ha="center", va="middle",
+                colour=style.TEXT["load"] if name == "load" else style.PAPER,
             )  # fmt: skip
 
 
@@ -222,13 +210,8 @@ def draw_cycle_axis(frame: Frame, top: float) -> None:
     step = tick_step(axis.stop - axis.first, frame.width)
     for cycle in range(-(-axis.first // step) * step, axis.stop, step):
         x = cycle + (0.5 if step == 1 else 0.0)
-        frame.axes.text(
-            x, top, f"{cycle:,}", fontsize=style.TINY, ha="center", va="top", color=style.MUTED
-        )
-    frame.axes.text(
-        frame.left_of(0.42), top, "cycle", fontsize=style.SMALL, ha="right", va="top",
-        color=style.MUTED,
-    )  # fmt: skip
+        frame.page.text(frame.x(x), top, f"{cycle:,}", style.TINY, style.MUTED, ha="center")
+    frame.page.text(frame.left - 0.42, top, "cycle", style.SMALL, style.MUTED, ha="right")
 
 
 def tick_step(cycles: int, width: float) -> int:

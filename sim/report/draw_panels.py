@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib.axes import Axes
-from matplotlib.patches import Rectangle
 
 from sim.report import style
+from sim.report.page import Page
 from sim.report.panels import Mask, Panel
-from sim.report.style import Page, inches
 from sim.report.wording import value_text
 
 GAP, HEAD, BETWEEN, LARGEST_CELL = 0.34, 0.52, 0.26, 0.56
-OPERANDS_FIT, HATCH = 0.34, 8
+OPERANDS_FIT, HATCH, JOINTS = 0.34, 8, 1.6
+
+Corner: TypeAlias = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +52,12 @@ def draw_panels(
     """Draw the panels side by side from that corner on."""
     for place, panel in enumerate(panels):
         x = left + place * (size.width + GAP)
-        page.text(x, top, f"cycle {panel.cycle:,}", fontsize=style.HEADING, weight="bold")
-        page.text(x, top + 0.22, panel.caption, fontsize=style.SMALL, color=style.MUTED)
-        grid = page.axes(x, top + HEAD, *size.grid)
+        page.text(x, top, f"cycle {panel.cycle:,}", style.HEADING, weight="bold")
+        page.text(x, top + 0.22, panel.caption, style.SMALL, style.MUTED)
         below = top + HEAD + size.grid[1] + BETWEEN
-        page.text(x, below - 0.17, "result buffer", fontsize=style.TINY, color=style.MUTED)
-        results = page.axes(x, below, *size.results)
-        inches(grid, *size.grid)
-        inches(results, *size.results)
-        (_grid_cells if cells else _grid_heat)(grid, panel, size)
-        (_result_cells if cells else _result_heat)(results, panel, size)
+        page.text(x, below - 0.17, "result buffer", style.TINY, style.MUTED)
+        (_grid_cells if cells else _grid_heat)(page, (x, top + HEAD), panel, size)
+        (_result_cells if cells else _result_heat)(page, (x, below), panel, size)
 
 
 def multiplying(panel: Panel) -> tuple[tuple[str, Mask], ...]:
@@ -69,17 +65,18 @@ def multiplying(panel: Panel) -> tuple[tuple[str, Mask], ...]:
     return ("stream", panel.stream), ("next", panel.next), ("drain", panel.drain)
 
 
-def _grid_cells(axes: Axes, panel: Panel, size: Measures) -> None:
+def _grid_cells(page: Page, at: Corner, panel: Panel, size: Measures) -> None:
     R, C = panel.state.valid.shape
     side, values = size.grid[0] / C, panel.results.any()
     for r in range(R):
         for c in range(C):
-            _cell(axes, (c * side, r * side, side, side), _grid_fill(panel, r, c))
+            x, y = at[0] + c * side, at[1] + r * side
+            page.boxes([(x, y, side, side)], _grid_fill(panel, r, c), JOINTS)
             if panel.waiting[r, c] and panel.state.valid[r, c]:
                 edge = style.HUE["load"] if panel.load[r, c] else style.MID["load"]
-                _cell(axes, (c * side, (r + 0.9) * side, side, 0.1 * side), edge)
-            if values and panel.held[r, c]:
-                _pe_text(axes, panel, r, c, side)
+                page.boxes([(x, y + 0.9 * side, side, 0.1 * side)], edge, JOINTS)
+    for r, c in np.argwhere(panel.held).tolist() if values else ():
+        _pe_text(page, (at[0] + (c + 0.5) * side, at[1] + (r + 0.5) * side), panel, r, c, side)
 
 
 def _grid_fill(panel: Panel, r: int, c: int) -> str:
@@ -91,47 +88,44 @@ def _grid_fill(panel: Panel, r: int, c: int) -> str:
     return style.TINT["load"] if panel.waiting[r, c] else style.FAINT
 
 
-def _pe_text(axes: Axes, panel: Panel, r: int, c: int, side: float) -> None:
+def _pe_text(page: Page, middle: Corner, panel: Panel, r: int, c: int, side: float) -> None:
     """The weight large; of a PE that multiplies the moving operand at its left, the sum below."""
     state, new = panel.state, panel.waiting[r, c] and not panel.state.valid[r, c]
     weight = state.shadow[r, c] if new and panel.double else state.weight[r, c]
-    x, y = (c + 0.5) * side, (r + 0.5) * side
+    x, y = middle
     colour = style.TEXT["load"] if new else style.INK if state.valid[r, c] else style.MUTED
-    kind: dict[str, Any] = {"ha": "center", "va": "center_baseline"}
-    axes.text(x, y, value_text(weight, 4), fontsize=20 * side, color=colour, **kind)
+    page.text(x, y, value_text(weight, 4), 20 * side, colour, ha="center", va="middle")
     if state.valid[r, c] and side >= OPERANDS_FIT:
-        phase = "drain" if panel.drain[r, c] else "stream"
-        small: dict[str, Any] = {"fontsize": 12.5 * side, "color": style.TEXT[phase]}
-        axes.text(x - 0.45 * side, y - 0.28 * side, value_text(state.moving[r, c], 3), **small,
-                  ha="left", va="center_baseline")  # fmt: skip
-        axes.text(x + 0.45 * side, y + 0.33 * side, value_text(state.sum[r, c], 4), **small,
-                  ha="right", va="center_baseline", weight="bold")  # fmt: skip
+        ink = style.TEXT["drain" if panel.drain[r, c] else "stream"]
+        moving, total = value_text(state.moving[r, c], 3), value_text(state.sum[r, c], 4)
+        size, out = 12.5 * side, 0.45 * side
+        page.text(x - out, y - 0.28 * side, moving, size, ink, va="middle")
+        page.text(x + out, y + 0.33 * side, total, size, ink, ha="right", va="middle",
+                  weight="bold")  # fmt: skip
 
 
-def _result_cells(axes: Axes, panel: Panel, size: Measures) -> None:
+def _result_cells(page: Page, at: Corner, panel: Panel, size: Measures) -> None:
     M, N = panel.written.shape
     width, height = size.grid[0] / panel.state.valid.shape[1], size.results[1] / M
     for m in range(M):
         for c in range(N):
-            fill = style.FAINT
-            if panel.drained[m, c]:
-                fill = style.MID["drain"]
-            elif panel.written[m, c]:
-                fill = (style.MID if panel.fresh[m, c] else style.TINT)["stream"]
-            _cell(axes, (c * width, m * height, width, height), fill)
-            if panel.written[m, c] and panel.results.size:
-                axes.text(
-                    (c + 0.5) * width, (m + 0.5) * height, value_text(panel.results[m, c], 4),
-                    fontsize=17 * width, ha="center", va="center_baseline", color=style.INK,
-                )  # fmt: skip
+            x, y = at[0] + c * width, at[1] + m * height
+            page.boxes([(x, y, width, height)], _result_fill(panel, m, c), JOINTS)
+    for m, c in np.argwhere(panel.written).tolist() if panel.results.size else ():
+        x, y = at[0] + (c + 0.5) * width, at[1] + (m + 0.5) * height
+        text = value_text(panel.results[m, c], 4)
+        page.text(x, y, text, 17 * width, ha="center", va="middle")
 
 
-def _cell(axes: Axes, box: tuple[float, float, float, float], fill: str) -> None:
-    x, y, width, height = box
-    axes.add_patch(Rectangle((x, y), width, height, facecolor=fill, edgecolor="white", lw=1.6))
+def _result_fill(panel: Panel, m: int, c: int) -> str:
+    if panel.drained[m, c]:
+        return style.MID["drain"]
+    if panel.written[m, c]:
+        return (style.MID if panel.fresh[m, c] else style.TINT)["stream"]
+    return style.FAINT
 
 
-def _grid_heat(axes: Axes, panel: Panel, size: Measures) -> None:
+def _grid_heat(page: Page, at: Corner, panel: Panel, size: Measures) -> None:
     """State by hue; how deep tells the weight, and in PEs that multiply the sum."""
     state = panel.state
     weight = np.where(panel.waiting & panel.double, state.shadow, state.weight)
@@ -145,10 +139,10 @@ def _grid_heat(axes: Axes, panel: Panel, size: Measures) -> None:
         style.lay(image, mask & (state.sum != 0), style.HUE[phase], sums)
     hatch = np.add.outer(np.arange(len(image)), np.arange(image.shape[1])) % HATCH == 0
     style.lay(image, panel.waiting & state.valid & hatch, style.HUE["load"], 0.35)
-    _image(axes, image, size.grid)
+    page.image((*at, *size.grid), image)
 
 
-def _result_heat(axes: Axes, panel: Panel, size: Measures) -> None:
+def _result_heat(page: Page, at: Corner, panel: Panel, size: Measures) -> None:
     M, N = panel.written.shape
     image = style.paper(M, panel.state.valid.shape[1])
     style.lay(image, np.ones(image.shape[:2], bool), style.FAINT)
@@ -157,11 +151,7 @@ def _result_heat(axes: Axes, panel: Panel, size: Measures) -> None:
     for phase, mask in (("stream", panel.written & ~panel.drained), ("drain", panel.drained)):
         style.lay(used, mask, style.TINT[phase])
         style.lay(used, mask, style.HUE[phase], strong)
-    _image(axes, image, size.results)
-
-
-def _image(axes: Axes, image: npt.NDArray[Any], size: tuple[float, float]) -> None:
-    axes.imshow(image, extent=(0, size[0], size[1], 0), aspect="auto", interpolation="nearest")
+    page.image((*at, *size.results), image)
 
 
 def strength(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:

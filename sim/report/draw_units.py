@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from matplotlib.collections import PolyCollection
-
 from sim.report import style
-from sim.report.draw_bands import Frame
-from sim.report.style import text_inches
+from sim.report.draw_bands import JOINTS, Frame
+from sim.report.lettering import text_inches
+from sim.report.page import Box
 from sim.trace.labels import Run
 from sim.trace.record import Trace
 
 UNIT_LINE, UNIT_GAP = 0.2, 0.05
+MOST_JOINTS = 200
 DMA_HUE, DMA_TINT, DMA_TEXT = "#cc79a7", "#f0dbe6", "#6b2f50"
 
 
@@ -54,10 +54,8 @@ def draw_units(frame: Frame, top: float, trace: Trace) -> None:
     if idle:
         y = top + len(busy) * (UNIT_LINE + UNIT_GAP)
         _unit_name(frame, y, "idle", style.MUTED)
-        frame.axes.text(
-            frame.axis.first, y + UNIT_LINE / 2, name_list(idle), fontsize=style.SMALL - 0.5,
-            va="center_baseline", color=style.MUTED,
-        )  # fmt: skip
+        text, size = name_list(idle), style.SMALL - 0.5
+        frame.page.text(frame.left, y + UNIT_LINE / 2, text, size, style.MUTED, va="middle")
 
 
 def name_list(units: Sequence[str]) -> str:
@@ -69,29 +67,23 @@ def name_list(units: Sequence[str]) -> str:
 
 
 def _unit_name(frame: Frame, y: float, name: str, colour: str = style.INK) -> None:
-    frame.axes.text(
-        frame.left_of(0.42), y + UNIT_LINE / 2, name, fontsize=style.SMALL, ha="right",
-        va="center_baseline", color=colour,
-    )  # fmt: skip
+    x, middle = frame.left - 0.42, y + UNIT_LINE / 2
+    frame.page.text(x, middle, name, style.SMALL, colour, ha="right", va="middle")
 
 
 def _runs(frame: Frame, y: float, unit: str, runs: Sequence[Run], scale: float) -> None:
-    axis = frame.axis
-    boxes, fills = [], []
+    axis, page = frame.axis, frame.page
+    shown: list[tuple[Box, str]] = []
     for run in runs:
         a, b = max(run.first * scale, axis.first), min(run.stop * scale, axis.stop)
-        if a >= b or run.label == "idle":
-            continue
-        fill, ink = colours(unit, run.label)
-        boxes.append([(a, y), (b, y), (b, y + UNIT_LINE), (a, y + UNIT_LINE)])
-        fills.append(fill)
-        if text_inches(run.label, style.SMALL) + 0.08 <= (b - a) * frame.cycle_inches:
-            frame.axes.text(
-                (a + b) / 2, y + UNIT_LINE / 2, run.label, fontsize=style.SMALL - 0.5,
-                ha="center", va="center_baseline", color=ink,
+        if a < b and run.label != "idle":
+            shown.append((frame.box(a, b, y, UNIT_LINE), run.label))
+    joint = JOINTS if len(shown) < MOST_JOINTS else 0.0
+    for box, label in shown:
+        page.boxes([box], colours(unit, label)[0], joint)
+    for (left, top, width, height), label in shown:
+        if text_inches(label, style.SMALL) + 0.08 <= width:
+            page.text(
+                left + width / 2, top + height / 2, label, style.SMALL - 0.5,
+                colours(unit, label)[1], ha="center", va="middle",
             )  # fmt: skip
-    joint = 0.8 if len(boxes) < 200 else 0.0
-    frame.axes.add_collection(
-        PolyCollection(boxes, facecolors=fills, edgecolors="white", linewidths=joint),
-        autolim=False,
-    )

@@ -26,6 +26,7 @@ def summarize(
     sub_blocks: int,
     values: Mapping[str, Any],
     bound: Mapping[str, Any],
+    layouts: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return the summary of a run.
 
@@ -39,6 +40,8 @@ def summarize(
         sub_blocks: multiplications these were cut into.
         values: checked, equal, max_abs_error, differs_from_numpy.
         bound: cycles and why.
+        layouts: source, result (shapes as XLA writes them) and blocks (the same as tiles of it);
+            the key is left out if they are not given.
 
     Returns:
         Keys as listed in the source. `cycles` are the array's, those under `units` each unit's
@@ -56,6 +59,7 @@ def summarize(
         "time_ns": trace.ticks * 1000 / chip.ticks_mhz,
         "blocks": blocks,
         "sub_blocks": sub_blocks,
+        **({} if layouts is None else {"layouts": dict(layouts)}),
         "instructions": dict(sorted(instructions.items())),
         "units": {unit: _unit(trace, unit) for unit in trace.labels},
         "ports": _ports(trace),

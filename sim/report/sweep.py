@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from sim.report import style
-from sim.report.style import Page
+from sim.report.figure_page import FigurePage
 from sim.report.wording import time_text
 
 Row = Mapping[str, Any]
@@ -34,7 +34,7 @@ def plot_sweeps(
     columns = min(COLUMNS, len(sweeps))
     lines = -(-len(sweeps) // columns)
     pitch = CAPTION_HEIGHT + PANEL_HEIGHT + FOOT_HEIGHT
-    page = Page(LEFT + columns * (PANEL_WIDTH + GAP), TITLE_HEIGHT + lines * pitch)
+    page = FigurePage(LEFT + columns * (PANEL_WIDTH + GAP), TITLE_HEIGHT + lines * pitch)
     page.text(LEFT, 0.3, title, fontsize=style.TITLE, fontweight="bold")
     for number, (name, description, rows) in enumerate(sweeps):
         left = LEFT + number % columns * (PANEL_WIDTH + GAP)

@@ -49,11 +49,21 @@ def _facts(summary: Mapping[str, Any]) -> Padding:
         f"[bold]{number(summary['cycles'])} cycles[/bold], {time_text(summary['time_ns'])}",
     )
     table.add_row("bound", Text(bound_text(summary)))
+    for operation in summary.get("operations", ()):
+        table.add_row(operation["name"], Text(operation_text(operation)))
     blocks, sub_blocks = summary["blocks"], summary["sub_blocks"]
     table.add_row("work", f"{plural(blocks, 'block')}, {plural(sub_blocks, 'sub-block')}")
+    if "layouts" in summary:
+        table.add_row("layout", Text(layouts_text(summary["layouts"])))
     counts = [f"{number(count)} {name}" for name, count in summary["instructions"].items()]
     table.add_row("program", ", ".join(counts) or "no instructions")
     return Padding(table, (1, 0, 1, 2))
+
+
+def layouts_text(layouts: Mapping[str, str]) -> str:
+    """Return what becomes what, and what the blocks look like as tiles of the source."""
+    text = f"{layouts['source']} to {layouts['result']}"
+    return f"{text}, blocks {layouts['blocks']}" if layouts.get("blocks") else text
 
 
 def bound_text(summary: Mapping[str, Any]) -> str:
@@ -67,6 +77,17 @@ def bound_text(summary: Mapping[str, Any]) -> str:
     if not apart:
         distance = "reached"
     return f"{plural(best, 'cycle')} ({summary['bound']['why']}): {distance}"
+
+
+def operation_text(operation: Mapping[str, Any]) -> str:
+    """Return how long an operation was under way, beside what it needs alone."""
+    cycles, bound = operation["cycles"], operation["bound"]
+    if not bound["cycles"]:
+        return f"{operation['op']}, under way for {plural(cycles, 'cycle')}"
+    return (
+        f"{operation['op']}, under way for {plural(cycles, 'cycle')}; alone it needs "
+        f"{number(bound['cycles'])} ({bound['why']})"
+    )
 
 
 def _units(summary: Mapping[str, Any], console: Console) -> Padding:

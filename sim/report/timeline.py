@@ -9,7 +9,7 @@ from sim.report import style
 from sim.report.bands import Axis
 from sim.report.draw_bands import Frame, draw_cycle_axis
 from sim.report.draw_units import draw_units, units_height
-from sim.report.style import Page
+from sim.report.page import Page
 from sim.report.wording import number
 from sim.trace.record import Trace
 
@@ -20,15 +20,10 @@ def plot_timeline(chip: Chip, trace: Trace, path: str | Path, *, title: str) -> 
     """Draw the labels of all units over the whole run and save the picture as a PNG."""
     strip = units_height(trace)
     page = Page(WIDTH, HEAD + strip + 0.7)
-    page.text(MARGIN, 0.3, title, fontsize=style.TITLE, weight="bold")
-    text = f"{chip.name}: {number(trace.cycles())} cycles"
-    page.text(MARGIN, 0.64, text, color=style.MUTED)
-    width = WIDTH - 2 * MARGIN - NAMES
-    axes = page.axes(MARGIN + NAMES, HEAD, width, strip + 0.5)
-    axes.set_xlim(0, max(trace.cycles(), 1))
-    axes.set_ylim(strip + 0.5, 0)
-    axes.set_autoscale_on(False)
-    frame = Frame(axes, Axis(0, max(trace.cycles(), 1)), width)
-    draw_units(frame, 0.0, trace)
-    draw_cycle_axis(frame, strip + 0.08)
+    page.text(MARGIN, 0.3, title, style.TITLE, weight="bold")
+    page.text(MARGIN, 0.64, f"{chip.name}: {number(trace.cycles())} cycles", colour=style.MUTED)
+    axis = Axis(0, max(trace.cycles(), 1))
+    frame = Frame(page, axis, MARGIN + NAMES, WIDTH - 2 * MARGIN - NAMES)
+    draw_units(frame, HEAD, trace)
+    draw_cycle_axis(frame, HEAD + strip + 0.08)
     page.save(path)

@@ -24,10 +24,11 @@ from sim.report.draw_bands import (
 )
 from sim.report.draw_panels import draw_panels, measure
 from sim.report.draw_units import draw_units, units_height
+from sim.report.lettering import text_inches
 from sim.report.moments import Moments, moments, phase_places, turning_points, window
+from sim.report.page import Page
 from sim.report.panels import panels
 from sim.report.pe_bands import ROWS, pe_band, row_band
-from sim.report.style import Page
 from sim.report.timeline import plot_timeline
 from sim.report.wording import number
 from sim.trace.record import Trace
@@ -70,25 +71,22 @@ def plot_wavefront(chip: Chip, trace: Trace, path: str | Path, *, title: str) ->
 
 
 def _head(page: Page, title: str, chip: Chip, diagram: Diagram, shadows: bool) -> None:
-    page.text(MARGIN, 0.3, title, fontsize=style.TITLE, weight="bold")
+    page.text(MARGIN, 0.3, title, style.TITLE, weight="bold")
     array, axis, done = chip.pe_array, diagram.axis, diagram.when.done
     text = f"{chip.name}: {array.rows} x {array.cols} PEs, {number(done)} cycles in all"
     if (axis.first, axis.stop) != (0, done):
         text += f"; shown are cycles {number(axis.first)} to {number(axis.stop - 1)}"
-    page.text(MARGIN, 0.66, text, color=style.MUTED)
+    page.text(MARGIN, 0.66, text, colour=style.MUTED)
     note = HEAT_NOTE
     if diagram.cells:
         note = CELLS_NOTE if array.cols <= 5 else ""
     if shadows:
         note += f"; {SHADOW_NOTES[diagram.cells]}: the next weight waits" if note else ""
-    page.text(MARGIN, 0.88, note, fontsize=style.SMALL, color=style.MUTED)
+    page.text(MARGIN, 0.88, note, style.SMALL, style.MUTED)
     x = page.width - MARGIN
     for phase in ("drain", "stream", "load"):
-        page.text(
-            x, 0.36, phase, fontsize=style.HEADING, weight="bold", ha="right",
-            color=style.HUE[phase],
-        )  # fmt: skip
-        x -= style.text_inches(phase, style.HEADING, "bold") + 0.22
+        page.text(x, 0.36, phase, style.HEADING, style.HUE[phase], weight="bold", ha="right")
+        x -= text_inches(phase, style.HEADING, "bold") + 0.22
 
 
 class Diagram:
@@ -118,18 +116,18 @@ class Diagram:
 
     def draw(self, page: Page, top: float) -> None:
         """Draw it on the page from `top` on."""
-        height = self.height + FOOT
-        axes = page.axes(MARGIN + NAMES, top, self.width, height)
-        axes.set_xlim(self.axis.first, self.axis.stop)
-        axes.set_ylim(height, 0)
-        axes.set_autoscale_on(False)
-        frame = Frame(axes, self.axis, self.width)
-        y = self.captions
+        frame = Frame(page, self.axis, MARGIN + NAMES, self.width)
+        first = y = top + self.captions
         for band in self.bands:
             draw_band(frame, y, band, self.cells)
+            y += band_height(band, self.cells) + BAND_GAP
+        draw_turning_points(frame, first, y - BAND_GAP / 2, self.points)
+        self._name_phases(frame, first)
+        draw_units(frame, y, self.trace)
+        draw_cycle_axis(frame, y + units_height(self.trace) + 0.08)
+
+    def _name_phases(self, frame: Frame, y: float) -> None:
+        for band in self.bands:
             if band.name == ROWS:
                 draw_phase_names(frame, y, band, phase_places(self.trace.grid, self.when))
             y += band_height(band, self.cells) + BAND_GAP
-        draw_turning_points(frame, self.captions, y - BAND_GAP / 2, self.points)
-        draw_units(frame, y, self.trace)
-        draw_cycle_axis(frame, y + units_height(self.trace) + 0.08)

@@ -132,7 +132,18 @@ RUN_FAULTS = [
      "name: needs letters, digits and \" ._+-\" only, found '../x'"),
     ("chip =", 'engine = "evnt"\nchip =',
      'engine: needs one of "event", "register", found "evnt"; perhaps "event" was meant'),
-    ('"transpose"', '"matmul"', '[workload] op: needs "transpose", found "matmul"'),
+    ('"transpose"', '"matmull"',
+     '[workload] op: needs one of "transpose", "matmul", "relayout", "reshape", "cast", '
+     'found "matmull"; perhaps "matmul" was meant'),
+    ('"transpose"', '"matmul"', '[workload] shape: op = "matmul" has no such key'),
+    ('shape = "f32[4,4]"', "", "[workload] shape: is missing; needs text"),
+    ('shape = "f32[4,4]"', 'lhs = "f32[4,4]"', '[workload] lhs: op = "transpose" has no such key'),
+    ('op = "transpose"\nshape = "f32[4,4]"', 'op = "matmul"\nlhs = "f32[4,5]"\nout = "f32[4,4]"',
+     "[workload] rhs: is missing; needs text"),
+    ('op = "transpose"\nshape = "f32[4,4]"',
+     'op = "matmul"\nlhs = "f32[4,5]"\nrhs = "f32[4,6]"\nout = "f32[4,6]"',
+     '[workload] op: operation "matmul": f32[4,5] and f32[4,6] cannot be multiplied: lhs '
+     "[.., M, K] and rhs [.., K, N] need the same K and the same leading dimensions"),
     ("f32[4,4]", "f32[4,4",
      "[workload] shape: 'f32[4,4', column 8: "
      'expected "]" or a comma after a dimension, found the end'),

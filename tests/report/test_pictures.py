@@ -17,8 +17,8 @@ from sim.report.comparison import axis_name, plot_comparison, short_label
 from sim.report.draw_bands import caption_places, tick_step
 from sim.report.draw_panels import strength
 from sim.report.draw_units import colours, name_list
+from sim.report.lettering import text_inches
 from sim.report.pairs import comparisons
-from sim.report.style import text_inches
 from sim.report.timeline import plot_timeline
 from sim.report.wavefront import plot_wavefront
 from sim.trace.labels import Run

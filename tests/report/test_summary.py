@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,11 +30,14 @@ def trace(chip: Chip) -> Trace:
     return simulate(chip, block_program(4, 4), block_images(block)).trace
 
 
-def summary_of(chip: Chip, trace: Trace) -> dict:
+LAYOUTS = {"source": "f32[4,4]{1,0}", "result": "f32[4,4]{1,0}", "blocks": "f32[4,4]{1,0:T(4,4)}"}
+
+
+def summary_of(chip: Chip, trace: Trace, **more: Any) -> dict:
     return summarize(
         run="fig3", chip=chip, engine="event", trace=trace, instructions={"MatMul": 1, "Copy": 1},
         blocks=1, sub_blocks=1, values={"checked": True, "equal": True, "max_abs_error": 0.0},
-        bound={"cycles": 16, "why": "moving vectors"},
+        bound={"cycles": 16, "why": "moving vectors"}, **more,
     )  # fmt: skip
 
 
@@ -42,6 +46,11 @@ def test_keys_and_order(chip: Chip, trace: Trace) -> None:
         "run", "chip", "engine", "cycles", "time_ns", "blocks", "sub_blocks", "instructions",
         "units", "ports", "stalls", "values", "bound",
     ]  # fmt: skip
+
+
+def test_layouts_are_optional(chip: Chip, trace: Trace) -> None:
+    assert "layouts" not in summary_of(chip, trace)
+    assert summary_of(chip, trace, layouts=LAYOUTS)["layouts"] == LAYOUTS
 
 
 def test_is_plain_json(chip: Chip, trace: Trace) -> None:

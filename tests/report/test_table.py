@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from sim.report.table import bar, bound_text, print_summary, reasons, values_text
+from sim.report.table import bar, bound_text, layouts_text, print_summary, reasons, values_text
 from sim.report.wording import number, percent, plural, ratio_text, shorten, time_text, value_text
 
 
@@ -79,6 +79,15 @@ def test_plain_terminals_get_plain_characters() -> None:
 
 def test_no_stalls_no_table_of_stalls() -> None:
     assert not any("refused" in line for line in printed(summary(stalls=[])))
+
+
+def test_layouts_are_one_line_if_they_are_known() -> None:
+    layouts = {"source": "f32[4,8]{1,0}", "result": "f32[8,4]{1,0}"}
+    tiled = layouts | {"blocks": "f32[4,8]{1,0:T(4,4)}"}
+    assert not any("layout" in line for line in printed(summary()))
+    (line,) = [line for line in printed(summary(layouts=tiled)) if "layout" in line]
+    assert line == "  layout   f32[4,8]{1,0} to f32[8,4]{1,0}, blocks f32[4,8]{1,0:T(4,4)}"
+    assert layouts_text(layouts) == "f32[4,8]{1,0} to f32[8,4]{1,0}"
 
 
 def test_busy_comes_first_then_the_costliest() -> None:

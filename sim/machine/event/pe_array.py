@@ -200,8 +200,8 @@ class PEArrayUnit(Unit):
         if multiply.accumulate:
             with np.errstate(all="ignore"):
                 sums = memory.read(multiply.result).T + sums
-        if accumulator == "f32":
-            sums[np.isnan(sums)] = np.float32(np.nan)
+        if accumulator == "f32" and (unlike := np.isnan(sums)).any():
+            sums[unlike] = np.float32(np.nan)
         memory.write(multiply.result, sums.T)
         return moving, sums
 

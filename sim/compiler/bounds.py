@@ -1,0 +1,95 @@
+"""How good a schedule of a graph can be: bounds per operation and for the run, from closed forms.
+
+Only sizes of the graph and of the chip enter (`sim.hw.timing`), nothing the compiler chose.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sim.hw.spec import Chip
+from sim.hw.timing import Bound, Product, dram_bound, product_bound, product_vectors
+from sim.workload import Graph, Operation
+
+
+@dataclass(frozen=True, slots=True)
+class OperationBound:
+    """The bound of one operation alone, its operands where the graph has them at the start."""
+
+    name: str
+    kind: str
+    bound: Bound
+
+
+def operation_bounds(graph: Graph, chip: Chip) -> tuple[OperationBound, ...]:
+    """Return the bound of each operation."""
+    return tuple(
+        OperationBound(op.name, op.kind, _bound(graph, op, chip)) for op in graph.operations
+    )
+
+
+def run_bound(graph: Graph, chip: Chip) -> Bound:
+    """Return the bound of the whole run: its longest operation, the array's work, DRAM's bytes."""
+    found = [each.bound for each in operation_bounds(graph, chip)]
+    streams = sum(_least_streaming(graph, op, chip) for op in graph.operations)
+    found.append(Bound(streams, "moving vectors of pe_array, all operations"))
+    names = [n for n in (*graph.inputs, *graph.outputs) if graph.tensor(n).home == "dram"]
+    if names:
+        found.append(dram_bound(chip, sum(_bytes(graph, n) for n in names)))
+    return max(found, key=lambda bound: bound.cycles)
+
+
+def product_of(graph: Graph, op: Operation) -> Product:
+    """Return the sizes of a matmul."""
+    lhs, rhs = (graph.shape(name) for name in op.inputs)
+    *batch, M, K = lhs.dims
+    return Product(math.prod(batch), M, K, rhs.dims[-1], lhs.element_type)
+
+
+def _bound(graph: Graph, op: Operation, chip: Chip) -> Bound:
+    outer = [n for n in op.inputs if n in graph.inputs and graph.tensor(n).home == "dram"]
+    stored = op.output in graph.outputs and graph.tensor(op.output).home == "dram"
+    moved = sum(_bytes(graph, n) for n in outer) + (_bytes(graph, op.output) if stored else 0)
+    if op.kind != "matmul":
+        return dram_bound(chip, moved) if moved else Bound(0, "nothing need be busy")
+    product = product_of(graph, op)
+    if len(outer) < len(op.inputs):  # the first tile may be on the chip already
+        moved_here = product_bound(chip, product, to_dram=stored)
+        return max(moved_here, dram_bound(chip, moved) if moved else moved_here, key=_cycles)
+    return product_bound(chip, product, dram_bytes=moved, to_dram=stored)
+
+
+def _cycles(bound: Bound) -> int:
+    return bound.cycles
+
+
+def _least_streaming(graph: Graph, op: Operation, chip: Chip) -> int:
+    if op.kind != "matmul":
+        return 0
+    product = product_of(graph, op)
+    v = chip.pe_array.cycles_per_vector[product.dtype]
+    pairs = ((product.N, product.M), (product.M, product.N))
+    return v * min(product_vectors(chip, product, p, q) for p, q in pairs)
+
+
+def _bytes(graph: Graph, name: str) -> int:
+    shape = graph.shape(name)
+    return shape.num_elements() * shape.dtype.itemsize
+
+
+def spans(
+    layers: Sequence[str], times: Sequence[tuple[int, int, int]], names: Sequence[str]
+) -> Mapping[str, int]:
+    """Return, by operation, the ticks from its first start to its last end.
+
+    layers: the operation of each instruction; times: (instruction, start, done).
+    """
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for instruction, start, done in times:
+        name = layers[instruction]
+        first[name] = min(first.get(name, start), start)
+        last[name] = max(last.get(name, done), done)
+    return {name: last[name] - first[name] + 1 for name in names if name in first}

@@ -1,0 +1,155 @@
+"""The cost model: closed forms that choose the mapping, the loops and the tiles of a product.
+
+Estimates for choosing between schedules, not bounds (`sim.hw.timing`) and not the machine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from sim.compiler.options import Options
+from sim.hw.datatypes import data_type
+from sim.hw.spec import Chip
+from sim.hw.timing import load_reads, result_cycles
+
+Mapping = Literal["rhs", "lhs"]
+Outer = Literal["stationary", "moving"]
+
+
+@dataclass(frozen=True, slots=True)
+class Loops:
+    """How a product is run: which sums stand in the result buffer at once, and what comes next.
+
+    group: stationary tiles x chunks of moving vectors whose sums accumulate side by side;
+    chunk: vectors of one multiply (they fill one bank at most); outer: the slower loop.
+    """
+
+    group: tuple[int, int]
+    chunk: int
+    outer: Outer
+    estimate: int
+
+
+def product_cost(
+    chip: Chip, mapping: Mapping, batch: Sequence[int], M: int, K: int, N: int, dtype: str
+) -> int:
+    """Return about how many cycles a product takes in the array with that operand stationary."""
+    P, Q = (N, M) if mapping == "rhs" else (M, N)
+    return math.prod(batch) * array_cycles(chip, P, Q, K, dtype, _chunks(chip, Q))
+
+
+def array_cycles(chip: Chip, P: int, Q: int, K: int, dtype: str, chunks: int) -> int:
+    """Return the cycles of streams and loads, the longer hiding the other with a double buffer.
+
+    `chunks`: how many chunks of moving vectors are streamed for each load.
+    """
+    array = chip.pe_array
+    v = array.cycles_per_vector[dtype]
+    total = 0
+    vectors = min(Q, chunks * chip.result_buffer.bank_words)
+    sweeps = -(-Q // vectors)
+    for rows, times in _cut(K, array.rows):
+        for cols, also in _cut(P, array.cols):
+            load, stream = load_reads(array, rows, cols) * sweeps, Q * v
+            hidden = array.weight_buffer == "double"
+            total += times * also * (max(load, stream) if hidden else load + stream)
+    return total + min(P, array.cols) + result_cycles(chip, min(P, array.cols))
+
+
+def _chunks(chip: Chip, Q: int) -> int:
+    return min(chip.result_buffer.banks, -(-Q // chip.result_buffer.bank_words))
+
+
+def _cut(size: int, tile: int) -> list[tuple[int, int]]:
+    """Return (extent, how many) of the tiles of a dimension."""
+    whole, rest = divmod(size, tile)
+    return [(e, n) for e, n in ((tile, whole), (rest, 1 if rest else 0)) if n]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A product to be cut: stationary [K, P], moving [K, Q], result [P, Q], and its tiles.
+
+    tile: T(p,q); sizes in bytes; streamed: operands come from DRAM.
+    """
+
+    P: int
+    Q: int
+    K: int
+    dtype: str
+    out_bytes: int
+    tile: tuple[int, int]
+    streamed: bool
+
+
+def choose_loops(chip: Chip, options: Options, work: Work) -> Loops:
+    """Return the cheapest loops whose tiles have room in the state buffer together."""
+    chunk = min(work.Q, chip.result_buffer.bank_words)
+    tiles, chunks = -(-work.P // chip.pe_array.cols), -(-work.Q // chunk)
+    groups = list(_groups(options, chip.result_buffer.banks, tiles, chunks))
+    have = chip.state_buffer.bytes_per_partition * 3 // 4  # the rest: an identity, gaps
+    fitting = [group for group in groups if _group_bytes(chip, work, group, chunk) <= have]
+    outers: tuple[Outer, ...] = (options.outer,) if options.outer else ("stationary", "moving")
+    found = [
+        _rated(chip, work, group, chunk, outer)
+        for group in fitting or groups[:1]
+        for outer in outers
+    ]
+    return min(found, key=lambda item: item[0])[1]
+
+
+def _rated(
+    chip: Chip, work: Work, group: tuple[int, int], chunk: int, outer: Outer
+) -> tuple[tuple[int, int, int], Loops]:
+    """Return the loops and what they cost: cycles, then how few sums stand side by side."""
+    p, q = group
+    cycles = array_cycles(chip, work.P, work.Q, work.K, work.dtype, q)
+    preference = -q
+    if work.streamed:
+        moved = _traffic(chip, work, (p, q * chunk), outer)
+        cycles = max(cycles, moved + p * q * chunk)
+        preference = abs(p * chip.pe_array.cols - q * chunk)  # squares share the most
+    return (cycles, -p * q, preference), Loops(group, chunk, outer, cycles)
+
+
+def _group_bytes(chip: Chip, work: Work, group: tuple[int, int], chunk: int) -> int:
+    """Return the bytes of each partition that the tiles of one task of a group take."""
+    rows, columns = work.tile
+    size = data_type(work.dtype).size_bytes
+    stationary = min(work.P, -(-group[0] * chip.pe_array.cols // columns) * columns)
+    moving = min(work.Q, -(-group[1] * chunk // columns) * columns)
+    results = -(-min(work.P, group[0] * chip.pe_array.cols) // rows)
+    return (stationary + moving) * size + results * moving * work.out_bytes
+
+
+def _groups(options: Options, banks: int, tiles: int, chunks: int) -> list[tuple[int, int]]:
+    if options.group is not None:
+        p, q = options.group
+        return [(min(p, tiles), min(q, chunks))]
+    most = max(1, banks)
+    return [
+        (p, q) for p in range(1, min(most, tiles) + 1) for q in range(1, min(most // p, chunks) + 1)
+    ]
+
+
+def _traffic(chip: Chip, work: Work, group: tuple[int, int], outer: Outer) -> int:
+    """Return about how many cycles DRAM takes for the operands, some of them brought repeatedly."""
+    P, Q, K, dtype = work.P, work.Q, work.K, work.dtype
+    room_bytes = chip.state_buffer.bytes_per_partition * 3 // 4
+    size, R = data_type(dtype).size_bytes, min(chip.pe_array.rows, chip.state_buffer.partitions)
+    blocks = -(-K // R)
+    stationary, moving = blocks * P * size, blocks * Q * size
+    p_groups = -(-P // (group[0] * chip.pe_array.cols))
+    q_groups = -(-Q // group[1])
+    if stationary + moving > room_bytes:
+        inner = moving if outer == "stationary" else stationary
+        if inner > room_bytes // 2:
+            if outer == "stationary":
+                moving *= p_groups
+            else:
+                stationary *= q_groups
+    rate = min(chip.dram.bytes_per_cycle, chip.dma.bytes_per_cycle * max(1, chip.dma.queues // 2))
+    return (stationary + moving) * R // rate

@@ -1,0 +1,56 @@
+"""Compile a graph: the five passes in order, each with a result that can be printed.
+
+graph (layers, nodes, connections) -> tile (tasks on tiles) -> place and schedule (tiles in
+memory, instructions in queues) -> sync (semaphores). The program is checked at the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sim.compiler.lowerings import lower_graph
+from sim.compiler.matrix import Layers
+from sim.compiler.options import Options
+from sim.compiler.schedule import Scheduled, schedule
+from sim.compiler.sync import Saving, Synchronised, synchronise_drafts
+from sim.compiler.tile import Tiled, cut_tiles
+from sim.hw.spec import Chip
+from sim.isa import Program, check_program
+from sim.workload import Graph
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledGraph:
+    """A program and everything that led to it."""
+
+    graph: Graph
+    layers: Layers
+    tiled: Tiled
+    scheduled: Scheduled
+    synchronised: Synchronised
+
+    @property
+    def program(self) -> Program:
+        """Return the program."""
+        return self.synchronised.program
+
+    @property
+    def saving(self) -> Saving:
+        """Return what the last pass removed."""
+        return self.synchronised.saving
+
+
+def compile_graph(
+    name: str, graph: Graph, chip: Chip, options: Options | None = None
+) -> CompiledGraph:
+    """Compile a graph for a chip.
+
+    Raises CompileError if a type, a tensor or a tile does not fit the chip.
+    """
+    options = options or Options()
+    layers = lower_graph(graph, chip, options)
+    tiled = cut_tiles(layers, chip, options)
+    scheduled = schedule(layers, tiled, chip, options)
+    synchronised = synchronise_drafts(name, scheduled.drafts)
+    check_program(synchronised.program, chip)
+    return CompiledGraph(graph, layers, tiled, scheduled, synchronised)

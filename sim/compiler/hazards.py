@@ -1,0 +1,72 @@
+"""Who must wait for whom: read after write, write after read, write after write, per region.
+
+A region is a piece of memory that is written in phases: whoever writes in one phase writes
+disjoint parts (or is ordered by its queue), whoever reads comes between two phases. A region that
+takes the place of others begins behind all who used those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+Key = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """An instruction that somebody may have to wait for, the semaphore key it posts, and why."""
+
+    step: int
+    queue: str
+    key: Key
+
+
+@dataclass(slots=True)
+class Region:
+    """A piece of memory and those who use it; `name` makes the keys of its semaphores."""
+
+    name: str
+    before: list[Ref] = field(default_factory=list)
+    writers: list[Ref] = field(default_factory=list)
+    readers: list[Ref] = field(default_factory=list)
+
+    def users(self) -> list[Ref]:
+        """Return all whom the next owner of this memory must wait for."""
+        return [*self.readers, *self.writers] if self.writers or self.readers else self.before
+
+    def read(self, step: int, queue: str, *, streams: bool = False) -> list[Ref]:
+        """Note a reader; return whom it must wait for (those who write this phase).
+
+        streams: a multiply; when it is done, every load and multiply before it has read.
+        """
+        ref = Ref(step, queue, _key(queue, "read", self.name))
+        if streams:
+            self.readers = [r for r in self.readers if r.queue != queue]
+        self.readers.append(ref)
+        return list(self.writers)
+
+    def write(self, step: int, queue: str, *, accumulates: bool = False) -> list[Ref]:
+        """Note a writer; return whom it must wait for (all of the phase before)."""
+        if self.readers:
+            self.before = [*self.readers, *self.writers]
+            self.writers, self.readers = [], []
+        if accumulates:
+            self.writers = []
+        self.writers.append(Ref(step, queue, _key(queue, "written", self.name)))
+        return list(self.before)
+
+
+def _key(queue: str, what: str, name: str) -> Key:
+    """Return the semaphore: one for all copies of a DMA queue, which end in order; else its own."""
+    return (queue,) if queue.startswith("dma") else (what, name, queue)
+
+
+def ordered_by_queue(first: Ref, queue: str) -> bool:
+    """Return whether a queue keeps the order of its own instructions' accesses without help."""
+    return first.queue == queue and (queue == "pe_array" or queue.startswith("dma"))
+
+
+def needed(refs: Iterable[Ref], queue: str) -> list[Ref]:
+    """Return those of the references that a semaphore must carry."""
+    return [ref for ref in refs if not ordered_by_queue(ref, queue)]

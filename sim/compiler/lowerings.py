@@ -1,0 +1,169 @@
+"""Which nodes each operation becomes: one row and one function per operation.
+
+A lowering takes the builder and the operation; it asks for views of the inputs and makes a view
+of the output. `finish` then brings outputs to where they live. The meaning of the operations is
+in `sim.workload.meaning`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sim.compiler.cost import Mapping, product_cost
+from sim.compiler.layers import LayerBuilder, physical, row_major
+from sim.compiler.matrix import Axes, Layers
+from sim.compiler.options import Options
+from sim.errors import CompileError
+from sim.hw.datatypes import data_type
+from sim.hw.spec import Chip
+from sim.layout import Shape
+from sim.workload import Graph, Operation
+
+
+def lower_matmul(builder: LayerBuilder, op: Operation) -> None:
+    """Choose which operand is stationary; bring both with K on partitions."""
+    lhs, rhs = op.inputs
+    _refuse_types(builder, op)
+    rank = builder.graph.shape(lhs).rank
+    batch: Axes = tuple((axis,) for axis in range(rank - 2))
+    row, col = (rank - 2,), (rank - 1,)
+    lhs_view, rhs_view = (*batch, col, row), (*batch, row, col)
+    mapping = _mapping(builder, op)
+    left, right = builder.view(lhs, lhs_view), builder.view(rhs, rhs_view)
+    if mapping == "rhs":
+        result = builder.result(op.output, (*batch, col, row))
+        builder.node("multiply", (right, left), result)
+    else:
+        result = builder.result(op.output, (*batch, row, col))
+        builder.node("multiply", (left, right), result)
+
+
+def _refuse_types(builder: LayerBuilder, op: Operation) -> None:
+    graph, known = builder.graph, builder.chip.pe_array.cycles_per_vector
+    types = [graph.shape(name).element_type for name in op.inputs]
+    for name, dtype in zip(op.inputs, types, strict=True):
+        if dtype not in known:
+            raise CompileError(
+                f'operation "{op.name}": {graph.shape(name)}: the array of {builder.chip.name} '
+                f"cannot take {dtype}; it takes {', '.join(known)}"
+            )
+    if "f32" in types and len(set(types)) > 1:
+        raise CompileError(
+            f'operation "{op.name}": {types[0]} cannot be multiplied with {types[1]}: f32 goes '
+            f"with f32 only"
+        )
+
+
+def _mapping(builder: LayerBuilder, op: Operation) -> Mapping:
+    """Return which operand is stationary: as asked for, or the cheaper with its result's turn."""
+    if builder.options.stationary is not None:
+        return builder.options.stationary
+    graph = builder.graph
+    shape = graph.shape(op.output)
+    *batch, M, N = shape.dims
+    dtype = graph.shape(op.inputs[0]).element_type
+    cols = physical(shape)[-1]
+    costs: dict[Mapping, int] = {}
+    for mapping in ("rhs", "lhs"):
+        K = graph.shape(op.inputs[0]).dims[-1]
+        costs[mapping] = product_cost(builder.chip, mapping, batch, M, K, N, dtype)
+        wanted = shape.rank - 1 if mapping == "lhs" else shape.rank - 2
+        if cols != (wanted,) and op.output in graph.outputs:
+            costs[mapping] += M * N  # a turn, or a DMA element by element
+    best = min(costs, key=lambda m: costs[m])
+    builder.choose(f"{best} is stationary (estimates: {_listed(costs)} cycles)")
+    return best
+
+
+def _listed(costs: dict[Mapping, int]) -> str:
+    return ", ".join(f"{name} {cycles}" for name, cycles in costs.items())
+
+
+def lower_transpose(builder: LayerBuilder, op: Operation) -> None:
+    """See the source in the order the result wants, and call it the result."""
+    (source,) = op.inputs
+    _same_elements(builder, source, op.output, op.permutation)
+
+
+def lower_relayout(builder: LayerBuilder, op: Operation) -> None:
+    """Do what a transpose does that leaves every axis in its place."""
+    (source,) = op.inputs
+    _same_elements(builder, source, op.output, range(builder.graph.shape(source).rank))
+
+
+def _same_elements(
+    builder: LayerBuilder, source: str, output: str, permutation: Sequence[int]
+) -> None:
+    """Show `source` as the result: axis i of the result is axis permutation[i] of the source."""
+    axes = tuple(permutation)
+    shape = builder.graph.shape(output)
+    wanted = physical(shape)
+    in_source: Axes = tuple(tuple(axes[d] for d in group) for group in wanted)
+    if builder.in_dram(source) and not builder.known(source, in_source):
+        in_source = _by_turning(builder, source, in_source)
+    matrix = builder.view(source, in_source)
+    back = {axis: place for place, axis in enumerate(axes)}
+    shown = tuple(tuple(back[d] for d in group) for group in in_source)
+    builder.rename(matrix, output, shown)
+
+
+def _by_turning(builder: LayerBuilder, source: str, wanted: Axes) -> Axes:
+    """Return the view that a load with long runs and a turn give, if the columns differ."""
+    have = physical(builder.dram_shape(source))[-1]
+    if len(wanted) < 2 or have == wanted[-1] or have not in wanted:
+        return wanted
+    batch = tuple(group for group in wanted[:-1] if group != have)
+    return (*batch, have, wanted[-1])
+
+
+def lower_reshape(builder: LayerBuilder, op: Operation) -> None:
+    """Pass through DRAM in logical order, where both shapes are the same bytes."""
+    (source,) = op.inputs
+    if not builder.in_dram(source) or not row_major(builder.dram_shape(source)):
+        matrix, axes = builder.any_view(source)
+        shape = builder.graph.shape(source)
+        name = f"{source}.linear"
+        builder.store_as(matrix, source, name, Shape(shape.element_type, shape.dims), axes)
+        builder.alias(op.output, name)
+    else:
+        builder.alias(op.output, builder.place_of(source))
+
+
+def lower_cast(builder: LayerBuilder, op: Operation) -> None:
+    """Have an engine write the other type, in the view the source has."""
+    (source,) = op.inputs
+    matrix, axes = builder.any_view(source)
+    builder.node("convert", (matrix,), builder.result(op.output, axes))
+
+
+LOWERINGS: dict[str, Callable[[LayerBuilder, Operation], None]] = {
+    "matmul": lower_matmul,
+    "transpose": lower_transpose,
+    "relayout": lower_relayout,
+    "reshape": lower_reshape,
+    "cast": lower_cast,
+}
+
+
+def lower_graph(graph: Graph, chip: Chip, options: Options) -> Layers:
+    """Return the layers of a graph: the first pass."""
+    builder = LayerBuilder(graph, chip, options)
+    for op in graph.operations:
+        builder.layer = op.name
+        for name in (*op.inputs, op.output):
+            data_type(graph.shape(name).element_type)
+        LOWERINGS[op.kind](builder, op)
+    for name in graph.outputs:
+        builder.layer = name
+        _finish(builder, name)
+    return builder.layers()
+
+
+def _finish(builder: LayerBuilder, name: str) -> None:
+    """Bring an output to where it lives."""
+    tensor = builder.graph.tensor(name)
+    if tensor.home == "dram":
+        matrix, axes = builder.storable(name)
+        builder.store(matrix, name, tensor.shape, axes)
+    else:
+        builder.keep(name, physical(tensor.shape))

@@ -1,0 +1,106 @@
+"""Matrices and nodes: a graph's work in the only form the machine knows. Results of the first pass.
+
+A matrix is one way to see a tensor: [batch..., rows, columns], rows on partitions. Nodes make
+matrices from matrices; layers say which operation each node came from. No sizes of a chip enter.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+Axes = tuple[tuple[int, ...], ...]
+Source = Literal["state_buffer", "dram", "node"]
+NodeKind = Literal["multiply", "turn", "convert", "store"]
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """A tensor as a batch of matrices whose rows lie on partitions.
+
+    axes: for each of (batch..., row, column) the tensor's dimensions it is made of, major to
+    minor. source: there at cycle 0, brought from DRAM, or made by a node. dram: where it comes
+    from, or (`store`) where it goes. keep: it must stand in the state buffer at the end.
+    """
+
+    name: str
+    tensor: str
+    dtype: str
+    batch: tuple[int, ...]
+    rows: int
+    cols: int
+    axes: Axes
+    source: Source
+    dram: str = ""
+    keep: bool = False
+
+    @property
+    def matrices(self) -> int:
+        """Return how many matrices there are."""
+        return math.prod(self.batch)
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """Return [batch..., rows, columns]."""
+        return (*self.batch, self.rows, self.cols)
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.dims))}] ({self.source})"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One piece of work.
+
+    multiply: result[p, q] = sum over k of stationary[k, p] * moving[k, q] (inputs in that order).
+    turn: the transpose of each matrix, by an identity product. convert: the same in another type,
+    by an engine. store: to the DRAM tensor `dram`, seen as the input's axes (or `axes`).
+    """
+
+    kind: NodeKind
+    layer: str
+    inputs: tuple[str, ...]
+    output: str
+    dram: str = ""
+    axes: Axes = ()
+
+    def __str__(self) -> str:
+        target = f"dram:{self.dram}" if self.kind == "store" else self.output
+        return f"{target} = {self.kind}({', '.join(self.inputs)})"
+
+
+@dataclass(frozen=True, slots=True)
+class DramPlace:
+    """A tensor in DRAM: shape with layout, as text, and byte address."""
+
+    name: str
+    shape: str
+    base: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """An output that stands in the state buffer at the end, and the matrix that shows it."""
+
+    tensor: str
+    matrix: str
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """The result of the first pass: nodes in order, the matrices they connect, places in DRAM.
+
+    choices: what was decided, in words, with the estimates it was decided by.
+    """
+
+    nodes: tuple[Node, ...]
+    matrices: tuple[Matrix, ...]
+    dram: tuple[DramPlace, ...]
+    kept: tuple[Kept, ...]
+    choices: tuple[str, ...]
+
+    def matrix(self, name: str) -> Matrix:
+        """Return the matrix of that name."""
+        return next(m for m in self.matrices if m.name == name)

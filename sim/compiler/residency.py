@@ -1,0 +1,112 @@
+"""The third pass, places: which tile is in the state buffer when, and where; who must go.
+
+All uses of every tile are known beforehand, so memory is given back after the last one, and if
+it is full the tile that is needed again latest goes (Belady): forgotten if DRAM has it, else
+spilled. Not here: the transfers themselves (`schedule` makes them).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+
+from sim.compiler.hazards import Ref, Region
+from sim.compiler.room import End, Room
+from sim.compiler.tile import Task, Tile
+from sim.errors import CompileError
+
+
+@dataclass(slots=True)
+class Resident:
+    """A tile in the state buffer: its byte in each partition, and whether DRAM has no copy."""
+
+    tile: Tile
+    start: int
+    size_bytes: int
+    region: Region
+    dirty: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """A tile's stay in the state buffer, for printing: bytes, and tasks from first to last."""
+
+    tile: Tile
+    start: int
+    size_bytes: int
+    first_task: int
+    last_task: int
+
+
+@dataclass(slots=True)
+class Residency:
+    """Tiles in the state buffer while tasks are gone through one by one."""
+
+    room: Room
+    end_of: Callable[[Tile], End]
+    size_of: Callable[[Tile], int]
+    where: str
+    resident: dict[Tile, Resident] = field(default_factory=dict)
+    uses: dict[Tile, deque[int]] = field(default_factory=dict)
+    task: int = 0
+    stays: list[Stay] = field(default_factory=list)
+    _since: dict[Tile, int] = field(default_factory=dict)
+
+    def plan(self, tasks: Iterable[Task], kept: Iterable[Tile]) -> None:
+        """Take in when each tile is used; those to be kept are used again at the very end."""
+        number = -1
+        for number, task in enumerate(tasks):
+            for tile in dict.fromkeys((*task.reads, *task.writes)):
+                self.uses.setdefault(tile, deque()).append(number)
+        for tile in kept:
+            self.uses.setdefault(tile, deque()).append(number + 1)
+
+    def place(
+        self, tile: Tile, *, dirty: bool, pinned: Collection[Tile]
+    ) -> list[Resident] | Resident:
+        """Give the tile a place, or return those that must first be taken out, the best last."""
+        size = self.size_of(tile)
+        found = self.room.take(size, self.end_of(tile))
+        if found is None:
+            return self._victims(tile, size, pinned)
+        start, users = found
+        region = Region(f"sb{start}", before=users)
+        self.resident[tile] = Resident(tile, start, size, region, dirty)
+        self._since[tile] = self.task
+        return self.resident[tile]
+
+    def _victims(self, tile: Tile, size: int, pinned: Collection[Tile]) -> list[Resident]:
+        others = [r for r in self.resident.values() if r.tile not in pinned]
+        if not others:
+            held = sum(self.resident[t].size_bytes for t in pinned if t in self.resident)
+            raise CompileError(
+                f"{self.where} has no room for {tile}: it needs {size} bytes per partition beside "
+                f"{held} of the tiles used with it, found {self.room.size_bytes}; smaller tiles "
+                f"(compile.tile_columns, compile.group) may fit"
+            )
+        return sorted(others, key=lambda r: self._next_use(r.tile))
+
+    def _next_use(self, tile: Tile) -> int:
+        later = self.uses.get(tile)
+        return later[0] if later else 1 << 60
+
+    def drop(self, resident: Resident) -> None:
+        """Take a tile out and give its bytes back."""
+        tile = resident.tile
+        del self.resident[tile]
+        self.room.give_back(resident.start, resident.size_bytes, resident.region.users())
+        self.stays.append(
+            Stay(tile, resident.start, resident.size_bytes, self._since.pop(tile), self.task)
+        )
+
+    def used(self, tile: Tile) -> bool:
+        """Note that the present task has used a tile; return whether nobody will again."""
+        later = self.uses[tile]
+        if later and later[0] == self.task:
+            later.popleft()
+        return not later
+
+    def users(self, tile: Tile) -> list[Ref]:
+        """Return who uses a tile's bytes."""
+        return self.resident[tile].region.users()

@@ -1,0 +1,177 @@
+"""The results of the passes as text, for `systolic compile --after`. Nothing is printed here.
+
+Long lists are cut after `limit` lines; a last line says how many there are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+from sim.compiler.compile import Compiled
+from sim.compiler.graph import CompiledGraph
+from sim.compiler.tile import Task
+from sim.isa import Instruction, Program
+
+LIMIT = 24
+
+
+def show_graph(compiled: CompiledGraph, limit: int = LIMIT) -> Iterator[str]:
+    """Yield layers, their nodes and what connects them, places in DRAM, and what was chosen."""
+    layers = compiled.layers
+    for op in compiled.graph.operations:
+        shapes = [str(compiled.graph.shape(name)) for name in op.inputs]
+        yield f"layer {op.name}: {compiled.graph.shape(op.output)} = {op.kind}({', '.join(shapes)})"
+        yield from (f"  node {node}" for node in layers.nodes if node.layer == op.name)
+    operations = {op.name for op in compiled.graph.operations}
+    for node in layers.nodes:
+        if node.layer not in operations:
+            yield f"output {node.layer}: {node}"
+    yield "matrices (rows lie on partitions)"
+    yield from _cut([f"  {m}{', kept' if m.keep else ''}" for m in layers.matrices], limit)
+    for place in layers.dram:
+        yield f"dram {place.base}: {place.name} = {place.shape}, {place.size_bytes} bytes"
+    yield from (f"choice {text}" for text in layers.choices)
+
+
+def show_tile(compiled: CompiledGraph, limit: int = LIMIT) -> Iterator[str]:
+    """Yield the tiling, the loops, the tasks, and how many dependencies there are of each kind."""
+    tiled, layers = compiled.tiled, compiled.layers
+    p, q = tiled.block
+    yield f"tiles T({p},{q}): {p} partitions, up to {q} columns"
+    for number, loops in tiled.loops:
+        tiles, chunks = loops.group
+        yield (
+            f"loops of {layers.nodes[number].output}: {tiles} stationary tiles x {chunks} chunks "
+            f"of {loops.chunk} vectors accumulate together; {loops.outer} outermost; about "
+            f"{loops.estimate} cycles"
+        )
+    saving = compiled.saving
+    order = sum(
+        max(0, n - 1) for n in Counter(i.queue for i in compiled.program.instructions).values()
+    )
+    yield (
+        f"data flow: {len(tiled.tasks)} tasks; between units {saving.data} data and "
+        f"{saving.memory} memory dependencies, in the queues {order} of operation"
+    )
+    yield from _cut([f"  {n}: {_task(task)}" for n, task in enumerate(tiled.tasks)], limit)
+
+
+def _task(task: Task) -> str:
+    reads, writes = " ".join(map(str, task.reads)), " ".join(map(str, task.writes))
+    where = f" -> {writes}" if writes else ""
+    if task.kind != "multiply":
+        return f"{task.kind} {reads}{where}"
+    ((k, height),) = task.rows
+    sums = "begin" if task.first else "add to"
+    return f"multiply rows {k}:{k + height} of {reads}, {sums} sums{where}"
+
+
+def show_place(compiled: CompiledGraph, limit: int = LIMIT) -> Iterator[str]:
+    """Yield which tile was where for how long, the fullest moment, and what was spilled."""
+    stays = sorted(compiled.scheduled.stays, key=lambda s: (s.first_task, s.start))
+    peak = 0
+    for task in sorted({s.first_task for s in stays}):
+        peak = max(peak, sum(s.size_bytes for s in stays if s.first_task <= task <= s.last_task))
+    asked = sum(s.size_bytes for s in stays)
+    yield (
+        f"state buffer: at most {peak} bytes of a partition in use; {asked} without reuse; "
+        f"{compiled.scheduled.spilled_bytes} bytes spilled to DRAM"
+    )
+    yield f"dram: {compiled.scheduled.dram_bytes} bytes"
+    yield from _cut(
+        [
+            f"  bytes {s.start}:{s.start + s.size_bytes} {s.tile}, tasks {s.first_task} to "
+            f"{s.last_task}"
+            for s in stays
+        ],
+        limit,
+    )
+
+
+def show_schedule(compiled: CompiledGraph, limit: int = LIMIT) -> Iterator[str]:
+    """Yield each queue with its first instructions, before synchronisation."""
+    drafts = compiled.scheduled.drafts
+    queues: dict[str, list[int]] = {}
+    for step, draft in enumerate(drafts):
+        queues.setdefault(draft.instruction.queue, []).append(step)
+    each = max(2, limit // max(1, len(queues)))
+    for queue, steps in sorted(queues.items()):
+        yield f"{queue}: {len(steps)} instructions"
+        lines = []
+        for step in steps:
+            after = " ".join(str(ref.step) for ref in drafts[step].needs)
+            lines.append(
+                f"  {step}: {_instruction(drafts[step].instruction)}"
+                + (f"   after {after}" if after else "")
+            )
+        yield from _cut(lines, each)
+
+
+def show_sync(compiled: CompiledGraph, limit: int = LIMIT) -> Iterator[str]:
+    """Yield what became of the dependencies, and the program."""
+    saving = compiled.saving
+    yield (
+        f"{saving.data + saving.memory} dependencies between units: {saving.waits} waits after "
+        f"merging, {saving.waits - saving.kept} of them follow from others, {saving.kept} remain"
+    )
+    yield f"{saving.posts} posts, {saving.semaphores} semaphores"
+    yield from _program(compiled.program, limit)
+
+
+def _program(program: Program, limit: int) -> Iterator[str]:
+    lines = []
+    for number, instruction in enumerate(program.instructions):
+        waits = "".join(f" wait {w.semaphore}>={w.value}" for w in instruction.waits)
+        posts = "".join(f" post {p.semaphore}@{p.on}" for p in instruction.posts)
+        lines.append(f"  {number}: {_instruction(instruction)}{waits}{posts}")
+    yield from _cut(lines, limit)
+
+
+def _instruction(instruction: Instruction) -> str:
+    parts = [type(instruction).__name__]
+    for name in ("weights", "moving", "source", "target", "result"):
+        access = getattr(instruction, name, None)
+        if access is not None:
+            parts.append(f"{name}={access}")
+    if getattr(instruction, "accumulate", False):
+        parts.append("accumulate")
+    return " ".join(parts)
+
+
+def _cut(lines: Sequence[str], limit: int) -> Iterator[str]:
+    yield from lines[:limit]
+    if len(lines) > limit:
+        yield f"  ... {len(lines) - limit} more of {len(lines)}"
+
+
+PASSES: dict[str, Callable[[CompiledGraph, int], Iterator[str]]] = {
+    "graph": show_graph,
+    "tile": show_tile,
+    "place": show_place,
+    "schedule": show_schedule,
+    "sync": show_sync,
+}
+
+
+def show_transpose(compiled: Compiled, after: str, limit: int = LIMIT) -> Iterator[str]:
+    """Yield the same for a single transpose, which has a lowering of its own."""
+    matrices, program = compiled.matrices, compiled.program
+    if after == "graph":
+        yield f"transpose of {matrices.shape}: batch axes {matrices.batch}, rows {matrices.row}, "
+        yield f"  columns {matrices.col} of {matrices.dims}"
+    elif after == "tile":
+        blocks = compiled.blocks
+        yield f"{blocks.count} blocks {blocks.tiled}, {compiled.sub_blocks} sub-blocks"
+    elif after == "place":
+        both = (("source", compiled.source), ("result", compiled.result))
+        pieces = [f"  {what}: {piece.access}" for what, some in both for piece in some]
+        yield "where blocks lie"
+        yield from _cut(pieces, limit)
+    elif after == "schedule":
+        for queue, steps in sorted(program.queues().items()):
+            yield f"{queue}: {len(steps)} instructions"
+    else:
+        removed, semaphores = compiled.removed_waits, len(program.semaphores)
+        yield f"{removed} redundant waits removed, {semaphores} semaphores"
+        yield from _program(program, limit)

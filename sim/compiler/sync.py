@@ -1,0 +1,146 @@
+"""The fifth pass: dependencies become semaphores; those that follow from others are removed.
+
+A semaphore belongs to one key of `hazards`: all copies of a DMA queue, which end in order, or all
+users of one place in memory by one unit in one role, who come in phases that exclude each other.
+Either way a count says exactly who has posted, whatever the timing. A wait is redundant if what
+it asks for follows from other waits, of the instruction itself or of any before it in its queue,
+and of whoever these have waited for. No timing is assumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from sim.compiler.hazards import Key, Ref
+from sim.compiler.schedule import Draft
+from sim.isa import Post, Program, Wait
+
+Counts = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """What the pass removed.
+
+    data, memory: dependencies between instructions of different queues; waits: after those on
+    the same semaphore were merged; kept: that remain; posts: that remain; semaphores: in use.
+    """
+
+    data: int
+    memory: int
+    waits: int
+    kept: int
+    posts: int
+    semaphores: int
+
+
+@dataclass(frozen=True, slots=True)
+class Synchronised:
+    """The result of the fifth pass: the program, the layer of each instruction, the saving."""
+
+    program: Program
+    layers: tuple[str, ...]
+    saving: Saving
+
+
+def synchronise_drafts(name: str, drafts: Sequence[Draft]) -> Synchronised:
+    """Return the program of these drafts."""
+    posters = _posters(drafts)
+    place = {step: (n, at) for n, steps in enumerate(posters.values())
+             for at, step in enumerate(steps, 1)}  # fmt: skip
+    places = {(key, step): at for key, steps in posters.items()
+              for at, step in enumerate(steps, 1)}  # fmt: skip
+    del place
+    asked = [_asked(draft.needs, places) for draft in drafts]
+    kept = _reduce(drafts, asked, posters)
+    waits, posts, names = _number(kept, posters, len(drafts))
+    program = Program(
+        name,
+        tuple(
+            replace(d.instruction, waits=tuple(w), posts=tuple(p))
+            for d, w, p in zip(drafts, waits, posts, strict=True)
+        ),
+        names,
+    )
+    edges = sum(len(d.needs) for d in drafts)
+    data = sum(d.data for d in drafts)
+    saving = Saving(
+        data, edges - data, sum(map(len, asked)), sum(map(len, kept)),
+        sum(map(len, posts)), len(names),
+    )  # fmt: skip
+    return Synchronised(program, tuple(d.layer for d in drafts), saving)
+
+
+def _posters(drafts: Sequence[Draft]) -> dict[Key, list[int]]:
+    """Return, for each key, the instructions somebody waits for, in order."""
+    found: dict[Key, set[int]] = {}
+    for draft in drafts:
+        for ref in draft.needs:
+            found.setdefault(ref.key, set()).add(ref.step)
+    return {key: sorted(steps) for key, steps in found.items()}
+
+
+def _asked(needs: Sequence[Ref], places: dict[tuple[Key, int], int]) -> dict[Key, int]:
+    """Return the count of each key that covers all needs."""
+    asked: dict[Key, int] = {}
+    for ref in needs:
+        asked[ref.key] = max(asked.get(ref.key, 0), places[ref.key, ref.step])
+    return asked
+
+
+def _reduce(
+    drafts: Sequence[Draft], asked: Sequence[dict[Key, int]], posters: dict[Key, list[int]]
+) -> list[dict[Key, int]]:
+    """Return the waits that do not follow from others."""
+    number = {key: n for n, key in enumerate(posters)}
+    posts: dict[int, list[int]] = {}
+    for key, steps in posters.items():
+        for step in steps:
+            posts.setdefault(step, []).append(number[key])
+    nothing = np.zeros(len(number), np.int32)
+    known_in_queue: dict[str, Counts] = {}
+    known_by_post: list[list[Counts]] = [[nothing] for _ in number]
+    kept: list[dict[Key, int]] = []
+    for step, draft in enumerate(drafts):
+        queue = draft.instruction.queue
+        known = known_in_queue.get(queue, nothing)
+        mine: dict[Key, int] = {}
+        for key, value in sorted(asked[step].items(), key=lambda w: -posters[w[0]][w[1] - 1]):
+            n = number[key]
+            if known[n] >= value:
+                continue
+            mine[key] = value
+            known = np.maximum(known, known_by_post[n][value])
+            known[n] = value
+        known_in_queue[queue] = known
+        kept.append(mine)
+        for n in posts.get(step, ()):
+            known_by_post[n].append(np.maximum(known_by_post[n][-1], known))
+    return kept
+
+
+def _number(
+    kept: Sequence[dict[Key, int]], posters: dict[Key, list[int]], count: int
+) -> tuple[list[list[Wait]], list[list[Post]], tuple[str, ...]]:
+    """Return waits and posts of each instruction, and the names of the semaphores."""
+    targets: dict[Key, set[int]] = {}
+    for mine in kept:
+        for key, value in mine.items():
+            targets.setdefault(key, set()).add(value)
+    waits: list[list[Wait]] = [[] for _ in range(count)]
+    posts: list[list[Post]] = [[] for _ in range(count)]
+    counts: dict[Key, dict[int, int]] = {}
+    for semaphore, (key, values) in enumerate(targets.items()):
+        serial = len(key) == 1
+        posting = sorted(values) if serial else list(range(1, max(values) + 1))
+        counts[key] = {value: n for n, value in enumerate(posting, 1)}
+        for value in posting:
+            posts[posters[key][value - 1]].append(Post(semaphore))
+    number = {key: n for n, key in enumerate(targets)}
+    for step, mine in enumerate(kept):
+        waits[step] = [Wait(number[key], counts[key][value]) for key, value in mine.items()]
+    return waits, posts, tuple(" ".join(key) for key in targets)

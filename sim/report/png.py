@@ -1,0 +1,51 @@
+"""PNG files: written plainly and quickly, and under their name only once they are complete."""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
+BITS, RGB = 8, 2
+LEVEL = 1
+"""Flat areas are all there is to compress: higher levels take longer and gain a few percent."""
+
+
+def png_bytes(pixels: npt.NDArray[np.uint8], dpi: int) -> bytes:
+    """Return the contents of a PNG file of RGB pixels [height, width, 3]."""
+    height, width, _ = pixels.shape
+    lines = np.zeros((height, 1 + 3 * width), np.uint8)  # each begins with its filter: 0, none
+    lines[:, 1:] = pixels.reshape(height, 3 * width)
+    per_metre = round(dpi / 0.0254)
+    return SIGNATURE + b"".join(
+        (
+            _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, BITS, RGB, 0, 0, 0)),
+            _chunk(b"pHYs", struct.pack(">IIB", per_metre, per_metre, 1)),
+            _chunk(b"IDAT", zlib.compress(lines.data, LEVEL)),
+            _chunk(b"IEND", b""),
+        )
+    )
+
+
+def _chunk(kind: bytes, content: bytes) -> bytes:
+    checksum = zlib.crc32(content, zlib.crc32(kind))
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", checksum)
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[Path]:
+    """Give a path to write to; what was written replaces `path` at once if nothing failed."""
+    path = Path(path)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        yield partial
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)

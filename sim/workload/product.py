@@ -1,0 +1,84 @@
+"""What a matrix product must give: the contract's answer bit for bit, and float64's.
+
+The contract (docs/timing_model.md, "Values"): the rows K of a K-tile are added one by one from +0
+in the accumulator's type; the sums of the K-tiles are then added to the stored word, one rounding
+each, in the order of the tiles. Which rows share a tile is therefore part of the question.
+
+Plain numpy; shares no code with any kernel, the compiler or the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+# Rows of the result computed together: their sums stay in a processor's cache.
+ROWS_AT_ONCE = 64
+
+
+def exact_product(lhs: Array, rhs: Array) -> Array:
+    """Return lhs [.., M, K] times rhs [.., K, N] in float64 (integers: in int64)."""
+    if lhs.dtype.kind in "iu":
+        whole: Array = np.matmul(lhs.astype(np.int64), rhs.astype(np.int64))
+        return whole
+    with np.errstate(all="ignore"):
+        wide: Array = np.matmul(lhs.astype(np.float64), rhs.astype(np.float64))
+    return wide
+
+
+def reference_product(
+    lhs: Array, rhs: Array, tiles: Sequence[int], *, fused: bool = False
+) -> Array:
+    """Return the accumulated sums of lhs [.., M, K] times rhs [.., K, N]: float32 or int32.
+
+    Args:
+        lhs: floats of 32 bits or fewer, or integers of 8 bits.
+        rhs: the same family; leading dimensions equal to those of lhs.
+        tiles: boundaries of the K-tiles, such as (0, 128, 256, 300).
+        fused: round once per multiply-add.
+
+    """
+    wanted = np.int32 if lhs.dtype.kind in "iu" else np.float32
+    found = np.zeros((*lhs.shape[:-1], rhs.shape[-1]), wanted)
+    for index in np.ndindex(lhs.shape[:-2]):
+        a, b = lhs[index].astype(wanted), rhs[index].astype(wanted)
+        for first in range(0, a.shape[0], ROWS_AT_ONCE):
+            rows = slice(first, first + ROWS_AT_ONCE)
+            found[index][rows] = _tiles_in_order(a[rows], b, tiles, fused)
+    return found
+
+
+def _tiles_in_order(a: Array, b: Array, tiles: Sequence[int], fused: bool) -> Array:
+    total: Array | None = None
+    with np.errstate(all="ignore"):
+        for first, stop in pairwise(tiles):
+            sums = np.zeros((a.shape[0], b.shape[1]), a.dtype)
+            for k in range(first, stop):
+                if fused and a.dtype == np.float32:
+                    sums = _fused_step(sums, a[:, k, None], b[None, k])
+                else:
+                    sums += a[:, k, None] * b[None, k]
+            total = sums if total is None else total + sums
+    assert total is not None
+    return total
+
+
+def _fused_step(sums: Array, a: Array, b: Array) -> Array:
+    """Return sums + a * b rounded once: where float64 lands between two float32, look closer."""
+    product = a.astype(np.float64) * b.astype(np.float64)  # exact: 24 + 24 bits
+    wide = product + sums
+    lost = np.where(
+        np.abs(product) > np.abs(sums), sums - (wide - product), product - (wide - sums)
+    )
+    near = wide.astype(np.float32)
+    # A tie in float64 that is none in truth: a step of one float64 toward what was lost breaks it.
+    tie = (wide.view(np.int64) & ((1 << 29) - 1)) == (1 << 28)
+    broken = np.nextafter(wide, np.where(lost > 0, np.inf, -np.inf)).astype(np.float32)
+    result: Array = np.where(np.isfinite(wide) & tie & (lost != 0), broken, near)
+    return result

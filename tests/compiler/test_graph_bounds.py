@@ -1,0 +1,145 @@
+"""Does a schedule come near its bound, and never below it? Is what does not fit named?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from compiler.test_graph_values import random_chip, random_graph, random_values
+
+from sim.compiler import Options, compile_graph
+from sim.compiler.bounds import operation_bounds, run_bound
+from sim.config import load_run
+from sim.errors import CompileError, SystolicError, WorkloadError
+from sim.hw.timing import Product, product_bound
+from sim.layout import Shape
+from sim.run import execute
+from sim.run_graph import run_graph
+from sim.workload import Graph, GraphBuilder, Operation, Tensor, make_graph
+from support.chips import ideal_chip
+
+RUNS = Path(__file__).resolve().parents[2] / "configs" / "runs"
+
+
+@pytest.mark.parametrize(
+    ("run", "share"),
+    [
+        ("matmul_1024_onchip", 0.03),
+        ("matmul_1024_dram", 0.10),
+        ("matmul_skinny", 0.15),
+        ("matmul_deep", 0.15),
+    ],
+)
+def test_shipped_products_come_near_their_bounds(run, share):
+    summary = execute(load_run(RUNS / f"{run}.toml"), values=False).summary
+    assert summary["cycles"] <= (1 + share) * summary["bound"]["cycles"]
+
+
+def test_a_bound_by_hand():
+    """1024^3 on 128 x 128: 8 x 8 tiles of 1024 vectors; first load 128; 127 + 127 to the last."""
+    chip = load_run(RUNS / "matmul_1024_onchip.toml").chip
+    bound = product_bound(chip, Product(1, 1024, 1024, 1024, "bf16"))
+    assert bound.cycles == 128 + 64 * 1024 - 1 + (127 + 127) + 1 + 1 + 1
+    skinny = product_bound(chip, Product(1, 64, 4096, 4096, "bf16"))
+    assert skinny.cycles == 64 + 32 * 4096 - 1 + (127 + 63) + 1 + 1 + 1
+
+
+def test_partial_tiles_count_as_the_array_runs_them():
+    chip = ideal_chip(4, 4)
+    whole = product_bound(chip, Product(1, 8, 8, 8, "f32")).cycles
+    assert product_bound(chip, Product(1, 8, 5, 8, "f32")).cycles == whole
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_run_beats_its_bound(seed):
+    rng = Random(1000 + seed)
+    chip, graph = random_chip(rng), random_graph(rng)
+    try:
+        run = run_graph(graph, chip)
+    except SystolicError as error:
+        assert "no room" in str(error)  # noqa: PT017
+        return
+    assert run.trace.cycles() >= run_bound(graph, chip).cycles
+    assert run_bound(graph, chip).cycles >= max(
+        b.bound.cycles for b in operation_bounds(graph, chip)
+    )
+
+
+def test_times_do_not_depend_on_values():
+    rng = Random(5)
+    builder = GraphBuilder("dram")
+    x, w = builder.tensor("x", "f32[30,20]"), builder.tensor("w", "f32[20,40]")
+    builder.matmul(x, w, "f32[30,40]")
+    graph, chip = builder.graph(), ideal_chip(8, 4)
+    inputs = {name: random_values(rng, graph.shape(name)) for name in graph.inputs}
+    assert run_graph(graph, chip, inputs).trace.times == run_graph(graph, chip).trace.times
+
+
+def matmul(lhs: str, rhs: str, out: str, home="state_buffer") -> Graph:
+    builder = GraphBuilder(home)
+    builder.matmul(builder.tensor("x", lhs), builder.tensor("w", rhs), out, name="y")
+    return builder.graph()
+
+
+@pytest.mark.parametrize(
+    ("lhs", "rhs", "out", "message"),
+    [
+        ("f32[4,5]", "f32[6,4]", "f32[4,4]",
+         r'operation "y": f32\[4,5\] and f32\[6,4\] cannot be multiplied: lhs \[.., M, K\] and '
+         r"rhs \[.., K, N\] need the same K and the same leading dimensions"),
+        ("f32[4,5]", "f32[5,4]", "f32[4,5]",
+         r'operation "y": f32\[4,5\] times f32\[5,4\] has dimensions \[4,4\], but out is '
+         r"f32\[4,5\]"),
+        ("f32[4]", "f32[4,4]", "f32[4,4]", "matmul needs at least 2 dimensions"),
+        ("s8[4,5]", "f32[5,4]", "f32[4,4]", "integers multiply with integers"),
+        ("f32[0,5]", "f32[5,4]", "f32[0,4]", "has no elements"),
+    ],
+)  # fmt: skip
+def test_shapes_that_do_not_go_together(lhs, rhs, out, message):
+    with pytest.raises(WorkloadError, match=message):
+        matmul(lhs, rhs, out)
+
+
+@pytest.mark.parametrize(
+    ("tables", "shapes", "home", "message"),
+    [
+        ({"dram": {"size_bytes": 128}}, ("f32[4,4]", "f32[4,4]", "f32[4,4]"), "dram",
+         r"dram of test 4 x 4 has no room for y: f32\[4,4\]\{1,0\} needs 64 bytes beside 128"),
+        ({"state_buffer": {"bytes_per_partition": 16, "banks": 1}},
+         ("f32[4,4]", "f32[4,4]", "f32[4,4]"), "state_buffer",
+         r"state_buffer of test 4 x 4 has no room for the inputs: they need 32 bytes per "
+         r"partition, found 16"),
+        ({"state_buffer": {"bytes_per_partition": 16, "banks": 1}},
+         ("f32[4,4]{0,1}", "f32[4,4]", "f32[4,4]"), "dram",
+         r"state_buffer of test 4 x 4 has no room for w.1\[0;0,0\]: it needs 16 bytes per "
+         r"partition beside 16 of the tiles used with it, found 16"),
+        ({"pe_array": {"cycles_per_vector": {"bf16": 1}}},
+         ("f32[4,4]", "f32[4,4]", "f32[4,4]"), "dram",
+         r'operation "y": f32\[4,4\]\{1,0\}: the array of test 4 x 4 cannot take f32; it takes '
+         r"bf16"),
+        ({}, ("f32[4,4]", "bf16[4,4]", "f32[4,4]"), "dram",
+         r'operation "y": f32 cannot be multiplied with bf16'),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_the_chip(tables, shapes, home, message):
+    chip = ideal_chip(4, 4, **tables)
+    with pytest.raises(CompileError, match=message):
+        compile_graph("test", matmul(*shapes, home=home), chip, Options())
+
+
+def test_graphs_that_make_no_sense():
+    square = Tensor(Shape.parse("f32[4,4]"), "dram")
+    a = Operation("a", "relayout", ("y",), "x")
+    b = Operation("b", "relayout", ("x",), "y")
+    with pytest.raises(WorkloadError, match="the graph has a cycle: "):
+        make_graph({"x": square, "y": square}, [a, b])
+    with pytest.raises(WorkloadError, match=r'unknown operation "matmull" .*perhaps "matmul" was'):
+        make_graph({"x": square}, [Operation("a", "matmull", ("x", "x"), "x")])
+    with pytest.raises(WorkloadError, match=r'operation "a": no tensor "yy"; perhaps "y" was'):
+        make_graph({"y": square}, [Operation("a", "relayout", ("yy",), "y")])
+    with pytest.raises(WorkloadError, match=r'tensor "y" is made by "a" and by "b"'):
+        make_graph({"x": square, "y": square},
+                   [Operation("a", "relayout", ("x",), "y"), b])  # fmt: skip
+    with pytest.raises(WorkloadError, match='operation "a": matmul takes 2 tensors, found 1'):
+        make_graph({"x": square, "y": square}, [Operation("a", "matmul", ("x",), "y")])

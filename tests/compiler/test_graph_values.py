@@ -1,0 +1,202 @@
+"""Is the value right? Random small graphs on random chips, against plain numpy, bit for bit."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sim.compiler import Options
+from sim.errors import SystolicError
+from sim.hw.datatypes import data_type
+from sim.layout import Shape
+from sim.run_graph import differences, graph_verdict, rules_of, run_graph
+from sim.workload import Graph, GraphBuilder, reference_graph
+from support.chips import ideal_chip
+
+FLOATS = ("f32", "bf16", "f16", "f8e4m3fn", "f8e5m2")
+
+
+def random_chip(rng: Random):
+    rows, cols = rng.randint(1, 9), rng.randint(1, 9)
+    partitions = rng.randint(max(rows, cols), 12)
+    return ideal_chip(
+        rows, cols,
+        state_buffer={"partitions": partitions, "banks": rng.choice([1, 8]),
+                      "bytes_per_partition": rng.choice([512, 2048, 65536])},
+        pe_array={
+            "weight_buffer": rng.choice(["double", "single", "serial"]),
+            "weight_path": rng.choice(["left", "top"]),
+            "fused_multiply_add": rng.random() < 0.2,
+        },
+        result_buffer={"banks": rng.randint(1, 8), "bank_bytes": 4 * rng.randint(4, 40)},
+        dma={"queues": rng.randint(1, 4), "latency_cycles": rng.randint(0, 20)},
+    )  # fmt: skip
+
+
+def random_layout(rng: Random, rank: int) -> str:
+    order = list(range(rank))
+    rng.shuffle(order)
+    tile = rng.choice(["", "", ":T(4,8)", ":T(2,2)(2,1)"]) if rank >= 2 else ""
+    return "{" + ",".join(map(str, order)) + tile + "}"
+
+
+def random_shape(rng: Random, dtype: str, dims) -> str:
+    return f"{dtype}[{','.join(map(str, dims))}]{random_layout(rng, len(dims))}"
+
+
+def random_graph(rng: Random) -> Graph:
+    """A chain of one to four operations that starts with a product or a move."""
+    homes = ["state_buffer", "dram"]
+    builder = GraphBuilder(rng.choice(homes))
+    integer = rng.random() < 0.3
+    dtype = "s8" if integer else rng.choice(FLOATS)
+    batch = [rng.randint(1, 3) for _ in range(rng.choice([0, 0, 1, 2]))]
+    dims = [*batch, rng.randint(1, 20), rng.randint(1, 20)]
+    now = builder.tensor("x", random_shape(rng, dtype, dims), rng.choice(homes))
+    for number in range(rng.randint(1, 4)):
+        now, dtype, dims = _grow(rng, builder, now, dtype, dims, number)
+    return builder.graph()
+
+
+def _grow(rng, builder, now, dtype, dims, number):
+    integer = data_type(dtype).accumulator == "s32"
+    kinds = ["matmul", "matmul", "transpose", "relayout", "reshape", "cast"]
+    kind = rng.choice([k for k in kinds if k != "matmul" or dtype != "s32"])
+    if kind == "matmul":
+        n = rng.randint(1, 20)
+        out = rng.choice(["s8", "s32"] if integer else list(FLOATS))
+        others = [*dims[:-2], dims[-1], n]
+        other = builder.tensor(
+            f"w{number}", random_shape(rng, dtype, others), rng.choice(["state_buffer", "dram"])
+        )
+        result = [*dims[:-1], n]
+        return (
+            builder.matmul(now, other, random_shape(rng, out, result), name=f"y{number}"),
+            out,
+            result,
+        )
+    if kind == "transpose":
+        axes = list(range(len(dims)))
+        rng.shuffle(axes)
+        result = [dims[a] for a in axes]
+        return (
+            builder.transpose(now, random_shape(rng, dtype, result), axes, name=f"y{number}"),
+            dtype,
+            result,
+        )
+    if kind == "reshape":
+        result = [dims[0] * dims[1], *dims[2:], 1] if rng.random() < 0.5 else [1, *dims]
+    else:
+        result = dims
+    out = dtype
+    if kind == "cast":
+        out = rng.choice(["s8", "s32"] if integer else FLOATS)
+    return builder.add(kind, (now,), random_shape(rng, out, result), name=f"y{number}"), out, result
+
+
+def random_values(rng: Random, shape: Shape) -> np.ndarray:
+    numbers = np.random.default_rng(rng.randint(0, 1 << 30))
+    if shape.dtype.kind in "iu":
+        return numbers.integers(-128, 128, shape.dims).astype(shape.dtype)
+    return numbers.standard_normal(shape.dims, dtype=np.float32).astype(shape.dtype)
+
+
+@settings(max_examples=120, deadline=None, derandomize=True)
+@given(rng=st.randoms(use_true_random=True))
+def test_random_graphs(rng):
+    chip, graph = random_chip(rng), random_graph(rng)
+    options = Options(
+        identity=rng.choice(["stored", "built"]), drain_engine=rng.choice(["activation", "pooling"])
+    )
+    inputs = {name: random_values(rng, graph.shape(name)) for name in graph.inputs}
+    run = _run_or_no_room(graph, chip, inputs, options)
+    if run is None:
+        return
+    expected = reference_graph(graph, inputs, rules_of(chip))
+    for name, array in expected.items():
+        assert run.outputs[name].shape == array.shape
+        turned = any(node.kind == "turn" for node in run.compiled.layers.nodes)
+        wrong = differences(run.outputs[name], array, signed_zeros=not turned)
+        assert wrong == 0, f"{name}: {graph}"
+
+
+def _run_or_no_room(graph, chip, inputs, options):
+    """Some chips are too small for some graphs; then the error must say so."""
+    try:
+        return run_graph(graph, chip, inputs, options=options)
+    except SystolicError as error:
+        if "no room" not in str(error):
+            raise
+        return None
+
+
+@pytest.mark.parametrize("engine", ["event", "register"])
+@pytest.mark.parametrize("layouts", [("{0,1}", "{1,0}", "{1,0}"), ("{1,0}", "{0,1}", "{0,1}")])
+@pytest.mark.parametrize("home", ["state_buffer", "dram"])
+def test_exact_numbers_equal_numpy(home, layouts, engine):
+    """Small integers in float32 are exact in any order, so numpy itself is the oracle."""
+    left, right, out = layouts
+    builder = GraphBuilder(home)
+    x = builder.tensor("x", f"f32[11,13]{left}")
+    w = builder.tensor("w", f"f32[13,9]{right}")
+    builder.matmul(x, w, f"f32[11,9]{out}", name="y")
+    numbers = np.random.default_rng(3)
+    inputs = {
+        "x": numbers.integers(-9, 9, (11, 13)).astype(np.float32),
+        "w": numbers.integers(-9, 9, (13, 9)).astype(np.float32),
+    }
+    run = run_graph(builder.graph(), ideal_chip(4, 4), inputs, engine=engine)
+    assert np.array_equal(run.outputs["y"], inputs["x"] @ inputs["w"])
+
+
+@pytest.mark.parametrize("stationary", ["lhs", "rhs"])
+@pytest.mark.parametrize("outer", ["stationary", "moving"])
+@pytest.mark.parametrize("group", [(1, 1), (2, 3), (4, 2)])
+def test_loops_set_by_hand(stationary, outer, group):
+    builder = GraphBuilder("dram")
+    x, w = builder.tensor("x", "s8[30,21]"), builder.tensor("w", "s8[21,50]")
+    builder.matmul(x, w, "s32[30,50]", name="y")
+    chip = ideal_chip(4, 4, result_buffer={"banks": 8, "bank_bytes": 32})
+    options = Options(stationary=stationary, outer=outer, group=group, tile_columns=8)
+    inputs = {name: random_values(Random(1), builder.graph().shape(name)) for name in ("x", "w")}
+    run = run_graph(builder.graph(), chip, inputs, options=options)
+    expected = inputs["x"].astype(np.int32) @ inputs["w"].astype(np.int32)
+    assert np.array_equal(run.outputs["y"], expected)
+    assert run.compiled.tiled.loops[0][1].group == group
+
+
+def test_what_does_not_fit_is_spilled_and_comes_back():
+    """Three products of one tensor with little room: it leaves the state buffer and returns."""
+    builder = GraphBuilder("dram")
+    x, w = builder.tensor("x", "f32[8,8]{0,1}"), builder.tensor("w", "f32[8,64]")
+    y = builder.matmul(x, w, "f32[8,64]", name="y")
+    z = builder.transpose(y, "f32[64,8]", (1, 0), name="z")
+    builder.matmul(z, y, "f32[64,64]", name="v")
+    graph = builder.graph()
+    chip = ideal_chip(4, 4, state_buffer={"partitions": 4, "bytes_per_partition": 320, "banks": 1})
+    inputs = {name: random_values(Random(2), graph.shape(name)) for name in graph.inputs}
+    run = run_graph(graph, chip, inputs)
+    assert run.compiled.scheduled.spilled_bytes > 0
+    expected = reference_graph(graph, inputs, rules_of(chip))["v"]
+    assert differences(run.outputs["v"], expected, signed_zeros=False) == 0
+
+
+def test_a_nan_spreads_where_a_tensor_is_turned():
+    """A transpose in DRAM by identity products: the verdict knows what they do to a NaN."""
+    builder = GraphBuilder("dram")
+    x = builder.tensor("x", "f32[8,8]")
+    builder.transpose(x, "f32[8,8]", (1, 0), name="y")
+    data = np.arange(1, 65, dtype=np.float32).reshape(8, 8)
+    data[1, 2], data[5, 3], data[0, 0] = np.nan, np.inf, -0.0
+    chip = ideal_chip(4, 4, dma={"descriptor_cycles": 50})
+    run = run_graph(builder.graph(), chip, {"x": data})
+    assert any(node.kind == "turn" for node in run.compiled.layers.nodes)
+    expected = data.T.copy()
+    expected[2, :4], expected[3, 4:], expected[3, 5] = np.nan, np.nan, np.inf
+    assert np.array_equal(run.outputs["y"], expected, equal_nan=True)
+    verdict = graph_verdict(run.compiled, chip, {"x": data}, run.outputs)
+    assert verdict["equal"] is True
