@@ -189,7 +189,7 @@ def test_in_place(engine):
 
 
 def test_a_pool_over_its_own_source(engine):
-    """Sums of three, three elements on: the first is written in step 3, its place read in step 3."""
+    """Sums of three, three elements on: the first is written as its place is read, in step 3."""
     values = np.arange(24, dtype=np.float32).reshape(2, 12)
     source, target = state(0, 2, 0, 12), state(0, 2, 12, 4)
     pool = Pool(function="sum", window=3, source=source, target=target)
