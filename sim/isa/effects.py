@@ -20,10 +20,14 @@ WRITTEN = ("target", "result")
 
 @dataclass(frozen=True, slots=True)
 class _Names:
-    """Names of the fields of a class that are operands (the first one first) or results."""
+    """Names of the fields of a class that are operands (the first one first) or results.
+
+    An operand is read per lane or per element.
+    """
 
     operands: tuple[str, ...]
     per_lane: tuple[str, ...]
+    per_element: tuple[str, ...]
     results: tuple[str, ...]
 
 
@@ -31,15 +35,19 @@ def _names(opcode: Opcode) -> _Names:
     kinds = {f.name: f.kind for f in opcode.fields if f.kind in (Kind.ACCESS, Kind.OPERAND)}
     operands = tuple(name for name in kinds if name not in WRITTEN)
     per_lane = tuple(name for name in operands[1:] if kinds[name] is Kind.OPERAND)
-    return _Names(operands, per_lane, tuple(name for name in kinds if name in WRITTEN))
+    return _Names(
+        operands,
+        per_lane,
+        tuple(name for name in operands if name not in per_lane),
+        tuple(name for name in kinds if name in WRITTEN),
+    )
 
 
 _NAMES: dict[type, _Names] = {opcode.cls: _names(opcode) for opcode in OPCODES}
 
 
 def _accesses(instruction: Instruction, names: Iterable[str]) -> tuple[Access, ...]:
-    values = (getattr(instruction, name) for name in names)
-    return tuple(value for value in values if isinstance(value, Access))
+    return tuple([v for name in names if isinstance(v := getattr(instruction, name), Access)])
 
 
 def reads(instruction: Instruction) -> tuple[Access, ...]:
@@ -58,8 +66,7 @@ def reads_per_lane(instruction: Instruction) -> tuple[Access, ...]:
 
 def reads_per_element(instruction: Instruction) -> tuple[Access, ...]:
     """Return the operands of an engine's instruction that are read element by element."""
-    names = _NAMES[type(instruction)]
-    return _accesses(instruction, (n for n in names.operands if n not in names.per_lane))
+    return _accesses(instruction, _NAMES[type(instruction)].per_element)
 
 
 def writes(instruction: Instruction) -> tuple[Access, ...]:

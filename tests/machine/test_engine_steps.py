@@ -189,19 +189,20 @@ def test_in_place(engine):
 
 
 def test_a_pool_over_its_own_source(engine):
-    """Sums of three move down; each is written after the last element it replaces was read."""
+    """Sums of three, three elements on: the first is written as its place is read, in step 3."""
     values = np.arange(24, dtype=np.float32).reshape(2, 12)
-    source, target = state(0, 2, 0, 12), state(0, 2, 0, 4)
+    source, target = state(0, 2, 0, 12), state(0, 2, 12, 4)
     pool = Pool(function="sum", window=3, source=source, target=target)
     found = outcome(engine, pool, images=[Image(source, values)])
     assert found.memory.read(target).tolist() == values.reshape(2, 4, 3).sum(-1).tolist()
+    assert lint(Program("pool", (pool,)), ideal_chip(4, 4), [source]) == []
 
 
 @pytest.mark.parametrize("distance", [1, 2])
 def test_the_register_engine_shows_a_race(engine, distance):
-    """left + 1, written some elements on. Element i is read in step 2 i, and written in 2 i + 2.
+    """left + 1, written some elements on. Element i is read in step 2 i, and written in 2 i + 3.
 
-    One element on, a place is read in the cycle in which it is written, which is early enough.
+    One element on, a place is read in step 2 i + 2, which is early enough.
     """
     right = Access(Buffer.STATE, "f32", 0, 1, 64, ((0, 5),))
     made = TensorTensor(
@@ -210,7 +211,7 @@ def test_the_register_engine_shows_a_race(engine, distance):
     )  # fmt: skip
     whole, one = state(0, 1, 0, 7), state(0, 1, 64, 1)
     images = [Image(whole, np.ones((1, 7), np.float32)), Image(one, np.float32([[1]]))]
-    found = outcome(engine, made, images=images)
+    found = outcome(engine, made, images=images, latency_cycles=2)
     plain = [1] * distance + [2] * 5 + [1] * (2 - distance)
     raced = [1, 1, 2, 2, 3, 3, 4]
     is_race = distance == 2
@@ -218,5 +219,6 @@ def test_the_register_engine_shows_a_race(engine, distance):
         raced if is_race and engine == "register" else plain
     ]
     program = Program("race", (made,))
-    findings = lint(program, ideal_chip(4, 4), [whole, one])
+    chip = ideal_chip(4, 4, activation={"latency_cycles": 2})
+    findings = lint(program, chip, [whole, one])
     assert [finding.code for finding in findings] == ["self-overlap"] * is_race

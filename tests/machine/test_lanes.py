@@ -168,10 +168,12 @@ def test_scale_and_bias_round_once_each(values, scale, bias):
     same(run(per_lane, source, lane), expected)
 
 
-def test_each_lane_has_its_own_bias():
-    source, bias = state(0, 3, 0, 2), state(1, 3, SCALAR, 1)
-    activate = Activate(function="ramp", source=source, target=state(0, 3, TARGET, 2), bias=bias)
-    found = run(activate, (source, [[1, 2], [3, 4], [5, 6]]), (bias, [[10], [-3], [-5.5]]))
+@pytest.mark.parametrize("engine", ["event", "register"])
+def test_each_lane_has_its_own_bias(engine):
+    source, bias = state(0, 3, RIGHT, 2), state(1, 3, SCALAR, 1)
+    activate = Activate(function="ramp", source=source, target=state(0, 3, 0, 2), bias=bias)
+    values = (source, [[1, 2], [3, 4], [5, 6]]), (bias, [[10], [-3], [-5.5]])
+    found = run(activate, *values, engine=engine)
     assert found.tolist() == [[11, 12], [0, 1], [0, 0.5]]
 
 
@@ -347,6 +349,18 @@ def test_two_tensors_of_integers(name, values):
     target = state(0, 1, TARGET, len(values), "s32")
     made = TensorTensor(engine="activation", op=name, left=left[0], right=right[0], target=target)
     assert run(made, left, right)[0].tolist() == [int_operation(name, a, b) for a, b in values]
+
+
+def test_a_nan_that_was_computed_is_the_plain_one():
+    """Processors make others: inf - inf is 0xFFC00000 on some, a NaN passed on keeps its bits."""
+    left = state(0, 1, 0, 3)
+    odd = np.uint32([[0x7F800000, 0xFFC12345, 0x7F812345]]).view(np.float32)
+    made = TensorTensor(
+        engine="pooling", op="subtract", left=left, right=left, target=state(0, 1, TARGET, 3)
+    )
+    most = Pool(function="max", window=1, source=left, target=state(0, 1, TARGET, 3))
+    assert (run(made, (left, odd)).view(np.uint32) == 0x7FC00000).all()
+    assert (run(most, (left, odd)).view(np.uint32)[0, 1:] == 0x7FC00000).all()
 
 
 def test_an_integer_and_a_float_meet_in_float32():

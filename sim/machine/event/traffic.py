@@ -89,9 +89,11 @@ def plan_of(instruction: OnEngine, spec: Engine, chip: Chip) -> Plan:
             moves += _one_by_one(instruction, spec, len(per_lane))
     write = moves[-1]
     slots = write.last + 1
-    timeline = moves[0].timeline(chip, slots)
-    for other in moves[1:]:
-        timeline = merge(list(timeline), other.stretches(chip), slots)
+    needed: list[Stretch] = []
+    for move in moves[:-1]:
+        stretches = move.stretches(chip)
+        needed = list(merge(needed, stretches, slots)) if needed else stretches
+    timeline = merge(needed, write.stretches(chip), slots)
     return Plan(tuple(moves), timeline, slots - spec.latency_cycles, write.first)
 
 
