@@ -94,8 +94,8 @@ def test_every_wait_is_missed(home: str, drain: str, via: str) -> None:
 @pytest.mark.parametrize(("home", "drain", "via"), CUTS)
 def test_waiting_for_one_less_is_noticed(home: str, drain: str, via: str) -> None:
     chip = narrow_chip()
-    # Rows divide by 4: with fewer rows in the last tiles some waits ask for more than they need.
-    result = compiled(chip, "f32[8,14]", home, drain, "stored", via)
+    # Sides divide by 4: where the last tiles are smaller some waits ask for more than they need.
+    result = compiled(chip, "f32[8,16]", home, drain, "stored", via)
     program = result.program
     waits = [(i, w) for i, x in enumerate(program.instructions) for w in x.waits]
     for index, wait in waits[:: max(1, len(waits) // 40)]:
