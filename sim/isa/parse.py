@@ -205,6 +205,8 @@ def _named_value(
     if name in values:
         cursor.position = start
         cursor.refuse(f'{mnemonic}: "{name}" is given twice')
+    if name not in named:
+        cursor.fail(f'a blank and a semaphore such as s0 after "{name}"')
     field = named[name]
     if cursor.accept("="):
         values[name] = _value(cursor, field)
