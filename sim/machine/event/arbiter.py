@@ -14,7 +14,7 @@ from itertools import pairwise
 import simpy
 
 from sim.isa import Buffer
-from sim.machine.event.ports import Need, Port
+from sim.machine.event.ports import Need, Port, mask_of
 from sim.machine.event.stream import Stream
 from sim.machine.event.ticks import DECIDE, SETTLED, TickEnvironment
 
@@ -27,7 +27,7 @@ class Hold:
     client = "moving"
 
     def __init__(self, stream: Stream, needs: tuple[Need, ...], behind: int, width: int) -> None:
-        self._stream, self.needs = stream, needs
+        self._stream, self.needs, self.mask = stream, needs, mask_of(needs)
         self._behind, self._width = behind, width
 
     def intervals(self) -> Iterable[tuple[int, int]]:
@@ -70,7 +70,8 @@ class Arbiter:
         self._streams: list[Stream] = []
         self._holds: list[Hold] = []
         self._deciding = False
-        self._version = 0
+        self._wake_at: int | None = None
+        self._scheduled: set[int] = set()
 
     def add(self, stream: Stream, *, asks_last: bool = False) -> None:
         """Let a stream ask for its first slot in the present tick."""
@@ -101,42 +102,58 @@ class Arbiter:
         now = self._env.tick
         sharing = sum(s.touches_dram for s in self._streams)
         contended = self._contended()
-        wake: int | None = None
+        changes: list[int] = []
         for stream in self._streams:
-            stream.set_share(sharing)
-            if stream not in contended and stream.tick == now:
+            if sharing:
+                stream.set_share(sharing)
+            if stream.tick == now and stream not in contended:
                 stream.grant()
         if contended:
-            wake = self._arbitrate(contended, now)
-        ends = [_next_change(s, s in contended) for s in self._streams]
-        self._version += 1
-        if wake := min((t for t in (wake, *ends) if t is not None), default=None):
-            self._wake(wake, self._version)
+            changes.append(self._arbitrate(contended, now))
+        for stream in self._streams:
+            if stream.granted:
+                changes.append(stream.tick + stream.remaining() * stream.period)
+            elif stream not in contended:
+                changes.append(stream.tick)
+        self._wake_at = min(changes, default=None)
+        if self._wake_at is not None:
+            self._wake(self._wake_at)
 
-    def _wake(self, tick: int, version: int) -> None:
-        def act(_: simpy.Event) -> None:
-            if version == self._version:
-                self.advance()
-                self.touch()
+    def _wake(self, tick: int) -> None:
+        """Look again at a tick, unless that is arranged already or overtaken by then."""
+        if tick not in self._scheduled:
+            self._scheduled.add(tick)
+            self._env.timeout(tick - self._env.tick).callbacks.append(self._woken)
 
-        timeout = self._env.timeout(tick - self._env.tick)
-        timeout.callbacks.append(act)
+    def _woken(self, _: simpy.Event) -> None:
+        self._scheduled.discard(self._env.tick)
+        if self._wake_at == self._env.tick:
+            self.advance()
+            self.touch()
 
     def advance(self) -> None:
         """Bring all streams up to now; tell those that are at their end."""
         now = self._env.tick
-        ended = False
         for stream in self._streams:
             stream.advance(now)
-            if stream.done(now) and not stream.finished.triggered:
-                stream.finished.succeed()
-                ended = True
+        ended = [stream for stream in self._streams if stream.done(now)]
         if ended:
-            self._streams = [s for s in self._streams if not s.done(now)]
-            self._holds = [h for h in self._holds if not h.over(now)]
+            self._streams = [stream for stream in self._streams if stream not in ended]
+            self._holds = [hold for hold in self._holds if not hold.over(now)]
+        for stream in ended:
+            stream.on_finished()
 
     def _contended(self) -> set[Stream]:
         """Return the streams that may meet another at some port in what remains of them."""
+        once = twice = 0
+        for stream in self._streams:
+            twice |= once & stream.mask
+            once |= stream.mask
+        for hold in self._holds:
+            twice |= once & hold.mask
+        return self._meeting() if twice else set()
+
+    def _meeting(self) -> set[Stream]:
         users: defaultdict[Port, list[Stream]] = defaultdict(list)
         for stream in self._streams:
             for port in stream.ports:
@@ -173,12 +190,6 @@ class Arbiter:
         if len({s.period for s in contended}) > 1 or len(ready) < len(contended):
             changes += [s.tick + (s.period if s.tick == now else 0) for s in contended]
         return min(changes)
-
-
-def _next_change(stream: Stream, contended: bool) -> int | None:
-    if stream.granted:
-        return stream.tick + stream.remaining() * stream.period
-    return None if contended else stream.tick
 
 
 def _take(taken: Taken, stream: Stream, needs: tuple[Need, ...]) -> None:

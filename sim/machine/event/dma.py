@@ -11,10 +11,10 @@ import numpy.typing as npt
 from sim.hw.spec import Chip
 from sim.isa import Access, Buffer, DmaCopy, Instruction
 from sim.machine.event.descriptors import Group, descriptor_groups, touched_banks
-from sim.machine.event.ports import Need, Needs, Port, Timeline
+from sim.machine.event.ports import Need, Needs, Port, Timeline, mask_of
 from sim.machine.event.stream import Stream
 from sim.machine.event.ticks import TickEnvironment
-from sim.machine.event.unit import Context, Process, Unit
+from sim.machine.event.unit import Context, Unit
 from sim.trace.record import InstructionTimes
 
 
@@ -35,6 +35,7 @@ class DmaStream(Stream):
         ports = _all_needs(copy, groups)
         super().__init__(env, timeline=Timeline([], 0), **who)
         self._ports = frozenset(n.port for n in ports)
+        self.mask = mask_of(tuple(ports))
         self._copy, self._groups = copy, groups
         self._fetch = chip.dma.descriptor_cycles
         self._own_rate, self._dram_rate = chip.dma.bytes_per_cycle, chip.dram.bytes_per_cycle
@@ -217,17 +218,14 @@ class DmaUnit(Unit):
                 values = self.context.memory.read(instruction.source)
             self.context.memory.move(instruction.source, instruction.target)
         sources = self.announce(instruction.posts, lambda _: (stream.end_tick(),))
-        self.env.process(self._execute(index, instruction, stream, latency, values, sources))
+        start, ready = self.env.tick, self.env.tick + latency * self.period
+        self.claim("filling", start, ready)
+        stream.then(lambda: self._finish(index, instruction, stream, start, values, sources))
+        self.add_later(stream, latency)
 
-    def _execute(
-        self, index: int, copy: DmaCopy, stream: DmaStream, latency: int, values: Any, sources: Any
-    ) -> Process:
-        start = self.env.tick
-        if latency:
-            yield self.env.timeout(latency * self.period)
-            self.claim("filling", start, self.env.tick)
-        self.context.arbiter.add(stream)
-        yield stream.finished
+    def _finish(
+        self, index: int, copy: DmaCopy, stream: DmaStream, start: int, values: Any, sources: Any
+    ) -> None:
         done = stream.end_tick()
         assert stream.first_byte is not None
         for run in stream.progress:

@@ -12,7 +12,7 @@ from sim.isa import Instruction, OnEngine
 from sim.isa.effects import lanes, reads_per_element, reads_per_lane, writes
 from sim.machine.event.stream import Stream
 from sim.machine.event.traffic import Moves, Plan, plan_of
-from sim.machine.event.unit import Context, Process, Unit
+from sim.machine.event.unit import Context, Unit
 from sim.machine.lanes import Operands, compute
 from sim.trace.record import InstructionTimes
 
@@ -70,7 +70,8 @@ class EngineUnit(Unit):
         values = self._compute(instruction) if self.context.values else None
         last = stream.timeline.slots - 1
         sources = self.announce(instruction.posts, lambda _: (stream.tick_of(last),))
-        self.env.process(self._execute(index, plan, stream, values, sources))
+        stream.then(lambda: self._finish(index, plan, stream, now, values, sources))
+        self.add_later(stream, self._spec.fixed_cycles)
 
     def _stream(self, index: int, plan: Plan) -> Stream:
         return Stream(
@@ -92,31 +93,26 @@ class EngineUnit(Unit):
         memory.write(target, result)
         return *per_lane, *elements, result
 
-    def _execute(
+    def _finish(
         self,
         index: int,
         plan: Plan,
         stream: Stream,
+        start: int,
         values: tuple[Array, ...] | None,
         sources: Any,
-    ) -> Process:
-        start = self.env.tick
-        if self._spec.fixed_cycles:
-            yield self.env.timeout(self._spec.fixed_cycles * self.period)
-        self.context.arbiter.add(stream)
-        yield stream.finished
-        ticks = stream.ticks()
-        done, wrote = int(ticks[-1]), int(ticks[plan.first_write])
+    ) -> None:
+        first, last = stream.tick_of(0), stream.tick_of(plan.steps - 1)
+        wrote, done = stream.tick_of(plan.first_write), stream.tick_of(plan.timeline.slots - 1)
         self._claim_streaming(stream, plan.steps)
         self.claim("filling", start, wrote, index)
         self.claim("draining", wrote, done + self.period, index)
         self.settle(sources)
-        last_read = int(ticks[plan.steps - 1])
-        self.finish(
-            InstructionTimes(index, self.name, start, int(ticks[0]), last_read, done), stream
-        )
-        for moves, moved in zip(plan.moves, values or (), strict=values is not None):
-            self._record(index, moves, ticks, moved)
+        self.finish(InstructionTimes(index, self.name, start, first, last, done), stream)
+        if values and self.context.recorder.kinds:
+            ticks = stream.ticks()
+            for moves, moved in zip(plan.moves, values, strict=True):
+                self._record(index, moves, ticks, moved)
 
     def _claim_streaming(self, stream: Stream, steps: int) -> None:
         for run in stream.progress:

@@ -15,9 +15,17 @@ from sim.hw.datatypes import data_type
 from sim.isa import Access, Instruction, LoadWeights, MatMul, Post
 from sim.machine.event.arbiter import Hold
 from sim.machine.event.kernel import row_order_product
-from sim.machine.event.ports import Stretch, Timeline, group_stretches, merge, needs
+from sim.machine.event.ports import (
+    Stretch,
+    Timeline,
+    bank_of,
+    group_stretches,
+    merge,
+    needs,
+    steady,
+)
 from sim.machine.event.stream import Stream
-from sim.machine.event.unit import Context, Process, Unit
+from sim.machine.event.unit import Context, Unit
 from sim.trace.grid import LoadPass, MatMulPass
 from sim.trace.record import InstructionTimes
 
@@ -93,34 +101,38 @@ class PEArrayUnit(Unit):
         self.context.arbiter.add(stream, asks_last=asks_last)
         last = stream.timeline.slots - 1
         sources = self.announce(load.posts, lambda _: (stream.tick_of(last),))
-        self.env.process(self._finish_load(index, load, stream, self._weights, sources))
+        start, weights = self.env.tick, self._weights
+        stream.then(lambda: self._finish_load(index, load, stream, start, weights, sources))
 
     def _load_timeline(self, weights: Access) -> Timeline:
-        bank, fast = self.chip.state_buffer.bank_bytes, self._spec.fast_load
-        if self._spec.weight_path == "left":
-            stretches = group_stretches(weights, fast, bank, "read")
-            return merge(stretches, [], -(-weights.elements // fast))
-        reads = -(-weights.partitions // fast)
-        want = needs(weights, [weights.span[0] // bank], "read")
-        return Timeline([Stretch(0, reads, want)], reads)
+        bank_bytes, fast = self.chip.state_buffer.bank_bytes, self._spec.fast_load
+        lanes = weights.elements if self._spec.weight_path == "left" else weights.partitions
+        reads = -(-lanes // fast)
+        bank = bank_of(weights, bank_bytes)
+        if bank is not None:
+            return steady(needs(weights, (bank,), "read"), reads)
+        return Timeline(group_stretches(weights, fast, bank_bytes, "read"), reads)
 
     def _finish_load(
-        self, index: int, load: LoadWeights, stream: Stream, weights: Any, sources: Any
-    ) -> Process:
-        start = self.env.tick
-        yield stream.finished
-        ticks = stream.ticks()
+        self,
+        index: int,
+        load: LoadWeights,
+        stream: Stream,
+        start: int,
+        weights: Any,
+        sources: Any,
+    ) -> None:
         for run in stream.progress:
             self.claim("loading", run.tick, run.tick + run.slots * self.period)
         self.settle(sources)
-        first, last = int(ticks[0]), int(ticks[-1])
+        first, last = stream.tick_of(0), stream.tick_of(stream.timeline.slots - 1)
         self.finish(InstructionTimes(index, self.name, start, first, last, last), stream)
         recorder = self.context.recorder
         if recorder.keep_grid:
             tile = weights if weights is not None else np.zeros((0, 0), np.float32)
-            recorder.loads.append(LoadPass(index, ticks // self.period, tile))
+            recorder.loads.append(LoadPass(index, stream.ticks() // self.period, tile))
         if recorder.wants("load") and weights is not None:
-            self._record_load(index, load.weights, ticks, weights)
+            self._record_load(index, load.weights, stream.ticks(), weights)
 
     def _record_load(
         self, index: int, access: Access, ticks: npt.NDArray[np.int64], weights: npt.NDArray[Any]
@@ -144,7 +156,7 @@ class PEArrayUnit(Unit):
         self._multiply, self._multiply_vectors = stream, multiply.moving.elements
         exchange, self._fresh_weights = self._fresh_weights, False
         values = self._multiply_values(multiply) if self.context.values else None
-        hold = self._hold(multiply, stream)
+        hold, start = self._hold(multiply, stream), self.env.tick
         self.context.arbiter.add(stream)
         self.context.arbiter.hold(hold)
 
@@ -152,8 +164,10 @@ class PEArrayUnit(Unit):
             return self._written(post.on, multiply, stream)
 
         sources = self.announce(multiply.posts, written)
-        self.env.process(
-            self._finish_multiply(index, multiply, stream, values, sources, exchange, hold)
+        stream.then(
+            lambda: self._finish_multiply(
+                index, multiply, stream, start, values, sources, exchange, hold
+            )
         )
 
     def _written(self, on: str, multiply: MatMul, stream: Stream) -> Sequence[int]:
@@ -169,18 +183,21 @@ class PEArrayUnit(Unit):
         return (last + behind,)
 
     def _multiply_timeline(self, multiply: MatMul) -> Timeline:
-        bank = self.chip.state_buffer.bank_bytes
-        vectors = multiply.moving.elements
-        reads = group_stretches(multiply.moving, 1, bank, "read")
+        bank_bytes, moving = self.chip.state_buffer.bank_bytes, multiply.moving
+        vectors = moving.elements
+        bank = bank_of(moving, bank_bytes)
+        if self._depth and bank is not None:
+            return steady(needs(moving, (bank,), "read"), vectors)
+        reads = group_stretches(moving, 1, bank_bytes, "read")
         if self._depth:
-            return merge(reads, [], vectors)
+            return Timeline(reads, vectors)
         result = [Stretch(0, vectors, self._result_needs(multiply))]
         return merge(reads, result, vectors)
 
     def _result_needs(self, multiply: MatMul) -> Any:
         bank = multiply.result.span[0] // self.chip.result_buffer.bank_bytes
-        want = needs(multiply.result, [bank], "write")
-        return needs(multiply.result, [bank], "read") + want if multiply.accumulate else want
+        want = needs(multiply.result, (bank,), "write")
+        return needs(multiply.result, (bank,), "read") + want if multiply.accumulate else want
 
     def _hold(self, multiply: MatMul, stream: Stream) -> Hold:
         width = self._right(multiply.result.partitions - 1) + 1
@@ -210,36 +227,32 @@ class PEArrayUnit(Unit):
         index: int,
         multiply: MatMul,
         stream: Stream,
+        start: int,
         values: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None,
         sources: Any,
         exchange: bool,
         hold: Hold,
-    ) -> Process:
-        start = self.env.tick
-        yield stream.finished
+    ) -> None:
         for first, stop in hold.intervals():
             for need in hold.needs:
                 self.context.use_port(need.port, first, stop)
-        e = stream.ticks()
         period, N = self.period, multiply.result.partitions
-        first_write = int(e[0]) + self._depth * period
-        done = int(e[-1]) + (self._depth + self._right(N - 1)) * period
-        self._claim_streaming(stream)
-        self.claim("filling", int(e[0]), first_write)
+        first, last = stream.tick_of(0), stream.tick_of(multiply.moving.elements - 1)
+        first_write = first + self._depth * period
+        done = last + (self._depth + self._right(N - 1)) * period
+        for run in stream.progress:
+            self.claim("streaming", run.tick, run.tick + run.slots * period)
+        self.claim("filling", first, first_write)
         self.claim("draining", first_write, done + period)
         self.settle(sources)
-        times = InstructionTimes(index, self.name, start, int(e[0]), int(e[-1]), done)
-        self.finish(times, stream)
+        self.finish(InstructionTimes(index, self.name, start, first, last, done), stream)
         recorder = self.context.recorder
         if recorder.keep_grid:
+            e = stream.ticks()
             moving = values[0].T if values else np.zeros((len(e), 0), np.float32)
             recorder.matmuls.append(MatMulPass(index, e // period, moving, N, exchange))
-        if values:
-            self._record_multiply(index, multiply, e, *values)
-
-    def _claim_streaming(self, stream: Stream) -> None:
-        for run in stream.progress:
-            self.claim("streaming", run.tick, run.tick + run.slots * self.period)
+        if values and recorder.kinds:
+            self._record_multiply(index, multiply, stream.ticks(), *values)
 
     def _record_multiply(
         self,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -36,6 +37,18 @@ class Need(NamedTuple):
 Needs = tuple[Need, ...]
 
 
+_bits: dict[Port, int] = {}
+
+
+@lru_cache(maxsize=4096)
+def mask_of(needs: Needs) -> int:
+    """Return a set of ports as the bits of an integer, so that sets can be compared quickly."""
+    mask = 0
+    for need in needs:
+        mask |= 1 << _bits.setdefault(need.port, len(_bits))
+    return mask
+
+
 @dataclass(frozen=True, slots=True)
 class Stretch:
     """The same needs in slots first <= slot < stop."""
@@ -52,7 +65,19 @@ class Timeline:
         self.slots = slots
         self._stretches = [s for s in stretches if s.stop > s.first]
         self._starts = [s.first for s in self._stretches]
-        self.ports = frozenset(n.port for s in self._stretches for n in s.needs)
+        self.mask = 0
+        for stretch in self._stretches:
+            self.mask |= mask_of(stretch.needs)
+
+    @cached_property
+    def ports(self) -> frozenset[Port]:
+        """Return every port that is needed at all."""
+        return frozenset(n.port for s in self._stretches for n in s.needs)
+
+    @property
+    def only(self) -> Stretch | None:
+        """Return the one stretch, if there is but one."""
+        return self._stretches[0] if len(self._stretches) == 1 else None
 
     def at(self, slot: int) -> tuple[Needs, int]:
         """Return the needs in a slot and the slot from which they may differ."""
@@ -75,10 +100,10 @@ def group_stretches(
     if access.buffer is Buffer.DRAM:
         return []
     size = access.element_bytes
-    first, stop = access.span
-    if first // bank_bytes == (stop - 1) // bank_bytes:
+    bank = bank_of(access, bank_bytes)
+    if bank is not None:
         slots = -(-access.elements // group)
-        return [Stretch(shift, shift + slots, needs(access, [first // bank_bytes], direction))]
+        return [Stretch(shift, shift + slots, needs(access, (bank,), direction))]
     table = _touched(access.offsets() * size, size, group, bank_bytes)
     edges = np.flatnonzero((table[1:] != table[:-1]).any(axis=1)) + 1
     return [
@@ -98,12 +123,30 @@ def _touched(
     return ends.reshape(slots, 2 * group)
 
 
+def bank_of(access: Access, bank_bytes: int) -> int | None:
+    """Return the bank in which all of an access lies; None if it reaches into more than one."""
+    first, stop = access.span
+    bank = first // bank_bytes
+    return bank if bank == (stop - 1) // bank_bytes else None
+
+
 def needs(access: Access, banks: Iterable[int], direction: str) -> Needs:
     """Return the needs of an access to these banks."""
-    last = access.partition + access.partitions
+    stop = access.partition + access.partitions
     return tuple(
-        Need(Port(access.buffer.value, bank, direction), access.partition, last) for bank in banks
+        _need(access.buffer.value, bank, direction, access.partition, stop) for bank in banks
     )
+
+
+@lru_cache(maxsize=4096)
+def _need(buffer: str, bank: int, direction: str, first: int, stop: int) -> Need:
+    return Need(Port(buffer, bank, direction), first, stop)
+
+
+@lru_cache(maxsize=4096)
+def steady(needs: Needs, slots: int) -> Timeline:
+    """Return the timeline with the same needs in every slot."""
+    return Timeline([Stretch(0, slots, needs)], slots)
 
 
 def merge(left: list[Stretch], right: list[Stretch], slots: int) -> Timeline:

@@ -6,7 +6,7 @@ and stands while refused. What it did is kept as runs, never as single cycles.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -33,6 +33,10 @@ class Refusal:
     cycles: int
     port: Port
     winner: str
+
+
+def _nothing() -> None:
+    """Do nothing: what follows a stream that nobody waits for."""
 
 
 class Stream:
@@ -65,6 +69,7 @@ class Stream:
         self.unit, self.client, self.instruction = unit, client, instruction
         self.rank, self.period, self.spacing = rank, period, spacing
         self.timeline = timeline
+        self.mask = timeline.mask
         self.slots = timeline.slots * spacing
         self.position = 0
         self.tick = 0
@@ -72,12 +77,16 @@ class Stream:
         self.asks_last_at = self._refused_at = -1
         self.progress: list[Progress] = []
         self.refusals: list[Refusal] = []
-        self.finished = env.event()
+        self.on_finished: Callable[[], None] = _nothing
 
     @property
     def ports(self) -> frozenset[Port]:
         """Return every port the stream may ever need."""
         return self.timeline.ports
+
+    def then(self, action: Callable[[], None]) -> None:
+        """Have `action` called when the cycle of the last slot is over."""
+        self.on_finished = action
 
     def begin(self, tick: int) -> None:
         """Place the stream at its first slot, to be decided in the cycle that begins at `tick`."""
@@ -192,6 +201,12 @@ class Stream:
 
     def port_use(self) -> Iterator[tuple[Port, int, int]]:
         """Yield (port, first tick, tick after the last) for what was granted."""
+        only = self.timeline.only
+        if only and self.spacing == 1 and only.stop - only.first == self.slots:
+            for need in only.needs:
+                for _, tick, slots in self.progress:
+                    yield need.port, tick, tick + slots * self.period
+            return
         for stretch in self.timeline:
             for slot, tick, slots in self.progress:
                 first = max(stretch.first * self.spacing, slot)

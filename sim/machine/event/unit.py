@@ -131,6 +131,14 @@ class Unit(ABC):
         sleep = self.env.timeout(ready - now)
         return self.env.any_of([sleep, *news]) if news else sleep
 
+    def add_later(self, stream: Stream, cycles: int) -> None:
+        """Let a stream ask for its first slot in that many cycles."""
+        if not cycles:
+            self.context.arbiter.add(stream)
+            return
+        delay = self.env.timeout(cycles * self.period)
+        delay.callbacks.append(lambda _: self.context.arbiter.add(stream))
+
     def align(self, tick: int) -> int:
         """Return the first cycle of this unit that begins at or after `tick`."""
         return -(-tick // self.period) * self.period
@@ -158,8 +166,10 @@ class Unit(ABC):
         self, posts: tuple[Post, ...], ticks: Callable[[Post], Sequence[int]]
     ) -> list[tuple[int, PostTicks]]:
         """Announce posts; `ticks` gives the ticks of the writes that make them."""
-        delay = self.chip.semaphore_cycles * self.period
         sources: list[tuple[int, PostTicks]] = []
+        if not posts:
+            return sources
+        delay = self.chip.semaphore_cycles * self.period
         for post in posts:
 
             def visible(post: Post = post) -> list[int]:
