@@ -46,6 +46,17 @@ DATA_TYPES: dict[str, DataType] = {
 }
 
 
+class _Sizes(dict[str, int]):
+    """Bytes by name; a name not known is refused as `data_type` refuses it."""
+
+    def __missing__(self, name: str) -> int:
+        return data_type(name).size_bytes
+
+
+SIZE_BYTES = _Sizes((name, dtype.size_bytes) for name, dtype in DATA_TYPES.items())
+"""The bytes of an element, for the many times nothing else is asked."""
+
+
 def data_type(name: str) -> DataType:
     """Return the type of that XLA name; ProgramError names the nearest known one."""
     try:

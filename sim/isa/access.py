@@ -15,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from sim.hw.datatypes import PSUM_WORD_BYTES, data_type
+from sim.hw.datatypes import PSUM_WORD_BYTES, SIZE_BYTES
 
 MAX_PAIRS = 4
 
@@ -84,7 +84,7 @@ class Access:
         """Return the bytes from one element to the next."""
         if self.buffer is Buffer.RESULT:
             return PSUM_WORD_BYTES
-        return data_type(self.dtype).size_bytes
+        return SIZE_BYTES[self.dtype]
 
     @property
     def elements(self) -> int:
@@ -100,7 +100,7 @@ class Access:
     def span(self) -> tuple[int, int]:
         """Return the first byte touched and the byte after the last, in each partition."""
         low, high = _reach(self.pattern)
-        size = self.element_bytes
+        size = PSUM_WORD_BYTES if self.buffer is Buffer.RESULT else SIZE_BYTES[self.dtype]
         return self.start + low * size, self.start + (high + 1) * size
 
     @property

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from sim.errors import SimulationError
 
@@ -37,8 +38,7 @@ def rank(label: str) -> int:
     raise ValueError(label)
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """A unit says that `label` applies to its cycles first <= cycle < stop.
 
     `order` settles claims of equal rank: the lowest wins (units give the instruction's index).

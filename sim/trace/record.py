@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +18,7 @@ from sim.trace.labels import Claim, Run, resolve
 from sim.trace.words import KINDS, WordTable, word_rows
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class InstructionTimes:
+class InstructionTimes(NamedTuple):
     """When one instruction did what, in ticks (each the beginning of a cycle of its unit).
 
     start: issued; first and last: first and last read (or injection); done: last write (for a
@@ -93,7 +92,7 @@ class Recorder:
     stalls: list[Stall] = field(default_factory=list)
     posts: list[tuple[int, str, int]] = field(default_factory=list)
     waits: list[SemaphoreEvent] = field(default_factory=list)
-    claims: dict[str, list[Claim]] = field(default_factory=dict)
+    claims: defaultdict[str, list[Claim]] = field(default_factory=lambda: defaultdict(list))
     port_cycles: Counter[tuple[str, int, str]] = field(default_factory=Counter)
     times: list[InstructionTimes] = field(default_factory=list)
     loads: list[LoadPass] = field(default_factory=list)
@@ -139,7 +138,7 @@ class Recorder:
     def claim(self, unit: str, label: str, first: int, stop: int, order: int = 0) -> None:
         """Claim a label for cycles first <= cycle < stop of the unit (see `labels.Claim`)."""
         if stop > first:
-            self.claims.setdefault(unit, []).append(Claim(first, stop, label, order))
+            self.claims[unit].append(Claim(first, stop, label, order))
 
     def finish(self, ticks: int, periods: dict[str, int], shape: GridShape) -> Trace:
         """Return the Trace of a run of `ticks` ticks, everything sorted."""

@@ -7,9 +7,8 @@ or, between units of different clocks, for one cycle. The outcome is that of ste
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable
-from itertools import pairwise
+from itertools import combinations
 
 import simpy
 
@@ -29,6 +28,7 @@ class Hold:
     def __init__(self, stream: Stream, needs: tuple[Need, ...], behind: int, width: int) -> None:
         self._stream, self.needs, self.mask = stream, needs, mask_of(needs)
         self._behind, self._width = behind, width
+        self._end: int | None = None
 
     def intervals(self) -> Iterable[tuple[int, int]]:
         """Yield [first, stop) ticks in which the ports are held, as far as known."""
@@ -59,7 +59,11 @@ class Hold:
 
     def over(self, tick: int) -> bool:
         """Return whether nothing will be held from `tick` on."""
-        return self._stream.done(tick) and all(stop <= tick for _, stop in self.intervals())
+        if not self._stream.done(tick):
+            return False
+        if self._end is None:
+            self._end = max((stop for _, stop in self.intervals()), default=0)
+        return self._end <= tick
 
 
 class Arbiter:
@@ -128,7 +132,6 @@ class Arbiter:
     def _woken(self, _: simpy.Event) -> None:
         self._scheduled.discard(self._env.tick)
         if self._wake_at == self._env.tick:
-            self.advance()
             self.touch()
 
     def advance(self) -> None:
@@ -145,30 +148,26 @@ class Arbiter:
 
     def _contended(self) -> set[Stream]:
         """Return the streams that may meet another at some port in what remains of them."""
-        once = twice = 0
+        once = twice = held = 0
         for stream in self._streams:
             twice |= once & stream.mask
             once |= stream.mask
         for hold in self._holds:
-            twice |= once & hold.mask
-        return self._meeting() if twice else set()
-
-    def _meeting(self) -> set[Stream]:
-        users: defaultdict[Port, list[Stream]] = defaultdict(list)
-        for stream in self._streams:
-            for port in stream.ports:
-                users[port].append(stream)
-        held = {need.port for hold in self._holds for need in hold.needs}
-        contended: set[Stream] = set()
-        for port, streams in users.items():
-            if port in held or (len(streams) > 1 and not _separate(port, streams)):
-                contended.update(streams)
+            held |= hold.mask
+        contended = {s for s in self._streams if s.mask & held} if once & held else set()
+        if twice:
+            shared = [stream for stream in self._streams if stream.mask & twice]
+            contended.update(*(pair for pair in combinations(shared, 2) if _may_meet(*pair)))
         return contended
 
     def _arbitrate(self, contended: set[Stream], now: int) -> int:
         """Decide this tick among streams that may meet; return when to decide again."""
         taken: Taken = {}
-        for hold in self._holds:
+        wanted = 0
+        for stream in contended:
+            wanted |= stream.mask
+        holds = [hold for hold in self._holds if hold.mask & wanted]
+        for hold in holds:
             _take_hold(taken, hold, now)
         changes: list[int] = []
         for stream in contended:
@@ -186,7 +185,7 @@ class Arbiter:
             if stream.asks_last_at == now:
                 changes.append(now + stream.period)
         # Only now is it known whether the multiplies go on.
-        changes += [t for hold in self._holds if (t := hold.state(now)[1]) is not None]
+        changes += [t for hold in holds if (t := hold.state(now)[1]) is not None]
         if len({s.period for s in contended}) > 1 or len(ready) < len(contended):
             changes += [s.tick + (s.period if s.tick == now else 0) for s in contended]
         return min(changes)
@@ -216,13 +215,16 @@ def _first_refused(
     return None
 
 
-def _separate(port: Port, streams: list[Stream]) -> bool:
-    """Return whether one unit's lanes keep all these streams apart at the port."""
-    if len({(s.unit, s.client) for s in streams}) > 1:
+def _may_meet(one: Stream, other: Stream) -> bool:
+    """Return whether two streams share a port and no lanes of one unit keep them apart there."""
+    if not one.mask & other.mask:
         return False
-    ranges = []
-    for stream in streams:
-        mine = {(n.first, n.stop) for s in stream.timeline for n in s.needs if n.port == port}
-        ranges += sorted(mine)
-    ranges.sort()
-    return all(a[1] <= b[0] for a, b in pairwise(ranges))
+    if (one.unit, one.client) != (other.unit, other.client):
+        return True
+    return any(
+        a.port == b.port and a.first < b.stop and b.first < a.stop
+        for mine in one.timeline
+        for theirs in other.timeline
+        for a in mine.needs
+        for b in theirs.needs
+    )

@@ -34,7 +34,6 @@ class DmaStream(Stream):
     ) -> None:
         ports = _all_needs(copy, groups)
         super().__init__(env, timeline=Timeline([], 0), **who)
-        self._ports = frozenset(n.port for n in ports)
         self.mask = mask_of(tuple(ports))
         self._copy, self._groups = copy, groups
         self._fetch = chip.dma.descriptor_cycles
@@ -54,11 +53,6 @@ class DmaStream(Stream):
     def groups(self) -> Sequence[Group]:
         """Return the descriptors, grouped."""
         return self._groups
-
-    @property
-    def ports(self) -> frozenset[Port]:
-        """Return every port the copy may need."""
-        return self._ports
 
     def set_share(self, queues: int) -> None:
         """Share DRAM's bandwidth equally among that many queues."""
@@ -217,7 +211,8 @@ class DmaUnit(Unit):
             if recorder.wants("read") or recorder.wants("write"):
                 values = self.context.memory.read(instruction.source)
             self.context.memory.move(instruction.source, instruction.target)
-        sources = self.announce(instruction.posts, lambda _: (stream.end_tick(),))
+        delay = self.post_delay
+        sources = self.announce(instruction.posts, lambda _: lambda: (stream.end_tick() + delay,))
         start, ready = self.env.tick, self.env.tick + latency * self.period
         self.claim("filling", start, ready)
         stream.then(lambda: self._finish(index, instruction, stream, start, values, sources))

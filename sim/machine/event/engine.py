@@ -17,6 +17,7 @@ from sim.machine.lanes import Operands, compute
 from sim.trace.record import InstructionTimes
 
 Array = npt.NDArray[Any]
+PLANS_KEPT = 256
 
 
 class _UnderWay(NamedTuple):
@@ -36,6 +37,7 @@ class EngineUnit(Unit):
         super().__init__(context, name, name, queue, spec.dispatch_cycles)
         self._spec = spec
         self._under_way: list[_UnderWay] = []
+        self._plans: dict[tuple[Any, ...], Plan] = {}
         self._last_start = -1
         self._rank = context.chip.port_priority.index(name)
 
@@ -63,15 +65,30 @@ class EngineUnit(Unit):
         assert isinstance(instruction, OnEngine)
         now = self.env.tick
         self._last_start = now
-        plan = plan_of(instruction, self._spec, self.chip)
+        plan = self._plan(instruction)
         stream = self._stream(index, plan)
         stream.begin(now + self._spec.fixed_cycles * self.period)
         self._under_way.append(_UnderWay(*lanes(instruction), stream, plan.steps - 1))
         values = self._compute(instruction) if self.context.values else None
         last = stream.timeline.slots - 1
-        sources = self.announce(instruction.posts, lambda _: (stream.tick_of(last),))
+        delay = self.post_delay
+        sources = self.announce(
+            instruction.posts, lambda _: lambda: (stream.tick_of(last) + delay,)
+        )
         stream.then(lambda: self._finish(index, plan, stream, now, values, sources))
         self.add_later(stream, self._spec.fixed_cycles)
+
+    def _plan(self, instruction: OnEngine) -> Plan:
+        """Return what the instruction moves; programs repeat few accesses many times."""
+        lanes, elements = reads_per_lane(instruction), reads_per_element(instruction)
+        window = getattr(instruction, "window", 0)
+        key = type(instruction), window, lanes, elements, writes(instruction)
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._plans[key] = plan_of(instruction, self._spec, self.chip)
+            if len(self._plans) > PLANS_KEPT:
+                del self._plans[next(iter(self._plans))]
+        return plan
 
     def _stream(self, index: int, plan: Plan) -> Stream:
         return Stream(

@@ -14,7 +14,7 @@ from sim.machine.event.dma import DmaUnit
 from sim.machine.event.engine import EngineUnit
 from sim.machine.event.kernel import use_compiled
 from sim.machine.event.pe_array import PEArrayUnit
-from sim.machine.event.semaphores import Semaphores
+from sim.machine.event.semaphores import Semaphores, posted_in_order
 from sim.machine.event.ticks import TickEnvironment
 from sim.machine.event.unit import Context, Unit
 from sim.machine.memory import Memory
@@ -48,7 +48,7 @@ def run_event(
         program=program,
         memory=memory,
         recorder=recorder,
-        semaphores=Semaphores(env, len(program.semaphores)),
+        semaphores=Semaphores(env, posted_in_order(program, chip)),
         arbiter=Arbiter(env),
         posters=program.posters(),
         values=values,

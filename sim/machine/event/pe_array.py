@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.hw.datatypes import data_type
-from sim.isa import Access, Instruction, LoadWeights, MatMul, Post
+from sim.isa import Access, Instruction, LoadWeights, MatMul
 from sim.machine.event.arbiter import Hold
 from sim.machine.event.kernel import row_order_product
 from sim.machine.event.ports import (
@@ -24,6 +24,7 @@ from sim.machine.event.ports import (
     needs,
     steady,
 )
+from sim.machine.event.semaphores import PostTicks
 from sim.machine.event.stream import Stream
 from sim.machine.event.unit import Context, Unit
 from sim.trace.grid import LoadPass, MatMulPass
@@ -100,7 +101,8 @@ class PEArrayUnit(Unit):
             self._weights = self.context.memory.read(load.weights)
         self.context.arbiter.add(stream, asks_last=asks_last)
         last = stream.timeline.slots - 1
-        sources = self.announce(load.posts, lambda _: (stream.tick_of(last),))
+        delay = self.post_delay
+        sources = self.announce(load.posts, lambda _: lambda: (stream.tick_of(last) + delay,))
         start, weights = self.env.tick, self._weights
         stream.then(lambda: self._finish_load(index, load, stream, start, weights, sources))
 
@@ -160,27 +162,23 @@ class PEArrayUnit(Unit):
         self.context.arbiter.add(stream)
         self.context.arbiter.hold(hold)
 
-        def written(post: Post) -> Sequence[int]:
-            return self._written(post.on, multiply, stream)
-
-        sources = self.announce(multiply.posts, written)
+        sources = self.announce(multiply.posts, lambda on: self._visible(on, multiply, stream))
         stream.then(
             lambda: self._finish_multiply(
                 index, multiply, stream, start, values, sources, exchange, hold
             )
         )
 
-    def _written(self, on: str, multiply: MatMul, stream: Stream) -> Sequence[int]:
-        """Return the ticks in which rows, partitions, or all of the result are complete."""
-        N, M = multiply.result.partitions, multiply.moving.elements
-        behind = (self._depth + self._right(N - 1)) * self.period
+    def _visible(self, on: str, multiply: MatMul, stream: Stream) -> PostTicks:
+        """Return when others see that rows, partitions, or all of the result are complete."""
+        N, last = multiply.result.partitions, multiply.moving.elements - 1
+        columns = range(N) if on == "partition" else (N - 1,)
+        behind = [(self._depth + self._right(c)) * self.period + self.post_delay for c in columns]
         if on == "row":
-            rows: list[int] = (stream.ticks() + behind).tolist()
-            return rows
-        last = stream.tick_of(M - 1)
+            return lambda: (stream.ticks() + behind[0]).tolist()
         if on == "partition":
-            return [last + (self._depth + self._right(c)) * self.period for c in range(N)]
-        return (last + behind,)
+            return lambda: [stream.tick_of(last) + ticks for ticks in behind]
+        return lambda: (stream.tick_of(last) + behind[0],)
 
     def _multiply_timeline(self, multiply: MatMul) -> Timeline:
         bank_bytes, moving = self.chip.state_buffer.bank_bytes, multiply.moving

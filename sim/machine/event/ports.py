@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -68,11 +68,6 @@ class Timeline:
         self.mask = 0
         for stretch in self._stretches:
             self.mask |= mask_of(stretch.needs)
-
-    @cached_property
-    def ports(self) -> frozenset[Port]:
-        """Return every port that is needed at all."""
-        return frozenset(n.port for s in self._stretches for n in s.needs)
 
     @property
     def only(self) -> Stretch | None:

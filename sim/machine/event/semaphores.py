@@ -11,11 +11,37 @@ from collections.abc import Callable, Sequence
 
 import simpy
 
-from sim.isa import Wait
+from sim.hw.spec import Chip
+from sim.isa import LoadWeights, MatMul, Program, Wait
 from sim.machine.event.ticks import TickEnvironment
 
 PostTicks = Callable[[], Sequence[int]]
 """Returns the ticks, ascending, at which posts become visible, as far as known."""
+
+
+def posted_in_order(program: Program, chip: Chip) -> list[bool]:
+    """Return, by semaphore, whether its posts are surely made in the order of one queue.
+
+    So they are if a queue takes one instruction at a time (DMA, an engine without independent
+    lanes), or if it is the array's and its loads alone post, or its multiplies, with results of one
+    width, when done or row by row. Who waits for such a semaphore need not listen for more posts.
+    """
+    posters: list[set[tuple[object, ...]]] = [set() for _ in program.semaphores]
+    for instruction in program.instructions:
+        for post in instruction.posts:
+            match instruction:
+                case LoadWeights():
+                    kind: tuple[object, ...] = ("loads",)
+                case MatMul():
+                    kind = ("multiplies", post.on, instruction.result.partitions)
+                case _:
+                    kind = (instruction.queue,)
+            posters[post.semaphore].add(kind)
+    overtaking = {u for u in ("activation", "pooling") if getattr(chip, u).independent_lanes}
+    return [
+        len(kinds) == 1 and not any(k[0] in overtaking or "partition" in k for k in kinds)
+        for kinds in posters
+    ]
 
 
 class _Semaphore:
@@ -32,9 +58,11 @@ class _Semaphore:
             return 0
         if not self.sources:
             return self.final[value - 1] if len(self.final) >= value else None
-        pending = sorted(t for source in self.sources for t in source())
+        pending = self._pending()
         if not pending or (len(self.final) >= value and self.final[value - 1] <= pending[0]):
             return self.final[value - 1] if len(self.final) >= value else None
+        if not self.final:
+            return pending[value - 1] if value <= len(pending) else None
         before = bisect_right(self.final, pending[0])
         if before == len(self.final):
             place = value - before - 1
@@ -42,13 +70,20 @@ class _Semaphore:
         everything = sorted([*self.final, *pending])
         return everything[value - 1] if value <= len(everything) else None
 
+    def _pending(self) -> Sequence[int]:
+        """Return the ticks, ascending, of what is announced and not final."""
+        if len(self.sources) == 1:
+            return self.sources[0]()
+        return sorted(t for source in self.sources for t in source())
+
 
 class Semaphores:
     """All semaphores of a program."""
 
-    def __init__(self, env: TickEnvironment, count: int) -> None:
+    def __init__(self, env: TickEnvironment, in_order: Sequence[bool]) -> None:
         self._env = env
-        self._semaphores = [_Semaphore(env) for _ in range(count)]
+        self._semaphores = [_Semaphore(env) for _ in in_order]
+        self._in_order = in_order
 
     def announce(self, semaphore: int, source: PostTicks) -> None:
         """Make known that `source` will post; its ticks may still move later."""
@@ -66,6 +101,10 @@ class Semaphores:
         """Return the tick from which the wait is satisfied, as now known; None if unknown."""
         return self._semaphores[wait.semaphore].tick_of(wait.value)
 
+    def may_come_sooner(self, semaphore: int) -> bool:
+        """Return whether a post announced later may be made before one announced now."""
+        return not self._in_order[semaphore]
+
     def changed(self, semaphore: int) -> simpy.Event:
         """Return an event that comes when another post is announced."""
         return self._semaphores[semaphore].changed
@@ -78,5 +117,6 @@ class Semaphores:
 
     def _wake(self, semaphore: int) -> None:
         state = self._semaphores[semaphore]
-        state.changed.succeed()
-        state.changed = self._env.event()
+        if state.changed.callbacks:
+            state.changed.succeed()
+            state.changed = self._env.event()

@@ -79,11 +79,6 @@ class Stream:
         self.refusals: list[Refusal] = []
         self.on_finished: Callable[[], None] = _nothing
 
-    @property
-    def ports(self) -> frozenset[Port]:
-        """Return every port the stream may ever need."""
-        return self.timeline.ports
-
     def then(self, action: Callable[[], None]) -> None:
         """Have `action` called when the cycle of the last slot is over."""
         self.on_finished = action
@@ -163,11 +158,7 @@ class Stream:
         rest = self.slots - self.position
         if not rest:
             return self.progress
-        tick = self.tick
-        if not self.granted:
-            if self._refused_at == tick:
-                tick += self.period
-            tick = max(tick, -(-self._env.tick // self.period) * self.period)
+        tick = self._next_tick()
         last = self.progress[-1] if self.progress else None
         if last and last.tick + last.slots * self.period == tick:
             return [*self.progress[:-1], Progress(last.slot, last.tick, last.slots + rest)]
@@ -176,10 +167,21 @@ class Stream:
     def tick_of(self, access: int) -> int:
         """Return the tick of an access: final for what was granted, else the earliest possible."""
         slot = access * self.spacing
-        for run in reversed(self.runs()):
+        if slot >= self.position:
+            return self._next_tick() + (slot - self.position) * self.period
+        for run in reversed(self.progress):
             if run.slot <= slot:
                 return run.tick + (slot - run.slot) * self.period
         raise IndexError(access)
+
+    def _next_tick(self) -> int:
+        """Return the earliest possible tick of the slot at `position`."""
+        tick = self.tick
+        if self.granted:
+            return tick
+        if self._refused_at == tick:
+            tick += self.period
+        return max(tick, -(-self._env.tick // self.period) * self.period)
 
     def made(self, access: int, tick: int) -> bool:
         """Return whether an access was made in a cycle that began at or before `tick`.

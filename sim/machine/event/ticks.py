@@ -21,7 +21,8 @@ class TickEnvironment(simpy.Environment):
     @property
     def tick(self) -> int:
         """Return the present tick."""
-        return int(self.now)
+        tick: int = self._now  # type: ignore[assignment]  # only ever whole numbers are added
+        return tick
 
     def at_end_of_tick(self, place: int) -> simpy.Event:
         """Return an event that comes in the present tick, but at DECIDE or SETTLED."""

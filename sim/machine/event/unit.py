@@ -17,6 +17,7 @@ from sim.machine.event.semaphores import PostTicks, Semaphores
 from sim.machine.event.stream import Stream
 from sim.machine.event.ticks import TickEnvironment
 from sim.machine.memory import Memory
+from sim.trace.labels import Claim
 from sim.trace.record import InstructionTimes, Recorder, Stall
 
 Process = Generator[simpy.Event, Any, None]
@@ -63,6 +64,7 @@ class Unit(ABC):
         self.env, self.chip = context.env, context.chip
         self.period = context.chip.period(spec_name)
         self._dispatch_ticks = dispatch * self.period
+        self._claims = context.recorder.claims[name]
         self.queue = tuple(queue)
         self.place = 0
         self.head_since = 0
@@ -124,12 +126,26 @@ class Unit(ABC):
         news = [
             semaphores.changed(w.semaphore)
             for w in instruction.waits
-            if (tick := semaphores.tick_of(w)) is None or tick > now
+            if (tick := semaphores.tick_of(w)) is None
+            or (tick > now and semaphores.may_come_sooner(w.semaphore))
         ]
         if ready is None:
-            return news[0] if len(news) == 1 else self.env.any_of(news)
-        sleep = self.env.timeout(ready - now)
-        return self.env.any_of([sleep, *news]) if news else sleep
+            return self._first_of(news)
+        return self._first_of([self.env.timeout(ready - now), *news])
+
+    def _first_of(self, events: list[simpy.Event]) -> simpy.Event:
+        """Return an event that comes with the first of these (simpy's any_of, at half its cost)."""
+        if len(events) == 1:
+            return events[0]
+        bell = self.env.event()
+
+        def ring(_: simpy.Event) -> None:
+            if not bell.triggered:
+                bell.succeed()
+
+        for event in events:
+            event.callbacks.append(ring)
+        return bell
 
     def add_later(self, stream: Stream, cycles: int) -> None:
         """Let a stream ask for its first slot in that many cycles."""
@@ -160,28 +176,27 @@ class Unit(ABC):
 
     def claim(self, label: str, first: int, stop: int, order: int = 0) -> None:
         """Claim a label from tick `first` to tick `stop`."""
-        self.context.recorder.claim(self.name, label, self.cycle(first), self.cycle(stop), order)
+        if stop > first:
+            period = self.period
+            self._claims.append(Claim(first // period, stop // period, label, order))
 
     def announce(
-        self, posts: tuple[Post, ...], ticks: Callable[[Post], Sequence[int]]
+        self, posts: tuple[Post, ...], visible: Callable[[str], PostTicks]
     ) -> list[tuple[int, PostTicks]]:
-        """Announce posts; `ticks` gives the ticks of the writes that make them."""
-        sources: list[tuple[int, PostTicks]] = []
-        if not posts:
-            return sources
-        delay = self.chip.semaphore_cycles * self.period
-        for post in posts:
-
-            def visible(post: Post = post) -> list[int]:
-                return [tick + delay for tick in ticks(post)]
-
-            self.context.semaphores.announce(post.semaphore, visible)
-            sources.append((post.semaphore, visible))
+        """Announce posts; `visible` gives, for what a post is made on, when others see it."""
+        sources = [(post.semaphore, visible(post.on)) for post in posts]
+        for semaphore, ticks in sources:
+            self.context.semaphores.announce(semaphore, ticks)
         return sources
+
+    @property
+    def post_delay(self) -> int:
+        """Return the ticks from a write to the cycle in which others see its post."""
+        return self.chip.semaphore_cycles * self.period
 
     def settle(self, sources: list[tuple[int, PostTicks]]) -> None:
         """Make announced posts final and record them."""
-        delay = self.chip.semaphore_cycles * self.period
+        delay = self.post_delay if sources else 0
         for semaphore, visible in sources:
             for tick in visible():
                 self.context.recorder.post(tick - delay, self.name, semaphore)
