@@ -42,7 +42,7 @@ from sim.machine.event import kernel
 
 SIDE, PAIRS = 128, 32
 WORDS = 1024  # per partition, of the state buffer and of the result buffer
-BANK_BYTES = 8192
+BANK_BYTES = 2048  # M = 512 float32; the array of the RTL has no larger memory to fill either
 SETTLE_CYCLES = 5
 """What the RTL goes on after the last write before it says that nothing moves any more."""
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
@@ -88,7 +88,7 @@ def work(number: str, vectors: int) -> Work:
     chip = Chip(
         name="bench",
         clock={"core": 1000},
-        state_buffer=StateBuffer(partitions=SIDE, bytes_per_partition=4 * BANK_BYTES, banks=4),
+        state_buffer=StateBuffer(partitions=SIDE, bytes_per_partition=2 * BANK_BYTES, banks=2),
         pe_array=PEArray(rows=SIDE, cols=SIDE, cycles_per_vector={dtype: 1}),
         result_buffer=ResultBuffer(banks=1, bank_bytes=4 * WORDS),
         dma=Dma(bytes_per_cycle=64),
@@ -207,13 +207,13 @@ def machine_rate(job: Work, kind: str) -> float:
 
 def tiled(x: Array, w: Array) -> Array:
     """Return x @ w as the array does it: in tiles of SIDE x SIDE, each in row order, summed up."""
-    result = np.zeros((x.shape[0], w.shape[1]), np.float32)
+    result = np.zeros((w.shape[1], x.shape[0]), np.float32)
     for k in range(0, w.shape[0], SIDE):
         moving = x[:, k : k + SIDE].T
         for n in range(0, w.shape[1], SIDE):
             tile = w[k : k + SIDE, n : n + SIDE]
-            result[:, n : n + SIDE] += kernel.row_order_product(moving, tile, "f32")
-    return result
+            result[n : n + SIDE] += kernel.row_order_product(moving, tile, "f32")
+    return result.T
 
 
 def seconds(action: Callable[[], object]) -> float:

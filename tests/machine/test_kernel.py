@@ -16,16 +16,16 @@ SIZES = [(1, 1, 1), (3, 4, 5), (8, 7, 9), (13, 126, 64), (16, 128, 64)]
 
 
 def _loops(moving: np.ndarray, weights: np.ndarray, dtype: type) -> np.ndarray:
-    """Accumulate scalar by scalar, one rounding for the product and one for the sum."""
+    """Return [N, M], accumulated scalar by scalar: one rounding for product, one for the sum."""
     K, M = moving.shape
-    sums = np.zeros((M, weights.shape[1]), dtype)
+    sums = np.zeros((weights.shape[1], M), dtype)
     with np.errstate(all="ignore"):
         for m in range(M):
             for c in range(weights.shape[1]):
                 total = dtype(0)
                 for r in range(K):
                     total = dtype(total + dtype(dtype(moving[r, m]) * dtype(weights[r, c])))
-                sums[m, c] = total
+                sums[c, m] = total
     return sums
 
 
@@ -45,8 +45,8 @@ def test_compiled_form_has_the_same_bits(M, K, N):
     x = rng.standard_normal((K, M)).astype(np.float32)
     w = rng.standard_normal((K, N)).astype(np.float32)
     w[0, 0], x[-1, -1] = 1e-42, -1e-42
-    sums = np.zeros((M, N), np.float32)
-    kernel_numba.product(np.ascontiguousarray(x.T), w, sums)
+    sums = np.zeros((N, M), np.float32)
+    kernel_numba.product(np.ascontiguousarray(w.T), x, sums)
     assert np.array_equal(sums.view(np.uint32), row_order_product(x, w, "f32").view(np.uint32))
 
 
@@ -63,12 +63,12 @@ def test_int32_wraps(compiled):
     x = np.full((3, 2), 2**20, np.int32)
     w = np.full((3, 1), 2**12 - 1, np.int32)
     expected = (3 * 2**20 * (2**12 - 1) + 2**31) % 2**32 - 2**31
-    sums = np.zeros((2, 1), np.int32)
+    sums = np.zeros((1, 2), np.int32)
     if compiled:
-        kernel_numba.product(np.ascontiguousarray(x.T), w, sums)
+        kernel_numba.product(np.ascontiguousarray(w.T), x, sums)
     else:
         sums = row_order_product(x, w, "s32")
-    assert sums.tolist() == [[expected], [expected]]
+    assert sums.tolist() == [[expected, expected]]
 
 
 @pytest.mark.parametrize("K", [128, 256, 258, 300])

@@ -300,7 +300,7 @@ def test_windows_of_two_dimensions_are_the_innermost_pairs():
 def float_operation(name, a, b):
     """Return ``a op b`` of two float32 by Python's floats."""
     with np.errstate(all="ignore"):
-        x, y = np.float64(a), np.float64(b)
+        x, y = np.array([a], np.float64), np.array([b], np.float64)
         if name == "max":
             return b if not (a > b or math.isnan(a)) else a
         if name == "min":
@@ -309,7 +309,7 @@ def float_operation(name, a, b):
             "add": operator.add, "subtract": operator.sub, "multiply": operator.mul,
             "divide": np.divide, "power": np.power, **COMPARE,
         }  # fmt: skip
-        return single(float(made[name](x, y)))
+        return single(float(made[name](x, y)[0]))
 
 
 def int_operation(name, a, b):
@@ -340,6 +340,13 @@ def test_two_tensors_of_floats(name, values):
     target = state(0, 1, TARGET, len(values))
     made = TensorTensor(engine="pooling", op=name, left=left[0], right=right[0], target=target)
     same(run(made, left, right), [float_operation(name, a, b) for a, b in values])
+
+
+def test_power_one_half_is_no_square_root():
+    """IEEE 754 pow(-0, 0.5) is +0 and pow(-inf, 0.5) is +inf; the square roots are -0 and NaN."""
+    source, target = row(0, [-0.0, -math.inf, 4.0]), state(0, 1, TARGET, 3)
+    made = TensorScalar(engine="pooling", op="power", source=source[0], scalar=0.5, target=target)
+    same(run(made, source), [0.0, math.inf, 2.0])
 
 
 @given(st.sampled_from(INT_OPS), int_pairs)

@@ -36,11 +36,14 @@ def use_compiled(products: int) -> None:
 def row_order_product(
     moving: Array, weights: Array, accumulator: str, *, fused: bool = False
 ) -> Array:
-    """Return the column sums [M, N], float32 or int32.
+    """Return the column sums [N, M], float32 or int32: column c of vector m at [c, m].
+
+    They lie as PSUM holds them, a partition per column, so that nothing is turned on the way: the
+    kernel works on columns of weights and whole rows of moving elements.
 
     Args:
         moving: [K, M], element r of vector m at [r, m], any type of the datapath.
-        weights: [K, N].
+        weights: [K, N]; quickest if its columns are contiguous.
         accumulator: "f32" or "s32".
         fused: round once per multiply-add instead of after the product and after the sum.
 
@@ -48,13 +51,13 @@ def row_order_product(
     wanted = np.float32 if accumulator == "f32" else np.int32
     dtype = np.float32 if _exact_in_float32(moving, weights) else wanted
     if fused and accumulator == "f32":
-        return _fused(moving.astype(dtype), weights.astype(dtype))
-    x, w = np.ascontiguousarray(moving.T, dtype), np.ascontiguousarray(weights, dtype)
-    sums = np.zeros((x.shape[0], w.shape[1]), dtype)
+        return _fused(weights.T.astype(dtype), moving.astype(dtype))
+    w, x = np.ascontiguousarray(weights.T, dtype), np.ascontiguousarray(moving, dtype)
+    sums = np.zeros((w.shape[0], x.shape[1]), dtype)
     if _compiled:
-        _compiled[0](x, w, sums)
+        _compiled[0](w, x, sums)
     else:
-        _in_numpy(x, w, sums)
+        _in_numpy(w, x, sums)
     return sums.astype(wanted, copy=False)
 
 
@@ -65,23 +68,23 @@ def _exact_in_float32(moving: Array, weights: Array) -> bool:
     return weights.dtype.itemsize == 1 and moving.shape[0] * 255 * 255 < EXACT_IN_FLOAT32
 
 
-def _in_numpy(x: Array, w: Array, sums: Array) -> None:
-    """Add x [M, K] times w [K, N] to sums [M, N], row by row."""
+def _in_numpy(w: Array, x: Array, sums: Array) -> None:
+    """Add w [N, K] times x [K, M] to sums [N, M], row by row."""
     with np.errstate(all="ignore"):
-        for row in range(x.shape[1]):
-            sums += x[:, row, None] * w[row]
+        for row in range(w.shape[1]):
+            sums += w[:, row, None] * x[row]
 
 
-def _fused(x: Array, w: Array) -> Array:
+def _fused(w: Array, x: Array) -> Array:
     """Return sums rounded once per step: the exact sum is rounded to odd in float64 first.
 
     The product of two float32 is exact in float64. Adding with round-to-odd keeps the last
     rounding, to float32, the only one (Boldo and Melquiond, 2008).
     """
-    sums = np.zeros((x.shape[1], w.shape[1]), np.float32)
+    sums = np.zeros((w.shape[0], x.shape[1]), np.float32)
     with np.errstate(all="ignore"):
-        for row in range(x.shape[0]):
-            product = x[row, :, None].astype(np.float64) * w[row].astype(np.float64)
+        for row in range(w.shape[1]):
+            product = w[:, row, None].astype(np.float64) * x[row].astype(np.float64)
             sums = _add_to_odd(sums.astype(np.float64), product).astype(np.float32)
     return sums
 

@@ -98,7 +98,7 @@ class PEArrayUnit(Unit):
         stream = self._stream(index, "weights", self._load_timeline(load.weights))
         self._load, self._fresh_weights = stream, True
         if self.context.values:
-            self._weights = self.context.memory.read(load.weights)
+            self._weights = np.asfortranarray(self.context.memory.read(load.weights))
         self.context.arbiter.add(stream, asks_last=asks_last)
         last = stream.timeline.slots - 1
         delay = self.post_delay
@@ -214,10 +214,10 @@ class PEArrayUnit(Unit):
         sums = row_order_product(moving, weights, accumulator, fused=self._spec.fused_multiply_add)
         if multiply.accumulate:
             with np.errstate(all="ignore"):
-                sums = memory.read(multiply.result).T + sums
+                sums = memory.read(multiply.result) + sums
         if accumulator == "f32" and (unlike := np.isnan(sums)).any():
             sums[unlike] = np.float32(np.nan)
-        memory.write(multiply.result, sums.T)
+        memory.write(multiply.result, sums)
         return moving, sums
 
     def _finish_multiply(
@@ -271,14 +271,14 @@ class PEArrayUnit(Unit):
                 multiply.moving.dtype, moving.ravel(),
             )  # fmt: skip
         if recorder.wants("psum_write"):
-            M, N = sums.shape
+            N, M = sums.shape
             right = np.array([self._right(c) for c in range(N)])
-            ticks = e[:, None] + (self._depth + right[None, :]) * self.period
-            partitions = np.broadcast_to(np.arange(N)[None, :], (M, N))
-            addresses = np.broadcast_to(multiply.result.offsets()[:, None], (M, N))
+            ticks = e[None, :] + (self._depth + right[:, None]) * self.period
+            partitions = np.broadcast_to(np.arange(N)[:, None], (N, M))
+            addresses = np.broadcast_to(multiply.result.offsets()[None, :], (N, M))
             recorder.words(
                 "psum_write", self.name, index, ticks.ravel(), partitions.ravel(),
-                addresses.ravel(), multiply.result.dtype, np.ascontiguousarray(sums).ravel(),
+                addresses.ravel(), multiply.result.dtype, sums.ravel(),
             )  # fmt: skip
 
     def _stream(self, index: int, client: str, timeline: Timeline, spacing: int = 1) -> Stream:
