@@ -44,8 +44,8 @@ def _quotient(a: Any, b: Any) -> Any:
 
 
 def _power(a: Any, b: Any) -> Any:
-    # In float64, rounded once, for the same reasons as the functions of the activation engine. Given
-    # one exponent 0.5 for all, numpy would take square roots: wrong for -0 and -inf.
+    # In float64, rounded once, for the same reasons as the functions of the activation engine.
+    # Given one exponent 0.5 for all, numpy takes square roots, which is wrong for -0 and -inf.
     exponents = np.array(np.broadcast_to(b, np.broadcast_shapes(a.shape, b.shape)), np.float64)
     return np.power(a.astype(np.float64), exponents)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
@@ -20,8 +19,7 @@ ORDER = ("streaming", "stalled by", "loading", "filling", "draining", "waiting f
 name. Idle is what remains."""
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """A unit carried `label` in its own cycles first <= cycle < stop."""
 
     first: int
@@ -53,7 +51,9 @@ class Claim(NamedTuple):
 def resolve(claims: Iterable[Claim], total: int) -> tuple[Run, ...]:
     """Return the runs that cover cycles 0 to total - 1 exactly once, neighbours merged."""
     pending = sorted((max(c.first, 0), rank(c.label), c.order, c.label, c.stop) for c in claims)
-    runs: list[Run] = []
+    firsts: list[int] = []
+    stops: list[int] = []
+    labels: list[str] = []
     active: list[tuple[int, int, str, int]] = []
     now = place = 0
     while now < total:
@@ -64,19 +64,16 @@ def resolve(claims: Iterable[Claim], total: int) -> tuple[Run, ...]:
         while active and active[0][3] <= now:
             heapq.heappop(active)
         until = pending[place][0] if place < len(pending) else total
-        if active:
-            _append(runs, now, min(active[0][3], until, total), active[0][2])
+        label, stop = (active[0][2], active[0][3]) if active else ("idle", until)
+        stop = min(stop, until, total)
+        if labels and labels[-1] == label:
+            stops[-1] = stop
         else:
-            _append(runs, now, min(until, total), "idle")
-        now = runs[-1].stop
-    return tuple(runs)
-
-
-def _append(runs: list[Run], first: int, stop: int, label: str) -> None:
-    if runs and runs[-1].label == label and runs[-1].stop == first:
-        runs[-1] = Run(runs[-1].first, stop, label)
-    else:
-        runs.append(Run(first, stop, label))
+            firsts.append(now)
+            stops.append(stop)
+            labels.append(label)
+        now = stop
+    return tuple(map(Run, firsts, stops, labels))
 
 
 def tally(runs: Iterable[Run], total: int, unit: str) -> dict[str, int]:

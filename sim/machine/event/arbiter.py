@@ -138,7 +138,8 @@ class Arbiter:
         """Bring all streams up to now; tell those that are at their end."""
         now = self._env.tick
         for stream in self._streams:
-            stream.advance(now)
+            if stream.tick < now:
+                stream.advance(now)
         ended = [stream for stream in self._streams if stream.done(now)]
         if ended:
             self._streams = [stream for stream in self._streams if stream not in ended]
