@@ -145,7 +145,7 @@ class Arbiter:
             self._streams = [stream for stream in self._streams if stream not in ended]
             self._holds = [hold for hold in self._holds if not hold.over(now)]
         for stream in ended:
-            stream.on_finished()
+            stream.finish()
 
     def _contended(self) -> set[Stream]:
         """Return the streams that may meet another at some port in what remains of them."""

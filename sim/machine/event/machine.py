@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from sim.errors import SimulationError
 from sim.hw.spec import Chip
@@ -59,7 +61,8 @@ def run_event(
         shuffle.shuffle(units)
     for unit in units:
         env.process(unit.process())
-    env.run()
+    with _collector_at_rest():
+        env.run()
     _refuse_deadlock(context, units)
     context.account_ports()
     periods = {name: chip.period(name.rstrip("0123456789")) for name in chip.units}
@@ -80,6 +83,18 @@ def grid_shape(chip: Chip) -> GridShape:
         weight_buffer=spec.weight_buffer,
         fused=spec.fused_multiply_add,
     )
+
+
+@contextmanager
+def _collector_at_rest() -> Iterator[None]:
+    """Keep Python from looking for reference cycles: a run leaves none, and has many objects."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _build(context: Context) -> list[Unit]:

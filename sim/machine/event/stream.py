@@ -77,11 +77,16 @@ class Stream:
         self.asks_last_at = self._refused_at = -1
         self.progress: list[Progress] = []
         self.refusals: list[Refusal] = []
-        self.on_finished: Callable[[], None] = _nothing
+        self._on_finished: Callable[[], None] = _nothing
 
     def then(self, action: Callable[[], None]) -> None:
         """Have `action` called when the cycle of the last slot is over."""
-        self.on_finished = action
+        self._on_finished = action
+
+    def finish(self) -> None:
+        """Do what follows, once, and let go of it: what follows knows the stream as well."""
+        action, self._on_finished = self._on_finished, _nothing
+        action()
 
     def begin(self, tick: int) -> None:
         """Place the stream at its first slot, to be decided in the cycle that begins at `tick`."""
