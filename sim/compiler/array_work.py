@@ -116,7 +116,7 @@ class ArrayWork:
     def _make_identity(self, dtype: str) -> None:
         rows = min(self._chip.pe_array.rows, self._tiles.p)
         size = data_type(dtype).size_bytes
-        found = self._tiles.memory.room.take(rows * size, "high")
+        found = self._tiles.memory.room.take(rows * size, self._tiles.banks.wish("moving"))
         if found is None:
             raise CompileError(
                 f"state_buffer of {self._chip.name} has no room for the identity: it needs "

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from sim.compiler.banks import Banks
 from sim.compiler.matrix import Layers, Matrix
 from sim.compiler.residency import Residency, Resident
-from sim.compiler.room import End, Room
+from sim.compiler.room import Room, Wish
 from sim.compiler.tile import Tile, Tiled, tiling, whole_banks
 from sim.errors import CompileError
 from sim.hw.datatypes import data_type
@@ -33,13 +34,10 @@ class OnChip:
         self.p, self.q = tiled.block
         self.matrices = {m.name: m for m in layers.matrices}
         self._blocks = {m.name: tiling(m, tiled.block) for m in layers.matrices}
-        moving = {node.inputs[1] for node in layers.nodes if node.kind == "multiply"}
-        held = {node.inputs[0] for node in layers.nodes if node.kind == "multiply"}
-        turned = {node.output for node in layers.nodes if node.kind == "turn"}
-        self._high = moving | (turned - held)
+        self.banks = Banks(layers, chip)
         room = Room(chip.state_buffer.bytes_per_partition, whole_banks(chip))
         where = f"state_buffer of {chip.name}"
-        self.memory = Residency(room, self._end_of, self.size_bytes, where)
+        self.memory = Residency(room, self._wish_of, self.size_bytes, where)
 
     # Tiles
 
@@ -65,9 +63,8 @@ class OnChip:
         """Return the bytes of an element."""
         return data_type(self.matrices[tile.matrix].dtype).size_bytes
 
-    def _end_of(self, tile: Tile) -> End:
-        # Moving vectors and weights are read in the same cycles: never from one bank.
-        return "high" if tile.matrix in self._high else "low"
+    def _wish_of(self, tile: Tile) -> Wish:
+        return self.banks.wish_of(tile.matrix)
 
     # Places
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from sim.compiler.hazards import Ref, Region
-from sim.compiler.room import End, Room
+from sim.compiler.room import Room, Wish
 from sim.compiler.tile import Task, Tile
 from sim.errors import CompileError
 
@@ -44,7 +44,7 @@ class Residency:
     """Tiles in the state buffer while tasks are gone through one by one."""
 
     room: Room
-    end_of: Callable[[Tile], End]
+    wish_of: Callable[[Tile], Wish]
     size_of: Callable[[Tile], int]
     where: str
     resident: dict[Tile, Resident] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Residency:
     ) -> list[Resident] | Resident:
         """Give the tile a place, or return those that must first be taken out, the best last."""
         size = self.size_of(tile)
-        found = self.room.take(size, self.end_of(tile))
+        found = self.room.take(size, self.wish_of(tile))
         if found is None:
             return self._victims(tile, size, pinned)
         start, users = found

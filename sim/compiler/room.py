@@ -1,4 +1,4 @@
-"""Room in the state buffer: bytes of every partition, handed out from either end, and given back.
+"""Room in the state buffer: bytes of every partition, handed out by bank, and given back.
 
 Fresh bytes go first, then those that were given back longest ago, so that a new tile seldom waits
 for the last user of an old one. Knows nothing of tiles.
@@ -6,6 +6,7 @@ for the last user of an old one. Knows nothing of tiles.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -13,6 +14,14 @@ from sim.compiler.hazards import Ref
 
 ALIGNMENT = 4
 End = Literal["low", "high"]
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Where bytes had best be: in one of these ranges, the first best; else from that end."""
+
+    end: End
+    ranges: Sequence[tuple[int, int]] = ()
 
 
 @dataclass(slots=True)
@@ -41,16 +50,26 @@ class Room:
         self.free = [(0, self.size_bytes)]
         self.fresh = [(0, self.size_bytes)]
 
-    def take(self, size_bytes: int, end: End) -> tuple[int, list[Ref]] | None:
+    def take(self, size_bytes: int, wish: Wish) -> tuple[int, list[Ref]] | None:
         """Return where so many bytes are free, and who used them before; None if nowhere."""
         size = -(-size_bytes // ALIGNMENT) * ALIGNMENT
-        start = self._fit(self.fresh, size, end)
-        if start is None:
-            start = self._fit(self.free, size, end)
+        start = self._first(size, wish)
         if start is None:
             return None
         self._remove(start, start + size)
         return start, self._users(start, start + size)
+
+    def _first(self, size: int, wish: Wish) -> int | None:
+        """Return the first place, in the order of the wish, and fresh before used."""
+        for parts in (self.fresh, self.free):
+            for low, high in wish.ranges:
+                inside = _within(parts, low, high)
+                if (start := self._fit(inside, size, wish.end)) is not None:
+                    return start
+        for parts in (self.fresh, self.free):
+            if (start := self._fit(parts, size, wish.end)) is not None:
+                return start
+        return None
 
     def give_back(self, start: int, size_bytes: int, users: list[Ref]) -> None:
         """Make bytes free again."""
@@ -96,6 +115,11 @@ class Room:
                 kept.append(_Used(stop, old.stop, old.users))
         self.used = kept
         return list(dict.fromkeys(found))
+
+
+def _within(parts: list[tuple[int, int]], start: int, stop: int) -> list[tuple[int, int]]:
+    cut = ((max(low, start), min(high, stop)) for low, high in parts)
+    return [part for part in cut if part[0] < part[1]]
 
 
 def _without(parts: list[tuple[int, int]], start: int, stop: int) -> list[tuple[int, int]]:

@@ -107,9 +107,14 @@ class Transfers:
         return Access(Buffer.DRAM, dtype, 0, 1, base, ((1, rows * cols),))
 
     def _parts(self, tensor: DramTensor, block: Block, *, everywhere: bool) -> Iterator[Rectangle]:
-        """Yield a tile's rectangles in DRAM; if all queues are to share it, by rows."""
+        """Yield a tile's rectangles in DRAM, if it is one of few, by rows.
+
+        Half of the queues share a tile, so that two tiles move at once: all of them would hold one
+        another's port of the tile's bank.
+        """
         (row, col), (rows, cols) = block.origin, block.extents
-        share = -(-rows // self._chip.dma.queues) if everywhere else rows
+        ways = max(1, self._chip.dma.queues // 2) if everywhere else 1
+        share = -(-rows // ways)
         for first in range(0, rows, share):
             count = min(share, rows - first)
             for part in tensor.rectangles(block.batch, (row + first, col), (count, cols)):

@@ -1,0 +1,70 @@
+"""Which banks of the state buffer each matrix had best lie in, so that units seldom meet at a port.
+
+Every bank has one read and one write port. Stationary and moving tiles are read in the same
+cycles; tiles to be turned arrive while turned ones are written; finished tiles are written, and
+leave, while operands arrive. So each of these has banks of its own, as far as there are enough,
+and takes them in turn: two queues that bring two tiles then seldom write to one bank.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from sim.compiler.matrix import Layers
+from sim.compiler.room import End, Wish
+from sim.hw.spec import Chip
+
+Role = Literal["stationary", "turned", "result", "moving"]
+ROLES: tuple[Role, ...] = ("stationary", "turned", "result", "moving")
+"""From the first bank to the last. turned: what is to be turned, not what comes of it."""
+
+
+class Banks:
+    """The banks of each role that a graph has, and whose turn it is."""
+
+    def __init__(self, layers: Layers, chip: Chip) -> None:
+        self._roles = _roles(layers)
+        self._ranges = _shares(set(self._roles.values()), chip)
+        self._turn = dict.fromkeys(ROLES, 0)
+
+    def wish_of(self, matrix: str) -> Wish:
+        """Return where the next tile of a matrix had best lie."""
+        return self.wish(self._roles.get(matrix, "result"))
+
+    def wish(self, role: Role) -> Wish:
+        """Return where the next tile of a role had best lie: the banks of the role in turn."""
+        ranges = self._ranges.get(role, [])
+        turn = self._turn[role] % max(1, len(ranges))
+        self._turn[role] += 1
+        end: End = "high" if role == "moving" else "low"
+        return Wish(end, [*ranges[turn:], *ranges[:turn]])
+
+
+def _roles(layers: Layers) -> dict[str, Role]:
+    """Return the role of each matrix: what it is read for."""
+    roles: dict[str, Role] = {}
+    for node in layers.nodes:
+        if node.kind == "turn":
+            roles.setdefault(node.inputs[0], "turned")
+    for node in layers.nodes:
+        if node.kind == "multiply":
+            roles[node.inputs[0]] = "stationary"
+    for node in layers.nodes:
+        if node.kind == "multiply":
+            roles[node.inputs[1]] = "moving"
+    for matrix in layers.matrices:
+        roles.setdefault(matrix.name, "result")
+    return roles
+
+
+def _shares(present: set[Role], chip: Chip) -> dict[Role, list[tuple[int, int]]]:
+    """Return the byte ranges of the banks of each role; none if there are too few banks."""
+    banks, size = chip.state_buffer.banks, chip.state_buffer.bank_bytes
+    roles = [role for role in ROLES if role in present]
+    if banks < len(roles):
+        return {}
+    edges = [banks * n // len(roles) for n in range(len(roles) + 1)]
+    return {
+        role: [(bank * size, (bank + 1) * size) for bank in range(edges[n], edges[n + 1])]
+        for n, role in enumerate(roles)
+    }
