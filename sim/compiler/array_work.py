@@ -33,6 +33,7 @@ class ArrayWork:
         self._matrices = tiles.matrices
         self._banks = [Region(f"psum{b}") for b in range(self._chip.result_buffer.banks)]
         self._next_bank = 0
+        self._sums: list[int] = []
         self._identity: dict[str, tuple[Access, Region]] = {}
         self.stored: list[Access] = []
 
@@ -43,22 +44,31 @@ class ArrayWork:
         node = self._nodes[task.node]
         a, b, out = (self._matrices[n] for n in (*node.inputs, node.output))
         ((k, height),) = task.rows
-        sums = len(task.cols) * len(task.moving)
         if task.first:
-            self._next_bank += sums
-        bank = self._next_bank - sums
+            self._sums = [self._free_bank() for _ in range(len(task.cols) * len(task.moving))]
+        banks = iter(self._sums)
         for c, width in task.cols:
             place = self._tiles.resident(a, task.number, k, c)
             weights = self._part(place, (k, height), (c, width))
             self._drafts.add(LoadWeights(weights=weights), (place.region,), ())
-            for m, vectors in task.moving:
-                self._product(task, (b, out), (k, height), (c, width), (m, vectors), bank)
-                bank += 1
+            for moving in task.moving:
+                self._product(task, (b, out), (k, height), (c, width), moving, next(banks))
+        if task.last:
+            self._sums = []
+
+    def _free_bank(self) -> int:
+        """Return the next bank in which no sums grow."""
+        assert len(self._sums) < len(self._banks), "a tile is turned while every bank holds sums"
+        while (bank := self._next_bank % len(self._banks)) in self._sums:
+            self._next_bank += 1
+        self._next_bank += 1
+        return bank
 
     def _product(
         self, task: Task, matrices: tuple[Matrix, Matrix], rows: Span, cols: Span, moving: Span,
         bank: int,
     ) -> None:  # fmt: skip
+        """Add one chunk's products to a bank; if they are the last, copy the sums out."""
         b, out = matrices
         place = self._tiles.resident(b, task.number, rows[0], moving[0])
         sums, region = self._psum(b.dtype, cols[1], moving[1], bank)
@@ -90,8 +100,7 @@ class ArrayWork:
                 weights = self._part(source, (r, height), (c, width))
                 self._drafts.add(LoadWeights(weights=weights), (source.region,), ())
                 for i, vectors in _pieces(height, self._chip.result_buffer.bank_words):
-                    sums, region = self._psum(identity.dtype, width, vectors, self._next_bank)
-                    self._next_bank += 1
+                    sums, region = self._psum(identity.dtype, width, vectors, self._free_bank())
                     start = identity.start + i * identity.element_bytes
                     ones = Access(Buffer.STATE, identity.dtype, 0, height, start, ((1, vectors),))
                     self._drafts.add(MatMul(moving=ones, result=sums), (held,), (region,))
@@ -141,14 +150,11 @@ class ArrayWork:
         p, q = self._tiles.p, self._tiles.q
         return self._tiles.part(place, rows[0] % p, rows[1], cols[0] % q, cols[1])
 
-    def _psum(self, dtype: str, columns: int, words: int, number: int) -> tuple[Access, Region]:
+    def _psum(self, dtype: str, columns: int, words: int, bank: int) -> tuple[Access, Region]:
         buffer = self._chip.result_buffer
-        bank = number % buffer.banks
-        accumulator = data_type(dtype).accumulator
         assert words * PSUM_WORD_BYTES <= buffer.bank_bytes
-        access = Access(
-            Buffer.RESULT, accumulator, 0, columns, bank * buffer.bank_bytes, ((1, words),)
-        )
+        start, accumulator = bank * buffer.bank_bytes, data_type(dtype).accumulator
+        access = Access(Buffer.RESULT, accumulator, 0, columns, start, ((1, words),))
         return access, self._banks[bank]
 
 

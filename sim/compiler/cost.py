@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sim.compiler.options import Options
+from sim.errors import CompileError
 from sim.hw.datatypes import data_type
 from sim.hw.spec import Chip
 from sim.hw.timing import load_reads, result_cycles
@@ -59,6 +60,28 @@ def array_cycles(chip: Chip, P: int, Q: int, K: int, dtype: str, chunks: int) ->
     return total + min(P, array.cols) + result_cycles(chip, min(P, array.cols))
 
 
+LEAST_PART = 4
+"""Vectors: with fewer, an instruction each gains next to nothing."""
+
+
+def part_of_last(chip: Chip, options: Options, vectors: int, K: int, cols: int, dtype: str) -> int:
+    """Return the vectors of the parts in which the last sums are best made and copied out.
+
+    What remains after the last vector is the copy of one part, so parts should be small. Each
+    takes a bank, since accumulating holds a bank's read port. Each load hides behind the last part
+    of the task before it. With f cycles for the instructions of a part, the remainder is about
+    s + vectors / s * f, least for s = sqrt(vectors * f).
+    """
+    array = chip.pe_array
+    engine = chip.activation if options.drain_engine == "activation" else chip.pooling
+    tiles = -(-K // array.rows)
+    fixed = engine.fixed_cycles + engine.dispatch_cycles + tiles * array.dispatch_cycles
+    load = load_reads(array, min(K, array.rows), cols) if tiles > 1 else 0
+    v = array.cycles_per_vector[dtype]
+    most = -(-vectors // chip.result_buffer.banks)
+    return max(LEAST_PART, -(-load // v), most, math.isqrt(vectors * fixed))
+
+
 def _chunks(chip: Chip, Q: int) -> int:
     return min(chip.result_buffer.banks, -(-Q // chip.result_buffer.bank_words))
 
@@ -73,7 +96,8 @@ def _cut(size: int, tile: int) -> list[tuple[int, int]]:
 class Work:
     """A product to be cut: stationary [K, P], moving [K, Q], result [P, Q], and its tiles.
 
-    tile: T(p,q); sizes in bytes; streamed: operands come from DRAM.
+    tile: T(p,q); sizes in bytes; streamed: operands come from DRAM; chunk: vectors of one multiply;
+    counts: how many stationary tiles and chunks there are; layer: the operation.
     """
 
     P: int
@@ -83,13 +107,20 @@ class Work:
     out_bytes: int
     tile: tuple[int, int]
     streamed: bool
+    chunk: int
+    counts: tuple[int, int]
+    layer: str
 
 
-def choose_loops(chip: Chip, options: Options, work: Work) -> Loops:
-    """Return the cheapest loops whose tiles have room in the state buffer together."""
-    chunk = min(work.Q, chip.result_buffer.bank_words)
-    tiles, chunks = -(-work.P // chip.pe_array.cols), -(-work.Q // chunk)
-    groups = list(_groups(options, chip.result_buffer.banks, tiles, chunks))
+def choose_loops(chip: Chip, options: Options, work: Work, *, spare_banks: int = 0) -> Loops:
+    """Return the cheapest loops whose tiles have room in the state buffer together.
+
+    spare_banks: of the result buffer, not to be used if there is a choice.
+
+    Raises CompileError if the options ask for a group that cannot be.
+    """
+    chunk = work.chunk
+    groups = _groups(chip, options, work, spare_banks)
     have = chip.state_buffer.bytes_per_partition * 3 // 4  # the rest: an identity, gaps
     fitting = [group for group in groups if _group_bytes(chip, work, group, chunk) <= have]
     outers: tuple[Outer, ...] = (options.outer,) if options.outer else ("stationary", "moving")
@@ -125,11 +156,19 @@ def _group_bytes(chip: Chip, work: Work, group: tuple[int, int], chunk: int) -> 
     return (stationary + moving) * size + results * moving * work.out_bytes
 
 
-def _groups(options: Options, banks: int, tiles: int, chunks: int) -> list[tuple[int, int]]:
+def _groups(chip: Chip, options: Options, work: Work, spare: int) -> list[tuple[int, int]]:
+    tiles, chunks = work.counts
+    banks = chip.result_buffer.banks
     if options.group is not None:
         p, q = options.group
-        return [(min(p, tiles), min(q, chunks))]
-    most = max(1, banks)
+        if p > tiles or q > chunks or p * q > banks:
+            raise CompileError(
+                f'operation "{work.layer}": compile.group asks for {p} stationary tiles x {q} '
+                f"chunks of {work.chunk} vectors: there are {tiles} x {chunks}, and each of "
+                f"p * q sums needs one of {banks} banks"
+            )
+        return [(p, q)]
+    most = max(1, banks - spare)
     return [
         (p, q) for p in range(1, min(most, tiles) + 1) for q in range(1, min(most // p, chunks) + 1)
     ]

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sim.compiler.cut import cut_tiles
 from sim.compiler.lowerings import lower_graph
 from sim.compiler.matrix import Layers
 from sim.compiler.options import Options
 from sim.compiler.schedule import Scheduled, schedule
 from sim.compiler.sync import Saving, Synchronised, synchronise_drafts
-from sim.compiler.tile import Tiled, cut_tiles
+from sim.compiler.tile import Tiled
 from sim.hw.spec import Chip
 from sim.isa import Program, check_program
 from sim.workload import Graph

@@ -1,19 +1,18 @@
-"""The second pass: nodes are cut into tasks on tiles, in the order in which they will be queued.
+"""Tiles and tasks: what the second pass (`cut`) makes of nodes.
 
 A tile T(p,q) is what is moved, kept or thrown away as one: p partitions, q columns, the same for
 all matrices of a compilation. A task is what the array or an engine does between two looks at
-where tiles are. Dependencies between tasks follow from the tiles they read and write. Not here:
-addresses (`place`) and instructions (`schedule`).
+where tiles are. Dependencies between tasks follow from the tiles they read and write.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from sim.compiler.cost import Loops, Work, choose_loops
-from sim.compiler.matrix import Layers, Matrix, Node
+from sim.compiler.cost import Loops
+from sim.compiler.matrix import Layers, Matrix
 from sim.compiler.options import Options
 from sim.errors import CompileError
 from sim.hw.datatypes import data_type
@@ -78,7 +77,7 @@ def tiling(matrix: Matrix, block: tuple[int, int]) -> Decomposition:
 def k_tiles(chip: Chip, K: int) -> list[int]:
     """Return the boundaries of the K-tiles of a contraction: at most R rows, none across blocks."""
     bounds = [0]
-    for _, rows in _spans(0, K, block_rows(chip), min(chip.pe_array.rows, block_rows(chip))):
+    for _, rows in spans(0, K, block_rows(chip), min(chip.pe_array.rows, block_rows(chip))):
         bounds.append(bounds[-1] + rows)
     return bounds
 
@@ -89,40 +88,34 @@ def block_rows(chip: Chip) -> int:
     return chip.state_buffer.partitions // rows * rows
 
 
-def cut_tiles(layers: Layers, chip: Chip, options: Options) -> Tiled:
-    """Return the tasks of all nodes."""
-    columns = _columns(layers, chip, options)
-    cutter = _Cutter(layers, chip, options, (block_rows(chip), columns))
-    for number, node in enumerate(layers.nodes):
-        getattr(cutter, f"cut_{node.kind}")(number, node)
-    return cutter.result()
+def tile_columns(layers: Layers, chip: Chip, options: Options) -> int:
+    """Return q: as wide as long runs in DRAM ask for, but so that a task's tiles fit twice.
 
-
-def _columns(layers: Layers, chip: Chip, options: Options) -> int:
-    """Return q: as wide as long runs in DRAM ask for, but so that a task's tiles fit twice."""
+    Raises CompileError if the options ask for columns that cannot be.
+    """
     p = block_rows(chip)
-    most = max((m.cols for m in layers.matrices), default=p)
-    q = options.tile_columns or min(LARGEST_COLUMNS // p * p or p, -(-most // p) * p)
-    if q % p:
-        raise CompileError(f"compile.tile_columns: must be a multiple of {p}, found {q}")
-    widest = max((data_type(m.dtype).size_bytes for m in layers.matrices), default=4)
-    have = chip.state_buffer.bytes_per_partition
-    bank = whole_banks(chip)
-    while (
-        not options.tile_columns
-        and q > p
-        and (
-            8 * q * widest > have
-            or 0 < bank < q * widest
-            or _most_tiles(layers, (p, q)) < FEWEST_TILES
-        )
+    widest = -(-max((m.cols for m in layers.matrices), default=p) // p) * p
+    if options.tile_columns is not None:
+        return _asked_columns(options.tile_columns, p, widest)
+    q = min(LARGEST_COLUMNS // p * p or p, widest)
+    size = max((data_type(m.dtype).size_bytes for m in layers.matrices), default=4)
+    have, bank = chip.state_buffer.bytes_per_partition, whole_banks(chip)
+    while q > p and (
+        8 * q * size > have
+        or 0 < bank < q * size
+        or max((tiling(m, (p, q)).count for m in layers.matrices), default=0) < FEWEST_TILES
     ):
         q = max(p, q // 2 // p * p)
     return q
 
 
-def _most_tiles(layers: Layers, block: tuple[int, int]) -> int:
-    return max((tiling(m, block).count for m in layers.matrices), default=0)
+def _asked_columns(asked: int, p: int, widest: int) -> int:
+    if asked % p or asked > widest:
+        raise CompileError(
+            f"compile.tile_columns: needs a multiple of {p}, at most {widest} (the widest matrix), "
+            f"found {asked}"
+        )
+    return asked
 
 
 def whole_banks(chip: Chip) -> int:
@@ -131,127 +124,9 @@ def whole_banks(chip: Chip) -> int:
     return chip.state_buffer.bank_bytes if chip.pe_array.weight_path == "top" else 0
 
 
-def _spans(first: int, stop: int, block: int, piece: int) -> Iterator[Span]:
+def spans(first: int, stop: int, block: int, piece: int) -> Iterator[Span]:
     """Yield pieces of at most `piece`, none across a multiple of `block`."""
     while first < stop:
         size = min(piece, stop - first, block - first % block)
         yield first, size
         first += size
-
-
-class _Cutter:
-    """Collects tasks node by node; a store follows the last task that writes its tile."""
-
-    def __init__(
-        self, layers: Layers, chip: Chip, options: Options, block: tuple[int, int]
-    ) -> None:
-        self._layers, self._chip, self._options, self._block = layers, chip, options, block
-        self._matrices = {m.name: m for m in layers.matrices}
-        self._tasks: list[tuple[tuple[int, int], Task]] = []
-        self._written: dict[Tile, int] = {}
-        self._loops: list[tuple[int, Loops]] = []
-
-    def result(self) -> Tiled:
-        """Return the tasks in order."""
-        ordered = sorted(self._tasks, key=lambda item: item[0])
-        return Tiled(self._block, tuple(self._loops), tuple(task for _, task in ordered))
-
-    def _add(self, task: Task) -> None:
-        place = len(self._tasks)
-        for tile in task.writes:
-            self._written[tile] = place
-        self._tasks.append(((place, 0), task))
-
-    def _tile(self, matrix: Matrix, number: int, row: int, col: int) -> Tile:
-        return Tile(matrix.name, number, row // self._block[0], col // self._block[1])
-
-    # One method per kind of node
-
-    def cut_multiply(self, number: int, node: Node) -> None:
-        """Cut a product: group by group, inside it K-tile by K-tile."""
-        a, b = (self._matrices[name] for name in node.inputs)
-        out = self._matrices[node.output]
-        loops = self._choose(a, b, out)
-        self._loops.append((number, loops))
-        p, q = self._block
-        cols = list(_spans(0, a.cols, p, min(p, self._chip.pe_array.cols)))
-        moving = list(_spans(0, b.cols, q, loops.chunk))
-        groups = list(_groups(cols, moving, loops))
-        for matrix in range(a.matrices):
-            for some, others in groups:
-                for task in self._sweep(number, (a, b, out), matrix, some, others):
-                    self._add(task)
-
-    def _choose(self, a: Matrix, b: Matrix, out: Matrix) -> Loops:
-        streamed = "dram" in (a.source, b.source)
-        size = data_type(out.dtype).size_bytes
-        work = Work(a.cols, b.cols, a.rows, b.dtype, size, self._block, streamed)
-        return choose_loops(self._chip, self._options, work)
-
-    def _sweep(
-        self, node: int, matrices: tuple[Matrix, Matrix, Matrix], number: int,
-        cols: Sequence[Span], moving: Sequence[Span],
-    ) -> Iterator[Task]:  # fmt: skip
-        a, b, out = matrices
-        rows = self._block[0]
-        tiles = list(_spans(0, a.rows, rows, min(rows, self._chip.pe_array.rows)))
-        outs = dict.fromkeys(self._tile(out, number, c, m) for c, _ in cols for m, _ in moving)
-        for place, (k, height) in enumerate(tiles):
-            reads = [self._tile(a, number, k, c) for c, _ in cols]
-            reads += [self._tile(b, number, k, m) for m, _ in moving]
-            last = place == len(tiles) - 1
-            yield Task(
-                "multiply", node, tuple(dict.fromkeys(reads)), tuple(outs) if last else (),
-                number, ((k, height),), tuple(cols), tuple(moving), place == 0, last,
-            )  # fmt: skip
-
-    def cut_turn(self, number: int, node: Node) -> None:
-        """Cut a transpose: tile by tile, each into sub-blocks of the array."""
-        source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
-        p, array = self._block[0], self._chip.pe_array
-        height = min(array.rows, p)
-        for block, tile in self._tiles(source):
-            row, col = block
-            rows = tuple(_spans(row[0], row[0] + row[1], p, height))
-            cols = tuple(_spans(col[0], col[0] + col[1], p, min(array.cols, p)))
-            writes = (self._tile(out, tile.number, c, r) for c, _ in cols for r, _ in rows)
-            self._add(
-                Task("turn", number, (tile,), tuple(dict.fromkeys(writes)), tile.number, rows, cols)
-            )
-
-    def cut_convert(self, number: int, node: Node) -> None:
-        """Cut a conversion: tile by tile."""
-        source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
-        for _, tile in self._tiles(source):
-            write = tile._replace(matrix=out.name)
-            self._add(Task("convert", number, (tile,), (write,), tile.number))
-
-    def cut_store(self, number: int, node: Node) -> None:
-        """Cut a transfer to DRAM: each tile as soon as it is complete."""
-        for _, tile in self._tiles(self._matrices[node.inputs[0]]):
-            place = self._written.get(tile, len(self._tasks))
-            self._tasks.append(((place, 1), Task("store", number, (tile,), (), tile.number)))
-
-    def _tiles(self, matrix: Matrix) -> Iterator[tuple[tuple[Span, Span], Tile]]:
-        blocks = tiling(matrix, self._block)
-        for block in blocks:
-            (row, col), (rows, cols) = block.origin, block.extents
-            number = block.number // blocks.count_per_matrix
-            yield ((row, rows), (col, cols)), Tile(matrix.name, number, block.row, block.column)
-
-
-def _groups(
-    cols: Sequence[Span], moving: Sequence[Span], loops: Loops
-) -> Iterator[tuple[Sequence[Span], Sequence[Span]]]:
-    """Yield stationary and moving columns whose sums stand side by side, in the loops' order."""
-    p, q = loops.group
-    some = [cols[n : n + p] for n in range(0, len(cols), p)]
-    others = [moving[n : n + q] for n in range(0, len(moving), q)]
-    if loops.outer == "stationary":
-        for number, part in enumerate(some):
-            for other in others if number % 2 == 0 else others[::-1]:
-                yield part, other
-    else:
-        for number, other in enumerate(others):
-            for part in some if number % 2 == 0 else some[::-1]:
-                yield part, other

@@ -66,7 +66,8 @@ class Transfers:
             return
         matrix = self._tiles.matrices[tile.matrix]
         tensor, region = self._tensor(matrix.dram, matrix.axes)
-        for part in self._parts(tensor, self._tiles.block(tile), everywhere=everywhere):
+        ways = self._ways(everywhere=everywhere)
+        for part in self._parts(tensor, self._tiles.block(tile), ways):
             target = self._tiles.part(resident, part.row, part.rows, part.col, part.cols)
             self._move(part.access, target, region, resident.region, inwards=True,
                        everywhere=everywhere)  # fmt: skip
@@ -81,11 +82,12 @@ class Transfers:
         self.spilled_bytes += access.size_bytes
         self._move(self._tiles.whole(resident), access, resident.region, region, inwards=False)
 
-    def store(self, node: Node, resident: Resident, *, everywhere: bool) -> None:
-        """Copy a finished tile to its tensor in DRAM."""
+    def store(self, node: Node, resident: Resident, *, everywhere: bool, alone: bool) -> None:
+        """Copy a finished tile to its tensor in DRAM; alone: nothing else is moved meanwhile."""
         tensor, region = self._tensor(node.dram, node.axes)
         block = self._tiles.block(resident.tile)
-        for part in self._parts(tensor, block, everywhere=everywhere):
+        ways = self._ways(everywhere=everywhere)
+        for part in self._parts(tensor, block, self._chip.dma.queues if alone else ways):
             source = self._tiles.part(resident, part.row, part.rows, part.col, part.cols)
             self._move(source, part.access, resident.region, region, inwards=False,
                        everywhere=everywhere)  # fmt: skip
@@ -106,14 +108,17 @@ class Transfers:
         dtype = self._tiles.matrices[tile.matrix].dtype
         return Access(Buffer.DRAM, dtype, 0, 1, base, ((1, rows * cols),))
 
-    def _parts(self, tensor: DramTensor, block: Block, *, everywhere: bool) -> Iterator[Rectangle]:
-        """Yield a tile's rectangles in DRAM, if it is one of few, by rows.
+    def _ways(self, *, everywhere: bool) -> int:
+        """Return how many queues share a tile.
 
-        Half of the queues share a tile, so that two tiles move at once: all of them would hold one
-        another's port of the tile's bank.
+        If it is one of few that move, half of them, so that two tiles move at once: all of them
+        would hold one another's port of the tile's bank.
         """
+        return max(1, self._chip.dma.queues // 2) if everywhere else 1
+
+    def _parts(self, tensor: DramTensor, block: Block, ways: int) -> Iterator[Rectangle]:
+        """Yield a tile's rectangles in DRAM, its rows shared out."""
         (row, col), (rows, cols) = block.origin, block.extents
-        ways = max(1, self._chip.dma.queues // 2) if everywhere else 1
         share = -(-rows // ways)
         for first in range(0, rows, share):
             count = min(share, rows - first)
