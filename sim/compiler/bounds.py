@@ -9,8 +9,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from sim.hw.product_bound import Dimension, Product, Turn, product_bound, product_vectors
 from sim.hw.spec import Chip
-from sim.hw.timing import Bound, Product, dram_bound, product_bound, product_vectors
+from sim.hw.timing import Bound, dram_bound
+from sim.layout import Shape
 from sim.workload import Graph, Operation
 
 
@@ -42,10 +44,37 @@ def run_bound(graph: Graph, chip: Chip) -> Bound:
 
 
 def product_of(graph: Graph, op: Operation) -> Product:
-    """Return the sizes of a matmul."""
+    """Return the sizes of a matmul; of operands that are there at the start, their layouts too.
+
+    Matrices that share an operand are one product of longer matrices.
+    """
     lhs, rhs = (graph.shape(name) for name in op.inputs)
-    *batch, M, K = lhs.dims
-    return Product(math.prod(batch), M, K, rhs.dims[-1], lhs.element_type)
+    out = graph.shape(op.output)
+    (M, K), N = lhs.dims[-2:], rhs.dims[-1]
+    batch, left, right = (math.prod(s.dims[:-2]) for s in (out, lhs, rhs))
+    turns = []
+    if op.inputs[0] in graph.inputs and _minor(lhs) == 0 and M > 1:
+        turns.append(Turn(left, M, K, lhs.element_type))
+    if op.inputs[1] in graph.inputs and _minor(rhs) == 1 and N > 1:
+        turns.append(Turn(right, N, K, rhs.element_type))
+    minor: Dimension | None = None
+    if op.output in graph.outputs and min(M, N) > 1 and (place := _minor(out)) is not None:
+        minor = "N" if place == 0 else "M"
+    return Product(
+        left * right // batch, M * batch // right, K, N * batch // left, lhs.element_type,
+        tuple(turns), minor, out.element_type,
+    )  # fmt: skip
+
+
+def _minor(shape: Shape) -> int | None:
+    """Return which dimension from the last lies element by element: 0 or 1; None if neither.
+
+    Tiles mix dimensions: a layout that has any may be read either way, as far as a bound goes.
+    """
+    if shape.layout.tiles or 1 in shape.dims[-2:]:
+        return None
+    place = shape.rank - 1 - shape.layout.major_to_minor[-1]
+    return place if place < 2 else None
 
 
 def _bound(graph: Graph, op: Operation, chip: Chip) -> Bound:
@@ -70,8 +99,7 @@ def _least_streaming(graph: Graph, op: Operation, chip: Chip) -> int:
         return 0
     product = product_of(graph, op)
     v = chip.pe_array.cycles_per_vector[product.dtype]
-    pairs = ((product.N, product.M), (product.M, product.N))
-    return v * min(product_vectors(chip, product, p, q) for p, q in pairs)
+    return v * min(product_vectors(chip, product, p, q) for p, q, _ in product.mappings())
 
 
 def _bytes(graph: Graph, name: str) -> int:

@@ -60,6 +60,19 @@ def array_cycles(chip: Chip, P: int, Q: int, K: int, dtype: str, chunks: int) ->
     return total + min(P, array.cols) + result_cycles(chip, min(P, array.cols))
 
 
+def turn_cost(chip: Chip, matrices: int, rows: int, cols: int, dtype: str) -> int:
+    """Return about how many cycles it takes to transpose [rows, cols], rows on partitions.
+
+    In the array, if that takes the type; else element by element through a DMA queue.
+    """
+    array = chip.pe_array
+    if dtype not in array.cycles_per_vector:
+        return matrices * rows * cols * (1 + chip.dma.descriptor_cycles)
+    height, width = min(rows, array.rows), min(cols, array.cols)
+    each = max(height * array.cycles_per_vector[dtype], load_reads(array, height, width))
+    return matrices * -(-rows // array.rows) * -(-cols // array.cols) * each
+
+
 LEAST_PART = 4
 """Vectors: with fewer, an instruction each gains next to nothing."""
 

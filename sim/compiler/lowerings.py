@@ -7,9 +7,10 @@ in `sim.workload.meaning`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
-from sim.compiler.cost import Mapping, product_cost
+from sim.compiler.cost import Mapping, product_cost, turn_cost
 from sim.compiler.layers import LayerBuilder, physical, row_major
 from sim.compiler.matrix import Axes, Layers
 from sim.compiler.options import Options
@@ -69,7 +70,8 @@ def _mapping(builder: LayerBuilder, op: Operation) -> Mapping:
         costs[mapping] = product_cost(builder.chip, mapping, batch, M, K, N, dtype)
         wanted = shape.rank - 1 if mapping == "lhs" else shape.rank - 2
         if cols != (wanted,) and op.output in graph.outputs:
-            costs[mapping] += M * N  # a turn, or a DMA element by element
+            P, Q = (N, M) if mapping == "rhs" else (M, N)
+            costs[mapping] += turn_cost(builder.chip, math.prod(batch), P, Q, shape.element_type)
     best = min(costs, key=lambda m: costs[m])
     builder.choose(f"{best} is stationary (estimates: {_listed(costs)} cycles)")
     return best

@@ -12,7 +12,7 @@ from sim.compiler import Options, compile_graph
 from sim.compiler.bounds import operation_bounds, run_bound
 from sim.config import load_run
 from sim.errors import CompileError, SystolicError, WorkloadError
-from sim.hw.timing import Product, product_bound
+from sim.hw.product_bound import Product, Turn, product_bound
 from sim.layout import Shape
 from sim.run import execute
 from sim.run_graph import run_graph
@@ -27,6 +27,7 @@ RUNS = Path(__file__).resolve().parents[2] / "configs" / "runs"
     [
         ("matmul_1024_onchip", 0.03),
         ("matmul_1024_dram", 0.10),
+        ("matmul_1024_row_major", 0.10),
         ("matmul_skinny", 0.15),
         ("matmul_deep", 0.15),
     ],
@@ -43,6 +44,55 @@ def test_a_bound_by_hand():
     assert bound.cycles == 128 + 64 * 1024 - 1 + (127 + 127) + 1 + 1 + 1
     skinny = product_bound(chip, Product(1, 64, 4096, 4096, "bf16"))
     assert skinny.cycles == 64 + 32 * 4096 - 1 + (127 + 63) + 1 + 1 + 1
+
+
+def test_a_bound_with_turned_operands_by_hand():
+    """A turned 1024 x 1024 operand: 8 x 8 tiles of 128 identity vectors each, nothing else."""
+    chip = load_run(RUNS / "matmul_1024_onchip.toml").chip
+    plain = 128 + 64 * 1024 - 1 + (127 + 127) + 1 + 1 + 1
+    lhs = Turn(1, 1024, 1024, "bf16")
+    one = Product(1, 1024, 1024, 1024, "bf16", (lhs,))
+    assert product_bound(chip, one).cycles == plain + 64 * 128
+    both = Product(1, 1024, 1024, 1024, "bf16", (lhs, lhs))
+    assert product_bound(chip, both).cycles == plain + 2 * 64 * 128
+
+
+def test_the_better_mapping_turns_the_result_only_if_that_is_less():
+    """300 x 128 x 128 with M minor: rhs held, 300 vectors, nothing turned; N minor: a turn of
+    128 x 300 (3 tiles of 128 vectors), or lhs held: 3 tiles of 128 vectors, nothing turned."""
+    chip = load_run(RUNS / "matmul_1024_onchip.toml").chip
+    ends = 128 - 1 + (127 + 127) + 3
+    sizes = (1, 300, 128, 128, "bf16", ())
+    assert product_bound(chip, Product(*sizes, "M", "bf16")).cycles == ends + 300
+    narrow = ends - (128 - 44)  # the last of three tiles has 44 columns: loaded first, run last
+    shortest = narrow - (128 - 44)
+    assert product_bound(chip, Product(*sizes, "N", "bf16")).cycles == shortest + 3 * 128
+
+
+def test_dma_turns_what_is_cheaper_so():
+    """1024 elements one by one through 16 queues are no work beside 256 cycles of loads."""
+    product = Product(1, 1, 256, 4, "f32")
+    turned = Product(1, 1, 256, 4, "f32", (Turn(1, 4, 256, "f32"),))
+    quick = ideal_chip(4, 4, dma={"queues": 16, "descriptor_cycles": 0, "bytes_per_cycle": 4})
+    assert product_bound(quick, turned) == product_bound(quick, product)
+    slow = ideal_chip(4, 4, dma={"queues": 1, "descriptor_cycles": 3, "bytes_per_cycle": 4})
+    lhs_held, of_the_turn, load, to_last_write = 64 * 4, 64 * 4, 1, 3 + 1 + 1 + 1
+    assert product_bound(slow, turned).cycles == load + lhs_held + of_the_turn - 1 + to_last_write
+
+
+@pytest.mark.parametrize("out", ["{1,0}", "{0,1}"])
+@pytest.mark.parametrize("lhs", ["{1,0}", "{0,1}"])
+@pytest.mark.parametrize("rhs", ["{1,0}", "{0,1}"])
+@pytest.mark.parametrize(("home", "share"), [("state_buffer", 0.03), ("dram", 0.10)])
+def test_every_layout_comes_near_its_bound(home, share, lhs, rhs, out):
+    chip = load_run(RUNS / "matmul_1024_onchip.toml").chip
+    graph = matmul(f"bf16[1024,1024]{lhs}", f"bf16[1024,1024]{rhs}", f"bf16[1024,1024]{out}", home)
+    cycles = run_graph(graph, chip).trace.cycles()
+    turned = (lhs == "{1,0}") + (rhs == "{0,1}")
+    plain = 128 + 64 * 1024 - 1 + (127 + 127) + 1 + 1 + 1 + (home == "dram") * 2 * (600 + 42 + 1)
+    bound = run_bound(graph, chip).cycles
+    assert bound == plain + turned * 64 * 128
+    assert bound <= cycles <= (1 + share) * bound
 
 
 def test_partial_tiles_count_as_the_array_runs_them():
