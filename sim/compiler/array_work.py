@@ -11,7 +11,7 @@ import numpy as np
 
 from sim.compiler.drafts import Drafts
 from sim.compiler.hazards import Region
-from sim.compiler.matrix import Layers, Matrix
+from sim.compiler.matrix import Layers, Matrix, operand_number
 from sim.compiler.on_chip import OnChip
 from sim.compiler.options import Options
 from sim.compiler.residency import Resident
@@ -48,7 +48,7 @@ class ArrayWork:
             self._sums = [self._free_bank() for _ in range(len(task.cols) * len(task.moving))]
         banks = iter(self._sums)
         for c, width in task.cols:
-            place = self._tiles.resident(a, task.number, k, c)
+            place = self._tiles.resident(a, operand_number(a, out, task.number), k, c)
             weights = self._part(place, (k, height), (c, width))
             self._drafts.add(LoadWeights(weights=weights), (place.region,), ())
             for moving in task.moving:
@@ -70,7 +70,7 @@ class ArrayWork:
     ) -> None:  # fmt: skip
         """Add one chunk's products to a bank; if they are the last, copy the sums out."""
         b, out = matrices
-        place = self._tiles.resident(b, task.number, rows[0], moving[0])
+        place = self._tiles.resident(b, operand_number(b, out, task.number), rows[0], moving[0])
         sums, region = self._psum(b.dtype, cols[1], moving[1], bank)
         vectors = self._part(place, rows, moving)
         multiply = MatMul(moving=vectors, result=sums, accumulate=not task.first)

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 from sim.compiler.cost import Loops, Work, choose_loops, part_of_last
-from sim.compiler.matrix import Layers, Matrix, Node
+from sim.compiler.matrix import Layers, Matrix, Node, operand_number
 from sim.compiler.options import Options
 from sim.compiler.tile import (
     Span,
@@ -120,8 +120,9 @@ class _Cutter:
         loops, ahead = self._choose(node, (a, b, out), (len(cols), len(moving)), chunk)
         self._loops.append((number, loops))
         groups = list(_groups(cols, moving, loops))
-        for matrix in range(a.matrices):
-            last = self._last_sums((a, b), groups[-1]) if matrix == a.matrices - 1 else groups[-1:]
+        for matrix in range(out.matrices):
+            is_last = matrix == out.matrices - 1
+            last = self._last_sums((a, b), groups[-1]) if is_last else groups[-1:]
             for some, others in [*groups[:-1], *last]:
                 tasks = list(self._sweep(number, (a, b, out), matrix, some, others))
                 self._add_sweep(tasks, ahead)
@@ -200,8 +201,8 @@ class _Cutter:
         tiles = list(spans(0, a.rows, rows, min(rows, self._chip.pe_array.rows)))
         outs = dict.fromkeys(self._tile(out, number, c, m) for c, _ in cols for m, _ in moving)
         for place, (k, height) in enumerate(tiles):
-            reads = [self._tile(a, number, k, c) for c, _ in cols]
-            reads += [self._tile(b, number, k, m) for m, _ in moving]
+            reads = [self._tile(a, operand_number(a, out, number), k, c) for c, _ in cols]
+            reads += [self._tile(b, operand_number(b, out, number), k, m) for m, _ in moving]
             last = place == len(tiles) - 1
             yield Task(
                 "multiply", node, tuple(dict.fromkeys(reads)), tuple(outs) if last else (),

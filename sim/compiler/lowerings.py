@@ -14,6 +14,7 @@ from sim.compiler.cost import Mapping, product_cost, turn_cost
 from sim.compiler.layers import LayerBuilder, physical, row_major
 from sim.compiler.matrix import Axes, Layers
 from sim.compiler.options import Options
+from sim.compiler.product_axes import ProductAxes, product_axes
 from sim.errors import CompileError
 from sim.hw.datatypes import data_type
 from sim.hw.spec import Chip
@@ -23,20 +24,16 @@ from sim.workload import Graph, Operation
 
 def lower_matmul(builder: LayerBuilder, op: Operation) -> None:
     """Choose which operand is stationary; bring both with K on partitions."""
-    lhs, rhs = op.inputs
     _refuse_types(builder, op)
-    rank = builder.graph.shape(lhs).rank
-    batch: Axes = tuple((axis,) for axis in range(rank - 2))
-    row, col = (rank - 2,), (rank - 1,)
-    lhs_view, rhs_view = (*batch, col, row), (*batch, row, col)
-    mapping = _mapping(builder, op)
-    left, right = builder.view(lhs, lhs_view), builder.view(rhs, rhs_view)
+    sizes = product_axes(builder, op)
+    mapping = _mapping(builder, op, sizes)
+    left = builder.view(op.inputs[0], sizes.lhs)
+    right = builder.view(op.inputs[1], sizes.rhs)
     if mapping == "rhs":
-        result = builder.result(op.output, (*batch, col, row))
-        builder.node("multiply", (right, left), result)
+        *batch, row, col = sizes.out
+        builder.node("multiply", (right, left), builder.result(op.output, (*batch, col, row)))
     else:
-        result = builder.result(op.output, (*batch, row, col))
-        builder.node("multiply", (left, right), result)
+        builder.node("multiply", (left, right), builder.result(op.output, sizes.out))
 
 
 def _refuse_types(builder: LayerBuilder, op: Operation) -> None:
@@ -55,21 +52,21 @@ def _refuse_types(builder: LayerBuilder, op: Operation) -> None:
         )
 
 
-def _mapping(builder: LayerBuilder, op: Operation) -> Mapping:
+def _mapping(builder: LayerBuilder, op: Operation, axes: ProductAxes) -> Mapping:
     """Return which operand is stationary: as asked for, or the cheaper with its result's turn."""
     if builder.options.stationary is not None:
         return builder.options.stationary
     graph = builder.graph
     shape = graph.shape(op.output)
-    *batch, M, N = shape.dims
+    *batch, M, N = (math.prod(shape.dims[d] for d in group) for group in axes.out)
     dtype = graph.shape(op.inputs[0]).element_type
-    cols = physical(shape)[-1]
+    minor = physical(shape)[-1]
     costs: dict[Mapping, int] = {}
     for mapping in ("rhs", "lhs"):
         K = graph.shape(op.inputs[0]).dims[-1]
         costs[mapping] = product_cost(builder.chip, mapping, batch, M, K, N, dtype)
-        wanted = shape.rank - 1 if mapping == "lhs" else shape.rank - 2
-        if cols != (wanted,) and op.output in graph.outputs:
+        along = axes.out[-1] if mapping == "lhs" else axes.out[-2]
+        if minor != along[-1:] and op.output in graph.outputs:
             P, Q = (N, M) if mapping == "rhs" else (M, N)
             costs[mapping] += turn_cost(builder.chip, math.prod(batch), P, Q, shape.element_type)
     best = min(costs, key=lambda m: costs[m])

@@ -49,11 +49,26 @@ class Matrix:
         return f"{self.name}: {self.dtype}[{', '.join(map(str, self.dims))}] ({self.source})"
 
 
+def operand_number(operand: Matrix, out: Matrix, number: int) -> int:
+    """Return which of an operand's matrices goes into the result's `number`-th: numpy's rules."""
+    if operand.batch == out.batch:
+        return number
+    found, step = 0, 1
+    sizes = dict(enumerate(reversed(operand.batch)))
+    for place, size in enumerate(reversed(out.batch)):
+        number, index = divmod(number, size)
+        if sizes.get(place, 1) > 1:
+            found += index * step
+            step *= size
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """One piece of work.
 
-    multiply: result[p, q] = sum over k of stationary[k, p] * moving[k, q] (inputs in that order).
+    multiply: result[p, q] = sum over k of stationary[k, p] * moving[k, q] (inputs in that order),
+    for each matrix of the result; the inputs' batches broadcast.
     turn: the transpose of each matrix, by an identity product. convert: the same in another type,
     by an engine. store: to the DRAM tensor `dram`, seen as the input's axes (or `axes`).
     """

@@ -95,7 +95,7 @@ class GraphBuilder:
         return output
 
     def matmul(self, lhs: str, rhs: str, out: str | Shape, *, name: str | None = None) -> str:
-        """Add out [.., M, N] = lhs [.., M, K] times rhs [.., K, N]."""
+        """Add out [.., M, N] = lhs [.., M, K] times rhs [.., K, N]; what leads broadcasts."""
         return self.add("matmul", (lhs, rhs), out, name=name)
 
     def transpose(

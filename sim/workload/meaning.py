@@ -68,17 +68,29 @@ def convert(values: Array, dtype: np.dtype[Any]) -> Array:
         return values.astype(dtype)
 
 
+def _broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Return the leading dimensions of a product, as numpy broadcasts them; None if it cannot."""
+    try:
+        return np.broadcast_shapes(left, right)
+    except ValueError:
+        return None
+
+
 def _check_matmul(shapes: Sequence[Shape], out: Shape, permutation: Sequence[int]) -> None:
     lhs, rhs = shapes
     for shape in (lhs, rhs, out):
         if shape.rank < 2:
-            raise WorkloadError(f"matmul needs at least 2 dimensions, found {plain(shape)}")
-    dims = (*lhs.dims[:-1], rhs.dims[-1])
-    if lhs.dims[:-2] != rhs.dims[:-2] or lhs.dims[-1] != rhs.dims[-2]:
+            raise WorkloadError(
+                f"matmul needs at least 2 dimensions, found {plain(shape)}; a vector is a matrix "
+                f"of one row or one column"
+            )
+    batch = _broadcast(lhs.dims[:-2], rhs.dims[:-2])
+    if batch is None or lhs.dims[-1] != rhs.dims[-2]:
         raise WorkloadError(
             f"{plain(lhs)} and {plain(rhs)} cannot be multiplied: lhs [.., M, K] and rhs "
-            f"[.., K, N] need the same K and the same leading dimensions"
+            f"[.., K, N] need the same K, and leading dimensions that are equal or 1 from the last"
         )
+    dims = (*batch, lhs.dims[-2], rhs.dims[-1])
     if out.dims != dims:
         wanted = f"[{','.join(map(str, dims))}]"
         raise WorkloadError(

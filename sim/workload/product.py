@@ -39,15 +39,18 @@ def reference_product(
 
     Args:
         lhs: floats of 32 bits or fewer, or integers of 8 bits.
-        rhs: the same family; leading dimensions equal to those of lhs.
+        rhs: the same family; leading dimensions broadcast with those of lhs, as in numpy.
         tiles: boundaries of the K-tiles, such as (0, 128, 256, 300).
         fused: round once per multiply-add.
 
     """
     wanted = np.int32 if lhs.dtype.kind in "iu" else np.float32
-    found = np.zeros((*lhs.shape[:-1], rhs.shape[-1]), wanted)
-    for index in np.ndindex(lhs.shape[:-2]):
-        a, b = lhs[index].astype(wanted), rhs[index].astype(wanted)
+    batch = np.broadcast_shapes(lhs.shape[:-2], rhs.shape[:-2])
+    found = np.zeros((*batch, lhs.shape[-2], rhs.shape[-1]), wanted)
+    left = np.broadcast_to(lhs, (*batch, *lhs.shape[-2:]))
+    right = np.broadcast_to(rhs, (*batch, *rhs.shape[-2:]))
+    for index in np.ndindex(batch):
+        a, b = left[index].astype(wanted), right[index].astype(wanted)
         for first in range(0, a.shape[0], ROWS_AT_ONCE):
             rows = slice(first, first + ROWS_AT_ONCE)
             found[index][rows] = _tiles_in_order(a[rows], b, tiles, fused)

@@ -137,11 +137,16 @@ def matmul(lhs: str, rhs: str, out: str, home="state_buffer") -> Graph:
     [
         ("f32[4,5]", "f32[6,4]", "f32[4,4]",
          r'operation "y": f32\[4,5\] and f32\[6,4\] cannot be multiplied: lhs \[.., M, K\] and '
-         r"rhs \[.., K, N\] need the same K and the same leading dimensions"),
+         r"rhs \[.., K, N\] need the same K, and leading dimensions that are equal or 1 from the "
+         r"last"),
+        ("f32[2,4,5]", "f32[3,5,4]", "f32[3,4,4]", "leading dimensions that are equal or 1"),
+        ("f32[2,4,5]", "f32[5,4]", "f32[4,4]",
+         r"f32\[2,4,5\] times f32\[5,4\] has dimensions \[2,4,4\], but out is f32\[4,4\]"),
         ("f32[4,5]", "f32[5,4]", "f32[4,5]",
          r'operation "y": f32\[4,5\] times f32\[5,4\] has dimensions \[4,4\], but out is '
          r"f32\[4,5\]"),
-        ("f32[4]", "f32[4,4]", "f32[4,4]", "matmul needs at least 2 dimensions"),
+        ("f32[4]", "f32[4,4]", "f32[4,4]", r"matmul needs at least 2 dimensions, found "
+         r"f32\[4\]; a vector is a matrix of one row or one column"),
         ("s8[4,5]", "f32[5,4]", "f32[4,4]", "integers multiply with integers"),
         ("f32[0,5]", "f32[5,4]", "f32[0,4]", "has no elements"),
     ],
