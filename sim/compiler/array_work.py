@@ -18,7 +18,7 @@ from sim.compiler.residency import Resident
 from sim.compiler.tile import Span, Task
 from sim.errors import CompileError
 from sim.hw.datatypes import PSUM_WORD_BYTES, data_type
-from sim.isa import Access, Buffer, Copy, LoadWeights, MatMul, Memset
+from sim.isa import Access, Buffer, Copy, LoadWeights, MatMul, Select
 
 
 class ArrayWork:
@@ -137,11 +137,11 @@ class ArrayWork:
         if self._options.identity == "stored":
             self.stored.append(access)
             return
-        engine = self._options.drain_engine
-        self._drafts.add(Memset(engine=engine, target=access, value=0), (), (region,))
-        for row in range(rows):
-            one = Access(Buffer.STATE, dtype, row, 1, found[0] + row * size, ((1, 1),))
-            self._drafts.add(Memset(engine=engine, target=one, value=1), (), (region,))
+        build = Select(
+            engine=self._options.drain_engine, target=access, compare="equal", value=1,
+            per_partition=1, per_element=-1,
+        )  # fmt: skip
+        self._drafts.add(build, (), (region,))
 
     # Accesses
 
