@@ -115,7 +115,10 @@ def show_sync(compiled: CompiledGraph, limit: int = LIMIT) -> Iterator[str]:
         f"{saving.data + saving.memory} dependencies between units: {saving.waits} waits after "
         f"merging, {saving.waits - saving.kept} of them follow from others, {saving.kept} remain"
     )
-    yield f"{saving.posts} posts, {saving.semaphores} semaphores"
+    yield (
+        f"{saving.asked_posts} posts asked for, {saving.asked_posts - saving.posts} of them follow "
+        f"from others or are not waited for, {saving.posts} remain; {saving.semaphores} semaphores"
+    )
     yield from _program(compiled.program, limit)
 
 

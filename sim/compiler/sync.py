@@ -4,7 +4,8 @@ A semaphore belongs to one key of `hazards`: all copies of a DMA queue, which en
 users of one place in memory by one unit in one role, who come in phases that exclude each other.
 Either way a count says exactly who has posted, whatever the timing. A wait is redundant if what
 it asks for follows from other waits, of the instruction itself or of any before it in its queue,
-and of whoever these have waited for. No timing is assumed.
+and of whoever these have waited for. A post is redundant if whoever waits for it waits for a later
+one of the same queue too, which comes after it in any case. No timing is assumed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy.typing as npt
 
 from sim.compiler.drafts import Draft
 from sim.compiler.hazards import Key, Ref
-from sim.isa import Post, Program, Wait
+from sim.isa import Copy, Instruction, LoadWeights, MatMul, Post, Program, Wait
 
 Counts = npt.NDArray[np.int32]
 
@@ -27,13 +28,15 @@ class Saving:
     """What the pass removed.
 
     data, memory: dependencies between instructions of different queues; waits: after those on
-    the same semaphore were merged; kept: that remain; posts: that remain; semaphores: in use.
+    the same semaphore were merged; kept: that remain; asked_posts: one for each instruction and
+    semaphore that anybody depends on; posts: that remain; semaphores: in use.
     """
 
     data: int
     memory: int
     waits: int
     kept: int
+    asked_posts: int
     posts: int
     semaphores: int
 
@@ -50,14 +53,11 @@ class Synchronised:
 def synchronise_drafts(name: str, drafts: Sequence[Draft]) -> Synchronised:
     """Return the program of these drafts."""
     posters = _posters(drafts)
-    place = {step: (n, at) for n, steps in enumerate(posters.values())
-             for at, step in enumerate(steps, 1)}  # fmt: skip
     places = {(key, step): at for key, steps in posters.items()
               for at, step in enumerate(steps, 1)}  # fmt: skip
-    del place
     asked = [_asked(draft.needs, places) for draft in drafts]
     kept = _reduce(drafts, asked, posters)
-    waits, posts, names = _number(kept, posters, len(drafts))
+    waits, posts, names = _number(kept, posters, drafts)
     program = Program(
         name,
         tuple(
@@ -70,7 +70,7 @@ def synchronise_drafts(name: str, drafts: Sequence[Draft]) -> Synchronised:
     data = sum(d.data for d in drafts)
     saving = Saving(
         data, edges - data, sum(map(len, asked)), sum(map(len, kept)),
-        sum(map(len, posts)), len(names),
+        sum(map(len, posters.values())), sum(map(len, posts)), len(names),
     )  # fmt: skip
     return Synchronised(program, tuple(d.layer for d in drafts), saving)
 
@@ -124,19 +124,18 @@ def _reduce(
 
 
 def _number(
-    kept: Sequence[dict[Key, int]], posters: dict[Key, list[int]], count: int
+    kept: Sequence[dict[Key, int]], posters: dict[Key, list[int]], drafts: Sequence[Draft]
 ) -> tuple[list[list[Wait]], list[list[Post]], tuple[str, ...]]:
     """Return waits and posts of each instruction, and the names of the semaphores."""
     targets: dict[Key, set[int]] = {}
     for mine in kept:
         for key, value in mine.items():
             targets.setdefault(key, set()).add(value)
-    waits: list[list[Wait]] = [[] for _ in range(count)]
-    posts: list[list[Post]] = [[] for _ in range(count)]
+    waits: list[list[Wait]] = [[] for _ in drafts]
+    posts: list[list[Post]] = [[] for _ in drafts]
     counts: dict[Key, dict[int, int]] = {}
     for semaphore, (key, values) in enumerate(targets.items()):
-        serial = len(key) == 1
-        posting = sorted(values) if serial else list(range(1, max(values) + 1))
+        posting = _posting(key, posters[key], sorted(values), drafts)
         counts[key] = {value: n for n, value in enumerate(posting, 1)}
         for value in posting:
             posts[posters[key][value - 1]].append(Post(semaphore))
@@ -144,3 +143,42 @@ def _number(
     for step, mine in enumerate(kept):
         waits[step] = [Wait(number[key], counts[key][value]) for key, value in mine.items()]
     return waits, posts, tuple(" ".join(key) for key in targets)
+
+
+def _posting(
+    key: Key, steps: Sequence[int], values: Sequence[int], drafts: Sequence[Draft]
+) -> list[int]:
+    """Return which of a key's steps, counted from 1, must post so that these values can be told."""
+    found: list[int] = []
+    low = 0
+    for value in values:
+        last = drafts[steps[value - 1]].instruction
+        found += [
+            n for n in range(low + 1, value)
+            if not _follows(key, drafts[steps[n - 1]].instruction, last)
+        ]  # fmt: skip
+        found.append(value)
+        low = value
+    return found
+
+
+def _follows(key: Key, first: Instruction, last: Instruction) -> bool:
+    """Return whether `last` is done only when what `key` says of `first` has happened.
+
+    From docs/timing_model.md: DMA copies end in order. Sums leave the array in order, in as many
+    columns or more later; loads have read before the multiply behind them begins. An engine starts
+    to read a lane when it has read all that an earlier instruction wants of it.
+    """
+    if len(key) == 1:
+        return True
+    if isinstance(last, MatMul):
+        return isinstance(first, LoadWeights) or (
+            isinstance(first, MatMul) and first.result.partitions <= last.result.partitions
+        )
+    if isinstance(first, Copy) and isinstance(last, Copy):
+        one, other = first.source, last.source
+        return key[0] == "read" and (
+            one.partition < other.partition + other.partitions
+            and other.partition < one.partition + one.partitions
+        )
+    return isinstance(first, LoadWeights) and isinstance(last, LoadWeights)
