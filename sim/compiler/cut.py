@@ -121,7 +121,9 @@ class _Cutter:
         self._loops.append((number, loops))
         groups = list(_groups(cols, moving, loops))
         for matrix in range(out.matrices):
-            is_last = matrix == out.matrices - 1
+            # A lone group whose operands are still arriving takes them K-tile by K-tile.
+            alone = out.matrices * len(groups) == 1 and "dram" in (a.source, b.source)
+            is_last = matrix == out.matrices - 1 and not alone
             last = self._last_sums((a, b), groups[-1]) if is_last else groups[-1:]
             for some, others in [*groups[:-1], *last]:
                 tasks = list(self._sweep(number, (a, b, out), matrix, some, others))

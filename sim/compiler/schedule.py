@@ -113,8 +113,9 @@ class _Scheduler:
         (tile,) = task.reads
         everywhere = self._transfers.shareable and self._memory.task > self._last_load_task
         node, resident = self._layers.nodes[task.node], self._memory.resident[tile]
-        alone = everywhere and self._memory.task == len(self._tiled.tasks) - 1
-        self._transfers.store(node, resident, everywhere=everywhere, alone=alone)
+        number, tasks = self._memory.task, self._tiled.tasks
+        is_last = number == len(tasks) - 1 and tasks[number - 1].kind != "store"
+        self._transfers.store(node, resident, everywhere=everywhere, alone=everywhere and is_last)
 
     def _ensure(self, tile: Tile, pinned: Collection[Tile], *, write: bool) -> None:
         """Have the tile in the state buffer; bring it there if it is not."""
