@@ -77,22 +77,26 @@ LEAST_PART = 4
 """Vectors: with fewer, an instruction each gains next to nothing."""
 
 
-def part_of_last(chip: Chip, options: Options, vectors: int, K: int, cols: int, dtype: str) -> int:
+def part_of_last(
+    chip: Chip, options: Options, sizes: tuple[int, int, int], dtype: str, banks: int
+) -> int:
     """Return the vectors of the parts in which the last sums are best made and copied out.
+
+    sizes: vectors, rows of the contraction, stationary columns; banks: that may be used.
 
     What remains after the last vector is the copy of one part, so parts should be small. Each
     takes a bank, since accumulating holds a bank's read port. Each load hides behind the last part
     of the task before it. With f cycles for the instructions of a part, the remainder is about
     s + vectors / s * f, least for s = sqrt(vectors * f).
     """
-    array = chip.pe_array
+    (vectors, K, cols), array = sizes, chip.pe_array
     engine = chip.activation if options.drain_engine == "activation" else chip.pooling
     tiles = -(-K // array.rows)
     fixed = engine.fixed_cycles + engine.dispatch_cycles + tiles * array.dispatch_cycles
     load = load_reads(array, min(K, array.rows), cols) if tiles > 1 else 0
     v = array.cycles_per_vector[dtype]
-    most = -(-vectors // chip.result_buffer.banks)
-    return max(LEAST_PART, -(-load // v), most, math.isqrt(vectors * fixed))
+    least = -(-vectors // banks)
+    return max(LEAST_PART, -(-load // v), least, math.isqrt(vectors * fixed))
 
 
 def _chunks(chip: Chip, Q: int) -> int:

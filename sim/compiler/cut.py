@@ -117,14 +117,14 @@ class _Cutter:
         cols = list(spans(0, a.cols, p, min(p, self._chip.pe_array.cols)))
         chunk = min(b.cols, q, self._chip.result_buffer.bank_words)
         moving = list(spans(0, b.cols, q, chunk))
-        loops, ahead = self._choose(node, (a, b, out), (len(cols), len(moving)), chunk)
+        loops, ahead, banks = self._choose(node, (a, b, out), (len(cols), len(moving)), chunk)
         self._loops.append((number, loops))
         groups = list(_groups(cols, moving, loops))
         for matrix in range(out.matrices):
             # A lone group whose operands are still arriving takes them K-tile by K-tile.
             alone = out.matrices * len(groups) == 1 and "dram" in (a.source, b.source)
             is_last = matrix == out.matrices - 1 and not alone
-            last = self._last_sums((a, b), groups[-1]) if is_last else groups[-1:]
+            last = self._last_sums((a, b), groups[-1], banks) if is_last else groups[-1:]
             for some, others in [*groups[:-1], *last]:
                 tasks = list(self._sweep(number, (a, b, out), matrix, some, others))
                 self._add_sweep(tasks, ahead)
@@ -139,12 +139,13 @@ class _Cutter:
     def _choose(
         self, node: Node, matrices: tuple[Matrix, Matrix, Matrix], counts: tuple[int, int],
         chunk: int,
-    ) -> tuple[Loops, int]:  # fmt: skip
-        """Return the loops, and how many tasks ahead of its use an operand is turned.
+    ) -> tuple[Loops, int, int]:  # fmt: skip
+        """Return the loops, how many tasks ahead of its use an operand is turned, banks for sums.
 
         All of a sweep, if there is room for that; else tile by tile, while sums grow.
         """
         a, b, out = matrices
+        banks = self._chip.result_buffer.banks
         work = Work(
             a.cols, b.cols, a.rows, b.dtype, data_type(out.dtype).size_bytes, self._block,
             "dram" in (a.source, b.source), chunk, counts, node.layer,
@@ -152,10 +153,12 @@ class _Cutter:
         loops = choose_loops(self._chip, self._options, work)
         sweep = len(k_tiles(self._chip, a.rows)) - 1
         if self._turned_bytes((a, b), loops) * 4 <= self._chip.state_buffer.bytes_per_partition:
-            return loops, sweep
+            return loops, sweep, banks
         spared = choose_loops(self._chip, self._options, work, spare_banks=SPARE_BANKS)
         taken = spared.group[0] * spared.group[1]
-        return (spared, 2) if taken < self._chip.result_buffer.banks else (loops, sweep)
+        if taken == banks:
+            return loops, sweep, banks
+        return spared, 2, max(1, banks - SPARE_BANKS)
 
     def _turned_bytes(self, operands: tuple[Matrix, Matrix], loops: Loops) -> int:
         """Return the bytes of each partition that a sweep's turned tiles take."""
@@ -168,8 +171,9 @@ class _Cutter:
         return total
 
     def _last_sums(
-        self, operands: tuple[Matrix, Matrix], group: tuple[Sequence[Span], Sequence[Span]]
-    ) -> list[tuple[Sequence[Span], Sequence[Span]]]:
+        self, operands: tuple[Matrix, Matrix], group: tuple[Sequence[Span], Sequence[Span]],
+        banks: int,
+    ) -> list[tuple[Sequence[Span], Sequence[Span]]]:  # fmt: skip
         """Cut the last group so that few sums are left to copy out and to store at the end.
 
         Its operands must have room on the chip while they are gone through again. Each chunk then
@@ -190,7 +194,7 @@ class _Cutter:
             return [([col], others) for col in some]
         one_by_one = [([col], [chunk]) for col in some for chunk in others]
         (col,), (chunk,) = one_by_one[-1]
-        part = part_of_last(self._chip, self._options, chunk[1], K, col[1], b.dtype)
+        part = part_of_last(self._chip, self._options, (chunk[1], K, col[1]), b.dtype, banks)
         parts = [(chunk[0] + n, min(part, chunk[1] - n)) for n in range(0, chunk[1], part)]
         return [*one_by_one[:-1], ([col], parts)]
 

@@ -84,7 +84,9 @@ class Room:
         self.free = merged
 
     def _fit(self, parts: list[tuple[int, int]], size: int, end: End) -> int | None:
-        parts = [part for low, high in parts for part in self._in_banks(low, high)]
+        inside = [part for low, high in parts for part in self._in_banks(low, high)]
+        # Banks need not begin or end at a whole word; tiles do.
+        parts = [(-(-a // ALIGNMENT) * ALIGNMENT, b // ALIGNMENT * ALIGNMENT) for a, b in inside]
         if end == "low":
             return next((low for low, high in sorted(parts) if high - low >= size), None)
         high_first = sorted(parts, reverse=True)

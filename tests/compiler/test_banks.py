@@ -48,3 +48,10 @@ def test_a_wish_is_followed_while_there_is_room():
     room.give_back(40, 12, [])
     assert room.take(8, wish)[0] == 32  # fresh before used, within the wish
     assert room.take(12, wish)[0] == 40
+
+
+def test_banks_of_odd_sizes_hold_tiles_at_whole_words():
+    room = Room(100)
+    low, high = Wish("low", [(10, 50)]), Wish("high", [(51, 99)])
+    assert [room.take(8, low)[0] for _ in range(2)] == [12, 20]
+    assert [room.take(8, high)[0] for _ in range(2)] == [88, 80]

@@ -69,6 +69,19 @@ def test_with_little_room_tiles_are_turned_while_sums_grow(engine):
     assert run.compiled.scheduled.spilled_bytes == 0
 
 
+def test_the_last_parts_leave_banks_to_turn_with():
+    """Four banks, four parts of the last chunk: two must do while tiles are still turned."""
+    chip = ideal_chip(
+        4, 4, state_buffer={"partitions": 4, "bytes_per_partition": 12288, "banks": 8},
+        result_buffer={"banks": 4, "bank_bytes": 64},
+    )  # fmt: skip
+    graph = product("f32[4,64]{1,0}", "f32[64,64]{0,1}", "f32[4,64]")
+    inputs = small_integers(graph)
+    run = run_graph(graph, chip, inputs, options=Options(stationary="lhs", tile_columns=16))
+    assert np.array_equal(run.outputs["y"], inputs["x"] @ inputs["w"])
+    assert 1 in open_sums_at_turns(run.compiled)
+
+
 def test_a_result_is_turned_when_the_next_sums_are_done():
     """Out {0,1} has N on partitions; with lhs held by hand the result must be turned."""
     chip = ideal_chip(4, 4, result_buffer={"banks": 2, "bank_bytes": 16})
