@@ -8,13 +8,16 @@ and takes them in turn: two queues that bring two tiles then seldom write to one
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 from sim.compiler.matrix import Layers
 from sim.compiler.room import End, Wish
+from sim.hw.datatypes import data_type
 from sim.hw.spec import Chip
 
 Role = Literal["stationary", "turned", "result", "moving"]
+Range = tuple[int, int]
 ROLES: tuple[Role, ...] = ("stationary", "turned", "result", "moving")
 """From the first bank to the last. turned: what is to be turned, not what comes of it."""
 
@@ -24,7 +27,7 @@ class Banks:
 
     def __init__(self, layers: Layers, chip: Chip) -> None:
         self._roles = _roles(layers)
-        self._ranges = _shares(set(self._roles.values()), chip)
+        self._ranges = _shares(layers, self._roles, chip)
         self._turn = dict.fromkeys(ROLES, 0)
 
     def wish_of(self, matrix: str) -> Wish:
@@ -57,14 +60,23 @@ def _roles(layers: Layers) -> dict[str, Role]:
     return roles
 
 
-def _shares(present: set[Role], chip: Chip) -> dict[Role, list[tuple[int, int]]]:
-    """Return the byte ranges of the banks of each role; none if there are too few banks."""
+def _shares(layers: Layers, roles: dict[str, Role], chip: Chip) -> dict[Role, list[Range]]:
+    """Return the byte ranges of the banks of each role; none if there are too few banks.
+
+    One bank each; every further one goes to the role that has most bytes for each of its banks.
+    """
     banks, size = chip.state_buffer.banks, chip.state_buffer.bank_bytes
-    roles = [role for role in ROLES if role in present]
-    if banks < len(roles):
+    load: dict[Role, int] = {}
+    for matrix in layers.matrices:
+        role = roles[matrix.name]
+        load[role] = load.get(role, 0) + math.prod(matrix.dims) * data_type(matrix.dtype).size_bytes
+    if banks < len(load):
         return {}
-    edges = [banks * n // len(roles) for n in range(len(roles) + 1)]
-    return {
-        role: [(bank * size, (bank + 1) * size) for bank in range(edges[n], edges[n + 1])]
-        for n, role in enumerate(roles)
-    }
+    count = dict.fromkeys((role for role in ROLES if role in load), 1)
+    for _ in range(banks - len(count)):
+        count[max(count, key=lambda role: load[role] / count[role])] += 1
+    first, found = 0, {}
+    for role, many in count.items():
+        found[role] = [(bank * size, (bank + 1) * size) for bank in range(first, first + many)]
+        first += many
+    return found
