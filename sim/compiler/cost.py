@@ -14,7 +14,7 @@ from sim.compiler.options import Options
 from sim.errors import CompileError
 from sim.hw.datatypes import data_type
 from sim.hw.spec import Chip
-from sim.hw.timing import load_reads, result_cycles
+from sim.hw.timing import engine_reads, load_reads, result_cycles
 
 Mapping = Literal["rhs", "lhs"]
 Outer = Literal["stationary", "moving"]
@@ -71,6 +71,19 @@ def turn_cost(chip: Chip, matrices: int, rows: int, cols: int, dtype: str) -> in
     height, width = min(rows, array.rows), min(cols, array.cols)
     each = max(height * array.cycles_per_vector[dtype], load_reads(array, height, width))
     return matrices * -(-rows // array.rows) * -(-cols // array.cols) * each
+
+
+def turning_banks(chip: Chip, options: Options, dtype: str) -> int:
+    """Return the banks in which identity products follow one another: at most half of all.
+
+    A bank is taken while a block streams in, its last sum arrives, and it is copied out.
+    """
+    array = chip.pe_array
+    engine = chip.activation if options.drain_engine == "activation" else chip.pooling
+    stream = array.rows * array.cycles_per_vector[dtype]
+    taken = stream + result_cycles(chip, array.cols) + chip.semaphore_cycles
+    taken += engine_reads(engine, array.rows) + engine.latency_cycles
+    return max(1, min(-(-taken // stream), chip.result_buffer.banks // 2))
 
 
 LEAST_PART = 4

@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
-from sim.compiler.cost import Loops, Work, choose_loops, part_of_last
+from sim.compiler.cost import Loops, Work, choose_loops, part_of_last, turning_banks
 from sim.compiler.matrix import Layers, Matrix, Node, operand_number
 from sim.compiler.options import Options
 from sim.compiler.tile import (
@@ -28,9 +28,6 @@ from sim.compiler.tile import (
 from sim.hw.datatypes import data_type
 from sim.hw.spec import Chip
 from sim.hw.timing import load_reads
-
-SPARE_BANKS = 2
-"""Of the result buffer, for tiles that are turned while sums grow: one fills, one is copied out."""
 
 
 def cut_tiles(layers: Layers, chip: Chip, options: Options) -> Tiled:
@@ -154,11 +151,12 @@ class _Cutter:
         sweep = len(k_tiles(self._chip, a.rows)) - 1
         if self._turned_bytes((a, b), loops) * 4 <= self._chip.state_buffer.bytes_per_partition:
             return loops, sweep, banks
-        spared = choose_loops(self._chip, self._options, work, spare_banks=SPARE_BANKS)
+        spare = turning_banks(self._chip, self._options, b.dtype)
+        spared = choose_loops(self._chip, self._options, work, spare_banks=spare)
         taken = spared.group[0] * spared.group[1]
         if taken == banks:
             return loops, sweep, banks
-        return spared, 2, max(1, banks - SPARE_BANKS)
+        return spared, 2, max(1, banks - spare)
 
     def _turned_bytes(self, operands: tuple[Matrix, Matrix], loops: Loops) -> int:
         """Return the bytes of each partition that a sweep's turned tiles take."""
