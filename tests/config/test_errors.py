@@ -143,7 +143,8 @@ RUN_FAULTS = [
     ('op = "transpose"\nshape = "f32[4,4]"',
      'op = "matmul"\nlhs = "f32[4,5]"\nrhs = "f32[4,6]"\nout = "f32[4,6]"',
      '[workload] op: operation "matmul": f32[4,5] and f32[4,6] cannot be multiplied: lhs '
-     "[.., M, K] and rhs [.., K, N] need the same K and the same leading dimensions"),
+     "[.., M, K] and rhs [.., K, N] need the same K, and leading dimensions that are "
+     "equal or 1 from the last"),
     ("f32[4,4]", "f32[4,4",
      "[workload] shape: 'f32[4,4', column 8: "
      'expected "]" or a comma after a dimension, found the end'),
