@@ -22,6 +22,7 @@ from support.blocks import psum, state
 from support.chips import ideal_chip
 from support.compare_traces import assert_same
 from support.random_programs import RandomProgram, random_chip
+from support.tiers import quick_first
 
 QUICK, MANY = 120, 4000
 TARGET = 8192
@@ -43,12 +44,12 @@ def _compare(seed: int, length: int = 25, largest: int = 6, elementwise: bool = 
     return event.trace.cycles()
 
 
-@pytest.mark.parametrize("seed", range(QUICK))
+@pytest.mark.parametrize("seed", quick_first(range(QUICK), 50))
 def test_random_programs(seed):
     _compare(seed)
 
 
-@pytest.mark.parametrize("seed", range(QUICK))
+@pytest.mark.parametrize("seed", quick_first(range(QUICK), 50))
 def test_random_programs_with_arithmetic_in_the_engines(seed):
     _compare(seed, length=40, elementwise=True)
 
@@ -117,7 +118,7 @@ def test_a_multiply_that_is_held_back_holds_no_port_ahead_of_time(rows):
     assert copy.start < fill.done <= copy.last + 1 < multiply.done
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", quick_first(range(40), 15))
 def test_the_order_of_units_does_not_matter(seed):
     """Building the units in any order gives the same trace."""
     chip, program, images = _program(seed)
