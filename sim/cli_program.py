@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from sim.config.chip_file import find_chip, load_chip
+from sim.cli_run_program import chip_of
 from sim.config.files import replacing, write_text
 from sim.errors import ProgramError
 from sim.hw.spec import Chip
@@ -85,15 +85,6 @@ def disassemble(source: Path) -> str:
     if not is_binary(data):
         raise ProgramError(f'{source}: not a binary program: needed "SYSB", found {data[:4]!r}')
     return format_text(module_of(data, str(source)))
-
-
-def chip_of(module: Module, program: Path, chip: str | None) -> Chip:
-    """Return the chip asked for, else the one the program names (looked for beside its file)."""
-    if chip is not None:
-        return load_chip(find_chip(chip, Path(), "--chip"))
-    if not module.chip:
-        raise ProgramError(f"{program}: names no chip; needed --chip CHIP")
-    return load_chip(find_chip(module.chip, program.parent, str(program)))
 
 
 def lint_module(module: Module, chip: Chip) -> list[Diagnostic]:

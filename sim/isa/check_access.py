@@ -7,6 +7,9 @@ from sim.hw.datatypes import DATA_TYPES, PSUM_WORD_BYTES
 from sim.hw.spec import Chip
 from sim.isa.access import MAX_PAIRS, Access, Buffer
 
+MAX_ELEMENTS = 1 << 24
+"""Of an access on chip, repeated ones counted: what a step of 0 could name without end."""
+
 
 def check_access(name: str, access: Access, chip: Chip) -> None:
     """Raise ProgramError unless the chip has every byte of the access, and aligned."""
@@ -18,6 +21,10 @@ def check_access(name: str, access: Access, chip: Chip) -> None:
         )
     if access.partitions < 1 or any(count < 1 for _, count in access.pattern):
         raise ProgramError(f"{name}: an access needs at least one partition and one element")
+    if access.elements > MAX_ELEMENTS and access.buffer is not Buffer.DRAM:
+        raise ProgramError(
+            f"{name}: at most {MAX_ELEMENTS} elements in a partition, found {access.elements}"
+        )
     partitions, size = _extent(access.buffer, chip)
     last = access.partition + access.partitions
     if access.partition < 0 or last > partitions:

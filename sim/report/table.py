@@ -29,7 +29,8 @@ def print_summary(summary: Mapping[str, Any], console: Console) -> None:
     console.print(_units(summary, console))
     if summary["stalls"]:
         console.print(_stalls(summary))
-    console.print(_values(summary["values"]))
+    if "values" in summary:
+        console.print(_values(summary["values"]))
     console.print()
 
 
@@ -48,13 +49,18 @@ def _facts(summary: Mapping[str, Any]) -> Padding:
         "length",
         f"[bold]{number(summary['cycles'])} cycles[/bold], {time_text(summary['time_ns'])}",
     )
-    table.add_row("bound", Text(bound_text(summary)))
+    if "bound" in summary:
+        table.add_row("bound", Text(bound_text(summary)))
     for operation in summary.get("operations", ()):
         table.add_row(operation["name"], Text(operation_text(operation)))
-    blocks, sub_blocks = summary["blocks"], summary["sub_blocks"]
-    table.add_row("work", f"{plural(blocks, 'block')}, {plural(sub_blocks, 'sub-block')}")
+    if "blocks" in summary:
+        blocks, sub_blocks = summary["blocks"], summary["sub_blocks"]
+        table.add_row("work", f"{plural(blocks, 'block')}, {plural(sub_blocks, 'sub-block')}")
     if "layouts" in summary:
         table.add_row("layout", Text(layouts_text(summary["layouts"])))
+    for kind in ("inputs", "outputs"):
+        if arrays := summary.get(kind):
+            table.add_row(kind, Text(arrays_text(arrays)))
     counts = [f"{number(count)} {name}" for name, count in summary["instructions"].items()]
     table.add_row("program", ", ".join(counts) or "no instructions")
     return Padding(table, (1, 0, 1, 2))
@@ -64,6 +70,14 @@ def layouts_text(layouts: Mapping[str, str]) -> str:
     """Return what becomes what, and what the blocks look like as tiles of the source."""
     text = f"{layouts['source']} to {layouts['result']}"
     return f"{text}, blocks {layouts['blocks']}" if layouts.get("blocks") else text
+
+
+def arrays_text(arrays: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return names, types and shapes: ``a f32[4,4], b s8[3]``."""
+    return ", ".join(
+        f"{name} {array['type']}[{','.join(map(str, array['shape']))}]"
+        for name, array in arrays.items()
+    )
 
 
 def bound_text(summary: Mapping[str, Any]) -> str:
