@@ -60,8 +60,7 @@ def _write(config: Path, overrides: list[str], program: Path | None, inputs: Pat
     from sim.config import load_run
     from sim.config.files import replacing
     from sim.export import export_run, input_arrays
-    from sim.isa.binary import encode
-    from sim.isa.text import format_text
+    from sim.isa import encode, format_text
     from sim.workload import write_npy
 
     loaded = load_run(config, overrides)

@@ -24,10 +24,7 @@ from sim.config.files import replacing
 from sim.errors import ConfigError, ProgramError, SystolicError, WorkloadError, printable
 from sim.hw.datatypes import data_type
 from sim.hw.spec import Chip
-from sim.isa import MatMul
-from sim.isa.bindings import Binding, Module
-from sim.isa.check_bindings import element_type
-from sim.isa.files import load_module
+from sim.isa import Binding, MatMul, Module, element_type, load_module
 from sim.run_program import ProgramRun, check_module, described, execute_program, unknown_input
 from sim.workload import write_npy
 from sim.workload.files import read_npy
@@ -66,9 +63,8 @@ def run_module(
     """Run a module as the command line says, its inputs read from their files."""
     chip = chip_of(module, options.path, options.chip, options.overrides)
     check_module(module, chip)
-    inputs = None
-    if options.values:
-        inputs = read_inputs(module, options.inputs, options.path)
+    files = input_files(module, options.inputs)
+    inputs = read_inputs(module, files, options.path) if options.values else None
     with Progress(printable(module.program.name)) as progress:
         return execute_program(
             module, chip, inputs,
@@ -97,9 +93,8 @@ def _of_chip(override: Override) -> Override:
 # -- inputs ---------------------------------------------------------------------------------------
 
 
-def read_inputs(module: Module, given: Sequence[str], program: Path) -> dict[str, Array]:
-    """Return the module's inputs from NAME=FILE texts, or folders that hold NAME.npy files."""
-    files = _input_files(module, given)
+def read_inputs(module: Module, files: Mapping[str, Path], program: Path) -> dict[str, Array]:
+    """Return the module's inputs from .npy files; WorkloadError if one is missing or unfit."""
     for binding in module.inputs:
         if binding.name not in files:
             raise WorkloadError(
@@ -109,7 +104,8 @@ def read_inputs(module: Module, given: Sequence[str], program: Path) -> dict[str
     return {binding.name: _read(files[binding.name], binding) for binding in module.inputs}
 
 
-def _input_files(module: Module, given: Sequence[str]) -> dict[str, Path]:
+def input_files(module: Module, given: Sequence[str]) -> dict[str, Path]:
+    """Return the file of each input from NAME=FILE texts, and folders that hold NAME.npy files."""
     names = [binding.name for binding in module.inputs]
     files: dict[str, Path] = {}
     folders: list[Path] = []
@@ -169,7 +165,10 @@ def _read(path: Path, binding: Binding) -> Array:
 
 def npy_name(name: str) -> str:
     """Return the file name of an array: its own, whatever could lead elsewhere percent-encoded."""
-    return quote(name, safe=" +,=@()[]", errors="surrogatepass") + ".npy" if name else "%.npy"
+    if not name:
+        return "%.npy"
+    encoded = quote(name, safe=" +,=@()[]", errors="surrogatepass")
+    return (f"%2E{encoded[1:]}" if encoded.startswith(".") else encoded) + ".npy"
 
 
 def write_outputs(outputs: Mapping[str, Array], summary: str, out: Path) -> None:

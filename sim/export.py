@@ -22,9 +22,7 @@ from sim.compiler.schedule import identity_values
 from sim.config import RunConfig
 from sim.config.chip_file import SHIPPED
 from sim.errors import CompileError, ProgramError
-from sim.isa import Access, Buffer
-from sim.isa.bindings import Binding, Module, check_bindings
-from sim.isa.boxes import parts_of
+from sim.isa import Access, Binding, Buffer, Module, check_bindings, parts_of
 from sim.layout import Shape
 from sim.run import compile_any, load_inputs
 from sim.run_graph import as_matrices

@@ -16,9 +16,14 @@ import numpy.typing as npt
 from sim.errors import WorkloadError, perhaps
 from sim.hw.datatypes import data_type
 from sim.hw.spec import Chip
-from sim.isa.bindings import Binding, Module, check_bindings
-from sim.isa.check_bindings import check_bindings_on, element_type
-from sim.isa.lint import require_clean
+from sim.isa import (
+    Binding,
+    Module,
+    check_bindings,
+    check_bindings_on,
+    element_type,
+    require_clean,
+)
 from sim.layout import Shape
 from sim.machine import Image, Memory, simulate
 from sim.machine.simulate import EngineKind
