@@ -1,44 +1,58 @@
 """A compiled run as a program file: its program, and where its tensors lie as named arrays.
 
-Wherever the compiler has put a tensor, in tiles over partitions or in an XLA layout in DRAM, its
-places are found again as few boxes of the array as can be, each in one access. So the program runs
+Where that is, nobody needs to be asked: every element is given a number, the run's own functions
+carry the numbers' digits into memory and out of it, and what arrives says which element lies where.
+The places found are described by few accesses (`sim.isa.parts_of`), so the program then runs
 without the compiler (`sim.run_program`), from and to arrays in logical order.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sim.compiler import Compiled, CompiledGraph
-from sim.compiler.layers import physical
-from sim.compiler.matrix import Axes
-from sim.compiler.schedule import identity_values
+from sim.compiler import CompiledGraph
 from sim.config import RunConfig
 from sim.config.chip_file import SHIPPED
 from sim.errors import CompileError, ProgramError
-from sim.isa import Access, Binding, Buffer, Module, check_bindings, parts_of
+from sim.hw.datatypes import data_type
+from sim.hw.spec import Chip
+from sim.isa import Binding, Buffer, Module, Program, check_bindings, parts_of
 from sim.layout import Shape
-from sim.run import compile_any, load_inputs
-from sim.run_graph import as_matrices
+from sim.machine import Image, Memory
+from sim.run import compile_any, images, load_inputs, read_result
+from sim.run_graph import graph_images, graph_results
 from sim.workload import Transpose
 
 Array = npt.NDArray[Any]
 Numbers = npt.NDArray[np.int64]
+Arrays = Mapping[str, Array]
+BASE = 8
+"""Digits 0 to 7 are exact in every type, float8_e5m2 too."""
 IDENTITY = "identity"
 
 
 @dataclass(frozen=True, eq=False)
 class Exported:
-    """A module and the identity matrices among its inputs, by name; the others are the run's."""
+    """A module, and those of its inputs that the run file does not give: stored identities."""
 
     module: Module
-    identities: dict[str, Array]
+    constants: dict[str, Array]
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """A compiled run as functions: inputs to memory contents, memory to outputs."""
+
+    program: Program
+    inputs: dict[str, Shape]
+    outputs: dict[str, Shape]
+    images: Callable[[Arrays], Sequence[Image]]
+    results: Callable[[Memory], Arrays]
 
 
 def export_run(config: RunConfig) -> Exported:
@@ -48,42 +62,43 @@ def export_run(config: RunConfig) -> Exported:
     identity matrices that must be there are inputs too.
 
     Raises:
-        SystolicError: the run does not compile, or its layouts scatter a tensor beyond description.
+        SystolicError: the run does not compile, or a layout scatters a tensor beyond description.
 
     """
-    compiled = compile_any(config)
-    if isinstance(compiled, CompiledGraph):
-        inputs, outputs = _graph_inputs(compiled), _graph_outputs(compiled)
-        stored: Sequence[Access] = compiled.scheduled.identities
-    else:
-        assert isinstance(config.operation, Transpose)
-        inputs = [_transposed(compiled, config.operation, is_result=False)]
-        outputs = [_transposed(compiled, config.operation, is_result=True)]
-        stored = [compiled.identity] if compiled.identity else []
-    taken = {binding.name for binding in inputs}
-    identities = {}
-    for access in stored:
-        name = _free_name(taken)
-        taken.add(name)
-        identities[name] = identity_values(access)
-        shape = (access.partitions, access.elements)
-        inputs.append(Binding.whole(name, shape, access))
-    module = Module(compiled.program, tuple(inputs), tuple(outputs), _chip_name(config))
+    run = _compiled(config)
+    inputs, constants = _inputs(run)
+    module = Module(run.program, tuple(inputs), tuple(_outputs(run, config.chip)), _chip(config))
     check_bindings(module)
-    return Exported(module, identities)
+    return Exported(module, constants)
 
 
 def input_arrays(config: RunConfig, exported: Exported) -> dict[str, Array]:
     """Return what a run file gives the inputs of its exported program, by name."""
-    return {**load_inputs(config), **exported.identities}
+    return {**load_inputs(config), **exported.constants}
 
 
-def _free_name(taken: set[str]) -> str:
-    numbers = (f"{IDENTITY}{number}" for number in range(2, len(taken) + 3))
-    return next(name for name in (IDENTITY, *numbers) if name not in taken)
+def _compiled(config: RunConfig) -> _Run:
+    compiled, operation = compile_any(config), config.operation
+    if isinstance(compiled, CompiledGraph):
+        graph = compiled.graph
+        return _Run(
+            compiled.program,
+            {name: graph.shape(name) for name in graph.inputs},
+            {name: graph.shape(name) for name in graph.outputs},
+            lambda arrays: graph_images(compiled, arrays),
+            lambda memory: graph_results(compiled, memory),
+        )
+    assert isinstance(operation, Transpose)
+    return _Run(
+        compiled.program,
+        {"source": operation.shape},
+        {"result": operation.out},
+        lambda arrays: images(compiled, arrays["source"], operation.shape),
+        lambda memory: {"result": read_result(compiled, memory, operation)},
+    )
 
 
-def _chip_name(config: RunConfig) -> str:
+def _chip(config: RunConfig) -> str:
     """Return the name by which the chip is found again; none if the command line changed it."""
     if any(override.below("chip") for override in config.overrides):
         return ""
@@ -91,124 +106,125 @@ def _chip_name(config: RunConfig) -> str:
     return path.stem if path.parent == SHIPPED else str(path)
 
 
-class Piece(Protocol):
-    """A tile on the chip: slices of a matrix and its place."""
-
-    @property
-    def access(self) -> Access:
-        """Return the place."""
-
-    @property
-    def slices(self) -> tuple[int | slice, ...]:
-        """Return which part of [batch..., rows, columns] lies there."""
+def _digits(most: int) -> Iterator[tuple[int, int]]:
+    """Yield (place, BASE to its power) for every digit of numbers up to `most`."""
+    place = 0
+    while BASE**place <= most:
+        yield place, BASE**place
+        place += 1
 
 
-# -- where tensors lie ----------------------------------------------------------------------------
+# -- inputs ---------------------------------------------------------------------------------------
 
 
-class _Places:
-    """For each element of a tensor (in some order of them) its partition and its first byte."""
+def _inputs(run: _Run) -> tuple[list[Binding], dict[str, Array]]:
+    """Return the bindings of all inputs, and the arrays of those nobody else knows."""
+    first: dict[str, int] = {}
+    total = 0
+    for name, shape in run.inputs.items():
+        first[name] = total + 1  # 0 is padding
+        total += shape.num_elements()
+    carried = _carried(run, first, total)
+    bindings: list[Binding] = []
+    constants: dict[str, Array] = {}
+    for name, shape in run.inputs.items():
+        found = _places(carried, first[name], shape)
+        if found is not None:
+            bindings.append(_binding(name, shape, *found))
+    for image, numbers in carried:
+        if numbers.max() > total:
+            name = _free_name({*run.inputs, *constants})
+            constants[name] = image.values
+            bindings.append(Binding.whole(name, image.values.shape, image.access))
+    return bindings, constants
 
-    def __init__(self, shape: Sequence[int]) -> None:
-        self.partition = np.zeros(tuple(shape), np.int64)
-        self.byte = np.zeros(tuple(shape), np.int64)
 
-    def put(self, slices: tuple[int | slice, ...], access: Access) -> None:
-        """Say that the elements at `slices`, [partitions, elements], lie in `access`."""
-        extents = self.byte[slices].shape
-        bytes_ = (access.offsets() * access.element_bytes).reshape(1, -1)
-        rows = access.partition + np.arange(access.partitions).reshape(-1, 1)
-        self.byte[slices] = np.broadcast_to(bytes_, (access.partitions, bytes_.size)).reshape(
-            extents
+def _carried(run: _Run, first: Mapping[str, int], total: int) -> list[tuple[Image, Numbers]]:
+    """Return every image with the number of each of its elements: 0 of padding, > total of 1s."""
+    numbers: list[Numbers] = []
+    found: Sequence[Image] = ()
+    for _, weight in _digits(BASE * total):  # one digit more than needed marks what never changes
+        arrays = {
+            name: (_counted(first[name], shape) // weight % BASE).astype(shape.dtype)
+            for name, shape in run.inputs.items()
+        }
+        found = run.images(arrays)
+        digits: list[Numbers] = [image.values.astype(np.int64) * weight for image in found]
+        numbers = [a + b for a, b in zip(numbers, digits, strict=True)] if numbers else digits
+    return list(zip(found, numbers, strict=True))
+
+
+def _counted(first: int, shape: Shape) -> Numbers:
+    count = shape.num_elements()
+    return np.arange(first, first + count, dtype=np.int64).reshape(shape.dims)
+
+
+def _places(
+    carried: Sequence[tuple[Image, Numbers]], first: int, shape: Shape
+) -> tuple[Buffer, Numbers, Numbers] | None:
+    """Return buffer, partitions and bytes of an input's elements; None if none is ever read."""
+    partition, byte = (np.full(shape.num_elements(), -1, np.int64) for _ in range(2))
+    buffers: set[Buffer] = set()
+    for image, numbers in carried:
+        mine = (numbers >= first) & (numbers < first + byte.size)
+        if not mine.any():
+            continue
+        access = image.access
+        rows, columns = np.nonzero(mine.reshape(access.partitions, -1))
+        which = numbers.reshape(access.partitions, -1)[rows, columns] - first
+        if (byte[which] >= 0).any():
+            raise CompileError(f"{shape} lies in memory twice, which a program file cannot say")
+        byte[which] = access.offsets()[columns] * access.element_bytes
+        partition[which] = access.partition + rows
+        buffers.add(access.buffer)
+    if not buffers:
+        return None
+    assert len(buffers) == 1, f"{shape} lies in {buffers}"
+    assert (byte >= 0).all(), f"{shape} is not all there"
+    return buffers.pop(), partition.reshape(shape.dims), byte.reshape(shape.dims)
+
+
+def _free_name(taken: set[str]) -> str:
+    numbered = (f"{IDENTITY}{number}" for number in range(2, len(taken) + 3))
+    return next(name for name in (IDENTITY, *numbered) if name not in taken)
+
+
+# -- outputs --------------------------------------------------------------------------------------
+
+
+def _outputs(run: _Run, chip: Chip) -> Iterator[Binding]:
+    """Yield the bindings of all outputs: memory holds its own addresses, digit by digit."""
+    memory = Memory(chip, run.program)
+    for name, shape in run.outputs.items():
+        buffers, rows, elements = (_read_back(run, memory, name, shape, what) for what in range(3))
+        buffer = list(Buffer)[int(buffers.flat[0])]
+        assert (buffers == buffers.flat[0]).all(), f"{name} lies in more than one buffer"
+        yield _binding(
+            name, shape, buffer, rows, elements * data_type(shape.element_type).size_bytes
         )
-        self.partition[slices] = np.broadcast_to(rows, (rows.size, bytes_.size)).reshape(extents)
-
-    def scattered(self, order: Numbers, dims: Sequence[int]) -> _Places:
-        """Return the places in logical order; `order` has each element's logical number."""
-        found = _Places(dims)
-        found.partition.reshape(-1)[order.reshape(-1)] = self.partition.reshape(-1)
-        found.byte.reshape(-1)[order.reshape(-1)] = self.byte.reshape(-1)
-        return found
 
 
-def _graph_inputs(compiled: CompiledGraph) -> list[Binding]:
-    graph, matrices = compiled.graph, {m.name: m for m in compiled.layers.matrices}
-    given = {matrices[piece.matrix].tensor for piece in compiled.scheduled.given}
-    bases = {place.name: place.base for place in compiled.layers.dram}
-    found = []
-    for name in graph.inputs:
-        shape = graph.shape(name)
-        if name in given:
-            names = {m.name for m in matrices.values() if m.tensor == name}
-            pieces = [p for p in compiled.scheduled.given if p.matrix in names]
-            axes = matrices[pieces[0].matrix].axes
-            places = _of_matrices(shape, axes, pieces)
-            found.append(_binding(name, shape, Buffer.STATE, places))
-        elif name in bases:
-            found.append(_binding(name, shape, Buffer.DRAM, _in_dram(shape, bases[name])))
+def _read_back(run: _Run, memory: Memory, name: str, shape: Shape, what: int) -> Numbers:
+    """Return, for each element of an output, its buffer's number, partition or element there."""
+    dtype = data_type(shape.element_type).numpy
+    stored = {}
+    for number, buffer in enumerate(Buffer):
+        raw = memory.bytes_of(buffer)
+        typed = raw[:, : raw.shape[1] // dtype.itemsize * dtype.itemsize].view(dtype)
+        index = (np.int64(number), np.arange(len(typed))[:, None], np.arange(typed.shape[1]))[what]
+        stored[buffer] = typed, np.asarray(index)
+    most = max(int(index.max(initial=0)) for _, index in stored.values())
+    found = np.zeros(shape.dims, np.int64)
+    for _, weight in _digits(max(1, most)):
+        for typed, index in stored.values():
+            typed[...] = (index // weight % BASE).astype(dtype)
+        found += run.results(memory)[name].astype(np.int64) * weight
     return found
 
 
-def _graph_outputs(compiled: CompiledGraph) -> list[Binding]:
-    graph = compiled.graph
-    bases = {place.name: place.base for place in compiled.layers.dram}
-    kept = {each.tensor: each.matrix for each in compiled.layers.kept}
-    found = []
-    for name in graph.outputs:
-        shape = graph.shape(name)
-        if name in kept:
-            pieces = [p for p in compiled.scheduled.kept if p.matrix == kept[name]]
-            places = _of_matrices(shape, physical(shape), pieces)
-            found.append(_binding(name, shape, Buffer.STATE, places))
-        else:
-            found.append(_binding(name, shape, Buffer.DRAM, _in_dram(shape, bases[name])))
-    return found
-
-
-def _in_dram(shape: Shape, base: int) -> _Places:
-    places = _Places(shape.dims)
-    if shape.num_elements():
-        index = np.ogrid[tuple(slice(0, size) for size in shape.dims)]
-        places.byte[...] = base + shape.linear_index(list(index)) * shape.dtype.itemsize
-    return places
-
-
-def _of_matrices(shape: Shape, axes: Axes, pieces: Iterable[Piece]) -> _Places:
-    """Return the places of a tensor that lies on the chip as [batch..., rows, columns]."""
-    order = as_matrices(_numbers(shape.dims), axes)
-    return _of_pieces(order, pieces, shape.dims)
-
-
-def _of_pieces(order: Numbers, pieces: Iterable[Piece], dims: Sequence[int]) -> _Places:
-    places = _Places(order.shape)
-    for piece in pieces:
-        places.put(piece.slices, piece.access)
-    return places.scattered(order, dims)
-
-
-def _numbers(dims: Sequence[int]) -> Numbers:
-    return np.arange(math.prod(dims), dtype=np.int64).reshape(tuple(dims))
-
-
-def _transposed(compiled: Compiled, operation: Transpose, *, is_result: bool) -> Binding:
-    """Return the source or the result of a lone transpose."""
-    name, shape, pieces = "source", operation.shape, compiled.source
-    if is_result:
-        name, shape, pieces = "result", operation.out, compiled.result
-    first = pieces[0].access
-    if first.buffer is Buffer.DRAM:
-        return _binding(name, shape, first.buffer, _in_dram(shape, first.start))
-    order = compiled.matrices.matrices(_numbers(operation.shape.dims))
-    if is_result:
-        *batch, rows, cols = compiled.matrices.shape.dims
-        there = compiled.matrices.result(_numbers((*batch, cols, rows)), shape.dims)
-        order = np.argsort(there.reshape(-1)).reshape(*batch, cols, rows)
-    return _binding(name, shape, first.buffer, _of_pieces(order, pieces, shape.dims))
-
-
-def _binding(name: str, shape: Shape, buffer: Buffer, places: _Places) -> Binding:
+def _binding(name: str, shape: Shape, buffer: Buffer, partition: Numbers, byte: Numbers) -> Binding:
     try:
-        parts = parts_of(places.partition, places.byte, buffer, shape.element_type)
+        parts = parts_of(partition, byte, buffer, shape.element_type)
     except ProgramError as error:
         raise CompileError(f"{name}: {shape}: {error}") from None
     return Binding(name, shape.dims, parts)
