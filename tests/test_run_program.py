@@ -17,6 +17,7 @@ from support.layer import LAYER, layer_inputs, saved, saved_layer, small_numbers
 
 ROOT = Path(__file__).resolve().parents[1]
 FORMATS = (ROOT / "docs" / "program_format.md").read_text(encoding="utf-8")
+TRANSPOSE = ROOT / "configs" / "programs" / "transpose.txt"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 ENGINES = ("event", "register")
 
@@ -53,6 +54,40 @@ def test_a_layer_written_by_hand(form: str, engine: str) -> None:
     assert summary["cycles"] == 3 + 6 + (4 - 1) + (3 - 1) + 1 + 6 + 1
     for unit in summary["units"].values():
         assert sum(unit["labels"].values()) == unit["total"] == summary["cycles"]
+
+
+SELECTED = (
+    "select pooling compare=equal value=1.0 target=state_buffer[0:4]+2048 f32 (1x4) "
+    "per_partition=1 per_element=-1  post s0\n"
+)
+COUNTED = (  # in each partition element - partition; then 1 where that is 0
+    "iota pooling target=state_buffer[0:4]+6144 s32 (1x4) per_partition=-1  post s2\n"
+    "tensor_scalar pooling op=equal source=state_buffer[0:4]+6144 s32 (1x4) scalar=0 "
+    "target=state_buffer[0:4]+2048 f32 (1x4)  wait s2>=1  post s0\n"
+)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("identity", [SELECTED, COUNTED], ids=["select", "iota"])
+def test_a_transpose_by_an_identity_made_on_the_chip(identity: str, engine: str) -> None:
+    """Nothing but A is there at cycle 0; the identity is ready one step after the weights."""
+    text = TRANSPOSE.read_text(encoding="utf-8")
+    assert SELECTED in text
+    changed = text.replace(SELECTED, identity)
+    if identity is COUNTED:
+        changed = changed.replace('s1 "product"', 's1 "product"\nsemaphore s2 "counted"')
+    Path("t.txt").write_text(changed, encoding="utf-8")
+    A = small_numbers(3, (4, 4))[0]
+    status, out, err = run_command(
+        "run", "t.txt", *saved(A=A), "--engine", engine, "--json", "--no-plots"
+    )
+    assert (status, err) == (0, "")
+    assert np.array_equal(np.load("out/t/A transposed.npy"), A.T)
+    # The identity's last element is written in cycle 4 (by two instructions: 9) and its post seen
+    # in the next; 4 vectors, the last of which has 3 rows and 3 columns to go; 4 elements are
+    # copied, the last is written a cycle later.
+    ready = {SELECTED: 5, COUNTED: 5 + 5}[identity]
+    assert json.loads(out)["cycles"] == ready + 4 + 3 + 3 + 4 + 1
 
 
 def test_the_example_of_the_format_page() -> None:
