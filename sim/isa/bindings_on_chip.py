@@ -5,6 +5,7 @@ Not here: whether boxes and accesses agree in size (`sim.isa.bindings`), which n
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -46,11 +47,16 @@ def _check_places(where: str, binding: Binding, chip: Chip) -> None:
 def _check_covered(where: str, binding: Binding) -> None:
     if binding.is_whole:
         return
+    held = sum(access.partitions * access.elements for access in binding.accesses)
+    if held < math.prod(binding.shape):
+        raise ProgramError(
+            f"{where}: has {math.prod(binding.shape)} elements, its parts only {held}"
+        )
     covered = np.zeros(binding.shape, np.bool_)
     for part in binding.parts:
         covered[tuple(slice(*pair) for pair in part.box)] = True
     if not covered.all():
-        index = [int(i) for i in np.argwhere(~covered)[0]]
+        index = [int(i) for i in np.unravel_index(np.argmin(covered), covered.shape)]
         raise ProgramError(f"{where}: element {index} of {list(binding.shape)} lies in no part")
 
 
