@@ -24,7 +24,8 @@ from sim.config.files import replacing
 from sim.errors import ConfigError, ProgramError, SystolicError, WorkloadError, printable
 from sim.hw.datatypes import data_type
 from sim.hw.spec import Chip
-from sim.isa import Binding, MatMul, Module, element_type, load_module
+from sim.isa import Binding, MatMul, Module, element_type, is_binary
+from sim.isa.files import module_of, read_bytes
 from sim.run_program import ProgramRun, check_module, described, execute_program, unknown_input
 from sim.workload import write_npy
 from sim.workload.files import read_npy
@@ -40,7 +41,7 @@ def run_program_and_report(
     options: ProgramOptions, out: Path, *, as_json: bool, plots: bool
 ) -> None:
     """Run a program, print (the table, or exactly summary.json), and write the files to `out`."""
-    module = load_module(options.path)
+    module = load_program(options.path)
     picture = plots and options.values and picture_elements(module) <= PICTURE_ELEMENTS
     kinds = PICTURE_KINDS if picture else ()
     result = run_module(module, options, kinds, grid=picture)
@@ -55,6 +56,19 @@ def run_program_and_report(
 
         with replacing(out / "wavefront.png") as path:
             plot_wavefront(result.chip, result.trace, path, title=printable(result.summary["run"]))
+
+
+def load_program(path: Path) -> Module:
+    """Return a file's program; ProgramError, with a word on run files, if it is none."""
+    data = read_bytes(path)
+    lines = (line.strip() for line in data.split(b"\n"))
+    first = next((line for line in lines if line and not line.startswith(b"#")), b"")
+    if is_binary(data) or first.startswith(b"systolic"):
+        return module_of(data, str(path))
+    raise ProgramError(
+        f'{path}: is no program (text begins with "systolic program 1", a binary with SYSB); '
+        "the name of a run file ends in .toml"
+    )
 
 
 def run_module(
@@ -214,5 +228,5 @@ def program_trace(options: ProgramOptions, kind: str) -> Iterator[str]:
     """Yield the CSV lines of `sim.cli_trace` for a program; without values, of events only."""
     from sim.cli_trace import lines_of
 
-    module = load_module(options.path)
+    module = load_program(options.path)
     return lines_of(run_module(module, options, (kind,) if options.values else ()).trace, kind)

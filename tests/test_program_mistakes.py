@@ -57,6 +57,12 @@ def test_options_that_do_not_belong() -> None:
     assert refused("run", LAYER, "--chip", "ideal_4x5").endswith('perhaps "ideal_4x4" was meant')
     assert refused("run", LAYER, "--engine", "evnt").endswith('perhaps "event" was meant')
     assert refused("run", "no.bin") == "no.bin: cannot be read (No such file or directory)"
+    for content in (b"", b'chip = "ideal_4x4"\n', b"\x7fELF\xff", b"SYS"):
+        Path("other.cfg").write_bytes(content)
+        assert refused("run", "other.cfg") == (
+            'other.cfg: is no program (text begins with "systolic program 1", a binary with SYSB); '
+            "the name of a run file ends in .toml"
+        )
     status, out, _ = run_command("run", fig3, "--chip", "ideal_128x128", "--json", "--no-plots")
     assert (status, json.loads(out)["chip"]) == (0, "ideal-128x128")
 
@@ -202,16 +208,17 @@ def test_the_api_refuses_what_the_command_line_does() -> None:
 # -- damage ---------------------------------------------------------------------------------------
 
 
-def test_damaged_programs_give_one_line() -> None:
+@pytest.mark.parametrize("cases", [100, pytest.param(1000, marks=pytest.mark.slow)])
+def test_damaged_programs_give_one_line(cases: int) -> None:
     """Binaries damaged under a good checksum, and text with pieces missing: refused, or run."""
     from isa.test_binary_form import HEADER, sealed
 
     given = [*saved_layer(), "--no-plots", "--out", "o"]
     body = encode(load_module(LAYER))[HEADER:-4]
     text = LAYER.read_bytes()
-    rng = np.random.default_rng(7)
+    rng = np.random.default_rng(cases)
     counts = {0: 0, 2: 0}
-    for case in range(100):
+    for case in range(cases):
         if case % 2:
             data = bytearray(body)
             for _ in range(rng.integers(1, 4)):

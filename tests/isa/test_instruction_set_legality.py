@@ -29,7 +29,7 @@ from sim.isa import (
     check_program,
 )
 from sim.isa.access import MAX_PAIRS
-from sim.isa.check_access import MAX_ELEMENTS
+from sim.isa.check_access import MAX_DRAM_ELEMENTS, MAX_ELEMENTS, MAX_STEP
 from sim.isa.check_engines import INTEGERS_ONLY
 from sim.isa.opcodes import BY_MNEMONIC, OPCODES
 from support.blocks import psum, state
@@ -172,7 +172,13 @@ def test_integer_operations(op: str) -> None:
 def test_numbers_of_every_access() -> None:
     assert "one to four pairs" in TEXT
     assert MAX_PAIRS == 4
-    assert "at most 2^24 elements" in TEXT
-    assert MAX_ELEMENTS == 2**24
+    assert "at most 2^24 elements in a partition on chip and 2^32 in DRAM" in TEXT
+    assert (MAX_ELEMENTS, MAX_DRAM_ELEMENTS, MAX_STEP) == (2**24, 2**32, 2**40)
+    assert "steps of at most 2^40" in TEXT
+    for pattern in (((0, 2**24 + 1),), ((2**40 + 1, 1), (1, ELEMENTS)), ((1, 1),) * 5):
+        target = replace(TARGET, pattern=pattern)
+        assert not is_legal(Memset(engine="pooling", target=target, value=1))
+    far = replace(DRAM, pattern=((0, 2**32 + 1),))
+    assert not is_legal(replace(DMA, source=far, target=far))
     for value in (1 << 31, -(1 << 31) - 1):
         assert not is_legal(replace(LEGAL["memset"], value=value))
