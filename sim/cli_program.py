@@ -17,12 +17,17 @@ from sim.cli_run_program import chip_of
 from sim.config.files import replacing, write_text
 from sim.errors import ProgramError
 from sim.hw.spec import Chip
-from sim.isa.binary import encode, is_binary
-from sim.isa.bindings import Module
-from sim.isa.diagnostic import Diagnostic
-from sim.isa.files import load_module, module_of, read_bytes
-from sim.isa.lint import lint
-from sim.isa.text import format_text
+from sim.isa import (
+    Diagnostic,
+    Module,
+    encode,
+    format_text,
+    is_binary,
+    lint,
+    load_module,
+    module_of,
+)
+from sim.isa.files import read_bytes
 
 FINDINGS = 1
 ProgramFile = Annotated[

@@ -24,8 +24,8 @@ from sim.config.files import replacing
 from sim.errors import ConfigError, ProgramError, SystolicError, WorkloadError, printable
 from sim.hw.datatypes import data_type
 from sim.hw.spec import Chip
-from sim.isa import Binding, MatMul, Module, element_type, is_binary
-from sim.isa.files import module_of, read_bytes
+from sim.isa import Binding, MatMul, Module, element_type, is_binary, module_of
+from sim.isa.files import read_bytes
 from sim.run_program import ProgramRun, check_module, described, execute_program, unknown_input
 from sim.workload import write_npy
 from sim.workload.files import read_npy

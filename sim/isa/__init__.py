@@ -15,7 +15,7 @@ from sim.isa.bindings_on_chip import check_bindings_on, element_type
 from sim.isa.boxes import parts_of
 from sim.isa.check import check_program
 from sim.isa.diagnostic import Diagnostic
-from sim.isa.files import load_module
+from sim.isa.files import load_module, module_of
 from sim.isa.instruction import (
     Activate,
     Comparison,
@@ -85,6 +85,7 @@ __all__ = [
     "is_binary",
     "lint",
     "load_module",
+    "module_of",
     "parse_text",
     "parts_of",
     "require_clean",
