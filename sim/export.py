@@ -21,7 +21,7 @@ from sim.config.chip_file import SHIPPED
 from sim.errors import CompileError, ProgramError
 from sim.hw.datatypes import data_type
 from sim.hw.spec import Chip
-from sim.isa import Binding, Buffer, Module, Program, check_bindings, parts_of
+from sim.isa import Binding, Buffer, Module, Part, Program, check_bindings, parts_of
 from sim.layout import Shape
 from sim.machine import Image, Memory
 from sim.run import compile_any, images, load_inputs, read_result
@@ -128,9 +128,10 @@ def _inputs(run: _Run) -> tuple[list[Binding], dict[str, Array]]:
     bindings: list[Binding] = []
     constants: dict[str, Array] = {}
     for name, shape in run.inputs.items():
-        found = _places(carried, first[name], shape)
-        if found is not None:
-            bindings.append(_binding(name, shape, *found))
+        places = _places(carried, first[name], shape)
+        parts = [p for buffer in places for p in _parts(name, shape, buffer, *places[buffer])]
+        if parts:
+            bindings.append(Binding(name, shape.dims, tuple(parts)))
     for image, numbers in carried:
         if numbers.max() > total:
             name = _free_name({*run.inputs, *constants})
@@ -161,27 +162,29 @@ def _counted(first: int, shape: Shape) -> Numbers:
 
 def _places(
     carried: Sequence[tuple[Image, Numbers]], first: int, shape: Shape
-) -> tuple[Buffer, Numbers, Numbers] | None:
-    """Return buffer, partitions and bytes of an input's elements; None if none is ever read."""
-    partition, byte = (np.full(shape.num_elements(), -1, np.int64) for _ in range(2))
-    buffers: set[Buffer] = set()
+) -> dict[Buffer, tuple[Numbers, Numbers]]:
+    """Return partitions and bytes of an input's elements in each buffer that holds it at cycle 0.
+
+    The compiler may want a tensor both on the chip and in DRAM.
+    """
+    found: dict[Buffer, tuple[Numbers, Numbers]] = {}
     for image, numbers in carried:
-        mine = (numbers >= first) & (numbers < first + byte.size)
+        access = image.access
+        mine = (numbers >= first) & (numbers < first + shape.num_elements())
         if not mine.any():
             continue
-        access = image.access
+        if access.buffer not in found:
+            partition, byte = (np.full(shape.num_elements(), -1, np.int64) for _ in range(2))
+            found[access.buffer] = partition, byte
+        partition, byte = found[access.buffer]
         rows, columns = np.nonzero(mine.reshape(access.partitions, -1))
         which = numbers.reshape(access.partitions, -1)[rows, columns] - first
         if (byte[which] >= 0).any():
-            raise CompileError(f"{shape} lies in memory twice, which a program file cannot say")
+            raise CompileError(f"{shape} lies twice in {access.buffer}: no program file says that")
         byte[which] = access.offsets()[columns] * access.element_bytes
         partition[which] = access.partition + rows
-        buffers.add(access.buffer)
-    if not buffers:
-        return None
-    assert len(buffers) == 1, f"{shape} lies in {buffers}"
-    assert (byte >= 0).all(), f"{shape} is not all there"
-    return buffers.pop(), partition.reshape(shape.dims), byte.reshape(shape.dims)
+    assert all((byte >= 0).all() for _, byte in found.values()), f"{shape} is not all there"
+    return found
 
 
 def _free_name(taken: set[str]) -> str:
@@ -199,9 +202,8 @@ def _outputs(run: _Run, chip: Chip) -> Iterator[Binding]:
         buffers, rows, elements = (_read_back(run, memory, name, shape, what) for what in range(3))
         buffer = list(Buffer)[int(buffers.flat[0])]
         assert (buffers == buffers.flat[0]).all(), f"{name} lies in more than one buffer"
-        yield _binding(
-            name, shape, buffer, rows, elements * data_type(shape.element_type).size_bytes
-        )
+        byte = elements * data_type(shape.element_type).size_bytes
+        yield Binding(name, shape.dims, _parts(name, shape, buffer, rows, byte))
 
 
 def _read_back(run: _Run, memory: Memory, name: str, shape: Shape, what: int) -> Numbers:
@@ -222,9 +224,11 @@ def _read_back(run: _Run, memory: Memory, name: str, shape: Shape, what: int) ->
     return found
 
 
-def _binding(name: str, shape: Shape, buffer: Buffer, partition: Numbers, byte: Numbers) -> Binding:
+def _parts(
+    name: str, shape: Shape, buffer: Buffer, partition: Numbers, byte: Numbers
+) -> tuple[Part, ...]:
+    places = partition.reshape(shape.dims), byte.reshape(shape.dims)
     try:
-        parts = parts_of(partition, byte, buffer, shape.element_type)
+        return parts_of(*places, buffer, shape.element_type)
     except ProgramError as error:
         raise CompileError(f"{name}: {shape}: {error}") from None
-    return Binding(name, shape.dims, parts)

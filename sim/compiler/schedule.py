@@ -23,7 +23,7 @@ from sim.compiler.tile import Span, Task, Tile, Tiled, tiling, whole_banks
 from sim.errors import CompileError
 from sim.hw.datatypes import PSUM_WORD_BYTES, data_type
 from sim.hw.spec import Chip
-from sim.isa import Access, Buffer, Copy, DmaCopy, Instruction, LoadWeights, MatMul, Memset
+from sim.isa import Access, Buffer, Copy, DmaCopy, Instruction, LoadWeights, MatMul, Select
 from sim.layout import Block, Shape
 
 
@@ -414,11 +414,12 @@ class Scheduler:
         if self.options.identity == "stored":
             self._stored_identities.append(access)
             return
-        engine = self.options.drain_engine
-        self._draft(Memset(engine=engine, target=access, value=0), (), (region,))
-        for row in range(rows):
-            one = Access(Buffer.STATE, dtype, row, 1, found[0] + row * size, ((1, 1),))
-            self._draft(Memset(engine=engine, target=one, value=1), (), (region,))
+        # One instruction: ones written over zeros would race with them where lanes are late.
+        diagonal = Select(
+            engine=self.options.drain_engine, compare="equal", value=1, target=access,
+            per_partition=1, per_element=-1,
+        )  # fmt: skip
+        self._draft(diagonal, (), (region,))
 
     # Accesses and drafts
 
