@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -110,6 +111,15 @@ def test_the_readme_shows_what_happens() -> None:
     source = LAYER.read_text(encoding="utf-8")
     (program,) = [b.strip() for b in README.split("```") if b.startswith("\nload weights=")]
     assert all(f"\n{line}\n" in source for line in program.splitlines())
+
+
+def test_the_python_of_the_format_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", FORMATS, re.DOTALL)
+    monkeypatch.chdir(ROOT)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    assert names["run"].outputs["y"].tolist() == [[4 + 1] * 3] * 6
+    assert names["run"].summary["cycles"] == 22
 
 
 def test_from_python() -> None:
