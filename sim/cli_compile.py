@@ -64,7 +64,7 @@ def _write(config: Path, overrides: list[str], program: Path | None, inputs: Pat
     from sim.workload import write_npy
 
     loaded = load_run(config, overrides)
-    exported = export_run(loaded)
+    exported = export_run(loaded, Path() if program is None else program.parent)
     if program is not None:
         is_binary = program.suffix.lower() == ".bin"
         module = exported.module

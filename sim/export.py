@@ -9,7 +9,9 @@ without the compiler (`sim.run_program`), from and to arrays in logical order.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,8 +19,8 @@ import numpy.typing as npt
 
 from sim.compiler import CompiledGraph
 from sim.config import RunConfig
-from sim.config.chip_file import SHIPPED
-from sim.errors import CompileError, ProgramError
+from sim.config.chip_file import find_chip
+from sim.errors import CompileError, ConfigError, ProgramError
 from sim.hw.datatypes import data_type
 from sim.hw.spec import Chip
 from sim.isa import Binding, Buffer, Module, Part, Program, check_bindings, parts_of
@@ -55,11 +57,12 @@ class _Run:
     results: Callable[[Memory], Arrays]
 
 
-def export_run(config: RunConfig) -> Exported:
+def export_run(config: RunConfig, folder: Path = Path()) -> Exported:
     """Return the program of a run file with its tensors bound to names.
 
     A lone transpose has the input "source" and the output "result", a graph those of its tensors;
-    identity matrices that must be there are inputs too.
+    identity matrices that must be there are inputs too. `folder` is where the program file goes:
+    it names its chip as it will find it from there.
 
     Raises:
         SystolicError: the run does not compile, or a layout scatters a tensor beyond description.
@@ -67,7 +70,9 @@ def export_run(config: RunConfig) -> Exported:
     """
     run = _compiled(config)
     inputs, constants = _inputs(run)
-    module = Module(run.program, tuple(inputs), tuple(_outputs(run, config.chip)), _chip(config))
+    module = Module(
+        run.program, tuple(inputs), tuple(_outputs(run, config.chip)), _chip(config, folder)
+    )
     check_bindings(module)
     return Exported(module, constants)
 
@@ -98,12 +103,15 @@ def _compiled(config: RunConfig) -> _Run:
     )
 
 
-def _chip(config: RunConfig) -> str:
+def _chip(config: RunConfig, folder: Path) -> str:
     """Return the name by which the chip is found again; none if the command line changed it."""
     if any(override.below("chip") for override in config.overrides):
         return ""
     path = config.chip_path.resolve()
-    return path.stem if path.parent == SHIPPED else str(path)
+    with suppress(ConfigError):
+        if find_chip(path.stem, folder, "").resolve() == path:
+            return path.stem
+    return str(path)
 
 
 def _digits(most: int) -> Iterator[tuple[int, int]]:

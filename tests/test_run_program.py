@@ -231,6 +231,26 @@ def test_a_compiled_matmul_equals_numpy() -> None:
         assert np.array_equal(np.load(result), lhs @ rhs)
 
 
+def test_a_program_names_its_chip_so_that_it_finds_it() -> None:
+    """Shipped and beside the program by name, also where one hides the other; else by path."""
+    chip = (ROOT / "configs" / "chips" / "ideal_4x4.toml").read_text(encoding="utf-8")
+    other = chip.replace("ideal-4x4", "mine")
+    for folder in ("a", "b"):
+        Path(folder).mkdir()
+    Path("a/ideal_4x4.toml").write_text(other, encoding="utf-8")
+    Path("a/r.toml").write_text(RUNS["blocks"], encoding="utf-8")
+    Path("b/r.toml").write_text(RUNS["blocks"], encoding="utf-8")
+    named = {}
+    for run, target in (("a", "a"), ("a", "b"), ("b", "b"), ("b", "a")):
+        program = f"{target}/p.txt"
+        run_command("compile", f"{run}/r.toml", "--program", program)
+        named[run, target] = load_module(program).chip
+        status, out, _ = run_command("run", program, "--values", "none", "--json")
+        assert (status, json.loads(out)["chip"]) == (0, "mine" if run == "a" else "ideal-4x4")
+    assert named["a", "a"] == named["b", "b"] == "ideal_4x4"
+    assert all(Path(named[pair]).is_absolute() for pair in (("a", "b"), ("b", "a")))
+
+
 def test_a_changed_chip_must_be_named() -> None:
     Path("r.toml").write_text(RUNS["blocks"], encoding="utf-8")
     change = ["--set", "chip.state_buffer.banks=4"]
