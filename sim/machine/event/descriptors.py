@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +42,23 @@ class _Runs:
     target: Offsets
     lengths: Offsets
     edges: list[int]
+
+
+class Runs(NamedTuple):
+    """The descriptors of a copy, in order, one by one: int64 [descriptors].
+
+    source and target: byte offsets in the partition; length: bytes.
+    """
+
+    source: Offsets
+    target: Offsets
+    length: Offsets
+
+
+def descriptor_runs(copy: DmaCopy) -> Runs:
+    """Return the descriptors of a copy, one by one."""
+    runs = _runs(_pattern(copy.source), _pattern(copy.target))
+    return Runs(runs.source + copy.source.start, runs.target + copy.target.start, runs.lengths)
 
 
 def descriptor_groups(copy: DmaCopy, chip: Chip) -> list[Group]:

@@ -1,0 +1,19 @@
+"""The compiled form of `dram_steps`: the same functions, for large work; cached on disk."""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import Any
+
+import numba
+
+from sim.machine.event import dram_steps
+
+# Compiled functions find one another by name, in a copy of the module's names.
+_names: dict[str, Any] = dict(vars(dram_steps))
+for _name, _function in vars(dram_steps).items():
+    if isinstance(_function, FunctionType):
+        _copy = FunctionType(_function.__code__, _names, _name)
+        _names[_name] = numba.njit(cache=True, nogil=True, boundscheck=False)(_copy)
+
+run = _names["run"]
