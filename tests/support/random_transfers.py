@@ -27,7 +27,7 @@ def random_organisation(rng: Random) -> dict[str, Any]:
     burst = rng.choice([4, 8, 16, 64])
     row = burst * rng.choice([1, 2, 3, 8])
     return {
-        "size_bytes": channels * banks * row * 4096,
+        "size_bytes": channels * banks * row * 65536,
         "bytes_per_cycle": channels * rng.choice([1, 4, 5, 16, 64]),
         "latency_cycles": rng.choice([0, 0, 2, 7]),
         "organisation": {
@@ -81,7 +81,8 @@ class RandomTransfers:
     def _copy(self) -> None:
         dtype = self.rng.choice(["u8", "bf16", "f32"])
         size = {"u8": 1, "bf16": 2, "f32": 4}[dtype]
-        partitions = self.rng.choice([1, 1, 2, self.chip.state_buffer.partitions])
+        there = self.chip.state_buffer.partitions
+        partitions = self.rng.choice([1, 1, min(2, there), there])
         most = max(1, CONSTANTS // size // self.rng.choice([4, 8, 16, 40]))
         elements = self.rng.randint(1, max(1, most // partitions))
         kind = self.rng.choice(["in", "in", "out", "out", "within", "chip"])
@@ -141,9 +142,7 @@ class RandomTransfers:
     def _from_state(self, dtype: str, size: int, partitions: int, elements: int) -> Access:
         pattern = self._pattern(elements, CONSTANTS // size)
         first = self.rng.randint(0, self.chip.state_buffer.partitions - partitions)
-        return Access(
-            Buffer.STATE, dtype, first, partitions, self._start(size, pattern), pattern
-        )
+        return Access(Buffer.STATE, dtype, first, partitions, self._start(size, pattern), pattern)
 
     def _start(self, size: int, pattern: tuple[tuple[int, int], ...]) -> int:
         span = sum(step * (count - 1) for step, count in pattern) + 1
