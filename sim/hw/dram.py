@@ -96,6 +96,15 @@ def least_cycles(chip: Chip, bytes_moved: int) -> int:
     return -(-bursts // min(parts.channels, chip.dma.queues)) * burst_cycles
 
 
+def dram_rate(chip: Chip, queues: int) -> int:
+    """Return the most bytes that many queues move from or to DRAM in a cycle."""
+    parts = chip.dram.organisation
+    if parts is None:
+        return min(chip.dram.bytes_per_cycle, chip.dma.bytes_per_cycle * queues)
+    _, burst_cycles = chip.burst_cycles
+    return max(1, min(parts.channels, queues) * parts.burst_bytes // burst_cycles)
+
+
 def run_cycles(chip: Chip, size_bytes: int) -> int:
     """Return the cycles in which a queue moves a run from or to DRAM.
 
