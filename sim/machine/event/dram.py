@@ -7,8 +7,8 @@ at a state-buffer port, the arbiter decides again whenever a phase of any queue'
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from types import ModuleType
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,10 @@ Table = npt.NDArray[np.int64]
 NEVER = 1 << 48
 SMALL_ELEMENTS = 20_000
 """Below this many elements in all copies, loading numba costs more than it saves."""
+
+
+_LASTS = np.isin(np.arange(6), (steps.FETCHING, steps.OPENING, steps.MOVING))
+"""By phase: whether it ends of itself."""
 
 
 class State(NamedTuple):
@@ -72,7 +76,8 @@ class Channels:
         self._cycle = 0
         self._ahead: tuple[State, int] | None = None
         self._settled: Table | None = None
-        self._run = _compiled() if large else steps.run
+        self._quiet: int | None = None
+        self._kernel: Any = _compiled() if large else steps
 
     def join(self, q: int, runs: Runs, sides: int, tick: int) -> None:
         """Let a queue begin with its descriptors in the cycle at `tick`."""
@@ -117,9 +122,14 @@ class Channels:
         return bool(self._state.queue[steps.PHASE, q] == steps.IDLE)
 
     def remaining(self, q: int) -> int:
-        """Return the cycles until the first copy ends if nothing changes; 0 if this one has."""
+        """Return the cycles until the first copy ends if nothing changes; 0 if this one has.
+
+        While the arbiter decides at every change of a phase there is no need to look further.
+        """
         if self.is_done(q):
             return 0
+        if self._settled is not None:
+            return self.quiet_cycles()
         if self._ahead is None:
             state = self._state.copy()
             self._ahead = state, self._do(state, NEVER, stop_at_end=True)
@@ -150,15 +160,17 @@ class Channels:
         cycles = int(self._fixed[steps.BURST_CYCLES])
         source, target, _ = self._runs
         return [
-            Beat(*map(int, steps.on_chip(self._fixed, queue, source, target, beat, q)))
+            Beat(*map(int, self._kernel.on_chip(self._fixed, queue, source, target, beat, q)))
             for beat in range(cycles - int(queue[steps.LEFT, q]), cycles)
         ]
 
     def quiet_cycles(self) -> int:
         """Return for how many cycles no burst changes its phase, whatever ports are refused."""
-        queue = self._look()
-        phases = (steps.FETCHING, steps.OPENING, steps.MOVING)
-        return int(queue[steps.LEFT][np.isin(queue[steps.PHASE], phases)].min())
+        if self._quiet is None:
+            queue = self._look()
+            lasts = _LASTS[queue[steps.PHASE]]
+            self._quiet = int(queue[steps.LEFT][lasts].min())
+        return self._quiet
 
     def account(self, recorder: Recorder) -> None:
         """Hand all counts of the run to the recorder."""
@@ -176,14 +188,14 @@ class Channels:
 
     def _do(self, state: State, until: int, *, stop_at_end: bool) -> int:
         queue, bank, channel, port = state
-        stopped = self._run(
+        stopped = self._kernel.run(
             self._fixed, queue, bank, channel, port, *self._runs, self._ends,
             self._cycle, until, stop_at_end,
         )  # fmt: skip
         return int(stopped)
 
     def _changed(self) -> None:
-        self._ahead = self._settled = None
+        self._ahead = self._settled = self._quiet = None
 
     def _look(self) -> Table:
         """Return the queues as they will be once this cycle's banks and buses are given.
@@ -191,9 +203,10 @@ class Channels:
         Not done for good: another copy may yet join in this cycle.
         """
         if self._settled is None:
-            state = self._state.copy()
-            steps.settle(self._fixed, state.queue, state.bank, state.channel, self._cycle)
-            self._settled = state.queue
+            queue, bank, channel, _ = self._state
+            queue = queue.copy()
+            self._kernel.settle(self._fixed, queue, bank.copy(), channel.copy(), self._cycle)
+            self._settled = queue
         return self._settled
 
     def _append(self, runs: Runs) -> int:
@@ -241,11 +254,10 @@ def channels_of(chip: Chip, program: Program, recorder: Recorder) -> Channels | 
     return Channels(chip, ends=ends, large=elements > SMALL_ELEMENTS)
 
 
-def _compiled() -> Callable[..., int]:
+def _compiled() -> ModuleType:
     """Return the compiled form, or the plain one without numba."""
     try:
         from sim.machine.event import dram_numba
     except ImportError:
-        return steps.run
-    compiled: Callable[..., int] = dram_numba.run
-    return compiled
+        return steps
+    return dram_numba

@@ -16,4 +16,4 @@ for _name, _function in vars(dram_steps).items():
         _copy = FunctionType(_function.__code__, _names, _name)
         _names[_name] = numba.njit(cache=True, nogil=True, boundscheck=False)(_copy)
 
-run = _names["run"]
+run, settle, on_chip = _names["run"], _names["settle"], _names["on_chip"]
