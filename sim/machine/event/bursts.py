@@ -39,14 +39,7 @@ class BurstStream(Stream):
         on_chip = copy.target if self._sides == READS else copy.source
         self._partitions = on_chip.partition, on_chip.partition + on_chip.partitions
         self._direction = "write" if self._sides == READS else "read"
-        needs = self._needs_of(self._all_banks())
-        self._ports = frozenset(need.port for need in needs)
-        self.mask = mask_of(needs)
-
-    @property
-    def ports(self) -> frozenset[Port]:
-        """Return every port the copy may need."""
-        return self._ports
+        self.mask = mask_of(self._needs_of(self._all_banks()))
 
     @property
     def sizes(self) -> npt.NDArray[np.int64]:
