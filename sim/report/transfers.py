@@ -57,7 +57,8 @@ def bursts_text(dram: Mapping[str, Any]) -> str:
     hits = f"{number(dram['hits'])} ({percent(dram['hits'], max(1, dram['bursts']))}) row hits"
     return (
         f"{plural(dram['bursts'], 'burst')}: {hits}, {number(dram['conflicts'])} row conflicts, "
-        f"{number(dram['opened'])} closed banks"
+        f""
+        f"{plural(dram['opened'], 'closed bank')}"
     )
 
 
