@@ -362,13 +362,27 @@ def test_events_do_not_grow_with_the_bursts(monkeypatch):
     assert len(counts) == 1, counts
 
 
-def test_events_of_transfers_that_meet_at_a_port_grow_with_the_bursts_alone(monkeypatch):
-    """Two queues into one state-buffer bank: a few events per burst, however long it is."""
+def test_events_do_not_grow_where_queues_meet_at_a_port(monkeypatch):
+    """Three queues into one state-buffer bank: they settle among themselves who has its port."""
+    chip = organised({"queues": 3}, {"size_bytes": 1 << 20})
+    counts = set()
+    for elements in (8, 80, 640):
+        copies = [move(dram(q * 4160, (1, elements)), bank(0, elements, q * 2560), q)
+                  for q in range(3)]  # fmt: skip
+        counts.add(_events(monkeypatch, chip, copies))
+        trace = simulate(chip, Program("meet", tuple(copies)), values=False).trace
+        assert {s.winner for s in trace.stalls} == {"dma"}
+    assert len(counts) == 1, counts
+
+
+def test_events_grow_with_the_bursts_that_may_meet_an_engine_at_a_port(monkeypatch):
+    """The arbiter decides at every change of a phase: a few events per burst, however long."""
     events = []
     for size in (16, 64, 1024):
         parts = {"burst_bytes": size, "row_bytes": 4 * size, "interleave_bytes": size}
         chip = organised({"queues": 2}, {"bytes_per_cycle": 8, "size_bytes": 1 << 20}, **parts)
-        copies = [move(dram(q << 16, (1, size)), bank(0, size, q * 4 * size), q) for q in range(2)]
+        copies = [move(dram(0, (1, size)), bank(0, size))]
+        copies.append(Memset(engine="pooling", target=bank(0, 40, 4096), value=1))
+        copies.append(Memset(engine="activation", target=bank(0, 2048, 0), value=1))
         events.append(_events(monkeypatch, chip, copies))
-    bursts = 2 * 4
-    assert max(events) < bursts * 6, events
+    assert max(events) < 4 * 6 + 40, events

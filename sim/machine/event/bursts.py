@@ -12,7 +12,7 @@ from sim.isa import Buffer, DmaCopy
 from sim.machine.event.descriptors import descriptor_runs
 from sim.machine.event.dram import Beat, Channels
 from sim.machine.event.ports import Need, Needs, Port, Timeline, mask_of
-from sim.machine.event.stream import Stream
+from sim.machine.event.stream import Progress, Refusal, Stream
 from sim.machine.event.ticks import TickEnvironment
 
 READS, WRITES = 1, 2
@@ -25,6 +25,8 @@ class BurstStream(Stream):
     """
 
     touches_dram = False  # in the sense of a rate that is shared
+
+    settles_ports = True
 
     def __init__(
         self, env: TickEnvironment, channels: Channels, copy: DmaCopy, queue: int,
@@ -59,6 +61,10 @@ class BurstStream(Stream):
     def remaining(self) -> int:
         """Return the cycles until this or another copy ends if nothing is refused any more."""
         return self._channels.remaining(self._queue)
+
+    def settle_ports(self, *, among_themselves: bool) -> None:
+        """Say who settles what happens where copies of several queues meet at a port."""
+        self._channels.settle_ports(among_themselves=among_themselves)
 
     def done(self, tick: int) -> bool:
         """Return whether the copy has ended, the cycle of its last burst being over at `tick`."""
@@ -106,6 +112,29 @@ class BurstStream(Stream):
         """Return the tick at which each descriptor ended, int64."""
         return self._channels.ends(self._queue, len(self._runs.length))
 
+    def conclude(self) -> None:
+        """Take over what other queues refused, now that the copy has ended."""
+        stalls = self._channels.stalls(self._queue)
+        if not stalls:
+            return
+        for bank, first, stop in stalls:
+            port = Port(Buffer.STATE.value, bank, self._direction)
+            cycles = (stop - first) // self.period
+            self.refusals.append(Refusal(first, cycles, port, self.client))
+        self.refusals = _merged(self.refusals, self.period)
+        start, end = self.progress[0].tick, self.tick
+        if self.refusals[0].tick < start:
+            start = self.refusals[0].tick
+        self.progress = []
+        for refusal in self.refusals:
+            self._note(start, refusal.tick)
+            start = refusal.tick + refusal.cycles * self.period
+        self._note(start, end)
+
+    def _note(self, first: int, stop: int) -> None:
+        if first < stop:
+            self.progress.append(Progress(0, first, (stop - first) // self.period))
+
     def leave(self) -> None:
         """Give up its place: nothing more will be asked of it."""
         self._channels.leave(self._queue)
@@ -132,3 +161,19 @@ class BurstStream(Stream):
             Need(Port(Buffer.STATE.value, bank, self._direction), *self._partitions)
             for bank in banks
         )
+
+
+def _merged(refusals: list[Refusal], period: int) -> list[Refusal]:
+    """Return refusals in the order of time, those that continue one another as one."""
+    found: list[Refusal] = []
+    for each in sorted((r for r in refusals if r.cycles), key=lambda r: r.tick):
+        last = found[-1] if found else None
+        if (
+            last
+            and last.tick + last.cycles * period == each.tick
+            and (last.port, last.winner) == (each.port, each.winner)
+        ):
+            found[-1] = Refusal(last.tick, last.cycles + each.cycles, last.port, last.winner)
+        else:
+            found.append(each)
+    return found

@@ -12,8 +12,14 @@ import simpy
 from sim.hw.spec import Chip
 from sim.isa import Access, Buffer, DmaCopy, Instruction
 from sim.machine.event.bursts import BurstStream
-from sim.machine.event.descriptors import Group, descriptor_groups, touched_banks
-from sim.machine.event.ports import Need, Needs, Port, Timeline, mask_of
+from sim.machine.event.descriptors import (
+    Group,
+    all_needs,
+    descriptor_groups,
+    needs_of,
+    touched_banks,
+)
+from sim.machine.event.ports import Needs, Port, Timeline, mask_of
 from sim.machine.event.stream import Stream
 from sim.machine.event.ticks import TickEnvironment
 from sim.machine.event.unit import Context, Unit
@@ -34,7 +40,7 @@ class DmaStream(Stream):
     def __init__(
         self, env: TickEnvironment, chip: Chip, copy: DmaCopy, groups: Sequence[Group], **who: Any
     ) -> None:
-        ports = _all_needs(copy, groups)
+        ports = all_needs(copy, groups)
         super().__init__(env, timeline=Timeline([], 0), **who)
         self.mask = mask_of(tuple(ports))
         self._copy, self._groups = copy, groups
@@ -102,7 +108,7 @@ class DmaStream(Stream):
         if self._fetched < self._fetch:
             return (), self._fetch - self._fetched
         stop = min(self._moved + self._rate, group.size_bytes)
-        now = _needs(self._copy, touched_banks(group, self._index, self._moved, stop))
+        now = needs_of(self._copy, touched_banks(group, self._index, self._moved, stop))
         if group.one_bank:
             return now, -(-(group.size_bytes - self._moved) // self._rate)
         return now, 1
@@ -152,7 +158,7 @@ class DmaStream(Stream):
     def _end_descriptors(self, group: Group, count: int, tick: int, cost: int) -> None:
         if self.first_byte is None:
             self.first_byte = tick - (cost - self._fetch - 1) * self.period
-        needs = _needs(self._copy, touched_banks(group, self._index, 0, group.size_bytes))
+        needs = needs_of(self._copy, touched_banks(group, self._index, 0, group.size_bytes))
         for need in needs:
             self._count(need.port, count * (cost - self._fetch))
         self._last_needs = needs
@@ -253,6 +259,8 @@ class DmaUnit(Unit):
         self, index: int, copy: DmaCopy, stream: DmaStream | BurstStream, start: int,
         values: Any, sources: Any,
     ) -> None:  # fmt: skip
+        if isinstance(stream, BurstStream):
+            stream.conclude()
         first, done = stream.span()
         self.context.recorder.transfers.add(stream.runs_by_size())
         for run in stream.progress:
@@ -283,22 +291,3 @@ class DmaUnit(Unit):
             kind, self.name, index, np.repeat(stream.descriptor_ticks(), sizes), partitions,
             np.tile(access.offsets(), access.partitions), access.dtype, values.ravel(),
         )  # fmt: skip
-
-
-def _needs(copy: DmaCopy, banks: tuple[Sequence[int], Sequence[int]]) -> Needs:
-    found = []
-    for access, direction, numbers in (
-        (copy.source, "read", banks[0]),
-        (copy.target, "write", banks[1]),
-    ):
-        if access.buffer is Buffer.STATE:
-            last = access.partition + access.partitions
-            found += [
-                Need(Port(access.buffer.value, b, direction), access.partition, last)
-                for b in numbers
-            ]
-    return tuple(found)
-
-
-def _all_needs(copy: DmaCopy, groups: Sequence[Group]) -> list[Need]:
-    return [need for g in groups for need in _needs(copy, touched_banks(g, 0, 0, g.size_bytes))]

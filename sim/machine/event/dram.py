@@ -1,8 +1,9 @@
 """DRAM's channels and banks in the event engine: all copies under way, advanced together.
 
 However many bursts lie between two decisions of the arbiter, they cost arithmetic, not events: a
-copy that meets nobody at a port needs one event for its end. Where a copy may meet another client
-at a state-buffer port, the arbiter decides again whenever a phase of any queue's burst ends.
+copy needs one event for its end. Queues that meet at a state-buffer port settle that in the same
+arithmetic. Only where a copy may meet another client there, the arbiter decides again whenever a
+phase of any queue's burst ends.
 """
 
 from __future__ import annotations
@@ -15,32 +16,43 @@ import numpy.typing as npt
 
 from sim.hw.spec import Chip
 from sim.isa import Buffer, DmaCopy, Program
-from sim.machine.event import dram_steps as steps
+from sim.machine.event import dram_steps
+from sim.machine.event import dram_tables as tables
 from sim.machine.event.descriptors import Runs
 from sim.trace.record import Recorder
 from sim.trace.transfers import ChannelCounts, QueueWaits
 
 Table = npt.NDArray[np.int64]
 NEVER = 1 << 48
+LOG_LENGTH = 4096
 SMALL_ELEMENTS = 20_000
 """Below this many elements in all copies, loading numba costs more than it saves."""
 
 
-_LASTS = np.isin(np.arange(6), (steps.FETCHING, steps.OPENING, steps.MOVING))
+_LASTS = np.isin(np.arange(6), (tables.FETCHING, tables.OPENING, tables.MOVING))
 """By phase: whether it ends of itself."""
 
 
 class State(NamedTuple):
-    """What changes from burst to burst (rows: `dram_steps`); copied to look ahead."""
+    """What changes from burst to burst (rows: `dram_tables`); copied to look ahead."""
 
     queue: Table
     bank: Table
     channel: Table
     port: Table
+    logged: Table
 
     def copy(self) -> State:
         """Return a state that may be changed without changing this one."""
         return State(*(table.copy() for table in self))
+
+
+class Stall(NamedTuple):
+    """A bank's port was refused from tick `first` to tick `stop`: a lower queue had it."""
+
+    bank: int
+    first: int
+    stop: int
 
 
 class Beat(NamedTuple):
@@ -61,13 +73,16 @@ class Channels:
         self._fixed = np.array(
             [parts.burst_bytes, parts.interleave_bytes, parts.channels, parts.banks,
              parts.row_bytes, width, cycles, parts.activate_cycles, parts.precharge_cycles,
-             chip.dma.descriptor_cycles, chip.state_buffer.bank_bytes], np.int64,
+             chip.dma.descriptor_cycles, chip.state_buffer.bank_bytes, True], np.int64,
         )  # fmt: skip
-        queue = np.zeros((steps.QUEUE_ROWS, chip.dma.queues), np.int64)
-        bank = np.full((steps.BANK_ROWS, parts.channels * parts.banks), -1, np.int64)
-        channel = np.zeros((steps.CHANNEL_ROWS, parts.channels), np.int64)
-        channel[steps.BUS_HOLDER] = -1
-        self._state = State(queue, bank, channel, np.zeros((2, chip.state_buffer.banks), np.int64))
+        queue = np.zeros((tables.QUEUE_ROWS, chip.dma.queues), np.int64)
+        bank = np.full((tables.BANK_ROWS, parts.channels * parts.banks), -1, np.int64)
+        channel = np.zeros((tables.CHANNEL_ROWS, parts.channels), np.int64)
+        channel[tables.BUS_HOLDER] = -1
+        port = np.zeros((2, chip.state_buffer.banks), np.int64)
+        self._state = State(queue, bank, channel, port, np.zeros(1, np.int64))
+        self._log = np.zeros((tables.LOG_ROWS, LOG_LENGTH + 2 * chip.dma.queues), np.int64)
+        self._stalls: dict[int, list[Stall]] = {}
         self._runs = Runs(*[np.zeros(0, np.int64)] * 3)
         self._keeps_ends = ends
         self._ends: Table = np.zeros(0, np.int64)
@@ -77,7 +92,7 @@ class Channels:
         self._ahead: tuple[State, int] | None = None
         self._settled: Table | None = None
         self._quiet: int | None = None
-        self._kernel: Any = _compiled() if large else steps
+        self._kernel: Any = _compiled() if large else dram_steps
 
     def join(self, q: int, runs: Runs, sides: int, tick: int) -> None:
         """Let a queue begin with its descriptors in the cycle at `tick`."""
@@ -89,12 +104,12 @@ class Channels:
         self._members.add(q)
         first = self._append(runs)
         queue = self._state.queue
-        queue[: steps.BANK_WAIT, q] = 0
-        queue[steps.PHASE, q], queue[steps.LEFT, q] = steps.FETCHING, self._fixed[steps.FETCH]
-        queue[steps.RUN, q], queue[steps.STOP, q] = first, first + len(runs.length)
-        queue[steps.SIDES, q] = sides
-        queue[steps.FIRST, q] = queue[steps.BEAT, q] = -1
-        steps.take_in_hand(self._fixed, queue, *self._runs, q)
+        queue[: tables.BANK_WAIT, q] = 0
+        queue[tables.PHASE, q], queue[tables.LEFT, q] = tables.FETCHING, self._fixed[tables.FETCH]
+        queue[tables.RUN, q], queue[tables.STOP, q] = first, first + len(runs.length)
+        queue[tables.SIDES, q] = sides
+        queue[tables.FIRST, q] = queue[tables.BEAT, q] = -1
+        dram_steps.take_in_hand(self._fixed, queue, *self._runs, q)
 
     def leave(self, q: int) -> None:
         """Forget the descriptors of a queue's copy, which has ended."""
@@ -107,19 +122,27 @@ class Channels:
             return
         if self._ahead and self._ahead[1] == until:
             self._state, self._cycle = self._ahead
-        else:
+            self._read_log()
+        while self._cycle < until:
             self._cycle = self._do(self._state, until, stop_at_end=False)
+            self._read_log()
         self._changed()
+
+    def settle_ports(self, *, among_themselves: bool) -> None:
+        """Say whether queues that meet at a port leave it to the lowest, or ask the arbiter."""
+        if self._fixed[tables.ARBITRATES] != among_themselves:
+            self._fixed[tables.ARBITRATES] = among_themselves
+            self._changed()
 
     def hold(self, q: int, held: bool) -> None:
         """Say whether a port is refused to the queue from now on."""
-        if self._state.queue[steps.HELD, q] != held:
-            self._state.queue[steps.HELD, q] = held
+        if self._state.queue[tables.HELD, q] != held:
+            self._state.queue[tables.HELD, q] = held
             self._changed()
 
     def is_done(self, q: int) -> bool:
         """Return whether the queue's copy has ended."""
-        return bool(self._state.queue[steps.PHASE, q] == steps.IDLE)
+        return bool(self._state.queue[tables.PHASE, q] == tables.IDLE)
 
     def remaining(self, q: int) -> int:
         """Return the cycles until the first copy ends if nothing changes; 0 if this one has.
@@ -135,50 +158,54 @@ class Channels:
             self._ahead = state, self._do(state, NEVER, stop_at_end=True)
         return self._ahead[1] - self._cycle
 
+    def stalls(self, q: int) -> list[Stall]:
+        """Return what other queues refused to the queue's copy, which has ended."""
+        return self._stalls.pop(q, [])
+
     def span(self, q: int) -> tuple[int, int]:
         """Return the ticks of the first and the last cycle of the queue's bursts."""
-        first, last = self._state.queue[[steps.FIRST, steps.LAST], q].tolist()
+        first, last = self._state.queue[[tables.FIRST, tables.LAST], q].tolist()
         return first * self.period, last * self.period
 
     def ends(self, q: int, count: int) -> Table:
         """Return the ticks at which the queue's last `count` descriptors ended, int64."""
-        stop = int(self._state.queue[steps.STOP, q])
+        stop = int(self._state.queue[tables.STOP, q])
         return self._ends[stop - count : stop] * self.period
 
     def last_beat(self, q: int) -> Beat | None:
         """Return what moved in the last cycle that was done."""
         queue = self._state.queue
-        if queue[steps.BEAT, q] != self._cycle - 1:
+        if queue[tables.BEAT, q] != self._cycle - 1:
             return None
-        return Beat(int(queue[steps.BEAT_LOW, q]), int(queue[steps.BEAT_HIGH, q]))
+        return Beat(int(queue[tables.BEAT_LOW, q]), int(queue[tables.BEAT_HIGH, q]))
 
     def beats(self, q: int) -> list[Beat]:
         """Return what moves in each cycle left of the queue's burst; nothing if it waits."""
         queue = self._look()
-        if queue[steps.PHASE, q] != steps.MOVING:
+        if queue[tables.PHASE, q] != tables.MOVING:
             return []
-        cycles = int(self._fixed[steps.BURST_CYCLES])
+        cycles = int(self._fixed[tables.BURST_CYCLES])
         source, target, _ = self._runs
         return [
             Beat(*map(int, self._kernel.on_chip(self._fixed, queue, source, target, beat, q)))
-            for beat in range(cycles - int(queue[steps.LEFT, q]), cycles)
+            for beat in range(cycles - int(queue[tables.LEFT, q]), cycles)
         ]
 
     def quiet_cycles(self) -> int:
         """Return for how many cycles no burst changes its phase, whatever ports are refused."""
         if self._quiet is None:
             queue = self._look()
-            lasts = _LASTS[queue[steps.PHASE]]
-            self._quiet = int(queue[steps.LEFT][lasts].min())
+            lasts = _LASTS[queue[tables.PHASE]]
+            self._quiet = int(queue[tables.LEFT][lasts].min())
         return self._quiet
 
     def account(self, recorder: Recorder) -> None:
         """Hand all counts of the run to the recorder."""
-        queue, _, channel, port = self._state
+        queue, _, channel, port, _ = self._state
         transfers = recorder.transfers
-        for c, counts in enumerate(channel[steps.HITS :].T.tolist()):
+        for c, counts in enumerate(channel[tables.HITS :].T.tolist()):
             transfers.channels[c] = ChannelCounts(*counts)
-        for q, waits in enumerate(queue[steps.BANK_WAIT :].T.tolist()):
+        for q, waits in enumerate(queue[tables.BANK_WAIT :].T.tolist()):
             transfers.waits[f"dma{q}"] = QueueWaits(*waits)
         for direction, name in enumerate(("read", "write")):
             for bank, cycles in enumerate(port[direction].tolist()):
@@ -187,12 +214,19 @@ class Channels:
                     recorder.port_cycles[key] += cycles * self.period
 
     def _do(self, state: State, until: int, *, stop_at_end: bool) -> int:
-        queue, bank, channel, port = state
+        queue, bank, channel, port, logged = state
         stopped = self._kernel.run(
-            self._fixed, queue, bank, channel, port, *self._runs, self._ends,
-            self._cycle, until, stop_at_end,
+            self._fixed, queue, bank, channel, port, logged, self._log, *self._runs,
+            self._ends, self._cycle, until, stop_at_end,
         )  # fmt: skip
         return int(stopped)
+
+    def _read_log(self) -> None:
+        """Keep what is logged for the copies it belongs to."""
+        for q, bank, first, stop in self._log[:, : int(self._state.logged[0])].T.tolist():
+            stall = Stall(bank, first * self.period, stop * self.period)
+            self._stalls.setdefault(q, []).append(stall)
+        self._state.logged[0] = 0
 
     def _changed(self) -> None:
         self._ahead = self._settled = self._quiet = None
@@ -203,7 +237,7 @@ class Channels:
         Not done for good: another copy may yet join in this cycle.
         """
         if self._settled is None:
-            queue, bank, channel, _ = self._state
+            queue, bank, channel = self._state[:3]
             queue = queue.copy()
             self._kernel.settle(self._fixed, queue, bank.copy(), channel.copy(), self._cycle)
             self._settled = queue
@@ -222,8 +256,8 @@ class Channels:
     def _compact(self, count: int) -> int:
         """Make room for `count` more descriptors, and drop those of copies that have ended."""
         queue = self._state.queue
-        live = np.flatnonzero(queue[steps.PHASE])
-        kept = [slice(int(queue[steps.RUN, q]), int(queue[steps.STOP, q])) for q in live]
+        live = np.flatnonzero(queue[tables.PHASE])
+        kept = [slice(int(queue[tables.RUN, q]), int(queue[tables.STOP, q])) for q in live]
         if self._keeps_ends:
             kept = [slice(0, self._used)] if self._members else []
         used = sum(part.stop - part.start for part in kept)
@@ -236,8 +270,8 @@ class Channels:
         if not self._keeps_ends:
             base = 0
             for q, part in zip(live, kept, strict=True):
-                queue[steps.STOP, q] += base - part.start
-                queue[steps.RUN, q] = base
+                queue[tables.STOP, q] += base - part.start
+                queue[tables.RUN, q] = base
                 base += part.stop - part.start
         self._runs = Runs(*fresh[:3])
         self._ends = fresh[3] if self._keeps_ends else self._ends
@@ -259,5 +293,5 @@ def _compiled() -> ModuleType:
     try:
         from sim.machine.event import dram_numba
     except ImportError:
-        return steps
+        return dram_steps
     return dram_numba

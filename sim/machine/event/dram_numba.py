@@ -7,11 +7,11 @@ from typing import Any
 
 import numba
 
-from sim.machine.event import dram_steps
+from sim.machine.event import dram_beats, dram_steps
 
-# Compiled functions find one another by name, in a copy of the module's names.
-_names: dict[str, Any] = dict(vars(dram_steps))
-for _name, _function in vars(dram_steps).items():
+# Compiled functions find one another by name, in a copy of the modules' names.
+_names: dict[str, Any] = {**vars(dram_beats), **vars(dram_steps)}
+for _name, _function in list(_names.items()):
     if isinstance(_function, FunctionType):
         _copy = FunctionType(_function.__code__, _names, _name)
         _names[_name] = numba.njit(cache=True, nogil=True, boundscheck=False)(_copy)

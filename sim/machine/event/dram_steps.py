@@ -1,53 +1,93 @@
 """The arithmetic of DRAM's channels and banks: queues with a burst in hand, from event to event.
 
-Plain loops over integer arrays, so that numba can compile them (`dram_numba`). Nothing here knows
-of simpy, ports or who refuses them: a queue that is refused a port is `HELD`, and that is all.
-Rules: docs/timing_model.md, section 6. All times in cycles of the DMA engine.
+Plain loops over the tables of `dram_tables`, so that numba can compile them (`dram_numba`). Nothing
+here knows of simpy. A queue that is refused a state-buffer port is HELD: by the arbiter, or by a
+lower queue if the queues settle that among themselves. Rules: docs/timing_model.md, section 6.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy.typing as npt
-
-Table = npt.NDArray[Any]
-"""int64, [row, queue] (or [row, bank], [row, channel]); the rows are named below."""
-
-# Rows of `fixed`, which has no second axis.
-BURST_BYTES, INTERLEAVE, CHANNELS, BANKS, ROW_BYTES, WIDTH, BURST_CYCLES = range(7)
-ACTIVATE, PRECHARGE, FETCH, PORT_BYTES = range(7, 11)
-
-# Rows of `queue`. RUN, STOP: descriptor in hand, end of the copy; READ, WRITTEN: bytes of it that
-# are through; SIDES: 1 DRAM is the source, 2 the target, 3 both; WRITES: whether the burst in hand
-# is a write; LOW, HIGH: its bytes, counted from the descriptor's first; BEAT: the last cycle in
-# which it moved, with the bytes on the chip that moved in it.
-PHASE, LEFT, AGE, HELD, RUN, STOP, READ, WRITTEN, SIDES, WRITES, LOW, HIGH = range(12)
-CHANNEL, BANK, ROW, FIRST, LAST, BEAT, BEAT_LOW, BEAT_HIGH = range(12, 20)
-BANK_WAIT, ROW_WAIT, BUS_WAIT, QUEUE_ROWS = range(20, 24)
-
-# Values of PHASE. A burst is asked for in the first cycle in which nothing is LEFT of the fetch.
-IDLE, FETCHING, WANTS_BANK, OPENING, WANTS_BUS, MOVING = range(6)
-
-# Rows of `bank` and of `channel`; -1: no row is open, nobody holds it.
-OPEN_ROW, BANK_HOLDER, BANK_ROWS = range(3)
-BUS_HOLDER, HITS, OPENED, CONFLICTS, BUSY, CHANNEL_ROWS = range(6)
+from sim.machine.event.dram_beats import (
+    log_refusals,
+    note_refusals,
+    on_chip,
+    share_ports,
+    use_ports,
+)
+from sim.machine.event.dram_tables import (
+    ACTIVATE,
+    AGE,
+    ARBITRATES,
+    BANK,
+    BANK_HOLDER,
+    BANK_WAIT,
+    BANKS,
+    BEAT,
+    BEAT_HIGH,
+    BEAT_LOW,
+    BURST_BYTES,
+    BURST_CYCLES,
+    BUS_HOLDER,
+    BUS_WAIT,
+    BUSY,
+    CHANNEL,
+    CHANNELS,
+    CONFLICTS,
+    FETCH,
+    FETCHING,
+    FIRST,
+    HELD,
+    HIGH,
+    HITS,
+    IDLE,
+    INTERLEAVE,
+    LAST,
+    LEFT,
+    LOW,
+    MOVING,
+    OPEN_ROW,
+    OPENED,
+    OPENING,
+    PHASE,
+    PRECHARGE,
+    READ,
+    ROW,
+    ROW_BYTES,
+    ROW_WAIT,
+    RUN,
+    SIDES,
+    STOP,
+    WANTS_BANK,
+    WANTS_BUS,
+    WRITES,
+    WRITTEN,
+    Table,
+)
 
 
 def run(
     fixed: Table, queue: Table, bank: Table, channel: Table, port: Table,
-    source: Table, target: Table, length: Table, end: Table,
+    logged: Table, log: Table, source: Table, target: Table, length: Table, end: Table,
     cycle: int, until: int, stop_at_end: bool,
 ) -> int:  # fmt: skip
     """Do all cycles from `cycle` up to `until`, or only until a copy ends; return where it stopped.
 
     source, target, length: descriptors in bytes, [RUN]; end: takes the cycle in which each ends
-    (may be empty); port: [direction, bank], cycles in which state-buffer ports were used.
+    (may be empty); port: [direction, bank], cycles in which state-buffer ports were used. It also
+    stops when the log of refusals is full.
     """
-    while cycle < until:
+    while cycle < until and logged[0] + 2 * queue.shape[1] <= log.shape[1]:
         settle(fixed, queue, bank, channel, cycle)
-        step = shortest(queue, until - cycle)
+        step = until - cycle
+        if fixed[ARBITRATES]:
+            step = share_ports(fixed, queue, source, target, step)
+        step = shortest(queue, step)
+        if fixed[ARBITRATES]:
+            note_refusals(queue, log, logged, cycle, step)
         ended = advance(fixed, queue, bank, channel, port, source, target, length, end, cycle, step)
+        for q in range(queue.shape[1] if ended else 0):
+            if queue[PHASE, q] == IDLE:
+                log_refusals(queue, log, logged, q)
         cycle += step
         if ended and stop_at_end:
             break
@@ -154,54 +194,6 @@ def move(
     low, high = on_chip(fixed, queue, source, target, beat + step - 1, q)
     queue[BEAT, q], queue[BEAT_LOW, q], queue[BEAT_HIGH, q] = cycle + step - 1, low, high
     queue[LEFT, q] -= step
-
-
-def beat_bytes(
-    fixed: Table, queue: Table, source: Table, target: Table, beat: int, q: int
-) -> tuple[int, int]:
-    """Return the descriptor's bytes low <= byte < high that move in a cycle of the burst."""
-    d = queue[RUN, q]
-    base = target[d] if queue[WRITES, q] else source[d]
-    size = fixed[BURST_BYTES]
-    begin = (base + queue[LOW, q]) // size * size - base + beat * fixed[WIDTH]
-    return max(queue[LOW, q], begin), min(queue[HIGH, q], begin + fixed[WIDTH])
-
-
-def on_chip(
-    fixed: Table, queue: Table, source: Table, target: Table, beat: int, q: int
-) -> tuple[int, int]:
-    """Return the bytes of a partition that move in a cycle of the burst: low >= high for none."""
-    if queue[SIDES, q] == 3:
-        return 0, 0
-    d = queue[RUN, q]
-    base = source[d] if queue[WRITES, q] else target[d]
-    low, high = beat_bytes(fixed, queue, source, target, beat, q)
-    return base + low, base + high
-
-
-def use_ports(
-    fixed: Table, queue: Table, port: Table, source: Table, target: Table,
-    beat: int, step: int, q: int,
-) -> None:  # fmt: skip
-    """Count the cycles in which each state-buffer port is used by these cycles of a burst."""
-    d, writes = queue[RUN, q], queue[WRITES, q]
-    base, direction = (source[d], 0) if writes else (target[d], 1)
-    bank_bytes = fixed[PORT_BYTES]
-    low, high = base + queue[LOW, q], base + queue[HIGH, q] - 1
-    if low // bank_bytes == high // bank_bytes:
-        first, _ = beat_bytes(fixed, queue, source, target, beat, q)
-        _, stop = beat_bytes(fixed, queue, source, target, beat + step - 1, q)
-        if first < stop:
-            of_dram = target[d] if writes else source[d]
-            begin = (of_dram + queue[LOW, q]) // fixed[BURST_BYTES] * fixed[BURST_BYTES] - of_dram
-            used = (stop - 1 - begin) // fixed[WIDTH] - (first - begin) // fixed[WIDTH] + 1
-            port[direction, low // bank_bytes] += used
-        return
-    for each in range(beat, beat + step):
-        first, stop = on_chip(fixed, queue, source, target, each, q)
-        if first < stop:
-            for b in range(first // bank_bytes, (stop - 1) // bank_bytes + 1):
-                port[direction, b] += 1
 
 
 def end_burst(
