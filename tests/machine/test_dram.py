@@ -336,6 +336,17 @@ def test_the_compiled_form_is_the_same(seed, monkeypatch):
     assert_same(plain, simulate(chip, program, images, kinds=KINDS))
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_short_log_of_refusals_is_the_same(seed, monkeypatch):
+    """The log has room for a refusal or two, so the arithmetic stops again and again."""
+    rng = Random(seed)
+    chip = organised_chip(rng, clocks=seed % 3 == 0)
+    program, images = RandomTransfers(rng, chip).build(25)
+    plain = simulate(chip, program, images, kinds=KINDS)
+    monkeypatch.setattr(event_dram, "LOG_LENGTH", 0)
+    assert_same(plain, simulate(chip, program, images, kinds=KINDS))
+
+
 # -- cost in events -------------------------------------------------------------------------------
 
 
