@@ -15,6 +15,7 @@ import simpy
 from sim.hw import dram as formulas
 from sim.hw import timing
 from sim.hw.dram import Run
+from sim.hw.spec import Chip
 from sim.isa import Access, Buffer, DmaCopy, Memset, Program
 from sim.machine import simulate
 from sim.machine.event import dram as event_dram
@@ -189,6 +190,33 @@ def test_a_refused_port_holds_the_bus():
     assert stall == Stall(3, "dma0", 0, wrote - 3, "state_buffer", 0, "write", "activation")
     assert [t.done for t in trace.times[:2]] == [wrote + 3, wrote + 7]
     assert trace.transfers.channels[0].busy_cycles == wrote - 3 + 8
+
+
+def test_of_two_banks_taken_by_others_the_first_is_the_one_refused():
+    chip = organised({"queues": 3}, {"bytes_per_cycle": 32}, channels=4)
+    trace = run(
+        chip,
+        move(dram(0, (1, 4)), bank(0, 4), 0),
+        move(dram(64, (1, 4)), bank(1, 4, 64), 1),
+        move(dram(128, (1, 4)), bank(1, 4, -4), 2),  # 4 bytes in bank 0, the others in bank 1
+    )
+    assert trace.stalls == (Stall(3, "dma2", 2, 2, "state_buffer", 0, "write", "dma"),)
+
+
+def test_a_refusal_goes_on_when_an_engine_begins_to_want_the_port_too():
+    """Queue 1 waits for queue 0; in the middle of that a fill, of lower rank, comes along."""
+    slow = organised({"bytes_per_cycle": 1}).model_dump()
+    slow["port_priority"] = ("dma", "moving", "weights", "activation", "pooling")
+    slow["activation"]["fixed_cycles"] = 8
+    trace = run(
+        Chip.model_validate(slow),
+        move(dram(0, (1, 4)), bank(0, 4), 0),
+        move(dram(64, (1, 4)), bank(0, 4, 64), 1),
+        Memset(engine="activation", target=bank(0, 4, 128), value=1),
+    )
+    assert [s for s in trace.stalls if s.unit == "dma1"] == [
+        Stall(3, "dma1", 1, 16, "state_buffer", 0, "write", "dma")
+    ]
 
 
 def test_rows_stay_open_from_copy_to_copy():
