@@ -219,6 +219,19 @@ def test_a_refusal_goes_on_when_an_engine_begins_to_want_the_port_too():
     ]
 
 
+def test_queues_meet_at_one_port_while_one_of_them_meets_an_engine_at_another():
+    """Queue 0 fills bank 1, then bank 0, where an engine is; queue 1 fills bank 1."""
+    both = Access(Buffer.STATE, "f32", 0, 1, 8192, ((-2048, 2), (1, 16)))
+    trace = run(
+        organised(),
+        move(dram(0, (1, 32)), both, 0),
+        move(dram(64, (1, 16)), bank(1, 16, 64), 1),
+        Memset(engine="activation", target=bank(0, 60, 256), value=1),
+    )
+    first = min(s for s in trace.stalls if s.unit == "dma1")
+    assert first == Stall(3, "dma1", 1, 16, "state_buffer", 1, "write", "dma")
+
+
 def test_rows_stay_open_from_copy_to_copy():
     trace = run(organised(), *[move(dram(0, (1, 4)), bank(n, 4)) for n in range(2)])
     assert [t.done for t in trace.times] == [6, 10]
