@@ -281,6 +281,23 @@ def test_the_formula_of_a_lone_copy(seed):
         assert trace.cycles("dma0") == formulas.lone_copy_cycles(chip, _runs(alone))
 
 
+def test_the_formula_without_addresses_is_that_of_open_rows_and_aligned_runs():
+    chip = organised({"descriptor_cycles": 3, "latency_cycles": 7}, activate_cycles=0,
+                     precharge_cycles=0)  # fmt: skip
+    copy = move(dram(64, (1, 16)), Access(Buffer.STATE, "f32", 0, 1, 0, ((8, 4), (1, 4))))
+    trace = simulate(chip, Program("aligned", (copy,)), values=False).trace
+    assert trace.cycles() == timing.dma_cycles(chip, [(4, 16)], dram=True)
+    assert formulas.run_cycles(chip, 17) == 2 * formulas.run_cycles(chip, 16) == 2 * 4
+
+
+@pytest.mark.parametrize(
+    ("queues", "rate"),
+    [(1, 4), (2, 8), (3, 8)],  # a channel has 4 bytes per cycle, and there are two
+)
+def test_the_rate_of_queues_is_that_of_as_many_channels(queues, rate):
+    assert formulas.dram_rate(organised(), queues) == rate
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_no_run_is_faster_than_the_bound(seed):
     rng = Random(seed)
