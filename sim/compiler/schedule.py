@@ -22,6 +22,7 @@ from sim.compiler.room import End, Room
 from sim.compiler.tile import Span, Task, Tile, Tiled, tiling, whole_banks
 from sim.errors import CompileError
 from sim.hw.datatypes import PSUM_WORD_BYTES, data_type
+from sim.hw.dram import dram_rate, run_cycles
 from sim.hw.spec import Chip
 from sim.isa import Access, Buffer, Copy, DmaCopy, Instruction, LoadWeights, MatMul, Select
 from sim.layout import Block, Shape
@@ -124,7 +125,7 @@ class Scheduler:
         )
         self._last_load_task = self._find_last_load()
         # Queues that share DRAM's rate would only hold one another's bank for longer.
-        self._shared = chip.dram.bytes_per_cycle >= 2 * chip.dma.bytes_per_cycle
+        self._shared = dram_rate(chip, 2) >= 2 * dram_rate(chip, 1)
         self._spread = self._shared
 
     def _find_last_load(self) -> int:
@@ -324,7 +325,10 @@ class Scheduler:
         cycles = self.chip.dma.latency_cycles + self.chip.dram.latency_cycles
         rows = max(source.partitions, target.partitions)
         row = -(-source.size_bytes // rows)
-        cycles += rows * (self.chip.dma.descriptor_cycles - (-row // self.chip.dma.bytes_per_cycle))
+        moving = -(-row // self.chip.dma.bytes_per_cycle)
+        if self.chip.dram.organisation is not None:
+            moving = run_cycles(self.chip, row)
+        cycles += rows * (self.chip.dma.descriptor_cycles + moving)
         queue = self.queues.pick(inwards=inwards, cycles=cycles, everywhere=everywhere)
         copy = DmaCopy(dma_queue=queue, source=source, target=target)
         self._draft(copy, (read,), (written,))

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sim.hw.spec import Chip
+from sim.report.transfers import transfer_record
 from sim.trace.labels import tally
 from sim.trace.record import Trace
 
@@ -64,6 +65,7 @@ def summarize(
         "units": {unit: _unit(trace, unit) for unit in trace.labels},
         "ports": _ports(trace),
         "stalls": _stalls(trace),
+        "transfers": transfer_record(trace.transfers),
         "values": values and dict(values),
         "bound": bound and dict(bound),
     }

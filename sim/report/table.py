@@ -14,6 +14,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from sim.report.transfers import bursts_text, channels_text, runs_text, waits_text
 from sim.report.wording import number, percent, plural, time_text
 
 BAR_CELLS = 16
@@ -63,7 +64,20 @@ def _facts(summary: Mapping[str, Any]) -> Padding:
             table.add_row(kind, Text(arrays_text(arrays)))
     counts = [f"{number(count)} {name}" for name, count in summary["instructions"].items()]
     table.add_row("program", ", ".join(counts) or "no instructions")
+    _moved(summary, table)
     return Padding(table, (1, 0, 1, 2))
+
+
+def _moved(summary: Mapping[str, Any], table: Table) -> None:
+    """Say what the queues moved, if anything, and what DRAM's channels and banks made of it."""
+    moved = summary.get("transfers")
+    if not moved or not moved["copies"]:
+        return
+    table.add_row("moved", Text(runs_text(moved)))
+    if dram := moved.get("dram"):
+        table.add_row("dram", Text(bursts_text(dram)))
+        table.add_row("", Text(channels_text(dram, summary["units"]["dma0"]["total"])))
+        table.add_row("", Text(waits_text(dram)))
 
 
 def layouts_text(layouts: Mapping[str, str]) -> str:
