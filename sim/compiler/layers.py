@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from sim.compiler.cost import runs_cycles
 from sim.compiler.dram import DramTensor
 from sim.compiler.matrix import Axes, DramPlace, Kept, Layers, Matrix, Node
 from sim.compiler.options import Options
 from sim.errors import CompileError
 from sim.hw.datatypes import DATA_TYPES
 from sim.hw.spec import Chip
-from sim.hw.timing import dma_cycles, load_reads
+from sim.hw.timing import load_reads
 from sim.layout import Layout, Shape
 from sim.workload import Graph, Tensor
 
@@ -244,8 +245,7 @@ class LayerBuilder:
             step, run = part.access.pattern[-1]
             length = min(run, part.cols) if step == 1 else 1
             count = part.rows * part.cols // length
-            cycles += dma_cycles(self.chip, [(count, length * size)], dram=False)
-            cycles -= self.chip.dma.latency_cycles
+            cycles += runs_cycles(self.chip, part.access, count, length * size)
         return cycles * matrix.matrices * matrix.rows * matrix.cols // (rows * cols)
 
     def _turned_cost(self, tensor: str, turned: Axes) -> int:

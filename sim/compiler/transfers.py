@@ -13,6 +13,7 @@ from sim.compiler.on_chip import OnChip
 from sim.compiler.residency import Resident
 from sim.compiler.tile import Tile
 from sim.errors import CompileError
+from sim.hw.dram import dram_rate, run_cycles
 from sim.hw.spec import Chip
 from sim.isa import Access, Buffer, DmaCopy
 from sim.layout import Block, Shape
@@ -51,7 +52,7 @@ class Transfers:
         self.spilled_bytes = 0
         self.next_byte = max((p.base + p.size_bytes for p in places), default=0)
         # Queues that share DRAM's rate would only hold one another's bank for longer.
-        self.shareable = self._chip.dram.bytes_per_cycle >= 2 * self._chip.dma.bytes_per_cycle
+        self.shareable = dram_rate(self._chip, 2) >= 2 * dram_rate(self._chip, 1)
 
     def backed(self, tile: Tile) -> bool:
         """Return whether DRAM has the tile."""
@@ -140,7 +141,10 @@ class Transfers:
         rows = max(source.partitions, target.partitions)
         row = -(-source.size_bytes // rows)
         cycles = dma.latency_cycles + self._chip.dram.latency_cycles
-        cycles += rows * (dma.descriptor_cycles - (-row // dma.bytes_per_cycle))
+        moving = -(-row // dma.bytes_per_cycle)
+        if self._chip.dram.organisation is not None:
+            moving = run_cycles(self._chip, row)
+        cycles += rows * (dma.descriptor_cycles + moving)
         queue = self._queues.pick(inwards=inwards, cycles=cycles, everywhere=everywhere)
         copy = DmaCopy(dma_queue=queue, source=source, target=target)
         self._drafts.add(copy, (read,), (written,))
