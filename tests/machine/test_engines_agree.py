@@ -67,6 +67,11 @@ def test_random_programs_whose_dram_has_channels_and_banks(seed):
     _compare(seed, elementwise=seed % 2 == 0, banks=True)
 
 
+def test_a_tick_decided_twice_does_not_cut_a_stall_in_two():
+    """Seed 864: a copy ends in the middle of a stall, so its cycle is decided again."""
+    _compare(864, length=60, elementwise=True, banks=True)
+
+
 def test_the_arithmetic_is_of_every_kind_and_finds_its_operands_in_one_bank_too():
     """Each instruction occurs, contends, and pairs of operands take one slot and two."""
     seen, stalled, slots = Counter(), Counter(), Counter()

@@ -148,6 +148,8 @@ class Stream:
 
     def refuse(self, port: Port, winner: str) -> None:
         """Hold the stream from now on."""
+        if self.refusals and not self.refusals[-1].cycles:
+            self.refusals.pop()  # of a decision that was made again in the same tick
         last = self.refusals[-1] if self.refusals else None
         again = last is not None and last.tick + last.cycles * self.period == self.tick
         if not (again and last and (last.port, last.winner) == (port, winner)):
