@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from sim.isa.instruction import Instruction
+from sim.isa.instruction import Instruction, LoadWeights, MatMul
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,17 @@ class Program:
             for post in instruction.posts:
                 units[post.semaphore][instruction.queue] = None
         return tuple("+".join(names) or "nobody" for names in units)
+
+    def products(self) -> int:
+        """Return how many products the array makes in all: rows x columns loaded x vectors."""
+        products = columns = 0
+        for instruction in self.instructions:
+            if isinstance(instruction, LoadWeights):
+                columns = instruction.weights.elements
+            elif isinstance(instruction, MatMul):
+                moving = instruction.moving
+                products += moving.partitions * moving.elements * columns
+        return products
 
     def count(self) -> dict[str, int]:
         """Return how many instructions of each kind there are, by class name, sorted."""

@@ -10,13 +10,17 @@ from __future__ import annotations
 from collections import Counter
 from random import Random
 
+import numpy as np
 import pytest
 
+from sim.hw.datatypes import data_type
 from sim.hw.spec import Chip
 from sim.isa import Copy, LoadWeights, MatMul, Memset, Post, Program, TensorTensor, Wait
-from sim.machine import Memory, Outcome, simulate
+from sim.machine import Image, Memory, Outcome, simulate
 from sim.machine.event import run_event
+from sim.machine.event.kernel import SMALL_PRODUCTS
 from sim.machine.event.traffic import plan_of
+from sim.machine.register.multiply import MANY_PRODUCTS
 from sim.trace.record import Recorder
 from sim.trace.words import KINDS
 from support.blocks import psum, state
@@ -97,6 +101,32 @@ def test_the_arithmetic_is_of_every_kind_and_finds_its_operands_in_one_bank_too(
 @pytest.mark.parametrize("seed", range(10_000, 10_006))
 def test_larger_arrays(seed):
     _compare(seed, length=15, largest=40)
+
+
+@pytest.mark.parametrize(("dtype", "total"), [("f32", "f32"), ("s8", "s32")])
+def test_work_large_enough_to_be_compiled(dtype, total):
+    """In both engines; on a full array, weights changing, sums accumulating."""
+    side, vectors, rng = 128, 512, np.random.default_rng(4)
+    size = 4 if dtype == "f32" else 1
+    moving = state(0, side, 65536, vectors, dtype)
+    weights = [state(0, side, n * side * size, side, dtype) for n in range(7)]
+    result = psum(0, side, 0, vectors, total)
+    instructions = []
+    for n, tile in enumerate(weights):
+        instructions += [
+            LoadWeights(weights=tile),
+            MatMul(moving=moving, result=result, accumulate=n > 0),
+        ]
+    numpy = data_type(dtype).numpy
+    images = [
+        Image(a, (50 * rng.standard_normal((side, a.elements))).astype(numpy))
+        for a in (moving, *weights)
+    ]
+    chip = ideal_chip(side, side, state_buffer={"bytes_per_partition": 131072})
+    program = Program("large", tuple(instructions))
+    assert program.products() >= max(SMALL_PRODUCTS, MANY_PRODUCTS)
+    event = simulate(chip, program, images)
+    assert_same(event, simulate(chip, program, images, engine="register"))
 
 
 @pytest.mark.slow

@@ -8,7 +8,8 @@ import pytest
 from sim.isa import LoadWeights, MatMul, Program
 from sim.machine import Image
 from sim.machine.memory import Memory
-from sim.machine.register import run_register
+from sim.machine.register import multiply_numba, run_register
+from sim.machine.register.multiply import MANY_PRODUCTS, plain_step
 from sim.trace.record import Recorder
 from support.blocks import psum, state
 from support.chips import ideal_chip
@@ -170,3 +171,25 @@ def test_a_run_with_both_accumulators_is_seen_as_numbers():
     # vectors enter in the same cycles: in cycle 4 PE (1, 1) still adds integers, 2 + 4
     assert states[4].sum.tolist() == [[0.125, 0], [0, 6]]
     assert states[4].valid.tolist() == [[True, False], [False, True]]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+def test_the_compiled_step_has_the_bits_of_numpy(dtype):
+    """Two roundings (one would keep the 2^-24), subnormals, infinities; integers wrap."""
+    bits = np.random.default_rng(1).integers(-(1 << 31), 1 << 31, (3, 4096)).astype(np.int32)
+    moving, weight, sums = bits.view(dtype)
+    a = 1 + 2**-12
+    if dtype is np.float32:
+        moving[:4], weight[:4] = [a, 1e-30, np.inf, -1], [a, 1e-12, 1, 0]
+        sums[:4] = [-(1 + 2**-11), 1e-42, 1, 0]
+    with np.errstate(all="ignore"):
+        expected = sums + moving * weight
+    multiply_numba.step(moving, weight, sums)
+    assert np.array_equal(sums, expected, equal_nan=True)
+    assert (np.signbit(sums) == np.signbit(expected))[~np.isnan(expected)].all()
+    assert dtype is np.int32 or sums[0] == 0
+
+
+def test_large_runs_are_compiled():
+    assert plain_step(MANY_PRODUCTS) is multiply_numba.step
+    assert plain_step(MANY_PRODUCTS - 1) is not multiply_numba.step

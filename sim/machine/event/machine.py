@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from sim.errors import SimulationError
 from sim.hw.spec import Chip
-from sim.isa import LoadWeights, MatMul, Program
+from sim.isa import Program
 from sim.machine.event.arbiter import Arbiter
 from sim.machine.event.dma import DmaUnit
 from sim.machine.event.dram import channels_of
@@ -44,7 +44,7 @@ def run_event(
     """
     env = TickEnvironment()
     if values:
-        use_compiled(_products(program))
+        use_compiled(program.products())
     context = Context(
         env=env,
         chip=chip,
@@ -108,17 +108,6 @@ def _build(context: Context) -> list[Unit]:
     count = context.chip.dma.queues
     units += [DmaUnit(context, q, queues[f"dma{q}"]) for q in range(count)]
     return units
-
-
-def _products(program: Program) -> int:
-    """Return the multiply-accumulates of a program."""
-    products = columns = 0
-    for instruction in program.instructions:
-        if isinstance(instruction, LoadWeights):
-            columns = instruction.weights.elements
-        elif isinstance(instruction, MatMul):
-            products += instruction.moving.partitions * instruction.moving.elements * columns
-    return products
 
 
 def _counter(total: int, progress: Progress | None) -> Callable[[], None]:

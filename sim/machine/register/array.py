@@ -34,7 +34,7 @@ class ArrayUnit(Unit):
         chip, recorder = context.chip, context.recorder
         self._buffer = chip.pe_array.weight_buffer
         states = GridStates(context.program)
-        self._grid = Grid(chip, states.is_mixed)
+        self._grid = Grid(chip, states.is_mixed, context.program.products())
         period = chip.period(UNIT)
         self._results = Results(context, self._grid, period)
         self._look: Callable[[int], None] | None = None

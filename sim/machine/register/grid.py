@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from sim.hw.spec import Chip
 from sim.machine.register.control import Control, cols_of
-from sim.machine.register.multiply import multiply_add
+from sim.machine.register.multiply import multiply_add, plain_step
 from sim.machine.register.shape import Stages
 from sim.machine.register.weights import Weights
 
@@ -27,21 +27,20 @@ SPARE = 256
 class Grid:
     """Registers of an array. Cycles are the array's.
 
-    base: where the planes begin; quiet: the cycle from which all moving and sum registers are 0
-    again unless a vector is injected.
+    products: how many a run makes, which decides how they are made; base: where the planes begin;
+    quiet: the cycle from which all moving and sum registers are 0 again unless a vector is
+    injected.
     """
 
-    def __init__(self, chip: Chip, is_mixed: bool) -> None:
+    def __init__(self, chip: Chip, is_mixed: bool, products: int) -> None:
         self.stages = stages = Stages.of(chip)
         self.control = Control(stages, SPARE)
         self.base = SPARE
         self.quiet = 0
         self._size = size = stages.rows * stages.cols
         moving, sums = SPARE + stages.rows * stages.wide, (SPARE + stages.deep) * stages.cols
-        self._moving_bits, self._sum_bits, active, shadow, product = _planes(
-            moving, sums, size, size, size
-        )
-        self._product_bits = product
+        self._moving_bits, self._sum_bits, active, shadow = _planes(moving, sums, size, size)
+        self._plain_step = plain_step(products)
         self.weights = Weights(chip, active, shadow, is_mixed)
         self._sum_rows = self._sum_bits.reshape(-1, stages.cols)
         self._float_rows = self._sum_rows.view(np.float32)
@@ -65,7 +64,6 @@ class Grid:
         self._skewed = self._skew_bits.view(dtype)
         self._skewed_flat = self._skewed.reshape(-1)
         self._weight = self.weights.active.view(dtype)
-        self._product = self._product_bits.view(dtype)
 
     def advance(self) -> None:
         """Begin a cycle: every moving and sum register takes its neighbour's word."""
@@ -113,10 +111,8 @@ class Grid:
         if self._is_masked or self._may_leak(cycle):
             self._step_masked(base, cycle)
             return
-        np.multiply(moving, self._weight, self._product)
         first = base * stages.cols
-        sums = self._sums[first : first + size]
-        np.add(sums, self._product, sums)
+        self._plain_step(moving, self._weight, self._sums[first : first + size])
 
     def _may_leak(self, cycle: int) -> bool:
         """Return whether an idle PE could leave a trace by multiplying like the others."""

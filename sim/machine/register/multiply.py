@@ -5,12 +5,31 @@ Planes are 32-bit words; which type they hold is the caller's business.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
+MANY_PRODUCTS = 50_000_000
+"""From so many on in a run, loading numba costs less than it saves."""
+
+
+def plain_step(products: int) -> Callable[[Array, Array, Array], None]:
+    """Return what adds moving * weight to sums in every PE, in a run of that many products."""
+    if products >= MANY_PRODUCTS:
+        try:
+            from sim.machine.register import multiply_numba
+        except ImportError:
+            return _step
+        step: Callable[[Array, Array, Array], None] = multiply_numba.step
+        return step
+    return _step
+
+
+def _step(moving: Array, weight: Array, sums: Array) -> None:
+    np.add(sums, np.multiply(moving, weight), sums)
 
 
 def multiply_add(total: Array, moving: Array, weight: Array, active: Array, fused: bool) -> None:

@@ -1,0 +1,21 @@
+"""The compiled form of a plain step of all PEs. Imported only for large work; cached on disk.
+
+One pass over the planes instead of two. Without fast-math nothing is contracted: the product and
+the sum are rounded one by one, as numpy does it; int32 wraps.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+@numba.njit(cache=True, fastmath=False, nogil=True, boundscheck=False, error_model="numpy")
+def step(moving: Array, weight: Array, sums: Array) -> None:
+    """Add moving * weight to sums, flat and of one type."""
+    for pe in range(sums.size):
+        sums[pe] += moving[pe] * weight[pe]
