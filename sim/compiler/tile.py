@@ -45,10 +45,11 @@ class Task:
 
     multiply: `rows` of the contraction for the stationary columns `cols` and the moving columns
     `moving`, all sums side by side; `first` and `last` of a sum. turn: `rows` x `cols` sub-blocks
-    of the tile it reads. convert and store: one whole tile.
+    of the tile it reads. move: what one tile has of another. bounce, convert and store: one whole
+    tile.
     """
 
-    kind: Literal["multiply", "turn", "convert", "store"]
+    kind: Literal["multiply", "turn", "bounce", "move", "convert", "store"]
     node: int
     reads: tuple[Tile, ...]
     writes: tuple[Tile, ...]
@@ -70,8 +71,14 @@ class Tiled:
 
 
 def tiling(matrix: Matrix, block: tuple[int, int]) -> Decomposition:
-    """Return the matrix cut into tiles, as the layouts say it."""
-    return decompose(Shape(matrix.dtype, matrix.dims), block)
+    """Return the matrix cut into tiles, as the layouts say it: its own, or T(p,q) of `block`."""
+    return decompose(Shape(matrix.dtype, matrix.dims), matrix.block or block)
+
+
+def turn_rows(matrix: Matrix, block: tuple[int, int], chip: Chip) -> list[int]:
+    """Return the boundaries of the rows of a matrix that an identity product takes together."""
+    p, _ = matrix.block or block
+    return [0, *(r + n for r, n in spans(0, matrix.rows, p, min(chip.pe_array.rows, p)))]
 
 
 def k_tiles(chip: Chip, K: int) -> list[int]:
