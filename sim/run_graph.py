@@ -15,10 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sim.compiler import CompiledGraph, Options, compile_graph, k_tiles
+from sim.compiler.array_work import identity_values
 from sim.compiler.bounds import operation_bounds, spans
 from sim.compiler.layers import physical
 from sim.compiler.matrix import Axes
-from sim.compiler.schedule import Piece, identity_values
+from sim.compiler.on_chip import Piece
 from sim.hw.spec import Chip
 from sim.isa import Access, Buffer
 from sim.layout import Shape, pack, unpack

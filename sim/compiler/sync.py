@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from sim.compiler.drafts import Draft
 from sim.compiler.hazards import Key, Ref
-from sim.compiler.schedule import Draft
 from sim.isa import Post, Program, Wait
 
 Counts = npt.NDArray[np.int32]

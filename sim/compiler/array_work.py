@@ -1,0 +1,162 @@
+"""Work of the array and the engines in the fourth pass: products, turns, conversions.
+
+Sums go round the banks of the result buffer, so the next begin while the last are copied out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from sim.compiler.drafts import Drafts
+from sim.compiler.hazards import Region
+from sim.compiler.matrix import Layers, Matrix
+from sim.compiler.on_chip import OnChip
+from sim.compiler.options import Options
+from sim.compiler.residency import Resident
+from sim.compiler.tile import Span, Task
+from sim.errors import CompileError
+from sim.hw.datatypes import PSUM_WORD_BYTES, data_type
+from sim.isa import Access, Buffer, Copy, LoadWeights, MatMul, Memset
+
+
+class ArrayWork:
+    """Makes the instructions of tasks whose tiles are all in place.
+
+    stored: identities that must be there at cycle 0.
+    """
+
+    def __init__(self, drafts: Drafts, tiles: OnChip, layers: Layers, options: Options) -> None:
+        self._drafts, self._tiles, self._options = drafts, tiles, options
+        self._nodes, self._chip = layers.nodes, tiles.chip
+        self._matrices = tiles.matrices
+        self._banks = [Region(f"psum{b}") for b in range(self._chip.result_buffer.banks)]
+        self._next_bank = 0
+        self._identity: dict[str, tuple[Access, Region]] = {}
+        self.stored: list[Access] = []
+
+    # Products
+
+    def multiply(self, task: Task) -> None:
+        """Stream the moving tiles through each stationary one, adding to the group's sums."""
+        node = self._nodes[task.node]
+        a, b, out = (self._matrices[n] for n in (*node.inputs, node.output))
+        ((k, height),) = task.rows
+        sums = len(task.cols) * len(task.moving)
+        if task.first:
+            self._next_bank += sums
+        bank = self._next_bank - sums
+        for c, width in task.cols:
+            place = self._tiles.resident(a, task.number, k, c)
+            weights = self._part(place, (k, height), (c, width))
+            self._drafts.add(LoadWeights(weights=weights), (place.region,), ())
+            for m, vectors in task.moving:
+                self._product(task, (b, out), (k, height), (c, width), (m, vectors), bank)
+                bank += 1
+
+    def _product(
+        self, task: Task, matrices: tuple[Matrix, Matrix], rows: Span, cols: Span, moving: Span,
+        bank: int,
+    ) -> None:  # fmt: skip
+        b, out = matrices
+        place = self._tiles.resident(b, task.number, rows[0], moving[0])
+        sums, region = self._psum(b.dtype, cols[1], moving[1], bank)
+        vectors = self._part(place, rows, moving)
+        multiply = MatMul(moving=vectors, result=sums, accumulate=not task.first)
+        self._drafts.add(multiply, (place.region,), (region,), accumulates=not task.first)
+        if task.last:
+            target = self._tiles.resident(out, task.number, cols[0], moving[0])
+            self._drain(sums, region, target, cols, moving)
+
+    def _drain(
+        self, sums: Access, region: Region, target: Resident, rows: Span, cols: Span
+    ) -> None:
+        """Copy finished sums from column partitions to row partitions, cast on the way."""
+        copy = Copy(
+            engine=self._options.drain_engine, source=sums, target=self._part(target, rows, cols)
+        )
+        self._drafts.add(copy, (region,), (target.region,))
+
+    # Turns and conversions
+
+    def turn(self, task: Task) -> None:
+        """Transpose a tile: each sub-block is stationary, the identity moves."""
+        source = self._tiles.memory.resident[task.reads[0]]
+        out = self._matrices[self._nodes[task.node].output]
+        identity, held = self._identity[self._matrices[source.tile.matrix].dtype]
+        for r, height in task.rows:
+            for c, width in task.cols:
+                weights = self._part(source, (r, height), (c, width))
+                self._drafts.add(LoadWeights(weights=weights), (source.region,), ())
+                for i, vectors in _pieces(height, self._chip.result_buffer.bank_words):
+                    sums, region = self._psum(identity.dtype, width, vectors, self._next_bank)
+                    self._next_bank += 1
+                    start = identity.start + i * identity.element_bytes
+                    ones = Access(Buffer.STATE, identity.dtype, 0, height, start, ((1, vectors),))
+                    self._drafts.add(MatMul(moving=ones, result=sums), (held,), (region,))
+                    target = self._tiles.resident(out, task.number, c, r)
+                    self._drain(sums, region, target, (c, width), (r + i, vectors))
+
+    def convert(self, task: Task) -> None:
+        """Copy a tile to one of another type."""
+        source, target = (self._tiles.memory.resident[t] for t in (task.reads[0], task.writes[0]))
+        copy = Copy(
+            engine=self._options.drain_engine,
+            source=self._tiles.whole(source), target=self._tiles.whole(target),
+        )  # fmt: skip
+        self._drafts.add(copy, (source.region,), (target.region,))
+
+    def make_identities(self) -> None:
+        """Place an identity of each type that is turned; have it written if it is not stored."""
+        turned = (n.inputs[0] for n in self._nodes if n.kind == "turn")
+        for dtype in dict.fromkeys(self._matrices[name].dtype for name in turned):
+            self._make_identity(dtype)
+
+    def _make_identity(self, dtype: str) -> None:
+        rows = min(self._chip.pe_array.rows, self._tiles.p)
+        size = data_type(dtype).size_bytes
+        found = self._tiles.memory.room.take(rows * size, "high")
+        if found is None:
+            raise CompileError(
+                f"state_buffer of {self._chip.name} has no room for the identity: it needs "
+                f"{rows * size} bytes per partition beside the inputs"
+            )
+        region = Region(f"sb{found[0]}", before=found[1])
+        access = Access(Buffer.STATE, dtype, 0, rows, found[0], ((1, rows),))
+        self._identity[dtype] = access, region
+        if self._options.identity == "stored":
+            self.stored.append(access)
+            return
+        engine = self._options.drain_engine
+        self._drafts.add(Memset(engine=engine, target=access, value=0), (), (region,))
+        for row in range(rows):
+            one = Access(Buffer.STATE, dtype, row, 1, found[0] + row * size, ((1, 1),))
+            self._drafts.add(Memset(engine=engine, target=one, value=1), (), (region,))
+
+    # Accesses
+
+    def _part(self, place: Resident, rows: Span, cols: Span) -> Access:
+        """Return the access to rows and columns of a matrix that lie in one tile."""
+        p, q = self._tiles.p, self._tiles.q
+        return self._tiles.part(place, rows[0] % p, rows[1], cols[0] % q, cols[1])
+
+    def _psum(self, dtype: str, columns: int, words: int, number: int) -> tuple[Access, Region]:
+        buffer = self._chip.result_buffer
+        bank = number % buffer.banks
+        accumulator = data_type(dtype).accumulator
+        assert words * PSUM_WORD_BYTES <= buffer.bank_bytes
+        access = Access(
+            Buffer.RESULT, accumulator, 0, columns, bank * buffer.bank_bytes, ((1, words),)
+        )
+        return access, self._banks[bank]
+
+
+def _pieces(size: int, most: int) -> Iterator[Span]:
+    """Yield (first, count) of pieces of at most `most`."""
+    return ((first, min(most, size - first)) for first in range(0, size, most))
+
+
+def identity_values(access: Access) -> np.ndarray:
+    """Return the identity matrix that an access must hold, [rows, rows]."""
+    return np.eye(access.partitions, dtype=data_type(access.dtype).numpy)

@@ -1,0 +1,102 @@
+"""Tiles on the chip: how large each is, which is where, and the accesses that reach parts of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from sim.compiler.matrix import Layers, Matrix
+from sim.compiler.residency import Residency, Resident
+from sim.compiler.room import End, Room
+from sim.compiler.tile import Tile, Tiled, tiling, whole_banks
+from sim.errors import CompileError
+from sim.hw.datatypes import data_type
+from sim.hw.spec import Chip
+from sim.isa import Access, Buffer
+from sim.layout import Block
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A tile of an input or output on the chip: its tensor's matrix, slices of it, and place."""
+
+    matrix: str
+    slices: tuple[int | slice, ...]
+    access: Access
+
+
+class OnChip:
+    """The tiles T(p,q) of all matrices, and the state buffer they come to and leave."""
+
+    def __init__(self, layers: Layers, tiled: Tiled, chip: Chip) -> None:
+        self.chip = chip
+        self.p, self.q = tiled.block
+        self.matrices = {m.name: m for m in layers.matrices}
+        self._blocks = {m.name: tiling(m, tiled.block) for m in layers.matrices}
+        moving = {node.inputs[1] for node in layers.nodes if node.kind == "multiply"}
+        held = {node.inputs[0] for node in layers.nodes if node.kind == "multiply"}
+        turned = {node.output for node in layers.nodes if node.kind == "turn"}
+        self._high = moving | (turned - held)
+        room = Room(chip.state_buffer.bytes_per_partition, whole_banks(chip))
+        where = f"state_buffer of {chip.name}"
+        self.memory = Residency(room, self._end_of, self.size_bytes, where)
+
+    # Tiles
+
+    def all_tiles(self, matrix: Matrix) -> Iterator[Tile]:
+        """Yield the tiles of a matrix in logical order."""
+        blocks = self._blocks[matrix.name]
+        for block in blocks:
+            yield Tile(
+                matrix.name, block.number // blocks.count_per_matrix, block.row, block.column
+            )
+
+    def block(self, tile: Tile) -> Block:
+        """Return a tile as a block of its matrix: origin, extents, slices."""
+        blocks = self._blocks[tile.matrix]
+        number = tile.number * blocks.count_per_matrix + tile.row * blocks.grid[1] + tile.col
+        return blocks.at(number)
+
+    def size_bytes(self, tile: Tile) -> int:
+        """Return the bytes a tile takes of each partition."""
+        return self.block(tile).extents[1] * self.element_bytes(tile)
+
+    def element_bytes(self, tile: Tile) -> int:
+        """Return the bytes of an element."""
+        return data_type(self.matrices[tile.matrix].dtype).size_bytes
+
+    def _end_of(self, tile: Tile) -> End:
+        # Moving vectors and weights are read in the same cycles: never from one bank.
+        return "high" if tile.matrix in self._high else "low"
+
+    # Places
+
+    def give(self, tile: Tile, given: Collection[Tile]) -> Piece:
+        """Place a tile that is there at cycle 0; `given`: all of them, for the error."""
+        found = self.memory.place(tile, dirty=True, pinned=())
+        if not isinstance(found, Resident):
+            need = sum(self.size_bytes(other) for other in given)
+            raise CompileError(
+                f"state_buffer of {self.chip.name} has no room for the inputs: they need {need} "
+                f"bytes per partition, found {self.memory.room.size_bytes}"
+            )
+        return self.piece(tile)
+
+    def piece(self, tile: Tile) -> Piece:
+        """Return where a tile lies, and of which elements it is made."""
+        return Piece(tile.matrix, self.block(tile).slices, self.whole(self.memory.resident[tile]))
+
+    def resident(self, matrix: Matrix, number: int, row: int, col: int) -> Resident:
+        """Return the place of the tile that holds an element."""
+        return self.memory.resident[Tile(matrix.name, number, row // self.p, col // self.q)]
+
+    def whole(self, resident: Resident) -> Access:
+        """Return the access to all of a tile."""
+        rows, cols = self.block(resident.tile).extents
+        return self.part(resident, 0, rows, 0, cols)
+
+    def part(self, place: Resident, partition: int, rows: int, col: int, cols: int) -> Access:
+        """Return the access to rows and columns of a tile, counted from its first."""
+        dtype = self.matrices[place.tile.matrix].dtype
+        start = place.start + col * data_type(dtype).size_bytes
+        return Access(Buffer.STATE, dtype, partition, rows, start, ((1, cols),))

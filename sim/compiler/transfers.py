@@ -1,0 +1,136 @@
+"""DMA of the fourth pass: tiles are brought from DRAM, spilled to it, and stored there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from sim.compiler.drafts import Drafts
+from sim.compiler.dram import DramTensor, Rectangle
+from sim.compiler.hazards import Region
+from sim.compiler.matrix import Axes, DramPlace, Node
+from sim.compiler.on_chip import OnChip
+from sim.compiler.residency import Resident
+from sim.compiler.tile import Tile
+from sim.errors import CompileError
+from sim.hw.spec import Chip
+from sim.isa import Access, Buffer, DmaCopy
+from sim.layout import Block, Shape
+
+
+@dataclass(slots=True)
+class _Queues:
+    """DMA queues by direction, and how busy each will be."""
+
+    chip: Chip
+    busy: dict[int, int] = field(default_factory=dict)
+
+    def pick(self, *, inwards: bool, cycles: int, everywhere: bool) -> int:
+        """Return the queue that will be free first."""
+        count = self.chip.dma.queues
+        bring = count - max(1, count // 4) if count > 1 else 1
+        some = range(bring) if inwards else range(min(bring, count - 1), count)
+        queue = min(range(count) if everywhere else some, key=lambda q: self.busy.get(q, 0))
+        self.busy[queue] = self.busy.get(queue, 0) + cycles
+        return queue
+
+
+class Transfers:
+    """Makes the copies between DRAM and the tiles on the chip.
+
+    spilled_bytes: written to DRAM for want of room. next_byte: how much of DRAM is used.
+    """
+
+    def __init__(self, drafts: Drafts, tiles: OnChip, places: tuple[DramPlace, ...]) -> None:
+        self._drafts, self._tiles, self._chip = drafts, tiles, tiles.chip
+        self._queues = _Queues(self._chip)
+        self._places = {place.name: place for place in places}
+        self._tensors: dict[tuple[str, Axes], DramTensor] = {}
+        self._regions: dict[int, Region] = {}
+        self._spills: dict[Tile, tuple[int, Region]] = {}
+        self.spilled_bytes = 0
+        self.next_byte = max((p.base + p.size_bytes for p in places), default=0)
+        # Queues that share DRAM's rate would only hold one another's bank for longer.
+        self.shareable = self._chip.dram.bytes_per_cycle >= 2 * self._chip.dma.bytes_per_cycle
+
+    def backed(self, tile: Tile) -> bool:
+        """Return whether DRAM has the tile."""
+        return self._tiles.matrices[tile.matrix].source == "dram" or tile in self._spills
+
+    def bring(self, tile: Tile, resident: Resident, *, everywhere: bool) -> None:
+        """Copy a tile from DRAM to its place; everywhere: through all queues at once."""
+        if tile in self._spills:
+            base, region = self._spills[tile]
+            source, target = self._spilled(tile, base), self._tiles.whole(resident)
+            self._move(source, target, region, resident.region, inwards=True)
+            return
+        matrix = self._tiles.matrices[tile.matrix]
+        tensor, region = self._tensor(matrix.dram, matrix.axes)
+        for part in self._parts(tensor, self._tiles.block(tile), everywhere=everywhere):
+            target = self._tiles.part(resident, part.row, part.rows, part.col, part.cols)
+            self._move(part.access, target, region, resident.region, inwards=True,
+                       everywhere=everywhere)  # fmt: skip
+
+    def spill(self, resident: Resident) -> None:
+        """Copy a tile that only the chip has to DRAM."""
+        tile = resident.tile
+        if tile not in self._spills:
+            self._spills[tile] = self._reserve(tile)
+        base, region = self._spills[tile]
+        access = self._spilled(tile, base)
+        self.spilled_bytes += access.size_bytes
+        self._move(self._tiles.whole(resident), access, resident.region, region, inwards=False)
+
+    def store(self, node: Node, resident: Resident, *, everywhere: bool) -> None:
+        """Copy a finished tile to its tensor in DRAM."""
+        tensor, region = self._tensor(node.dram, node.axes)
+        block = self._tiles.block(resident.tile)
+        for part in self._parts(tensor, block, everywhere=everywhere):
+            source = self._tiles.part(resident, part.row, part.rows, part.col, part.cols)
+            self._move(source, part.access, resident.region, region, inwards=False,
+                       everywhere=everywhere)  # fmt: skip
+
+    def _reserve(self, tile: Tile) -> tuple[int, Region]:
+        size = -(-self._spilled(tile, 0).size_bytes // 64) * 64
+        base, have = self.next_byte, self._chip.dram.size_bytes
+        if base + size > have:
+            raise CompileError(
+                f"dram of {self._chip.name} has no room to spill {tile}: {size} bytes beside "
+                f"{base} of others, found {have}"
+            )
+        self.next_byte += size
+        return base, Region(f"spill{base}")
+
+    def _spilled(self, tile: Tile, base: int) -> Access:
+        rows, cols = self._tiles.block(tile).extents
+        dtype = self._tiles.matrices[tile.matrix].dtype
+        return Access(Buffer.DRAM, dtype, 0, 1, base, ((1, rows * cols),))
+
+    def _parts(self, tensor: DramTensor, block: Block, *, everywhere: bool) -> Iterator[Rectangle]:
+        """Yield a tile's rectangles in DRAM; if all queues are to share it, by rows."""
+        (row, col), (rows, cols) = block.origin, block.extents
+        share = -(-rows // self._chip.dma.queues) if everywhere else rows
+        for first in range(0, rows, share):
+            count = min(share, rows - first)
+            for part in tensor.rectangles(block.batch, (row + first, col), (count, cols)):
+                yield Rectangle(part.access, first + part.row, part.rows, part.col, part.cols)
+
+    def _tensor(self, place: str, axes: Axes) -> tuple[DramTensor, Region]:
+        where = self._places[place]
+        if (place, axes) not in self._tensors:
+            self._tensors[place, axes] = DramTensor(Shape.parse(where.shape), where.base, axes)
+        region = self._regions.setdefault(where.base, Region(f"dram{where.base}"))
+        return self._tensors[place, axes], region
+
+    def _move(
+        self, source: Access, target: Access, read: Region, written: Region, *,
+        inwards: bool, everywhere: bool = False,
+    ) -> None:  # fmt: skip
+        dma = self._chip.dma
+        rows = max(source.partitions, target.partitions)
+        row = -(-source.size_bytes // rows)
+        cycles = dma.latency_cycles + self._chip.dram.latency_cycles
+        cycles += rows * (dma.descriptor_cycles - (-row // dma.bytes_per_cycle))
+        queue = self._queues.pick(inwards=inwards, cycles=cycles, everywhere=everywhere)
+        copy = DmaCopy(dma_queue=queue, source=source, target=target)
+        self._drafts.add(copy, (read,), (written,))
