@@ -16,7 +16,7 @@ from sim.compiler.options import Options
 from sim.errors import CompileError
 from sim.hw.datatypes import DATA_TYPES
 from sim.hw.spec import Chip
-from sim.hw.timing import dma_cycles, load_reads
+from sim.hw.timing import dma_cycles, load_reads, result_cycles
 from sim.layout import Layout, Shape
 from sim.workload import Graph, Tensor
 
@@ -44,6 +44,8 @@ class LayerBuilder:
         self._choices: list[str] = []
         self._kept: list[Kept] = []
         self._renamed: dict[tuple[str, Axes], str] = {}
+        self._unplaced: set[str] = set()
+        self._at_home: set[str] = set()
         for name in graph.inputs:
             self._input(name, graph.tensor(name))
         for name in graph.outputs:
@@ -72,7 +74,7 @@ class LayerBuilder:
             self._reserve(name, tensor.shape)
             self._in_dram[name] = name
         else:
-            self._add(self._make(name, physical(tensor.shape), "state_buffer"))
+            self._unplaced.add(name)
 
     def _reserve(self, name: str, shape: Shape) -> None:
         size = _dram_bytes(shape)
@@ -84,6 +86,18 @@ class LayerBuilder:
             )
         self._dram[name] = shape, self._next_byte
         self._next_byte += size
+
+    def place(
+        self, tensor: str, axes: Axes, block: tuple[int, int] | None = None
+    ) -> Matrix:  # fmt: skip
+        """Have an input on the chip lie as `axes` from the start, in blocks of its own if given."""
+        self._unplaced.discard(tensor)
+        return self._add(self._make(tensor, axes, "state_buffer", block=block))
+
+    def _settle(self, tensor: str) -> None:
+        """Have an input on the chip that nobody has placed lie as its layout says."""
+        if tensor in self._unplaced:
+            self.place(tensor, physical(self.graph.shape(tensor)))
 
     def _make(self, tensor: str, axes: Axes, source: str, **more: object) -> Matrix:
         shape = self.graph.shape(tensor)
@@ -101,9 +115,18 @@ class LayerBuilder:
 
     # What lowerings ask for
 
-    def result(self, tensor: str, axes: Axes) -> Matrix:
+    def result(
+        self, tensor: str, axes: Axes, block: tuple[int, int] | None = None
+    ) -> Matrix:  # fmt: skip
         """Return a new matrix for a node to make: `tensor` seen as `axes`."""
-        return self._add(self._make(tensor, axes, "node"))
+        return self._add(self._make(tensor, axes, "node", block=block))
+
+    def load(
+        self, tensor: str, axes: Axes, block: tuple[int, int] | None = None
+    ) -> Matrix:  # fmt: skip
+        """Return a matrix that is brought from DRAM so."""
+        place = self._in_dram[tensor]
+        return self._add(self._make(tensor, axes, "dram", dram=place, block=block))
 
     def node(self, kind: str, inputs: tuple[Matrix, ...], output: Matrix) -> None:
         """Add a node."""
@@ -121,23 +144,33 @@ class LayerBuilder:
         turned = (*axes[:-2], axes[-1], axes[-2])
         source = self.known(tensor, turned)
         if source is None and tensor in self._in_dram:
-            direct, through = self.load_cost(tensor, axes), self._turned_cost(tensor, turned)
-            if direct <= through:
-                return self._load(tensor, axes)
-            self.choose(
-                f"{tensor} is turned by identity products (about {through} cycles; a transposing "
-                f"DMA: {direct})"
-            )
-            source = self._load(tensor, turned)
+            if not self.turn_is_cheaper(tensor, axes):
+                return self.load(tensor, axes)
+            source = self.load(tensor, turned)
         if source is not None and self.can_turn(source.dtype):
-            result = self._add(self._make(tensor, axes, "node"))
+            result = self.result(tensor, axes)
             self.node("turn", (source,), result)
             return result
         self.to_dram(tensor)
-        return self._load(tensor, axes)
+        return self.load(tensor, axes)
+
+    def turn_is_cheaper(self, tensor: str, axes: Axes) -> bool:
+        """Return whether to bring the transpose of the view and turn it; note it if so."""
+        if self.options.via == "dram":
+            return False
+        turned = (*axes[:-2], axes[-1], axes[-2])
+        direct, through = self.load_cost(tensor, axes), self._turned_cost(tensor, turned)
+        if self.options.via is None and direct <= through:
+            return False
+        self.choose(
+            f"{tensor} is turned by identity products (about {through} cycles; a transposing "
+            f"DMA: {direct})"
+        )
+        return True
 
     def known(self, tensor: str, axes: Axes) -> Matrix | None:
         """Return the matrix that shows the tensor so, if there is one."""
+        self._settle(tensor)
         if name := self._renamed.get((tensor, axes)):
             return self._matrices[name]
         names = self._views.get(tensor, ())
@@ -145,6 +178,7 @@ class LayerBuilder:
 
     def any_view(self, tensor: str) -> tuple[Matrix, Axes]:
         """Return some matrix of the tensor, and the axes it shows."""
+        self._settle(tensor)
         for (name, axes), matrix in self._renamed.items():
             if name == tensor:
                 return self._matrices[matrix], axes
@@ -152,7 +186,7 @@ class LayerBuilder:
             matrix_ = self._matrices[names[0]]
             return matrix_, matrix_.axes
         axes = physical(self.dram_shape(tensor))
-        return self._load(tensor, axes), axes
+        return self.load(tensor, axes), axes
 
     def can_turn(self, dtype: str) -> bool:
         """Return whether the array takes the type."""
@@ -220,14 +254,25 @@ class LayerBuilder:
         """Have the tensor stand on the chip at the end, seen as `axes`."""
         matrix = self.view(tensor, axes)
         if matrix.source == "dram":
-            copied = self._add(self._make(tensor, axes, "node"))
+            copied = self.result(tensor, axes)
             self.node("convert", (matrix,), copied)
             matrix = copied
-        self._matrices[matrix.name] = replace(matrix, keep=True)
-        self._kept.append(Kept(tensor, matrix.name))
+        self.keep_matrix(tensor, matrix, axes)
 
-    def _load(self, tensor: str, axes: Axes) -> Matrix:
-        return self._add(self._make(tensor, axes, "dram", dram=self._in_dram[tensor]))
+    def keep_matrix(self, tensor: str, matrix: Matrix, axes: Axes) -> None:
+        """Have a matrix, which shows the tensor as `axes`, stand on the chip at the end."""
+        self._matrices[matrix.name] = replace(matrix, keep=True)
+        self._kept.append(Kept(tensor, matrix.name, axes))
+        self._at_home.add(tensor)
+
+    def store_as_seen(self, matrix: Matrix, tensor: str, axes: Axes) -> None:
+        """Write a matrix to where an output lives in DRAM, as which it shows `axes`."""
+        self.store(matrix, tensor, self.graph.shape(tensor), axes)
+        self._at_home.add(tensor)
+
+    def at_home(self, tensor: str) -> bool:
+        """Return whether an output has been brought to where it lives."""
+        return tensor in self._at_home
 
     # Estimates
 
@@ -257,7 +302,9 @@ class LayerBuilder:
         v = array.cycles_per_vector[matrix.dtype]
         blocks = matrix.matrices * -(-matrix.rows // array.rows) * -(-matrix.cols // array.cols)
         K, N = min(matrix.rows, array.rows), min(matrix.cols, array.cols)
-        return self.load_cost(tensor, turned) + blocks * max(K * v, load_reads(array, K, N))
+        alone = result_cycles(self.chip, N) + K  # the last block's way through and out
+        work = blocks * max(K * v, load_reads(array, K, N)) + alone
+        return self.load_cost(tensor, turned) + work
 
 
 def _dram_bytes(shape: Shape) -> int:

@@ -50,14 +50,11 @@ class Synchronised:
 def synchronise_drafts(name: str, drafts: Sequence[Draft]) -> Synchronised:
     """Return the program of these drafts."""
     posters = _posters(drafts)
-    place = {step: (n, at) for n, steps in enumerate(posters.values())
-             for at, step in enumerate(steps, 1)}  # fmt: skip
     places = {(key, step): at for key, steps in posters.items()
               for at, step in enumerate(steps, 1)}  # fmt: skip
-    del place
-    asked = [_asked(draft.needs, places) for draft in drafts]
+    asked = [_asked(drafts, draft.needs, places) for draft in drafts]
     kept = _reduce(drafts, asked, posters)
-    waits, posts, names = _number(kept, posters, len(drafts))
+    waits, posts, names = _number(drafts, kept, posters)
     program = Program(
         name,
         tuple(
@@ -76,19 +73,27 @@ def synchronise_drafts(name: str, drafts: Sequence[Draft]) -> Synchronised:
 
 
 def _posters(drafts: Sequence[Draft]) -> dict[Key, list[int]]:
-    """Return, for each key, the instructions somebody waits for, in order."""
+    """Return, for each key and count, the instruction somebody waits for that makes it so."""
     found: dict[Key, set[int]] = {}
     for draft in drafts:
         for ref in draft.needs:
             found.setdefault(ref.key, set()).add(ref.step)
-    return {key: sorted(steps) for key, steps in found.items()}
+    return {
+        key: [step for step in sorted(steps) for _ in range(drafts[step].posts_of(key)[1])]
+        for key, steps in found.items()
+    }
 
 
-def _asked(needs: Sequence[Ref], places: dict[tuple[Key, int], int]) -> dict[Key, int]:
+def _asked(
+    drafts: Sequence[Draft], needs: Sequence[Ref], places: dict[tuple[Key, int], int]
+) -> dict[Key, int]:
     """Return the count of each key that covers all needs."""
     asked: dict[Key, int] = {}
     for ref in needs:
-        asked[ref.key] = max(asked.get(ref.key, 0), places[ref.key, ref.step])
+        count = places[ref.key, ref.step]
+        if ref.part:
+            count += ref.part - drafts[ref.step].posts_of(ref.key)[1]
+        asked[ref.key] = max(asked.get(ref.key, 0), count)
     return asked
 
 
@@ -124,22 +129,22 @@ def _reduce(
 
 
 def _number(
-    kept: Sequence[dict[Key, int]], posters: dict[Key, list[int]], count: int
+    drafts: Sequence[Draft], kept: Sequence[dict[Key, int]], posters: dict[Key, list[int]]
 ) -> tuple[list[list[Wait]], list[list[Post]], tuple[str, ...]]:
     """Return waits and posts of each instruction, and the names of the semaphores."""
     targets: dict[Key, set[int]] = {}
     for mine in kept:
         for key, value in mine.items():
             targets.setdefault(key, set()).add(value)
-    waits: list[list[Wait]] = [[] for _ in range(count)]
-    posts: list[list[Post]] = [[] for _ in range(count)]
+    waits: list[list[Wait]] = [[] for _ in drafts]
+    posts: list[list[Post]] = [[] for _ in drafts]
     counts: dict[Key, dict[int, int]] = {}
     for semaphore, (key, values) in enumerate(targets.items()):
         serial = len(key) == 1
         posting = sorted(values) if serial else list(range(1, max(values) + 1))
         counts[key] = {value: n for n, value in enumerate(posting, 1)}
-        for value in posting:
-            posts[posters[key][value - 1]].append(Post(semaphore))
+        for step in dict.fromkeys(posters[key][value - 1] for value in posting):
+            posts[step].append(Post(semaphore, drafts[step].posts_of(key)[0]))
     number = {key: n for n, key in enumerate(targets)}
     for step, mine in enumerate(kept):
         waits[step] = [Wait(number[key], counts[key][value]) for key, value in mine.items()]

@@ -46,10 +46,10 @@ class Task:
 
     multiply: `rows` of the contraction for the stationary columns `cols` and the moving columns
     `moving`, all sums side by side; `first` and `last` of a sum. turn: `rows` x `cols` sub-blocks
-    of the tile it reads. convert and store: one whole tile.
+    of the tile it reads. bounce, convert and store: one whole tile.
     """
 
-    kind: Literal["multiply", "turn", "convert", "store"]
+    kind: Literal["multiply", "turn", "bounce", "convert", "store"]
     node: int
     reads: tuple[Tile, ...]
     writes: tuple[Tile, ...]
@@ -71,8 +71,14 @@ class Tiled:
 
 
 def tiling(matrix: Matrix, block: tuple[int, int]) -> Decomposition:
-    """Return the matrix cut into tiles, as the layouts say it."""
-    return decompose(Shape(matrix.dtype, matrix.dims), block)
+    """Return the matrix cut into tiles, as the layouts say it: its own, or T(p,q) of `block`."""
+    return decompose(Shape(matrix.dtype, matrix.dims), matrix.block or block)
+
+
+def turn_rows(matrix: Matrix, block: tuple[int, int], chip: Chip) -> list[int]:
+    """Return the boundaries of the rows of a matrix that an identity product takes together."""
+    p, _ = matrix.block or block
+    return [0, *(r + n for r, n in _spans(0, matrix.rows, p, min(chip.pe_array.rows, p)))]
 
 
 def k_tiles(chip: Chip, K: int) -> list[int]:
@@ -163,7 +169,8 @@ class _Cutter:
         self._tasks.append(((place, 0), task))
 
     def _tile(self, matrix: Matrix, number: int, row: int, col: int) -> Tile:
-        return Tile(matrix.name, number, row // self._block[0], col // self._block[1])
+        p, q = matrix.block or self._block
+        return Tile(matrix.name, number, row // p, col // q)
 
     # One method per kind of node
 
@@ -208,16 +215,28 @@ class _Cutter:
     def cut_turn(self, number: int, node: Node) -> None:
         """Cut a transpose: tile by tile, each into sub-blocks of the array."""
         source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
-        p, array = self._block[0], self._chip.pe_array
-        height = min(array.rows, p)
-        for block, tile in self._tiles(source):
+        p, array = (source.block or self._block)[0], self._chip.pe_array
+        q, height = source.block[1] if source.block else p, min(array.rows, p)
+        tiles = list(self._tiles(source))
+        streamed = source.source == "dram" and not source.block
+        if streamed and not any(n.kind == "multiply" for n in self._layers.nodes):
+            # Down the columns: the tiles of the result are complete, and gone, the sooner.
+            tiles.sort(key=lambda item: (item[1].number, item[1].col, item[1].row))
+        for block, tile in tiles:
             row, col = block
             rows = tuple(_spans(row[0], row[0] + row[1], p, height))
-            cols = tuple(_spans(col[0], col[0] + col[1], p, min(array.cols, p)))
+            cols = tuple(_spans(col[0], col[0] + col[1], q, min(array.cols, q)))
             writes = (self._tile(out, tile.number, c, r) for c, _ in cols for r, _ in rows)
             self._add(
                 Task("turn", number, (tile,), tuple(dict.fromkeys(writes)), tile.number, rows, cols)
             )
+
+    def cut_bounce(self, number: int, node: Node) -> None:
+        """Cut a transpose through DRAM: tile by tile, each becomes one tile of the result."""
+        source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
+        for _, tile in self._tiles(source):
+            write = Tile(out.name, tile.number, tile.col, tile.row)
+            self._add(Task("bounce", number, (tile,), (write,), tile.number))
 
     def cut_convert(self, number: int, node: Node) -> None:
         """Cut a conversion: tile by tile."""
