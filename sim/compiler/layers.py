@@ -12,7 +12,9 @@ from dataclasses import replace
 
 from sim.compiler.dram import DramTensor
 from sim.compiler.matrix import Axes, DramPlace, Kept, Layers, Matrix, Node
+from sim.compiler.moves import move_cost
 from sim.compiler.options import Options
+from sim.compiler.spread import Change, Spread
 from sim.errors import CompileError
 from sim.hw.datatypes import DATA_TYPES
 from sim.hw.spec import Chip
@@ -27,6 +29,28 @@ def physical(shape: Shape) -> Axes:
     if len(order) < 2:
         return ((), tuple(order))
     return tuple((axis,) for axis in order)
+
+
+def _ends_in(group: tuple[int, ...], minor: tuple[int, ...]) -> bool:
+    return group[len(group) - len(minor) :] == minor
+
+
+def swap(axes: Axes) -> Axes:
+    """Return the view of the transposed matrices."""
+    return (*axes[:-2], axes[-1], axes[-2])
+
+
+def lies_as(shape: Shape, axes: Axes) -> bool:
+    """Return whether a tensor of the shape may live on the chip as `axes`.
+
+    A matrix has its minor dimension along the address and the other on the partitions. Of more
+    dimensions, neighbours may share either: they lie in the layout's order from the batch over
+    the partitions to the address.
+    """
+    if shape.rank <= 2:
+        return axes == physical(shape)
+    order = tuple(axis for group in axes for axis in group)
+    return order == shape.layout.major_to_minor and bool(axes[-1])
 
 
 class LayerBuilder:
@@ -141,18 +165,58 @@ class LayerBuilder:
         """Return a matrix of the tensor seen as `axes`, moved or turned if need be."""
         if found := self.known(tensor, axes):
             return found
-        turned = (*axes[:-2], axes[-1], axes[-2])
+        turned = swap(axes)
         source = self.known(tensor, turned)
         if source is None and tensor in self._in_dram:
             if not self.turn_is_cheaper(tensor, axes):
                 return self.load(tensor, axes)
             source = self.load(tensor, turned)
+        if self.options.via == "dram":
+            self.to_dram(tensor)
+            return self.load(tensor, axes)
         if source is not None and self.can_turn(source.dtype):
-            result = self.result(tensor, axes)
-            self.node("turn", (source,), result)
-            return result
-        self.to_dram(tensor)
-        return self.load(tensor, axes)
+            return self.turned(source, tensor, axes)
+        return self._changed(tensor, axes)
+
+    def turned(self, source: Matrix, tensor: str, axes: Axes) -> Matrix:
+        """Return `source` turned by identity products, which shows the tensor as `axes`."""
+        result = self.result(tensor, axes)
+        self.node("turn", (source,), result)
+        return result
+
+    def moved(self, source: Matrix, change: Change, tensor: str, axes: Axes) -> Matrix:
+        """Return the elements of `source` as the matrices of another view, moved on the chip."""
+        result = self.result(tensor, axes)
+        names, kind = (source.name,), "move"
+        self._nodes.append(Node(kind, self.layer, names, result.name, change=change))  # type: ignore[arg-type]
+        return result
+
+    def _changed(self, tensor: str, axes: Axes) -> Matrix:
+        """Move what is on the chip to another view: at once, or by way of a turn."""
+        dims, size = self.graph.shape(tensor).dims, self.graph.shape(tensor).dtype.itemsize
+
+        def change(seen: Axes, wanted: Axes) -> Change:
+            return Change(Spread(dims, seen), Spread(dims, wanted))
+
+        def cost(seen: Axes, wanted: Axes) -> int:
+            if seen == wanted:
+                return 0
+            return move_cost(self.chip, self.options, change(seen, wanted), size)
+
+        ways: list[tuple[int, Matrix, Axes, Axes]] = []
+        for matrix, seen in self.views(tensor):
+            ways.append((cost(seen, axes), matrix, seen, axes))
+            if self.can_turn(matrix.dtype):
+                ways.append((cost(seen, swap(axes)) + self.turn_cost(tensor, swap(axes)),
+                             matrix, seen, swap(axes)))  # fmt: skip
+                ways.append((cost(swap(seen), axes) + self.turn_cost(tensor, seen),
+                             matrix, swap(seen), axes))  # fmt: skip
+        cycles, matrix, seen, wanted = min(ways, key=lambda way: way[0])
+        self.choose(f"{tensor} changes its view on the chip (about {cycles} cycles)")
+        first = self.known(tensor, seen) or self.turned(matrix, tensor, seen)
+        if seen != wanted:
+            first = self.moved(first, change(seen, wanted), tensor, wanted)
+        return first if wanted == axes else self.turned(first, tensor, axes)
 
     def turn_is_cheaper(self, tensor: str, axes: Axes) -> bool:
         """Return whether to bring the transpose of the view and turn it; note it if so."""
@@ -176,15 +240,20 @@ class LayerBuilder:
         names = self._views.get(tensor, ())
         return next((m for n in names if (m := self._matrices[n]).axes == axes), None)
 
+    def views(self, tensor: str) -> list[tuple[Matrix, Axes]]:
+        """Return all matrices that show the tensor, and as which axes."""
+        self._settle(tensor)
+        named = [
+            (self._matrices[matrix], axes)
+            for (name, axes), matrix in self._renamed.items() if name == tensor
+        ]  # fmt: skip
+        own = [self._matrices[name] for name in self._views.get(tensor, ())]
+        return named + [(matrix, matrix.axes) for matrix in own]
+
     def any_view(self, tensor: str) -> tuple[Matrix, Axes]:
         """Return some matrix of the tensor, and the axes it shows."""
-        self._settle(tensor)
-        for (name, axes), matrix in self._renamed.items():
-            if name == tensor:
-                return self._matrices[matrix], axes
-        if names := self._views.get(tensor):
-            matrix_ = self._matrices[names[0]]
-            return matrix_, matrix_.axes
+        if views := self.views(tensor):
+            return views[0]
         axes = physical(self.dram_shape(tensor))
         return self.load(tensor, axes), axes
 
@@ -228,6 +297,17 @@ class LayerBuilder:
         """Return the shape, with layout, of the tensor as it lies in DRAM."""
         return self._dram[self._in_dram[tensor]][0]
 
+    def store_reshaped(self, matrix: Matrix, source: str, tensor: str, axes: Axes) -> None:
+        """Write a view of `source` to where a row-major output lives that has its elements."""
+        shape, name = self.graph.shape(source), f"{tensor}.linear"
+        self._dram[name] = Shape(shape.element_type, shape.dims), self._dram[tensor][1]
+        self._nodes.append(Node("store", self.layer, (matrix.name,), "", name, axes))
+        self._at_home.add(tensor)
+
+    def unplaced(self, tensor: str) -> bool:
+        """Return whether a tensor is an input on the chip that may still lie as one likes."""
+        return tensor in self._unplaced
+
     def store_as(self, matrix: Matrix, tensor: str, place: str, shape: Shape, axes: Axes) -> None:
         """Write a matrix of `tensor` to a place of another name in DRAM."""
         self._reserve(place, shape)
@@ -235,23 +315,29 @@ class LayerBuilder:
         self._in_dram.setdefault(tensor, place)
         self._in_dram[place] = place
 
-    def storable(self, tensor: str) -> tuple[Matrix, Axes]:
-        """Return the view of a tensor that is cheapest to write to its place in DRAM."""
-        wanted = physical(self.graph.shape(tensor))
+    def storable(self, tensor: str, minor: tuple[int, ...]) -> tuple[Matrix, Axes]:
+        """Return the view of a tensor to write to DRAM, where it has those dimensions minor-most.
+
+        One whose columns end in them, so that runs are long: there, turned, or moved.
+        """
         matrix, axes = self.any_view(tensor)
-        turned = (*axes[:-2], axes[-1], axes[-2])
-        if axes[-1] == wanted[-1] or turned[-1] != wanted[-1]:
+        views = [view for view in self.views(tensor) if _ends_in(view[1][-1], minor)]
+        if views:
+            return views[0]
+        if _ends_in(axes[-2], minor) and self.can_turn(matrix.dtype):
+            return self.turned(matrix, tensor, swap(axes)), swap(axes)
+        rest = [axis for group in axes for axis in group if axis not in minor]
+        if self.options.via == "dram" or not rest:
             return matrix, axes
-        if found := self.known(tensor, turned):
-            return found, turned
-        if not self.can_turn(matrix.dtype):
-            return matrix, axes
-        result = self._add(self._make(tensor, turned, "node"))
-        self.node("turn", (matrix,), result)
-        return result, turned
+        wanted = (*((axis,) for axis in rest), minor)
+        return self._changed(tensor, wanted), wanted
 
     def keep(self, tensor: str, axes: Axes) -> None:
-        """Have the tensor stand on the chip at the end, seen as `axes`."""
+        """Have the tensor stand on the chip at the end, seen as `axes` or as they allow."""
+        if not self.known(tensor, axes):
+            shape = self.graph.shape(tensor)
+            seen = [v for m, v in self.views(tensor) if m.source != "dram" and lies_as(shape, v)]
+            axes = seen[0] if seen else axes
         matrix = self.view(tensor, axes)
         if matrix.source == "dram":
             copied = self.result(tensor, axes)
@@ -295,16 +381,19 @@ class LayerBuilder:
 
     def _turned_cost(self, tensor: str, turned: Axes) -> int:
         """Return about how many cycles it takes to bring the transpose and to turn it."""
-        matrix = self._make(tensor, turned, "dram")
-        if not self.can_turn(matrix.dtype):
+        if not self.can_turn(self.graph.shape(tensor).element_type):
             return 1 << 62
+        return self.load_cost(tensor, turned) + self.turn_cost(tensor, turned)
+
+    def turn_cost(self, tensor: str, axes: Axes) -> int:
+        """Return about how many cycles it takes to turn the tensor, seen as `axes`."""
+        matrix = self._make(tensor, axes, "node")
         array = self.chip.pe_array
         v = array.cycles_per_vector[matrix.dtype]
         blocks = matrix.matrices * -(-matrix.rows // array.rows) * -(-matrix.cols // array.cols)
         K, N = min(matrix.rows, array.rows), min(matrix.cols, array.cols)
         alone = result_cycles(self.chip, N) + K  # the last block's way through and out
-        work = blocks * max(K * v, load_reads(array, K, N)) + alone
-        return self.load_cost(tensor, turned) + work
+        return blocks * max(K * v, load_reads(array, K, N)) + alone
 
 
 def _dram_bytes(shape: Shape) -> int:

@@ -13,7 +13,8 @@ from sim.compiler.cost import Mapping, product_cost
 from sim.compiler.layers import LayerBuilder, physical
 from sim.compiler.matrix import Axes, Layers
 from sim.compiler.options import Options
-from sim.compiler.permute import lower_relayout, lower_reshape, lower_transpose
+from sim.compiler.permute import lower_relayout, lower_transpose
+from sim.compiler.reshape import lower_reshape
 from sim.errors import CompileError
 from sim.hw.datatypes import data_type
 from sim.hw.spec import Chip
@@ -115,7 +116,7 @@ def _finish(builder: LayerBuilder, name: str) -> None:
         return
     tensor = builder.graph.tensor(name)
     if tensor.home == "dram":
-        matrix, axes = builder.storable(name)
+        matrix, axes = builder.storable(name, physical(tensor.shape)[-1])
         builder.store(matrix, name, tensor.shape, axes)
     else:
         builder.keep(name, physical(tensor.shape))

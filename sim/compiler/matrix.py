@@ -10,11 +10,12 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from sim.compiler.spread import Change
 from sim.hw.datatypes import data_type
 
 Axes = tuple[tuple[int, ...], ...]
 Source = Literal["state_buffer", "dram", "node"]
-NodeKind = Literal["multiply", "turn", "bounce", "convert", "store"]
+NodeKind = Literal["multiply", "turn", "bounce", "move", "convert", "store"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,8 @@ class Node:
 
     multiply: result[p, q] = sum over k of stationary[k, p] * moving[k, q] (inputs in that order).
     turn: the transpose of each matrix, by an identity product; bounce: by a trip to DRAM and back.
-    convert: the same in another type, by an engine. store: to the DRAM tensor `dram`, seen as the
+    move: the same elements as other matrices, on the chip, as `change` says. convert: the same in
+    another type, by an engine. store: to the DRAM tensor `dram`, seen as the
     input's axes (or `axes`).
     """
 
@@ -74,6 +76,7 @@ class Node:
     output: str
     dram: str = ""
     axes: Axes = ()
+    change: Change | None = None
 
     def __str__(self) -> str:
         target = f"dram:{self.dram}" if self.kind == "store" else self.output

@@ -1,4 +1,4 @@
-"""Lowerings of operations that only move elements: transpose, relayout, reshape.
+"""Lowerings of operations that put elements in another order: transpose, relayout.
 
 What must move follows from where tensors lie before and after (`recognise`): nothing, whole rows,
 or matrices that are transposed. These go through the array (identity products, patent, para
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sim.compiler.layers import LayerBuilder, physical, row_major
+from sim.compiler.layers import LayerBuilder, physical
 from sim.compiler.matrix import Axes
 from sim.compiler.options import Options
 from sim.compiler.place import check_result_bank, check_room
@@ -22,7 +22,7 @@ from sim.compiler.recognise import (
 from sim.errors import CompileError
 from sim.hw.datatypes import data_type
 from sim.hw.spec import Chip
-from sim.layout import Decomposition, Shape, decompose
+from sim.layout import Decomposition, decompose
 from sim.workload import Graph, Home, Operation
 
 
@@ -138,15 +138,16 @@ def _refuse_type(builder: LayerBuilder, op: Operation) -> None:
 
 def _see(builder: LayerBuilder, source: str, output: str, permutation: Sequence[int]) -> None:
     """Show `source` as the result: axis i of the result is axis permutation[i] of the source."""
-    axes = tuple(permutation)
-    wanted = physical(builder.graph.shape(output))
-    in_source: Axes = tuple(tuple(axes[d] for d in group) for group in wanted)
-    if builder.in_dram(source) and not builder.known(source, in_source):
-        in_source = _by_turning(builder, source, in_source)
-    matrix = builder.view(source, in_source)
-    back = {axis: place for place, axis in enumerate(axes)}
-    shown = tuple(tuple(back[d] for d in group) for group in in_source)
-    builder.rename(matrix, output, shown)
+    back = {axis: place for place, axis in enumerate(permutation)}
+    seen = builder.views(source)
+    if builder.in_dram(source):
+        wanted = physical(builder.graph.shape(output))
+        in_source: Axes = tuple(tuple(permutation[d] for d in group) for group in wanted)
+        if not builder.known(source, in_source):
+            in_source = _by_turning(builder, source, in_source)
+        seen = [(builder.view(source, in_source), in_source)]
+    for matrix, axes in seen:
+        builder.rename(matrix, output, tuple(tuple(back[d] for d in group) for group in axes))
 
 
 def _by_turning(builder: LayerBuilder, source: str, wanted: Axes) -> Axes:
@@ -156,16 +157,3 @@ def _by_turning(builder: LayerBuilder, source: str, wanted: Axes) -> Axes:
         return wanted
     batch = tuple(group for group in wanted[:-1] if group != have)
     return (*batch, have, wanted[-1])
-
-
-def lower_reshape(builder: LayerBuilder, op: Operation) -> None:
-    """Pass through DRAM in logical order, where both shapes are the same bytes."""
-    (source,) = op.inputs
-    if not builder.in_dram(source) or not row_major(builder.dram_shape(source)):
-        matrix, axes = builder.any_view(source)
-        shape = builder.graph.shape(source)
-        name = f"{source}.linear"
-        builder.store_as(matrix, source, name, Shape(shape.element_type, shape.dims), axes)
-        builder.alias(op.output, name)
-    else:
-        builder.alias(op.output, builder.place_of(source))

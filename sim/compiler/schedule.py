@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from sim.compiler.array_work import ArrayWork
 from sim.compiler.drafts import Draft, Drafts
 from sim.compiler.matrix import Layers
+from sim.compiler.moves import MoveWork
 from sim.compiler.on_chip import OnChip, Piece
 from sim.compiler.options import Options
 from sim.compiler.residency import Resident, Stay
@@ -62,9 +63,11 @@ class _Scheduler:
         self._memory = self._tiles.memory
         self._transfers = Transfers(self._drafts, self._tiles, layers.dram, _inwards(layers))
         self._array = ArrayWork(self._drafts, self._tiles, layers, options)
+        self._moves = MoveWork(self._drafts, self._tiles, layers, options, self._transfers)
         self._makers: dict[str, Callable[[Task], None]] = {
             "multiply": self._array.multiply, "turn": self._array.turn,
-            "bounce": self._transfers.bounce, "convert": self._array.convert,
+            "bounce": self._transfers.bounce, "move": self._moves.move,
+            "convert": self._array.convert,
             "store": self._store,
         }  # fmt: skip
         self._last_load_task = self._find_last_load()

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from sim.compiler.cost import Loops, Work, choose_loops
 from sim.compiler.matrix import Layers, Matrix, Node
 from sim.compiler.options import Options
@@ -46,10 +48,11 @@ class Task:
 
     multiply: `rows` of the contraction for the stationary columns `cols` and the moving columns
     `moving`, all sums side by side; `first` and `last` of a sum. turn: `rows` x `cols` sub-blocks
-    of the tile it reads. bounce, convert and store: one whole tile.
+    of the tile it reads. move: what one tile has of another. bounce, convert and store: one whole
+    tile.
     """
 
-    kind: Literal["multiply", "turn", "bounce", "convert", "store"]
+    kind: Literal["multiply", "turn", "bounce", "move", "convert", "store"]
     node: int
     reads: tuple[Tile, ...]
     writes: tuple[Tile, ...]
@@ -237,6 +240,19 @@ class _Cutter:
         for _, tile in self._tiles(source):
             write = Tile(out.name, tile.number, tile.col, tile.row)
             self._add(Task("bounce", number, (tile,), (write,), tile.number))
+
+    def cut_move(self, number: int, node: Node) -> None:
+        """Cut a change of view: each tile of the result, from one tile of the source at a time."""
+        source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
+        p, q = source.block or self._block
+        assert node.change is not None
+        for (rows, cols), tile in self._tiles(out):
+            logical = node.change.target.logical(tile.number, rows, cols)
+            matrix, row, col = node.change.source.locate(logical)
+            places = np.stack((matrix, row // p, col // q), axis=-1).reshape(-1, 3)
+            for place in np.unique(places, axis=0).tolist():
+                read = Tile(source.name, *place)
+                self._add(Task("move", number, (read,), (tile,), tile.number))
 
     def cut_convert(self, number: int, node: Node) -> None:
         """Cut a conversion: tile by tile."""

@@ -87,6 +87,10 @@ class Transfers:
         self.spilled_bytes += access.size_bytes
         self._move(self._tiles.whole(resident), access, resident.region, region, inwards=False)
 
+    def within(self, source: Access, target: Access, read: Region, written: Region) -> None:
+        """Copy from one place in the state buffer to another."""
+        self._move(source, target, read, written, inwards=True, everywhere=True)
+
     def bounce(self, task: Task) -> None:
         """Transpose a tile: write it to DRAM by rows, read it back by columns.
 
