@@ -116,13 +116,10 @@ def _summary(
 
 
 def _layouts(operation: Transpose | Graph, compiled: CompiledGraph) -> dict[str, str] | None:
-    if isinstance(operation, Graph) or compiled.blocks is None:
+    if isinstance(operation, Graph):
         return None
-    return {
-        "source": str(operation.shape),
-        "result": str(operation.out),
-        "blocks": str(compiled.blocks.tiled),
-    }
+    found = {"source": str(operation.shape), "result": str(operation.out)}
+    return {**found, "blocks": str(compiled.blocks.tiled)} if compiled.blocks else found
 
 
 def _refuse_better_than(bound: Bound, name: str, cycles: int) -> None:

@@ -133,7 +133,7 @@ def operation_records(compiled: CompiledGraph, chip: Chip, trace: Trace) -> list
 
     Operations overlap and share loads, so an operation's cycles are not its share of the run's.
     """
-    bounds = operation_bounds(compiled.graph, chip)
+    bounds = operation_bounds(compiled.graph, chip, compiled.options)
     times = [(t.instruction, t.start, t.done) for t in trace.times]
     taken = spans(compiled.synchronised.layers, times, [each.name for each in bounds])
     period = trace.periods["pe_array"]

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sim.compiler.cost import Mapping, product_cost
-from sim.compiler.layers import LayerBuilder, physical
+from sim.compiler.layers import LayerBuilder
 from sim.compiler.matrix import Axes, Layers
 from sim.compiler.options import Options
 from sim.compiler.permute import lower_relayout, lower_transpose
 from sim.compiler.reshape import lower_reshape
+from sim.compiler.views import physical
 from sim.errors import CompileError
 from sim.hw.datatypes import data_type
 from sim.hw.spec import Chip
@@ -119,4 +120,4 @@ def _finish(builder: LayerBuilder, name: str) -> None:
         matrix, axes = builder.storable(name, physical(tensor.shape)[-1])
         builder.store(matrix, name, tensor.shape, axes)
     else:
-        builder.keep(name, physical(tensor.shape))
+        builder.keep(name)

@@ -11,12 +11,19 @@ from collections.abc import Sequence
 
 from sim.compiler.options import Options
 from sim.compiler.permute import blocks_of, both_at
-from sim.compiler.recognise import MatrixSet, moves_nothing, recognise_rows, recognise_transpose
-from sim.hw.bounds import bounce_bound
+from sim.compiler.recognise import (
+    MatrixSet,
+    moves_nothing,
+    moves_only_ones,
+    recognise_rows,
+    recognise_transpose,
+)
+from sim.compiler.reshape import shared_home
+from sim.hw.bounds import bounce_bound, copied_bound
 from sim.hw.datatypes import data_type
 from sim.hw.spec import Chip
 from sim.hw.timing import Bound, dram_bound, transpose_bound
-from sim.layout import Decomposition, decompose
+from sim.layout import Decomposition, Shape, decompose
 from sim.workload import Graph, Operation
 
 MOVES = ("transpose", "relayout", "reshape")
@@ -25,18 +32,56 @@ NOTHING = Bound(0, "nothing need be busy")
 
 def move_bound(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound:
     """Return the bound of one operation alone."""
-    source, home = graph.shape(op.inputs[0]), both_at(graph, op)
+    ends = (op.inputs[0] in graph.inputs, op.output in graph.outputs)
+    homes = {graph.tensor(name).home for name in (op.inputs[0], op.output)}
     moved = _dram_bytes(graph, op)
-    least = dram_bound(chip, moved) if moved else NOTHING
-    if home is None or op.kind == "reshape":
+    if not all(ends) or homes == {"dram", "state_buffer"}:
+        return dram_bound(chip, moved) if moved else NOTHING
+    if homes == {"dram"}:
+        return _from_dram(graph, op, chip, options, dram_bound(chip, moved))
+    return _on_chip(graph, op, chip, options)
+
+
+def _from_dram(graph: Graph, op: Operation, chip: Chip, options: Options, least: Bound) -> Bound:
+    """Return the bound of what goes from DRAM to DRAM: `least`, or more if it must be turned."""
+    source, result, axes = _shapes(graph, op)
+    if axes is None or both_at(graph, op) is None:
         return least
-    result = graph.shape(op.output)
-    axes = op.permutation if op.kind == "transpose" else tuple(range(source.rank))
-    if moves_nothing(source, result, axes):
+    if moves_nothing(source, result, axes) or recognise_rows(source, result, axes):
         return least
-    if home == "dram" and recognise_rows(source, result, axes):
-        return least
-    return _transposed(recognise_transpose(source, result, axes), chip, options, least, home)
+    matrices = recognise_transpose(source, result, axes)
+    if options.via == "pe":
+        return max(least, _by_array(matrices, chip, options, "dram"), key=_cycles)
+    return least  # a DMA that transposes on the way
+
+
+def _on_chip(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound:
+    """Return the bound of what lives on the chip before and after."""
+    source, result, axes = _shapes(graph, op)
+    if axes is None:
+        stays = shared_home(source, result) is not None
+    else:
+        stays = moves_nothing(source, result, axes)
+    if stays or (axes is not None and both_at(graph, op) is None
+                 and moves_only_ones(source, result, axes)):  # fmt: skip
+        return NOTHING
+    size_bytes = data_type(source.element_type).size_bytes
+    takes = source.element_type in chip.pe_array.cycles_per_vector
+    if axes is None or both_at(graph, op) is None or not (takes or options.via):
+        return copied_bound(chip, source.num_elements(), size_bytes)
+    matrices = recognise_transpose(source, result, axes)
+    if options.via == "dram":
+        blocks = [block.extents for block in blocks_of(matrices, chip, options)]
+        return bounce_bound(chip, blocks, size_bytes)
+    return _by_array(matrices, chip, options, "state_buffer")
+
+
+def _shapes(graph: Graph, op: Operation) -> tuple[Shape, Shape, tuple[int, ...] | None]:
+    """Return source, result, and the permutation (None: a reshape)."""
+    source, result = graph.shape(op.inputs[0]), graph.shape(op.output)
+    if op.kind == "reshape":
+        return source, result, None
+    return source, result, op.permutation if op.kind == "transpose" else tuple(range(source.rank))
 
 
 def _dram_bytes(graph: Graph, op: Operation) -> int:
@@ -47,21 +92,17 @@ def _dram_bytes(graph: Graph, op: Operation) -> int:
     return sum(shape.num_elements() * shape.dtype.itemsize for shape in shapes)
 
 
-def _transposed(
-    matrices: MatrixSet, chip: Chip, options: Options, least: Bound, home: str
-) -> Bound:
-    """Return the bound of the way [compile] via names, or of the better one."""
-    size_bytes = data_type(matrices.element_type).size_bytes
-    found: list[Bound] = []
-    if options.via != "pe":
-        blocks = [block.extents for block in blocks_of(matrices, chip, options)]
-        found.append(least if home == "dram" else bounce_bound(chip, blocks, size_bytes))
-    if options.via != "dram" and matrices.element_type in chip.pe_array.cycles_per_vector:
-        tiles = _sub_blocks(_cut(matrices, chip, options, home))
-        moved = matrices.shape.num_elements() * size_bytes if home == "dram" else 0
-        unit = options.drain_engine
-        found.append(transpose_bound(chip, tiles, matrices.element_type, unit, moved))
-    return min(found, key=lambda bound: bound.cycles)
+def _by_array(matrices: MatrixSet, chip: Chip, options: Options, home: str) -> Bound:
+    """Return the bound of identity products of all sub-blocks."""
+    dtype = matrices.element_type
+    tiles = _sub_blocks(_cut(matrices, chip, options, home))
+    size = matrices.shape.num_elements() * data_type(dtype).size_bytes
+    moved = size if home == "dram" else 0
+    return transpose_bound(chip, tiles, dtype, options.drain_engine, moved)
+
+
+def _cycles(bound: Bound) -> int:
+    return bound.cycles
 
 
 def _cut(matrices: MatrixSet, chip: Chip, options: Options, home: str) -> Decomposition:

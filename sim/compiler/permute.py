@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sim.compiler.layers import LayerBuilder, physical
+from sim.compiler.layers import LayerBuilder
 from sim.compiler.matrix import Axes
 from sim.compiler.options import Options
 from sim.compiler.place import check_result_bank, check_room
@@ -19,6 +19,7 @@ from sim.compiler.recognise import (
     recognise_rows,
     recognise_transpose,
 )
+from sim.compiler.views import physical
 from sim.errors import CompileError
 from sim.hw.datatypes import data_type
 from sim.hw.spec import Chip
@@ -42,12 +43,14 @@ def _permute(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -
     before, after = builder.graph.shape(source), builder.graph.shape(op.output)
     if home is None or moves_nothing(before, after, permutation):
         _see(builder, source, op.output, permutation)
-    elif home == "state_buffer":
-        _in_blocks(builder, op, recognise_transpose(before, after, permutation))
-    elif rows := recognise_rows(before, after, permutation):
-        builder.store_as_seen(builder.load(source, rows.source), op.output, rows.result)
-    else:
+    elif home == "dram" and (rows := recognise_rows(before, after, permutation)):
+        builder.store_home(builder.load(source, rows.source), op.output, rows.result)
+    elif home == "dram":
         _from_dram(builder, op, recognise_transpose(before, after, permutation))
+    elif builder.options.via is None and not builder.can_turn(before.element_type):
+        _see(builder, source, op.output, permutation)  # engines and DMA take any type
+    else:
+        _in_blocks(builder, op, recognise_transpose(before, after, permutation))
 
 
 def both_at(graph: Graph, op: Operation) -> Home | None:
@@ -94,7 +97,7 @@ def _from_dram(builder: LayerBuilder, op: Operation, matrices: MatrixSet) -> Non
         loaded = builder.load(source, matrices.source, block)
         matrix = builder.result(source, turned, block and block[::-1])
         builder.node("turn", (loaded,), matrix)
-    builder.store_as_seen(matrix, op.output, matrices.result)
+    builder.store_home(matrix, op.output, matrices.result)
 
 
 def blocks_of(matrices: MatrixSet, chip: Chip, options: Options) -> Decomposition:
@@ -113,6 +116,8 @@ def equation_1(graph: Graph, chip: Chip, options: Options) -> Decomposition | No
         return None
     (op,) = graph.operations
     before, after = graph.shape(op.inputs[0]), graph.shape(op.output)
+    if moves_nothing(before, after, op.permutation):
+        return None
     return blocks_of(recognise_transpose(before, after, op.permutation), chip, options)
 
 
@@ -140,7 +145,7 @@ def _see(builder: LayerBuilder, source: str, output: str, permutation: Sequence[
     """Show `source` as the result: axis i of the result is axis permutation[i] of the source."""
     back = {axis: place for place, axis in enumerate(permutation)}
     seen = builder.views(source)
-    if builder.in_dram(source):
+    if builder.dram.holds(source):
         wanted = physical(builder.graph.shape(output))
         in_source: Axes = tuple(tuple(permutation[d] for d in group) for group in wanted)
         if not builder.known(source, in_source):
@@ -152,7 +157,7 @@ def _see(builder: LayerBuilder, source: str, output: str, permutation: Sequence[
 
 def _by_turning(builder: LayerBuilder, source: str, wanted: Axes) -> Axes:
     """Return the view that a load with long runs and a turn give, if the columns differ."""
-    have = physical(builder.dram_shape(source))[-1]
+    have = physical(builder.dram.shape(source))[-1]
     if len(wanted) < 2 or have == wanted[-1] or have not in wanted:
         return wanted
     batch = tuple(group for group in wanted[:-1] if group != have)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sim.compiler.layers import LayerBuilder, lies_as, physical, row_major
+from sim.compiler.layers import LayerBuilder
 from sim.compiler.matrix import Axes
 from sim.compiler.spread import Change, Spread
+from sim.compiler.views import home_views, lies_as, physical, row_major
 from sim.layout import Shape
 from sim.workload import Graph, Operation
 
@@ -21,7 +22,7 @@ Atoms = tuple[tuple[int, ...], ...]
 def lower_reshape(builder: LayerBuilder, op: Operation) -> None:
     """Show the tensor in other dimensions, where it is; else move it, or pass through DRAM."""
     (source,), output = op.inputs, op.output
-    if builder.in_dram(source):
+    if builder.dram.holds(source):
         _in_dram(builder, source, output)
         return
     _place(builder, op)
@@ -56,14 +57,26 @@ def _place(builder: LayerBuilder, op: Operation) -> None:
     (source,), graph = op.inputs, builder.graph
     before, after = graph.shape(source), graph.shape(op.output)
     users = sum(source in other.inputs for other in graph.operations)
-    wanted = regroup(physical(after), after.dims, before.dims)
-    if builder.unplaced(source) and users == 1 and wanted and lies_as(before, wanted):
-        builder.place(source, wanted)
+    if builder.unplaced(source) and users == 1 and (shared := shared_home(before, after)):
+        builder.place(source, shared)
+
+
+def shared_home(before: Shape, after: Shape) -> Axes | None:
+    """Return a view as which `before` may live on the chip and `after` as well, if there is one."""
+    for axes in home_views(after):
+        seen = regroup(axes, after.dims, before.dims)
+        if seen and lies_as(before, seen):
+            return seen
+    for axes in home_views(before):
+        seen = regroup(axes, before.dims, after.dims)
+        if seen and lies_as(after, seen):
+            return axes
+    return None
 
 
 def _in_dram(builder: LayerBuilder, source: str, output: str) -> None:
-    if row_major(builder.dram_shape(source)):
-        builder.alias(output, builder.place_of(source))
+    if row_major(builder.dram.shape(source)):
+        _alias(builder, output, builder.dram.of(source))
     else:
         _by_dram(builder, source, output)
 
@@ -72,8 +85,15 @@ def _by_dram(builder: LayerBuilder, source: str, output: str) -> None:
     """Write the tensor to DRAM in logical order, where both shapes are the same bytes."""
     matrix, axes = builder.any_view(source)
     shape, name = builder.graph.shape(source), f"{source}.linear"
-    builder.store_as(matrix, source, name, Shape(shape.element_type, shape.dims), axes)
-    builder.alias(output, name)
+    builder.store(matrix, source, Shape(shape.element_type, shape.dims), axes, name)
+    _alias(builder, output, name)
+
+
+def _alias(builder: LayerBuilder, output: str, place: str) -> None:
+    """Say that the result lies in DRAM where its elements lie in logical order."""
+    shape, name = builder.graph.shape(output), f"{output}.linear"
+    builder.dram.alias(name, place, Shape(shape.element_type, shape.dims))
+    builder.dram.put(output, name)
 
 
 def regroup(axes: Axes, before: Sequence[int], after: Sequence[int]) -> Axes | None:

@@ -31,6 +31,23 @@ def bounce_bound(chip: Chip, tiles: Sequence[tuple[int, int]], size_bytes: int) 
     return Bound(_in_array_cycles(chip, cycles), "descriptors of all DMA queues")
 
 
+def copied_bound(chip: Chip, elements: int, size_bytes: int) -> Bound:
+    """Return the least cycles in which elements get another place in the state buffer.
+
+    Each is written by a lane of an engine or by a DMA queue, which move no more in a cycle than
+
+        partitions * rate of both engines + queues * bytes_per_cycle / size
+    """
+    lanes = Fraction(0)
+    for unit in ("activation", "pooling"):
+        clock = Fraction(chip.period("pe_array"), chip.period(unit))
+        lanes += chip.state_buffer.partitions * getattr(chip, unit).elements_per_cycle * clock
+    clock = Fraction(chip.period("pe_array"), chip.period("dma"))
+    dma = clock * chip.dma.queues * chip.dma.bytes_per_cycle / size_bytes
+    cycles = elements / (lanes + dma)
+    return Bound(-(-cycles.numerator // cycles.denominator), "lanes and DMA queues that copy")
+
+
 def _in_array_cycles(chip: Chip, dma_cycles_: int) -> int:
     clocks = dma_cycles_ * Fraction(chip.period("dma"), chip.period("pe_array"))
     return -(-clocks.numerator // clocks.denominator)

@@ -180,7 +180,7 @@ def test_special_values_are_what_the_array_gives():
         (
             {"pe_array": {"cycles_per_vector": {"bf16": 1}}},
             "f32[4,4]",
-            Options(),
+            Options(via="pe"),
             r"f32\[4,4\]\{1,0\}: the array of test 4 x 4 cannot take f32; it takes bf16",
         ),
         (
