@@ -8,7 +8,7 @@ is moved on the chip, or DRAM has it. Not here: tiles, addresses on the chip, or
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sim.compiler.dram_places import DramPlaces
 from sim.compiler.estimates import load_cost, turn_cost
@@ -16,13 +16,24 @@ from sim.compiler.matrix import Axes, Kept, Layers, Matrix, Node, NodeKind
 from sim.compiler.moves import move_cost
 from sim.compiler.options import Options
 from sim.compiler.spread import Change, Spread
-from sim.compiler.views import ends_in, lies_as, physical, swap
+from sim.compiler.views import ends_in, home_views, physical, swap
 from sim.hw.spec import Chip
 from sim.layout import Shape
 from sim.workload import Graph
 
 Block = tuple[int, int] | None
 """Tiles T(p,q) of a matrix's own, or those of the compilation."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """A matrix, moved from one view to another, comes to `axes`, by a turn before or after."""
+
+    cycles: int
+    matrix: Matrix
+    first: Axes
+    last: Axes
+    axes: Axes
 
 
 class LayerBuilder:
@@ -173,27 +184,25 @@ class LayerBuilder:
         """Return whether the array takes the type."""
         return dtype in self.chip.pe_array.cycles_per_vector
 
-    def _changed(self, tensor: str, axes: Axes) -> Matrix:
-        """Move what is on the chip to another view: at once, or beside a turn."""
-        ways = [way for matrix, seen in self.views(tensor)
+    def _changed(self, tensor: str, *targets: Axes) -> Matrix:
+        """Move what is on the chip to the cheapest of some views: at once, or beside a turn."""
+        ways = [way for matrix, seen in self.views(tensor) for axes in targets
                 for way in self._ways(tensor, matrix, seen, axes)]  # fmt: skip
-        cycles, matrix, seen, wanted = min(ways, key=lambda way: way[0])
-        self.choose(f"{tensor} changes its view on the chip (about {cycles} cycles)")
-        first = self.known(tensor, seen) or self.turned(matrix, tensor, seen)
-        if seen != wanted:
-            first = self.moved(first, self._change(tensor, seen, wanted), tensor, wanted)
-        return first if wanted == axes else self.turned(first, tensor, axes)
+        way = min(ways, key=lambda way: way.cycles)
+        self.choose(f"{tensor} changes its view on the chip (about {way.cycles} cycles)")
+        first = self.known(tensor, way.first) or self.turned(way.matrix, tensor, way.first)
+        if way.first != way.last:
+            change = self._change(tensor, way.first, way.last)
+            first = self.moved(first, change, tensor, way.last)
+        return first if way.last == way.axes else self.turned(first, tensor, way.axes)
 
-    def _ways(
-        self, tensor: str, matrix: Matrix, seen: Axes, axes: Axes
-    ) -> list[tuple[int, Matrix, Axes, Axes]]:
-        """Return (cycles, matrix, view a move begins with, view it ends with)."""
-        ways = [(self._move_cost(tensor, seen, axes), matrix, seen, axes)]
+    def _ways(self, tensor: str, matrix: Matrix, seen: Axes, axes: Axes) -> list[_Way]:
+        ways = [_Way(self._move_cost(tensor, seen, axes), matrix, seen, axes, axes)]
         if self.can_turn(matrix.dtype):
             shape = self.graph.shape(tensor)
             for first, last, turn in ((seen, swap(axes), swap(axes)), (swap(seen), axes, seen)):
                 cycles = self._move_cost(tensor, first, last) + turn_cost(self.chip, shape, turn)
-                ways.append((cycles, matrix, first, last))
+                ways.append(_Way(cycles, matrix, first, last, axes))
         return ways
 
     def _move_cost(self, tensor: str, seen: Axes, wanted: Axes) -> int:
@@ -242,15 +251,17 @@ class LayerBuilder:
     def keep(self, tensor: str) -> None:
         """Have the tensor stand on the chip at the end, as one of the views it may live as."""
         shape = self.graph.shape(tensor)
-        axes = physical(shape)
-        if not self.known(tensor, axes):
-            seen = [v for m, v in self.views(tensor) if m.source != "dram" and lies_as(shape, v)]
-            axes = seen[0] if seen else axes
-        matrix = self.view(tensor, axes)
-        if matrix.source == "dram":
-            copied = self.result(tensor, axes)
-            self.node("convert", (matrix,), copied)
-            matrix = copied
+        legal = tuple(home_views(shape))
+        there = [(m, v) for m, v in self.views(tensor) if m.source != "dram" and v in legal]
+        if there:
+            matrix, axes = min(there, key=lambda view: legal.index(view[1]))
+        elif self.dram.holds(tensor) or self.options.via == "dram":
+            axes = legal[0]
+            loaded, matrix = self.view(tensor, axes), self.result(tensor, axes)
+            self.node("convert", (loaded,), matrix)
+        else:
+            matrix = self._changed(tensor, *dict.fromkeys(legal))
+            axes = next(seen for found, seen in self.views(tensor) if found == matrix)
         self.keep_matrix(tensor, matrix, axes)
 
     def keep_matrix(self, tensor: str, matrix: Matrix, axes: Axes) -> None:

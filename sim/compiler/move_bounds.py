@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sim.compiler.options import Options
-from sim.compiler.permute import blocks_of, both_at
+from sim.compiler.permute import blocks_of, both_at, goes_in_blocks
 from sim.compiler.recognise import (
     MatrixSet,
     moves_nothing,
@@ -66,8 +66,8 @@ def _on_chip(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound
                  and moves_only_ones(source, result, axes)):  # fmt: skip
         return NOTHING
     size_bytes = data_type(source.element_type).size_bytes
-    takes = source.element_type in chip.pe_array.cycles_per_vector
-    if axes is None or both_at(graph, op) is None or not (takes or options.via):
+    alone = axes is not None and both_at(graph, op) is not None
+    if axes is None or not (alone and goes_in_blocks(source, result, axes, chip, options)):
         return copied_bound(chip, source.num_elements(), size_bytes)
     matrices = recognise_transpose(source, result, axes)
     if options.via == "dram":

@@ -23,7 +23,7 @@ from sim.compiler.views import physical
 from sim.errors import CompileError
 from sim.hw.datatypes import data_type
 from sim.hw.spec import Chip
-from sim.layout import Decomposition, decompose
+from sim.layout import Decomposition, Shape, decompose
 from sim.workload import Graph, Home, Operation
 
 
@@ -47,10 +47,10 @@ def _permute(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -
         builder.store_home(builder.load(source, rows.source), op.output, rows.result)
     elif home == "dram":
         _from_dram(builder, op, recognise_transpose(before, after, permutation))
-    elif builder.options.via is None and not builder.can_turn(before.element_type):
-        _see(builder, source, op.output, permutation)  # engines and DMA take any type
-    else:
+    elif goes_in_blocks(before, after, permutation, builder.chip, builder.options):
         _in_blocks(builder, op, recognise_transpose(before, after, permutation))
+    else:
+        _see(builder, source, op.output, permutation)
 
 
 def both_at(graph: Graph, op: Operation) -> Home | None:
@@ -63,18 +63,45 @@ def both_at(graph: Graph, op: Operation) -> Home | None:
     return home if home == graph.tensor(op.output).home else None
 
 
+def goes_in_blocks(
+    before: Shape, after: Shape, permutation: Sequence[int], chip: Chip, options: Options
+) -> bool:
+    """Return whether what is on the chip is transposed in blocks of equation 1.
+
+    Always if the run file says how. Else the array must take the type, and many small matrices,
+    each in a block of its own, must have room; if not, views are changed, which needs neither.
+    """
+    if options.via or options.block or (before.rank == 2 and _array_takes(chip, before)):
+        return True
+    matrices = recognise_transpose(before, after, permutation)
+    try:
+        _check_room(matrices, chip, options)
+    except CompileError:
+        return False
+    return _array_takes(chip, before)
+
+
+def _array_takes(chip: Chip, shape: Shape) -> bool:
+    return shape.element_type in chip.pe_array.cycles_per_vector
+
+
+def _check_room(matrices: MatrixSet, chip: Chip, options: Options) -> None:
+    """Raise CompileError unless blocks, results and an identity have room on the chip."""
+    blocks, height = blocks_of(matrices, chip, options), 0
+    if options.via != "dram":
+        height = min(chip.pe_array.rows, blocks.block[0], matrices.dims[-2])
+        check_result_bank(chip, height)
+    check_room(chip, blocks, data_type(matrices.element_type).size_bytes, height)
+
+
 def _in_blocks(builder: LayerBuilder, op: Operation, matrices: MatrixSet) -> None:
     """Transpose what is on the chip block by block; block (i, j) becomes block (j, i)."""
     chip, options = builder.chip, builder.options
-    blocks = blocks_of(matrices, chip, options)
-    (p, q), array = blocks.block, options.via != "dram"
+    (p, q), array = blocks_of(matrices, chip, options).block, options.via != "dram"
     _refuse_sides(chip, (p, q))
     if array:
         _refuse_type(builder, op)
-        height = min(chip.pe_array.rows, p, matrices.dims[-2])
-        check_result_bank(chip, height)
-    size_bytes = data_type(matrices.element_type).size_bytes
-    check_room(chip, blocks, size_bytes, height if array else 0)
+    _check_room(matrices, chip, options)
     source = builder.place(op.inputs[0], matrices.source, (p, q))
     result = builder.result(op.output, matrices.result, (q, p))
     builder.node("turn" if array else "bounce", (source,), result)
@@ -116,7 +143,10 @@ def equation_1(graph: Graph, chip: Chip, options: Options) -> Decomposition | No
         return None
     (op,) = graph.operations
     before, after = graph.shape(op.inputs[0]), graph.shape(op.output)
-    if moves_nothing(before, after, op.permutation):
+    home = graph.tensor(op.output).home
+    if moves_nothing(before, after, op.permutation) or (
+        home == "state_buffer" and not goes_in_blocks(before, after, op.permutation, chip, options)
+    ):
         return None
     return blocks_of(recognise_transpose(before, after, op.permutation), chip, options)
 

@@ -63,10 +63,6 @@ def _place(builder: LayerBuilder, op: Operation) -> None:
 
 def shared_home(before: Shape, after: Shape) -> Axes | None:
     """Return a view as which `before` may live on the chip and `after` as well, if there is one."""
-    for axes in home_views(after):
-        seen = regroup(axes, after.dims, before.dims)
-        if seen and lies_as(before, seen):
-            return seen
     for axes in home_views(before):
         seen = regroup(axes, before.dims, after.dims)
         if seen and lies_as(after, seen):

@@ -242,17 +242,19 @@ class _Cutter:
             self._add(Task("bounce", number, (tile,), (write,), tile.number))
 
     def cut_move(self, number: int, node: Node) -> None:
-        """Cut a change of view: each tile of the result, from one tile of the source at a time."""
+        """Cut a change of view: from one tile to one tile at a time."""
         source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
         p, q = source.block or self._block
         assert node.change is not None
+        pairs: list[tuple[Tile, Tile]] = []
         for (rows, cols), tile in self._tiles(out):
             logical = node.change.target.logical(tile.number, rows, cols)
             matrix, row, col = node.change.source.locate(logical)
             places = np.stack((matrix, row // p, col // q), axis=-1).reshape(-1, 3)
-            for place in np.unique(places, axis=0).tolist():
-                read = Tile(source.name, *place)
-                self._add(Task("move", number, (read,), (tile,), tile.number))
+            reads = [Tile(source.name, *place) for place in np.unique(places, axis=0).tolist()]
+            pairs += [(read, tile) for read in reads]
+        for read, tile in _crosswise(pairs):
+            self._add(Task("move", number, (read,), (tile,), tile.number))
 
     def cut_convert(self, number: int, node: Node) -> None:
         """Cut a conversion: tile by tile."""
@@ -273,6 +275,18 @@ class _Cutter:
             (row, col), (rows, cols) = block.origin, block.extents
             number = block.number // blocks.count_per_matrix
             yield ((row, rows), (col, cols)), Tile(matrix.name, number, block.row, block.column)
+
+
+def _crosswise(pairs: Sequence[tuple[Tile, Tile]]) -> list[tuple[Tile, Tile]]:
+    """Return pairs of tiles so that neighbours differ in both: then their lanes overlap."""
+    sources = {tile: n for n, tile in enumerate(sorted({read for read, _ in pairs}))}
+    targets = {tile: n for n, tile in enumerate(sorted({tile for _, tile in pairs}))}
+
+    def diagonal(pair: tuple[Tile, Tile]) -> tuple[int, int]:
+        source, target = sources[pair[0]], targets[pair[1]]
+        return (target - source) % len(targets), source
+
+    return sorted(pairs, key=diagonal)
 
 
 def _groups(

@@ -6,6 +6,7 @@ that of the order; where an element must come from is computed by numpy on whole
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -15,18 +16,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim.compiler import Options, compile_graph
+from sim.compiler.bounds import run_bound
 from sim.compiler.reshape import common_factors, regroup
 from sim.compiler.spread import Spread, pieces
+from sim.config import load_run
 from sim.isa import Buffer, DmaCopy, MatMul
 from sim.isa.lint import lint
 from sim.machine import simulate
 from sim.machine.simulate import EngineKind
+from sim.run import execute
 from sim.run_graph import GraphRun, graph_images, initial_accesses, run_graph
 from sim.workload import Graph, GraphBuilder
 from support.chips import ideal_chip
 from support.compare_traces import assert_same
 
 TYPES = ("f32", "bf16", "f16", "f8e4m3fn", "s8", "u8", "s32")
+RUNS = Path(__file__).resolve().parents[2] / "configs" / "runs"
 KINDS = ("load", "inject", "psum_write", "read", "write")
 
 
@@ -108,6 +113,7 @@ def test_any_chain_on_the_chip(rng):
     assert np.array_equal(run.outputs[name].astype(np.float64), expected.astype(np.float64))
     assert dram_bytes(run) == 0
     compiled = run.compiled
+    assert run.trace.cycles() >= run_bound(graph, hardware).cycles
     assert lint(compiled.program, hardware, initial_accesses(compiled)) == []
 
 
@@ -161,6 +167,14 @@ def test_a_permutation_within_a_graph_takes_the_array_not_dram():
     run = run_graph(graph, ideal_chip(8, 8), values)
     assert np.array_equal(run.outputs["z"], values["x"].transpose(1, 2, 0) @ values["w"])
     assert dram_bytes(run) == 0
+
+
+def test_neighbours_share_the_partitions_where_that_saves_a_move():
+    """Heads are turned where they lie: 8 tiles of 128 vectors, one load, one fill, one drain."""
+    summary = execute(load_run(RUNS / "permute_onchip.toml")).summary
+    assert summary["values"]["equal"]
+    assert summary["cycles"] == 128 + 8 * 128 + (127 + 127) + 128 + 1
+    assert "DmaCopy" not in summary["instructions"]
 
 
 def test_a_turn_and_a_move_share_the_work():

@@ -12,7 +12,7 @@ from sim.compiler import Options
 from sim.compiler.bounds import run_bound
 from sim.errors import CompileError
 from sim.hw.datatypes import data_type
-from sim.hw.timing import engine_reads, result_cycles
+from sim.hw.timing import engine_reads, result_cycles, transpose_block_cycles
 from sim.isa import Buffer
 from sim.layout import Shape, pack
 from sim.machine import simulate
@@ -123,6 +123,19 @@ def test_schedules_come_within_5_percent_of_the_bound(rows, cols, shape, drain):
     fill_and_drain = cols + result_cycles(chip, cols) + engine_reads(chip.activation, rows) + 2
     bound = run_bound(compiled.graph, chip, compiled.options)
     assert outcome.trace.cycles() <= 1.05 * bound.cycles + fill_and_drain
+
+
+@pytest.mark.parametrize("engine", ["event", "register"])
+@pytest.mark.parametrize("unit", ["activation", "pooling"])
+@pytest.mark.parametrize("drain", ["block", "row", "partition"])
+@pytest.mark.parametrize("independent", [True, False])
+def test_a_block_takes_what_the_closed_formula_says(independent, drain, unit, engine):
+    chip = ideal_chip(16, 8, **{unit: {"independent_lanes": independent}})
+    data = np.arange(16 * 8, dtype=np.float32).reshape(16, 8)
+    options = Options(drain=drain, drain_engine=unit)
+    _, outcome, *_ = run_transpose(chip, "f32[16,8]", data, options=options, engine=engine)
+    expected = transpose_block_cycles(chip, 16, 8, "f32", drain, unit)
+    assert outcome.trace.cycles() == expected
 
 
 def test_times_do_not_depend_on_values():
