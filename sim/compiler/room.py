@@ -46,7 +46,7 @@ class Room:
         size = -(-size_bytes // ALIGNMENT) * ALIGNMENT
         start = self._fit(self.fresh, size, end)
         if start is None:
-            start = self._fit(self.free, size, end)
+            start = self._longest_idle(size, end)
         if start is None:
             return None
         self._remove(start, start + size)
@@ -70,6 +70,23 @@ class Room:
             return next((low for low, high in sorted(parts) if high - low >= size), None)
         high_first = sorted(parts, reverse=True)
         return next((high - size for low, high in high_first if high - low >= size), None)
+
+    def _longest_idle(self, size: int, end: End) -> int | None:
+        """Return where bytes were given back longest ago: the next owner waits the least."""
+        parts = [*self.free]
+        for old in self.used:
+            parts += [
+                (max(old.start, low), high) for low, high in self.free if low <= old.start < high
+            ]
+        starts = {self._fit([part], size, end) for part in parts}
+        found = sorted(start for start in starts if start is not None)
+        return min(found, key=lambda start: self._last_use(start, start + size), default=None)
+
+    def _last_use(self, start: int, stop: int) -> int:
+        return max(
+            (ref.step for old in self.used if old.start < stop and start < old.stop
+             for ref in old.users), default=-1,
+        )  # fmt: skip
 
     def _in_banks(self, low: int, high: int) -> list[tuple[int, int]]:
         bank = self.bank_bytes
