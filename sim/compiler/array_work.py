@@ -20,7 +20,7 @@ from sim.compiler.residency import Resident
 from sim.compiler.tile import Span, Task
 from sim.errors import CompileError
 from sim.hw.datatypes import PSUM_WORD_BYTES, data_type
-from sim.isa import Access, Buffer, Copy, LoadWeights, MatMul, Memset
+from sim.isa import Access, Buffer, Copy, LoadWeights, MatMul, Select
 from sim.isa.instruction import Event
 
 FEW_BANKS = 4
@@ -176,10 +176,11 @@ class ArrayWork:
             self.stored.append(access)
             return
         engine = self._options.drain_engine
-        self._drafts.add(Memset(engine=engine, target=access, value=0), (), (region,))
-        for row in range(rows):
-            one = Access(Buffer.STATE, dtype, row, 1, found[0] + row * size, ((1, 1),))
-            self._drafts.add(Memset(engine=engine, target=one, value=1), (), (region,))
+        # One instruction: ones written over zeros would race with them where lanes are late.
+        diagonal = Select(
+            engine=engine, compare="equal", value=1, target=access, per_partition=1, per_element=-1
+        )
+        self._drafts.add(diagonal, (), (region,))
 
     # Accesses
 

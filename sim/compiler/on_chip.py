@@ -41,7 +41,10 @@ class OnChip:
         self._high = moving | (turned - held)
         room = Room(chip.state_buffer.bytes_per_partition, whole_banks(chip))
         where = f"state_buffer of {chip.name}"
-        self.memory = Residency(room, self._end_of, self.size_bytes, where)
+        self.multiplies = bool(moving)
+        self._streams = not moving and any(m.source == "dram" for m in layers.matrices)
+        self._next_bank = {True: 0, False: 0}
+        self.memory = Residency(room, self._end_of, self.size_bytes, where, self._best_of)
 
     # Tiles
 
@@ -71,6 +74,20 @@ class OnChip:
     def _end_of(self, tile: Tile) -> End:
         # Moving vectors and weights are read in the same cycles: never from one bank.
         return "high" if tile.matrix in self._high else "low"
+
+    def _best_of(self, tile: Tile) -> tuple[int, int] | None:
+        """Return the next bank of those for what arrives, or for what leaves, if nothing else does.
+
+        Then two queues seldom meet at a port, nor with the identity in the last bank.
+        """
+        buffer = self.chip.state_buffer
+        half = (buffer.banks - 1) // 2
+        if not self._streams or half == 0:
+            return None
+        arrives = self.matrices[tile.matrix].source == "dram"
+        bank = self._next_bank[arrives] % half + (0 if arrives else half)
+        self._next_bank[arrives] += 1
+        return bank * buffer.bank_bytes, (bank + 1) * buffer.bank_bytes
 
     # Places
 

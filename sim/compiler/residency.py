@@ -51,6 +51,7 @@ class Residency:
     end_of: Callable[[Tile], End]
     size_of: Callable[[Tile], int]
     where: str
+    best_of: Callable[[Tile], tuple[int, int] | None] = lambda tile: None
     resident: dict[Tile, Resident] = field(default_factory=dict)
     uses: dict[Tile, deque[int]] = field(default_factory=dict)
     task: int = 0
@@ -71,7 +72,7 @@ class Residency:
     ) -> list[Resident] | Resident:
         """Give the tile a place, or return those that must first be taken out, the best last."""
         size = self.size_of(tile)
-        found = self.room.take(size, self.end_of(tile))
+        found = self.room.take(size, self.end_of(tile), self.best_of(tile))
         if found is None:
             return self._victims(tile, size, pinned)
         start, users = found

@@ -41,10 +41,21 @@ class Room:
         self.free = [(0, self.size_bytes)]
         self.fresh = [(0, self.size_bytes)]
 
-    def take(self, size_bytes: int, end: End) -> tuple[int, list[Ref]] | None:
-        """Return where so many bytes are free, and who used them before; None if nowhere."""
+    def take(
+        self, size_bytes: int, end: End, within: tuple[int, int] | None = None
+    ) -> tuple[int, list[Ref]] | None:  # fmt: skip
+        """Return where so many bytes are free, and who used them before; None if nowhere.
+
+        within: bytes that are best, if there is room in them.
+        """
         size = -(-size_bytes // ALIGNMENT) * ALIGNMENT
-        start = self._fit(self.fresh, size, end)
+        start = None
+        if within:
+            for parts in (self.fresh, self.free):
+                inside = [(max(a, within[0]), min(b, within[1])) for a, b in parts]
+                start = self._fit(inside, size, end) if start is None else start
+        if start is None:
+            start = self._fit(self.fresh, size, end)
         if start is None:
             start = self._longest_idle(size, end)
         if start is None:

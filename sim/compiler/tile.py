@@ -123,11 +123,20 @@ def _columns(layers: Layers, chip: Chip, options: Options) -> int:
         and (
             8 * q * widest > have
             or 0 < bank < q * widest
-            or _most_tiles(layers, (p, q)) < FEWEST_TILES
+            or _most_tiles(layers, (p, q)) < _fewest_tiles(layers, chip)
         )
     ):
         q = max(p, q // 2 // p * p)
     return q
+
+
+def _fewest_tiles(layers: Layers, chip: Chip) -> int:
+    """Return how many tiles the largest matrix must have at least.
+
+    Where DRAM has rows to open, and nothing is multiplied, overlap is worth more than long runs.
+    """
+    multiplies = any(node.kind == "multiply" for node in layers.nodes)
+    return FEWEST_TILES if chip.dram.organisation is None or multiplies else 2 * FEWEST_TILES
 
 
 def _most_tiles(layers: Layers, block: tuple[int, int]) -> int:
@@ -253,7 +262,10 @@ class _Cutter:
             places = np.stack((matrix, row // p, col // q), axis=-1).reshape(-1, 3)
             reads = [Tile(source.name, *place) for place in np.unique(places, axis=0).tolist()]
             pairs += [(read, tile) for read in reads]
-        for read, tile in _crosswise(pairs):
+        size = data_type(out.dtype).size_bytes
+        tiles = {tile for pair in pairs for tile in pair}
+        roomy = 4 * len(tiles) * q * size <= self._chip.state_buffer.bytes_per_partition
+        for read, tile in _crosswise(pairs) if roomy else pairs:
             self._add(Task("move", number, (read,), (tile,), tile.number))
 
     def cut_convert(self, number: int, node: Node) -> None:
