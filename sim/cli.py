@@ -10,6 +10,7 @@ what it needs. Not here: what a run is (`sim.run`) and what its output looks lik
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import sys
 from collections.abc import Callable
@@ -18,11 +19,10 @@ from typing import Annotated
 
 import typer
 
-from sim.errors import SystolicError, perhaps
+from sim.cli_options import is_program, program_options, run_file_overrides, values_wanted
+from sim.errors import SystolicError, printable
 
 ERROR, BUG, INTERRUPTED = 2, 1, 130
-ENGINES = ("event", "register")
-VALUES = ("exact", "none")
 
 # Commands with a module of their own, imported only when one is asked for.
 LATER_COMMANDS = {
@@ -44,7 +44,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Config = Annotated[Path, typer.Argument(help="Run file (configs/runs/*.toml).", metavar="CONFIG")]
+Config = Annotated[
+    Path,
+    typer.Argument(help="Run file (.toml), or a program (any other file).", metavar="CONFIG"),
+]
 Engine = Annotated[
     str | None, typer.Option("--engine", help="event or register (default: as the run file says).")
 ]
@@ -55,6 +58,21 @@ Overrides = Annotated[
         metavar="KEY=VALUE",
         help='Replace a value of the run file, or "chip." of its chip.',
     ),
+]
+ChipName = Annotated[
+    str | None, typer.Option("--chip", help="A chip's name or file (default: the file's own).")
+]
+Inputs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input",
+        metavar="NAME=FILE.npy",
+        help="An input of a program, or a folder that holds them as NAME.npy.",
+    ),
+]
+NoCheck = Annotated[
+    bool,
+    typer.Option("--no-check", help="Run a program though the checker finds races in it."),
 ]
 
 
@@ -69,9 +87,13 @@ def options(
 def run(
     config: Config,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Folder for the results (default: out/NAME).")
+        Path | None,
+        typer.Option("--out", "--output", help="Folder for the results (default: out/NAME)."),
     ] = None,
     engine: Engine = None,
+    chip: ChipName = None,
+    inputs: Inputs = None,
+    no_check: NoCheck = False,
     overrides: Overrides = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print summary.json, no table.")] = False,
     no_plots: Annotated[bool, typer.Option("--no-plots", help="Draw no pictures.")] = False,
@@ -79,13 +101,20 @@ def run(
         str, typer.Option("--values", help="exact, or none: times only, the same cycles.")
     ] = "exact",
 ) -> None:
-    """Run a configuration: print a table; write summary.json, result.npy and wavefront.png."""
+    """Run a run file or a program: print a table; write summary.json, .npy files and a picture."""
     from sim.cli_run import run_and_report
     from sim.config import load_run
 
-    loaded = load_run(config, _with_engine(overrides, engine))
+    exact = values_wanted(values)
+    if is_program(config):
+        from sim.cli_run_program import run_program_and_report
+
+        options = program_options(config, chip, inputs, overrides, engine, exact, not no_check)
+        folder = out or Path("out") / config.stem
+        run_program_and_report(options, folder, as_json=as_json, plots=not no_plots)
+        return
+    loaded = load_run(config, run_file_overrides(config, overrides, engine, chip, inputs, no_check))
     folder = out or Path("out") / loaded.name
-    exact = _values_wanted(values)
     run_and_report(loaded, folder, as_json=as_json, plots=exact and not no_plots, values=exact)
 
 
@@ -97,13 +126,26 @@ def trace(
         typer.Option("--kind", help="load, inject, psum_write, read, write, stall, wait or post."),
     ] = "psum_write",
     engine: Engine = None,
+    chip: ChipName = None,
+    inputs: Inputs = None,
+    no_check: NoCheck = False,
     overrides: Overrides = None,
 ) -> None:
     """Print a run's words or events as CSV: cycle,unit,partition,address,value."""
-    from sim.cli_trace import trace_lines
+    from sim.cli_trace import needs_values, trace_lines
     from sim.config import load_run
 
-    for line in trace_lines(load_run(config, _with_engine(overrides, engine)), kind):
+    if is_program(config):
+        from sim.cli_run_program import program_trace
+
+        options = program_options(
+            config, chip, inputs, overrides, engine, needs_values(kind), not no_check
+        )
+        lines = program_trace(options, kind)
+    else:
+        given = run_file_overrides(config, overrides, engine, chip, inputs, no_check)
+        lines = trace_lines(load_run(config, given), kind)
+    for line in lines:
         sys.stdout.write(line + "\n")
 
 
@@ -132,30 +174,9 @@ def check(
 @app.command()
 def schema(kind: Annotated[str, typer.Argument(help="chip or run.")]) -> None:
     """Print the JSON schema of chip or run files, for editors."""
-    import json
-
     from sim import config
 
     typer.echo(json.dumps(config.schema(kind), indent=2))
-
-
-def _values_wanted(values: str) -> bool:
-    if values not in VALUES:
-        raise SystolicError(
-            f'--values: needs one of "exact", "none", found "{values}"{perhaps(values, VALUES)}'
-        )
-    return values == "exact"
-
-
-def _with_engine(overrides: list[str] | None, engine: str | None) -> list[str]:
-    if engine is None:
-        return overrides or []
-    if engine not in ENGINES:
-        raise SystolicError(
-            f'--engine: needs one of "event", "register", found "{engine}"'
-            f"{perhaps(engine, ENGINES)}"
-        )
-    return [*(overrides or []), f"engine={engine}"]
 
 
 def main() -> None:
@@ -193,7 +214,7 @@ def call(arguments: list[str]) -> int:
 
 def fail(message: str, status: int) -> int:
     """Print one line on stderr and return the status."""
-    line = " ".join(message.split())
+    line = printable(" ".join(message.split()))
     sys.stderr.write(f"systolic: error: {line}\n")
     return status
 

@@ -22,8 +22,19 @@ def compile_command(
     ] = "sync",
     overrides: Overrides = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Most lines of a list.")] = 24,
+    program: Annotated[
+        Path | None,
+        typer.Option("--program", help="Write a program file instead (binary if named .bin)."),
+    ] = None,
+    inputs: Annotated[
+        Path | None,
+        typer.Option("--inputs", help="Write what the run file gives it as .npy, into a folder."),
+    ] = None,
 ) -> None:
-    """Print what a pass of the compiler makes of a run file; nothing is simulated."""
+    """Print what a pass of the compiler makes of a run file, or write it as a program file."""
+    if program is not None or inputs is not None:
+        _write(config, overrides or [], program, inputs)
+        return
     from sim.compiler.show import PASSES
     from sim.config import load_run
     from sim.run import compile_run
@@ -35,3 +46,28 @@ def compile_command(
         )
     for line in PASSES[after](compile_run(load_run(config, overrides or [])), limit):
         typer.echo(line)
+
+
+def _write(config: Path, overrides: list[str], program: Path | None, inputs: Path | None) -> None:
+    """Write the program file and the inputs of a run file."""
+    from sim.cli_run_program import npy_name
+    from sim.config import load_run
+    from sim.config.files import replacing
+    from sim.export import export_run, input_arrays
+    from sim.isa import encode, format_text
+    from sim.workload import write_npy
+
+    loaded = load_run(config, overrides)
+    exported = export_run(loaded, Path() if program is None else program.parent)
+    if program is not None:
+        is_binary = program.suffix.lower() == ".bin"
+        module = exported.module
+        data = encode(module) if is_binary else format_text(module).encode()
+        with replacing(program) as path:
+            path.write_bytes(data)
+        typer.echo(f"{program}: {len(module.program.instructions)} instructions")
+    if inputs is not None:
+        for name, array in input_arrays(loaded, exported).items():
+            with replacing(inputs / npy_name(name)) as path:
+                write_npy(path, array)
+            typer.echo(f"{inputs / npy_name(name)}: {array.dtype} {list(array.shape)}")

@@ -13,16 +13,21 @@ from typing import Annotated
 
 import typer
 
-from sim.config.chip_file import find_chip, load_chip
+from sim.cli_run_program import chip_of
 from sim.config.files import replacing, write_text
 from sim.errors import ProgramError
 from sim.hw.spec import Chip
-from sim.isa.binary import encode, is_binary
-from sim.isa.bindings import Module
-from sim.isa.diagnostic import Diagnostic
-from sim.isa.files import load_module, module_of, read_bytes
-from sim.isa.lint import lint
-from sim.isa.text import format_text
+from sim.isa import (
+    Diagnostic,
+    Module,
+    encode,
+    format_text,
+    is_binary,
+    lint,
+    load_module,
+    module_of,
+)
+from sim.isa.files import read_bytes
 
 FINDINGS = 1
 ProgramFile = Annotated[
@@ -85,15 +90,6 @@ def disassemble(source: Path) -> str:
     if not is_binary(data):
         raise ProgramError(f'{source}: not a binary program: needed "SYSB", found {data[:4]!r}')
     return format_text(module_of(data, str(source)))
-
-
-def chip_of(module: Module, program: Path, chip: str | None) -> Chip:
-    """Return the chip asked for, else the one the program names (looked for beside its file)."""
-    if chip is not None:
-        return load_chip(find_chip(chip, Path(), "--chip"))
-    if not module.chip:
-        raise ProgramError(f"{program}: names no chip; needed --chip CHIP")
-    return load_chip(find_chip(module.chip, program.parent, str(program)))
 
 
 def lint_module(module: Module, chip: Chip) -> list[Diagnostic]:

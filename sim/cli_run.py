@@ -75,21 +75,23 @@ def _write_picture(result: RunResult, out: Path) -> None:
 def _print(result: RunResult, out: Path) -> None:
     from sim.report.table import print_summary
 
-    console = _console()
-    print_summary(result.summary, console)
-    _say_where(console, out)
+    screen = console()
+    print_summary(result.summary, screen)
+    say_where(screen, out)
 
 
-def _console() -> Console:
+def console() -> Console:
+    """Return the screen, without colours of rich's own choice."""
     from rich.console import Console
 
     return Console(highlight=False)
 
 
-def _say_where(console: Console, out: Path) -> None:
+def say_where(screen: Console, out: Path) -> None:
+    """Print where the files of a run are."""
     from rich.text import Text
 
-    console.print(Text(f"  written to {out}/", style="dim"), soft_wrap=True)
+    screen.print(Text(f"  written to {out}/", style="dim"), soft_wrap=True)
 
 
 def _sweep(config: RunConfig, out: Path, *, as_json: bool, plots: bool) -> None:
@@ -109,9 +111,9 @@ def _sweep(config: RunConfig, out: Path, *, as_json: bool, plots: bool) -> None:
         return
     from sim.cli_sweep import print_sweeps
 
-    console = _console()
-    print_sweeps(config, summaries, console)
-    _say_where(console, out)
+    screen = console()
+    print_sweeps(config, summaries, screen)
+    say_where(screen, out)
 
 
 def _plot_sweeps(config: RunConfig, summaries: list[dict[str, Any]], out: Path) -> None:

@@ -21,17 +21,26 @@ def trace_lines(config: RunConfig, kind: str) -> Iterator[str]:
     address is the bank, value the client that had it. wait and post: address is the semaphore,
     value its count. Raises SystolicError if there is no such kind.
     """
+    words = needs_values(kind)
+    if config.sweep:
+        raise SystolicError(f"{config.path}: is a sweep; --set sweep=[] traces the run it varies")
+    values = words or config.engine == "register"  # which has no mode for times only
+    return lines_of(execute(config, kinds=(kind,) if words else (), values=values).trace, kind)
+
+
+def needs_values(kind: str) -> bool:
+    """Return whether records of that kind are words; SystolicError if there is no such kind."""
     known = (*KINDS, *EVENTS)
     if kind not in known:
         raise SystolicError(
             f'--kind: there is no "{kind}" (known: {", ".join(known)}){perhaps(kind, known)}'
         )
-    if config.sweep:
-        raise SystolicError(f"{config.path}: is a sweep; --set sweep=[] traces the run it varies")
-    words = kind in KINDS
-    values = words or config.engine == "register"  # which has no mode for times only
-    trace = execute(config, kinds=(kind,) if words else (), values=values).trace
-    if words:
+    return kind in KINDS
+
+
+def lines_of(trace: Trace, kind: str) -> Iterator[str]:
+    """Yield the CSV lines of one kind of record of a trace."""
+    if kind in KINDS:
         return trace.words.of(kind).csv(trace.periods)
     return _stalls(trace) if kind == "stall" else _semaphores(trace, kind)
 

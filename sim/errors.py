@@ -33,6 +33,11 @@ class SimulationError(SystolicError):
     """A run that cannot go on (deadlock) or that broke a law of its own (accounting)."""
 
 
+def printable(text: str) -> str:
+    """Return text whose control characters (and lone surrogates) are escapes such as \\x1b."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
 def perhaps(word: str, known: Iterable[str]) -> str:
     """Return ``'; perhaps "x" was meant'`` for the nearest of the known words, or ``''``."""
     near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)

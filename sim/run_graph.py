@@ -91,7 +91,8 @@ def graph_images(compiled: CompiledGraph, inputs: Mapping[str, Array]) -> list[I
             seen[piece.matrix] = as_matrices(inputs[matrix.tensor], matrix.axes)
         found.append(Image(piece.access, seen[piece.matrix][piece.slices]))
     for place in compiled.layers.dram:
-        if place.name in inputs:
+        # An input that lives on the chip may have a place here too: the program brings it there.
+        if place.name in inputs and graph.tensor(place.name).home == "dram":
             shape = graph.shape(place.name)
             found.append(Image(_dram(shape, place.base), pack(inputs[place.name], shape)[None]))
     found += [Image(a, identity_values(a)) for a in compiled.scheduled.identities]
@@ -105,7 +106,7 @@ def initial_accesses(compiled: CompiledGraph) -> list[Access]:
     found += [
         _dram(graph.shape(place.name), place.base)
         for place in compiled.layers.dram
-        if place.name in graph.inputs
+        if place.name in graph.inputs and graph.tensor(place.name).home == "dram"
     ]
     return [*found, *compiled.scheduled.identities]
 

@@ -28,7 +28,18 @@ ALLOWED: dict[str, set[str]] = {
     "config": {"hw.spec", "hw.datatypes", "workload"},
     "report": {"trace", "hw", "layout"},
 }
-EVERYTHING = ("run", "run_graph", "verdict", "check", "snapshot", "cli", "__main__", "__init__")
+EVERYTHING = (
+    "run",
+    "run_graph",
+    "run_program",
+    "verdict",
+    "export",
+    "check",
+    "snapshot",
+    "cli",
+    "__main__",
+    "__init__",
+)
 ONLY_IN = {"simpy": "machine", "matplotlib": "report", "typer": "cli"}
 MAY_PRINT = ("cli", "report.table")
 

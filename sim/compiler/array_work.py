@@ -176,11 +176,12 @@ class ArrayWork:
         if self._options.identity == "stored":
             self.stored.append(access)
             return
-        build = Select(
-            engine=self._options.drain_engine, target=access, compare="equal", value=1,
-            per_partition=1, per_element=-1,
-        )  # fmt: skip
-        self._drafts.add(build, (), (region,))
+        engine = self._options.drain_engine
+        # One instruction: ones written over zeros would race with them where lanes are late.
+        diagonal = Select(
+            engine=engine, compare="equal", value=1, target=access, per_partition=1, per_element=-1
+        )
+        self._drafts.add(diagonal, (), (region,))
 
     # Accesses
 

@@ -13,8 +13,10 @@ from typing import Literal
 from sim.compiler.options import Options
 from sim.errors import CompileError
 from sim.hw.datatypes import data_type
+from sim.hw.dram import Run, dram_rate, lone_copy_cycles
 from sim.hw.spec import Chip
-from sim.hw.timing import engine_reads, load_reads, result_cycles
+from sim.hw.timing import dma_cycles, engine_reads, load_reads, result_cycles
+from sim.isa import Access
 
 Mapping = Literal["rhs", "lhs"]
 Outer = Literal["stationary", "moving"]
@@ -220,5 +222,17 @@ def _traffic(chip: Chip, work: Work, group: tuple[int, int], outer: Outer) -> in
                 moving *= p_groups
             else:
                 stationary *= q_groups
-    rate = min(chip.dram.bytes_per_cycle, chip.dma.bytes_per_cycle * max(1, chip.dma.queues // 2))
+    rate = dram_rate(chip, max(1, chip.dma.queues // 2))
     return (stationary + moving) * R // rate
+
+
+def runs_cycles(chip: Chip, access: Access, count: int, size: int) -> int:
+    """Return the cycles of a queue for `count` runs of `size` bytes from DRAM, latency apart.
+
+    Where DRAM has an organisation the addresses of the runs count, else their lengths alone.
+    """
+    if chip.dram.organisation is None:
+        return dma_cycles(chip, [(count, size)], dram=False) - chip.dma.latency_cycles
+    first = access.offsets()[:: max(1, size // access.element_bytes)] * access.element_bytes
+    runs = (Run(int(byte), None, size) for byte in first)
+    return lone_copy_cycles(chip, runs) - chip.dma.latency_cycles - chip.dram.latency_cycles

@@ -263,7 +263,11 @@ class _Cutter:
         assert node.change is not None
         p, q = source.block or self._block
         targets = ((rows, cols, tile) for (rows, cols), tile in self._tiles(out))
-        for read, tile in crosswise(tile_pairs(node.change, source.name, (p, q), targets)):
+        pairs = tile_pairs(node.change, source.name, (p, q), targets)
+        tiles = {tile for pair in pairs for tile in pair}
+        each = q * data_type(out.dtype).size_bytes
+        roomy = 4 * len(tiles) * each <= self._chip.state_buffer.bytes_per_partition
+        for read, tile in crosswise(pairs) if roomy else pairs:
             self._add(Task("move", number, (read,), (tile,), tile.number))
 
     def cut_convert(self, number: int, node: Node) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
+from sim.compiler.cost import runs_cycles
 from sim.compiler.dram import DramTensor
 from sim.compiler.matrix import Axes
 from sim.hw.spec import Chip
-from sim.hw.timing import dma_cycles, load_reads, result_cycles
+from sim.hw.timing import load_reads, result_cycles
 from sim.layout import Shape
 
 SAMPLE = 8, 256
@@ -24,7 +25,7 @@ def load_cost(chip: Chip, shape: Shape, axes: Axes) -> int:
         step, run = part.access.pattern[-1]
         length = min(run, part.cols) if step == 1 else 1
         count = part.rows * part.cols // length
-        cycles += dma_cycles(chip, [(count, length * size)], dram=False) - chip.dma.latency_cycles
+        cycles += runs_cycles(chip, part.access, count, length * size)
     return cycles * math.prod(batch) * all_rows * all_cols // (rows * cols)
 
 

@@ -39,6 +39,7 @@ class OnChip:
         room = Room(chip.state_buffer.bytes_per_partition, whole_banks(chip))
         where = f"state_buffer of {chip.name}"
         self.memory = Residency(room, self._wish_of, self.size_bytes, where)
+        self.multiplies = any(node.kind == "multiply" for node in layers.nodes)
 
     # Tiles
 

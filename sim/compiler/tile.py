@@ -110,7 +110,7 @@ def tile_columns(layers: Layers, chip: Chip, options: Options) -> int:
     while q > p and (
         8 * q * size > have
         or 0 < bank < q * size
-        or max((tiling(m, (p, q)).count for m in layers.matrices), default=0) < FEWEST_TILES
+        or _most_tiles(layers, (p, q)) < _fewest_tiles(layers, chip)
     ):
         q = max(p, q // 2 // p * p)
     return q
@@ -123,6 +123,19 @@ def _asked_columns(asked: int, p: int, widest: int) -> int:
             f"found {asked}"
         )
     return asked
+
+
+def _fewest_tiles(layers: Layers, chip: Chip) -> int:
+    """Return how many tiles the largest matrix must have at least.
+
+    Where DRAM has rows to open, and nothing is multiplied, overlap is worth more than long runs.
+    """
+    multiplies = any(node.kind == "multiply" for node in layers.nodes)
+    return FEWEST_TILES if chip.dram.organisation is None or multiplies else 2 * FEWEST_TILES
+
+
+def _most_tiles(layers: Layers, block: tuple[int, int]) -> int:
+    return max((tiling(m, block).count for m in layers.matrices), default=0)
 
 
 def whole_banks(chip: Chip) -> int:

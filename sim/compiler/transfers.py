@@ -13,6 +13,7 @@ from sim.compiler.on_chip import OnChip
 from sim.compiler.residency import Resident
 from sim.compiler.tile import Task, Tile
 from sim.errors import CompileError
+from sim.hw.dram import dram_rate, run_cycles
 from sim.hw.spec import Chip
 from sim.isa import Access, Buffer, DmaCopy
 from sim.layout import Block, Shape
@@ -56,8 +57,10 @@ class Transfers:
         self._spills: dict[Tile, tuple[int, Region]] = {}
         self.spilled_bytes = 0
         self.next_byte = max((p.base + p.size_bytes for p in places), default=0)
-        # Queues that share DRAM's rate would only hold one another's bank for longer.
-        self.shareable = self._chip.dram.bytes_per_cycle >= 2 * self._chip.dma.bytes_per_cycle
+        # Queues that share DRAM's rate would only hold one another's bank for longer, and what is
+        # not multiplied keeps all of them busy anyway.
+        shared = dram_rate(self._chip, 2) >= 2 * dram_rate(self._chip, 1)
+        self.shareable = shared and tiles.multiplies
 
     def backed(self, tile: Tile) -> bool:
         """Return whether DRAM has the tile."""
@@ -69,6 +72,8 @@ class Transfers:
             base, region = self._spills[tile]
             source, target = self._spilled(tile, base), self._tiles.whole(resident)
             self._move(source, target, region, resident.region, inwards=True)
+            # Who goes on writing a tile that was spilled half made must wait for what comes back.
+            resident.region.before = list(resident.region.writers)
             return
         matrix = self._tiles.matrices[tile.matrix]
         tensor, region = self._tensor(matrix.dram, matrix.axes)
@@ -163,7 +168,10 @@ class Transfers:
         rows = max(source.partitions, target.partitions)
         row = -(-source.size_bytes // rows)
         cycles = dma.latency_cycles + self._chip.dram.latency_cycles
-        cycles += rows * (dma.descriptor_cycles - (-row // dma.bytes_per_cycle))
+        moving = -(-row // dma.bytes_per_cycle)
+        if self._chip.dram.organisation is not None:
+            moving = run_cycles(self._chip, row)
+        cycles += rows * (dma.descriptor_cycles + moving)
         queue = self._queues.pick(inwards=inwards, cycles=cycles, everywhere=everywhere)
         copy = DmaCopy(dma_queue=queue, source=source, target=target)
         self._drafts.add(copy, (read,), (written,))

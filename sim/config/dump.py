@@ -15,7 +15,8 @@ def to_toml(chip: Chip) -> str:
     for name, table in tables.items():
         if isinstance(table, dict):
             lines += ["", f"[{name}]"]
-            lines += [f"{toml_key(k)} = {toml_text(v)}" for k, v in table.items()]
+            kept = {k: v for k, v in table.items() if v is not None}
+            lines += [f"{toml_key(k)} = {toml_text(v)}" for k, v in kept.items()]
     return "\n".join(lines) + "\n"
 
 

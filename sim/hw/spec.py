@@ -154,14 +154,65 @@ class Dma(Spec):
     clock: str = Field(default="", description="clock of this unit (default: the first clock)")
 
 
+class DramOrganisation(Spec):
+    """What DRAM is made of: channels with banks, each bank with a buffer of one row."""
+
+    channels: Annotated[int, Field(ge=1, le=256)] = Field(
+        description="channels, each with a controller, banks and a data bus of its own"
+    )
+    banks: Annotated[int, Field(ge=1, le=1024)] = Field(description="banks of each channel")
+    row_bytes: Count = Field(description="bytes of a row: what a bank holds open")
+    burst_bytes: Count = Field(description="bytes of a burst: the least a channel moves")
+    interleave_bytes: Count = Field(
+        description="consecutive bytes in a channel before the next channel follows"
+    )
+    activate_cycles: Cycles = Field(description="DMA cycles to open a row of a closed bank")
+    precharge_cycles: Cycles = Field(description="DMA cycles to close an open row before that")
+
+    @model_validator(mode="after")
+    def _whole_bursts(self) -> DramOrganisation:
+        for key in ("row_bytes", "interleave_bytes"):
+            size = getattr(self, key)
+            if size % self.burst_bytes:
+                raise ValueError(
+                    f"{key} ({size}) must be a multiple of burst_bytes ({self.burst_bytes})"
+                )
+        return self
+
+
 class Dram(Spec):
-    """The DRAM behind the DMA engine. Its bandwidth is shared equally among active queues."""
+    """The DRAM behind the DMA engine.
+
+    Without an organisation its bandwidth is shared equally among active queues; with one, the
+    queues meet at its channels and banks.
+    """
 
     size_bytes: Annotated[int, Field(ge=1, le=1 << 50)] = Field(description="capacity")
     bytes_per_cycle: Count = Field(description="bytes all queues together move in a DMA cycle")
     latency_cycles: Cycles = Field(
         default=0, description="added to the DMA's latency of a DmaCopy that touches DRAM"
     )
+    organisation: DramOrganisation | None = Field(
+        default=None, description="channels, banks and row buffers (default: none are modelled)"
+    )
+
+    @model_validator(mode="after")
+    def _channels_divide(self) -> Dram:
+        parts = self.organisation
+        if parts is None:
+            return self
+        if self.bytes_per_cycle % parts.channels:
+            raise ValueError(
+                f"bytes_per_cycle ({self.bytes_per_cycle}) must be a multiple of "
+                f"organisation.channels ({parts.channels}): each has an equal part"
+            )
+        rows = parts.channels * parts.banks * parts.row_bytes
+        if self.size_bytes % rows:
+            raise ValueError(
+                f"size_bytes ({self.size_bytes}) must be a multiple of channels x banks x "
+                f"row_bytes ({rows}): every bank has equally many rows"
+            )
+        return self
 
 
 class Chip(Spec):
@@ -212,6 +263,14 @@ class Chip(Spec):
                     f"state_buffer.port_bytes ({port}) is less than {unit}.elements_per_cycle x "
                     f"element size ({rate} x {widest})"
                 )
+
+    @property
+    def burst_cycles(self) -> tuple[int, int]:
+        """Return the bytes a queue moves in a cycle of a burst, and the cycles of a burst."""
+        parts = self.dram.organisation
+        assert parts is not None
+        width = min(self.dram.bytes_per_cycle // parts.channels, self.dma.bytes_per_cycle)
+        return width, -(-parts.burst_bytes // width)
 
     def clock_mhz(self, unit: str) -> int:
         """Return the frequency of `unit` ("pe_array", "activation", "pooling", "dma") in MHz."""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from sim.hw.dram import least_cycles, run_cycles
 from sim.hw.spec import Chip, Engine, PEArray
 
 
@@ -45,16 +46,16 @@ def engine_reads(engine: Engine, elements: int) -> int:
 def dma_cycles(chip: Chip, descriptor_bytes: Sequence[tuple[int, int]], *, dram: bool) -> int:
     """Return the cycles of one DmaCopy alone: (count, bytes) of its descriptors.
 
-    latency + sum over descriptors of (descriptor_cycles + ceil(bytes / rate)).
+    latency + sum over descriptors of (descriptor_cycles + ceil(bytes / rate)). For DRAM with an
+    organisation this is the least: every run begins with a burst, every row is open
+    (`sim.hw.dram.lone_copy_cycles` knows addresses).
     """
-    rate = chip.dma.bytes_per_cycle
-    latency = chip.dma.latency_cycles
-    if dram:
-        rate = min(rate, chip.dram.bytes_per_cycle)
-        latency += chip.dram.latency_cycles
-    return latency + sum(
-        count * (chip.dma.descriptor_cycles - (-size // rate)) for count, size in descriptor_bytes
-    )
+    fetch, rate = chip.dma.descriptor_cycles, chip.dma.bytes_per_cycle
+    if not dram:
+        moving = sum(count * (fetch - (-size // rate)) for count, size in descriptor_bytes)
+        return chip.dma.latency_cycles + moving
+    moving = sum(count * (fetch + run_cycles(chip, size)) for count, size in descriptor_bytes)
+    return chip.dma.latency_cycles + chip.dram.latency_cycles + moving
 
 
 def transpose_block_cycles(chip: Chip, K: int, N: int, dtype: str, drain: str, unit: str) -> int:
@@ -126,5 +127,8 @@ def dram_bound(chip: Chip, bytes_moved: int) -> Bound:
     rate = min(chip.dram.bytes_per_cycle, chip.dma.queues * chip.dma.bytes_per_cycle)
     latency = chip.dma.latency_cycles + chip.dram.latency_cycles
     clocks = Fraction(chip.period("dma"), chip.period("pe_array"))
-    cycles = (latency - (-bytes_moved // rate)) * clocks
+    moving = -(-bytes_moved // rate)
+    if chip.dram.organisation is not None:
+        moving = least_cycles(chip, bytes_moved)
+    cycles = (latency + moving) * clocks
     return Bound(-(-cycles.numerator // cycles.denominator), "DRAM bandwidth")

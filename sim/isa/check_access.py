@@ -7,6 +7,10 @@ from sim.hw.datatypes import DATA_TYPES, PSUM_WORD_BYTES
 from sim.hw.spec import Chip
 from sim.isa.access import MAX_PAIRS, Access, Buffer
 
+MAX_ELEMENTS, MAX_DRAM_ELEMENTS = 1 << 24, 1 << 32
+"""Of an access, in a partition and in DRAM, repeated ones counted."""
+MAX_STEP = 1 << 40
+
 
 def check_access(name: str, access: Access, chip: Chip) -> None:
     """Raise ProgramError unless the chip has every byte of the access, and aligned."""
@@ -18,6 +22,7 @@ def check_access(name: str, access: Access, chip: Chip) -> None:
         )
     if access.partitions < 1 or any(count < 1 for _, count in access.pattern):
         raise ProgramError(f"{name}: an access needs at least one partition and one element")
+    _check_size(name, access)
     partitions, size = _extent(access.buffer, chip)
     last = access.partition + access.partitions
     if access.partition < 0 or last > partitions:
@@ -34,6 +39,18 @@ def check_access(name: str, access: Access, chip: Chip) -> None:
         raise ProgramError(f"{name}: byte {access.start} is not aligned to {access.element_bytes}")
     if access.buffer is Buffer.RESULT and access.dtype not in ("f32", "s32"):
         raise ProgramError(f"{name}: result-buffer words are f32 or s32, found {access.dtype}")
+
+
+def _check_size(name: str, access: Access) -> None:
+    """Refuse what a step of 0 names without end, and steps no address can follow."""
+    most = MAX_DRAM_ELEMENTS if access.buffer is Buffer.DRAM else MAX_ELEMENTS
+    if access.elements > most:
+        raise ProgramError(
+            f"{name}: at most {most} elements in a partition, found {access.elements}"
+        )
+    for step, _ in access.pattern:
+        if abs(step) > MAX_STEP:
+            raise ProgramError(f"{name}: a step is at most {MAX_STEP} elements, found {step}")
 
 
 def _extent(buffer: Buffer, chip: Chip) -> tuple[int, int]:

@@ -31,7 +31,9 @@ from sim.isa.instruction import (
 )
 from sim.isa.opcodes import BY_CLASS
 
-INTEGERS_ONLY = ("and", "or", "xor")
+INTEGERS_ONLY = (
+    "and", "or", "xor", "shift_left", "shift_right_logical", "shift_right_arithmetic",
+)  # fmt: skip
 INT32 = range(-(1 << 31), 1 << 31)
 
 
@@ -141,7 +143,7 @@ def _check_tensor_scalar(one: TensorScalar) -> None:
 
 
 def _check_operation(name: str, op: str, operands: dict[str, Access | float]) -> bool:
-    """Return whether the operation is one of integers; refuse bits of floating-point numbers."""
+    """Return whether the result is an integer; refuse the bits of floating-point numbers."""
     floating = [what for what, operand in operands.items() if not _is_integer(operand)]
     if floating and op in INTEGERS_ONLY:
         raise ProgramError(f"{name}: {op} takes integers, but {floating[0]} is floating-point")

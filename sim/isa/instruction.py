@@ -20,6 +20,7 @@ Reduction = Literal["max", "min", "mean", "median", "sum", "product"]
 Comparison = Literal["equal", "not_equal", "greater", "greater_equal", "less", "less_equal"]
 Operation = Literal[
     "add", "subtract", "multiply", "divide", "power", "max", "min", "and", "or", "xor",
+    "shift_left", "shift_right_logical", "shift_right_arithmetic",
     "equal", "not_equal", "greater", "greater_equal", "less", "less_equal",
 ]  # fmt: skip
 Event = Literal["done", "row", "partition"]

@@ -1,7 +1,8 @@
 """Operations on two operands and reductions of a window, one row each, in float32 or int32.
 
 float32: IEEE 754, nearest even, one rounding for each operation. int32: wrapping; a quotient is
-truncated, x / 0 = -1 and -2^31 / -1 = -2^31 (as XLA's). Comparisons give 1 or 0. Of two equal
+truncated, x / 0 = -1 and -2^31 / -1 = -2^31 (as XLA's); a shift by less than 0 or more than 31
+leaves nothing but zeros, or copies of the sign. Comparisons give 1 or 0. Of two equal
 values (+0 and -0 are) the maximum and the minimum are the later, of a NaN and anything the NaN.
 """
 
@@ -18,6 +19,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 """float32 or int32."""
+BITS = 32
 Binary = Callable[[Any, Any], Any]
 
 
@@ -50,6 +52,27 @@ def _power(a: Any, b: Any) -> Any:
     return np.power(a.astype(np.float64), exponents)
 
 
+def _inside(count: Any) -> Any:
+    """Return the count of a shift where it is one of 32 bits (as XLA's: unsigned), else -1."""
+    return np.where((count >= 0) & (count < BITS), count, -1)
+
+
+def _left(a: Any, b: Any) -> Any:
+    count = _inside(b)
+    return np.where(count < 0, 0, np.left_shift(a, np.maximum(count, 0)))
+
+
+def _right_logical(a: Any, b: Any) -> Any:
+    count = _inside(b)
+    bits = np.ascontiguousarray(a).view(np.uint32) >> np.maximum(count, 0).astype(np.uint32)
+    return np.where(count < 0, np.uint32(0), bits)
+
+
+def _right_arithmetic(a: Any, b: Any) -> Any:
+    count = _inside(b)
+    return np.right_shift(a, np.where(count < 0, BITS - 1, count))
+
+
 COMPARISONS: dict[str, Binary] = {
     "equal": operator.eq,
     "not_equal": operator.ne,
@@ -69,6 +92,9 @@ OPERATIONS: dict[str, Operation] = {
     "and": Operation(None, np.bitwise_and),
     "or": Operation(None, np.bitwise_or),
     "xor": Operation(None, np.bitwise_xor),
+    "shift_left": Operation(None, _left),
+    "shift_right_logical": Operation(None, _right_logical),
+    "shift_right_arithmetic": Operation(None, _right_arithmetic),
     **{name: Operation(compare, compare) for name, compare in COMPARISONS.items()},
 }
 

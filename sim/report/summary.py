@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sim.hw.spec import Chip
+from sim.report.transfers import transfer_record
 from sim.trace.labels import tally
 from sim.trace.record import Trace
 
@@ -22,10 +23,10 @@ def summarize(
     engine: str,
     trace: Trace,
     instructions: Mapping[str, int],
-    blocks: int,
-    sub_blocks: int,
-    values: Mapping[str, Any],
-    bound: Mapping[str, Any],
+    blocks: int | None = None,
+    sub_blocks: int | None = None,
+    values: Mapping[str, Any] | None = None,
+    bound: Mapping[str, Any] | None = None,
     layouts: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return the summary of a run.
@@ -40,18 +41,18 @@ def summarize(
         sub_blocks: multiplications these were cut into.
         values: checked, equal, max_abs_error, differs_from_numpy.
         bound: cycles and why.
-        layouts: source, result (shapes as XLA writes them) and blocks (the same as tiles of it);
-            the key is left out if they are not given.
+        layouts: source, result (shapes as XLA writes them) and blocks (the same as tiles of it).
 
     Returns:
-        Keys as listed in the source. `cycles` are the array's, those under `units` each unit's
-        own, those under `ports` and `stalls` the array's and the stalled unit's.
+        Keys as listed in the source, without those that are not given: a program that nobody
+        compiled has no blocks, bound or reference. `cycles` are the array's, those under `units`
+        each unit's own, those under `ports` and `stalls` the array's and the stalled unit's.
 
     Raises:
         SimulationError: the labels of a unit do not sum to the length of the run.
 
     """
-    return {
+    found = {
         "run": run,
         "chip": chip.name,
         "engine": engine,
@@ -59,14 +60,16 @@ def summarize(
         "time_ns": trace.ticks * 1000 / chip.ticks_mhz,
         "blocks": blocks,
         "sub_blocks": sub_blocks,
-        **({} if layouts is None else {"layouts": dict(layouts)}),
+        "layouts": layouts and dict(layouts),
         "instructions": dict(sorted(instructions.items())),
         "units": {unit: _unit(trace, unit) for unit in trace.labels},
         "ports": _ports(trace),
         "stalls": _stalls(trace),
-        "values": dict(values),
-        "bound": dict(bound),
+        "transfers": transfer_record(trace.transfers),
+        "values": values and dict(values),
+        "bound": bound and dict(bound),
     }
+    return {key: value for key, value in found.items() if value is not None}
 
 
 def _unit(trace: Trace, unit: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from sim.report.transfers import bursts_text, channels_text, runs_text, waits_text
 from sim.report.wording import number, percent, plural, time_text
 
 BAR_CELLS = 16
@@ -29,7 +30,8 @@ def print_summary(summary: Mapping[str, Any], console: Console) -> None:
     console.print(_units(summary, console))
     if summary["stalls"]:
         console.print(_stalls(summary))
-    console.print(_values(summary["values"]))
+    if "values" in summary:
+        console.print(_values(summary["values"]))
     console.print()
 
 
@@ -48,22 +50,48 @@ def _facts(summary: Mapping[str, Any]) -> Padding:
         "length",
         f"[bold]{number(summary['cycles'])} cycles[/bold], {time_text(summary['time_ns'])}",
     )
-    table.add_row("bound", Text(bound_text(summary)))
+    if "bound" in summary:
+        table.add_row("bound", Text(bound_text(summary)))
     for operation in summary.get("operations", ()):
         table.add_row(operation["name"], Text(operation_text(operation)))
-    blocks, sub_blocks = summary["blocks"], summary["sub_blocks"]
-    table.add_row("work", f"{plural(blocks, 'block')}, {plural(sub_blocks, 'sub-block')}")
+    if "blocks" in summary:
+        blocks, sub_blocks = summary["blocks"], summary["sub_blocks"]
+        table.add_row("work", f"{plural(blocks, 'block')}, {plural(sub_blocks, 'sub-block')}")
     if "layouts" in summary:
         table.add_row("layout", Text(layouts_text(summary["layouts"])))
+    for kind in ("inputs", "outputs"):
+        if arrays := summary.get(kind):
+            table.add_row(kind, Text(arrays_text(arrays)))
     counts = [f"{number(count)} {name}" for name, count in summary["instructions"].items()]
     table.add_row("program", ", ".join(counts) or "no instructions")
+    _moved(summary, table)
     return Padding(table, (1, 0, 1, 2))
+
+
+def _moved(summary: Mapping[str, Any], table: Table) -> None:
+    """Say what the queues moved, if anything, and what DRAM's channels and banks made of it."""
+    moved = summary.get("transfers")
+    if not moved or not moved["copies"]:
+        return
+    table.add_row("moved", Text(runs_text(moved)))
+    if dram := moved.get("dram"):
+        table.add_row("dram", Text(bursts_text(dram)))
+        table.add_row("", Text(channels_text(dram, summary["units"]["dma0"]["total"])))
+        table.add_row("", Text(waits_text(dram)))
 
 
 def layouts_text(layouts: Mapping[str, str]) -> str:
     """Return what becomes what, and what the blocks look like as tiles of the source."""
     text = f"{layouts['source']} to {layouts['result']}"
     return f"{text}, blocks {layouts['blocks']}" if layouts.get("blocks") else text
+
+
+def arrays_text(arrays: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return names, types and shapes: ``a f32[4,4], b s8[3]``."""
+    return ", ".join(
+        f"{name} {array['type']}[{','.join(map(str, array['shape']))}]"
+        for name, array in arrays.items()
+    )
 
 
 def bound_text(summary: Mapping[str, Any]) -> str:

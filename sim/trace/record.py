@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from sim.trace.grid import GridHistory, GridShape, LoadPass, MatMulPass
 from sim.trace.labels import Claim, Run, resolve
+from sim.trace.transfers import Transfers
 from sim.trace.words import KINDS, WordTable, word_rows
 
 
@@ -64,6 +65,7 @@ class Trace:
 
     labels: per unit, runs in cycles of that unit that cover the whole run.
     port_cycles: per (buffer, bank, direction), ticks in which the port was in use.
+    transfers: what the DMA queues moved, and what DRAM's channels and banks made of it.
     """
 
     ticks: int
@@ -75,6 +77,7 @@ class Trace:
     port_cycles: dict[tuple[str, int, str], int]
     words: WordTable
     grid: GridHistory
+    transfers: Transfers
 
     def cycles(self, unit: str = "pe_array") -> int:
         """Return the length of the run in cycles of `unit`."""
@@ -97,6 +100,7 @@ class Recorder:
     times: list[InstructionTimes] = field(default_factory=list)
     loads: list[LoadPass] = field(default_factory=list)
     matmuls: list[MatMulPass] = field(default_factory=list)
+    transfers: Transfers = field(default_factory=Transfers)
 
     def __post_init__(self) -> None:
         unknown = self.kinds - set(KINDS)
@@ -156,6 +160,7 @@ class Recorder:
             port_cycles=dict(sorted(self.port_cycles.items())),
             words=WordTable.join(self.chunks, self.units),
             grid=GridHistory(shape, tuple(self.loads), tuple(self.matmuls)),
+            transfers=self.transfers,
         )
 
 

@@ -40,7 +40,8 @@ CHIP_FAULTS = [
     (
         "[dram]",
         "[dram]\nbanana = 1",
-        '[dram] unknown key "banana" (known: bytes_per_cycle, latency_cycles, size_bytes)',
+        '[dram] unknown key "banana" (known: bytes_per_cycle, latency_cycles, organisation, '
+        "size_bytes)",
     ),
     (
         'weight_path = "left"',

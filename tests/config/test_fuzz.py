@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -63,9 +64,21 @@ def test_run_bytes(content: bytes) -> None:
         assert one_line(lambda: next(expand(load_run(path)), None))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.text(max_size=40), st.text(max_size=40))
 def test_override_text(key: str, value: str) -> None:
+    override_or_refuse(key, value)
+
+
+@pytest.mark.slow
+@settings(max_examples=600, deadline=None)
+@given(st.text(max_size=40), st.text(max_size=40))
+def test_much_override_text(key: str, value: str) -> None:
+    override_or_refuse(key, value)
+
+
+def override_or_refuse(key: str, value: str) -> None:
+    """Load with overrides of any text, or get a SystolicError."""
     for text in (f"{key}={value}", f"workload.{key}={value}", f"workload.data={value}", key):
         with contextlib.suppress(SystolicError):
             load_run(CONFIGS / "runs" / "transpose_fig3.toml", [text])

@@ -29,13 +29,24 @@ def sealed(body: bytes) -> bytes:
     return data + struct.pack("<I", zlib.crc32(data))
 
 
-@given(modules)
-@settings(max_examples=150, deadline=None)
-def test_round_trip(module: Module) -> None:
+def there_and_back(module: Module) -> None:
     data = encode(module)
     assert is_binary(data)
     assert decode(data) == module
     assert encode(decode(data)) == data
+
+
+@given(modules)
+@settings(max_examples=50, deadline=None)
+def test_round_trip(module: Module) -> None:
+    there_and_back(module)
+
+
+@pytest.mark.slow
+@given(modules)
+@settings(max_examples=500, deadline=None)
+def test_round_trip_of_many(module: Module) -> None:
+    there_and_back(module)
 
 
 @pytest.mark.parametrize("seed", range(10))

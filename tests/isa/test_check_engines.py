@@ -119,7 +119,8 @@ CASES = {
     "op": (
         replace(PAIR, op="plus"),
         'op: there is no "plus" (there are: add, subtract, multiply, divide, power, max, min, and, '
-        "or, xor, equal, not_equal, greater, greater_equal, less, less_equal); "
+        "or, xor, shift_left, shift_right_logical, shift_right_arithmetic, "
+        "equal, not_equal, greater, greater_equal, less, less_equal); "
         'perhaps "less" was meant',
     ),
     "bits": (replace(PAIR, op="and"), "op: and takes integers, but left is floating-point"),
@@ -131,6 +132,10 @@ CASES = {
         replace(SCALAR, op="xor", source=BYTES, scalar=1.0),
         "op: xor takes integers, but scalar is floating-point",
     ),
+    "bits of a shift": (
+        replace(SCALAR, op="shift_left", source=BYTES, scalar=1.0),
+        "op: shift_left takes integers, but scalar is floating-point",
+    ),
     "bits of a result": (
         replace(SCALAR, op="power", source=BYTES, scalar=2, then="and", other=1),
         "then: and takes integers, but the result of power is floating-point",
@@ -138,7 +143,8 @@ CASES = {
     "then op": (
         replace(SCALAR, then="nand"),
         'then: there is no "nand" (there are: add, subtract, multiply, divide, power, max, min, '
-        "and, or, xor, equal, not_equal, greater, greater_equal, less, less_equal); "
+        "and, or, xor, shift_left, shift_right_logical, shift_right_arithmetic, "
+        "equal, not_equal, greater, greater_equal, less, less_equal); "
         'perhaps "and" was meant',
     ),
     "compare": (

@@ -50,12 +50,23 @@ def test_what_it_looks_like() -> None:
     assert parse_text(EXAMPLE) == example()
 
 
-@given(modules)
-@settings(max_examples=150, deadline=None)
-def test_round_trip(module: Module) -> None:
+def there_and_back(module: Module) -> None:
     text = format_text(module)
     assert parse_text(text) == module
     assert format_text(parse_text(text)) == text
+
+
+@given(modules)
+@settings(max_examples=50, deadline=None)
+def test_round_trip(module: Module) -> None:
+    there_and_back(module)
+
+
+@pytest.mark.slow
+@given(modules)
+@settings(max_examples=500, deadline=None)
+def test_round_trip_of_many(module: Module) -> None:
+    there_and_back(module)
 
 
 @pytest.mark.parametrize("seed", range(20))

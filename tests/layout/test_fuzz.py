@@ -36,7 +36,7 @@ def use(shape: Shape) -> None:
         assert shape.from_linear_index(shape.linear_index(last)) == last
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(TEXTS)
 @example("f32[1]{0:T(" + "1," * 400 + "1)}")
 @example("f32[" + "1," * 1100 + "1]")
@@ -47,6 +47,18 @@ def use(shape: Shape) -> None:
 @example("f32[9223372036854775807]{0:T(9223372036854775807)L(9223372036854775807)}")
 @example("u8[4294967296,2147483647]{1,0:T(4294967296,1)(*,1)}")
 def test_no_text_crashes(text: str) -> None:
+    read_or_refuse(text)
+
+
+@pytest.mark.slow
+@settings(max_examples=5000, deadline=None)
+@given(TEXTS)
+def test_no_text_of_many_crashes(text: str) -> None:
+    read_or_refuse(text)
+
+
+def read_or_refuse(text: str) -> None:
+    """Read a text, or get one line that refuses it."""
     form, refusal = None, ""
     try:
         form = parse_form(text)

@@ -87,10 +87,12 @@ def check_all(shape: Shape) -> None:
 
 # -- whole small domains --------------------------------------------------------------------------
 
-SMALL_DIMS = [
+DIMS = [
     dims for rank in range(4) for dims in itertools.product((1, 2, 3, 5), repeat=rank)
     if math.prod(dims) <= 30
 ]  # fmt: skip
+SMALL_DIMS = [dims for dims in DIMS if len(dims) < 3 or math.prod(dims) <= 8]
+OTHER_DIMS = [dims for dims in DIMS if dims not in SMALL_DIMS]
 SMALL_TILES: list[tuple[tuple[int, ...], ...]] = [
     (),
     ((2,),),
@@ -108,11 +110,21 @@ SMALL_TILES: list[tuple[tuple[int, ...], ...]] = [
 ]
 
 
-@pytest.mark.parametrize("tiles", SMALL_TILES, ids=str)
-def test_laws_on_all_small_shapes(tiles: tuple[tuple[int, ...], ...]) -> None:
-    for dims in SMALL_DIMS:
+def check_all_orders(domain: list[tuple[int, ...]], tiles: tuple[tuple[int, ...], ...]) -> None:
+    for dims in domain:
         for order in itertools.permutations(range(len(dims))):
             check_all(Shape("s32", dims, Layout(order, tiles)))
+
+
+@pytest.mark.parametrize("tiles", SMALL_TILES, ids=str)
+def test_laws_on_all_small_shapes(tiles: tuple[tuple[int, ...], ...]) -> None:
+    check_all_orders(SMALL_DIMS, tiles)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tiles", SMALL_TILES, ids=str)
+def test_laws_on_the_other_small_shapes(tiles: tuple[tuple[int, ...], ...]) -> None:
+    check_all_orders(OTHER_DIMS, tiles)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 7, 8, 9])
@@ -153,9 +165,16 @@ def shapes(draw: st.DrawFn) -> Shape:
     return shape if shape.padded_elements() <= 4000 else Shape("s32", dims)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(shapes())
 def test_laws_on_random_shapes(shape: Shape) -> None:
+    check_all(shape)
+
+
+@pytest.mark.slow
+@settings(max_examples=1000, deadline=None)
+@given(shapes())
+def test_laws_on_many_random_shapes(shape: Shape) -> None:
     check_all(shape)
 
 

@@ -12,6 +12,7 @@ from random import Random
 
 import pytest
 
+from sim.hw.spec import Chip
 from sim.isa import Copy, LoadWeights, MatMul, Memset, Post, Program, TensorTensor, Wait
 from sim.machine import Memory, Outcome, simulate
 from sim.machine.event import run_event
@@ -22,6 +23,8 @@ from support.blocks import psum, state
 from support.chips import ideal_chip
 from support.compare_traces import assert_same
 from support.random_programs import RandomProgram, random_chip
+from support.random_transfers import random_organisation
+from support.tiers import quick_first
 
 QUICK, MANY = 120, 4000
 TARGET = 8192
@@ -34,23 +37,34 @@ def _program(seed: int, length: int = 25, largest: int = 6, elementwise: bool = 
     return chip, *made
 
 
-def _compare(seed: int, length: int = 25, largest: int = 6, elementwise: bool = False) -> int:
-    """Compare both engines; return the cycles simulated."""
+def _compare(
+    seed: int, length: int = 25, largest: int = 6, elementwise: bool = False, banks: bool = False
+) -> int:
+    """Compare both engines; return the cycles simulated. banks: DRAM has channels and banks."""
     chip, program, images = _program(seed, length, largest, elementwise)
+    if banks:
+        parts = chip.model_dump()
+        parts["dram"] |= random_organisation(Random(seed))
+        chip = Chip.model_validate(parts)
     event = simulate(chip, program, images, kinds=KINDS)
     register = simulate(chip, program, images, kinds=KINDS, engine="register")
     assert_same(event, register)
     return event.trace.cycles()
 
 
-@pytest.mark.parametrize("seed", range(QUICK))
+@pytest.mark.parametrize("seed", quick_first(range(QUICK), 50))
 def test_random_programs(seed):
     _compare(seed)
 
 
-@pytest.mark.parametrize("seed", range(QUICK))
+@pytest.mark.parametrize("seed", quick_first(range(QUICK), 50))
 def test_random_programs_with_arithmetic_in_the_engines(seed):
     _compare(seed, length=40, elementwise=True)
+
+
+@pytest.mark.parametrize("seed", quick_first(range(20_000, 20_060), 25))
+def test_random_programs_whose_dram_has_channels_and_banks(seed):
+    _compare(seed, elementwise=seed % 2 == 0, banks=True)
 
 
 def test_the_arithmetic_is_of_every_kind_and_finds_its_operands_in_one_bank_too():
@@ -85,7 +99,9 @@ def test_larger_arrays(seed):
 def test_a_million_cycles(part):
     """Both engines agree over more than a million cycles of contention in all."""
     seeds = range(QUICK + part, QUICK + MANY, 8)
-    cycles = sum(_compare(seed, length=60, elementwise=seed % 2 == 0) for seed in seeds)
+    cycles = sum(
+        _compare(seed, length=60, elementwise=seed % 2 == 0, banks=seed % 3 == 0) for seed in seeds
+    )
     assert cycles > 1_000_000 / 8
 
 
@@ -117,7 +133,7 @@ def test_a_multiply_that_is_held_back_holds_no_port_ahead_of_time(rows):
     assert copy.start < fill.done <= copy.last + 1 < multiply.done
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", quick_first(range(40), 15))
 def test_the_order_of_units_does_not_matter(seed):
     """Building the units in any order gives the same trace."""
     chip, program, images = _program(seed)

@@ -315,6 +315,10 @@ def float_operation(name, a, b):
 def int_operation(name, a, b):
     if name == "divide":
         return -1 if b == 0 else wrapped(abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1))
+    if name.startswith("shift"):  # Python's integers have no width: shift as far as is asked
+        count = b if 0 <= b < 32 else 99
+        left_out = a if name == "shift_right_arithmetic" else a % 2**32
+        return wrapped(left_out << count if name == "shift_left" else left_out >> count)
     made = {
         "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "max": max,
         "min": min, "and": operator.and_, "or": operator.or_, "xor": operator.xor, **COMPARE,
@@ -326,7 +330,7 @@ COMPARE = {
     "equal": operator.eq, "not_equal": operator.ne, "greater": operator.gt,
     "greater_equal": operator.ge, "less": operator.lt, "less_equal": operator.le,
 }  # fmt: skip
-BITS = ("and", "or", "xor")
+BITS = ("and", "or", "xor", "shift_left", "shift_right_logical", "shift_right_arithmetic")
 FLOAT_OPS = [name for name in get_args(Operation) if name not in BITS]
 INT_OPS = [name for name in get_args(Operation) if name != "power"]
 pairs = st.lists(st.tuples(floats, floats), min_size=1, max_size=4)
@@ -407,6 +411,45 @@ def test_an_integer_and_a_whole_number(name, x, number, reverse):
     )  # fmt: skip
     operands = (number, x) if reverse else (x, number)
     assert run(made, source).tolist() == [[int_operation(name, *operands)]]
+
+
+SHIFTS = {
+    "shift_left": np.left_shift,
+    "shift_right_logical": lambda a, n: np.right_shift(a.view(np.uint32), n.astype(np.uint32)),
+    "shift_right_arithmetic": np.right_shift,
+}
+
+
+@pytest.mark.parametrize("engine", ["event", "register"])
+@pytest.mark.parametrize("name", SHIFTS)
+def test_shifts_equal_numpy_where_numpy_defines_them(name, engine):
+    """By 0 to 31; beyond, a shift empties the word (as XLA's), where C and numpy leave it open."""
+    word = np.array([[-(2**31), -1, 0, 1, 0x12345678, 2**31 - 1, -0x12345679]], np.int32)
+    for count in (-(2**31), -1, *range(32), 32, 33, 2**31 - 1):
+        left = state(0, 1, 0, 7, "s32"), word
+        right = state(0, 1, RIGHT, 7, "s32"), np.full((1, 7), count, np.int32)
+        made = TensorTensor(
+            engine="pooling", op=name, left=left[0], right=right[0],
+            target=state(0, 1, TARGET, 7, "s32"),
+        )  # fmt: skip
+        images = [Image(*left), Image(*right)]
+        memory = simulate(ideal_chip(4, 4), Program("p", (made,)), images, engine=engine).memory
+        empty = np.where(word < 0, -1, 0) if name == "shift_right_arithmetic" else 0 * word
+        defined = 0 <= count < 32
+        expected = SHIFTS[name](*(x[1] for x in (left, right))) if defined else empty
+        assert np.array_equal(memory.read(made.target).view(np.uint32), expected.astype("u4"))
+
+
+@given(words)
+def test_not_is_xor_with_minus_one(x):
+    """... as docs/instruction_set.md says; and of bytes, the bits that are there."""
+    for dtype, value in (("s32", x), ("u8", x % 256), ("s8", x % 256 - 128)):
+        source, target = row(0, [value], dtype), state(0, 1, TARGET, 1, dtype)
+        made = TensorScalar(
+            engine="activation", op="xor", source=source[0], scalar=-1, target=target
+        )
+        expected = np.invert(np.array([[value]], data_type(dtype).numpy))
+        assert run(made, source).tolist() == expected.tolist()
 
 
 def test_an_integer_and_a_number_with_a_point_meet_in_float32():

@@ -44,7 +44,7 @@ def summary_of(chip: Chip, trace: Trace, **more: Any) -> dict:
 def test_keys_and_order(chip: Chip, trace: Trace) -> None:
     assert list(summary_of(chip, trace)) == [
         "run", "chip", "engine", "cycles", "time_ns", "blocks", "sub_blocks", "instructions",
-        "units", "ports", "stalls", "values", "bound",
+        "units", "ports", "stalls", "transfers", "values", "bound",
     ]  # fmt: skip
 
 

@@ -7,8 +7,13 @@ What it is not: tuned to any engine; every program here is legal for all of them
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+from typing import Any
+
 import numpy as np
+import pytest
 from numpy.typing import NDArray
+from rtl_build import TOOLS
 from rtl_harness import Load, Mul, RtlConfig, RtlProgram
 
 SMALL = {"state_words": 1024, "result_words": 256}
@@ -47,6 +52,22 @@ ARRAYS = {
     "middle": RtlConfig(rows=16, columns=12, number_format="float32", **SMALL),
 }
 """Every value of every parameter, and every pair that could interact; one Verilator build each."""
+QUICK_BUILDS = ("plain", "single", "cells, hops, top", "slow vectors")
+"""Arrays that Verilator runs in every test run too: a build takes seconds, one by Icarus none."""
+
+
+def with_tools(names: Iterable[str], quick: Collection[str]) -> list[Any]:
+    """Return parameters (name, tool): Verilator on names that are not `quick` is slow."""
+    return [
+        pytest.param(
+            name,
+            tool,
+            marks=[pytest.mark.slow] if tool == "verilator" and name not in quick else [],
+        )
+        for name in names
+        for tool in TOOLS
+    ]
+
 
 SPECIAL_PATTERNS = """
     00000000 00000001 00000002 00400000 007fffff 00800000 00800001 1f800000 20000000 33800000

@@ -16,9 +16,21 @@ import pytest
 from rtl_build import Tool
 from rtl_formulas import same_as_formulas, same_bits, same_traces
 from rtl_harness import Load, Mul, RtlConfig, RtlProgram, RtlTrace, simulate
-from rtl_programs import ARRAYS, SMALL, random_config, random_program, random_state
+from rtl_programs import (
+    ARRAYS,
+    QUICK_BUILDS,
+    SMALL,
+    random_config,
+    random_program,
+    random_state,
+    with_tools,
+)
+
+from support.tiers import quick_first
 
 pytestmark = pytest.mark.rtl
+BUILDS = with_tools(ARRAYS, QUICK_BUILDS)
+OTHERS = tuple(name for name in ARRAYS if name not in QUICK_BUILDS)
 
 
 @cache
@@ -30,14 +42,14 @@ def run(name: str, seed: int, tool: Tool) -> tuple[RtlProgram, RtlTrace]:
     return program, simulate(config, program, tool)
 
 
-@pytest.mark.parametrize("name", ARRAYS)
+@pytest.mark.parametrize(("name", "tool"), BUILDS, indirect=["tool"])
 def test_every_register_in_every_cycle_follows_the_formulas(name: str, tool: Tool) -> None:
     for seed in range(4):
         program, trace = run(name, seed, tool)
         same_as_formulas(ARRAYS[name], program, trace)
 
 
-@pytest.mark.parametrize("name", ARRAYS)
+@pytest.mark.parametrize("name", quick_first(QUICK_BUILDS + OTHERS, len(QUICK_BUILDS)))
 def test_verilator_and_icarus_dump_the_same(name: str, need: Callable[[str], str]) -> None:
     need("verilator")
     need("icarus")
@@ -45,7 +57,7 @@ def test_verilator_and_icarus_dump_the_same(name: str, need: Callable[[str], str
         same_traces(run(name, seed, "verilator")[1], run(name, seed, "icarus")[1])
 
 
-@pytest.mark.parametrize("batch", range(8))
+@pytest.mark.parametrize("batch", quick_first(range(8), 1))
 def test_random_arrays_follow_the_formulas(batch: int, need: Callable[[str], str]) -> None:
     need("icarus")
     for seed in range(25 * batch, 25 * batch + 25):
@@ -80,10 +92,10 @@ def test_the_random_programs_try_what_they_should() -> None:
     assert sum(partial) > 100
 
 
-@pytest.mark.parametrize("batch", range(4))
+@pytest.mark.parametrize("batch", quick_first(range(8), 1))
 def test_the_loops_are_the_netlist(batch: int, need: Callable[[str], str]) -> None:
     need("icarus")
-    for seed in range(20 * batch, 20 * batch + 20):
+    for seed in range(10 * batch, 10 * batch + 10):
         rng = np.random.default_rng([seed, 12])
         config = random_config(rng)
         program = random_program(config, rng)
@@ -92,7 +104,9 @@ def test_the_loops_are_the_netlist(batch: int, need: Callable[[str], str]) -> No
         same_traces(structural, simulate(config, program, "icarus"))
 
 
-@pytest.mark.parametrize("name", ["float", "fast left", "cells, hops, top", "single"])
+@pytest.mark.parametrize(
+    "name", quick_first(["cells, hops, top", "single", "float", "fast left"], 1)
+)
 def test_the_netlist_is_the_same_under_both_tools(name: str, need: Callable[[str], str]) -> None:
     need("verilator")
     need("icarus")

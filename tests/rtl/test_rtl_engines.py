@@ -33,7 +33,7 @@ from rtl_machine import (
     same_planes,
     same_records,
 )
-from rtl_programs import ARRAYS, SMALL, random_config
+from rtl_programs import ARRAYS, QUICK_BUILDS, SMALL, random_config, with_tools
 
 from sim.isa import LoadWeights, MatMul, Program
 from sim.machine import Image
@@ -45,10 +45,12 @@ from sim.run_graph import graph_images
 from support.blocks import psum, state
 from support.compare_traces import assert_same
 from support.runs import compile_transpose
+from support.tiers import quick_first
 
 pytestmark = pytest.mark.rtl
 
 QUICK = 80
+CHOSEN = ("one PE", "float", "single", "cells, hops, top", "slow vectors")
 
 
 def compare(case: Case, tool: str, straps: Straps = NO_STRAPS) -> int:
@@ -79,14 +81,14 @@ def small_array(seed: int) -> RtlConfig:
 # ---- random programs -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("batch", range(8))
+@pytest.mark.parametrize("batch", quick_first(range(8), 2))
 def test_random_arrays(batch: int, need: Callable[[str], str]) -> None:
     need("icarus")
     for seed in range(batch, QUICK, 8):
         compare_seed(small_array(seed), seed, "icarus")
 
 
-@pytest.mark.parametrize("name", ["one PE", "float", "single", "cells, hops, top", "slow vectors"])
+@pytest.mark.parametrize(("name", "tool"), with_tools(CHOSEN, QUICK_BUILDS), indirect=["tool"])
 def test_chosen_arrays_under_both_tools(name: str, tool: Tool) -> None:
     for seed in range(2):
         compare_seed(ARRAYS[name], seed, tool)

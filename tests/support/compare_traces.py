@@ -8,7 +8,9 @@ from sim.isa import Buffer
 from sim.machine import Outcome
 from sim.trace.words import VALUE_TYPES, WordTable
 
-FIELDS = ("ticks", "periods", "times", "stalls", "semaphores", "labels", "port_cycles")
+FIELDS = (
+    "ticks", "periods", "times", "stalls", "semaphores", "labels", "port_cycles", "transfers",
+)  # fmt: skip
 
 
 def assert_same(one: Outcome, other: Outcome) -> None:

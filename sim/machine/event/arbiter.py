@@ -158,7 +158,7 @@ class Arbiter:
         contended = {s for s in self._streams if s.mask & held} if once & held else set()
         if twice:
             shared = [stream for stream in self._streams if stream.mask & twice]
-            contended.update(*(pair for pair in combinations(shared, 2) if _may_meet(*pair)))
+            contended |= _meeting(shared, contended)
         return contended
 
     def _arbitrate(self, contended: set[Stream], now: int) -> int:
@@ -214,6 +214,20 @@ def _first_refused(
             if not (own_lane or (in_flight and unit == stream.unit)):
                 return need.port, client
     return None
+
+
+def _meeting(shared: list[Stream], contended: set[Stream]) -> set[Stream]:
+    """Return the streams that may meet another, but not those who settle it among themselves.
+
+    As soon as one of those meets a stream of another kind too, the arbiter settles it for all.
+    """
+    pairs = [pair for pair in combinations(shared, 2) if _may_meet(*pair)]
+    own = {s for s in shared if s.settles_ports}
+    found = contended.union(*(pair for pair in pairs if not own.issuperset(pair)))
+    among_themselves = own.isdisjoint(found)
+    for stream in own:
+        stream.settle_ports(among_themselves=among_themselves)
+    return found if among_themselves else found.union(*pairs)
 
 
 def _may_meet(one: Stream, other: Stream) -> bool:

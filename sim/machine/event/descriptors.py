@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from sim.hw.spec import Chip
 from sim.isa import Access, Buffer, DmaCopy
+from sim.machine.event.ports import Need, Needs, Port
 
 Offsets = npt.NDArray[np.int64]
 
@@ -43,6 +46,23 @@ class _Runs:
     edges: list[int]
 
 
+class Runs(NamedTuple):
+    """The descriptors of a copy, in order, one by one: int64 [descriptors].
+
+    source and target: byte offsets in the partition; length: bytes.
+    """
+
+    source: Offsets
+    target: Offsets
+    length: Offsets
+
+
+def descriptor_runs(copy: DmaCopy) -> Runs:
+    """Return the descriptors of a copy, one by one."""
+    runs = _runs(_pattern(copy.source), _pattern(copy.target))
+    return Runs(runs.source + copy.source.start, runs.target + copy.target.start, runs.lengths)
+
+
 def descriptor_groups(copy: DmaCopy, chip: Chip) -> list[Group]:
     """Return the descriptors of a copy, in order, as groups."""
     runs = _runs(_pattern(copy.source), _pattern(copy.target))
@@ -73,6 +93,27 @@ def touched_banks(group: Group, index: int, first: int, stop: int) -> tuple[rang
         range((group.source + first) // bank, (group.source + stop - 1) // bank + 1),
         range((group.target + first) // bank, (group.target + stop - 1) // bank + 1),
     )
+
+
+def needs_of(copy: DmaCopy, banks: tuple[Sequence[int], Sequence[int]]) -> Needs:
+    """Return the state-buffer ports of these banks of a copy's source and target."""
+    found = []
+    for access, direction, numbers in (
+        (copy.source, "read", banks[0]),
+        (copy.target, "write", banks[1]),
+    ):
+        if access.buffer is Buffer.STATE:
+            last = access.partition + access.partitions
+            found += [
+                Need(Port(access.buffer.value, b, direction), access.partition, last)
+                for b in numbers
+            ]
+    return tuple(found)
+
+
+def all_needs(copy: DmaCopy, groups: Sequence[Group]) -> list[Need]:
+    """Return every port that these descriptors of a copy may need."""
+    return [need for g in groups for need in needs_of(copy, touched_banks(g, 0, 0, g.size_bytes))]
 
 
 _Pattern = tuple[int, int, tuple[tuple[int, int], ...]]

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import simpy
 
 from sim.hw.spec import Chip
 from sim.isa import Access, Buffer, DmaCopy, Instruction
-from sim.machine.event.descriptors import Group, descriptor_groups, touched_banks
-from sim.machine.event.ports import Need, Needs, Port, Timeline, mask_of
+from sim.machine.event.bursts import BurstStream
+from sim.machine.event.descriptors import (
+    Group,
+    all_needs,
+    descriptor_groups,
+    needs_of,
+    touched_banks,
+)
+from sim.machine.event.ports import Needs, Port, Timeline, mask_of
 from sim.machine.event.stream import Stream
 from sim.machine.event.ticks import TickEnvironment
 from sim.machine.event.unit import Context, Unit
@@ -32,7 +40,7 @@ class DmaStream(Stream):
     def __init__(
         self, env: TickEnvironment, chip: Chip, copy: DmaCopy, groups: Sequence[Group], **who: Any
     ) -> None:
-        ports = _all_needs(copy, groups)
+        ports = all_needs(copy, groups)
         super().__init__(env, timeline=Timeline([], 0), **who)
         self.mask = mask_of(tuple(ports))
         self._copy, self._groups = copy, groups
@@ -50,9 +58,20 @@ class DmaStream(Stream):
         self.first_byte: int | None = None
 
     @property
-    def groups(self) -> Sequence[Group]:
-        """Return the descriptors, grouped."""
-        return self._groups
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """Return the bytes of each descriptor, int64."""
+        return np.repeat(
+            np.array([g.size_bytes for g in self._groups]), [g.count for g in self._groups]
+        )
+
+    def runs_by_size(self) -> Iterator[tuple[int, int]]:
+        """Yield (bytes, how many) for the descriptors."""
+        return ((g.size_bytes, g.count) for g in self._groups)
+
+    def span(self) -> tuple[int, int]:
+        """Return the ticks of the first and the last cycle in which bytes moved."""
+        assert self.first_byte is not None
+        return self.first_byte, self.end_tick()
 
     def set_share(self, queues: int) -> None:
         """Share DRAM's bandwidth equally among that many queues."""
@@ -89,7 +108,7 @@ class DmaStream(Stream):
         if self._fetched < self._fetch:
             return (), self._fetch - self._fetched
         stop = min(self._moved + self._rate, group.size_bytes)
-        now = _needs(self._copy, touched_banks(group, self._index, self._moved, stop))
+        now = needs_of(self._copy, touched_banks(group, self._index, self._moved, stop))
         if group.one_bank:
             return now, -(-(group.size_bytes - self._moved) // self._rate)
         return now, 1
@@ -139,7 +158,7 @@ class DmaStream(Stream):
     def _end_descriptors(self, group: Group, count: int, tick: int, cost: int) -> None:
         if self.first_byte is None:
             self.first_byte = tick - (cost - self._fetch - 1) * self.period
-        needs = _needs(self._copy, touched_banks(group, self._index, 0, group.size_bytes))
+        needs = needs_of(self._copy, touched_banks(group, self._index, 0, group.size_bytes))
         for need in needs:
             self._count(need.port, count * (cost - self._fetch))
         self._last_needs = needs
@@ -185,85 +204,90 @@ class DmaUnit(Unit):
         spec = context.chip.dma
         super().__init__(context, f"dma{number}", "dma", queue, spec.dispatch_cycles)
         self._number = number
-        self._stream: DmaStream | None = None
+        self._stream: DmaStream | BurstStream | None = None
+        self._ended: simpy.Event | None = None
         self._rank = context.chip.port_priority.index("dma")
 
     def earliest(self, instruction: Instruction) -> int:
         """Return the tick after the last byte of the copy before."""
-        return self._stream.end_tick() + self.period if self._stream else 0
+        return self._stream.end_tick() + self.period if isinstance(self._stream, DmaStream) else 0
+
+    def _await(self, instruction: Instruction) -> Generator[simpy.Event, Any, bool]:
+        # How long bursts take depends on who joins them, so their end is not known before it is.
+        if self._ended is not None:
+            yield self._ended
+            self._ended = None
+        return (yield from super()._await(instruction))
 
     def start(self, index: int, instruction: Instruction, *, asks_last: bool) -> None:
         """Begin a copy in the present tick."""
         assert isinstance(instruction, DmaCopy)
-        groups = descriptor_groups(instruction, self.chip)
-        stream = DmaStream(
-            self.env, self.chip, instruction, groups,
-            unit=self.name, client="dma", instruction=index,
-            rank=(self._rank, self._number), period=self.period,
-        )  # fmt: skip
-        latency = self.chip.dma.latency_cycles
-        if stream.touches_dram:
-            latency += self.chip.dram.latency_cycles
-        stream.begin(self.env.tick + latency * self.period)
-        self._stream = stream
+        is_dram = Buffer.DRAM in (instruction.source.buffer, instruction.target.buffer)
+        latency = self.chip.dma.latency_cycles + is_dram * self.chip.dram.latency_cycles
+        self._stream = stream = self._make(index, instruction, is_dram)
         recorder, values = self.context.recorder, None
         if self.context.values:
             if recorder.wants("read") or recorder.wants("write"):
                 values = self.context.memory.read(instruction.source)
             self.context.memory.move(instruction.source, instruction.target)
         delay = self.post_delay
-        sources = self.announce(instruction.posts, lambda _: lambda: (stream.end_tick() + delay,))
+        sources: Any = None
+        if isinstance(stream, DmaStream):
+            stream.begin(self.env.tick + latency * self.period)
+            sources = self.announce(
+                instruction.posts, lambda _: lambda: (stream.end_tick() + delay,)
+            )
+        else:
+            self._ended = self.env.event()
         start, ready = self.env.tick, self.env.tick + latency * self.period
         self.claim("filling", start, ready)
         stream.then(lambda: self._finish(index, instruction, stream, start, values, sources))
         self.add_later(stream, latency)
 
+    def _make(self, index: int, copy: DmaCopy, is_dram: bool) -> DmaStream | BurstStream:
+        who: dict[str, Any] = {
+            "unit": self.name, "client": "dma", "instruction": index,
+            "rank": (self._rank, self._number), "period": self.period,
+        }  # fmt: skip
+        channels = self.context.dram
+        if is_dram and channels is not None:
+            bank = self.chip.state_buffer.bank_bytes
+            return BurstStream(self.env, channels, copy, self._number, bank, **who)
+        return DmaStream(self.env, self.chip, copy, descriptor_groups(copy, self.chip), **who)
+
     def _finish(
-        self, index: int, copy: DmaCopy, stream: DmaStream, start: int, values: Any, sources: Any
-    ) -> None:
-        done = stream.end_tick()
-        assert stream.first_byte is not None
+        self, index: int, copy: DmaCopy, stream: DmaStream | BurstStream, start: int,
+        values: Any, sources: Any,
+    ) -> None:  # fmt: skip
+        if isinstance(stream, BurstStream):
+            stream.conclude()
+        first, done = stream.span()
+        self.context.recorder.transfers.add(stream.runs_by_size())
         for run in stream.progress:
             self.claim("streaming", run.tick, run.tick + run.slots * self.period)
+        if sources is None:
+            delay = self.post_delay
+            sources = self.announce(copy.posts, lambda _: lambda: (done + delay,))
         self.settle(sources)
-        self.finish(
-            InstructionTimes(index, self.name, start, stream.first_byte, done, done), stream
-        )
+        self.finish(InstructionTimes(index, self.name, start, first, done, done), stream)
         for port, cycles in stream.port_cycles.items():
             self.context.recorder.port_cycles[port] += cycles * self.period
         if values is not None:
             self._record("read", index, copy.source, stream, values)
             self._record("write", index, copy.target, stream, values)
+        if isinstance(stream, BurstStream):
+            stream.leave()
+            assert self._ended is not None
+            self._ended.succeed()
 
     def _record(
-        self, kind: str, index: int, access: Access, stream: DmaStream, values: Any
+        self, kind: str, index: int, access: Access, stream: DmaStream | BurstStream, values: Any
     ) -> None:
         if not self.context.recorder.wants(kind):
             return
-        sizes = np.concatenate(
-            [np.full(g.count, g.size_bytes // access.element_bytes) for g in stream.groups]
-        )
+        sizes = stream.sizes // access.element_bytes
         partitions = np.repeat(np.arange(access.partitions) + access.partition, access.elements)
         self.context.recorder.words(
             kind, self.name, index, np.repeat(stream.descriptor_ticks(), sizes), partitions,
             np.tile(access.offsets(), access.partitions), access.dtype, values.ravel(),
         )  # fmt: skip
-
-
-def _needs(copy: DmaCopy, banks: tuple[Sequence[int], Sequence[int]]) -> Needs:
-    found = []
-    for access, direction, numbers in (
-        (copy.source, "read", banks[0]),
-        (copy.target, "write", banks[1]),
-    ):
-        if access.buffer is Buffer.STATE:
-            last = access.partition + access.partitions
-            found += [
-                Need(Port(access.buffer.value, b, direction), access.partition, last)
-                for b in numbers
-            ]
-    return tuple(found)
-
-
-def _all_needs(copy: DmaCopy, groups: Sequence[Group]) -> list[Need]:
-    return [need for g in groups for need in _needs(copy, touched_banks(g, 0, 0, g.size_bytes))]

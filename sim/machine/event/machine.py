@@ -13,6 +13,7 @@ from sim.hw.spec import Chip
 from sim.isa import LoadWeights, MatMul, Program
 from sim.machine.event.arbiter import Arbiter
 from sim.machine.event.dma import DmaUnit
+from sim.machine.event.dram import channels_of
 from sim.machine.event.engine import EngineUnit
 from sim.machine.event.kernel import use_compiled
 from sim.machine.event.pe_array import PEArrayUnit
@@ -55,6 +56,7 @@ def run_event(
         posters=program.posters(),
         values=values,
         on_done=_counter(len(program.instructions), progress),
+        dram=channels_of(chip, program, recorder),
     )
     units = _build(context)
     if shuffle:
@@ -65,6 +67,8 @@ def run_event(
         env.run()
     _refuse_deadlock(context, units)
     context.account_ports()
+    if context.dram:
+        context.dram.account(recorder)
     periods = {name: chip.period(name.rstrip("0123456789")) for name in chip.units}
     return recorder.finish(context.end, periods, grid_shape(chip))
 

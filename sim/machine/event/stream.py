@@ -52,6 +52,10 @@ class Stream:
     """
 
     touches_dram = False
+    settles_ports = False  # whether streams of its kind settle among themselves who has a port
+
+    def settle_ports(self, *, among_themselves: bool) -> None:
+        """Say whether they are to do so from now on."""
 
     def __init__(
         self,

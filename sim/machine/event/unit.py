@@ -12,6 +12,7 @@ import simpy
 from sim.hw.spec import Chip
 from sim.isa import Instruction, Post, Program
 from sim.machine.event.arbiter import Arbiter
+from sim.machine.event.dram import Channels
 from sim.machine.event.ports import Port
 from sim.machine.event.semaphores import PostTicks, Semaphores
 from sim.machine.event.stream import Stream
@@ -37,6 +38,7 @@ class Context:
     posters: tuple[str, ...]
     values: bool
     on_done: Callable[[], None]
+    dram: Channels | None = None
     end: int = 0
     port_use: dict[Port, list[tuple[int, int]]] = field(default_factory=dict)
 

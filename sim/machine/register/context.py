@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from sim.hw.spec import Chip
 from sim.isa import Program
 from sim.machine.memory import Memory
+from sim.machine.register.dram import Dram
 from sim.machine.register.planes import Planes
 from sim.machine.register.ports import Ports
 from sim.machine.register.semaphores import Semaphores
@@ -37,6 +38,7 @@ class Context:
     end: int = 0
     rewire: bool = True
     dma_shares: dict[str, int] = field(default_factory=dict)
+    dram: Dram | None = None
 
     @classmethod
     def of(
@@ -58,6 +60,7 @@ class Context:
             posters=program.posters(),
             queues=program.queues(),
             progress=progress,
+            dram=Dram(chip) if chip.dram.organisation else None,
         )
 
     def retire(self, end: int) -> None:

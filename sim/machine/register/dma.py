@@ -34,6 +34,7 @@ class CopyJob(Job):
         self.descriptor = self.rest.popleft()
         self.moved = 0
         self.words: list[Array] = []
+        self.sizes: list[int] = []
 
 
 class DmaQueue(Unit):
@@ -139,12 +140,14 @@ class DmaQueue(Unit):
         self._record("read", job, job.source, job.descriptor.source, moved, tick)
         self._record("write", job, job.target, job.descriptor.target, moved, tick)
         job.words.clear()
+        job.sizes.append(job.descriptor.size_bytes)
         job.moved = 0
         if job.rest:
             job.descriptor = job.rest.popleft()
             job.fetch_left = self._spec.descriptor_cycles
         else:
             self._job = None
+            self.context.recorder.transfers.add((size, 1) for size in job.sizes)
             self._retire(job, tick)
 
     def _record(

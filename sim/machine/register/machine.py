@@ -15,8 +15,8 @@ from sim.hw.spec import Chip
 from sim.isa import Program
 from sim.machine.memory import Memory
 from sim.machine.register.array import ArrayUnit, Observer
+from sim.machine.register.bursts import dma_queues
 from sim.machine.register.context import Context, Progress
-from sim.machine.register.dma import DmaQueue
 from sim.machine.register.engine import LaneEngine
 from sim.machine.register.unit import Unit
 from sim.trace.grid import GridShape
@@ -52,6 +52,8 @@ def run_register(
         Machine(context, observer).run()
     ports = zip(context.ports.keys, context.ports.used, strict=True)
     recorder.port_cycles.update({key: ticks for key, ticks in ports if ticks})
+    if context.dram is not None:
+        context.dram.account(recorder.transfers)
     return recorder.finish(context.end, _periods(chip), _shape(chip))
 
 
@@ -63,7 +65,7 @@ class Machine:
         self._array = ArrayUnit(context, observer)
         self._is_watched = observer is not None
         self._engines = [LaneEngine(context, "activation"), LaneEngine(context, "pooling")]
-        self._queues = [DmaQueue(context, number) for number in range(context.chip.dma.queues)]
+        self._queues = dma_queues(context)
         self._units: list[Unit] = [self._array, *self._engines, *self._queues]
         self._units = [u for u in self._units if u.head is not None or self._is_kept(u)]
         self._requests = self._in_priority()

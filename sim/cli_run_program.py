@@ -1,0 +1,232 @@
+"""`systolic run PROGRAM` and `systolic trace PROGRAM`: a program file, .npy files in and out.
+
+Not here: what a run of a program is (`sim.run_program`), run files (`sim.cli_run`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from sim.cli_options import ProgramOptions
+from sim.cli_run import PICTURE_ELEMENTS, PICTURE_KINDS, Progress, console, say_where, summary_text
+from sim.config import Override, load_chip
+from sim.config.chip_file import find_chip
+from sim.config.files import replacing
+from sim.errors import ConfigError, ProgramError, SystolicError, WorkloadError, printable
+from sim.hw.datatypes import data_type
+from sim.hw.spec import Chip
+from sim.isa import Binding, MatMul, Module, element_type, is_binary, module_of
+from sim.isa.files import read_bytes
+from sim.run_program import ProgramRun, check_module, described, execute_program, unknown_input
+from sim.workload import write_npy
+from sim.workload.files import read_npy
+
+Array = npt.NDArray[Any]
+# Types that a .npy file cannot name: they come and go as plain bytes, or as whole numbers.
+NAMELESS = tuple(
+    np.dtype(t) for t in (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
+)
+
+
+def run_program_and_report(
+    options: ProgramOptions, out: Path, *, as_json: bool, plots: bool
+) -> None:
+    """Run a program, print (the table, or exactly summary.json), and write the files to `out`."""
+    module = load_program(options.path)
+    picture = plots and options.values and picture_elements(module) <= PICTURE_ELEMENTS
+    kinds = PICTURE_KINDS if picture else ()
+    result = run_module(module, options, kinds, grid=picture)
+    text = summary_text(result.summary)
+    write_outputs(result.outputs, text, out)
+    if as_json:
+        sys.stdout.write(text)
+    else:
+        _print(result, out)
+    if plots and options.values:
+        from sim.report.wavefront import plot_wavefront
+
+        with replacing(out / "wavefront.png") as path:
+            plot_wavefront(result.chip, result.trace, path, title=printable(result.summary["run"]))
+
+
+def load_program(path: Path) -> Module:
+    """Return a file's program; ProgramError, with a word on run files, if it is none."""
+    data = read_bytes(path)
+    lines = (line.strip() for line in data.split(b"\n"))
+    first = next((line for line in lines if line and not line.startswith(b"#")), b"")
+    if is_binary(data) or first.startswith(b"systolic"):
+        return module_of(data, str(path))
+    raise ProgramError(
+        f'{path}: is no program (text begins with "systolic program 1", a binary with SYSB); '
+        "the name of a run file ends in .toml"
+    )
+
+
+def run_module(
+    module: Module, options: ProgramOptions, kinds: Iterable[str] = (), *, grid: bool = False
+) -> ProgramRun:
+    """Run a module as the command line says, its inputs read from their files."""
+    chip = chip_of(module, options.path, options.chip, options.overrides)
+    check_module(module, chip)
+    files = input_files(module, options.inputs)
+    inputs = read_inputs(module, files, options.path) if options.values else None
+    with Progress(printable(module.program.name)) as progress:
+        return execute_program(
+            module, chip, inputs,
+            engine=options.engine, kinds=kinds, grid=grid, progress=progress, check=options.check,
+        )  # fmt: skip
+
+
+def chip_of(module: Module, program: Path, chip: str | None, overrides: Sequence[str] = ()) -> Chip:
+    """Return the chip asked for, else the one the program names (looked for beside its file)."""
+    changes = [_of_chip(Override.parse(text)) for text in overrides]
+    if chip is not None:
+        return load_chip(find_chip(chip, Path(), "--chip"), changes)
+    if not module.chip:
+        raise ProgramError(f"{program}: names no chip; needed --chip CHIP")
+    return load_chip(find_chip(module.chip, program.parent, str(program)), changes)
+
+
+def _of_chip(override: Override) -> Override:
+    below = override.below("chip")
+    if below is None:
+        key = ".".join(override.path)
+        raise ConfigError(f'{override.origin}: of a program only "chip." can be set, not "{key}"')
+    return below
+
+
+# -- inputs ---------------------------------------------------------------------------------------
+
+
+def read_inputs(module: Module, files: Mapping[str, Path], program: Path) -> dict[str, Array]:
+    """Return the module's inputs from .npy files; WorkloadError if one is missing or unfit."""
+    for binding in module.inputs:
+        if binding.name not in files:
+            raise WorkloadError(
+                f"{program}: {described(binding)} is missing; needed --input "
+                f"{binding.name}=FILE.npy"
+            )
+    return {binding.name: _read(files[binding.name], binding) for binding in module.inputs}
+
+
+def input_files(module: Module, given: Sequence[str]) -> dict[str, Path]:
+    """Return the file of each input from NAME=FILE texts, and folders that hold NAME.npy files."""
+    names = [binding.name for binding in module.inputs]
+    files: dict[str, Path] = {}
+    folders: list[Path] = []
+    for text in given:
+        if "=" not in text:
+            folders.append(_folder(text))
+            continue
+        name, path = _name_and_path(text, names)
+        if name in files:
+            raise WorkloadError(f'--input {text}: input "{name}" is given twice')
+        files[name] = Path(path)
+    for folder in folders:
+        for name in names:
+            file = folder / npy_name(name)
+            if name not in files and file.exists():
+                files[name] = file
+    return files
+
+
+def _folder(text: str) -> Path:
+    if not Path(text).is_dir():
+        raise WorkloadError(f'--input: needs NAME=FILE.npy, or a folder of them, found "{text}"')
+    return Path(text)
+
+
+def _name_and_path(text: str, names: Sequence[str]) -> tuple[str, str]:
+    """Split NAME=FILE at the "=" behind the longest name there is: both may hold one."""
+    fitting = [name for name in names if text.startswith(f"{name}=")]
+    if not fitting:
+        raise WorkloadError(f"--input {text}: {unknown_input(text.partition('=')[0], names)}")
+    name = max(fitting, key=len)
+    return name, text[len(name) + 1 :]
+
+
+def _read(path: Path, binding: Binding) -> Array:
+    """Return an input's elements; WorkloadError if the file has another shape or type."""
+    found = read_npy(path)
+    if found.shape != binding.shape:
+        raise WorkloadError(f"{path}: {described(binding)}: found shape {list(found.shape)}")
+    wanted = data_type(element_type(binding)).numpy
+    nameless = (f"V{wanted.itemsize}", f"u{wanted.itemsize}") if wanted in NAMELESS else ()
+    if found.dtype.newbyteorder("=") == wanted and not found.dtype.hasobject:
+        same: Array = found.astype(wanted)
+        return same
+    if found.dtype.names is None and found.dtype.newbyteorder("=") in nameless:
+        native = np.ascontiguousarray(found, found.dtype.newbyteorder("="))
+        bits: Array = native.reshape(found.shape).view(wanted)
+        return bits
+    also = f", or the bytes of it as {' or '.join(nameless)}" if nameless else ""
+    raise WorkloadError(
+        f"{path}: {described(binding)}: needed {wanted.name}{also}, found {str(found.dtype)[:60]}"
+    )
+
+
+# -- outputs --------------------------------------------------------------------------------------
+
+
+def npy_name(name: str) -> str:
+    """Return the file name of an array: its own, whatever could lead elsewhere percent-encoded."""
+    if not name:
+        return "%.npy"
+    encoded = quote(name, safe=" +,=@()[]", errors="surrogatepass")
+    return (f"%2E{encoded[1:]}" if encoded.startswith(".") else encoded) + ".npy"
+
+
+def write_outputs(outputs: Mapping[str, Array], summary: str, out: Path) -> None:
+    """Write NAME.npy for each output and summary.json: all of them, or none."""
+    with ExitStack() as stack:
+        for name, array in outputs.items():
+            write_npy(stack.enter_context(_new(out / npy_name(name))), array)
+        text = stack.enter_context(_new(out / "summary.json"))
+        text.write_text(summary, encoding="utf-8")
+
+
+def _new(path: Path) -> AbstractContextManager[Path]:
+    if path.is_dir():  # else found out only when other files are in place
+        raise SystolicError(f"{path}: cannot be written (Is a directory)")
+    return replacing(path)
+
+
+def _print(result: ProgramRun, out: Path) -> None:
+    from sim.report.table import print_summary
+
+    screen = console()
+    print_summary(_printable(result.summary), screen)
+    say_where(screen, out)
+
+
+def _printable(value: Any) -> Any:
+    """Return a summary whose names, which come from a file, cannot command a terminal."""
+    if isinstance(value, Mapping):
+        return {_printable(key): _printable(item) for key, item in value.items()}
+    return printable(value) if isinstance(value, str) else value
+
+
+def picture_elements(module: Module) -> int:
+    """Return how many words a picture of the run would have to show, about."""
+    products = [i for i in module.program.instructions if isinstance(i, MatMul)]
+    return sum(i.moving.partitions * i.moving.elements + i.result.elements for i in products)
+
+
+# -- traces ---------------------------------------------------------------------------------------
+
+
+def program_trace(options: ProgramOptions, kind: str) -> Iterator[str]:
+    """Yield the CSV lines of `sim.cli_trace` for a program; without values, of events only."""
+    from sim.cli_trace import lines_of
+
+    module = load_program(options.path)
+    return lines_of(run_module(module, options, (kind,) if options.values else ()).trace, kind)

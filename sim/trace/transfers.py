@@ -1,0 +1,68 @@
+"""What the DMA queues moved in a run, and what DRAM's channels and banks made of it.
+
+Counts, not times: both engines fill them, and they must be equal.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class ChannelCounts:
+    """One DRAM channel.
+
+    hits, opened, conflicts: bursts that found their row open, the bank closed, another row open;
+    busy_cycles: DMA cycles in which a queue held the data bus.
+    """
+
+    hits: int = 0
+    opened: int = 0
+    conflicts: int = 0
+    busy_cycles: int = 0
+
+    @property
+    def bursts(self) -> int:
+        """Return all bursts."""
+        return self.hits + self.opened + self.conflicts
+
+
+@dataclass(slots=True)
+class QueueWaits:
+    """DMA cycles in which a queue's burst waited: for its bank, for its row, for the data bus."""
+
+    bank_cycles: int = 0
+    row_cycles: int = 0
+    bus_cycles: int = 0
+
+
+@dataclass(slots=True)
+class Transfers:
+    """All copies of a run.
+
+    copies: how many; runs: descriptors by their length in bytes; channels: by number; waits: by
+    unit. The last two are empty for DRAM without an organisation.
+    """
+
+    copies: int = 0
+    runs: Counter[int] = field(default_factory=Counter)
+    channels: dict[int, ChannelCounts] = field(default_factory=dict)
+    waits: dict[str, QueueWaits] = field(default_factory=dict)
+
+    def add(self, runs_by_size: Iterable[tuple[int, int]]) -> None:
+        """Count a copy with that many descriptors of each length: (bytes, how many)."""
+        self.copies += 1
+        for size, count in runs_by_size:
+            self.runs[size] += count
+
+    @property
+    def descriptors(self) -> int:
+        """Return the descriptors of all copies."""
+        return self.runs.total()
+
+    @property
+    def moved_bytes(self) -> int:
+        """Return the bytes of all copies."""
+        return sum(size * count for size, count in self.runs.items())

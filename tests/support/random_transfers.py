@@ -1,0 +1,168 @@
+"""Random DRAM organisations, and random programs that mostly move bytes to and from DRAM.
+
+Copies of all kinds (in, out, DRAM to DRAM, on the chip) with runs of every length, that do not
+wait for one another but for a few; fills and copies by the engines that get in their way at the
+ports. Every copy has bytes of its own to write, so nothing races.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from sim.hw.spec import Chip
+from sim.isa import Access, Buffer, Copy, DmaCopy, Instruction, Memset, Post, Program, Wait
+from sim.machine import Image
+from support.random_programs import random_chip
+
+CONSTANTS = 1024
+"""Bytes at the start of DRAM and of every partition that nobody writes."""
+
+
+def random_organisation(rng: Random) -> dict[str, Any]:
+    """Return keys of [dram]: an organisation, and a bandwidth and a size that suit it."""
+    channels, banks = rng.choice([1, 2, 3, 4]), rng.choice([1, 2, 4])
+    burst = rng.choice([4, 8, 16, 64])
+    row = burst * rng.choice([1, 2, 3, 8])
+    return {
+        "size_bytes": channels * banks * row * 65536,
+        "bytes_per_cycle": channels * rng.choice([1, 4, 5, 16, 64]),
+        "latency_cycles": rng.choice([0, 0, 2, 7]),
+        "organisation": {
+            "channels": channels,
+            "banks": banks,
+            "row_bytes": row,
+            "burst_bytes": burst,
+            "interleave_bytes": burst * rng.choice([1, 1, 2, 3, 16]),
+            "activate_cycles": rng.choice([0, 1, 3, 9]),
+            "precharge_cycles": rng.choice([0, 1, 4]),
+        },
+    }
+
+
+def organised_chip(rng: Random, *, clocks: bool = False) -> Chip:
+    """Return a random chip whose DRAM has channels and banks."""
+    chip = random_chip(rng, clocks=clocks).model_dump()
+    chip["dram"] |= random_organisation(rng)
+    chip["dma"]["queues"] = rng.randint(1, 5)
+    chip["state_buffer"]["banks"] = rng.choice([1, 2, 4, 16])
+    return Chip.model_validate(chip)
+
+
+class RandomTransfers:
+    """Builds one program, copy by copy."""
+
+    def __init__(self, rng: Random, chip: Chip) -> None:
+        self.rng, self.chip = rng, chip
+        self.instructions: list[Instruction] = []
+        self.dram_used = CONSTANTS
+        self.state_used = CONSTANTS
+        self.posts = 0
+
+    def build(self, length: int) -> tuple[Program, list[Image]]:
+        """Return a program of at most that many instructions, and the memories' contents."""
+        for _ in range(length):
+            self.rng.choice([self._copy] * 6 + [self._engine])()
+        names = tuple(f"s{n}" for n in range(self.posts))
+        return Program("transfers", tuple(self.instructions), names), self._images()
+
+    def _images(self) -> list[Image]:
+        numbers = np.random.default_rng(self.rng.randrange(1 << 30))
+        partitions = self.chip.state_buffer.partitions
+        dram = Access(Buffer.DRAM, "u8", 0, 1, 0, ((1, CONSTANTS),))
+        state = Access(Buffer.STATE, "u8", 0, partitions, 0, ((1, CONSTANTS),))
+        return [
+            Image(dram, numbers.integers(0, 64, (1, CONSTANTS), dtype=np.uint8)),
+            Image(state, numbers.integers(0, 64, (partitions, CONSTANTS), dtype=np.uint8)),
+        ]
+
+    def _copy(self) -> None:
+        dtype = self.rng.choice(["u8", "bf16", "f32"])
+        size = {"u8": 1, "bf16": 2, "f32": 4}[dtype]
+        there = self.chip.state_buffer.partitions
+        partitions = self.rng.choice([1, 1, min(2, there), there])
+        most = max(1, CONSTANTS // size // self.rng.choice([4, 8, 16, 40]))
+        elements = self.rng.randint(1, max(1, most // partitions))
+        kind = self.rng.choice(["in", "in", "out", "out", "within", "chip"])
+        source = (
+            self._from_dram(dtype, size, partitions * elements)
+            if kind in ("in", "within")
+            else self._from_state(dtype, size, partitions, elements)
+        )
+        target = (
+            self._into_dram(dtype, size, partitions * elements)
+            if kind in ("out", "within")
+            else self._into_state(dtype, size, partitions, elements)
+        )
+        if target is not None:
+            queue = self.rng.randrange(self.chip.dma.queues)
+            copy = DmaCopy(dma_queue=queue, source=source, target=target, **self._links())
+            self.instructions.append(copy)
+
+    def _engine(self) -> None:
+        """Fill or copy something, so that ports are taken."""
+        elements = self.rng.randint(1, 40)
+        target = self._into_state("f32", 4, 1, elements)
+        if target is None:
+            return
+        engine: Any = self.rng.choice(["activation", "pooling"])
+        if self.rng.random() < 0.5:
+            fill = Memset(engine=engine, target=target, value=1, **self._links())
+            self.instructions.append(fill)
+        else:
+            source = self._from_state("f32", 4, 1, elements)
+            copy = Copy(engine=engine, source=source, target=target, **self._links())
+            self.instructions.append(copy)
+
+    def _links(self) -> dict[str, Any]:
+        """Return a post of its own, and now and then a wait for an earlier instruction."""
+        waits: tuple[Wait, ...] = ()
+        if self.posts and self.rng.random() < 0.3:
+            waits = (Wait(self.rng.randrange(self.posts), 1),)
+        self.posts += 1
+        return {"waits": waits, "posts": (Post(self.posts - 1, "done"),)}
+
+    def _pattern(self, elements: int, room: int) -> tuple[tuple[int, int], ...]:
+        """Return that many elements in runs of some length, within `room` elements."""
+        inner = self.rng.choice([n for n in range(1, elements + 1) if elements % n == 0])
+        outer = elements // inner
+        step = inner + self.rng.choice([0, 0, 1, 3, 8])
+        if step * (outer - 1) + inner > room or self.rng.random() < 0.3:
+            return ((1, elements),)
+        if self.rng.random() < 0.3:
+            return ((1, outer), (outer, inner))  # each run is a single element
+        return ((step, outer), (1, inner))
+
+    def _from_dram(self, dtype: str, size: int, elements: int) -> Access:
+        pattern = self._pattern(elements, CONSTANTS // size)
+        return Access(Buffer.DRAM, dtype, 0, 1, self._start(size, pattern), pattern)
+
+    def _from_state(self, dtype: str, size: int, partitions: int, elements: int) -> Access:
+        pattern = self._pattern(elements, CONSTANTS // size)
+        first = self.rng.randint(0, self.chip.state_buffer.partitions - partitions)
+        return Access(Buffer.STATE, dtype, first, partitions, self._start(size, pattern), pattern)
+
+    def _start(self, size: int, pattern: tuple[tuple[int, int], ...]) -> int:
+        span = sum(step * (count - 1) for step, count in pattern) + 1
+        return self.rng.randint(0, CONSTANTS // size - span) * size
+
+    def _into_dram(self, dtype: str, size: int, elements: int) -> Access | None:
+        pattern = self._pattern(elements, 4 * elements)
+        span = sum(step * (count - 1) for step, count in pattern) + 1
+        start = -(-self.dram_used // size) * size + size * self.rng.choice([0, 1, 5])
+        if start + span * size > self.chip.dram.size_bytes:
+            return None
+        self.dram_used = start + span * size
+        return Access(Buffer.DRAM, dtype, 0, 1, start, pattern)
+
+    def _into_state(self, dtype: str, size: int, partitions: int, elements: int) -> Access | None:
+        pattern = self._pattern(elements, 4 * elements)
+        span = sum(step * (count - 1) for step, count in pattern) + 1
+        start = -(-self.state_used // size) * size
+        if start + span * size > self.chip.state_buffer.bytes_per_partition:
+            return None
+        self.state_used = start + span * size
+        first = self.rng.randint(0, self.chip.state_buffer.partitions - partitions)
+        return Access(Buffer.STATE, dtype, first, partitions, start, pattern)
