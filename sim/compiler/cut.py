@@ -240,8 +240,9 @@ class _Cutter:
         q = source.block[1] if source.block else p
         tiles = list(self._tiles(source))
         if source.source == "dram" and not source.block and not self._multiplied:
-            # Down the columns: the tiles of the result are complete, and gone, the sooner.
-            tiles.sort(key=lambda item: (item[1].number, item[1].col, item[1].row))
+            # Down as far as a tile of the result goes: it is complete, and gone, the sooner.
+            tall = max(1, self._block[1] // self._block[0])
+            tiles.sort(key=lambda item: (item[1].number, item[1].row // tall, item[1].col))
         for (row, col), tile in tiles:
             rows = tuple(spans(row[0], row[0] + row[1], p, min(array.rows, p)))
             cols = tuple(spans(col[0], col[0] + col[1], q, min(array.cols, q)))

@@ -104,8 +104,8 @@ def tile_columns(layers: Layers, chip: Chip, options: Options) -> int:
     widest = -(-max((m.cols for m in layers.matrices), default=p) // p) * p
     if options.tile_columns is not None:
         return _asked_columns(options.tile_columns, p, widest)
-    q = min(LARGEST_COLUMNS // p * p or p, widest)
     size = max((data_type(m.dtype).size_bytes for m in layers.matrices), default=4)
+    q = min(_largest_columns(layers, chip, size) // p * p or p, widest)
     have, bank = chip.state_buffer.bytes_per_partition, whole_banks(chip)
     while q > p and (
         8 * q * size > have
@@ -125,13 +125,29 @@ def _asked_columns(asked: int, p: int, widest: int) -> int:
     return asked
 
 
+def _largest_columns(layers: Layers, chip: Chip, size: int) -> int:
+    """Return how many columns of `size` bytes a tile has at most.
+
+    Where queues meet in the banks of DRAM, a row of a tile asks each channel once: a longer one
+    comes back to where others have opened rows meanwhile.
+    """
+    dram = chip.dram.organisation
+    if dram is None or _multiplies(layers):
+        return LARGEST_COLUMNS
+    return min(LARGEST_COLUMNS, dram.channels * dram.interleave_bytes // size)
+
+
 def _fewest_tiles(layers: Layers, chip: Chip) -> int:
     """Return how many tiles the largest matrix must have at least.
 
     Where DRAM has rows to open, and nothing is multiplied, overlap is worth more than long runs.
     """
-    multiplies = any(node.kind == "multiply" for node in layers.nodes)
-    return FEWEST_TILES if chip.dram.organisation is None or multiplies else 2 * FEWEST_TILES
+    bare = chip.dram.organisation is None or _multiplies(layers)
+    return FEWEST_TILES if bare else 2 * FEWEST_TILES
+
+
+def _multiplies(layers: Layers) -> bool:
+    return any(node.kind == "multiply" for node in layers.nodes)
 
 
 def _most_tiles(layers: Layers, block: tuple[int, int]) -> int:
