@@ -35,22 +35,16 @@ def compile_command(
     if program is not None or inputs is not None:
         _write(config, overrides or [], program, inputs)
         return
-    from sim.compiler import CompiledGraph
-    from sim.compiler.show import PASSES, show_transpose
+    from sim.compiler.show import PASSES
     from sim.config import load_run
-    from sim.run import compile_any
+    from sim.run import compile_run
 
     if after not in PASSES:
         known = ", ".join(f'"{name}"' for name in PASSES)
         raise SystolicError(
             f'--after: needs one of {known}, found "{after}"{perhaps(after, PASSES)}'
         )
-    compiled = compile_any(load_run(config, overrides or []))
-    if isinstance(compiled, CompiledGraph):
-        lines = PASSES[after](compiled, limit)
-    else:
-        lines = show_transpose(compiled, after, limit)
-    for line in lines:
+    for line in PASSES[after](compile_run(load_run(config, overrides or [])), limit):
         typer.echo(line)
 
 

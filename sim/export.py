@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sim.compiler import CompiledGraph
 from sim.config import RunConfig
 from sim.config.chip_file import find_chip
 from sim.errors import CompileError, ConfigError, ProgramError
@@ -26,9 +25,8 @@ from sim.hw.spec import Chip
 from sim.isa import Binding, Buffer, Module, Part, Program, check_bindings, parts_of
 from sim.layout import Shape
 from sim.machine import Image, Memory
-from sim.run import compile_any, images, load_inputs, read_result
+from sim.run import compile_run, load_inputs
 from sim.run_graph import graph_images, graph_results
-from sim.workload import Transpose
 
 Array = npt.NDArray[Any]
 Numbers = npt.NDArray[np.int64]
@@ -83,23 +81,14 @@ def input_arrays(config: RunConfig, exported: Exported) -> dict[str, Array]:
 
 
 def _compiled(config: RunConfig) -> _Run:
-    compiled, operation = compile_any(config), config.operation
-    if isinstance(compiled, CompiledGraph):
-        graph = compiled.graph
-        return _Run(
-            compiled.program,
-            {name: graph.shape(name) for name in graph.inputs},
-            {name: graph.shape(name) for name in graph.outputs},
-            lambda arrays: graph_images(compiled, arrays),
-            lambda memory: graph_results(compiled, memory),
-        )
-    assert isinstance(operation, Transpose)
+    compiled = compile_run(config)
+    graph = compiled.graph
     return _Run(
         compiled.program,
-        {"source": operation.shape},
-        {"result": operation.out},
-        lambda arrays: images(compiled, arrays["source"], operation.shape),
-        lambda memory: {"result": read_result(compiled, memory, operation)},
+        {name: graph.shape(name) for name in graph.inputs},
+        {name: graph.shape(name) for name in graph.outputs},
+        lambda arrays: graph_images(compiled, arrays),
+        lambda memory: graph_results(compiled, memory),
     )
 
 

@@ -6,18 +6,16 @@ returns values, records and how good the schedule is. Nothing is printed here.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sim.compiler import CompiledGraph, Options, compile_graph, k_tiles
+from sim.compiler import CompiledGraph, Options, compile_graph
 from sim.compiler.array_work import identity_values
 from sim.compiler.bounds import operation_bounds, spans
-from sim.compiler.layers import physical
 from sim.compiler.matrix import Axes
 from sim.compiler.on_chip import Piece
 from sim.hw.spec import Chip
@@ -26,15 +24,14 @@ from sim.layout import Shape, pack, unpack
 from sim.machine import Image, Memory, simulate
 from sim.machine.simulate import EngineKind
 from sim.trace.record import Trace
-from sim.workload import (
-    Graph,
-    Rules,
-    differing,
-    exact_graph,
-    max_abs_error,
-    reference_graph,
-    reference_transpose,
-)
+from sim.verdict import as_matrices, as_tensor, differences, graph_verdict, rules_of
+from sim.workload import Graph
+
+__all__ = [
+    "GraphRun", "differences", "graph_images", "graph_results", "graph_verdict",
+    "initial_accesses", "operation_records", "rules_of", "run_graph",
+]  # fmt: skip
+
 
 Array = npt.NDArray[Any]
 
@@ -102,6 +99,18 @@ def graph_images(compiled: CompiledGraph, inputs: Mapping[str, Array]) -> list[I
     return found
 
 
+def initial_accesses(compiled: CompiledGraph) -> list[Access]:
+    """Return which regions of the memories hold something at cycle 0."""
+    graph = compiled.graph
+    found = [piece.access for piece in compiled.scheduled.given]
+    found += [
+        _dram(graph.shape(place.name), place.base)
+        for place in compiled.layers.dram
+        if place.name in graph.inputs and graph.tensor(place.name).home == "dram"
+    ]
+    return [*found, *compiled.scheduled.identities]
+
+
 def graph_results(compiled: CompiledGraph, memory: Memory) -> dict[str, Array]:
     """Return the outputs as they stand in the memories, in logical order."""
     graph = compiled.graph
@@ -111,54 +120,13 @@ def graph_results(compiled: CompiledGraph, memory: Memory) -> dict[str, Array]:
     for name in graph.outputs:
         shape = graph.shape(name)
         if name in kept:
-            pieces = [p for p in compiled.scheduled.kept if p.matrix == kept[name]]
-            found[name] = _gather(pieces, shape, memory)
+            matrix = compiled.layers.matrix(kept[name])
+            pieces = [p for p in compiled.scheduled.kept if p.matrix == matrix.name]
+            axes = compiled.layers.shown(name)
+            found[name] = _gather(pieces, axes, matrix.dims, shape.dims, memory)
         else:
-            found[name] = unpack(memory.read(_dram(shape, bases[name]))[0], shape)
+            found[name] = unpack(memory.view(_dram(shape, bases[name]))[0], shape)
     return found
-
-
-def graph_verdict(
-    compiled: CompiledGraph, chip: Chip, inputs: Mapping[str, Array], outputs: Mapping[str, Array]
-) -> dict[str, Any]:
-    """Return the verdict on the values: against the reference, numpy's type, and float64."""
-    expected = reference_graph(compiled.graph, _as_turned(compiled, chip, inputs), rules_of(chip))
-    true = exact_graph(compiled.graph, inputs)
-    strict = sum(differences(outputs[n], expected[n]) for n in outputs)
-    turned = any(node.kind == "turn" for node in compiled.layers.nodes)
-    wrong = sum(differences(outputs[n], expected[n], signed_zeros=not turned) for n in outputs)
-    return {
-        "checked": True,
-        "equal": wrong == 0,
-        "max_abs_error": max(max_abs_error(outputs[n], true[n]) for n in outputs),
-        "differs_from_numpy": strict,
-    }
-
-
-def _as_turned(
-    compiled: CompiledGraph, chip: Chip, inputs: Mapping[str, Array]
-) -> dict[str, Array]:
-    """Return the inputs as identity products leave them: a NaN or an infinity has spread."""
-    found = dict(inputs)
-    for node in compiled.layers.nodes:
-        matrix = compiled.layers.matrix(node.inputs[0])
-        name = matrix.tensor
-        if node.kind != "turn" or name not in inputs or np.isfinite(inputs[name]).all():
-            continue
-        matrices = as_matrices(inputs[name], matrix.axes)
-        last = matrices.ndim - 1
-        swapped = (*range(last - 1), last, last - 1)
-        bounds = k_tiles(chip, matrix.rows)
-        turned = reference_transpose(matrices, swapped, row_blocks=bounds, row_axes=(last - 1,))
-        found[name] = _as_tensor(turned.transpose(swapped), matrix.axes, inputs[name].shape)
-    return found
-
-
-def _as_tensor(matrices: Array, axes: Axes, dims: tuple[int, ...]) -> Array:
-    """Return in logical order what `as_matrices` shows as [batch..., rows, columns]."""
-    order = [axis for group in axes for axis in group]
-    moved = np.ascontiguousarray(matrices).reshape([dims[axis] for axis in order])
-    return np.ascontiguousarray(moved.transpose(np.argsort(order)))
 
 
 def operation_records(compiled: CompiledGraph, chip: Chip, trace: Trace) -> list[dict[str, Any]]:
@@ -166,7 +134,7 @@ def operation_records(compiled: CompiledGraph, chip: Chip, trace: Trace) -> list
 
     Operations overlap and share loads, so an operation's cycles are not its share of the run's.
     """
-    bounds = operation_bounds(compiled.graph, chip)
+    bounds = operation_bounds(compiled.graph, chip, compiled.options)
     times = [(t.instruction, t.start, t.done) for t in trace.times]
     taken = spans(compiled.synchronised.layers, times, [each.name for each in bounds])
     period = trace.periods["pe_array"]
@@ -181,38 +149,15 @@ def operation_records(compiled: CompiledGraph, chip: Chip, trace: Trace) -> list
     ]
 
 
-def differences(found: Array, expected: Array, *, signed_zeros: bool = True) -> int:
-    """Return how many elements differ in any bit; -0.0 equals +0.0 unless `signed_zeros`.
-
-    A product with the identity makes +0.0 of -0.0 (docs/timing_model.md, "Values").
-    """
-    found, expected = np.ascontiguousarray(found), np.ascontiguousarray(expected)
-    if not signed_zeros:
-        found, expected = found.copy(), expected.copy()
-        found[found == 0] = 0
-        expected[expected == 0] = 0
-    return differing(found, expected)
-
-
-def rules_of(chip: Chip) -> Rules:
-    """Return what the arithmetic of a chip depends on."""
-    return Rules(lambda K: k_tiles(chip, K), chip.pe_array.fused_multiply_add)
-
-
-def as_matrices(array: Array, axes: Axes) -> Array:
-    """Return a tensor seen as [batch..., rows, columns]."""
-    order = [axis for group in axes for axis in group]
-    sizes = [math.prod(array.shape[axis] for axis in group) for group in axes]
-    return array.transpose(order).reshape(sizes)
-
-
-def _gather(pieces: Iterable[Piece], shape: Shape, memory: Memory) -> Array:
-    axes = physical(shape)
-    sizes = [math.prod(shape.dims[axis] for axis in group) for group in axes]
-    matrices = np.zeros(sizes, shape.dtype)
-    for piece in pieces:
-        matrices[piece.slices] = memory.read(piece.access)
-    return _as_tensor(matrices, axes, shape.dims)
+def _gather(
+    pieces: Iterable[Piece], axes: Axes, sizes: Sequence[int], dims: tuple[int, ...], memory: Memory
+) -> Array:
+    """Return in logical order a tensor that lies in pieces, [batch..., rows, columns] = `axes`."""
+    found = [(piece.slices, memory.read(piece.access)) for piece in pieces]
+    matrices = np.zeros(sizes, found[0][1].dtype)
+    for slices, values in found:
+        matrices[slices] = values
+    return as_tensor(matrices, axes, dims)
 
 
 def _dram(shape: Shape, base: int) -> Access:

@@ -32,6 +32,7 @@ EVERYTHING = (
     "run",
     "run_graph",
     "run_program",
+    "verdict",
     "export",
     "check",
     "snapshot",

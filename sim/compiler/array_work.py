@@ -6,6 +6,7 @@ Sums go round the banks of the result buffer, so the next begin while the last a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,11 +15,13 @@ from sim.compiler.hazards import Region
 from sim.compiler.matrix import Layers, Matrix, operand_number
 from sim.compiler.on_chip import OnChip
 from sim.compiler.options import Options
+from sim.compiler.place import PsumMap, place_psum
 from sim.compiler.residency import Resident
 from sim.compiler.tile import Span, Task
 from sim.errors import CompileError
 from sim.hw.datatypes import PSUM_WORD_BYTES, data_type
 from sim.isa import Access, Buffer, Copy, LoadWeights, MatMul, Select
+from sim.isa.instruction import Event
 
 
 class ArrayWork:
@@ -31,7 +34,9 @@ class ArrayWork:
         self._drafts, self._tiles, self._options = drafts, tiles, options
         self._nodes, self._chip = layers.nodes, tiles.chip
         self._matrices = tiles.matrices
-        self._banks = [Region(f"psum{b}") for b in range(self._chip.result_buffer.banks)]
+        self._multiplies = any(node.kind == "multiply" for node in layers.nodes)
+        self._slots = self._place_sums()
+        self._banks = [Region(f"psum{slot}") for slot in range(self._slots.count)]
         self._next_bank = 0
         self._sums: list[int] = []
         self._identity: dict[str, tuple[Access, Region]] = {}
@@ -80,13 +85,14 @@ class ArrayWork:
             self._drain(sums, region, target, cols, moving)
 
     def _drain(
-        self, sums: Access, region: Region, target: Resident, rows: Span, cols: Span
-    ) -> None:
+        self, sums: Access, region: Region, target: Resident, rows: Span, cols: Span,
+        part: int = 0,
+    ) -> None:  # fmt: skip
         """Copy finished sums from column partitions to row partitions, cast on the way."""
         copy = Copy(
             engine=self._options.drain_engine, source=sums, target=self._part(target, rows, cols)
         )
-        self._drafts.add(copy, (region,), (target.region,))
+        self._drafts.add(copy, (region,), (target.region,), part=part)
 
     # Turns and conversions
 
@@ -103,9 +109,32 @@ class ArrayWork:
                     sums, region = self._psum(identity.dtype, width, vectors, self._free_bank())
                     start = identity.start + i * identity.element_bytes
                     ones = Access(Buffer.STATE, identity.dtype, 0, height, start, ((1, vectors),))
-                    self._drafts.add(MatMul(moving=ones, result=sums), (held,), (region,))
+                    multiply = MatMul(moving=ones, result=sums)
+                    self._drafts.add(multiply, (held,), (region,), parts=self._posted(sums))
                     target = self._tiles.resident(out, task.number, c, r)
-                    self._drain(sums, region, target, (c, width), (r + i, vectors))
+                    self._drain_turned(sums, region, target, (c, width), (r + i, vectors))
+
+    def _posted(self, sums: Access) -> tuple[Event, int] | None:
+        """Return on which event a multiply posts, and how often, if not once at its end."""
+        if self._options.drain == "row":
+            return "row", sums.elements
+        return ("partition", sums.partitions) if self._options.drain == "partition" else None
+
+    def _drain_turned(
+        self, sums: Access, region: Region, target: Resident, rows: Span, cols: Span
+    ) -> None:
+        """Copy a sub-block whole, or every row or partition as soon as it is complete."""
+        if self._options.drain == "block":
+            self._drain(sums, region, target, rows, cols)
+        elif self._options.drain == "row":
+            for row in range(cols[1]):
+                start = sums.start + row * PSUM_WORD_BYTES
+                part = replace(sums, start=start, pattern=((1, 1),))
+                self._drain(part, region, target, rows, (cols[0] + row, 1), part=row + 1)
+        else:
+            for lane in range(rows[1]):
+                part = replace(sums, partition=lane, partitions=1)
+                self._drain(part, region, target, (rows[0] + lane, 1), cols, part=lane + 1)
 
     def convert(self, task: Task) -> None:
         """Copy a tile to one of another type."""
@@ -118,12 +147,22 @@ class ArrayWork:
 
     def make_identities(self) -> None:
         """Place an identity of each type that is turned; have it written if it is not stored."""
-        turned = (n.inputs[0] for n in self._nodes if n.kind == "turn")
-        for dtype in dict.fromkeys(self._matrices[name].dtype for name in turned):
-            self._make_identity(dtype)
+        heights: dict[str, int] = {}
+        for matrix in self._turned():
+            rows = self._turned_rows(matrix)
+            heights[matrix.dtype] = max(heights.get(matrix.dtype, 0), rows)
+        for dtype, rows in heights.items():
+            self._make_identity(dtype, rows)
 
-    def _make_identity(self, dtype: str) -> None:
-        rows = min(self._chip.pe_array.rows, self._tiles.p)
+    def _turned(self) -> Iterator[Matrix]:
+        return (self._matrices[n.inputs[0]] for n in self._nodes if n.kind == "turn")
+
+    def _turned_rows(self, matrix: Matrix) -> int:
+        """Return the most rows of a matrix that one identity product takes."""
+        p = matrix.block[0] if matrix.block else self._tiles.p
+        return min(self._chip.pe_array.rows, p, matrix.rows)
+
+    def _make_identity(self, dtype: str, rows: int) -> None:
         size = data_type(dtype).size_bytes
         found = self._tiles.memory.room.take(rows * size, self._tiles.banks.wish("moving"))
         if found is None:
@@ -137,25 +176,33 @@ class ArrayWork:
         if self._options.identity == "stored":
             self.stored.append(access)
             return
-        build = Select(
-            engine=self._options.drain_engine, target=access, compare="equal", value=1,
-            per_partition=1, per_element=-1,
-        )  # fmt: skip
-        self._drafts.add(build, (), (region,))
+        engine = self._options.drain_engine
+        # One instruction: ones written over zeros would race with them where lanes are late.
+        diagonal = Select(
+            engine=engine, compare="equal", value=1, target=access, per_partition=1, per_element=-1
+        )
+        self._drafts.add(diagonal, (), (region,))
 
     # Accesses
 
     def _part(self, place: Resident, rows: Span, cols: Span) -> Access:
         """Return the access to rows and columns of a matrix that lie in one tile."""
-        p, q = self._tiles.p, self._tiles.q
-        return self._tiles.part(place, rows[0] % p, rows[1], cols[0] % q, cols[1])
+        return self._tiles.span(place, rows, cols)
 
-    def _psum(self, dtype: str, columns: int, words: int, bank: int) -> tuple[Access, Region]:
-        buffer = self._chip.result_buffer
-        assert words * PSUM_WORD_BYTES <= buffer.bank_bytes
-        start, accumulator = bank * buffer.bank_bytes, data_type(dtype).accumulator
+    def _place_sums(self) -> PsumMap:
+        """Return a slot for each bank, or as many as have room if nothing but turns needs them."""
+        words = self._chip.result_buffer.bank_words
+        if not self._multiplies:
+            rows = max((self._turned_rows(matrix) for matrix in self._turned()), default=words)
+            words = min(words, rows)
+        return place_psum(self._chip, words)
+
+    def _psum(self, dtype: str, columns: int, words: int, slot: int) -> tuple[Access, Region]:
+        _, start = self._slots.at(slot)
+        assert words <= self._slots.rows
+        accumulator = data_type(dtype).accumulator
         access = Access(Buffer.RESULT, accumulator, 0, columns, start, ((1, words),))
-        return access, self._banks[bank]
+        return access, self._banks[slot]
 
 
 def _pieces(size: int, most: int) -> Iterator[Span]:

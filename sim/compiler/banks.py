@@ -70,6 +70,8 @@ def _shares(layers: Layers, roles: dict[str, Role], chip: Chip) -> dict[Role, li
     for matrix in layers.matrices:
         role = roles[matrix.name]
         load[role] = load.get(role, 0) + math.prod(matrix.dims) * data_type(matrix.dtype).size_bytes
+    if any(node.kind == "turn" for node in layers.nodes):
+        load.setdefault("moving", 0)  # the identity is read while results are written and leave
     if banks < len(load):
         return {}
     count = dict.fromkeys((role for role in ROLES if role in load), 1)

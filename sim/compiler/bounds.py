@@ -9,6 +9,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from sim.compiler.move_bounds import MOVES, move_bound
+from sim.compiler.options import Options
 from sim.hw.product_bound import Dimension, Product, Turn, product_bound, product_vectors
 from sim.hw.spec import Chip
 from sim.hw.timing import Bound, dram_bound
@@ -25,16 +27,20 @@ class OperationBound:
     bound: Bound
 
 
-def operation_bounds(graph: Graph, chip: Chip) -> tuple[OperationBound, ...]:
+def operation_bounds(
+    graph: Graph, chip: Chip, options: Options | None = None
+) -> tuple[OperationBound, ...]:
     """Return the bound of each operation."""
+    options = options or Options()
     return tuple(
-        OperationBound(op.name, op.kind, _bound(graph, op, chip)) for op in graph.operations
+        OperationBound(op.name, op.kind, _bound(graph, op, chip, options))
+        for op in graph.operations
     )
 
 
-def run_bound(graph: Graph, chip: Chip) -> Bound:
+def run_bound(graph: Graph, chip: Chip, options: Options | None = None) -> Bound:
     """Return the bound of the whole run: its longest operation, the array's work, DRAM's bytes."""
-    found = [each.bound for each in operation_bounds(graph, chip)]
+    found = [each.bound for each in operation_bounds(graph, chip, options)]
     streams = sum(_least_streaming(graph, op, chip) for op in graph.operations)
     found.append(Bound(streams, "moving vectors of pe_array, all operations"))
     names = [n for n in (*graph.inputs, *graph.outputs) if graph.tensor(n).home == "dram"]
@@ -77,7 +83,9 @@ def _minor(shape: Shape) -> int | None:
     return place if place < 2 else None
 
 
-def _bound(graph: Graph, op: Operation, chip: Chip) -> Bound:
+def _bound(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound:
+    if op.kind in MOVES:
+        return move_bound(graph, op, chip, options)
     outer = [n for n in op.inputs if n in graph.inputs and graph.tensor(n).home == "dram"]
     stored = op.output in graph.outputs and graph.tensor(op.output).home == "dram"
     moved = sum(_bytes(graph, n) for n in outer) + (_bytes(graph, op.output) if stored else 0)

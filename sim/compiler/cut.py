@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from sim.compiler.cost import Loops, Work, choose_loops, part_of_last, turning_banks
 from sim.compiler.matrix import Layers, Matrix, Node, operand_number
+from sim.compiler.move_pairs import crosswise, tile_pairs
 from sim.compiler.options import Options
 from sim.compiler.tile import (
     Span,
@@ -102,7 +103,8 @@ class _Cutter:
         return ((tile, turn.reads[0].row) for tile in turn.writes)
 
     def _tile(self, matrix: Matrix, number: int, row: int, col: int) -> Tile:
-        return Tile(matrix.name, number, row // self._block[0], col // self._block[1])
+        p, q = matrix.block or self._block
+        return Tile(matrix.name, number, row // p, col // q)
 
     # Products
 
@@ -234,14 +236,40 @@ class _Cutter:
 
     def _turn_tasks(self, number: int, node: Node) -> Iterator[Task]:
         source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
-        p, array = self._block[0], self._chip.pe_array
-        for (row, col), tile in self._tiles(source):
+        p, array = (source.block or self._block)[0], self._chip.pe_array
+        q = source.block[1] if source.block else p
+        tiles = list(self._tiles(source))
+        if source.source == "dram" and not source.block and not self._multiplied:
+            # Down as far as a tile of the result goes: it is complete, and gone, the sooner.
+            tall = max(1, self._block[1] // self._block[0])
+            tiles.sort(key=lambda item: (item[1].number, item[1].row // tall, item[1].col))
+        for (row, col), tile in tiles:
             rows = tuple(spans(row[0], row[0] + row[1], p, min(array.rows, p)))
-            cols = tuple(spans(col[0], col[0] + col[1], p, min(array.cols, p)))
+            cols = tuple(spans(col[0], col[0] + col[1], q, min(array.cols, q)))
             writes = dict.fromkeys(
                 self._tile(out, tile.number, c, r) for c, _ in cols for r, _ in rows
             )
             yield Task("turn", number, (tile,), tuple(writes), tile.number, rows, cols)
+
+    def cut_bounce(self, number: int, node: Node) -> None:
+        """Cut a transpose through DRAM: tile by tile, each becomes one tile of the result."""
+        source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
+        for _, tile in self._tiles(source):
+            write = Tile(out.name, tile.number, tile.col, tile.row)
+            self._add(Task("bounce", number, (tile,), (write,), tile.number))
+
+    def cut_move(self, number: int, node: Node) -> None:
+        """Cut a change of view: from one tile to one tile at a time."""
+        source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
+        assert node.change is not None
+        p, q = source.block or self._block
+        targets = ((rows, cols, tile) for (rows, cols), tile in self._tiles(out))
+        pairs = tile_pairs(node.change, source.name, (p, q), targets)
+        tiles = {tile for pair in pairs for tile in pair}
+        each = q * data_type(out.dtype).size_bytes
+        roomy = 4 * len(tiles) * each <= self._chip.state_buffer.bytes_per_partition
+        for read, tile in crosswise(pairs) if roomy else pairs:
+            self._add(Task("move", number, (read,), (tile,), tile.number))
 
     def cut_convert(self, number: int, node: Node) -> None:
         """Cut a conversion: tile by tile."""

@@ -12,19 +12,26 @@ from sim.compiler.cut import cut_tiles
 from sim.compiler.lowerings import lower_graph
 from sim.compiler.matrix import Layers
 from sim.compiler.options import Options
+from sim.compiler.permute import equation_1
 from sim.compiler.schedule import Scheduled, schedule
 from sim.compiler.sync import Saving, Synchronised, synchronise_drafts
 from sim.compiler.tile import Tiled
 from sim.hw.spec import Chip
 from sim.isa import Program, check_program
+from sim.layout import Decomposition
 from sim.workload import Graph
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledGraph:
-    """A program and everything that led to it."""
+    """A program and everything that led to it.
+
+    blocks: those of equation 1, and their sub-blocks, if the graph is a transpose.
+    """
 
     graph: Graph
+    options: Options
+    blocks: Decomposition | None
     layers: Layers
     tiled: Tiled
     scheduled: Scheduled
@@ -34,6 +41,11 @@ class CompiledGraph:
     def program(self) -> Program:
         """Return the program."""
         return self.synchronised.program
+
+    @property
+    def tiles(self) -> int:
+        """Return how many tiles the work was cut into."""
+        return len({t for task in self.tiled.tasks for t in (*task.reads, *task.writes)})
 
     @property
     def saving(self) -> Saving:
@@ -54,4 +66,5 @@ def compile_graph(
     scheduled = schedule(layers, tiled, chip, options)
     synchronised = synchronise_drafts(name, scheduled.drafts)
     check_program(synchronised.program, chip)
-    return CompiledGraph(graph, layers, tiled, scheduled, synchronised)
+    blocks = equation_1(graph, chip, options)
+    return CompiledGraph(graph, options, blocks, layers, tiled, scheduled, synchronised)

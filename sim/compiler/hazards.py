@@ -15,11 +15,15 @@ Key = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """An instruction that somebody may have to wait for, the semaphore key it posts, and why."""
+    """An instruction that somebody may have to wait for, and the semaphore key it posts.
+
+    part: how many of the rows or partitions it posts one by one suffice (0: all).
+    """
 
     step: int
     queue: str
     key: Key
+    part: int = 0
 
 
 @dataclass(slots=True)

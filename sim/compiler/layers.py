@@ -1,33 +1,39 @@
 """The first pass: a graph of operations becomes layers of nodes and the matrices between them.
 
 The builder holds, for each tensor, the matrices it is known as. A lowering (`lowerings`) asks for
-the view it needs; the builder finds the cheapest way: it is there, its transpose is (a turn), or
-DRAM has it. Not here: tiles, addresses on the chip, order.
+the view it needs; the builder finds the cheapest way: it is there, its transpose is (a turn), it
+is moved on the chip, or DRAM has it. Not here: tiles, addresses on the chip, order.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from sim.compiler.cost import runs_cycles
-from sim.compiler.dram import DramTensor
-from sim.compiler.matrix import Axes, DramPlace, Kept, Layers, Matrix, Node
+from sim.compiler.dram_places import DramPlaces
+from sim.compiler.estimates import load_cost, turn_cost
+from sim.compiler.matrix import Axes, Kept, Layers, Matrix, Node, NodeKind
+from sim.compiler.moves import move_cost
 from sim.compiler.options import Options
-from sim.errors import CompileError
-from sim.hw.datatypes import DATA_TYPES
+from sim.compiler.spread import Change, Spread
+from sim.compiler.views import ends_in, home_views, physical, swap
 from sim.hw.spec import Chip
-from sim.hw.timing import load_reads
-from sim.layout import Layout, Shape
-from sim.workload import Graph, Tensor
+from sim.layout import Shape
+from sim.workload import Graph
+
+Block = tuple[int, int] | None
+"""Tiles T(p,q) of a matrix's own, or those of the compilation."""
 
 
-def physical(shape: Shape) -> Axes:
-    """Return the view that a tensor has on the chip: its dimensions from major to minor."""
-    order = shape.layout.major_to_minor
-    if len(order) < 2:
-        return ((), tuple(order))
-    return tuple((axis,) for axis in order)
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """A matrix, moved from one view to another, comes to `axes`, by a turn before or after."""
+
+    cycles: int
+    matrix: Matrix
+    first: Axes
+    last: Axes
+    axes: Axes
 
 
 class LayerBuilder:
@@ -36,236 +42,246 @@ class LayerBuilder:
     def __init__(self, graph: Graph, chip: Chip, options: Options) -> None:
         self.graph, self.chip, self.options = graph, chip, options
         self.layer = ""
+        self.dram = DramPlaces(chip)
         self._nodes: list[Node] = []
         self._matrices: dict[str, Matrix] = {}
-        self._views: dict[str, list[str]] = {}
-        self._dram: dict[str, tuple[Shape, int]] = {}
-        self._in_dram: dict[str, str] = {}
-        self._next_byte = 0
+        self._views: dict[str, list[tuple[str, Axes]]] = {}
         self._choices: list[str] = []
         self._kept: list[Kept] = []
-        self._renamed: dict[tuple[str, Axes], str] = {}
+        self._unplaced: set[str] = set()
+        self._at_home: set[str] = set()
         for name in graph.inputs:
-            self._input(name, graph.tensor(name))
+            if graph.tensor(name).home == "dram":
+                self.dram.reserve(name, graph.shape(name))
+                self.dram.put(name, name)
+            else:
+                self._unplaced.add(name)
         for name in graph.outputs:
             if graph.tensor(name).home == "dram":
-                self._reserve(name, graph.shape(name))
+                self.dram.reserve(name, graph.shape(name))
 
     def layers(self) -> Layers:
         """Return what has been collected."""
-        dram = tuple(
-            DramPlace(name, str(shape), base, _dram_bytes(shape))
-            for name, (shape, base) in self._dram.items()
-        )
         used = {n for node in self._nodes for n in (*node.inputs, node.output)}
         used |= {kept.matrix for kept in self._kept}
         matrices = tuple(m for m in self._matrices.values() if m.name in used)
-        return Layers(tuple(self._nodes), matrices, dram, tuple(self._kept), tuple(self._choices))
+        kept, choices = tuple(self._kept), tuple(self._choices)
+        return Layers(tuple(self._nodes), matrices, self.dram.places(), kept, choices)
 
     def choose(self, text: str) -> None:
         """Note a decision."""
         self._choices.append(f"{self.layer}: {text}")
 
-    # Tensors and their places
+    # Matrices
 
-    def _input(self, name: str, tensor: Tensor) -> None:
-        if tensor.home == "dram":
-            self._reserve(name, tensor.shape)
-            self._in_dram[name] = name
-        else:
-            self._add(self._make(name, physical(tensor.shape), "state_buffer"))
-
-    def _reserve(self, name: str, shape: Shape) -> None:
-        size = _dram_bytes(shape)
-        have = self.chip.dram.size_bytes
-        if self._next_byte + size > have:
-            raise CompileError(
-                f"dram of {self.chip.name} has no room for {name}: {shape} needs {size} bytes "
-                f"beside {self._next_byte} of others, found size_bytes = {have}"
-            )
-        self._dram[name] = shape, self._next_byte
-        self._next_byte += size
-
-    def _make(self, tensor: str, axes: Axes, source: str, **more: object) -> Matrix:
+    def _make(
+        self, tensor: str, axes: Axes, source: str, block: Block = None, dram: str = ""
+    ) -> Matrix:
         shape = self.graph.shape(tensor)
-        sizes = [math.prod(shape.dims[d] for d in group) for group in axes]
-        number = len(self._matrices)
-        return Matrix(
-            f"{tensor}.{number}", tensor, shape.element_type, tuple(sizes[:-2]), sizes[-2],
-            sizes[-1], axes, source, **more,  # type: ignore[arg-type]
+        *batch, rows, cols = (math.prod(shape.dims[d] for d in group) for group in axes)
+        matrix = Matrix(
+            f"{tensor}.{len(self._matrices)}", tensor, shape.element_type, tuple(batch), rows,
+            cols, axes, source, dram=dram, block=block,  # type: ignore[arg-type]
         )  # fmt: skip
-
-    def _add(self, matrix: Matrix) -> Matrix:
         self._matrices[matrix.name] = matrix
-        self._views.setdefault(matrix.tensor, []).append(matrix.name)
+        self.rename(matrix, tensor, axes)
         return matrix
 
-    # What lowerings ask for
+    def place(self, tensor: str, axes: Axes, block: Block = None) -> Matrix:
+        """Have an input on the chip lie as `axes` from the start, in blocks of its own if given."""
+        self._unplaced.discard(tensor)
+        return self._make(tensor, axes, "state_buffer", block)
 
-    def result(self, tensor: str, axes: Axes) -> Matrix:
+    def unplaced(self, tensor: str) -> bool:
+        """Return whether a tensor is an input on the chip that may still lie as one likes."""
+        return tensor in self._unplaced
+
+    def result(self, tensor: str, axes: Axes, block: Block = None) -> Matrix:
         """Return a new matrix for a node to make: `tensor` seen as `axes`."""
-        return self._add(self._make(tensor, axes, "node"))
+        return self._make(tensor, axes, "node", block)
 
-    def node(self, kind: str, inputs: tuple[Matrix, ...], output: Matrix) -> None:
-        """Add a node."""
-        names = tuple(m.name for m in inputs)
-        self._nodes.append(Node(kind, self.layer, names, output.name))  # type: ignore[arg-type]
+    def load(self, tensor: str, axes: Axes, block: Block = None) -> Matrix:
+        """Return a matrix that is brought from DRAM so."""
+        return self._make(tensor, axes, "dram", block, self.dram.of(tensor))
 
     def rename(self, matrix: Matrix, tensor: str, axes: Axes) -> None:
         """Let `matrix` also be `tensor`, seen as `axes`: the same elements, nothing is moved."""
-        self._renamed[tensor, axes] = matrix.name
+        self._views.setdefault(tensor, []).append((matrix.name, axes))
+
+    def views(self, tensor: str) -> list[tuple[Matrix, Axes]]:
+        """Return all matrices that show the tensor, and as which axes."""
+        if tensor in self._unplaced:  # nobody has asked for another place than its layout says
+            self.place(tensor, physical(self.graph.shape(tensor)))
+        return [(self._matrices[name], axes) for name, axes in self._views.get(tensor, ())]
+
+    def known(self, tensor: str, axes: Axes) -> Matrix | None:
+        """Return the matrix that shows the tensor so, if there is one."""
+        return next((matrix for matrix, seen in self.views(tensor) if seen == axes), None)
+
+    def any_view(self, tensor: str) -> tuple[Matrix, Axes]:
+        """Return some matrix of the tensor, and the axes it shows."""
+        if views := self.views(tensor):
+            return views[0]
+        axes = physical(self.dram.shape(tensor))
+        return self.load(tensor, axes), axes
+
+    # Nodes
+
+    def node(
+        self, kind: NodeKind, inputs: tuple[Matrix, ...], output: Matrix,
+        change: Change | None = None,
+    ) -> None:  # fmt: skip
+        """Add a node."""
+        names = tuple(m.name for m in inputs)
+        self._nodes.append(Node(kind, self.layer, names, output.name, change=change))
+
+    def turned(self, source: Matrix, tensor: str, axes: Axes) -> Matrix:
+        """Return `source` turned by identity products, which shows the tensor as `axes`."""
+        result = self.result(tensor, axes)
+        self.node("turn", (source,), result)
+        return result
+
+    def moved(self, source: Matrix, change: Change, tensor: str, axes: Axes) -> Matrix:
+        """Return the elements of `source` as the matrices of another view, moved on the chip."""
+        result = self.result(tensor, axes)
+        self.node("move", (source,), result, change)
+        return result
+
+    # What lowerings ask for
 
     def view(self, tensor: str, axes: Axes) -> Matrix:
         """Return a matrix of the tensor seen as `axes`, moved or turned if need be."""
         if found := self.known(tensor, axes):
             return found
-        turned = (*axes[:-2], axes[-1], axes[-2])
-        source = self.known(tensor, turned)
-        if source is None and tensor in self._in_dram:
-            direct, through = self.load_cost(tensor, axes), self._turned_cost(tensor, turned)
-            if direct <= through:
-                return self._load(tensor, axes)
-            self.choose(
-                f"{tensor} is turned by identity products (about {through} cycles; a transposing "
-                f"DMA: {direct})"
-            )
-            source = self._load(tensor, turned)
+        source = self.known(tensor, swap(axes))
+        if source is None and self.dram.holds(tensor):
+            if not self.turn_is_cheaper(tensor, axes):
+                return self.load(tensor, axes)
+            source = self.load(tensor, swap(axes))
+        if self.options.via == "dram":
+            self.to_dram(tensor)
+            return self.load(tensor, axes)
         if source is not None and self.can_turn(source.dtype):
-            result = self._add(self._make(tensor, axes, "node"))
-            self.node("turn", (source,), result)
-            return result
-        self.to_dram(tensor)
-        return self._load(tensor, axes)
+            return self.turned(source, tensor, axes)
+        return self._changed(tensor, axes)
 
-    def known(self, tensor: str, axes: Axes) -> Matrix | None:
-        """Return the matrix that shows the tensor so, if there is one."""
-        if name := self._renamed.get((tensor, axes)):
-            return self._matrices[name]
-        names = self._views.get(tensor, ())
-        return next((m for n in names if (m := self._matrices[n]).axes == axes), None)
-
-    def any_view(self, tensor: str) -> tuple[Matrix, Axes]:
-        """Return some matrix of the tensor, and the axes it shows."""
-        for (name, axes), matrix in self._renamed.items():
-            if name == tensor:
-                return self._matrices[matrix], axes
-        if names := self._views.get(tensor):
-            matrix_ = self._matrices[names[0]]
-            return matrix_, matrix_.axes
-        axes = physical(self.dram_shape(tensor))
-        return self._load(tensor, axes), axes
+    def turn_is_cheaper(self, tensor: str, axes: Axes) -> bool:
+        """Return whether to bring the transpose of the view and turn it; note it if so."""
+        shape = self.dram.shape(tensor)
+        if self.options.via == "dram" or not self.can_turn(shape.element_type):
+            return False
+        through = load_cost(self.chip, shape, swap(axes)) + turn_cost(self.chip, shape, swap(axes))
+        direct = load_cost(self.chip, shape, axes)
+        if self.options.via is None and direct <= through:
+            return False
+        self.choose(
+            f"{tensor} is turned by identity products (about {through} cycles; a transposing "
+            f"DMA: {direct})"
+        )
+        return True
 
     def can_turn(self, dtype: str) -> bool:
         """Return whether the array takes the type."""
         return dtype in self.chip.pe_array.cycles_per_vector
 
-    def in_dram(self, tensor: str) -> bool:
-        """Return whether the tensor lies in DRAM."""
-        return tensor in self._in_dram
+    def _changed(self, tensor: str, *targets: Axes) -> Matrix:
+        """Move what is on the chip to the cheapest of some views: at once, or beside a turn."""
+        ways = [way for matrix, seen in self.views(tensor) for axes in targets
+                for way in self._ways(tensor, matrix, seen, axes)]  # fmt: skip
+        way = min(ways, key=lambda way: way.cycles)
+        self.choose(f"{tensor} changes its view on the chip (about {way.cycles} cycles)")
+        first = self.known(tensor, way.first) or self.turned(way.matrix, tensor, way.first)
+        if way.first != way.last:
+            change = self._change(tensor, way.first, way.last)
+            first = self.moved(first, change, tensor, way.last)
+        return first if way.last == way.axes else self.turned(first, tensor, way.axes)
 
-    def to_dram(self, tensor: str) -> str:
-        """Have the tensor written to DRAM if it is not there; return the name of its place."""
-        if tensor not in self._in_dram:
+    def _ways(self, tensor: str, matrix: Matrix, seen: Axes, axes: Axes) -> list[_Way]:
+        ways = [_Way(self._move_cost(tensor, seen, axes), matrix, seen, axes, axes)]
+        if self.can_turn(matrix.dtype):
+            shape = self.graph.shape(tensor)
+            for first, last, turn in ((seen, swap(axes), swap(axes)), (swap(seen), axes, seen)):
+                cycles = self._move_cost(tensor, first, last) + turn_cost(self.chip, shape, turn)
+                ways.append(_Way(cycles, matrix, first, last, axes))
+        return ways
+
+    def _move_cost(self, tensor: str, seen: Axes, wanted: Axes) -> int:
+        if seen == wanted:
+            return 0
+        size = self.graph.shape(tensor).dtype.itemsize
+        return move_cost(self.chip, self.options, self._change(tensor, seen, wanted), size)
+
+    def _change(self, tensor: str, seen: Axes, wanted: Axes) -> Change:
+        dims = self.graph.shape(tensor).dims
+        return Change(Spread(dims, seen), Spread(dims, wanted))
+
+    # DRAM and the end
+
+    def to_dram(self, tensor: str) -> None:
+        """Have the tensor written to DRAM if it is not there."""
+        if not self.dram.holds(tensor):
             matrix, axes = self.any_view(tensor)
             shape = self.graph.shape(tensor)
-            plain = Shape(shape.element_type, shape.dims)
-            self.store(matrix, tensor, plain, axes)
-        return self._in_dram[tensor]
+            self.store(matrix, tensor, Shape(shape.element_type, shape.dims), axes)
 
-    def store(self, matrix: Matrix, tensor: str, shape: Shape, axes: Axes) -> None:
+    def store(self, matrix: Matrix, tensor: str, shape: Shape, axes: Axes, place: str = "") -> None:
         """Write a matrix, which shows `axes` of the tensor, to its place in DRAM."""
-        if tensor not in self._dram:
-            self._reserve(tensor, shape)
-        self._nodes.append(Node("store", self.layer, (matrix.name,), "", tensor, axes))
-        self._in_dram[tensor] = tensor
-
-    def alias(self, tensor: str, place: str) -> None:
-        """Say that a row-major tensor lies in DRAM where another row-major one does."""
-        _, base = self._dram[place]
-        shape = self.graph.shape(tensor)
-        name = f"{tensor}.linear"
-        self._dram[name] = Shape(shape.element_type, shape.dims), base
-        self._in_dram[tensor] = name
-
-    def place_of(self, tensor: str) -> str:
-        """Return the name of the tensor's place in DRAM."""
-        return self._in_dram[tensor]
-
-    def dram_shape(self, tensor: str) -> Shape:
-        """Return the shape, with layout, of the tensor as it lies in DRAM."""
-        return self._dram[self._in_dram[tensor]][0]
-
-    def store_as(self, matrix: Matrix, tensor: str, place: str, shape: Shape, axes: Axes) -> None:
-        """Write a matrix of `tensor` to a place of another name in DRAM."""
-        self._reserve(place, shape)
+        place = place or tensor
+        self.dram.reserve(place, shape)
         self._nodes.append(Node("store", self.layer, (matrix.name,), "", place, axes))
-        self._in_dram.setdefault(tensor, place)
-        self._in_dram[place] = place
+        self.dram.put(tensor, place)
 
-    def storable(self, tensor: str) -> tuple[Matrix, Axes]:
-        """Return the view of a tensor that is cheapest to write to its place in DRAM."""
-        wanted = physical(self.graph.shape(tensor))
+    def storable(self, tensor: str, minor: tuple[int, ...]) -> tuple[Matrix, Axes]:
+        """Return the view of a tensor to write to DRAM, where it has those dimensions minor-most.
+
+        One whose columns end in them, so that runs are long: there, turned, or moved.
+        """
         matrix, axes = self.any_view(tensor)
-        turned = (*axes[:-2], axes[-1], axes[-2])
-        if axes[-1] == wanted[-1] or turned[-1] != wanted[-1]:
+        views = [view for view in self.views(tensor) if ends_in(view[1][-1], minor)]
+        if views:
+            return views[0]
+        if ends_in(axes[-2], minor) and self.can_turn(matrix.dtype):
+            return self.turned(matrix, tensor, swap(axes)), swap(axes)
+        rest = [axis for group in axes for axis in group if axis not in minor]
+        if self.options.via == "dram" or not rest:
             return matrix, axes
-        if found := self.known(tensor, turned):
-            return found, turned
-        if not self.can_turn(matrix.dtype):
-            return matrix, axes
-        result = self._add(self._make(tensor, turned, "node"))
-        self.node("turn", (matrix,), result)
-        return result, turned
+        wanted = (*((axis,) for axis in rest), minor)
+        return self._changed(tensor, wanted), wanted
 
-    def keep(self, tensor: str, axes: Axes) -> None:
-        """Have the tensor stand on the chip at the end, seen as `axes`."""
-        matrix = self.view(tensor, axes)
-        if matrix.source == "dram":
-            copied = self._add(self._make(tensor, axes, "node"))
-            self.node("convert", (matrix,), copied)
-            matrix = copied
+    def keep(self, tensor: str) -> None:
+        """Have the tensor stand on the chip at the end, as one of the views it may live as."""
+        shape = self.graph.shape(tensor)
+        legal = tuple(home_views(shape))
+        there = [(m, v) for m, v in self.views(tensor) if m.source != "dram" and v in legal]
+        if there:
+            matrix, axes = min(there, key=lambda view: legal.index(view[1]))
+        elif self.dram.holds(tensor) or self.options.via == "dram":
+            axes = legal[0]
+            loaded, matrix = self.view(tensor, axes), self.result(tensor, axes)
+            self.node("convert", (loaded,), matrix)
+        else:
+            matrix = self._changed(tensor, *dict.fromkeys(legal))
+            axes = next(seen for found, seen in self.views(tensor) if found == matrix)
+        self.keep_matrix(tensor, matrix, axes)
+
+    def keep_matrix(self, tensor: str, matrix: Matrix, axes: Axes) -> None:
+        """Have a matrix, which shows the tensor as `axes`, stand on the chip at the end."""
         self._matrices[matrix.name] = replace(matrix, keep=True)
-        self._kept.append(Kept(tensor, matrix.name))
+        self._kept.append(Kept(tensor, matrix.name, axes))
+        self._at_home.add(tensor)
 
-    def _load(self, tensor: str, axes: Axes) -> Matrix:
-        return self._add(self._make(tensor, axes, "dram", dram=self._in_dram[tensor]))
+    def store_home(self, matrix: Matrix, tensor: str, axes: Axes) -> None:
+        """Write a matrix to where an output lives in DRAM, as which it shows `axes`."""
+        self.store(matrix, tensor, self.graph.shape(tensor), axes)
+        self._at_home.add(tensor)
 
-    # Estimates
+    def store_reshaped(self, matrix: Matrix, source: str, tensor: str, axes: Axes) -> None:
+        """Write a view of `source` to where a row-major output lives that has its elements."""
+        shape, name = self.graph.shape(source), f"{tensor}.linear"
+        self.dram.alias(name, tensor, Shape(shape.element_type, shape.dims))
+        self._nodes.append(Node("store", self.layer, (matrix.name,), "", name, axes))
+        self._at_home.add(tensor)
 
-    def load_cost(self, tensor: str, axes: Axes) -> int:
-        """Return about how many cycles a queue takes to bring the tensor as `axes`."""
-        shape, base = self._dram[self._in_dram[tensor]]
-        dram = DramTensor(shape, base, axes)
-        matrix = self._make(tensor, axes, "dram")
-        rows, cols = min(matrix.rows, 8), min(matrix.cols, 256)
-        size = shape.dtype.itemsize
-        batch = (0,) * len(matrix.batch)
-        cycles = 0
-        for part in dram.rectangles(batch, (0, 0), (rows, cols)):
-            step, run = part.access.pattern[-1]
-            length = min(run, part.cols) if step == 1 else 1
-            count = part.rows * part.cols // length
-            cycles += runs_cycles(self.chip, part.access, count, length * size)
-        return cycles * matrix.matrices * matrix.rows * matrix.cols // (rows * cols)
-
-    def _turned_cost(self, tensor: str, turned: Axes) -> int:
-        """Return about how many cycles it takes to bring the transpose and to turn it."""
-        matrix = self._make(tensor, turned, "dram")
-        if not self.can_turn(matrix.dtype):
-            return 1 << 62
-        array = self.chip.pe_array
-        v = array.cycles_per_vector[matrix.dtype]
-        blocks = matrix.matrices * -(-matrix.rows // array.rows) * -(-matrix.cols // array.cols)
-        K, N = min(matrix.rows, array.rows), min(matrix.cols, array.cols)
-        return self.load_cost(tensor, turned) + blocks * max(K * v, load_reads(array, K, N))
-
-
-def _dram_bytes(shape: Shape) -> int:
-    if shape.element_type not in DATA_TYPES:
-        raise CompileError(f"{shape}: the machine has no type {shape.element_type}")
-    return -(-shape.size_bytes() // 64) * 64
-
-
-def row_major(shape: Shape) -> bool:
-    """Return whether the elements lie in logical order without gaps."""
-    return shape.layout == Layout.row_major(shape.rank)
+    def at_home(self, tensor: str) -> bool:
+        """Return whether an output has been brought to where it lives."""
+        return tensor in self._at_home

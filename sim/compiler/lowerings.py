@@ -8,17 +8,19 @@ in `sim.workload.meaning`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from sim.compiler.cost import Mapping, product_cost, turn_cost
-from sim.compiler.layers import LayerBuilder, physical, row_major
-from sim.compiler.matrix import Axes, Layers
+from sim.compiler.layers import LayerBuilder
+from sim.compiler.matrix import Layers
 from sim.compiler.options import Options
+from sim.compiler.permute import lower_relayout, lower_transpose
 from sim.compiler.product_axes import ProductAxes, product_axes
+from sim.compiler.reshape import lower_reshape
+from sim.compiler.views import physical
 from sim.errors import CompileError
 from sim.hw.datatypes import data_type
 from sim.hw.spec import Chip
-from sim.layout import Shape
 from sim.workload import Graph, Operation
 
 
@@ -78,56 +80,6 @@ def _listed(costs: dict[Mapping, int]) -> str:
     return ", ".join(f"{name} {cycles}" for name, cycles in costs.items())
 
 
-def lower_transpose(builder: LayerBuilder, op: Operation) -> None:
-    """See the source in the order the result wants, and call it the result."""
-    (source,) = op.inputs
-    _same_elements(builder, source, op.output, op.permutation)
-
-
-def lower_relayout(builder: LayerBuilder, op: Operation) -> None:
-    """Do what a transpose does that leaves every axis in its place."""
-    (source,) = op.inputs
-    _same_elements(builder, source, op.output, range(builder.graph.shape(source).rank))
-
-
-def _same_elements(
-    builder: LayerBuilder, source: str, output: str, permutation: Sequence[int]
-) -> None:
-    """Show `source` as the result: axis i of the result is axis permutation[i] of the source."""
-    axes = tuple(permutation)
-    shape = builder.graph.shape(output)
-    wanted = physical(shape)
-    in_source: Axes = tuple(tuple(axes[d] for d in group) for group in wanted)
-    if builder.in_dram(source) and not builder.known(source, in_source):
-        in_source = _by_turning(builder, source, in_source)
-    matrix = builder.view(source, in_source)
-    back = {axis: place for place, axis in enumerate(axes)}
-    shown = tuple(tuple(back[d] for d in group) for group in in_source)
-    builder.rename(matrix, output, shown)
-
-
-def _by_turning(builder: LayerBuilder, source: str, wanted: Axes) -> Axes:
-    """Return the view that a load with long runs and a turn give, if the columns differ."""
-    have = physical(builder.dram_shape(source))[-1]
-    if len(wanted) < 2 or have == wanted[-1] or have not in wanted:
-        return wanted
-    batch = tuple(group for group in wanted[:-1] if group != have)
-    return (*batch, have, wanted[-1])
-
-
-def lower_reshape(builder: LayerBuilder, op: Operation) -> None:
-    """Pass through DRAM in logical order, where both shapes are the same bytes."""
-    (source,) = op.inputs
-    if not builder.in_dram(source) or not row_major(builder.dram_shape(source)):
-        matrix, axes = builder.any_view(source)
-        shape = builder.graph.shape(source)
-        name = f"{source}.linear"
-        builder.store_as(matrix, source, name, Shape(shape.element_type, shape.dims), axes)
-        builder.alias(op.output, name)
-    else:
-        builder.alias(op.output, builder.place_of(source))
-
-
 def lower_cast(builder: LayerBuilder, op: Operation) -> None:
     """Have an engine write the other type, in the view the source has."""
     (source,) = op.inputs
@@ -159,10 +111,12 @@ def lower_graph(graph: Graph, chip: Chip, options: Options) -> Layers:
 
 
 def _finish(builder: LayerBuilder, name: str) -> None:
-    """Bring an output to where it lives."""
+    """Bring an output to where it lives, if it is not there."""
+    if builder.at_home(name):
+        return
     tensor = builder.graph.tensor(name)
     if tensor.home == "dram":
-        matrix, axes = builder.storable(name)
+        matrix, axes = builder.storable(name, physical(tensor.shape)[-1])
         builder.store(matrix, name, tensor.shape, axes)
     else:
-        builder.keep(name, physical(tensor.shape))
+        builder.keep(name)

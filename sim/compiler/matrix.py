@@ -10,9 +10,12 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from sim.compiler.spread import Change
+from sim.hw.datatypes import data_type
+
 Axes = tuple[tuple[int, ...], ...]
 Source = Literal["state_buffer", "dram", "node"]
-NodeKind = Literal["multiply", "turn", "convert", "store"]
+NodeKind = Literal["multiply", "turn", "bounce", "move", "convert", "store"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +24,8 @@ class Matrix:
 
     axes: for each of (batch..., row, column) the tensor's dimensions it is made of, major to
     minor. source: there at cycle 0, brought from DRAM, or made by a node. dram: where it comes
-    from, or (`store`) where it goes. keep: it must stand in the state buffer at the end.
+    from, or (`store`) where it goes. keep: it must stand in the state buffer at the end. block:
+    the tile T(p,q) it is cut into, if not that of the compilation.
     """
 
     name: str
@@ -34,11 +38,17 @@ class Matrix:
     source: Source
     dram: str = ""
     keep: bool = False
+    block: tuple[int, int] | None = None
 
     @property
     def matrices(self) -> int:
         """Return how many matrices there are."""
         return math.prod(self.batch)
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the bytes of all elements."""
+        return math.prod(self.dims) * data_type(self.dtype).size_bytes
 
     @property
     def dims(self) -> tuple[int, ...]:
@@ -69,8 +79,10 @@ class Node:
 
     multiply: result[p, q] = sum over k of stationary[k, p] * moving[k, q] (inputs in that order),
     for each matrix of the result; the inputs' batches broadcast.
-    turn: the transpose of each matrix, by an identity product. convert: the same in another type,
-    by an engine. store: to the DRAM tensor `dram`, seen as the input's axes (or `axes`).
+    turn: the transpose of each matrix, by an identity product; bounce: by a trip to DRAM and back.
+    move: the same elements as other matrices, on the chip, as `change` says. convert: the same in
+    another type, by an engine. store: to the DRAM tensor `dram`, seen as the input's axes (or
+    `axes`).
     """
 
     kind: NodeKind
@@ -79,6 +91,7 @@ class Node:
     output: str
     dram: str = ""
     axes: Axes = ()
+    change: Change | None = None
 
     def __str__(self) -> str:
         target = f"dram:{self.dram}" if self.kind == "store" else self.output
@@ -97,10 +110,14 @@ class DramPlace:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """An output that stands in the state buffer at the end, and the matrix that shows it."""
+    """An output that stands in the state buffer at the end, and the matrix that shows it.
+
+    axes: for each of (batch..., row, column) the output's dimensions it is made of.
+    """
 
     tensor: str
     matrix: str
+    axes: Axes
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +132,10 @@ class Layers:
     dram: tuple[DramPlace, ...]
     kept: tuple[Kept, ...]
     choices: tuple[str, ...]
+
+    def shown(self, tensor: str) -> Axes:
+        """Return as which axes a kept output stands in the state buffer."""
+        return next(kept.axes for kept in self.kept if kept.tensor == tensor)
 
     def matrix(self, name: str) -> Matrix:
         """Return the matrix of that name."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from sim.compiler.banks import Banks
@@ -32,12 +32,14 @@ class OnChip:
     def __init__(self, layers: Layers, tiled: Tiled, chip: Chip) -> None:
         self.chip = chip
         self.p, self.q = tiled.block
+        self._sides = {m.name: m.block or tiled.block for m in layers.matrices}
         self.matrices = {m.name: m for m in layers.matrices}
         self._blocks = {m.name: tiling(m, tiled.block) for m in layers.matrices}
         self.banks = Banks(layers, chip)
         room = Room(chip.state_buffer.bytes_per_partition, whole_banks(chip))
         where = f"state_buffer of {chip.name}"
         self.memory = Residency(room, self._wish_of, self.size_bytes, where)
+        self.multiplies = any(node.kind == "multiply" for node in layers.nodes)
 
     # Tiles
 
@@ -56,8 +58,9 @@ class OnChip:
         return blocks.at(number)
 
     def size_bytes(self, tile: Tile) -> int:
-        """Return the bytes a tile takes of each partition."""
-        return self.block(tile).extents[1] * self.element_bytes(tile)
+        """Return the bytes a tile takes of each partition: all alike in a matrix of blocks."""
+        own = self.matrices[tile.matrix].block
+        return (own[1] if own else self.block(tile).extents[1]) * self.element_bytes(tile)
 
     def element_bytes(self, tile: Tile) -> int:
         """Return the bytes of an element."""
@@ -68,16 +71,31 @@ class OnChip:
 
     # Places
 
-    def give(self, tile: Tile, given: Collection[Tile]) -> Piece:
-        """Place a tile that is there at cycle 0; `given`: all of them, for the error."""
-        found = self.memory.place(tile, dirty=True, pinned=())
-        if not isinstance(found, Resident):
-            need = sum(self.size_bytes(other) for other in given)
+    def give(self, matrices: Iterable[Matrix]) -> list[Piece]:
+        """Place what is there at cycle 0; return where it is."""
+        given = [m for m in matrices if m.source == "state_buffer"]
+        if not all(self._settle(matrix) for matrix in given):
+            need = sum(self.size_bytes(tile) for m in given for tile in self.all_tiles(m))
             raise CompileError(
                 f"state_buffer of {self.chip.name} has no room for the inputs: they need {need} "
                 f"bytes per partition, found {self.memory.room.size_bytes}"
             )
-        return self.piece(tile)
+        return [self.piece(tile) for matrix in given for tile in self.all_tiles(matrix)]
+
+    def reserve(self, matrices: Iterable[Matrix]) -> None:
+        """Place the blocks that must be there at the end, if they have room beside the inputs."""
+        for matrix in matrices:
+            if matrix.keep and matrix.block:
+                self._settle(matrix)
+
+    def _settle(self, matrix: Matrix) -> bool:
+        """Place all tiles of a matrix for good, blocks one after another."""
+        tiles = list(self.all_tiles(matrix))
+        if matrix.block and self.memory.place_together(tiles, dirty=True):
+            return True
+        return all(
+            isinstance(self.memory.place(tile, dirty=True, pinned=()), Resident) for tile in tiles
+        )
 
     def piece(self, tile: Tile) -> Piece:
         """Return where a tile lies, and of which elements it is made."""
@@ -85,12 +103,20 @@ class OnChip:
 
     def resident(self, matrix: Matrix, number: int, row: int, col: int) -> Resident:
         """Return the place of the tile that holds an element."""
-        return self.memory.resident[Tile(matrix.name, number, row // self.p, col // self.q)]
+        p, q = self._sides[matrix.name]
+        return self.memory.resident[Tile(matrix.name, number, row // p, col // q)]
 
     def whole(self, resident: Resident) -> Access:
         """Return the access to all of a tile."""
         rows, cols = self.block(resident.tile).extents
         return self.part(resident, 0, rows, 0, cols)
+
+    def span(
+        self, place: Resident, rows: tuple[int, int], cols: tuple[int, int]
+    ) -> Access:  # fmt: skip
+        """Return the access to rows and columns of a matrix that lie in one tile."""
+        p, q = self._sides[place.tile.matrix]
+        return self.part(place, rows[0] % p, rows[1], cols[0] % q, cols[1])
 
     def part(self, place: Resident, partition: int, rows: int, col: int, cols: int) -> Access:
         """Return the access to rows and columns of a tile, counted from its first."""

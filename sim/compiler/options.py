@@ -8,14 +8,15 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Compile settings of a transpose.
+    """Compile settings.
 
-    drain: copy a finished sub-block whole, row by row, or partition by partition (patent, para 85);
-    drain_engine: who copies; identity: already in the state buffer, or written by instructions;
-    via: through the array, or through DRAM and back; block: (p, q) of equation 1, by default
-    partitions x partitions.
+    drain: copy a transposed sub-block whole, row by row, or partition by partition (patent, para
+    85); drain_engine: who copies; identity: already in the state buffer, or written by
+    instructions; via: what is transposed goes through the array, or is by DMA, through DRAM; None:
+    whichever the cost model says is cheaper; block: (p, q) of equation 1, by default partitions x
+    partitions.
 
-    Of a graph: stationary: which operand of a product is held in the array; group: [p, q], how
+    Of a product: stationary: which operand of a product is held in the array; group: [p, q], how
     many stationary tiles by how many banks of moving vectors accumulate together; outer: which of
     the two the outer loop runs over; tile_columns: columns of the tiles that are moved as one.
     None: chosen by the cost model.
@@ -24,7 +25,7 @@ class Options:
     drain: Literal["row", "partition", "block"] = "block"
     drain_engine: Literal["activation", "pooling"] = "activation"
     identity: Literal["stored", "built"] = "stored"
-    via: Literal["pe", "dram"] = "pe"
+    via: Literal["pe", "dram"] | None = None
     block: tuple[int, int] | None = None
     stationary: Literal["lhs", "rhs"] | None = None
     group: tuple[int, int] | None = None

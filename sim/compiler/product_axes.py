@@ -66,4 +66,4 @@ def _can_merge(builder: LayerBuilder, op: Operation, operand: str, axes: Axes) -
     )
     row, col = _merged(axes)
     has = builder.known(operand, (row, col)) or builder.known(operand, (col, row))
-    return not stays and (builder.in_dram(operand) or has is not None)
+    return not stays and (builder.dram.holds(operand) or has is not None)

@@ -8,24 +8,28 @@ spilled. Not here: the transfers themselves (`schedule` makes them).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from sim.compiler.hazards import Ref, Region
-from sim.compiler.room import Room, Wish
+from sim.compiler.room import ALIGNMENT, Room, Wish
 from sim.compiler.tile import Task, Tile
 from sim.errors import CompileError
 
 
 @dataclass(slots=True)
 class Resident:
-    """A tile in the state buffer: its byte in each partition, and whether DRAM has no copy."""
+    """A tile in the state buffer: its byte in each partition, and whether DRAM has no copy.
+
+    lasting: its bytes are not given back, since they may share a word with a neighbour's.
+    """
 
     tile: Tile
     start: int
     size_bytes: int
     region: Region
     dirty: bool
+    lasting: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,19 @@ class Residency:
         self._since[tile] = self.task
         return self.resident[tile]
 
+    def place_together(self, tiles: Sequence[Tile], *, dirty: bool) -> bool:
+        """Place equally large tiles one after another; False if they have no room so."""
+        size = self.size_of(tiles[0])
+        found = self.room.take(size * len(tiles), Wish("low"))
+        if found is None:
+            return False
+        for number, tile in enumerate(tiles):
+            start = found[0] + number * size
+            region = Region(f"sb{start}", before=list(found[1]))
+            self.resident[tile] = Resident(tile, start, size, region, dirty, bool(size % ALIGNMENT))
+            self._since[tile] = self.task
+        return True
+
     def _victims(self, tile: Tile, size: int, pinned: Collection[Tile]) -> list[Resident]:
         others = [r for r in self.resident.values() if r.tile not in pinned]
         if not others:
@@ -95,7 +112,8 @@ class Residency:
         """Take a tile out and give its bytes back."""
         tile = resident.tile
         del self.resident[tile]
-        self.room.give_back(resident.start, resident.size_bytes, resident.region.users())
+        if not resident.lasting:
+            self.room.give_back(resident.start, resident.size_bytes, resident.region.users())
         self.stays.append(
             Stay(tile, resident.start, resident.size_bytes, self._since.pop(tile), self.task)
         )

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from sim.compiler.array_work import ArrayWork
 from sim.compiler.drafts import Draft, Drafts
 from sim.compiler.matrix import Layers
+from sim.compiler.moves import MoveWork
 from sim.compiler.on_chip import OnChip, Piece
 from sim.compiler.options import Options
 from sim.compiler.residency import Resident, Stay
@@ -45,6 +46,13 @@ def schedule(layers: Layers, tiled: Tiled, chip: Chip, options: Options) -> Sche
     return _Scheduler(layers, tiled, chip, options).run()
 
 
+def _inwards(layers: Layers) -> float:
+    """Return the share of DRAM's bytes that come in, each matrix counted once."""
+    come = sum(m.size_bytes for m in layers.matrices if m.source == "dram")
+    go = sum(layers.matrix(n.inputs[0]).size_bytes for n in layers.nodes if n.kind == "store")
+    return come / (come + go) if come + go else 0.5
+
+
 class _Scheduler:
     """Goes through the tasks once; brings tiles in, has instructions made, lets tiles go."""
 
@@ -53,11 +61,14 @@ class _Scheduler:
         self._drafts = Drafts()
         self._tiles = OnChip(layers, tiled, chip)
         self._memory = self._tiles.memory
-        self._transfers = Transfers(self._drafts, self._tiles, layers.dram)
+        self._transfers = Transfers(self._drafts, self._tiles, layers.dram, _inwards(layers))
         self._array = ArrayWork(self._drafts, self._tiles, layers, options)
+        self._moves = MoveWork(self._drafts, self._tiles, layers, options, self._transfers)
         self._makers: dict[str, Callable[[Task], None]] = {
             "multiply": self._array.multiply, "turn": self._array.turn,
-            "convert": self._array.convert, "store": self._store,
+            "bounce": self._transfers.bounce, "move": self._moves.move,
+            "convert": self._array.convert,
+            "store": self._store,
         }  # fmt: skip
         self._last_load_task = self._find_last_load()
         self._begun = False
@@ -77,10 +88,9 @@ class _Scheduler:
         """Return everything the later passes need."""
         matrices = self._layers.matrices
         kept = [t for m in matrices if m.keep for t in self._tiles.all_tiles(m)]
-        given = [t for m in matrices if m.source == "state_buffer"
-                 for t in self._tiles.all_tiles(m)]  # fmt: skip
         self._memory.plan(self._tiled.tasks, kept)
-        pieces = [self._tiles.give(tile, given) for tile in given]
+        pieces = self._tiles.give(matrices)
+        self._tiles.reserve(matrices)
         self._array.make_identities()
         for number, task in enumerate(self._tiled.tasks):
             self._memory.task = number

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from sim.compiler.compile import Compiled
 from sim.compiler.graph import CompiledGraph
-from sim.compiler.tile import Task
+from sim.compiler.matrix import Matrix
+from sim.compiler.tile import Task, tiling
 from sim.isa import Instruction, Program
 
 LIMIT = 24
@@ -28,17 +28,26 @@ def show_graph(compiled: CompiledGraph, limit: int = LIMIT) -> Iterator[str]:
         if node.layer not in operations:
             yield f"output {node.layer}: {node}"
     yield "matrices (rows lie on partitions)"
-    yield from _cut([f"  {m}{', kept' if m.keep else ''}" for m in layers.matrices], limit)
+    yield from _cut([f"  {_matrix(m)}" for m in layers.matrices], limit)
     for place in layers.dram:
         yield f"dram {place.base}: {place.name} = {place.shape}, {place.size_bytes} bytes"
     yield from (f"choice {text}" for text in layers.choices)
+
+
+def _matrix(matrix: Matrix) -> str:
+    blocks = f", blocks {tiling(matrix, matrix.block).tiled}" if matrix.block else ""
+    return f"{matrix}{blocks}{', kept' if matrix.keep else ''}"
 
 
 def show_tile(compiled: CompiledGraph, limit: int = LIMIT) -> Iterator[str]:
     """Yield the tiling, the loops, the tasks, and how many dependencies there are of each kind."""
     tiled, layers = compiled.tiled, compiled.layers
     p, q = tiled.block
-    yield f"tiles T({p},{q}): {p} partitions, up to {q} columns"
+    if not all(matrix.block for matrix in layers.matrices):
+        yield f"tiles T({p},{q}): {p} partitions, up to {q} columns"
+    if blocks := compiled.blocks:
+        p, q = blocks.block
+        yield f"equation 1: {blocks.count} blocks of {p} x {q}, {blocks.tiled}"
     for number, loops in tiled.loops:
         tiles, chunks = loops.group
         yield (
@@ -155,26 +164,3 @@ PASSES: dict[str, Callable[[CompiledGraph, int], Iterator[str]]] = {
     "schedule": show_schedule,
     "sync": show_sync,
 }
-
-
-def show_transpose(compiled: Compiled, after: str, limit: int = LIMIT) -> Iterator[str]:
-    """Yield the same for a single transpose, which has a lowering of its own."""
-    matrices, program = compiled.matrices, compiled.program
-    if after == "graph":
-        yield f"transpose of {matrices.shape}: batch axes {matrices.batch}, rows {matrices.row}, "
-        yield f"  columns {matrices.col} of {matrices.dims}"
-    elif after == "tile":
-        blocks = compiled.blocks
-        yield f"{blocks.count} blocks {blocks.tiled}, {compiled.sub_blocks} sub-blocks"
-    elif after == "place":
-        both = (("source", compiled.source), ("result", compiled.result))
-        pieces = [f"  {what}: {piece.access}" for what, some in both for piece in some]
-        yield "where blocks lie"
-        yield from _cut(pieces, limit)
-    elif after == "schedule":
-        for queue, steps in sorted(program.queues().items()):
-            yield f"{queue}: {len(steps)} instructions"
-    else:
-        removed, semaphores = compiled.removed_waits, len(program.semaphores)
-        yield f"{removed} redundant waits removed, {semaphores} semaphores"
-        yield from _program(program, limit)

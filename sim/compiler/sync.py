@@ -55,7 +55,7 @@ def synchronise_drafts(name: str, drafts: Sequence[Draft]) -> Synchronised:
     posters = _posters(drafts)
     places = {(key, step): at for key, steps in posters.items()
               for at, step in enumerate(steps, 1)}  # fmt: skip
-    asked = [_asked(draft.needs, places) for draft in drafts]
+    asked = [_asked(drafts, draft.needs, places) for draft in drafts]
     kept = _reduce(drafts, asked, posters)
     waits, posts, names = _number(kept, posters, drafts)
     program = Program(
@@ -76,19 +76,27 @@ def synchronise_drafts(name: str, drafts: Sequence[Draft]) -> Synchronised:
 
 
 def _posters(drafts: Sequence[Draft]) -> dict[Key, list[int]]:
-    """Return, for each key, the instructions somebody waits for, in order."""
+    """Return, for each key and count, the instruction somebody waits for that makes it so."""
     found: dict[Key, set[int]] = {}
     for draft in drafts:
         for ref in draft.needs:
             found.setdefault(ref.key, set()).add(ref.step)
-    return {key: sorted(steps) for key, steps in found.items()}
+    return {
+        key: [step for step in sorted(steps) for _ in range(drafts[step].posts_of(key)[1])]
+        for key, steps in found.items()
+    }
 
 
-def _asked(needs: Sequence[Ref], places: dict[tuple[Key, int], int]) -> dict[Key, int]:
+def _asked(
+    drafts: Sequence[Draft], needs: Sequence[Ref], places: dict[tuple[Key, int], int]
+) -> dict[Key, int]:
     """Return the count of each key that covers all needs."""
     asked: dict[Key, int] = {}
     for ref in needs:
-        asked[ref.key] = max(asked.get(ref.key, 0), places[ref.key, ref.step])
+        count = places[ref.key, ref.step]
+        if ref.part:
+            count += ref.part - drafts[ref.step].posts_of(ref.key)[1]
+        asked[ref.key] = max(asked.get(ref.key, 0), count)
     return asked
 
 
@@ -137,8 +145,8 @@ def _number(
     for semaphore, (key, values) in enumerate(targets.items()):
         posting = _posting(key, posters[key], sorted(values), drafts)
         counts[key] = {value: n for n, value in enumerate(posting, 1)}
-        for value in posting:
-            posts[posters[key][value - 1]].append(Post(semaphore))
+        for step in dict.fromkeys(posters[key][value - 1] for value in posting):
+            posts[step].append(Post(semaphore, drafts[step].posts_of(key)[0]))
     number = {key: n for n, key in enumerate(targets)}
     for step, mine in enumerate(kept):
         waits[step] = [Wait(number[key], counts[key][value]) for key, value in mine.items()]
@@ -149,6 +157,8 @@ def _posting(
     key: Key, steps: Sequence[int], values: Sequence[int], drafts: Sequence[Draft]
 ) -> list[int]:
     """Return which of a key's steps, counted from 1, must post so that these values can be told."""
+    if any(drafts[step].posts_of(key)[1] > 1 for step in steps[: values[-1]]):
+        return list(range(1, values[-1] + 1))  # rows and partitions are all posted
     found: list[int] = []
     low = 0
     for value in values:

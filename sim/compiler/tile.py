@@ -45,10 +45,11 @@ class Task:
 
     multiply: `rows` of the contraction for the stationary columns `cols` and the moving columns
     `moving`, all sums side by side; `first` and `last` of a sum. turn: `rows` x `cols` sub-blocks
-    of the tile it reads. convert and store: one whole tile.
+    of the tile it reads. move: what one tile has of another. bounce, convert and store: one whole
+    tile.
     """
 
-    kind: Literal["multiply", "turn", "convert", "store"]
+    kind: Literal["multiply", "turn", "bounce", "move", "convert", "store"]
     node: int
     reads: tuple[Tile, ...]
     writes: tuple[Tile, ...]
@@ -70,8 +71,14 @@ class Tiled:
 
 
 def tiling(matrix: Matrix, block: tuple[int, int]) -> Decomposition:
-    """Return the matrix cut into tiles, as the layouts say it."""
-    return decompose(Shape(matrix.dtype, matrix.dims), block)
+    """Return the matrix cut into tiles, as the layouts say it: its own, or T(p,q) of `block`."""
+    return decompose(Shape(matrix.dtype, matrix.dims), matrix.block or block)
+
+
+def turn_rows(matrix: Matrix, block: tuple[int, int], chip: Chip) -> list[int]:
+    """Return the boundaries of the rows of a matrix that an identity product takes together."""
+    p, _ = matrix.block or block
+    return [0, *(r + n for r, n in spans(0, matrix.rows, p, min(chip.pe_array.rows, p)))]
 
 
 def k_tiles(chip: Chip, K: int) -> list[int]:
@@ -97,13 +104,13 @@ def tile_columns(layers: Layers, chip: Chip, options: Options) -> int:
     widest = -(-max((m.cols for m in layers.matrices), default=p) // p) * p
     if options.tile_columns is not None:
         return _asked_columns(options.tile_columns, p, widest)
-    q = min(LARGEST_COLUMNS // p * p or p, widest)
     size = max((data_type(m.dtype).size_bytes for m in layers.matrices), default=4)
+    q = min(_largest_columns(layers, chip, size) // p * p or p, widest)
     have, bank = chip.state_buffer.bytes_per_partition, whole_banks(chip)
     while q > p and (
         8 * q * size > have
         or 0 < bank < q * size
-        or max((tiling(m, (p, q)).count for m in layers.matrices), default=0) < FEWEST_TILES
+        or _most_tiles(layers, (p, q)) < _fewest_tiles(layers, chip)
     ):
         q = max(p, q // 2 // p * p)
     return q
@@ -116,6 +123,35 @@ def _asked_columns(asked: int, p: int, widest: int) -> int:
             f"found {asked}"
         )
     return asked
+
+
+def _largest_columns(layers: Layers, chip: Chip, size: int) -> int:
+    """Return how many columns of `size` bytes a tile has at most.
+
+    Where queues meet in the banks of DRAM, a row of a tile asks each channel once: a longer one
+    comes back to where others have opened rows meanwhile.
+    """
+    dram = chip.dram.organisation
+    if dram is None or _multiplies(layers):
+        return LARGEST_COLUMNS
+    return min(LARGEST_COLUMNS, dram.channels * dram.interleave_bytes // size)
+
+
+def _fewest_tiles(layers: Layers, chip: Chip) -> int:
+    """Return how many tiles the largest matrix must have at least.
+
+    Where DRAM has rows to open, and nothing is multiplied, overlap is worth more than long runs.
+    """
+    bare = chip.dram.organisation is None or _multiplies(layers)
+    return FEWEST_TILES if bare else 2 * FEWEST_TILES
+
+
+def _multiplies(layers: Layers) -> bool:
+    return any(node.kind == "multiply" for node in layers.nodes)
+
+
+def _most_tiles(layers: Layers, block: tuple[int, int]) -> int:
+    return max((tiling(m, block).count for m in layers.matrices), default=0)
 
 
 def whole_banks(chip: Chip) -> int:

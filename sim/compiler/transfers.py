@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sim.compiler.drafts import Drafts
 from sim.compiler.dram import DramTensor, Rectangle
@@ -11,7 +11,7 @@ from sim.compiler.hazards import Region
 from sim.compiler.matrix import Axes, DramPlace, Node
 from sim.compiler.on_chip import OnChip
 from sim.compiler.residency import Resident
-from sim.compiler.tile import Tile
+from sim.compiler.tile import Task, Tile
 from sim.errors import CompileError
 from sim.hw.dram import dram_rate, run_cycles
 from sim.hw.spec import Chip
@@ -21,15 +21,19 @@ from sim.layout import Block, Shape
 
 @dataclass(slots=True)
 class _Queues:
-    """DMA queues by direction, and how busy each will be."""
+    """DMA queues by direction, and how busy each will be.
+
+    inwards_share: of the bytes moved, how many come in.
+    """
 
     chip: Chip
+    inwards_share: float
     busy: dict[int, int] = field(default_factory=dict)
 
     def pick(self, *, inwards: bool, cycles: int, everywhere: bool) -> int:
         """Return the queue that will be free first."""
         count = self.chip.dma.queues
-        bring = count - max(1, count // 4) if count > 1 else 1
+        bring = min(max(1, round(count * self.inwards_share)), max(1, count - 1))
         some = range(bring) if inwards else range(min(bring, count - 1), count)
         queue = min(range(count) if everywhere else some, key=lambda q: self.busy.get(q, 0))
         self.busy[queue] = self.busy.get(queue, 0) + cycles
@@ -42,17 +46,21 @@ class Transfers:
     spilled_bytes: written to DRAM for want of room. next_byte: how much of DRAM is used.
     """
 
-    def __init__(self, drafts: Drafts, tiles: OnChip, places: tuple[DramPlace, ...]) -> None:
+    def __init__(
+        self, drafts: Drafts, tiles: OnChip, places: tuple[DramPlace, ...], inwards_share: float
+    ) -> None:
         self._drafts, self._tiles, self._chip = drafts, tiles, tiles.chip
-        self._queues = _Queues(self._chip)
+        self._queues = _Queues(self._chip, inwards_share)
         self._places = {place.name: place for place in places}
         self._tensors: dict[tuple[str, Axes], DramTensor] = {}
         self._regions: dict[int, Region] = {}
         self._spills: dict[Tile, tuple[int, Region]] = {}
         self.spilled_bytes = 0
         self.next_byte = max((p.base + p.size_bytes for p in places), default=0)
-        # Queues that share DRAM's rate would only hold one another's bank for longer.
-        self.shareable = dram_rate(self._chip, 2) >= 2 * dram_rate(self._chip, 1)
+        # Queues that share DRAM's rate would only hold one another's bank for longer, and what is
+        # not multiplied keeps all of them busy anyway.
+        shared = dram_rate(self._chip, 2) >= 2 * dram_rate(self._chip, 1)
+        self.shareable = shared and tiles.multiplies
 
     def backed(self, tile: Tile) -> bool:
         """Return whether DRAM has the tile."""
@@ -64,6 +72,8 @@ class Transfers:
             base, region = self._spills[tile]
             source, target = self._spilled(tile, base), self._tiles.whole(resident)
             self._move(source, target, region, resident.region, inwards=True)
+            # Who goes on writing a tile that was spilled half made must wait for what comes back.
+            resident.region.before = list(resident.region.writers)
             return
         matrix = self._tiles.matrices[tile.matrix]
         tensor, region = self._tensor(matrix.dram, matrix.axes)
@@ -82,6 +92,23 @@ class Transfers:
         access = self._spilled(tile, base)
         self.spilled_bytes += access.size_bytes
         self._move(self._tiles.whole(resident), access, resident.region, region, inwards=False)
+
+    def within(self, source: Access, target: Access, read: Region, written: Region) -> None:
+        """Copy from one place in the state buffer to another."""
+        self._move(source, target, read, written, inwards=True, everywhere=True)
+
+    def bounce(self, task: Task) -> None:
+        """Transpose a tile: write it to DRAM by rows, read it back by columns.
+
+        Each way has its queues: two that write to one bank at once would hold each other up.
+        """
+        source, target = (self._tiles.memory.resident[t] for t in (*task.reads, *task.writes))
+        base, region = self._reserve(source.tile)
+        rows, cols = self._tiles.block(source.tile).extents
+        out = self._spilled(source.tile, base)
+        back = replace(out, pattern=((1, cols), (cols, rows)))
+        self._move(self._tiles.whole(source), out, source.region, region, inwards=True)
+        self._move(back, self._tiles.whole(target), region, target.region, inwards=False)
 
     def store(self, node: Node, resident: Resident, *, everywhere: bool, alone: bool) -> None:
         """Copy a finished tile to its tensor in DRAM; alone: nothing else is moved meanwhile."""

@@ -172,8 +172,9 @@ def _data_source(table: WorkloadTable, blame: Blame) -> DataSource:
 
 def _check_type(run: RunFile, chip: Chip, operation: Transpose, blame: Blame) -> None:
     name = operation.shape.element_type
-    taken = chip.pe_array.cycles_per_vector if run.compile.via == "pe" else DATA_TYPES
+    array = run.compile.via != "dram"
+    taken = chip.pe_array.cycles_per_vector if array else DATA_TYPES
     if name not in taken:
-        how = "cycles_per_vector of its pe_array has" if run.compile.via == "pe" else "there are"
+        how = "cycles_per_vector of its pe_array has" if array else "there are"
         text = f'chip "{chip.name}" cannot take data type {name} ({how}: {", ".join(taken)})'
         raise blame.line("workload", "shape", text)

@@ -87,8 +87,9 @@ class CompileTable(Spec):
     identity: Literal["stored", "built"] = Field(
         default="stored", description="identity matrix: there at cycle 0, or written by memsets"
     )
-    via: Literal["pe", "dram"] = Field(
-        default="pe", description="through the array, or out to DRAM and back by DMA"
+    via: Literal["pe", "dram"] | None = Field(
+        default=None,
+        description="transpose through the array, or by DMA through DRAM (default: the cheaper)",
     )
     block: Block | None = Field(
         default=None, description="block [p, q] of equation 1 (default: partitions x partitions)"

@@ -98,7 +98,7 @@ def bound_text(summary: Mapping[str, Any]) -> str:
     """Return the best possible length, what binds it, and how far above it the run stayed."""
     cycles, best = summary["cycles"], summary["bound"]["cycles"]
     if not best:
-        return "none known"
+        return f"0 cycles ({summary['bound']['why']})"
     apart = abs(cycles - best)
     way = "above" if cycles > best else "below"
     distance = f"the run is {number(apart)} ({percent(apart, best)}) {way} it"
@@ -108,14 +108,15 @@ def bound_text(summary: Mapping[str, Any]) -> str:
 
 
 def operation_text(operation: Mapping[str, Any]) -> str:
-    """Return how long an operation was under way, beside what it needs alone."""
+    """Return how long an operation was under way, and how far that is above what it needs alone."""
     cycles, bound = operation["cycles"], operation["bound"]
+    text = f"{operation['op']}, under way for {plural(cycles, 'cycle')}"
     if not bound["cycles"]:
-        return f"{operation['op']}, under way for {plural(cycles, 'cycle')}"
-    return (
-        f"{operation['op']}, under way for {plural(cycles, 'cycle')}; alone it needs "
-        f"{number(bound['cycles'])} ({bound['why']})"
-    )
+        return text
+    best = f"{number(bound['cycles'])} ({bound['why']})"
+    if cycles < bound["cycles"]:  # it shares loads with others, or began with their results
+        return f"{text}; alone it needs {best}"
+    return f"{text}, {percent(cycles - bound['cycles'], bound['cycles'])} above the {best} it needs"
 
 
 def _units(summary: Mapping[str, Any], console: Console) -> Padding:

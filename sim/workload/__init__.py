@@ -4,7 +4,7 @@ from sim.workload.compare import differing, max_abs_error
 from sim.workload.data import DataSource, load_data
 from sim.workload.evaluate import exact_graph, reference_graph
 from sim.workload.files import write_npy
-from sim.workload.graph import Graph, GraphBuilder, Operation, make_graph
+from sim.workload.graph import Graph, GraphBuilder, Operation, make_graph, transpose_graph
 from sim.workload.host import check_host_memory
 from sim.workload.meaning import OPERATIONS, Meaning, Rules
 from sim.workload.operation import HOMES, Home, Tensor, Transpose, parse_shape, transpose
@@ -33,5 +33,6 @@ __all__ = [
     "reference_graph",
     "reference_transpose",
     "transpose",
+    "transpose_graph",
     "write_npy",
 ]

@@ -13,7 +13,7 @@ from graphlib import CycleError, TopologicalSorter
 from sim.errors import WorkloadError, perhaps
 from sim.layout import Shape
 from sim.workload.meaning import OPERATIONS
-from sim.workload.operation import HOMES, Home, Tensor
+from sim.workload.operation import HOMES, Home, Tensor, Transpose
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +107,13 @@ class GraphBuilder:
     def graph(self) -> Graph:
         """Return the graph, checked."""
         return make_graph(self._tensors, self._operations)
+
+
+def transpose_graph(operation: Transpose) -> Graph:
+    """Return a lone transpose as a graph: "result" is made of "source"."""
+    tensors = {"source": operation.source, "result": operation.result}
+    kind, axes = "transpose", operation.permutation
+    return make_graph(tensors, [Operation(kind, kind, ("source",), "result", axes)])
 
 
 def make_graph(tensors: Mapping[str, Tensor], operations: Iterable[Operation]) -> Graph:

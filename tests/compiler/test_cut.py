@@ -134,3 +134,29 @@ def test_more_sums_than_banks_are_refused():
     options = Options(stationary="rhs", group=(4, 2))
     with pytest.raises(CompileError, match=r"each of p \* q sums needs one of 4 banks"):
         compile_graph("test", graph, chip, options)
+
+
+def transposed(dims: tuple[int, int]) -> Graph:
+    builder = GraphBuilder(home="dram")
+    rows, cols = dims
+    builder.transpose(
+        builder.tensor("x", f"f32[{rows},{cols}]"), f"f32[{cols},{rows}]", (1, 0), name="y"
+    )
+    return builder.graph()
+
+
+def test_a_row_of_a_tile_asks_each_channel_once_where_nothing_is_multiplied():
+    """Four channels that change every 256 bytes: 256 columns of 4 bytes."""
+    chip = load_chip("configs/chips/ddr4_128x128.toml")
+    assert compile_graph("test", transposed((1024, 1024)), chip).tiled.block == (128, 256)
+    dram = chip.dram.model_copy(update={"organisation": None})
+    bare = chip.model_copy(update={"dram": dram})
+    assert compile_graph("test", transposed((1024, 1024)), bare).tiled.block == (128, 1024)
+
+
+def test_turns_go_down_until_a_tile_of_the_result_is_complete():
+    tasks = compile_graph(
+        "test", transposed((512, 512)), load_chip("configs/chips/ddr4_128x128.toml")
+    ).tiled.tasks
+    read = [(task.reads[0].row, task.reads[0].col) for task in tasks if task.kind == "turn"]
+    assert read == [(row, col) for rows in ((0, 1), (2, 3)) for col in (0, 1) for row in rows]

@@ -23,7 +23,7 @@ def test_source_and_result_lie_as_placed(shape):
     buffer = chip.state_buffer
     geometry = Geometry("state_buffer", buffer.partitions, buffer.bytes_per_partition, buffer.banks)
     block = (buffer.partitions, buffer.partitions)
-    second = min(piece.access.start for piece in compiled.result)
+    second = min(piece.access.start for piece in compiled.scheduled.kept)
     for tensor, values, start in (
         (source, data, 0),
         (operation.out, np.ascontiguousarray(data.T), second),

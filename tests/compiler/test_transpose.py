@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from sim.compiler import Options
+from sim.compiler.bounds import run_bound
 from sim.errors import CompileError
 from sim.hw.datatypes import data_type
-from sim.hw.timing import engine_reads, result_cycles
+from sim.hw.timing import engine_reads, result_cycles, transpose_block_cycles
 from sim.isa import Buffer
 from sim.layout import Shape, pack
 from sim.machine import simulate
@@ -45,8 +46,8 @@ def test_layouts_in_dram_byte_for_byte(source, result, via):
     _, outcome, compiled, operation = run_transpose(
         chip, source, data, axes, home="dram", out=result, options=Options(via=via)
     )
-    access = compiled.result[0].access
-    found = outcome.memory.bytes_of(Buffer.DRAM)[0][access.start :][: operation.out.size_bytes()]
+    start = next(place.base for place in compiled.layers.dram if place.name == "result")
+    found = outcome.memory.bytes_of(Buffer.DRAM)[0][start:][: operation.out.size_bytes()]
     expected = pack(np.ascontiguousarray(data.transpose(axes)), operation.out)
     assert bytes(found) == bytes(expected.view(np.uint8))
 
@@ -91,7 +92,7 @@ def test_random_transposes(seed):
         chip, f"{dtype}[{m},{n}]", data, home=home, options=options
     )
     assert np.array_equal(result, data.T)
-    assert outcome.trace.cycles() >= compiled.bound.cycles
+    assert outcome.trace.cycles() >= run_bound(compiled.graph, chip, options).cycles
 
 
 @pytest.mark.parametrize(
@@ -132,7 +133,21 @@ def test_schedules_come_within_5_percent_of_the_bound(rows, cols, shape, drain):
         chip, f"f32[{m},{n}]", data, options=Options(drain=drain), values=False
     )
     fill_and_drain = cols + result_cycles(chip, cols) + engine_reads(chip.activation, rows) + 2
-    assert outcome.trace.cycles() <= 1.05 * compiled.bound.cycles + fill_and_drain
+    bound = run_bound(compiled.graph, chip, compiled.options)
+    assert outcome.trace.cycles() <= 1.05 * bound.cycles + fill_and_drain
+
+
+@pytest.mark.parametrize("engine", ["event", "register"])
+@pytest.mark.parametrize("unit", ["activation", "pooling"])
+@pytest.mark.parametrize("drain", ["block", "row", "partition"])
+@pytest.mark.parametrize("independent", [True, False])
+def test_a_block_takes_what_the_closed_formula_says(independent, drain, unit, engine):
+    chip = ideal_chip(16, 8, **{unit: {"independent_lanes": independent}})
+    data = np.arange(16 * 8, dtype=np.float32).reshape(16, 8)
+    options = Options(drain=drain, drain_engine=unit)
+    _, outcome, *_ = run_transpose(chip, "f32[16,8]", data, options=options, engine=engine)
+    expected = transpose_block_cycles(chip, 16, 8, "f32", drain, unit)
+    assert outcome.trace.cycles() == expected
 
 
 def test_times_do_not_depend_on_values():
@@ -165,7 +180,7 @@ def test_special_values_are_what_the_array_gives():
             "f32[8,8]",
             Options(block=(4, 4)),
             r"state_buffer of test 4 x 4 has no room for the result at its second address: .* "
-            r"needs block 64 \+ result at its second address 64 \+ identity 64 = 192 bytes per "
+            r"needs block 64 \+ result at its second address 64 \+ identity 16 = 144 bytes per "
             r"partition, found 64",
         ),
         (
@@ -190,7 +205,7 @@ def test_special_values_are_what_the_array_gives():
         (
             {"pe_array": {"cycles_per_vector": {"bf16": 1}}},
             "f32[4,4]",
-            Options(),
+            Options(via="pe"),
             r"f32\[4,4\]\{1,0\}: the array of test 4 x 4 cannot take f32; it takes bf16",
         ),
         (

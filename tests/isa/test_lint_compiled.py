@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from sim.compiler import Compiled, Options, compile_transpose
+from sim.compiler import CompiledGraph, Options
 from sim.hw.spec import Chip
-from sim.isa import Access, Program
+from sim.isa import Program
 from sim.isa.lint import lint
-from sim.layout import Shape
+from sim.run_graph import initial_accesses as inputs
 from support.chips import ideal_chip
+from support.runs import compile_transpose
 
 HOMES = ("state_buffer", "dram")
 DRAINS = ("block", "row", "partition")
@@ -33,14 +34,11 @@ def narrow_chip(*, independent: bool = True) -> Chip:
     )  # fmt: skip
 
 
-def compiled(chip: Chip, shape: str, home: Any, drain: Any, identity: Any, via: Any) -> Compiled:
+def compiled(
+    chip: Chip, shape: str, home: Any, drain: Any, identity: Any, via: Any
+) -> CompiledGraph:
     options = Options(drain=drain, identity=identity, via=via)
-    return compile_transpose("transpose", Shape.parse(shape), (1, 0), chip, options, home)
-
-
-def inputs(result: Compiled) -> list[Access]:
-    found = [piece.access for piece in result.source]
-    return [*found, result.identity] if result.identity else found
+    return compile_transpose(shape, (1, 0), chip, options, home)[0]
 
 
 @pytest.mark.parametrize("independent", [True, False])
@@ -57,9 +55,7 @@ def test_transposes_are_clean(
     ):
         permutation = (1, 0) if shape.startswith("f32") else (0, 2, 1)
         options: Any = {"drain": drain, "identity": identity, "via": via}
-        result = compile_transpose(
-            "t", Shape.parse(shape), permutation, chip, Options(**options), home  # type: ignore
-        )  # fmt: skip
+        result, _ = compile_transpose(shape, permutation, chip, Options(**options), home)
         assert lint(result.program, chip, inputs(result)) == []
 
 
@@ -70,7 +66,7 @@ def without(program: Program, index: int, **fields: Any) -> Program:
     return replace(program, instructions=tuple(instructions))
 
 
-def found(program: Program, chip: Chip, result: Compiled) -> set[str]:
+def found(program: Program, chip: Chip, result: CompiledGraph) -> set[str]:
     return {d.code for d in lint(program, chip, inputs(result)) if d.severity == "error"}
 
 

@@ -126,7 +126,7 @@ def test_elements_that_differ_are_counted_and_explained() -> None:
     [
         (19, 19, "19 cycles (x): reached"),
         (20, 16, "16 cycles (x): the run is 4 (25.0 %) above it"),
-        (5, 0, "none known"),
+        (5, 0, "0 cycles (x)"),
     ],
 )
 def test_distance_to_the_bound(cycles: int, best: int, text: str) -> None:

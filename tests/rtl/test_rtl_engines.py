@@ -35,17 +35,16 @@ from rtl_machine import (
 )
 from rtl_programs import ARRAYS, QUICK_BUILDS, SMALL, random_config, with_tools
 
-from sim.compiler import compile_transpose
 from sim.isa import LoadWeights, MatMul, Program
-from sim.layout import Shape
 from sim.machine import Image
 from sim.machine.event.pe_array import PEArrayUnit
 from sim.machine.register.array import ArrayUnit, Verdict
 from sim.machine.register.shape import Stages
 from sim.machine.register.weights import Weights
-from sim.run import images
+from sim.run_graph import graph_images
 from support.blocks import psum, state
 from support.compare_traces import assert_same
+from support.runs import compile_transpose
 from support.tiers import quick_first
 
 pytestmark = pytest.mark.rtl
@@ -161,10 +160,9 @@ def test_a_compiled_transpose(tool: Tool) -> None:
     """The compiler's own program for a matrix of many blocks, partial ones at the edges."""
     config = ARRAYS["float"]
     chip = quiet_chip(config)
-    shape = Shape.parse("f32[13,7]{1,0}")
-    compiled = compile_transpose("test", shape, (1, 0), chip, None, "state_buffer", None)
+    compiled, _ = compile_transpose("f32[13,7]{1,0}", (1, 0), chip)
     values = np.arange(91, dtype=np.float32).reshape(13, 7)
-    loaded = list(images(compiled, values, shape))
+    loaded = graph_images(compiled, {"source": values})
     compare(Case(config=config, chip=chip, program=compiled.program, images=loaded), tool)
 
 

@@ -7,12 +7,27 @@ from typing import Any
 
 import numpy as np
 
-from sim.compiler import Compiled, Options, compile_transpose
+from sim.compiler import CompiledGraph, Options, compile_graph
 from sim.hw.spec import Chip
 from sim.layout import Shape
 from sim.machine import Outcome, simulate
-from sim.run import images, read_result
-from sim.workload import Transpose, transpose
+from sim.run_graph import graph_images, graph_results
+from sim.workload import Transpose, transpose, transpose_graph
+
+
+def compile_transpose(
+    shape: str | Shape,
+    permutation: Sequence[int] | None,
+    chip: Chip,
+    options: Options | None = None,
+    home: Any = "state_buffer",
+    out: str | None = None,
+) -> tuple[CompiledGraph, Transpose]:
+    """Return compilation and operation."""
+    source = Shape.parse(shape) if isinstance(shape, str) else shape
+    result = None if out is None else Shape.parse(out)
+    operation = transpose(source, permutation, result, home)
+    return compile_graph("test", transpose_graph(operation), chip, options), operation
 
 
 def run_transpose(
@@ -25,15 +40,9 @@ def run_transpose(
     out: str | None = None,
     options: Options | None = None,
     **simulate_options: Any,
-) -> tuple[np.ndarray, Outcome, Compiled, Transpose]:
+) -> tuple[np.ndarray, Outcome, CompiledGraph, Transpose]:
     """Return result, outcome, compilation and operation."""
-    operation = transpose(
-        Shape.parse(shape), permutation, None if out is None else Shape.parse(out), home
-    )
-    compiled = compile_transpose(
-        "test", operation.shape, operation.permutation, chip, options, home, operation.out
-    )
-    outcome = simulate(
-        chip, compiled.program, images(compiled, data, operation.shape), **simulate_options
-    )
-    return read_result(compiled, outcome.memory, operation), outcome, compiled, operation
+    compiled, operation = compile_transpose(shape, permutation, chip, options, home, out)
+    images = graph_images(compiled, {"source": data})
+    outcome = simulate(chip, compiled.program, images, **simulate_options)
+    return graph_results(compiled, outcome.memory)["result"], outcome, compiled, operation

@@ -1,0 +1,222 @@
+"""Where each element of a tensor lies when it is seen as matrices, and what a change of view moves.
+
+A change of view is cut into pieces: as many elements as one instruction can move, a rectangle of
+the target's rows and columns that comes from one regular pattern of the source. Nothing here
+knows tiles, buffers or instructions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Indices = npt.NDArray[np.int64]
+Pairs = tuple[tuple[int, int], ...]
+MOST_PAIRS = 4
+"""Of an access."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A tensor of `dims` seen as [batch..., rows, columns]: each made of some of its axes."""
+
+    dims: tuple[int, ...]
+    axes: tuple[tuple[int, ...], ...]
+
+    def sizes(self) -> tuple[int, int, int]:
+        """Return how many matrices there are, and their rows and columns."""
+        *batch, rows, cols = (math.prod(self.dims[a] for a in group) for group in self.axes)
+        return math.prod(batch), rows, cols
+
+    def logical(self, number: int, rows: tuple[int, int], cols: tuple[int, int]) -> Indices:
+        """Return the row-major index of each element of a block, int64 [rows, columns]."""
+        *batch, row, col = self.axes
+        start = self._linear(tuple(a for group in batch for a in group), np.asarray([number]))
+        down = self._linear(row, rows[0] + np.arange(rows[1]))
+        across = self._linear(col, cols[0] + np.arange(cols[1]))
+        found: Indices = start + down[:, None] + across[None, :]
+        return found
+
+    def locate(self, logical: Indices) -> tuple[Indices, Indices, Indices]:
+        """Return number of the matrix, row and column of elements given by row-major index."""
+        *batch, row, col = self.axes
+        groups = (tuple(a for group in batch for a in group), row, col)
+        number, down, across = (self._within(logical, group) for group in groups)
+        return number, down, across
+
+    def _stride(self, axis: int) -> int:
+        return math.prod(self.dims[axis + 1 :])
+
+    def _linear(self, group: Sequence[int], numbers: npt.NDArray[Any]) -> Indices:
+        if not group:
+            return np.zeros(len(numbers), np.int64)
+        parts = np.unravel_index(numbers, [self.dims[a] for a in group])
+        total: Indices = sum(
+            part.astype(np.int64) * self._stride(axis)
+            for axis, part in zip(group, parts, strict=True)
+        )  # type: ignore[assignment]
+        return total
+
+    def _within(self, logical: Indices, group: Sequence[int]) -> Indices:
+        found = np.zeros_like(logical)
+        for axis in group:
+            found = found * self.dims[axis] + logical // self._stride(axis) % self.dims[axis]
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The same elements, in row-major order, seen in two ways (of one tensor, or of a reshape)."""
+
+    source: Spread
+    target: Spread
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Rows and columns of a target that come from `pairs` of each of some rows of a source.
+
+    Elements are taken row by row on both sides; pairs are (step, count) of source columns.
+    """
+
+    row: int
+    rows: int
+    col: int
+    cols: int
+    source_row: int
+    source_rows: int
+    source_col: int
+    pairs: Pairs
+
+    @property
+    def run(self) -> int:
+        """Return how many elements are contiguous on both sides."""
+        step, count = self.pairs[-1]
+        return count if step == 1 else 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A stretch of one target row: columns, the source's rows, and pairs in each of them."""
+
+    col: int
+    cols: int
+    rows: int
+    pairs: Pairs
+
+
+def pieces(rows: Indices, cols: Indices, here: npt.NDArray[np.bool_]) -> list[Piece]:
+    """Return the pieces of a block: element (r, c) comes from rows[r, c], cols[r, c] if here."""
+    done: list[Piece] = []
+    open_: dict[_Part, Piece] = {}
+    known: dict[bytes, tuple[_Part, ...]] = {}
+    for row in range(rows.shape[0]):
+        fresh: dict[_Part, Piece] = {}
+        for first, stop in _stretches(here[row]):
+            a, b = rows[row, first:stop], cols[row, first:stop]
+            for part in _parts(a, b, known):
+                at = part.col
+                moved = _Part(first + part.col, part.cols, part.rows, part.pairs)
+                piece = Piece(row, 1, moved.col, part.cols, int(a[at]), part.rows, int(b[at]),
+                              part.pairs)  # fmt: skip
+                before = open_.pop(moved, None)
+                joined = _joined(before, piece, part) if before else None
+                if before and not joined:
+                    done.append(before)
+                fresh[moved] = joined or piece
+        done += open_.values()
+        open_ = fresh
+    return [*done, *open_.values()]
+
+
+def _stretches(here: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
+    """Yield (first, stop) of the columns that are here."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], here.astype(np.int8), [0]))))
+    return ((int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True))
+
+
+def _parts(rows: Indices, cols: Indices, known: dict[bytes, tuple[_Part, ...]]) -> Sequence[_Part]:
+    """Return a stretch as parts that one access each can name."""
+    down, across = np.diff(rows), np.diff(cols)
+    key = down.tobytes() + across.tobytes()
+    if key not in known:
+        lines = list(_lines(down.tolist(), across.tolist()))
+        known[key] = tuple(_repeated(lines, rows - rows[0], cols - cols[0]))
+    return known[key]
+
+
+def _lines(down: list[int], across: list[int]) -> Iterator[tuple[int, int, int]]:
+    """Yield (first, count, step) of elements in one source row at one distance."""
+    first, size = 0, len(down) + 1
+    while first < size:
+        stop, step = first + 1, 1
+        if stop < size and down[first] == 0:
+            step = across[first]
+            while stop < size and down[stop - 1] == 0 and across[stop - 1] == step:
+                stop += 1
+        yield first, stop - first, step
+        first = stop
+
+
+def _repeated(lines: list[tuple[int, int, int]], rows: Indices, cols: Indices) -> Iterator[_Part]:
+    """Yield lines, equal ones joined: one in each of some rows, or at one distance in a row."""
+    at = 0
+    while at < len(lines):
+        first, count, step = lines[at]
+        stop = at + 1
+        jump = _jump(lines, at, rows, cols)
+        while jump and stop < len(lines) and _jump(lines, stop - 1, rows, cols) == jump:
+            stop += 1
+        times = stop - at
+        pairs: Pairs = ((step, count),)
+        if times == 1:
+            yield _Part(first, count, 1, pairs)
+        elif jump == (1, 0):
+            yield _Part(first, count * times, times, pairs)
+        else:
+            assert jump is not None
+            yield _Part(first, count * times, 1, ((jump[1], times), *pairs))
+        at = stop
+
+
+def _jump(
+    lines: list[tuple[int, int, int]], at: int, rows: Indices, cols: Indices
+) -> tuple[int, int] | None:
+    """Return the distance from a line to the next, if both are alike and may be joined."""
+    if at + 1 >= len(lines) or lines[at][1:] != lines[at + 1][1:]:
+        return None
+    here, there = lines[at][0], lines[at + 1][0]
+    jump = int(rows[there] - rows[here]), int(cols[there] - cols[here])
+    return jump if jump == (1, 0) or jump[0] == 0 else None
+
+
+def _joined(before: Piece, piece: Piece, part: _Part) -> Piece | None:
+    """Return a piece with the same columns of the next row added, if one access can name both."""
+    last_row = before.row + before.rows
+    if last_row != piece.row:
+        return None
+    columns = part.cols
+    follows = (before.source_row + before.source_rows, before.source_col)
+    if (
+        before.source_rows == before.rows * part.rows
+        and before.pairs == part.pairs
+        and (piece.source_row, piece.source_col) == follows
+    ):
+        return Piece(before.row, before.rows + 1, before.col, columns, before.source_row,
+                     before.source_rows + part.rows, before.source_col, part.pairs)  # fmt: skip
+    if part.rows > 1 or piece.source_row != before.source_row or before.source_rows > 1:
+        return None
+    step = piece.source_col - before.source_col
+    if before.rows > 1:
+        (step, times), step_now = before.pairs[0], step
+        if before.pairs[1:] != part.pairs or step_now != step * times:
+            return None
+    elif len(part.pairs) == MOST_PAIRS:
+        return None
+    return Piece(before.row, before.rows + 1, before.col, columns, before.source_row, 1,
+                 before.source_col, ((step, before.rows + 1), *part.pairs))  # fmt: skip
