@@ -6,7 +6,7 @@ import numpy as np
 
 from sim.isa import Buffer, DmaCopy
 from sim.machine.register.context import Context
-from sim.machine.register.dma import CLIENT, Array, CopyJob, DmaQueue
+from sim.machine.register.dma import Array, CopyJob, DmaQueue
 from sim.machine.register.dram import Burst, Dram
 from sim.machine.register.ports import PortTuple
 from sim.machine.register.unit import Job
@@ -75,13 +75,8 @@ class BurstQueue(DmaQueue):
             return
         low, high = self._bytes_now(burst)
         ports = self._ports_of_burst(job, burst, low, high)
-        for port in ports:
-            if self._ports.until[port] > tick:
-                winner = self._record_stall(job, port)
-                self.claims.mark(f"stalled by {winner}", self.now, self.now + 1)
-                return
-        for port in ports:
-            self._ports.take(port, tick, self.period, CLIENT)
+        if not self._take_ports(job, ports, tick):
+            return
         self.claims.mark("streaming", self.now, self.now + 1)
         if job.first < 0:
             job.first = tick

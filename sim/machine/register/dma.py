@@ -104,14 +104,19 @@ class DmaQueue(Unit):
             *self._ports_of(job.source, part.source, job.moved, size, "read"),
             *self._ports_of(job.target, part.target, job.moved, size, "write"),
         )
+        if self._take_ports(job, ports, tick):
+            self._transfer(job, size, tick)
+
+    def _take_ports(self, job: Job, ports: PortTuple, tick: int) -> bool:
+        """Take all ports for this cycle, or none and note the first that is refused."""
         for port in ports:
             if self._ports.until[port] > tick:
                 winner = self._record_stall(job, port)
                 self.claims.mark(f"stalled by {winner}", self.now, self.now + 1)
-                return
+                return False
         for port in ports:
             self._ports.take(port, tick, self.period, CLIENT)
-        self._transfer(job, size, tick)
+        return True
 
     def _ports_of(
         self, access: Access, place: Place, moved: int, size: int, direction: str
