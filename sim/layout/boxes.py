@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sim.layout.shape import Shape
+from sim.layout.steps import TileStep
 
 MAX_BOXES = 256
 """More boxes than this and the plain way is better."""
@@ -49,40 +50,61 @@ class Box:
         return tuple(found)
 
 
+@dataclass(frozen=True, slots=True)
+class _Digit:
+    """A physical coordinate that is one digit of a logical index.
+
+    Its values are 0 to ``values`` - 1, in steps of ``unit`` elements of dimension ``dim``. The
+    physical dimension may be wider: what an earlier tile padded is never reached, so a later tile
+    that cuts the padding only does not cut the digit.
+    """
+
+    dim: int
+    unit: int
+    values: int
+
+    def cut(self, size: int) -> tuple[_Digit | None, _Digit | None]:
+        """Return the tile's number and the place in it, None for one that is always 0."""
+        if size == 1:
+            return self, None
+        if size >= self.values:
+            return None, self
+        number = _Digit(self.dim, self.unit * size, -(-self.values // size))
+        return number, _Digit(self.dim, self.unit, size)
+
+
 def units(shape: Shape) -> tuple[frozenset[int], ...] | None:
-    """Return, for each logical dimension, the digit units its layout reads; None if it folds."""
-    current: list[tuple[int, int] | None] = [(d, 1) for d in shape.layout.major_to_minor]
+    """Return, for each logical dimension, the digit units its layout reads; None if it folds.
+
+    Every unit but 1 lies between two others that it was cut from, so in falling order they are the
+    digits of the index: each is read of what the larger ones leave over.
+    """
+    current: list[_Digit | None] = [
+        _Digit(d, 1, shape.dims[d]) for d in shape.layout.major_to_minor
+    ]
     found: list[set[int]] = [{1} for _ in shape.dims]
     for step in shape.steps():
         if any(sum(size != 1 for size in group) > 1 for group in step.groups):
             return None
-        none: list[tuple[int, int] | None] = [None] * step.missing
-        current = none + current
-        rest = iter(current[step.untouched :])
-        numbers: list[tuple[int, int] | None] = []
-        places: list[tuple[int, int] | None] = []
-        for group, covered, size in zip(step.groups, step.covered, step.sizes, strict=True):
-            members = [(next(rest), part) for part in group]
-            digit = next((axis for axis, part in members if part != 1), None)
-            number, place = _digits(digit, covered, size)
-            numbers.append(number)
-            places.append(place)
-        current = current[: step.untouched] + numbers + places
-        for axis in current:
-            if axis is not None:
-                found[axis[0]].add(axis[1])
+        current = _cut(step, [*[None] * step.missing, *current])
+        for digit in current:
+            if digit is not None:
+                found[digit.dim].add(digit.unit)
     return tuple(frozenset(part) for part in found)
 
 
-def _digits(
-    digit: tuple[int, int] | None, covered: int, size: int
-) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
-    """Split one digit (dimension, unit) by a tile size into the tile's number and the place."""
-    if digit is None or size == 1:
-        return digit, None
-    if size >= covered:
-        return None, digit
-    return (digit[0], digit[1] * size), digit
+def _cut(step: TileStep, digits: list[_Digit | None]) -> list[_Digit | None]:
+    """Return the digits after a tile: untouched, tile numbers, places inside the tile."""
+    rest = iter(digits[step.untouched :])
+    numbers: list[_Digit | None] = []
+    places: list[_Digit | None] = []
+    for group, size in zip(step.groups, step.sizes, strict=True):
+        members = [(next(rest), part) for part in group]
+        digit = next((member for member, part in members if part != 1), None)
+        number, place = (None, None) if digit is None else digit.cut(size)
+        numbers.append(number)
+        places.append(place)
+    return digits[: step.untouched] + numbers + places
 
 
 def boxes(dims: Sequence[int], *read: Sequence[frozenset[int]]) -> tuple[Box, ...] | None:
