@@ -80,7 +80,11 @@ def run_graph(
 
 
 def graph_images(compiled: CompiledGraph, inputs: Mapping[str, Array]) -> list[Image]:
-    """Return what lies in the memories at cycle 0: inputs, and stored identities."""
+    """Return what lies in the memories at cycle 0: inputs, stored identities, padding values.
+
+    The program stores the elements of an output only, so the padding value of its dimensions is
+    in DRAM from the start.
+    """
     graph = compiled.graph
     matrices = {m.name: m for m in compiled.layers.matrices}
     seen: dict[str, Array] = {}
@@ -95,8 +99,18 @@ def graph_images(compiled: CompiledGraph, inputs: Mapping[str, Array]) -> list[I
         if place.name in inputs and graph.tensor(place.name).home == "dram":
             shape = graph.shape(place.name)
             found.append(Image(_dram(shape, place.base), pack(inputs[place.name], shape)[None]))
+        elif place.name in graph.outputs and holds_padding(graph.shape(place.name)):
+            shape = graph.shape(place.name)
+            nothing = np.zeros(shape.dims, shape.dtype)
+            found.append(Image(_dram(shape, place.base), pack(nothing, shape)[None]))
     found += [Image(a, identity_values(a)) for a in compiled.scheduled.identities]
     return found
+
+
+def holds_padding(shape: Shape) -> bool:
+    """Return whether memory must hold a padding value beside the elements, which no copy stores."""
+    layout = shape.layout
+    return layout.padded_dimensions not in (None, shape.dims) and layout.padding_value != 0
 
 
 def initial_accesses(compiled: CompiledGraph) -> list[Access]:

@@ -21,7 +21,7 @@ class DramPlaces:
     def places(self) -> tuple[DramPlace, ...]:
         """Return all places."""
         return tuple(
-            DramPlace(name, str(shape), base, dram_bytes(shape))
+            DramPlace(name, shape, base, dram_bytes(shape))
             for name, (shape, base) in self._places.items()
         )
 

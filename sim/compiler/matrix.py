@@ -12,6 +12,7 @@ from typing import Literal
 
 from sim.compiler.spread import Change
 from sim.hw.datatypes import data_type
+from sim.layout import Shape
 
 Axes = tuple[tuple[int, ...], ...]
 Source = Literal["state_buffer", "dram", "node"]
@@ -100,10 +101,13 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class DramPlace:
-    """A tensor in DRAM: shape with layout, as text, and byte address."""
+    """A tensor in DRAM: shape with layout and byte address.
+
+    The shape is the value, never its text: legacy padding has no text form.
+    """
 
     name: str
-    shape: str
+    shape: Shape
     base: int
     size_bytes: int
 

@@ -12,6 +12,7 @@ from sim.compiler.graph import CompiledGraph
 from sim.compiler.matrix import Matrix
 from sim.compiler.tile import Task, tiling
 from sim.isa import Instruction, Program
+from sim.layout import Shape
 
 LIMIT = 24
 
@@ -30,8 +31,14 @@ def show_graph(compiled: CompiledGraph, limit: int = LIMIT) -> Iterator[str]:
     yield "matrices (rows lie on partitions)"
     yield from _cut([f"  {_matrix(m)}" for m in layers.matrices], limit)
     for place in layers.dram:
-        yield f"dram {place.base}: {place.name} = {place.shape}, {place.size_bytes} bytes"
+        yield f"dram {place.base}: {place.name} = {_in_dram(place.shape)}, {place.size_bytes} bytes"
     yield from (f"choice {text}" for text in layers.choices)
+
+
+def _in_dram(shape: Shape) -> str:
+    """Return the shape's text and, as that cannot say it, to what its dimensions are padded."""
+    widths = shape.layout.padded_dimensions
+    return str(shape) if widths is None else f"{shape} padded to [{','.join(map(str, widths))}]"
 
 
 def _matrix(matrix: Matrix) -> str:

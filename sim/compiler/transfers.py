@@ -16,7 +16,7 @@ from sim.errors import CompileError
 from sim.hw.dram import dram_rate, run_cycles
 from sim.hw.spec import Chip
 from sim.isa import Access, Buffer, DmaCopy
-from sim.layout import Block, Shape
+from sim.layout import Block
 
 
 @dataclass(slots=True)
@@ -156,7 +156,7 @@ class Transfers:
     def _tensor(self, place: str, axes: Axes) -> tuple[DramTensor, Region]:
         where = self._places[place]
         if (place, axes) not in self._tensors:
-            self._tensors[place, axes] = DramTensor(Shape.parse(where.shape), where.base, axes)
+            self._tensors[place, axes] = DramTensor(where.shape, where.base, axes)
         region = self._regions.setdefault(where.base, Region(f"dram{where.base}"))
         return self._tensors[place, axes], region
 

@@ -32,6 +32,13 @@ class ElementType:
         """Bits one element takes in memory unless a layout says ``E(n)``: whole bytes."""
         return 8 * self.dtype.itemsize
 
+    @property
+    def integer_range(self) -> tuple[int, int] | None:
+        """The least and the largest value of an integer type or ``pred``; None for the others."""
+        if self.name[0] == "s":
+            return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
+        return (0, (1 << self.bits) - 1) if self.name[0] == "u" or self.name == "pred" else None
+
     def __str__(self) -> str:
         return self.name
 

@@ -6,7 +6,7 @@ reshape before them; whatever else there is goes through ``chain``. Not here: ch
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from sim.layout import chain
 from sim.layout.copying import copy_strided
-from sim.layout.layout import Layout
 from sim.layout.memory import NUMPY_RANK
 from sim.layout.pieces import in_array, in_memory, pieces_of
 from sim.layout.shape import Shape
+from sim.layout.tile import Tile
 
 Array = NDArray[Any]
 
@@ -71,10 +71,9 @@ def without_fold(shape: Shape) -> Shape | None:
         return None
     first = steps[0]
     dims = first.before[: first.untouched] + first.covered
-    tiles: Sequence[Sequence[int]] = [first.sizes, *(step.sizes for step in steps[1:])]
-    kept = shape.layout
-    order = range(len(dims) - 1, -1, -1)
-    layout = Layout(order, tiles, element_bits=kept.element_bits, tail_align=kept.tail_align)
+    tiles = tuple(Tile(step.sizes) for step in steps)
+    order = tuple(range(len(dims) - 1, -1, -1))
+    layout = replace(shape.layout, minor_to_major=order, tiles=tiles, padded_dimensions=None)
     return Shape(shape.element_type, dims, layout)
 
 

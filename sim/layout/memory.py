@@ -6,6 +6,7 @@ Not here: moving data between the two (``packing``).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -13,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.layout.errors import LayoutError
-from sim.layout.layout import Layout
 from sim.layout.shape import Shape
 
 Array = NDArray[Any]
@@ -40,15 +40,7 @@ def packed_bits(shape: Shape) -> int:
 @lru_cache(maxsize=256)
 def one_per_item(shape: Shape) -> Shape:
     """Return the same layout with whole bytes for each element, without ``E(n)``."""
-    kept = shape.layout
-    layout = Layout(
-        kept.minor_to_major,
-        kept.tiles,
-        tail_align=kept.tail_align,
-        padded_dimensions=kept.padded_dimensions,
-        padding_value=kept.padding_value,
-    )
-    return shape.with_layout(layout)
+    return shape.with_layout(replace(shape.layout, element_bits=0))
 
 
 def checked_array(array: Array, shape: Shape) -> Array:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, overload
 
@@ -99,17 +99,8 @@ class Shape:
 
     def with_tiles(self, *tiles: Tile | Sequence[int]) -> Shape:
         """Return the same array, same order of dimensions, in these tiles."""
-        kept = self.layout
-        layout = Layout(
-            kept.minor_to_major,
-            tiles,
-            element_bits=kept.element_bits,
-            memory_space=kept.memory_space,
-            tail_align=kept.tail_align,
-            padded_dimensions=kept.padded_dimensions,
-            padding_value=kept.padding_value,
-        )
-        return Shape(self.element_type, self.dims, layout)
+        chosen = tuple(tile if isinstance(tile, Tile) else Tile(tile) for tile in tiles)
+        return self.with_layout(replace(self.layout, tiles=chosen))
 
     # -- sizes ------------------------------------------------------------------------------------
 
@@ -226,6 +217,7 @@ def _check(shape: Shape) -> None:
             f"but the shape has {shape.rank} dimensions"
         )
     _check_widths(shape.dims, shape.layout.padded_dimensions)
+    _check_padding_value(shape)
     _check_bytes(shape)
 
 
@@ -236,6 +228,20 @@ def _check_widths(dims: tuple[int, ...], widths: tuple[int, ...] | None) -> None
                 f"padded_dimensions must be at least the dimensions, "
                 f"found {width} for dimension {number} of size {size}"
             )
+
+
+def _check_padding_value(shape: Shape) -> None:
+    """Refuse a padding value that memory cannot hold: an integer type holds its own range only."""
+    value = shape.layout.padding_value
+    limits = shape.type.integer_range
+    if shape.layout.padded_dimensions is None or limits is None:
+        return
+    low, high = limits
+    if not (low <= value <= high and value == int(value)):
+        raise LayoutError(
+            f"padding_value must be a whole number from {low} to {high} for {shape.element_type}, "
+            f"found {value}"
+        )
 
 
 def _check_bytes(shape: Shape) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Rectangle
 from numpy.typing import NDArray
 
-from sim.layout import Layout, LayoutError, Shape
+from sim.layout import LayoutError, Shape
 
 MAX_CELLS = 4096
 """Most cells a picture shows; more could not be read."""
@@ -106,8 +107,8 @@ def _covering(shape: Shape) -> Shape:
     """Return the shape enlarged to whole first tiles: same offsets, padding as real elements."""
     layout = shape.layout
     if layout.padded_dimensions is not None:
-        order = Layout(layout.minor_to_major, layout.tiles)
-        return _covering(Shape(shape.element_type, layout.padded_dimensions, order))
+        plain = replace(layout, padded_dimensions=None)
+        return _covering(Shape(shape.element_type, layout.padded_dimensions, plain))
     steps = shape.steps()
     if not steps or steps[0].folds or steps[0].missing:
         return shape

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import re
 
@@ -139,6 +140,12 @@ def test_error_survives_pickling() -> None:
         (lambda: Shape("f32", (2, -3)), "a dimension must be from 0 to 2**63 - 1, found -3"),
         (lambda: Shape("f32", (2, 3), Layout((0,))),
          "minor_to_major has 1 entries, but the shape has 2 dimensions"),
+        (lambda: Shape("s8", (2,), Layout((0,), padded_dimensions=(3,), padding_value=300)),
+         "padding_value must be a whole number from -128 to 127 for s8, found 300"),
+        (lambda: Shape("u4", (2,), Layout((0,), padded_dimensions=(3,), padding_value=2.5)),
+         "padding_value must be a whole number from 0 to 15 for u4, found 2.5"),
+        (lambda: Shape("s32", (2,), Layout((0,), padded_dimensions=(3,), padding_value=math.nan)),
+         "padding_value must be a whole number from -2147483648 to 2147483647 for s32, found nan"),
         (lambda: Shape("f32", (4,), Layout((0,), padded_dimensions=(3,))),
          "padded_dimensions must be at least the dimensions, "
          "found 3 for dimension 0 of size 4"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -19,6 +20,8 @@ from sim.layout import (
     pack,
     parse_layout,
 )
+from sim.layout.items import without_fold
+from sim.layout.memory import one_per_item
 
 
 def row_major_offsets(text: str) -> list[int]:
@@ -208,3 +211,24 @@ def test_unknown_numpy_type() -> None:
         LayoutError, match=r"^no element type is held as numpy's float128|longdouble"
     ):
         element_type_of(np.longdouble)
+
+
+def test_a_changed_layout_keeps_every_attribute_that_is_not_changed() -> None:
+    layout = Layout(
+        (0, 1), [(2, 4)], element_bits=4, memory_space=3, tail_align=16,
+        padded_dimensions=(4, 6), padding_value=7,
+    )  # fmt: skip
+    names = {field.name for field in fields(Layout)}
+    assert all(getattr(layout, name) != getattr(Layout((1, 0)), name) for name in names)
+    shape = Shape("u4", (3, 5), layout)
+    for changed, name in (
+        (shape.with_tiles((3, 3), (2,)), "tiles"),
+        (one_per_item(shape), "element_bits"),
+    ):
+        for other in names - {name}:
+            assert getattr(changed.layout, other) == getattr(layout, other), (name, other)
+    combined = Shape("u4", (3, 5), replace(layout, tiles=(Tile((-1, 4)),), padded_dimensions=None))
+    unfolded = without_fold(combined)
+    assert unfolded is not None
+    for other in names - {"minor_to_major", "tiles", "padded_dimensions"}:
+        assert getattr(unfolded.layout, other) == getattr(layout, other), other
