@@ -13,7 +13,7 @@ from sim.compiler.move_bounds import MOVES, move_bound
 from sim.compiler.options import Options
 from sim.hw.product_bound import Dimension, Product, Turn, product_bound, product_vectors
 from sim.hw.spec import Chip
-from sim.hw.timing import Bound, dram_bound
+from sim.hw.timing import Bound, dram_bound, largest
 from sim.layout import Shape
 from sim.workload import Graph, Operation
 
@@ -42,11 +42,13 @@ def run_bound(graph: Graph, chip: Chip, options: Options | None = None) -> Bound
     """Return the bound of the whole run: its longest operation, the array's work, DRAM's bytes."""
     found = [each.bound for each in operation_bounds(graph, chip, options)]
     streams = sum(_least_streaming(graph, op, chip) for op in graph.operations)
-    found.append(Bound(streams, "moving vectors of pe_array, all operations"))
+    period = chip.period("pe_array")
+    why = "moving vectors of pe_array, all operations"
+    found.append(Bound(streams * period, why, period))
     names = [n for n in (*graph.inputs, *graph.outputs) if graph.tensor(n).home == "dram"]
     if names:
         found.append(dram_bound(chip, sum(_bytes(graph, n) for n in names)))
-    return max(found, key=lambda bound: bound.cycles)
+    return largest(found)
 
 
 def product_of(graph: Graph, op: Operation) -> Product:
@@ -94,12 +96,8 @@ def _bound(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound:
     product = product_of(graph, op)
     if len(outer) < len(op.inputs):  # the first tile may be on the chip already
         moved_here = product_bound(chip, product, to_dram=stored)
-        return max(moved_here, dram_bound(chip, moved) if moved else moved_here, key=_cycles)
+        return largest([moved_here, dram_bound(chip, moved)]) if moved else moved_here
     return product_bound(chip, product, dram_bytes=moved, to_dram=stored)
-
-
-def _cycles(bound: Bound) -> int:
-    return bound.cycles
 
 
 def _least_streaming(graph: Graph, op: Operation, chip: Chip) -> int:
