@@ -18,8 +18,8 @@ def bounce_bound(chip: Chip, tiles: Sequence[tuple[int, int]], size_bytes: int) 
 
     A block is written by rows, K descriptors of N elements, and read back by columns, a
     descriptor for each of its elements (one of K elements if N = 1). All queues together must do
-    that work, and no block takes less than its two copies one after the other, the second from
-    when it can see that the first is done. In cycles of the DMA engine's clock:
+    that work, and no block takes less than its two copies one after the other, perhaps in one
+    queue. In cycles of the DMA engine's clock:
 
         max(sum of both copies of all blocks / queues, both copies of the quickest block)
     """
@@ -28,7 +28,7 @@ def bounce_bound(chip: Chip, tiles: Sequence[tuple[int, int]], size_bytes: int) 
         + dma_cycles(chip, [(1, K * size_bytes) if N == 1 else (K * N, size_bytes)], dram=True)
         for K, N in tiles
     ]
-    cycles = max(-(-sum(both) // chip.dma.queues), min(both) + chip.semaphore_cycles - 1)
+    cycles = max(-(-sum(both) // chip.dma.queues), min(both))
     ticks = after(chip, 0, "dma", cycles)
     return Bound(ticks, "descriptors of all DMA queues", chip.period("pe_array"))
 

@@ -122,14 +122,24 @@ def _bound(
     """Return the bound of one mapping, each turn made in the way said."""
     by_array = [turn for turn, way in zip(turns, ways, strict=True) if way == "array"]
     moved = [turn for turn, way in zip(turns, ways, strict=True) if way == "moved"]
-    tiles = [*_product_tiles(chip, product, *sizes), *_turn_tiles(chip, by_array)]
+    operands = ways[: len(product.turns)].count("array")
+    own = [*_product_tiles(chip, product, *sizes)]
+    tiles = [*own, *_turn_tiles(chip, by_array)]
     work = _work(chip, tiles, product, sizes, by_array)
-    finer = min((cut_finer(work, t.vectors, t.v) for t in tiles), key=lambda w: w.stream)
+    # What is injected last is the product, or its result that is turned: no operand that is.
+    last = [*own, *_turn_tiles(chip, by_array[operands:])]
+    finer = [_finer(work, tiles, ends=False), _finer(work, last, ends=True)]
     found = [
         array_bound(chip, each, ENGINES, from_dram=from_dram, to_dram=to_dram)
-        for each in (work, finer)
+        for each in (work, *finer)
     ]
     return largest([min(found, key=lambda bound: bound.ticks), _moved_bound(chip, moved)])
+
+
+def _finer(work: ArrayWork, tiles: Sequence[_Tiles], *, ends: bool) -> ArrayWork:
+    """Return the work if the one of these tiles that costs least is cut in two."""
+    finer = [cut_finer(work, tile.vectors, tile.v, ends=ends) for tile in tiles]
+    return min(finer, key=lambda work: work.stream)
 
 
 def _work(

@@ -205,13 +205,17 @@ def transpose_bound(
     return largest([best, dram_bound(chip, 2 * dram_bytes)]) if dram_bytes else best
 
 
-def cut_finer(work: ArrayWork, vectors: int, v: int) -> ArrayWork:
+def cut_finer(work: ArrayWork, vectors: int, v: int, *, ends: bool = True) -> ArrayWork:
     """Return the work of a schedule with at least one tile more, which takes `vectors` vectors.
 
-    The first load may then have a single read and the last results a single column.
+    The first load may then have a single read and, if the tile can be the last (`ends`), the last
+    results a single column.
     """
     stream = work.stream + vectors * v
-    return replace(work, first=1, width=1, vectors=work.vectors + vectors, stream=stream, last=0)
+    width = 1 if ends else work.width
+    return replace(
+        work, first=1, width=width, vectors=work.vectors + vectors, stream=stream, last=0
+    )
 
 
 def dram_bound(chip: Chip, bytes_moved: int) -> Bound:

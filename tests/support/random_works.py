@@ -100,7 +100,8 @@ def random_work(rng: Random) -> Graph:
     """Return a graph of one operation, or of two or three in a row, on tiny tensors."""
     builder = GraphBuilder(rng.choice(HOMES))
     dtype = rng.choice(INTEGERS if rng.random() < 0.2 else FLOATS)
-    dims = [_side(rng) for _ in range(rng.choice([2, 2, 2, 3, 3, 4]))]
+    rank = rng.choice([2, 2, 2, 3, 3, 4])
+    dims = [_side(rng) if rank == 2 else rng.randint(1, 6 - rank) for _ in range(rank)]
     now = builder.tensor("x", _shape(rng, dtype, dims), rng.choice(HOMES))
     for number in range(rng.choice([1, 1, 1, 2, 3])):
         now, dtype, dims = _grow(rng, builder, (now, dtype, dims), number)
@@ -165,5 +166,3 @@ def _product(
         tensor, weights, _shape(rng, out, [*batch, rows, cols]), name=f"y{number}"
     )
     return made, out, [*batch, rows, cols]
-
-
