@@ -96,7 +96,7 @@ def _summary(
     verdict: dict[str, Any],
 ) -> dict[str, Any]:
     bound = run_bound(compiled.graph, config.chip, compiled.options)
-    _refuse_better_than(bound, config.name, trace.cycles())
+    _refuse_better_than(bound, config.name, trace)
     blocks = compiled.blocks
     summary = summarize(
         run=config.name,
@@ -122,11 +122,11 @@ def _layouts(operation: Transpose | Graph, compiled: CompiledGraph) -> dict[str,
     return {**found, "blocks": str(compiled.blocks.tiled)} if compiled.blocks else found
 
 
-def _refuse_better_than(bound: Bound, name: str, cycles: int) -> None:
-    if cycles < bound.cycles:
+def _refuse_better_than(bound: Bound, name: str, trace: Trace) -> None:
+    if trace.ticks < bound.ticks:
         raise SimulationError(
-            f"{name}: took {cycles} cycles, less than its lower bound "
-            f"{bound.cycles} ({bound.why}): one of them is wrong"
+            f"{name}: took {trace.cycles()} cycles ({trace.ticks} ticks), less than its lower "
+            f"bound {bound.cycles} ({bound.ticks} ticks, {bound.why}): one of them is wrong"
         )
 
 

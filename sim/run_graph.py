@@ -144,12 +144,13 @@ def graph_results(compiled: CompiledGraph, memory: Memory) -> dict[str, Array]:
 
 
 def operation_records(compiled: CompiledGraph, chip: Chip, trace: Trace) -> list[dict[str, Any]]:
-    """Return, for each operation, its cycles from first start to last end, and its bound.
+    """Return, for each operation, its array cycles from first start to last end, and its bound.
 
     Operations overlap and share loads, so an operation's cycles are not its share of the run's.
+    One whose work is done by the instructions of others has 0.
     """
     bounds = operation_bounds(compiled.graph, chip, compiled.options)
-    times = [(t.instruction, t.start, t.done) for t in trace.times]
+    times = [(t.instruction, t.start, t.done + trace.periods[t.unit]) for t in trace.times]
     taken = spans(compiled.synchronised.layers, times, [each.name for each in bounds])
     period = trace.periods["pe_array"]
     return [

@@ -13,7 +13,7 @@ from sim.compiler.move_bounds import MOVES, move_bound
 from sim.compiler.options import Options
 from sim.hw.product_bound import Dimension, Product, Turn, product_bound, product_vectors
 from sim.hw.spec import Chip
-from sim.hw.timing import Bound, dram_bound
+from sim.hw.timing import Bound, dram_bound, largest
 from sim.layout import Shape
 from sim.workload import Graph, Operation
 
@@ -41,12 +41,23 @@ def operation_bounds(
 def run_bound(graph: Graph, chip: Chip, options: Options | None = None) -> Bound:
     """Return the bound of the whole run: its longest operation, the array's work, DRAM's bytes."""
     found = [each.bound for each in operation_bounds(graph, chip, options)]
-    streams = sum(_least_streaming(graph, op, chip) for op in graph.operations)
-    found.append(Bound(streams, "moving vectors of pe_array, all operations"))
+    found.append(_array_bound(graph, chip))
     names = [n for n in (*graph.inputs, *graph.outputs) if graph.tensor(n).home == "dram"]
     if names:
         found.append(dram_bound(chip, sum(_bytes(graph, n) for n in names)))
-    return max(found, key=lambda bound: bound.cycles)
+    return largest(found)
+
+
+def _array_bound(graph: Graph, chip: Chip) -> Bound:
+    """Return the time from the first injection of all products to the cycle of the last."""
+    v, period = chip.pe_array.cycles_per_vector, chip.period("pe_array")
+    each = [
+        (v[graph.shape(op.inputs[0]).element_type], _least_vectors(graph, op, chip))
+        for op in graph.operations
+        if op.kind == "matmul"
+    ]
+    stream = sum(v * vectors for v, vectors in each) - max((v - 1 for v, _ in each), default=0)
+    return Bound(stream * period, "moving vectors of pe_array, all operations", period)
 
 
 def product_of(graph: Graph, op: Operation) -> Product:
@@ -94,20 +105,14 @@ def _bound(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound:
     product = product_of(graph, op)
     if len(outer) < len(op.inputs):  # the first tile may be on the chip already
         moved_here = product_bound(chip, product, to_dram=stored)
-        return max(moved_here, dram_bound(chip, moved) if moved else moved_here, key=_cycles)
+        return largest([moved_here, dram_bound(chip, moved)]) if moved else moved_here
     return product_bound(chip, product, dram_bytes=moved, to_dram=stored)
 
 
-def _cycles(bound: Bound) -> int:
-    return bound.cycles
-
-
-def _least_streaming(graph: Graph, op: Operation, chip: Chip) -> int:
-    if op.kind != "matmul":
-        return 0
+def _least_vectors(graph: Graph, op: Operation, chip: Chip) -> int:
+    """Return the moving vectors of a matmul with the better operand stationary, turns apart."""
     product = product_of(graph, op)
-    v = chip.pe_array.cycles_per_vector[product.dtype]
-    return v * min(product_vectors(chip, product, p, q) for p, q, _ in product.mappings())
+    return min(product_vectors(chip, product, p, q) for p, q, _ in product.mappings())
 
 
 def _bytes(graph: Graph, name: str) -> int:
@@ -120,12 +125,14 @@ def spans(
 ) -> Mapping[str, int]:
     """Return, by operation, the ticks from its first start to its last end.
 
-    layers: the operation of each instruction; times: (instruction, start, done).
+    layers: the operation of each instruction; times: (instruction, start, end), the end being the
+    first tick after the instruction's last cycle. An operation whose work is part of others' has
+    no instruction, and is not in the result.
     """
     first: dict[str, int] = {}
     last: dict[str, int] = {}
-    for instruction, start, done in times:
+    for instruction, start, end in times:
         name = layers[instruction]
         first[name] = min(first.get(name, start), start)
-        last[name] = max(last.get(name, done), done)
-    return {name: last[name] - first[name] + 1 for name in names if name in first}
+        last[name] = max(last.get(name, end), end)
+    return {name: last[name] - first[name] for name in names if name in first}

@@ -267,7 +267,7 @@ class LayerBuilder:
     def keep_matrix(self, tensor: str, matrix: Matrix, axes: Axes) -> None:
         """Have a matrix, which shows the tensor as `axes`, stand on the chip at the end."""
         self._matrices[matrix.name] = replace(matrix, keep=True)
-        self._kept.append(Kept(tensor, matrix.name, axes))
+        self._kept.append(Kept(tensor, matrix.name, axes, self.layer))
         self._at_home.add(tensor)
 
     def store_home(self, matrix: Matrix, tensor: str, axes: Axes) -> None:

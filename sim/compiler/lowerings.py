@@ -104,8 +104,11 @@ def lower_graph(graph: Graph, chip: Chip, options: Options) -> Layers:
         for name in (*op.inputs, op.output):
             data_type(graph.shape(name).element_type)
         LOWERINGS[op.kind](builder, op)
+    makers = {op.output: op.name for op in graph.operations}
     for name in graph.outputs:
-        builder.layer = name
+        builder.layer = makers[
+            name
+        ]  # bringing a result home is part of the operation that makes it
         _finish(builder, name)
     return builder.layers()
 

@@ -116,12 +116,14 @@ class DramPlace:
 class Kept:
     """An output that stands in the state buffer at the end, and the matrix that shows it.
 
-    axes: for each of (batch..., row, column) the output's dimensions it is made of.
+    axes: for each of (batch..., row, column) the output's dimensions it is made of. layer: the
+    operation that makes the output.
     """
 
     tensor: str
     matrix: str
     axes: Axes
+    layer: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from sim.compiler.reshape import shared_home
 from sim.hw.bounds import bounce_bound, copied_bound
 from sim.hw.datatypes import data_type
 from sim.hw.spec import Chip
-from sim.hw.timing import Bound, dram_bound, transpose_bound
+from sim.hw.timing import Bound, dram_bound, largest, transpose_bound
 from sim.layout import Decomposition, Shape, decompose
 from sim.workload import Graph, Operation
 
@@ -51,7 +51,7 @@ def _from_dram(graph: Graph, op: Operation, chip: Chip, options: Options, least:
         return least
     matrices = recognise_transpose(source, result, axes)
     if options.via == "pe":
-        return max(least, _by_array(matrices, chip, options, "dram"), key=_cycles)
+        return largest([least, _by_array(matrices, chip, options, "dram")])
     return least  # a DMA that transposes on the way
 
 
@@ -98,11 +98,8 @@ def _by_array(matrices: MatrixSet, chip: Chip, options: Options, home: str) -> B
     tiles = _sub_blocks(_cut(matrices, chip, options, home))
     size = matrices.shape.num_elements() * data_type(dtype).size_bytes
     moved = size if home == "dram" else 0
-    return transpose_bound(chip, tiles, dtype, options.drain_engine, moved)
-
-
-def _cycles(bound: Bound) -> int:
-    return bound.cycles
+    whole = home == "state_buffer" or options.block is not None
+    return transpose_bound(chip, tiles, dtype, options.drain_engine, moved, whole=whole)
 
 
 def _cut(matrices: MatrixSet, chip: Chip, options: Options, home: str) -> Decomposition:

@@ -84,6 +84,10 @@ class _Scheduler:
                     last = number
         return last
 
+    def _first_layer(self, kind: str) -> str:
+        """Return the operation of the first node of a kind ("" if there is none)."""
+        return next((node.layer for node in self._layers.nodes if node.kind == kind), "")
+
     def run(self) -> Scheduled:
         """Return everything the later passes need."""
         matrices = self._layers.matrices
@@ -91,6 +95,7 @@ class _Scheduler:
         self._memory.plan(self._tiled.tasks, kept)
         pieces = self._tiles.give(matrices)
         self._tiles.reserve(matrices)
+        self._drafts.layer = self._first_layer("turn")
         self._array.make_identities()
         for number, task in enumerate(self._tiled.tasks):
             self._memory.task = number
@@ -98,7 +103,9 @@ class _Scheduler:
             self._task(task)
             self._begun = self._begun or task.kind != "store"
         self._memory.task = len(self._tiled.tasks)
+        makers = {kept.matrix: kept.layer for kept in self._layers.kept}
         for tile in kept:
+            self._drafts.layer = makers[tile.matrix]
             self._ensure(tile, set(kept), write=False)
         ends = [self._tiles.piece(tile) for tile in kept]
         for resident in list(self._memory.resident.values()):

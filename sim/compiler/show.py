@@ -24,10 +24,6 @@ def show_graph(compiled: CompiledGraph, limit: int = LIMIT) -> Iterator[str]:
         shapes = [str(compiled.graph.shape(name)) for name in op.inputs]
         yield f"layer {op.name}: {compiled.graph.shape(op.output)} = {op.kind}({', '.join(shapes)})"
         yield from (f"  node {node}" for node in layers.nodes if node.layer == op.name)
-    operations = {op.name for op in compiled.graph.operations}
-    for node in layers.nodes:
-        if node.layer not in operations:
-            yield f"output {node.layer}: {node}"
     yield "matrices (rows lie on partitions)"
     yield from _cut([f"  {_matrix(m)}" for m in layers.matrices], limit)
     for place in layers.dram:

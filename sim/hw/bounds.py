@@ -1,24 +1,25 @@
 """Lower bounds of work that only moves elements: transposes, permutations, reshapes.
 
-Closed formulas that anyone can recompute; see `sim.hw.timing` for those of products and of
-transposes through the array. In array cycles. Source: docs/timing_model.md, section 6.
+Closed formulas that anyone can recompute, in ticks; see `sim.hw.timing` and `sim.hw.product_bound`
+for those of work of the array. Source: docs/timing_model.md, section 6.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 
 from sim.hw.spec import Chip
+from sim.hw.ticks import Way, after, least_end
 from sim.hw.timing import Bound, dma_cycles
 
 
 def bounce_bound(chip: Chip, tiles: Sequence[tuple[int, int]], size_bytes: int) -> Bound:
-    """Return the least cycles in which DMA transposes K x N blocks by way of DRAM.
+    """Return the least time in which DMA transposes K x N blocks by way of DRAM.
 
     A block is written by rows, K descriptors of N elements, and read back by columns, a
     descriptor for each of its elements (one of K elements if N = 1). All queues together must do
-    that work, and no block takes less than its two copies one after the other:
+    that work, and no block takes less than its two copies one after the other, perhaps in one
+    queue. In cycles of the DMA engine's clock:
 
         max(sum of both copies of all blocks / queues, both copies of the quickest block)
     """
@@ -28,26 +29,24 @@ def bounce_bound(chip: Chip, tiles: Sequence[tuple[int, int]], size_bytes: int) 
         for K, N in tiles
     ]
     cycles = max(-(-sum(both) // chip.dma.queues), min(both))
-    return Bound(_in_array_cycles(chip, cycles), "descriptors of all DMA queues")
+    ticks = after(chip, 0, "dma", cycles)
+    return Bound(ticks, "descriptors of all DMA queues", chip.period("pe_array"))
 
 
 def copied_bound(chip: Chip, elements: int, size_bytes: int) -> Bound:
-    """Return the least cycles in which elements get another place in the state buffer.
+    """Return the least time in which elements get another place in the state buffer.
 
-    Each is written by a lane of an engine or by a DMA queue, which move no more in a cycle than
+    Each is written by a lane of an engine or by a DMA queue. In a cycle of its clock
 
-        partitions * rate of both engines + queues * bytes_per_cycle / size
+        an engine      moves partitions * elements_per_cycle elements, over latency + 1 cycles later
+        the DMA queues move queues * bytes_per_cycle bytes, from the cycle after their latency on
     """
-    lanes = Fraction(0)
-    for unit in ("activation", "pooling"):
-        clock = Fraction(chip.period("pe_array"), chip.period(unit))
-        lanes += chip.state_buffer.partitions * getattr(chip, unit).elements_per_cycle * clock
-    clock = Fraction(chip.period("pe_array"), chip.period("dma"))
-    dma = clock * chip.dma.queues * chip.dma.bytes_per_cycle / size_bytes
-    cycles = elements / (lanes + dma)
-    return Bound(-(-cycles.numerator // cycles.denominator), "lanes and DMA queues that copy")
-
-
-def _in_array_cycles(chip: Chip, dma_cycles_: int) -> int:
-    clocks = dma_cycles_ * Fraction(chip.period("dma"), chip.period("pe_array"))
-    return -(-clocks.numerator // clocks.denominator)
+    lanes = chip.state_buffer.partitions * size_bytes
+    ways = [
+        Way(chip.period(unit), lanes * engine.elements_per_cycle, engine.latency_cycles + 1)
+        for unit, engine in (("activation", chip.activation), ("pooling", chip.pooling))
+    ]
+    dma = chip.dma
+    ways.append(Way(chip.period("dma"), dma.queues * dma.bytes_per_cycle, dma.latency_cycles + 1))
+    ticks = least_end(0, elements * size_bytes, ways)
+    return Bound(ticks, "lanes and DMA queues that copy", chip.period("pe_array"))

@@ -14,9 +14,19 @@ from itertools import product as choices
 from typing import Literal
 
 from sim.hw.datatypes import data_type
-from sim.hw.spec import Chip
-from sim.hw.timing import Bound, dram_bound, load_reads, result_cycles, result_depth
+from sim.hw.spec import Chip, PEArray
+from sim.hw.ticks import Way, least_end
+from sim.hw.timing import (
+    ArrayWork,
+    Bound,
+    array_bound,
+    cut_finer,
+    dram_bound,
+    largest,
+    load_reads,
+)
 
+ENGINES = ("activation", "pooling")
 Dimension = Literal["M", "N"]
 
 
@@ -58,7 +68,7 @@ class Product:
 def product_bound(
     chip: Chip, product: Product, *, dram_bytes: int = 0, to_dram: bool = False
 ) -> Bound:
-    """Return the best possible cycle count of a product: with the better operand stationary.
+    """Return the best possible time of a product: with the better operand stationary.
 
     Stationary [K, P], moving [K, Q], (P, Q) = (N, M) or (M, N); the array runs ceil(K / R) x
     ceil(P / C) tiles, partial or not, and streams Q vectors through each. To turn [rows, cols] it
@@ -67,24 +77,25 @@ def product_bound(
         multiply  head + first load + all vectors * v - v + tail
         weights   head + the reads of every tile, each loaded once + tail
         port      head + reads + vectors - 1 + tail, if the state buffer has a single bank
-        drain     head + first load + D + semaphore + words of a lane / rate of both engines + tail
-        turning   elements * (descriptor + ceil(size / rate)) / queues, of what DMA turns instead
+        drain     head + first load + D + semaphore + words of a lane, by both engines + last write
+        turning   what is not turned by the array: elements one by one, by DMA and engines
 
     head: latency of DMA and DRAM if operands come from there (`dram_bytes` of them and of the
     result move); tail: from the last injection to the last write, and to DRAM (`to_dram`). The
-    largest of these, for the best mapping and the best choice of who turns each matrix.
+    largest of these, for the best mapping and the best choice of how each matrix is turned. Each
+    step is in the clock of its unit and begins at one of its edges. A schedule with one tile more
+    may load a single column first and end with one: it has the vectors of that tile more to
+    stream, and if that is less, it counts.
     """
     bounds = [
-        _bound(chip, product, (P, Q), turns, ways, head=bool(dram_bytes), to_dram=to_dram)
-        for P, Q, turns in product.mappings()
-        for ways in choices(("array", "dma"), repeat=len(turns))
-        if all(w == "dma" or t.dtype in chip.pe_array.cycles_per_vector
+        _bound(chip, product, sizes, turns, ways, from_dram=bool(dram_bytes), to_dram=to_dram)
+        for *sizes, turns in product.mappings()
+        for ways in choices(("array", "moved"), repeat=len(turns))
+        if all(w == "moved" or t.dtype in chip.pe_array.cycles_per_vector
                for w, t in zip(ways, turns, strict=True))
     ]  # fmt: skip
-    best = min(bounds, key=lambda bound: bound.cycles)
-    if dram_bytes:
-        best = max(best, dram_bound(chip, dram_bytes), key=lambda bound: bound.cycles)
-    return best
+    best = min(bounds, key=lambda bound: bound.ticks)
+    return largest([best, dram_bound(chip, dram_bytes)]) if dram_bytes else best
 
 
 def product_vectors(chip: Chip, product: Product, P: int, Q: int) -> int:
@@ -105,40 +116,63 @@ class _Tiles:
 
 
 def _bound(
-    chip: Chip, product: Product, sizes: tuple[int, int], turns: Sequence[Turn],
-    ways: Sequence[str], *, head: bool, to_dram: bool,
+    chip: Chip, product: Product, sizes: Sequence[int], turns: Sequence[Turn],
+    ways: Sequence[str], *, from_dram: bool, to_dram: bool,
 ) -> Bound:  # fmt: skip
     """Return the bound of one mapping, each turn made in the way said."""
-    (P, Q), array = sizes, chip.pe_array
-    engines = (chip.activation, chip.pooling)
     by_array = [turn for turn, way in zip(turns, ways, strict=True) if way == "array"]
-    tiles = [*_product_tiles(chip, product, P, Q), *_turn_tiles(chip, by_array)]
-    loads = [load_reads(array, tile.rows, tile.cols) for tile in tiles]
-    reads = sum(load * tile.count for load, tile in zip(loads, tiles, strict=True))
-    vectors = sum(tile.count * tile.vectors for tile in tiles)
-    stream = sum(tile.count * tile.vectors * tile.v for tile in tiles)
-    transfer = chip.dma.latency_cycles + chip.dram.latency_cycles + 1
-    begin = transfer if head else 0
-    latency = min(engine.latency_cycles for engine in engines)
-    tail = result_cycles(chip, min(tile.cols for tile in tiles)) + chip.semaphore_cycles
-    tail += latency + 1 + (transfer if to_dram else 0)
-    first = min(loads)
+    moved = [turn for turn, way in zip(turns, ways, strict=True) if way == "moved"]
+    operands = ways[: len(product.turns)].count("array")
+    own = [*_product_tiles(chip, product, *sizes)]
+    tiles = [*own, *_turn_tiles(chip, by_array)]
+    work = _work(chip, tiles, product, sizes, by_array)
+    # What is injected last is the product, or its result that is turned: no operand that is.
+    last = [*own, *_turn_tiles(chip, by_array[operands:])]
+    finer = [_finer(work, tiles, ends=False), _finer(work, last, ends=True)]
+    found = [
+        array_bound(chip, each, ENGINES, from_dram=from_dram, to_dram=to_dram)
+        for each in (work, *finer)
+    ]
+    return largest([min(found, key=lambda bound: bound.ticks), _moved_bound(chip, moved)])
+
+
+def _finer(work: ArrayWork, tiles: Sequence[_Tiles], *, ends: bool) -> ArrayWork:
+    """Return the work if the one of these tiles that costs least is cut in two."""
+    finer = [cut_finer(work, tile.vectors, tile.v, ends=ends) for tile in tiles]
+    return min(finer, key=lambda work: work.stream)
+
+
+def _work(
+    chip: Chip, tiles: Sequence[_Tiles], product: Product, sizes: Sequence[int],
+    turns: Sequence[Turn],
+) -> ArrayWork:  # fmt: skip
+    """Return what the array does if it runs these tiles: of one mapping, as wide as can be."""
+    (P, Q), array = sizes, chip.pe_array
     words = product.matrices * -(-P // array.cols) * Q
-    words += sum(t.matrices * -(-t.cols // array.cols) * t.rows for t in by_array)
-    rate = sum(engine.elements_per_cycle for engine in engines)
-    drained = begin + first + result_depth(chip) + chip.semaphore_cycles - (-words // rate)
-    drained += latency + (transfer if to_dram else 0)
-    ports = begin + reads + vectors - 1 + tail if chip.state_buffer.banks == 1 else 0
-    by_dma = [turn for turn, way in zip(turns, ways, strict=True) if way == "dma"]
-    last = min(tile.v for tile in tiles)
-    return max(
-        Bound(begin + first + stream - last + tail, "moving vectors of pe_array"),
-        Bound(begin + reads + tail, "weight loads of pe_array"),
-        Bound(ports, "read port of the state buffer's only bank"),
-        Bound(drained, "drain by both engines"),
-        Bound(_dma_cycles(chip, by_dma), "elements turned by DMA"),
-        key=lambda bound: bound.cycles,
+    words += sum(t.matrices * -(-t.cols // array.cols) * t.rows for t in turns)
+    return ArrayWork(
+        first=min(load_reads(array, tile.rows, tile.cols) for tile in tiles),
+        reads=_reads(chip, product, P, turns),
+        vectors=sum(tile.count * tile.vectors for tile in tiles),
+        stream=sum(tile.count * tile.vectors * tile.v for tile in tiles) - min(t.v for t in tiles),
+        width=min(tile.cols for tile in tiles),
+        words=words,
     )
+
+
+def _reads(chip: Chip, product: Product, P: int, turns: Sequence[Turn]) -> int:
+    """Return the reads of all weights, however they are cut into tiles."""
+    array = chip.pe_array
+    held = [(product.matrices, product.K, P), *((t.matrices, t.rows, t.cols) for t in turns)]
+    return sum(n * _least_reads(array, rows, cols) for n, rows, cols in held)
+
+
+def _least_reads(array: PEArray, rows: int, cols: int) -> int:
+    """Return the reads of one matrix: f columns in each on the left path, f rows on the top."""
+    f = array.fast_load
+    if array.weight_path == "left":
+        return -(-rows // array.rows) * -(-cols // f)
+    return -(-cols // array.cols) * -(-rows // f)
 
 
 def _product_tiles(chip: Chip, product: Product, P: int, Q: int) -> Iterator[_Tiles]:
@@ -159,16 +193,26 @@ def _turn_tiles(chip: Chip, turns: Sequence[Turn]) -> Iterator[_Tiles]:
                 yield _Tiles(rows, cols, n * m * turn.matrices, rows, v)
 
 
-def _dma_cycles(chip: Chip, turns: Sequence[Turn]) -> int:
-    """Return the least array cycles in which all queues move these matrices by single elements."""
-    dma = chip.dma
-    each = [
-        turn.matrices * turn.rows * turn.cols
-        * (dma.descriptor_cycles - (-data_type(turn.dtype).size_bytes // dma.bytes_per_cycle))
-        for turn in turns
-    ]  # fmt: skip
-    cycles = Fraction(sum(each), dma.queues) * Fraction(chip.period("dma"), chip.period("pe_array"))
-    return int(cycles)
+def _moved_bound(chip: Chip, turns: Sequence[Turn]) -> Bound:
+    """Return the least time in which engines and DMA queues turn matrices, element by element.
+
+    An engine copies between lanes that are equally far apart, and from one address to another in
+    all of them: of a matrix one element in an instruction, of a batch the same one of each.
+    """
+    dma, period = chip.dma, chip.period
+    elements = sum(turn.matrices * turn.rows * turn.cols for turn in turns)
+    if not elements:
+        return Bound(0, "nothing is moved", period("pe_array"))
+    together = max(turn.matrices for turn in turns)
+    size = min(data_type(turn.dtype).size_bytes for turn in turns)
+    cost = dma.descriptor_cycles - (-size // dma.bytes_per_cycle)
+    ways = [Way(period("dma"), Fraction(dma.queues, cost), dma.latency_cycles + 1)]
+    for unit, engine in (("activation", chip.activation), ("pooling", chip.pooling)):
+        each = max(1, engine.min_interval_cycles)
+        behind = engine.latency_cycles + 2 - each  # n cycles have room for ceil(n / each) starts
+        ways.append(Way(period(unit), Fraction(together, each), behind))
+    ticks = least_end(0, elements, ways)
+    return Bound(ticks, "elements turned one by one", period("pe_array"))
 
 
 def _cut(size: int, tile: int) -> list[tuple[int, int]]:

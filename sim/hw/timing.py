@@ -1,18 +1,19 @@
 """Closed formulas of the timing model: how long things take when nothing gets in their way.
 
 The second oracle: the machine never imports this module, so where both agree, two derivations
-agree. Lower bounds built from these formulas tell how good a schedule is. All in array cycles of
-a chip with one clock, unless a docstring says otherwise. Source: docs/timing_model.md.
+agree. Lower bounds built from these formulas tell how good a schedule is. Bounds are in ticks, as
+runs are; the other formulas are in cycles of the unit they speak of, and those that speak of
+several are for a chip with one clock. Source: docs/timing_model.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from fractions import Fraction
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from sim.hw.dram import least_cycles, run_cycles
 from sim.hw.spec import Chip, Engine, PEArray
+from sim.hw.ticks import Way, after, least_end
 
 
 def load_reads(array: PEArray, K: int, N: int) -> int:
@@ -86,49 +87,143 @@ def _delays(chip: Chip, N: int) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """No schedule can take fewer cycles, because of the resource named."""
+    """No schedule can take fewer ticks, because of the resource named.
 
-    cycles: int
+    ticks: the time of a run, from tick 0 to the end of its last cycle of whatever unit.
+    ticks_per_cycle: a cycle of the array's clock, the one in which runs are reported.
+    """
+
+    ticks: int
     why: str
+    ticks_per_cycle: int = 1
+
+    @property
+    def cycles(self) -> int:
+        """Return the same in cycles of the array's clock, rounded up."""
+        return -(-self.ticks // self.ticks_per_cycle)
+
+
+def largest(bounds: Iterable[Bound]) -> Bound:
+    """Return the bound that says most; of equals the first."""
+    return max(bounds, key=lambda bound: bound.ticks)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayWork:
+    """What the array must do whatever the schedule, in cycles of its clock.
+
+    first: reads of the first load. reads: of all loads. vectors: all moving vectors; stream: the
+    cycles from the first injection to the last. width: columns of the tile whose results are last.
+    words: of the lane with most results. last: cycles from the first injection of the tile that
+    is loaded last to its last.
+    """
+
+    first: int
+    reads: int
+    vectors: int
+    stream: int
+    width: int
+    words: int
+    last: int = 0
+
+
+def array_bound(
+    chip: Chip, work: ArrayWork, units: Sequence[str], *, from_dram: bool, to_dram: bool
+) -> Bound:
+    """Return the bound of work of the array whose results `units` (engines) copy out.
+
+    Each resource must be busy for its work; before it can begin and after it has ended stands the
+    least that any tile needs, each step in the clock of its unit.
+    """
+    begin = first_byte(chip) if from_dram else 0
+    array = chip.period("pe_array")
+    ways = [_drain_way(chip, unit, to_dram=to_dram) for unit in units]
+
+    def end(seen: int, words: int) -> int:
+        copied = least_end(seen, words, ways)
+        return last_byte(chip, copied) if to_dram else copied
+
+    behind = result_cycles(chip, work.width) + chip.semaphore_cycles
+    earliest = result_depth(chip) + chip.semaphore_cycles
+    ports = work.reads + work.vectors - 1 if chip.state_buffer.banks == 1 else 0
+
+    def through(cycles: int, why: str) -> Bound:
+        return Bound(end(after(chip, begin, "pe_array", cycles + behind), 1), why, array)
+
+    seen = after(chip, begin, "pe_array", work.first + earliest)
+    name = "both engines" if len(units) > 1 else units[0]
+    found = [
+        through(work.first + work.stream, "moving vectors of pe_array"),
+        through(work.reads + work.last, "weight loads of pe_array"),
+        Bound(end(seen, work.words), f"drain by {name}", array),
+    ]
+    if ports:
+        found.append(through(ports, "read port of the state buffer's only bank"))
+    return largest(found)
+
+
+def _drain_way(chip: Chip, unit: str, *, to_dram: bool) -> Way:
+    """Return how an engine takes words of a lane: until written, or until DMA sees them written."""
+    engine: Engine = getattr(chip, unit)
+    behind = engine.latency_cycles + (chip.semaphore_cycles if to_dram else 1)
+    return Way(chip.period(unit), engine.elements_per_cycle, behind)
+
+
+def first_byte(chip: Chip) -> int:
+    """Return the tick at which the array can first see that DMA has brought a byte from DRAM."""
+    latency = chip.dma.latency_cycles + chip.dram.latency_cycles
+    return after(chip, 0, "dma", latency + chip.semaphore_cycles)
+
+
+def last_byte(chip: Chip, tick: int) -> int:
+    """Return the end of the least copy to DRAM that can start at `tick`."""
+    latency = chip.dma.latency_cycles + chip.dram.latency_cycles
+    return after(chip, tick, "dma", latency + 1)
 
 
 def transpose_bound(
-    chip: Chip, tiles: Sequence[tuple[int, int]], dtype: str, unit: str, dram_bytes: int = 0
-) -> Bound:
-    """Return the best possible cycle count for transposing these K x N tiles on the array.
+    chip: Chip, tiles: Sequence[tuple[int, int]], dtype: str, unit: str, dram_bytes: int = 0,
+    *, whole: bool = True,
+) -> Bound:  # fmt: skip
+    """Return the best possible time for transposing these K x N tiles on the array.
 
-    Each resource must be busy for its work; before it can begin and after it has ended stands the
-    least that any tile needs. `dram_bytes` are moved in and moved out as well (0: on chip).
+    `dram_bytes` are moved in and moved out as well (0: on chip). whole: the tiles are those of
+    every schedule; else a schedule may cut others out of them, at the price of more vectors.
     """
-    array, engine = chip.pe_array, getattr(chip, unit)
-    v = array.cycles_per_vector[dtype]
-    loads = [load_reads(array, K, N) for K, N in tiles]
+    v = chip.pe_array.cycles_per_vector[dtype]
+    loads = [load_reads(chip.pe_array, K, N) for K, N in tiles]
     vectors = [K for K, _ in tiles]
-    first_load = min(loads)
-    tail = min(result_cycles(chip, N) for _, N in tiles) + chip.semaphore_cycles
-    tail += engine.latency_cycles + 1
-    head = chip.dma.latency_cycles + chip.dram.latency_cycles if dram_bytes else 0
-    ports = sum(loads) + sum(vectors) if chip.state_buffer.banks == 1 else 0
-    drains = sum(engine_reads(engine, K) for K in vectors)
-    drained_from = first_load + result_depth(chip) + chip.semaphore_cycles
-    bounds = [
-        Bound(head + first_load + (sum(vectors) - 1) * v + tail, "moving vectors of pe_array"),
-        Bound(head + sum(loads) + (min(vectors) - 1) * v + tail, "weight loads of pe_array"),
-        Bound(head + drained_from + drains + engine.latency_cycles, f"drain by {unit}"),
-        Bound(ports and head + ports - 1 + tail, "read port of the state buffer's only bank"),
-    ]
-    if dram_bytes:
-        bounds.append(dram_bound(chip, 2 * dram_bytes))
-    return max(bounds, key=lambda bound: bound.cycles)
+    drains = sum(engine_reads(getattr(chip, unit), K) for K in vectors)
+    words = drains * getattr(chip, unit).elements_per_cycle
+    width, last = min(N for _, N in tiles), (min(vectors) - 1) * v
+    stream = (sum(vectors) - 1) * v
+    work = ArrayWork(min(loads), sum(loads), sum(vectors), stream, width, words, last)
+    outside = bool(dram_bytes)
+    cuts = [work] if whole else [work, cut_finer(work, min(vectors), v)]
+    found = [array_bound(chip, w, [unit], from_dram=outside, to_dram=outside) for w in cuts]
+    best = min(found, key=lambda bound: bound.ticks)
+    return largest([best, dram_bound(chip, 2 * dram_bytes)]) if dram_bytes else best
+
+
+def cut_finer(work: ArrayWork, vectors: int, v: int, *, ends: bool = True) -> ArrayWork:
+    """Return the work of a schedule with at least one tile more, which takes `vectors` vectors.
+
+    The first load may then have a single read and, if the tile can be the last (`ends`), the last
+    results a single column.
+    """
+    stream = work.stream + vectors * v
+    width = 1 if ends else work.width
+    return replace(
+        work, first=1, width=width, vectors=work.vectors + vectors, stream=stream, last=0
+    )
 
 
 def dram_bound(chip: Chip, bytes_moved: int) -> Bound:
-    """Return the least cycles in which DRAM and the DMA queues can move that many bytes."""
+    """Return the least time in which DRAM and the DMA queues can move that many bytes."""
     rate = min(chip.dram.bytes_per_cycle, chip.dma.queues * chip.dma.bytes_per_cycle)
     latency = chip.dma.latency_cycles + chip.dram.latency_cycles
-    clocks = Fraction(chip.period("dma"), chip.period("pe_array"))
     moving = -(-bytes_moved // rate)
     if chip.dram.organisation is not None:
         moving = least_cycles(chip, bytes_moved)
-    cycles = (latency + moving) * clocks
-    return Bound(-(-cycles.numerator // cycles.denominator), "DRAM bandwidth")
+    ticks = after(chip, 0, "dma", latency + moving)
+    return Bound(ticks, "DRAM bandwidth", chip.period("pe_array"))

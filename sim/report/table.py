@@ -110,6 +110,8 @@ def bound_text(summary: Mapping[str, Any]) -> str:
 def operation_text(operation: Mapping[str, Any]) -> str:
     """Return how long an operation was under way, and how far that is above what it needs alone."""
     cycles, bound = operation["cycles"], operation["bound"]
+    if not cycles:
+        return f"{operation['op']}, without an instruction of its own"
     text = f"{operation['op']}, under way for {plural(cycles, 'cycle')}"
     if not bound["cycles"]:
         return text

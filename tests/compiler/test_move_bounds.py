@@ -47,17 +47,21 @@ def test_a_block_alone_reaches_the_bound_of_a_bounce():
 
 
 def test_copies_by_hand():
-    """Two engines of 128 lanes and two queues of 272 bytes: 392 float32 in a cycle."""
-    assert copied_bound(PATENT, 2 * 14 * 14 * 32, 4).cycles == 32
-    assert copied_bound(PATENT, 392, 4).cycles == 1
-    assert copied_bound(PATENT, 393, 4).cycles == 2
+    """Two engines of 128 lanes, latency 1: 256 elements in a cycle, written in the next; two
+    queues of 272 bytes, from cycle 600 on: then 392 float32 in a cycle, those of the queues at
+    once."""
+    assert copied_bound(PATENT, 2 * 14 * 14 * 32, 4).cycles == 49 + 1
+    assert copied_bound(PATENT, 256, 4).cycles == 1 + 1
+    assert copied_bound(PATENT, 257, 4).cycles == 2 + 1
+    assert copied_bound(PATENT, 599 * 256 + 136, 4).cycles == 600 + 1
+    assert copied_bound(PATENT, 600 * 256 + 136 + 1, 4).cycles == 601 + 1
 
 
 @pytest.mark.parametrize(
     ("graph", "cycles", "why"),
     [
         (one("reshape", "f32[6,10,7]", "f32[60,7]"), 0, "nothing need be busy"),
-        (one("reshape", "f32[6,4]", "f32[8,3]"), 1, "lanes and DMA queues that copy"),
+        (one("reshape", "f32[6,4]", "f32[8,3]"), 1 + 1, "lanes and DMA queues that copy"),
         (one("transpose", "f32[8,6]{0,1}", "f32[6,8]", (1, 0)), 0, "nothing need be busy"),
         (one("transpose", "f32[128,64]", "f32[64,128]", (1, 0)), 510, "moving vectors of pe_array"),
         (one("relayout", "f32[128,64]", "f32[128,64]{0,1}"), 510, "moving vectors of pe_array"),
