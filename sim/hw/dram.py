@@ -105,13 +105,30 @@ def dram_rate(chip: Chip, queues: int) -> int:
     return max(1, min(parts.channels, queues) * parts.burst_bytes // burst_cycles)
 
 
-def run_cycles(chip: Chip, size_bytes: int) -> int:
-    """Return the cycles in which a queue moves a run from or to DRAM.
+def run_cycles(chip: Chip, size_bytes: int, *, within: bool = False) -> int:
+    """Return the cycles in which a queue alone moves a run from or to DRAM, or within it.
 
-    At its own rate or DRAM's, the lesser. With an organisation: at best, in whole bursts.
+    At its own rate or its share of DRAM, the lesser; within DRAM it has two shares, of half each.
+    With an organisation: at best, in whole bursts.
     """
-    parts = chip.dram.organisation
-    if parts is None:
-        return -(-size_bytes // min(chip.dma.bytes_per_cycle, chip.dram.bytes_per_cycle))
-    _, burst_cycles = chip.burst_cycles
-    return -(-size_bytes // parts.burst_bytes) * burst_cycles
+    parts, total = chip.dram.organisation, chip.dram.bytes_per_cycle
+    if parts is not None:
+        _, burst_cycles = chip.burst_cycles
+        return -(-size_bytes // parts.burst_bytes) * burst_cycles * (1 + within)
+    if within and total == 1:
+        return 2 * size_bytes
+    return -(-size_bytes // min(chip.dma.bytes_per_cycle, total // (1 + within)))
+
+
+def share_bytes(total: int, shares: int, number: int, first: int, stop: int) -> int:
+    """Return the bytes one share of DRAM gets in DMA cycles first <= t < stop.
+
+    In cycle t it gets total // shares, and one more if
+    (number - t * over) mod shares < over, over = total mod shares: that is, if number - t * over
+    and number - (t + 1) * over lie in different rows of `shares` numbers, so that the sum over
+    cycles is the difference of the first row and the last.
+    """
+    each, over = divmod(total, shares)
+    return (
+        each * (stop - first) + (number - first * over) // shares - (number - stop * over) // shares
+    )

@@ -44,10 +44,13 @@ def engine_reads(engine: Engine, elements: int) -> int:
     return -(-elements // engine.elements_per_cycle)
 
 
-def dma_cycles(chip: Chip, descriptor_bytes: Sequence[tuple[int, int]], *, dram: bool) -> int:
+def dma_cycles(
+    chip: Chip, descriptor_bytes: Sequence[tuple[int, int]], *, dram: bool, within: bool = False
+) -> int:
     """Return the cycles of one DmaCopy alone: (count, bytes) of its descriptors.
 
-    latency + sum over descriptors of (descriptor_cycles + ceil(bytes / rate)). For DRAM with an
+    latency + sum over descriptors of (descriptor_cycles + ceil(bytes / rate)). dram: one end lies
+    in DRAM; within: the other as well, so that every byte is moved twice. For DRAM with an
     organisation this is the least: every run begins with a burst, every row is open
     (`sim.hw.dram.lone_copy_cycles` knows addresses).
     """
@@ -55,7 +58,9 @@ def dma_cycles(chip: Chip, descriptor_bytes: Sequence[tuple[int, int]], *, dram:
     if not dram:
         moving = sum(count * (fetch - (-size // rate)) for count, size in descriptor_bytes)
         return chip.dma.latency_cycles + moving
-    moving = sum(count * (fetch + run_cycles(chip, size)) for count, size in descriptor_bytes)
+    moving = sum(
+        count * (fetch + run_cycles(chip, size, within=within)) for count, size in descriptor_bytes
+    )
     return chip.dma.latency_cycles + chip.dram.latency_cycles + moving
 
 

@@ -8,6 +8,7 @@ transfer, wait for one another, and fight for ports.
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from random import Random
 
 import numpy as np
@@ -178,6 +179,48 @@ def test_the_order_of_units_does_not_matter(seed):
         recorder = Recorder(chip.units, frozenset(KINDS))
         trace = run_event(chip, program, memory, recorder, shuffle=Random(order))
         assert_same(first, Outcome(trace, memory))
+
+
+def _slow_accesses(seed: int):
+    """Return a chip whose engines are slower than its array, and a program for one PSUM bank."""
+    rng = Random(seed)
+    parts = random_chip(rng, largest=4).model_dump()
+    parts["clock"] = {"core": 1000, "slow": rng.choice([250, 200, 400]), "fast": 1400}
+    parts["pe_array"]["clock"] = parts["dma"]["clock"] = "core"
+    parts["activation"]["clock"] = "slow"
+    parts["pooling"]["clock"] = rng.choice(["core", "slow", "fast"])
+    parts["result_buffer"] |= {"banks": 1, "bank_bytes": 2048}
+    chip = Chip.model_validate(parts)
+    rows, cols = chip.pe_array.rows, chip.pe_array.cols
+    steps: list = [LoadWeights(weights=state(0, rows, 0, cols))]
+    for place in range(rng.randint(4, 14)):
+        words, unit = rng.randint(1, 6), rng.choice(["array", "activation", "pooling"])
+        target = psum(0, cols, 32 * place, words)
+        if unit == "array":
+            steps.append(MatMul(moving=state(0, rows, 64, words), result=target))
+        elif rng.random() < 0.5:
+            steps.append(Memset(engine=unit, target=target, value=place))
+        else:
+            steps.append(Copy(engine=unit, source=state(0, cols, 0, words), target=target))
+    return chip, Program("slow", tuple(steps))
+
+
+def test_sums_that_pass_over_the_accesses_of_slower_clocks():
+    """Both name the same winner in each cycle, also when the sums have passed and left others."""
+    behind_sums = 0
+    for seed in range(QUICK):
+        chip, program = _slow_accesses(seed)
+        event = simulate(chip, program, kinds=KINDS)
+        assert_same(event, simulate(chip, program, kinds=KINDS, engine="register"))
+        for unit in ("activation", "pooling"):
+            period = event.trace.periods[unit]
+            mine = [s for s in event.trace.stalls if s.unit == unit]
+            behind_sums += sum(
+                (one.winner, one.tick + one.cycles * period) == ("moving", two.tick)
+                and two.winner not in ("moving", unit)
+                for one, two in pairwise(mine)
+            )
+    assert behind_sums > 5, behind_sums
 
 
 def test_random_programs_do_contend():

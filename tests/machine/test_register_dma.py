@@ -77,12 +77,14 @@ def test_the_dram_is_shared_by_the_copies_past_their_latency():
     assert [t.done for t in trace.times] == [2 + 6, 2, 0]
 
 
-def test_at_least_a_byte_moves():
+def test_with_fewer_bytes_than_queues_they_take_turns():
     trace = run(
         chip(dram={"bytes_per_cycle": 1}),
         *[move(dram(64 * q, (1, 1)), state(q, 1, 8192 * q, 1), queue=q) for q in range(3)],
     ).trace
-    assert [t.done for t in trace.times] == [3, 3, 3]
+    # cycle t is queue t mod 3's; each has 4 bytes to move
+    assert [t.first for t in trace.times] == [0, 1, 2]
+    assert [t.done for t in trace.times] == [9, 10, 11]
 
 
 def test_a_queue_starts_its_next_copy_in_the_cycle_after():

@@ -250,3 +250,37 @@ def test_one_row_without_latency_asks_for_its_result_port():
     assert spans(trace)[1] == (5, 6)
     assert trace.stalls == (Stall(2, "pe_array", 1, 3, "result_buffer", 0, "write", "activation"),)
     assert trace.times[1].done == 7
+
+
+# -- several clocks: sums pass over the access of a slower clock ----------------------------------
+
+
+@pytest.mark.parametrize("engine", ["event", "register"])
+def test_after_the_sums_the_port_is_again_that_of_the_slow_access(engine):
+    chip = ideal_chip(
+        2, 2,
+        clock={"core": 1000, "slow": 250},
+        pe_array={"entry_cycles": 2},
+        activation={"clock": "slow", "latency_cycles": 1},
+        pooling={"latency_cycles": 1, "fixed_cycles": 4},
+    )  # fmt: skip
+    program = Program(
+        "three clients",
+        (
+            LoadWeights(weights=state(0, 2, 0, 2)),
+            MatMul(moving=state(0, 2, 8192, 1), result=psum(0, 2, 0, 1)),
+            Memset(engine="activation", target=psum(0, 2, 64, 1), value=0),
+            Memset(engine="pooling", target=psum(0, 2, 80, 2), value=0),
+        ),
+    )
+    trace = simulate(chip, program, engine=engine).trace
+    # The activation engine writes in ticks 4 to 7. The vector enters in 2, its sums (D = 3) are
+    # written in 5 and 6. The pooling engine, held for 4 cycles, wants to write from 5 on.
+    assert trace.stalls == (
+        Stall(5, "pooling", 3, 2, "result_buffer", 0, "write", "moving"),
+        Stall(7, "pooling", 3, 1, "result_buffer", 0, "write", "activation"),
+    )
+    assert [run.label for run in trace.labels["pooling"] if "stalled" in run.label] == [
+        "stalled by moving", "stalled by activation",
+    ]  # fmt: skip
+    assert trace.port_cycles["result_buffer", 0, "write"] == 4 + 2

@@ -104,12 +104,10 @@ class Arbiter:
         self._deciding = False
         self.advance()
         now = self._env.tick
-        sharing = sum(s.touches_dram for s in self._streams)
+        self._share_dram()
         contended = self._contended()
         changes: list[int] = []
         for stream in self._streams:
-            if sharing:
-                stream.set_share(sharing)
             if stream.tick == now and stream not in contended:
                 stream.grant()
         if contended:
@@ -122,6 +120,14 @@ class Arbiter:
         self._wake_at = min(changes, default=None)
         if self._wake_at is not None:
             self._wake(self._wake_at)
+
+    def _share_dram(self) -> None:
+        """Tell copies from and to DRAM, in the order of their queues, which shares they hold."""
+        sharing = sorted((s for s in self._streams if s.dram_shares), key=lambda s: s.rank)
+        shares, first = sum(s.dram_shares for s in sharing), 0
+        for stream in sharing:
+            stream.set_share(first, shares)
+            first += stream.dram_shares
 
     def _wake(self, tick: int) -> None:
         """Look again at a tick, unless that is arranged already or overtaken by then."""
@@ -179,6 +185,8 @@ class Arbiter:
             needs, slots = stream.needs()
             if refusal := _first_refused(taken, stream, needs):
                 stream.refuse(*refusal)
+                if (same := stream.patience()) is not None:
+                    changes.append(now + same * stream.period)
             else:
                 stream.grant()
                 _take(taken, stream, needs)

@@ -24,8 +24,6 @@ class BurstStream(Stream):
     It asks for ports only in cycles in which its bytes move.
     """
 
-    touches_dram = False  # in the sense of a rate that is shared
-
     settles_ports = True
 
     def __init__(

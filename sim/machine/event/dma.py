@@ -19,6 +19,7 @@ from sim.machine.event.descriptors import (
     needs_of,
     touched_banks,
 )
+from sim.machine.event.pace import FOREVER, Orbit, Pace, best_pace, dram_pace, steady_pace
 from sim.machine.event.ports import Needs, Port, Timeline, mask_of
 from sim.machine.event.stream import Stream
 from sim.machine.event.ticks import TickEnvironment
@@ -27,7 +28,10 @@ from sim.trace.record import InstructionTimes
 
 
 class _Finished(NamedTuple):
-    """`number` descriptors ended, one every `cycles` cycles, the first at `tick`."""
+    """`number` descriptors ended, one every `cycles` cycles, the first at `tick`.
+
+    Between two of them others may have ended, which other records name.
+    """
 
     tick: int
     number: int
@@ -35,7 +39,10 @@ class _Finished(NamedTuple):
 
 
 class DmaStream(Stream):
-    """Descriptors on their way: fetch, then bytes at a rate that DRAM's users share."""
+    """Descriptors on their way: fetch, then bytes at a pace that DRAM's users share.
+
+    A copy from DRAM to DRAM holds two shares and counts every byte twice, as read and as written.
+    """
 
     def __init__(
         self, env: TickEnvironment, chip: Chip, copy: DmaCopy, groups: Sequence[Group], **who: Any
@@ -46,16 +53,18 @@ class DmaStream(Stream):
         self._copy, self._groups = copy, groups
         self._fetch = chip.dma.descriptor_cycles
         self._own_rate, self._dram_rate = chip.dma.bytes_per_cycle, chip.dram.bytes_per_cycle
-        self.touches_dram = Buffer.DRAM in (copy.source.buffer, copy.target.buffer)
-        self._best_rate = self._own_rate
-        if self.touches_dram:
-            self._best_rate = min(self._own_rate, self._dram_rate)
-        self._rate = self._best_rate
+        self.dram_shares = (copy.source.buffer, copy.target.buffer).count(Buffer.DRAM)
+        self._times = max(1, self.dram_shares)
+        self._best_pace = steady_pace(self._own_rate)
+        if self.dram_shares:
+            self._best_pace = best_pace(self._own_rate, self._dram_rate, self.dram_shares)
+        self._pace = self._best_pace
         self._group = self._index = self._fetched = self._moved = 0
-        self._suffix: dict[int, list[int]] = {}
+        self._suffix: dict[Pace, dict[tuple[int, int], int]] = {}
         self.ended: list[_Finished] = []
         self.port_cycles: dict[Port, int] = {}
         self.first_byte: int | None = None
+        self._last_byte = -1
 
     @property
     def sizes(self) -> npt.NDArray[np.int64]:
@@ -73,45 +82,77 @@ class DmaStream(Stream):
         assert self.first_byte is not None
         return self.first_byte, self.end_tick()
 
-    def set_share(self, queues: int) -> None:
-        """Share DRAM's bandwidth equally among that many queues."""
-        if self.touches_dram:
-            self._rate = min(self._own_rate, max(1, self._dram_rate // max(1, queues)))
-
-    def _cost(self, group: Group, rate: int) -> int:
-        return self._fetch - (-group.size_bytes // rate)
+    def set_share(self, first: int, shares: int) -> None:
+        """Hold shares of DRAM's bandwidth, beginning with number `first` of that many."""
+        self._pace = dram_pace(self._own_rate, self._dram_rate, first, self.dram_shares, shares)
 
     def remaining(self) -> int:
-        """Return the cycles to the end at the present rate."""
-        return self._remaining(self._rate)
+        """Return the cycles to the end at the present pace."""
+        return self._remaining(self._pace, self.tick // self.period)
 
-    def _remaining(self, rate: int) -> int:
+    def _size(self, group: Group) -> int:
+        return group.size_bytes * self._times
+
+    def _remaining(self, pace: Pace, cycle: int) -> int:
+        """Return the cycles from `cycle` to the end at a pace."""
         if self._group == len(self._groups):
             return 0
-        group = self._groups[self._group]
-        left = (group.count - self._index) * self._cost(group, rate)
-        if self._fetched or self._moved:
-            rest = self._fetch - self._fetched - (-(group.size_bytes - self._moved) // rate)
-            left += rest - self._cost(group, rate)
-        return left + self._after(self._group + 1, rate)
+        group, at, begun = self._groups[self._group], cycle, bool(self._fetched or self._moved)
+        if begun:
+            at += self._fetch - self._fetched
+            at += pace.cycles(at, self._size(group) - self._moved)
+        count = group.count - self._index - begun
+        at += pace.orbit(self._fetch, self._size(group), at).cycles(count)
+        return at - cycle + self._after(self._group + 1, pace, at)
 
-    def _after(self, place: int, rate: int) -> int:
-        """Return the cycles of all groups from `place` on at a rate."""
-        if rate not in self._suffix:
-            costs = [g.count * self._cost(g, rate) for g in self._groups]
-            self._suffix[rate] = [*np.cumsum(costs[::-1])[::-1].tolist(), 0]
-        return self._suffix[rate][place]
+    def _after(self, place: int, pace: Pace, cycle: int) -> int:
+        """Return the cycles of all groups from `place` on at a pace, the first begun in `cycle`."""
+        known = self._suffix.setdefault(pace, {})
+        path: list[tuple[tuple[int, int], int]] = []
+        phase, rest = cycle % pace.phases, 0
+        while place < len(self._groups):
+            key = place, phase
+            if key in known:
+                rest = known[key]
+                break
+            group = self._groups[place]
+            cost = pace.orbit(self._fetch, self._size(group), phase).cycles(group.count)
+            path.append((key, cost))
+            place, phase = place + 1, (phase + cost) % pace.phases
+        for key, cost in reversed(path):
+            rest += cost
+            known[key] = rest
+        return rest
 
     def needs(self) -> tuple[Needs, int]:
         """Return the ports the next cycle needs, and for how many cycles."""
-        group = self._groups[self._group]
         if self._fetched < self._fetch:
             return (), self._fetch - self._fetched
-        stop = min(self._moved + self._rate, group.size_bytes)
-        now = needs_of(self._copy, touched_banks(group, self._index, self._moved, stop))
+        group, pace, cycle = self._groups[self._group], self._pace, self.tick // self.period
+        needed = self._ports_in(cycle)
+        if not pace.amount(cycle):
+            return needed, pace.alike(cycle)
         if group.one_bank:
-            return now, -(-(group.size_bytes - self._moved) // self._rate)
-        return now, 1
+            to_end = pace.cycles(cycle, self._size(group) - self._moved)
+            return needed, min(to_end, pace.alike(cycle))
+        return needed, 1
+
+    def patience(self) -> int | None:
+        """Return for how many cycles it asks for the same: its share may be another in the next."""
+        if self._pace.phases == 1:
+            return None
+        same = self._pace.alike(self.tick // self.period)
+        if not self._groups[self._group].one_bank:
+            return 1
+        return None if same == FOREVER else same
+
+    def _ports_in(self, cycle: int) -> Needs:
+        """Return the ports of the bytes that move next, if they move in this cycle."""
+        amount, group = self._pace.amount(cycle), self._groups[self._group]
+        if not amount:
+            return ()
+        stop = min(self._moved + amount, self._size(group))
+        return needs_of(self._copy, touched_banks(group, self._index, self._moved, stop))
 
     def needs_in_progress(self) -> Needs:
         """Return the ports of the cycle granted last."""
@@ -120,49 +161,62 @@ class DmaStream(Stream):
     _last_needs: Needs = ()
 
     def _move(self, cycles: int) -> None:
-        tick = self.tick
+        cycle = self.tick // self.period
+        stop = cycle + cycles
         self._note_progress(0, cycles)
-        while cycles and self._group < len(self._groups):
+        while cycle < stop and self._group < len(self._groups):
             group = self._groups[self._group]
             if not self._fetched and not self._moved and group.one_bank:
-                cost = self._cost(group, self._rate)
-                whole = min(cycles // cost, group.count - self._index)
+                orbit = self._pace.orbit(self._fetch, self._size(group), cycle)
+                whole = min(orbit.whole(stop - cycle), group.count - self._index)
                 if whole:
-                    self._end_descriptors(group, whole, tick + (cost - 1) * self.period, cost)
-                    tick += whole * cost * self.period
-                    cycles -= whole * cost
+                    self._end_descriptors(group, whole, cycle, orbit)
+                    cycle += orbit.cycles(whole)
                     continue
-            spent = self._step(group, cycles, tick)
-            tick += spent * self.period
-            cycles -= spent
+            cycle += self._step(group, stop - cycle, cycle)
 
-    def _step(self, group: Group, cycles: int, tick: int) -> int:
+    def _step(self, group: Group, cycles: int, cycle: int) -> int:
         """Work on a single descriptor for up to `cycles` cycles; return the cycles spent."""
         if self._fetched < self._fetch:
             spent = min(cycles, self._fetch - self._fetched)
             self._fetched += spent
             self._last_needs = ()
             return spent
-        if self.first_byte is None:
-            self.first_byte = tick
-        self._last_needs, until = self.needs()
-        spent = min(cycles, until)
-        for need in self._last_needs:
-            self._count(need.port, spent)
-        self._moved = min(self._moved + spent * self._rate, group.size_bytes)
-        if self._moved == group.size_bytes:
-            self.ended.append(_Finished(tick + (spent - 1) * self.period, 1, 0))
+        pace, left = self._pace, self._size(group) - self._moved
+        spent = min(cycles, pace.cycles(cycle, left)) if group.one_bank else 1
+        moving = cycle + pace.cycles(cycle, 1) - 1
+        if moving < cycle + spent:
+            self._see_first_byte(moving)
+            for need in self._ports_in(moving):
+                self._count(need.port, pace.busy(cycle, spent))
+        self._last_needs = self._ports_in(cycle + spent - 1)
+        self._moved += min(left, pace.moved(cycle, spent))
+        if self._moved == self._size(group):
+            self._note_end(cycle + spent, 1, 0)
             self._next(group, 1)
         return spent
 
-    def _end_descriptors(self, group: Group, count: int, tick: int, cost: int) -> None:
+    def _see_first_byte(self, cycle: int) -> None:
         if self.first_byte is None:
-            self.first_byte = tick - (cost - self._fetch - 1) * self.period
-        needs = needs_of(self._copy, touched_banks(group, self._index, 0, group.size_bytes))
-        for need in needs:
-            self._count(need.port, count * (cost - self._fetch))
-        self._last_needs = needs
-        self.ended.append(_Finished(tick, count, cost))
+            self.first_byte = cycle * self.period
+
+    def _note_end(self, stop: int, number: int, cycles: int) -> None:
+        """Note descriptors of which the first ended in the cycle before `stop`."""
+        tick = (stop - 1) * self.period
+        self.ended.append(_Finished(tick, number, cycles))
+        self._last_byte = max(self._last_byte, tick + (number - 1) * cycles * self.period)
+
+    def _end_descriptors(self, group: Group, count: int, cycle: int, orbit: Orbit) -> None:
+        """Note that `count` descriptors, begun in `cycle`, have been moved whole."""
+        moving = cycle + self._fetch
+        self._see_first_byte(moving + self._pace.cycles(moving, 1) - 1)
+        self._last_needs = needs_of(
+            self._copy, touched_banks(group, self._index, 0, group.size_bytes)
+        )
+        for need in self._last_needs:
+            self._count(need.port, orbit.busy(count))
+        for end, number, distance in orbit.series(count):
+            self._note_end(cycle + end, number, distance)
         self._next(group, count)
 
     def _count(self, port: Port, cycles: int) -> None:
@@ -180,13 +234,12 @@ class DmaStream(Stream):
         Others may leave DRAM to this copy, so what is to come is reckoned at the best rate.
         """
         self.advance(self._env.tick)
-        if self.remaining() == 0:
-            last = self.ended[-1]
-            return last.tick + (last.number - 1) * last.cycles * self.period
+        if self._group == len(self._groups):
+            return self._last_byte
         tick = self.tick
         if not self.granted:
             tick = max(tick, -(-self._env.tick // self.period) * self.period)
-        return tick + (self._remaining(self._best_rate) - 1) * self.period
+        return tick + (self._remaining(self._best_pace, tick // self.period) - 1) * self.period
 
     def descriptor_ticks(self) -> npt.NDArray[np.int64]:
         """Return the tick of each descriptor's last byte, int64."""
@@ -194,7 +247,7 @@ class DmaStream(Stream):
             e.tick + np.arange(e.number, dtype=np.int64) * e.cycles * self.period
             for e in self.ended
         ]
-        return np.concatenate(parts)
+        return np.sort(np.concatenate(parts))  # no two end in one cycle
 
 
 class DmaUnit(Unit):

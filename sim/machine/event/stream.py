@@ -51,7 +51,7 @@ class Stream:
 
     """
 
-    touches_dram = False
+    dram_shares = 0  # of the bandwidth that all copies to and from DRAM share
     settles_ports = False  # whether streams of its kind settle among themselves who has a port
 
     def settle_ports(self, *, among_themselves: bool) -> None:
@@ -99,6 +99,10 @@ class Stream:
     def needs(self) -> tuple[Needs, int]:
         """Return what the next slot needs and for how many slots that stays so."""
         return self._needs_at(self.position)
+
+    def patience(self) -> int | None:
+        """Return for how many cycles, if held, it asks for the same; None: until it is granted."""
+        return None
 
     def needs_in_progress(self) -> Needs:
         """Return what the slot granted last needs, while its cycle is not yet over."""
@@ -157,8 +161,8 @@ class Stream:
         self._refused_at = self.tick
         self.granted = False
 
-    def set_share(self, queues: int) -> None:
-        """Tell the stream how many queues share DRAM from now on (DMA only)."""
+    def set_share(self, first: int, shares: int) -> None:
+        """Tell the stream which of DRAM's shares it holds from now on (DMA only)."""
 
     def done(self, tick: int) -> bool:
         """Return whether nothing remains, the cycle of the last slot being over at `tick`."""

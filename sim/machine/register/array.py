@@ -72,7 +72,7 @@ class ArrayUnit(Unit):
         until = ports.until
         needed = job.ports[job.sent]
         for port in needed:
-            if until[port] > tick and not self._is_own(port, job):
+            if until[port] > tick and not self._is_own(port, job, tick):
                 self._refusals.append((job.index, self._record_stall(job, port)))
                 self._end_run(job)
                 return
@@ -186,9 +186,13 @@ class ArrayUnit(Unit):
             job.due = cycle
             self._results.jobs.append(job)
 
-    def _is_own(self, port: int, job: MatMulJob) -> bool:
-        """Return whether the array itself holds this port of the result buffer (D = 0)."""
-        return port in job.result_ports and self._ports.holder[port] == CLIENT
+    def _is_own(self, port: int, job: MatMulJob, tick: int) -> bool:
+        """Return whether only the array itself holds this port of the result buffer (D = 0)."""
+        return port in job.result_ports and self._ports.is_held_by_sums_alone(port, tick)
+
+    def _winner(self, port: int) -> str:
+        """Return the client that has a port: sums do not keep the array from it."""
+        return self._ports.holder[port]
 
     def _inject(self, job: MatMulJob, tick: int) -> None:
         cycle, vector, grid = self.now, job.sent, self._grid

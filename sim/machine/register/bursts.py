@@ -33,7 +33,6 @@ class BurstQueue(DmaQueue):
 
     def __init__(self, context: Context, number: int, dram: Dram) -> None:
         super().__init__(context, number)
-        self._number = number
         self._channels = dram
 
     def begin(self, tick: int) -> None:

@@ -22,7 +22,8 @@ class Context:
     """The surroundings of a unit.
 
     retired: instructions done; end: the tick after the last completion; rewire: set when a unit
-    falls asleep or wakes, so that the machine asks for the list of the awake again.
+    falls asleep or wakes, so that the machine asks for the list of the awake again; dma_shares: by
+    queue, the last cycle in which its copy held shares of DRAM, and how many.
     """
 
     chip: Chip
@@ -37,7 +38,7 @@ class Context:
     retired: int = 0
     end: int = 0
     rewire: bool = True
-    dma_shares: dict[str, int] = field(default_factory=dict)
+    dma_shares: dict[int, tuple[int, int]] = field(default_factory=dict)
     dram: Dram | None = None
 
     @classmethod

@@ -20,14 +20,19 @@ CLIENT = "dma"
 
 
 class CopyJob(Job):
-    """A DmaCopy under way: cycles of latency and fetching left, the descriptor in hand, bytes
-    moved of it."""
+    """A DmaCopy under way: cycles of latency and fetching left, and the descriptor in hand.
+
+    shares: of DRAM's bandwidth; passes: how often DRAM or the queue passes each byte on; moved: of
+    the descriptor, in bytes passed on, so twice its bytes from DRAM to DRAM.
+    """
 
     def __init__(self, index: int, copy: DmaCopy) -> None:
         super().__init__(index)
         self.source = copy.source
         self.target = copy.target
         self.is_dram = Buffer.DRAM in (copy.source.buffer, copy.target.buffer)
+        self.shares = (copy.source.buffer, copy.target.buffer).count(Buffer.DRAM)
+        self.passes = max(1, self.shares)
         self.latency_left = 0
         self.fetch_left = 0
         self.rest = deque(descriptors(copy.source, copy.target))
@@ -42,17 +47,18 @@ class DmaQueue(Unit):
 
     def __init__(self, context: Context, number: int) -> None:
         chip = context.chip
+        self._number = number
         self._spec, self._dram = chip.dma, chip.dram
         self._job: CopyJob | None = None
         self._landing: list[tuple[Array, slice, Array]] = []
         super().__init__(context, f"dma{number}", chip.period("dma"), chip.dma.dispatch_cycles)
 
     def begin(self, tick: int) -> None:
-        """Start a cycle, and say whether this queue shares the DRAM in it."""
+        """Start a cycle, and say how many shares of DRAM this queue holds in it."""
         super().begin(tick)
         job = self._job
         if job is not None and job.is_dram and job.latency_left == 0:
-            self.context.dma_shares[self.name] = self.now
+            self.context.dma_shares[self._number] = self.now, job.shares
 
     def request(self, tick: int) -> None:
         """Spend one cycle on the copy in hand."""
@@ -91,21 +97,40 @@ class DmaQueue(Unit):
         job.fetch_left = self._spec.descriptor_cycles
         self._job = job
 
-    def _rate(self, job: CopyJob) -> int:
+    def _allowance(self, job: CopyJob) -> int:
+        """Return what the copy may pass on in this cycle, from DRAM to DRAM counted twice."""
+        own = self._spec.bytes_per_cycle
         if not job.is_dram:
-            return self._spec.bytes_per_cycle
-        sharers = sum(cycle == self.now for cycle in self.context.dma_shares.values())
-        return min(self._spec.bytes_per_cycle, max(1, self._dram.bytes_per_cycle // sharers))
+            return own
+        held = self.context.dma_shares.items()
+        active = {queue: shares for queue, (cycle, shares) in held if cycle == self.now}
+        first = sum(shares for queue, shares in active.items() if queue < self._number)
+        got = [self._share(first + k, sum(active.values())) for k in range(job.shares)]
+        if job.shares == 1:
+            return min(own, got[0])
+        if self._dram.bytes_per_cycle < sum(active.values()):
+            return sum(got)  # one byte for each share at most, and perhaps never both at once
+        return 2 * min(own, *got)
+
+    def _share(self, number: int, shares: int) -> int:
+        """Return the bytes of one share in this cycle: what remains of all goes round."""
+        each, over = divmod(self._dram.bytes_per_cycle, shares)
+        return each + ((number - self.now * over) % shares < over)
 
     def _move(self, job: CopyJob, tick: int) -> None:
         part = job.descriptor
-        size = min(self._rate(job), part.size_bytes - job.moved)
+        stop = min(job.moved + self._allowance(job), part.size_bytes * job.passes)
+        if stop == job.moved:  # its turn at DRAM comes in a later cycle
+            self.claims.mark("streaming", self.now, self.now + 1)
+            return
+        low, size = job.moved // job.passes, stop // job.passes - job.moved // job.passes
         ports = (
-            *self._ports_of(job.source, part.source, job.moved, size, "read"),
-            *self._ports_of(job.target, part.target, job.moved, size, "write"),
+            *self._ports_of(job.source, part.source, low, size, "read"),
+            *self._ports_of(job.target, part.target, low, size, "write"),
         )
         if self._take_ports(job, ports, tick):
-            self._transfer(job, size, tick)
+            job.moved = stop
+            self._transfer(job, low, size, tick)
 
     def _take_ports(self, job: Job, ports: PortTuple, tick: int) -> bool:
         """Take all ports for this cycle, or none and note the first that is refused."""
@@ -124,20 +149,19 @@ class DmaQueue(Unit):
         low = place.byte + moved
         return self._ports.of_bytes(access.buffer, low, low + size, direction)
 
-    def _transfer(self, job: CopyJob, size: int, tick: int) -> None:
+    def _transfer(self, job: CopyJob, first: int, size: int, tick: int) -> None:
+        """Move `size` bytes of the descriptor from byte `first` on; they land in the next cycle."""
         self.claims.mark("streaming", self.now, self.now + 1)
         if job.first < 0:
             job.first = tick
         job.last = tick
         part, planes = job.descriptor, self.context.planes
-        low = part.source.byte + job.moved
+        low, at = part.source.byte + first, part.target.byte + first
         moving = planes.bytes_of(job.source.buffer)[part.source.partition, low : low + size].copy()
-        at = part.target.byte + job.moved
         row = planes.bytes_of(job.target.buffer)[part.target.partition]
         self._landing.append((row, slice(at, at + size), moving))
         job.words.append(moving)
-        job.moved += size
-        if job.moved == part.size_bytes:
+        if job.moved == part.size_bytes * job.passes:
             self._end_descriptor(job, tick)
 
     def _end_descriptor(self, job: CopyJob, tick: int) -> None:

@@ -12,13 +12,16 @@ from sim.isa import Access, Buffer
 
 PortTuple = tuple[int, ...]
 Lanes = tuple[int, int]
+SUMS = "moving"
+"""The client that the array's sums count as."""
 
 
 class Ports:
     """All ports of a chip, numbered; DRAM has none. Times in ticks.
 
-    until: the tick from which the port is free; holder: the client that had it last; used: ticks
-    in which it was in use.
+    until: the tick from which the port is free; sums_until: from which the array's sums leave it
+    alone; holder, holder_until: the client whose access had it last, and until when; used: ticks in
+    which it was in use. Sums are never refused, so they may pass over the access of a slower clock.
     """
 
     def __init__(self, chip: Chip) -> None:
@@ -35,7 +38,9 @@ class Ports:
         self._first = {Buffer.STATE: 0, Buffer.RESULT: 2 * chip.state_buffer.banks}
         self._bank_bytes = {buffer: size for buffer, (_, size) in banks.items()}
         self.until = [0] * len(self.keys)
+        self.sums_until = [0] * len(self.keys)
         self.holder = [""] * len(self.keys)
+        self.holder_until = [0] * len(self.keys)
         self.used = [0] * len(self.keys)
         self._shares: list[tuple[int, str, list[Lanes]]] = [(-1, "", [])] * len(self.keys)
 
@@ -79,9 +84,25 @@ class Ports:
         return any(low < lanes[1] and lanes[0] < high for low, high in taken)
 
     def take(self, port: int, tick: int, period: int, client: str) -> None:
-        """Hold the port for one cycle of `period` ticks, also beside one who holds it already."""
+        """Hold the port for one cycle of `period` ticks, also beside an access that holds it."""
+        self.holder[port], self.holder_until[port] = client, tick + period
+        self._hold(port, tick, period)
+
+    def take_for_sums(self, port: int, tick: int, period: int) -> None:
+        """Hold the port for sums that are written in this cycle; an access under way goes on."""
+        self.sums_until[port] = tick + period
+        self._hold(port, tick, period)
+
+    def winner(self, port: int, tick: int) -> str:
+        """Return the client that has the port in this cycle: the sums while they pass."""
+        return SUMS if self.sums_until[port] > tick else self.holder[port]
+
+    def is_held_by_sums_alone(self, port: int, tick: int) -> bool:
+        """Return whether sums have the port in this cycle and no access has it."""
+        return self.sums_until[port] > tick >= self.holder_until[port]
+
+    def _hold(self, port: int, tick: int, period: int) -> None:
         held, stop = self.until[port], tick + period
-        self.holder[port] = client
         if held <= tick:
             self.used[port] += period
             self.until[port] = stop

@@ -51,7 +51,7 @@ class Results:
         """Take the ports of every bank into which a vector's sums are written in this cycle."""
         self._holding = 0
         ports, period = self._ports, self._period
-        take, until, holder, stop = ports.take, ports.until, ports.holder, tick + period
+        take, until, stop = ports.take_for_sums, ports.sums_until, tick + period
         for job in self.jobs:
             entered = job.entered
             if entered < job.sent and job.arrivals[entered] <= cycle:
@@ -63,8 +63,8 @@ class Results:
                     self._kind = NARROW
                 self._holding += entered - job.left
                 for port in job.result_ports:
-                    if until[port] != stop or holder[port] != CLIENT:
-                        take(port, tick, period, CLIENT)
+                    if until[port] != stop:
+                        take(port, tick, period)
 
     def enter_at_once(self, job: MatMulJob) -> None:
         """A vector was injected whose first sums are written in the same cycle (D = 0)."""

@@ -154,9 +154,13 @@ class Unit:
         self._next_head(cycle)
         self._launch(job, cycle)
 
+    def _winner(self, port: int) -> str:
+        """Return the client that has a port refused in this cycle."""
+        return self._ports.winner(port, self.now * self.period)
+
     def _record_stall(self, job: Job, port: int) -> str:
         """Note that `port` was refused to the job in this cycle; return the winner."""
-        winner = self._ports.holder[port]
+        winner = self._winner(port)
         if (job.stall_port, job.stall_winner, job.stall_stop) != (port, winner, self.now):
             self._flush_stall(job)
             job.stall_port, job.stall_winner, job.stall_first = port, winner, self.now

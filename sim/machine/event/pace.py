@@ -1,0 +1,161 @@
+"""How fast a DMA queue moves bytes: an amount per cycle that repeats, summed in closed form.
+
+While as many shares of DRAM are active as now, what a queue gets in a cycle depends only on the
+number of the cycle and repeats after as many cycles as there are shares. So the bytes of any
+stretch, and the end of any number of equal descriptors, cost a division and a look in a table.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import accumulate
+
+FOREVER = 1 << 62
+
+
+class Orbit:
+    """Equal descriptors one after another from some cycle on, each fetched, then moved.
+
+    Where a descriptor begins in the pace decides how long it takes and where the next begins, so
+    after a few descriptors the same lengths come again and again.
+
+    ends: cycles after 0, 1, 2, ... descriptors; busy: those of them in which bytes moved; from
+    descriptor `start` on all that follows `start` in the lists repeats.
+    """
+
+    def __init__(self, ends: list[int], busy: list[int], start: int) -> None:
+        self._ends, self._busy, self._start = ends, busy, start
+        self._loop = len(ends) - 1 - start
+        self._loop_cycles = ends[-1] - ends[start]
+
+    def cycles(self, count: int) -> int:
+        """Return the cycles that many descriptors take."""
+        return self._at(self._ends, count)
+
+    def busy(self, count: int) -> int:
+        """Return the cycles in which bytes of that many descriptors move."""
+        return self._at(self._busy, count)
+
+    def whole(self, cycles: int) -> int:
+        """Return how many descriptors end within that many cycles."""
+        if cycles < self._ends[-1]:
+            return bisect_right(self._ends, cycles) - 1
+        turns, rest = divmod(cycles - self._ends[self._start], self._loop_cycles)
+        place = bisect_right(self._ends, self._ends[self._start] + rest) - 1
+        return place + turns * self._loop
+
+    def series(self, count: int) -> Iterator[tuple[int, int, int]]:
+        """Yield (cycles, how many, distance): the ends of `count` descriptors, as few series."""
+        for number in range(1, min(count, self._start) + 1):
+            yield self._ends[number], 1, 0
+        for number in range(self._start + 1, min(count, self._start + self._loop) + 1):
+            yield self._ends[number], 1 + (count - number) // self._loop, self._loop_cycles
+
+    def _at(self, table: list[int], count: int) -> int:
+        if count < len(table):
+            return table[count]
+        turns, rest = divmod(count - self._start, self._loop)
+        return table[self._start + rest] + turns * (table[-1] - table[self._start])
+
+
+class Pace:
+    """Bytes by cycle: in cycle t amounts[t mod their number]. Not all are 0."""
+
+    def __init__(self, amounts: tuple[int, ...]) -> None:
+        self.amounts = amounts
+        self._sums = [0, *accumulate(amounts)]
+        self._counts = [0, *accumulate(amount > 0 for amount in amounts)]
+        self._orbits: dict[tuple[int, int, int], Orbit] = {}
+
+    @property
+    def phases(self) -> int:
+        """Return after how many cycles the amounts repeat."""
+        return len(self.amounts)
+
+    def amount(self, cycle: int) -> int:
+        """Return the bytes of one cycle."""
+        return self.amounts[cycle % len(self.amounts)]
+
+    def moved(self, cycle: int, cycles: int) -> int:
+        """Return the bytes of `cycles` cycles from `cycle` on."""
+        return self._until(self._sums, cycle + cycles) - self._until(self._sums, cycle)
+
+    def busy(self, cycle: int, cycles: int) -> int:
+        """Return in how many of `cycles` cycles from `cycle` on bytes move."""
+        return self._until(self._counts, cycle + cycles) - self._until(self._counts, cycle)
+
+    def cycles(self, cycle: int, size: int) -> int:
+        """Return the cycles from `cycle` to the end of that in which the last of `size` moves."""
+        wanted = self._until(self._sums, cycle) + size
+        turns, rest = divmod(wanted - 1, self._sums[-1])
+        return turns * len(self.amounts) + bisect_left(self._sums, rest + 1) - cycle
+
+    def alike(self, cycle: int) -> int:
+        """Return for how many cycles from `cycle` on bytes move as in `cycle`, or none as in it."""
+        if self._counts[-1] == len(self.amounts):
+            return FOREVER
+        moves = self.amount(cycle) > 0
+        return next(n for n in range(1, FOREVER) if (self.amount(cycle + n) > 0) != moves)
+
+    def orbit(self, fetch: int, size: int, cycle: int) -> Orbit:
+        """Return descriptors of `size`, each after `fetch` cycles, the first begun in `cycle`."""
+        key = fetch, size, cycle % len(self.amounts)
+        if key not in self._orbits:
+            self._orbits[key] = self._make_orbit(*key)
+        return self._orbits[key]
+
+    def _make_orbit(self, fetch: int, size: int, phase: int) -> Orbit:
+        ends, busy, seen, at = [0], [0], {phase: 0}, phase
+        while True:
+            moving = self.cycles(at + fetch, size)
+            busy.append(busy[-1] + self.busy(at + fetch, moving))
+            at += fetch + moving
+            ends.append(at - phase)
+            start = seen.setdefault(at % len(self.amounts), len(ends) - 1)
+            if start < len(ends) - 1:
+                return Orbit(ends, busy, start)
+
+    def _until(self, table: list[int], cycle: int) -> int:
+        turns, rest = divmod(cycle, len(self.amounts))
+        return turns * table[-1] + table[rest]
+
+
+@lru_cache(maxsize=4096)
+def steady_pace(rate: int) -> Pace:
+    """Return the pace that is `rate` in every cycle."""
+    return Pace((rate,))
+
+
+@lru_cache(maxsize=4096)
+def dram_pace(own: int, total: int, first: int, held: int, shares: int) -> Pace:
+    """Return the pace of a copy that holds `held` of the active shares of DRAM.
+
+    Args:
+        own: bytes its queue moves in a cycle at most.
+        total: bytes DRAM moves in a cycle.
+        first: number of the copy's first share.
+        held: 1, or 2 for a copy from DRAM to DRAM; such a pace counts every byte twice.
+        shares: how many are active.
+
+    """
+    least, over = divmod(total, shares)
+    got = [
+        [least + ((first + k - t * over) % shares < over) for k in range(held)]
+        for t in range(shares)
+    ]
+    if held == 1:
+        amounts = [min(own, mine) for (mine,) in got]
+    elif least:
+        amounts = [2 * min(own, *both) for both in got]
+    else:  # the two may never come in one cycle
+        amounts = [sum(both) for both in got]
+    return steady_pace(amounts[0]) if len(set(amounts)) == 1 else Pace(tuple(amounts))
+
+
+def best_pace(own: int, total: int, held: int) -> Pace:
+    """Return a pace that a copy never exceeds, however few share DRAM with it."""
+    if held == 1:
+        return steady_pace(min(own, total))
+    return steady_pace(max(1, 2 * min(own, total // 2)))
