@@ -17,6 +17,7 @@ from sim.compiler.on_chip import OnChip
 from sim.compiler.options import Options
 from sim.compiler.place import PsumMap, place_psum
 from sim.compiler.residency import Resident
+from sim.compiler.room import Wish, in_words
 from sim.compiler.tile import Span, Task
 from sim.errors import CompileError
 from sim.hw.datatypes import PSUM_WORD_BYTES, data_type
@@ -90,8 +91,9 @@ class ArrayWork:
     ) -> None:  # fmt: skip
         """Copy finished sums from column partitions to row partitions, cast on the way."""
         copy = Copy(
-            engine=self._options.drain_engine, source=sums, target=self._part(target, rows, cols)
-        )
+            engine=self._options.drain_engine,
+            source=sums, target=self._tiles.make_span(target, rows, cols),
+        )  # fmt: skip
         self._drafts.add(copy, (region,), (target.region,), part=part)
 
     # Turns and conversions
@@ -141,7 +143,7 @@ class ArrayWork:
         source, target = (self._tiles.memory.resident[t] for t in (task.reads[0], task.writes[0]))
         copy = Copy(
             engine=self._options.drain_engine,
-            source=self._tiles.whole(source), target=self._tiles.whole(target),
+            source=self._tiles.whole(source), target=self._tiles.make_whole(target),
         )  # fmt: skip
         self._drafts.add(copy, (source.region,), (target.region,))
 
@@ -163,12 +165,14 @@ class ArrayWork:
         return min(self._chip.pe_array.rows, p, matrix.rows)
 
     def _make_identity(self, dtype: str, rows: int) -> None:
-        size = data_type(dtype).size_bytes
-        found = self._tiles.memory.room.take(rows * size, self._tiles.banks.wish("moving"))
+        size, room = in_words(rows * data_type(dtype).size_bytes), self._tiles.memory.room
+        found = room.take(size, self._wish_of_identity(size))
         if found is None:
             raise CompileError(
-                f"state_buffer of {self._chip.name} has no room for the identity: it needs "
-                f"{rows * size} bytes per partition beside the inputs"
+                f"state_buffer of {self._chip.name} has no room for the identity: it needs {size} "
+                f"bytes per partition beside {room.size_bytes - room.free_bytes} of inputs and "
+                f"other identities, found {room.size_bytes}, of which the largest piece free is "
+                f"{room.largest_piece} bytes"
             )
         region = Region(f"sb{found[0]}", before=found[1])
         access = Access(Buffer.STATE, dtype, 0, rows, found[0], ((1, rows),))
@@ -182,6 +186,19 @@ class ArrayWork:
             engine=engine, compare="equal", value=1, target=access, per_partition=1, per_element=-1
         )
         self._drafts.add(diagonal, (), (region,))
+
+    def _wish_of_identity(self, size: int) -> Wish:
+        """Return where an identity, which never goes, had best lie.
+
+        Among what moves; but if no side of it then has room for the tiles of every task, at the
+        end of the buffer.
+        """
+        room, wish = self._tiles.memory.room, self._tiles.banks.wish("moving")
+        start = room.find(size, wish)
+        if start is None:
+            return wish
+        largest = max(start, room.size_bytes - start - size)
+        return wish if largest >= self._tiles.most_together else Wish("high")
 
     # Accesses
 

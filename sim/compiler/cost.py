@@ -129,7 +129,8 @@ class Work:
     """A product to be cut: stationary [K, P], moving [K, Q], result [P, Q], and its tiles.
 
     tile: T(p,q); sizes in bytes; streamed: operands come from DRAM; chunk: vectors of one multiply;
-    counts: how many stationary tiles and chunks there are; layer: the operation.
+    counts: how many stationary tiles and chunks there are; layer: the operation; room_bytes: of
+    each partition of the state buffer, to be planned with.
     """
 
     P: int
@@ -142,6 +143,7 @@ class Work:
     chunk: int
     counts: tuple[int, int]
     layer: str
+    room_bytes: int
 
 
 def choose_loops(chip: Chip, options: Options, work: Work, *, spare_banks: int = 0) -> Loops:
@@ -153,7 +155,7 @@ def choose_loops(chip: Chip, options: Options, work: Work, *, spare_banks: int =
     """
     chunk = work.chunk
     groups = _groups(chip, options, work, spare_banks)
-    have = chip.state_buffer.bytes_per_partition * 3 // 4  # the rest: an identity, gaps
+    have = work.room_bytes * 3 // 4  # the rest: an identity, gaps
     fitting = [group for group in groups if _group_bytes(chip, work, group, chunk) <= have]
     outers: tuple[Outer, ...] = (options.outer,) if options.outer else ("stationary", "moving")
     found = [
@@ -209,7 +211,7 @@ def _groups(chip: Chip, options: Options, work: Work, spare: int) -> list[tuple[
 def _traffic(chip: Chip, work: Work, group: tuple[int, int], outer: Outer) -> int:
     """Return about how many cycles DRAM takes for the operands, some of them brought repeatedly."""
     P, Q, K, dtype = work.P, work.Q, work.K, work.dtype
-    room_bytes = chip.state_buffer.bytes_per_partition * 3 // 4
+    room_bytes = work.room_bytes * 3 // 4
     size, R = data_type(dtype).size_bytes, min(chip.pe_array.rows, chip.state_buffer.partitions)
     blocks = -(-K // R)
     stationary, moving = blocks * P * size, blocks * Q * size

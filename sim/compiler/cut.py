@@ -31,13 +31,18 @@ from sim.hw.spec import Chip
 from sim.hw.timing import load_reads
 
 
-def cut_tiles(layers: Layers, chip: Chip, options: Options) -> Tiled:
+def cut_tiles(
+    layers: Layers, chip: Chip, options: Options, room_bytes: int | None = None
+) -> Tiled:
     """Return the tasks of all nodes.
+
+    room_bytes: of each partition of the state buffer, to be planned with (None: all there are).
 
     Raises CompileError if `options` ask for a group or for tiles that cannot be.
     """
-    columns = tile_columns(layers, chip, options)
-    cutter = _Cutter(layers, chip, options, (block_rows(chip), columns))
+    room_bytes = room_bytes or chip.state_buffer.bytes_per_partition
+    columns = tile_columns(layers, chip, options, room_bytes)
+    cutter = _Cutter(layers, chip, options, (block_rows(chip), columns), room_bytes)
     for number, node in enumerate(layers.nodes):
         getattr(cutter, f"cut_{node.kind}")(number, node)
     return cutter.result()
@@ -50,8 +55,10 @@ class _Cutter:
     """
 
     def __init__(
-        self, layers: Layers, chip: Chip, options: Options, block: tuple[int, int]
-    ) -> None:
+        self, layers: Layers, chip: Chip, options: Options, block: tuple[int, int],
+        room_bytes: int,
+    ) -> None:  # fmt: skip
+        self._room_bytes = room_bytes
         self._layers, self._chip, self._options, self._block = layers, chip, options, block
         self._matrices = {m.name: m for m in layers.matrices}
         self._tasks: list[tuple[tuple[int, int], Task]] = []
@@ -147,11 +154,11 @@ class _Cutter:
         banks = self._chip.result_buffer.banks
         work = Work(
             a.cols, b.cols, a.rows, b.dtype, data_type(out.dtype).size_bytes, self._block,
-            "dram" in (a.source, b.source), chunk, counts, node.layer,
+            "dram" in (a.source, b.source), chunk, counts, node.layer, self._room_bytes,
         )  # fmt: skip
         loops = choose_loops(self._chip, self._options, work)
         sweep = len(k_tiles(self._chip, a.rows)) - 1
-        if self._turned_bytes((a, b), loops) * 4 <= self._chip.state_buffer.bytes_per_partition:
+        if self._turned_bytes((a, b), loops) * 4 <= self._room_bytes:
             return loops, sweep, banks
         spare = turning_banks(self._chip, self._options, b.dtype)
         spared = choose_loops(self._chip, self._options, work, spare_banks=spare)
@@ -181,7 +188,7 @@ class _Cutter:
         """
         (some, others), (a, b) = group, operands
         array, K = self._chip.pe_array, a.rows
-        room = self._chip.state_buffer.bytes_per_partition // 2
+        room = self._room_bytes // 2
         for matrix, columns in ((a, some), (b, others)):
             if matrix.source != "state_buffer":
                 width = sum(count for _, count in columns) * data_type(matrix.dtype).size_bytes
@@ -267,7 +274,7 @@ class _Cutter:
         pairs = tile_pairs(node.change, source.name, (p, q), targets)
         tiles = {tile for pair in pairs for tile in pair}
         each = q * data_type(out.dtype).size_bytes
-        roomy = 4 * len(tiles) * each <= self._chip.state_buffer.bytes_per_partition
+        roomy = 4 * len(tiles) * each <= self._room_bytes
         for read, tile in crosswise(pairs) if roomy else pairs:
             self._add(Task("move", number, (read,), (tile,), tile.number))
 

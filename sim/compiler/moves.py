@@ -65,7 +65,7 @@ class MoveWork:
         return Access(Buffer.STATE, dtype, first, count, start, piece.pairs)
 
     def _target(self, place: Resident, piece: Piece) -> Access:
-        return self._tiles.part(place, piece.row, piece.rows, piece.col, piece.cols)
+        return self._tiles.make(place, piece.row, piece.rows, piece.col, piece.cols)
 
 
 def by_engine(chip: Chip, options: Options, piece: Piece, size_bytes: int) -> bool:

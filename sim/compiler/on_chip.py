@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from sim.compiler.banks import Banks
 from sim.compiler.matrix import Layers, Matrix
+from sim.compiler.parts import Made
 from sim.compiler.residency import Residency, Resident
-from sim.compiler.room import Room, Wish
-from sim.compiler.tile import Tile, Tiled, tiling, whole_banks
+from sim.compiler.room import ALIGNMENT, Room, Wish, in_words
+from sim.compiler.tile import Task, Tile, Tiled, tiling, whole_banks
 from sim.errors import CompileError
 from sim.hw.datatypes import data_type
 from sim.hw.spec import Chip
@@ -40,6 +41,8 @@ class OnChip:
         where = f"state_buffer of {chip.name}"
         self.memory = Residency(room, self._wish_of, self.size_bytes, where)
         self.multiplies = any(node.kind == "multiply" for node in layers.nodes)
+        self._made: dict[Tile, Made] = {}
+        self.most_together = max(map(self._bytes_of_task, tiled.tasks), default=0)
 
     # Tiles
 
@@ -66,21 +69,54 @@ class OnChip:
         """Return the bytes of an element."""
         return data_type(self.matrices[tile.matrix].dtype).size_bytes
 
+    def _bytes_of_task(self, task: Task) -> int:
+        """Return the bytes of each partition that a task's tiles take together."""
+        return sum(in_words(self.size_bytes(t)) for t in {*task.reads, *task.writes})
+
     def _wish_of(self, tile: Tile) -> Wish:
         return self.banks.wish_of(tile.matrix)
+
+    def made(self, tile: Tile) -> Made:
+        """Return what is made of a tile so far: all, unless nodes make it piece by piece."""
+        if tile not in self._made:
+            rows, cols = self.block(tile).extents
+            self._made[tile] = Made(rows, cols)
+            if self.matrices[tile.matrix].source != "node":
+                self._made[tile].add(0, rows, 0, cols)
+        return self._made[tile]
 
     # Places
 
     def give(self, matrices: Iterable[Matrix]) -> list[Piece]:
         """Place what is there at cycle 0; return where it is."""
         given = [m for m in matrices if m.source == "state_buffer"]
-        if not all(self._settle(matrix) for matrix in given):
-            need = sum(self.size_bytes(tile) for m in given for tile in self.all_tiles(m))
+        if not (all(self._settle(m) for m in given) or self._settle_anew(given)):
+            tiles = [tile for m in given for tile in self.all_tiles(m)]
+            need = sum(in_words(self.size_bytes(tile)) for tile in tiles)
             raise CompileError(
-                f"state_buffer of {self.chip.name} has no room for the inputs: they need {need} "
-                f"bytes per partition, found {self.memory.room.size_bytes}"
+                f"state_buffer of {self.chip.name} has no room for the inputs: they need "
+                f"{need} bytes per partition{self._rounding(tiles)}, "
+                f"found {self.memory.room.size_bytes}"
             )
         return [self.piece(tile) for matrix in given for tile in self.all_tiles(matrix)]
+
+    def _settle_anew(self, matrices: Iterable[Matrix]) -> bool:
+        """Place inputs side by side, the largest first, where their wishes leave no room for all."""
+        self.memory.forget()
+        blocks = [m for m in matrices if m.block]
+        others = (tile for m in matrices if not m.block for tile in self.all_tiles(m))
+        return all(self._settle(matrix) for matrix in blocks) and all(
+            isinstance(self.memory.place(t, dirty=True, pinned=(), wish=Wish("low")), Resident)
+            for t in sorted(others, key=self.size_bytes, reverse=True)
+        )
+
+    def _rounding(self, tiles: list[Tile]) -> str:
+        """Return what makes tiles need more than their elements take, in words."""
+        words = any(self.size_bytes(tile) % ALIGNMENT for tile in tiles)
+        banks = self.memory.room.bank_bytes
+        return (f", each of {len(tiles)} tiles in whole words of {ALIGNMENT}" if words else "") + (
+            f", none across two banks of {banks}" if banks else ""
+        )
 
     def reserve(self, matrices: Iterable[Matrix]) -> None:
         """Place the blocks that must be there at the end, if they have room beside the inputs."""
@@ -117,6 +153,24 @@ class OnChip:
         """Return the access to rows and columns of a matrix that lie in one tile."""
         p, q = self._sides[place.tile.matrix]
         return self.part(place, rows[0] % p, rows[1], cols[0] % q, cols[1])
+
+    def make(self, place: Resident, partition: int, rows: int, col: int, cols: int) -> Access:
+        """Return the access by which rows and columns of a tile, counted from its first, are made.
+
+        What is written so is noted: a tile that must leave half made is not moved whole.
+        """
+        self.made(place.tile).add(partition, rows, col, cols)
+        return self.part(place, partition, rows, col, cols)
+
+    def make_span(self, place: Resident, rows: tuple[int, int], cols: tuple[int, int]) -> Access:
+        """Return the access by which rows and columns of a matrix, all in one tile, are made."""
+        p, q = self._sides[place.tile.matrix]
+        return self.make(place, rows[0] % p, rows[1], cols[0] % q, cols[1])
+
+    def make_whole(self, place: Resident) -> Access:
+        """Return the access by which all of a tile is made."""
+        rows, cols = self.block(place.tile).extents
+        return self.make(place, 0, rows, 0, cols)
 
     def part(self, place: Resident, partition: int, rows: int, col: int, cols: int) -> Access:
         """Return the access to rows and columns of a tile, counted from its first."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from sim.compiler.hazards import Ref, Region
-from sim.compiler.room import ALIGNMENT, Room, Wish
+from sim.compiler.room import ALIGNMENT, Room, Wish, in_words
 from sim.compiler.tile import Task, Tile
 from sim.errors import CompileError
 
@@ -67,13 +67,16 @@ class Residency:
             self.uses.setdefault(tile, deque()).append(number + 1)
 
     def place(
-        self, tile: Tile, *, dirty: bool, pinned: Collection[Tile]
+        self, tile: Tile, *, dirty: bool, pinned: Collection[Tile], wish: Wish | None = None
     ) -> list[Resident] | Resident:
-        """Give the tile a place, or return those that must first be taken out, the best last."""
+        """Give the tile a place, or return those that may be taken out for it, the best last.
+
+        There are none if all that is here is pinned.
+        """
         size = self.size_of(tile)
-        found = self.room.take(size, self.wish_of(tile))
+        found = self.room.take(size, wish or self.wish_of(tile))
         if found is None:
-            return self._victims(tile, size, pinned)
+            return self._victims(pinned)
         start, users = found
         region = Region(f"sb{start}", before=users)
         self.resident[tile] = Resident(tile, start, size, region, dirty)
@@ -93,20 +96,39 @@ class Residency:
             self._since[tile] = self.task
         return True
 
-    def _victims(self, tile: Tile, size: int, pinned: Collection[Tile]) -> list[Resident]:
-        others = [r for r in self.resident.values() if r.tile not in pinned]
-        if not others:
-            held = sum(self.resident[t].size_bytes for t in pinned if t in self.resident)
-            raise CompileError(
-                f"{self.where} has no room for {tile}: it needs {size} bytes per partition beside "
-                f"{held} of the tiles used with it, found {self.room.size_bytes}; smaller tiles "
-                f"(compile.tile_columns, compile.group) may fit"
-            )
+    def _victims(self, pinned: Collection[Tile]) -> list[Resident]:
+        """Return those that may go, the one needed again latest last (Belady)."""
+        others = [r for r in self.resident.values() if r.tile not in pinned and not r.lasting]
         return sorted(others, key=lambda r: self._next_use(r.tile))
+
+    def no_room(self, tile: Tile, pinned: Collection[Tile]) -> CompileError:
+        """Return the error for a tile that has no room beside those used with it.
+
+        Its numbers add up: what is needed, rounded as the room rounds it, exceeds what is found,
+        or the largest piece left.
+        """
+        size = self.size_of(tile)
+        held = [self.resident[t] for t in pinned if t in self.resident]
+        beside = sum(in_words(r.size_bytes) for r in held if not r.lasting)
+        rest = self.room.size_bytes - self.room.free_bytes - beside
+        text = f"{self.where} has no room for {tile}: it needs {in_words(size)} bytes per partition"
+        text += f" ({size} in whole words of {ALIGNMENT})" if size % ALIGNMENT else ""
+        text += f" beside {beside} of the tiles used with it"
+        text += f" and {rest} of what stays (identities, blocks)" if rest else ""
+        text += f", found {self.room.size_bytes}"
+        if in_words(size) + beside + rest <= self.room.size_bytes:
+            text += f", of which the largest piece free is {self.room.largest_piece} bytes"
+        return CompileError(text)
 
     def _next_use(self, tile: Tile) -> int:
         later = self.uses.get(tile)
         return later[0] if later else 1 << 60
+
+    def forget(self) -> None:
+        """Begin with an empty state buffer: nothing has used it yet."""
+        self.room = Room(self.room.size_bytes, self.room.bank_bytes)
+        self.resident.clear()
+        self._since.clear()
 
     def drop(self, resident: Resident) -> None:
         """Take a tile out and give its bytes back."""

@@ -6,14 +6,22 @@ for the last user of an old one. Knows nothing of tiles.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from sim.compiler.hazards import Ref
 
 ALIGNMENT = 4
+FEW_BANKS = ALIGNMENT + 1
+"""From each end: with as many, every way in which a whole bank lies among words is met."""
+
 End = Literal["low", "high"]
+
+
+def in_words(size_bytes: int) -> int:
+    """Return the bytes that so many take of a partition: tiles begin and end at whole words."""
+    return -(-size_bytes // ALIGNMENT) * ALIGNMENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +60,15 @@ class Room:
 
     def take(self, size_bytes: int, wish: Wish) -> tuple[int, list[Ref]] | None:
         """Return where so many bytes are free, and who used them before; None if nowhere."""
-        size = -(-size_bytes // ALIGNMENT) * ALIGNMENT
-        start = self._first(size, wish)
+        size = in_words(size_bytes)
+        start = self.find(size, wish)
         if start is None:
             return None
         self._remove(start, start + size)
         return start, self._users(start, start + size)
 
-    def _first(self, size: int, wish: Wish) -> int | None:
-        """Return the first place, in the order of the wish, and fresh before used."""
+    def find(self, size: int, wish: Wish) -> int | None:
+        """Return the first place for whole words, in the order of the wish, fresh before used."""
         for parts in (self.fresh, self.free):
             for low, high in wish.ranges:
                 inside = _within(parts, low, high)
@@ -73,7 +81,7 @@ class Room:
 
     def give_back(self, start: int, size_bytes: int, users: list[Ref]) -> None:
         """Make bytes free again."""
-        stop = start + -(-size_bytes // ALIGNMENT) * ALIGNMENT
+        stop = start + in_words(size_bytes)
         self.used.append(_Used(start, stop, users))
         merged: list[tuple[int, int]] = []
         for low, high in sorted([*self.free, (start, stop)]):
@@ -83,21 +91,40 @@ class Room:
                 merged.append((low, high))
         self.free = merged
 
-    def _fit(self, parts: list[tuple[int, int]], size: int, end: End) -> int | None:
-        inside = [part for low, high in parts for part in self._in_banks(low, high)]
-        # Banks need not begin or end at a whole word; tiles do.
-        parts = [(-(-a // ALIGNMENT) * ALIGNMENT, b // ALIGNMENT * ALIGNMENT) for a, b in inside]
-        if end == "low":
-            return next((low for low, high in sorted(parts) if high - low >= size), None)
-        high_first = sorted(parts, reverse=True)
-        return next((high - size for low, high in high_first if high - low >= size), None)
+    @property
+    def free_bytes(self) -> int:
+        """Return how many bytes nobody has."""
+        return sum(high - low for low, high in self.free)
 
-    def _in_banks(self, low: int, high: int) -> list[tuple[int, int]]:
-        bank = self.bank_bytes
-        if not bank:
-            return [(low, high)]
-        edges = range(low - low % bank, high, bank)
-        return [(max(low, edge), min(high, edge + bank)) for edge in edges]
+    @property
+    def largest_piece(self) -> int:
+        """Return the size of the largest tile that has room, a multiple of `ALIGNMENT`."""
+        inside = (part for low, high in self.free for part in self._in_banks(low, high, "low"))
+        return max((high - low for low, high in inside), default=0)
+
+    def _fit(self, parts: list[tuple[int, int]], size: int, end: End) -> int | None:
+        high_first = end == "high"
+        for low, high in sorted(parts, reverse=high_first):
+            for first, stop in self._in_banks(low, high, end):
+                if stop - first >= size:
+                    return stop - size if high_first else first
+        return None
+
+    def _in_banks(self, low: int, high: int, end: End) -> Iterator[tuple[int, int]]:
+        """Yield the pieces in which a tile may lie, from that end: in one bank, in whole words.
+
+        Of whole banks, all alike in the words they hold, few are looked at: a buffer may have
+        millions. Banks need not begin or end at a whole word; tiles do.
+        """
+        bank = self.bank_bytes or self.size_bytes
+        first, last = low // bank, (high - 1) // bank
+        if last - first > 2 * FEW_BANKS:
+            numbers = [*range(first, first + FEW_BANKS), *range(last - FEW_BANKS + 1, last + 1)]
+        else:
+            numbers = [*range(first, last + 1)]
+        for number in numbers if end == "low" else reversed(numbers):
+            start, stop = max(low, number * bank), min(high, (number + 1) * bank)
+            yield in_words(start), stop // ALIGNMENT * ALIGNMENT
 
     def _remove(self, start: int, stop: int) -> None:
         self.free = _without(self.free, start, stop)

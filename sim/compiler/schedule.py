@@ -8,7 +8,7 @@ The instructions themselves are made by `transfers` and `array_work`. Not here: 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from sim.compiler.array_work import ArrayWork
@@ -18,6 +18,7 @@ from sim.compiler.moves import MoveWork
 from sim.compiler.on_chip import OnChip, Piece
 from sim.compiler.options import Options
 from sim.compiler.residency import Resident, Stay
+from sim.compiler.room import Wish
 from sim.compiler.tile import Task, Tile, Tiled
 from sim.compiler.transfers import Transfers
 from sim.hw.spec import Chip
@@ -30,6 +31,7 @@ class Scheduled:
 
     stays: what lay where, when (the third pass). spilled: bytes written to DRAM for want of room.
     dram_bytes: how much of DRAM is used. identities: identity matrices that must be there.
+    evictions: how many tiles had to go before their last use.
     """
 
     drafts: tuple[Draft, ...]
@@ -39,6 +41,7 @@ class Scheduled:
     stays: tuple[Stay, ...]
     spilled_bytes: int
     dram_bytes: int
+    evictions: int
 
 
 def schedule(layers: Layers, tiled: Tiled, chip: Chip, options: Options) -> Scheduled:
@@ -72,6 +75,7 @@ class _Scheduler:
         }  # fmt: skip
         self._last_load_task = self._find_last_load()
         self._begun = False
+        self._evictions = 0
 
     def _find_last_load(self) -> int:
         """Return the last task that is the first to need a tile from DRAM."""
@@ -103,24 +107,19 @@ class _Scheduler:
             self._task(task)
             self._begun = self._begun or task.kind != "store"
         self._memory.task = len(self._tiled.tasks)
-        makers = {kept.matrix: kept.layer for kept in self._layers.kept}
-        for tile in kept:
-            self._drafts.layer = makers[tile.matrix]
-            self._ensure(tile, set(kept), write=False)
+        makers = {each.matrix: each.layer for each in self._layers.kept}
+        self._gather(kept, (), makers)
         ends = [self._tiles.piece(tile) for tile in kept]
         for resident in list(self._memory.resident.values()):
             self._memory.drop(resident)
         return Scheduled(
             tuple(self._drafts.found), tuple(pieces), tuple(ends), tuple(self._array.stored),
             tuple(self._memory.stays), self._transfers.spilled_bytes, self._transfers.next_byte,
+            self._evictions,
         )  # fmt: skip
 
     def _task(self, task: Task) -> None:
-        pinned = set(task.reads) | set(task.writes)
-        for tile in task.reads:
-            self._ensure(tile, pinned, write=False)
-        for tile in task.writes:
-            self._ensure(tile, pinned, write=True)
+        self._gather(task.reads, task.writes)
         self._makers[task.kind](task)
         for tile in dict.fromkeys((*task.reads, *task.writes)):
             if self._memory.used(tile):
@@ -134,21 +133,52 @@ class _Scheduler:
         is_last = number == len(tasks) - 1 and tasks[number - 1].kind != "store"
         self._transfers.store(node, resident, everywhere=everywhere, alone=everywhere and is_last)
 
-    def _ensure(self, tile: Tile, pinned: Collection[Tile], *, write: bool) -> None:
-        """Have the tile in the state buffer; bring it there if it is not."""
+    def _gather(
+        self, reads: Sequence[Tile], writes: Sequence[Tile], layers: Mapping[str, str] | None = None
+    ) -> None:
+        """Have all these tiles in the state buffer together.
+
+        `layers` names the operation that a matrix's tiles are brought for, if not the current one.
+
+        Those that are there may leave no piece large enough between them. Then all go, and come
+        back side by side, the largest first.
+        """
+        tiles = dict.fromkeys((*reads, *writes))
+        for tile in tiles:
+            if layers:
+                self._drafts.layer = layers[tile.matrix]
+            if not self._ensure(tile, tiles, write=tile in writes):
+                break
+        else:
+            return
+        for resident in [*self._memory.resident.values()]:
+            if not resident.lasting:
+                self._evict(resident)
+        for tile in sorted(tiles, key=self._tiles.size_bytes, reverse=True):
+            if not self._ensure(tile, tiles, write=tile in writes, wish=Wish("low")):
+                raise self._memory.no_room(tile, tiles)
+
+    def _ensure(
+        self, tile: Tile, pinned: Collection[Tile], *, write: bool, wish: Wish | None = None
+    ) -> bool:
+        """Have the tile in the state buffer; False if there is no room beside pinned ones."""
         if resident := self._memory.resident.get(tile):
             resident.dirty = resident.dirty or write
-            return
+            return True
         backed = self._transfers.backed(tile)
-        found = self._memory.place(tile, dirty=write or not backed, pinned=pinned)
-        while not isinstance(found, Resident):
+        dirty = write or not backed
+        while not isinstance(found := self._memory.place(tile, dirty=dirty, pinned=pinned,
+                                                         wish=wish), Resident):  # fmt: skip
+            if not found:
+                return False
             self._evict(found[-1])
-            found = self._memory.place(tile, dirty=write or not backed, pinned=pinned)
         if backed:
             everywhere = self._transfers.shareable and not self._begun
             self._transfers.bring(tile, found, everywhere=everywhere)
+        return True
 
     def _evict(self, victim: Resident) -> None:
         if victim.dirty:
             self._transfers.spill(victim)
+        self._evictions += 1
         self._memory.drop(victim)

@@ -95,8 +95,10 @@ def block_rows(chip: Chip) -> int:
     return chip.state_buffer.partitions // rows * rows
 
 
-def tile_columns(layers: Layers, chip: Chip, options: Options) -> int:
+def tile_columns(layers: Layers, chip: Chip, options: Options, room_bytes: int) -> int:
     """Return q: as wide as long runs in DRAM ask for, but so that a task's tiles fit twice.
+
+    room_bytes: of each partition of the state buffer, to be planned with.
 
     Raises CompileError if the options ask for columns that cannot be.
     """
@@ -106,9 +108,9 @@ def tile_columns(layers: Layers, chip: Chip, options: Options) -> int:
         return _asked_columns(options.tile_columns, p, widest)
     size = max((data_type(m.dtype).size_bytes for m in layers.matrices), default=4)
     q = min(_largest_columns(layers, chip, size) // p * p or p, widest)
-    have, bank = chip.state_buffer.bytes_per_partition, whole_banks(chip)
+    bank = whole_banks(chip)
     while q > p and (
-        8 * q * size > have
+        8 * q * size > room_bytes
         or 0 < bank < q * size
         or _most_tiles(layers, (p, q)) < _fewest_tiles(layers, chip)
     ):

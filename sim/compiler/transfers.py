@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from sim.compiler.drafts import Drafts
 from sim.compiler.dram import DramTensor, Rectangle
 from sim.compiler.hazards import Region
 from sim.compiler.matrix import Axes, DramPlace, Node
 from sim.compiler.on_chip import OnChip
+from sim.compiler.parts import Mask, Part, parts_of
 from sim.compiler.residency import Resident
 from sim.compiler.tile import Task, Tile
 from sim.errors import CompileError
@@ -40,6 +43,15 @@ class _Queues:
         return queue
 
 
+@dataclass(slots=True)
+class _Spill:
+    """The place of a tile in DRAM that has none of its own, and which elements are there."""
+
+    base: int
+    region: Region
+    stored: Mask
+
+
 class Transfers:
     """Makes the copies between DRAM and the tiles on the chip.
 
@@ -54,7 +66,7 @@ class Transfers:
         self._places = {place.name: place for place in places}
         self._tensors: dict[tuple[str, Axes], DramTensor] = {}
         self._regions: dict[int, Region] = {}
-        self._spills: dict[Tile, tuple[int, Region]] = {}
+        self._spills: dict[Tile, _Spill] = {}
         self.spilled_bytes = 0
         self.next_byte = max((p.base + p.size_bytes for p in places), default=0)
         # Queues that share DRAM's rate would only hold one another's bank for longer, and what is
@@ -68,12 +80,10 @@ class Transfers:
 
     def bring(self, tile: Tile, resident: Resident, *, everywhere: bool) -> None:
         """Copy a tile from DRAM to its place; everywhere: through all queues at once."""
-        if tile in self._spills:
-            base, region = self._spills[tile]
-            source, target = self._spilled(tile, base), self._tiles.whole(resident)
-            self._move(source, target, region, resident.region, inwards=True)
-            # Who goes on writing a tile that was spilled half made must wait for what comes back.
-            resident.region.before = list(resident.region.writers)
+        if spill := self._spills.get(tile):
+            for part in parts_of(spill.stored):
+                source, target = self._spilled_part(spill, tile, part), self._held(resident, part)
+                self._move(source, target, spill.region, resident.region, inwards=True)
             return
         matrix = self._tiles.matrices[tile.matrix]
         tensor, region = self._tensor(matrix.dram, matrix.axes)
@@ -84,14 +94,40 @@ class Transfers:
                        everywhere=everywhere)  # fmt: skip
 
     def spill(self, resident: Resident) -> None:
-        """Copy a tile that only the chip has to DRAM."""
+        """Copy to DRAM what is made of a tile, except what DRAM has from an earlier time.
+
+        Nothing is made twice, so what DRAM has is not out of date.
+        """
         tile = resident.tile
+        made = self._tiles.made(tile).mask()
+        if not made.any():
+            return
         if tile not in self._spills:
-            self._spills[tile] = self._reserve(tile)
-        base, region = self._spills[tile]
-        access = self._spilled(tile, base)
-        self.spilled_bytes += access.size_bytes
-        self._move(self._tiles.whole(resident), access, resident.region, region, inwards=False)
+            self._spills[tile] = _Spill(*self._reserve(tile), np.zeros_like(made))
+        spill = self._spills[tile]
+        for part in parts_of(made & ~spill.stored):
+            source, target = self._held(resident, part), self._spilled_part(spill, tile, part)
+            self.spilled_bytes += target.size_bytes
+            self._move(source, target, resident.region, spill.region, inwards=False)
+        spill.stored = made.copy()
+
+    def _held(self, resident: Resident, part: Part) -> Access:
+        """Return the access to a part of a tile in the state buffer."""
+        run = self._tiles.part(resident, part.row, part.rows, part.col, part.cols)
+        if part.times == 1:
+            return run
+        return replace(run, pattern=((part.step, part.times), (1, part.cols)))
+
+    def _spilled_part(self, spill: _Spill, tile: Tile, part: Part) -> Access:
+        """Return the access to a part of a spilled tile, which lies row by row in DRAM."""
+        whole = self._spilled(tile, spill.base)
+        _, cols = self._tiles.block(tile).extents
+        start = spill.base + (part.row * cols + part.col) * whole.element_bytes
+        if part.cols == cols:
+            return replace(whole, start=start, pattern=((1, part.rows * cols),))
+        pairs = ((cols, part.rows), (part.step, part.times), (1, part.cols))
+        pattern = tuple(pair for pair in pairs if pair[1] > 1) or ((1, 1),)
+        return replace(whole, start=start, pattern=pattern)
 
     def within(self, source: Access, target: Access, read: Region, written: Region) -> None:
         """Copy from one place in the state buffer to another."""
@@ -108,7 +144,7 @@ class Transfers:
         out = self._spilled(source.tile, base)
         back = replace(out, pattern=((1, cols), (cols, rows)))
         self._move(self._tiles.whole(source), out, source.region, region, inwards=True)
-        self._move(back, self._tiles.whole(target), region, target.region, inwards=False)
+        self._move(back, self._tiles.make_whole(target), region, target.region, inwards=False)
 
     def store(self, node: Node, resident: Resident, *, everywhere: bool, alone: bool) -> None:
         """Copy a finished tile to its tensor in DRAM; alone: nothing else is moved meanwhile."""

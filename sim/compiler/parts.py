@@ -1,0 +1,87 @@
+"""Which part of a tile is made: rectangles of its rows and columns, and what DRAM has of them.
+
+A tile of a result is made piece by piece. If it must leave the state buffer half made, only what
+is made of it is moved, and only that comes back (docs/timing_model.md, section 7.9). Knows
+neither memories nor instructions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Mask = npt.NDArray[np.bool_]
+
+
+class Part(NamedTuple):
+    """Rows, and in each of them `times` runs of columns, `step` columns from one to the next."""
+
+    row: int
+    rows: int
+    col: int
+    cols: int
+    times: int = 1
+    step: int = 0
+
+
+@dataclass(slots=True)
+class Made:
+    """What is made of a tile of so many rows and columns.
+
+    Rectangles are only noted as they are made; a picture of the tile is drawn when it is asked for.
+    """
+
+    rows: int
+    cols: int
+    _noted: list[tuple[int, int, int, int]] = field(default_factory=list)
+    _mask: Mask | None = None
+
+    def add(self, row: int, rows: int, col: int, cols: int) -> None:
+        """Note that a rectangle is made."""
+        self._noted.append((row, rows, col, cols))
+
+    def mask(self) -> Mask:
+        """Return whether each element is made, bool [rows, columns]."""
+        if self._mask is None:
+            self._mask = np.zeros((self.rows, self.cols), bool)
+        for row, rows, col, cols in self._noted:
+            self._mask[row : row + rows, col : col + cols] = True
+        self._noted.clear()
+        return self._mask
+
+
+def parts_of(mask: Mask) -> list[Part]:
+    """Return disjoint parts that together are what the mask shows, top to bottom."""
+    return [part for row, rows in _bands(mask) for part in _runs(mask[row], row, rows)]
+
+
+def _bands(mask: Mask) -> Iterator[tuple[int, int]]:
+    """Yield (first, count) of neighbouring rows that are alike."""
+    changes = np.flatnonzero((mask[1:] != mask[:-1]).any(axis=1)) + 1
+    for first, stop in pairwise([0, *changes.tolist(), len(mask)]):
+        yield first, stop - first
+
+
+def _runs(line: Mask, row: int, rows: int) -> Iterator[Part]:
+    """Yield the runs of a row; those of one length at one distance are one part."""
+    edges = np.flatnonzero(np.diff(line, prepend=False, append=False)).tolist()
+    runs = [(first, stop - first) for first, stop in zip(edges[::2], edges[1::2], strict=True)]
+    while runs:
+        times, step = _alike(runs)
+        yield Part(row, rows, *runs[0], times, step)
+        del runs[:times]
+
+
+def _alike(runs: list[tuple[int, int]]) -> tuple[int, int]:
+    """Return how many runs from the first have one length and one distance, and the distance."""
+    times, step = 1, 0
+    for (first, length), (following, also) in pairwise(runs):
+        if length != also or (times > 1 and following - first != step):
+            break
+        times, step = times + 1, following - first
+    return times, step
