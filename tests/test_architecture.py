@@ -32,6 +32,8 @@ EVERYTHING = (
     "run",
     "run_graph",
     "run_program",
+    "run_sweep",
+    "utilisation",
     "verdict",
     "export",
     "check",
@@ -121,7 +123,7 @@ def test_nothing_is_printed(name: str) -> None:
 
 
 def test_matplotlib_and_numba_are_imported_only_where_used() -> None:
-    late = ("cli", "cli_run", "cli_sweep", "cli_trace", "run", "check", "machine.simulate")
+    late = ("cli", "cli_run", "cli_run_sweep", "cli_sweep", "cli_trace", "run", "check", "machine.simulate")
     for name in late:
         loaded, fresh = set(), {name}
         while fresh:

@@ -41,15 +41,15 @@ UNKNOWN = {
     ),
     "key of the run": (
         'chp = "ideal_4x4"\n[workload]\nop = "transpose"',
-        r'r\.toml: unknown key "chp"; perhaps "chip" was meant',
+        r'r\.toml: unknown key "chp" \(known: chip, compile, .*\); perhaps "chip" was meant',
     ),
     "key of an operation": (
         PRODUCT + "permutaton = [1, 0]",
-        r'r\.toml: \[workload\.ops #1\] unknown key "permutaton"; perhaps "permutation" was meant',
+        r'r\.toml: \[workload\.ops #1\] unknown key "permutaton" \(known: inputs, .*\); perhaps "permutation" was meant',
     ),
     "key of a tensor": (
         GRAPH + tensor("x", "f32[4,4]", 'hom = "dram"') + op("matmul", "y", "x x", "f32[4,4]"),
-        r'r\.toml: \[workload\.tensors\.x\] unknown key "hom"; perhaps "home" was meant',
+        r'r\.toml: \[workload\.tensors\.x\] unknown key "hom" \(known: data, .*\); perhaps "home" was meant',
     ),
     "tensor": (
         GRAPH + X + W + op("matmul", "y", "x ww", "f32[4,3]"),

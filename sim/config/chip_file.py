@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from sim.config.explain import explain
 from sim.config.override import Override, apply, origin_of
 from sim.config.toml_file import read_toml
-from sim.errors import ConfigError, perhaps
+from sim.errors import ConfigError, listed, perhaps, shortened
 from sim.hw.spec import Chip
 
 SHIPPED = Path(__file__).resolve().parents[2] / "configs" / "chips"
@@ -49,8 +49,10 @@ def find_chip(name: str, folder: Path, origin: str) -> Path:
         if _is_file(place / f"{name}.toml"):
             return place / f"{name}.toml"
     known = sorted({path.stem for place in places[1:] for path in place.glob("*.toml")})
+    looked = "" if known else f"; looked in {', '.join(map(str, dict.fromkeys(places)))}"
     raise ConfigError(
-        f'{origin}: chip: no chip "{name}" (known: {", ".join(known)}){perhaps(name, known)}'
+        f'{origin}: chip: no chip "{shortened(name)}" (known: {listed(known)}){looked}'
+        f"{perhaps(name, known)}"
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
-from sim.errors import WorkloadError, perhaps
+from sim.errors import WorkloadError, listed, perhaps, shortened
 from sim.layout import Shape
 from sim.workload.meaning import OPERATIONS
 from sim.workload.operation import HOMES, Home, Tensor, Transpose
@@ -144,18 +144,20 @@ def make_graph(tensors: Mapping[str, Tensor], operations: Iterable[Operation]) -
 def _check_names(op: Operation, tensors: Mapping[str, Tensor]) -> None:
     if op.kind not in OPERATIONS:
         raise WorkloadError(
-            f'operation "{op.name}": unknown operation "{op.kind}" '
+            f'operation "{shortened(op.name)}": unknown operation "{shortened(op.kind)}" '
             f"(known: {', '.join(OPERATIONS)}){perhaps(op.kind, OPERATIONS)}"
         )
     for name in (*op.inputs, op.output):
         if name not in tensors:
             raise WorkloadError(
-                f'operation "{op.name}": no tensor "{name}"{perhaps(name, tensors)}'
+                f'operation "{shortened(op.name)}": no tensor "{shortened(name)}" '
+                f"(known: {listed(tensors)}){perhaps(name, tensors)}"
             )
     arity = OPERATIONS[op.kind].arity
     if len(op.inputs) != arity:
         raise WorkloadError(
-            f'operation "{op.name}": {op.kind} takes {arity} tensors, found {len(op.inputs)}'
+            f'operation "{shortened(op.name)}": {op.kind} takes '
+            f"{arity} tensor{'s' * (arity != 1)}, found {len(op.inputs)}"
         )
 
 
@@ -168,7 +170,7 @@ def _check_shapes(op: Operation, tensors: Mapping[str, Tensor]) -> None:
                 raise WorkloadError(f"{shape} has no elements")
         OPERATIONS[op.kind].check(shapes, out, op.permutation)
     except WorkloadError as error:
-        raise WorkloadError(f'operation "{op.name}": {error}') from None
+        raise WorkloadError(f'operation "{shortened(op.name)}": {error}') from None
 
 
 def _check_used(tensors: Mapping[str, Tensor], operations: Sequence[Operation]) -> None:
