@@ -26,9 +26,10 @@ from sim.cli_options import (
     run_file_overrides,
     values_wanted,
 )
-from sim.errors import Interrupted, SystolicError, printable
+from sim.errors import Interrupted, SystolicError, printable, shortened
 
 ERROR, BUG, INTERRUPTED = 2, 1, 130
+LONGEST_LINE = 2000
 
 # Commands with a module of their own, imported only when one is asked for.
 LATER_COMMANDS = {
@@ -176,12 +177,20 @@ def check(
     pins: Annotated[
         Path | None, typer.Option("--pins", help="File of counts (default: the shipped one).")
     ] = None,
+    runs: Annotated[
+        Path | None,
+        typer.Option(
+            "--runs",
+            metavar="DIR",
+            help="Folder that the names of counts start from (default: that of the file of counts).",
+        ),
+    ] = None,
 ) -> None:
     """Compare cycle counts with the pinned ones; exit status 1 if one has moved or is missing."""
     from sim import check as checking
 
     ok = True
-    for finding in checking.check(configs, pins, update=update):
+    for finding in checking.check(configs, pins, update=update, runs=runs):
         ok = ok and finding.ok
         typer.echo(finding.text)
     if not ok:
@@ -233,7 +242,7 @@ def call(arguments: list[str]) -> int:
 
 def fail(message: str, status: int) -> int:
     """Print one line on stderr and return the status."""
-    line = printable(" ".join(message.split()))
+    line = shortened(printable(" ".join(message.split())), LONGEST_LINE)
     sys.stderr.write(f"systolic: error: {line}\n")
     return status
 

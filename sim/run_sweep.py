@@ -27,7 +27,9 @@ from sim.utilisation import array_utilisation
 Row = dict[str, Any]
 
 
-def sweep_rows(points: Sequence[SweepPoint], *, jobs: int = 1, values: bool = True) -> Iterator[Row]:
+def sweep_rows(
+    points: Sequence[SweepPoint], *, jobs: int = 1, values: bool = True
+) -> Iterator[Row]:
     """Yield the row of every point, in the order of the points whatever `jobs` is.
 
     Args:

@@ -53,11 +53,11 @@ UNKNOWN = {
     ),
     "tensor": (
         GRAPH + X + W + op("matmul", "y", "x ww", "f32[4,3]"),
-        WHERE + r'operation "y": no tensor "ww"; perhaps "w" was meant',
+        WHERE + r'operation "y": no tensor "ww" \(known: x, w, y\); perhaps "w" was meant',
     ),
     "element type": (
         GRAPH + tensor("x", "f33[4,5]") + W + op("matmul", "y", "x w", "f32[4,3]"),
-        r"""r\.toml: \[workload\] tensors\.x: .*unknown element type "f33"; perhaps "f32" was m""",
+        r"""r\.toml: \[workload\] tensors\.x: .*unknown element type "f33" \(known: pred, .*\); perhaps "f32" was m""",
     ),
 }
 

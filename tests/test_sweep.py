@@ -20,7 +20,9 @@ from sim.run import execute
 from support.command_line import refused, run_command
 
 ROOT = Path(__file__).resolve().parents[1]
-HEAD = 'chip = "ideal_4x4"\n[workload]\nop = "transpose"\nshape = "f32[4,4]"\n[[sweep]]\nname = "s"\n'
+HEAD = (
+    'chip = "ideal_4x4"\n[workload]\nop = "transpose"\nshape = "f32[4,4]"\n[[sweep]]\nname = "s"\n'
+)
 SIZES = HEAD + 'vary = { "workload.shape" = ["f32[8,8]", "f32[0,4]", "f32[6,2]"] }\n'
 ZIPPED = HEAD + (
     'zip = [["chip.pe_array.rows", "compile.drain"]]\n'

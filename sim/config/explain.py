@@ -144,7 +144,9 @@ def _spelled(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_spelled, value))}]"
     if isinstance(value, dict):
-        pairs = (f"{json.dumps(key, ensure_ascii=False)}: {_spelled(v)}" for key, v in value.items())
+        pairs = (
+            f"{json.dumps(key, ensure_ascii=False)}: {_spelled(v)}" for key, v in value.items()
+        )
         return f"{{{', '.join(pairs)}}}"
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)  # TOML writes inf and nan, JSON Infinity and NaN

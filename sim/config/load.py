@@ -111,7 +111,7 @@ def load_overridden(path: Path, overrides: tuple[Override, ...]) -> RunConfig:
 
 
 def _run_file(path: Path, overrides: tuple[Override, ...]) -> RunFile:
-    tables = apply(read_toml(path), overrides)
+    tables = apply(read_toml(path, "a run file"), overrides)
     try:
         return RunFile.model_validate(tables)
     except ValidationError as error:

@@ -120,9 +120,7 @@ class SweepTable(Spec):
     zip: Annotated[
         tuple[Annotated[tuple[str, ...], Field(strict=False, min_length=2)], ...],
         Field(strict=False),
-    ] = Field(
-        default=(), description="groups of keys of vary that go together, value by value"
-    )
+    ] = Field(default=(), description="groups of keys of vary that go together, value by value")
 
     @field_validator("zip")
     @classmethod

@@ -12,7 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from sim.errors import ProgramError, perhaps
+from sim.errors import ProgramError, perhaps, shortened
 
 PSUM_WORD_BYTES = 4
 
@@ -64,5 +64,5 @@ def data_type(name: str) -> DataType:
     except KeyError:
         known = ", ".join(DATA_TYPES)
         raise ProgramError(
-            f'data type "{name}" is not one the machine has ({known}){perhaps(name, DATA_TYPES)}'
+            f'data type "{shortened(name)}" is not one the machine has ({known}){perhaps(name, DATA_TYPES)}'
         ) from None

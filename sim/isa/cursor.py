@@ -49,7 +49,7 @@ class Cursor:
     def fail(self, needed: str, known: Collection[str] = ()) -> NoReturn:
         """Raise ProgramError at this place."""
         token = _TOKEN.match(self.text, self.position)
-        names = [name for name in known if name not in needed]
+        names = [name for name in known if name not in WORD.findall(needed)]
         listing = f" (known: {listed(names, len(names))})" if names else ""
         meant = perhaps(token.group(), known) if token else ""
         self.refuse(f"needed {needed}, {self.found()}{listing}{meant}")

@@ -106,7 +106,7 @@ CHIP_FAULTS = [
     (
         "core = 1000",
         "core = 1979-05-27",
-        '[clock] core: needs an integer >= 1, found 1979-05-27',
+        "[clock] core: needs an integer >= 1, found 1979-05-27",
     ),
     ("core = 1000", "", "clock: needs at least one clock"),
     ("[dma]", '[dma]\nclock = "x"', 'dma.clock: no clock "x" (there are: core)'),
@@ -228,8 +228,14 @@ def test_run_fault(old: str, new: str, text: str, tmp_path: Path) -> None:
 
 
 OVERRIDE_FAULTS = [
-    ("compile.drian=row", f'[compile] unknown key "drian" ({COMPILE_KEYS}); perhaps "drain" was meant'),
-    ("chip.pe_array.rowz=5", f'[pe_array] unknown key "rowz" ({ARRAY_KEYS}); perhaps "rows" was meant'),
+    (
+        "compile.drian=row",
+        f'[compile] unknown key "drian" ({COMPILE_KEYS}); perhaps "drain" was meant',
+    ),
+    (
+        "chip.pe_array.rowz=5",
+        f'[pe_array] unknown key "rowz" ({ARRAY_KEYS}); perhaps "rows" was meant',
+    ),
     ("chip.pe_array.rows=0", "[pe_array] rows: needs an integer >= 1, found 0"),
     ("compile=3", "compile: needs a table, found 3"),
     ("a", "needs the form key=VALUE"),
