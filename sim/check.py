@@ -25,7 +25,7 @@ CONFIGS = Path(__file__).resolve().parents[1] / "configs"
 PINS = CONFIGS / "pinned_cycles.toml"
 HEAD = """\
 # Cycle counts of runs, compared by `systolic check`. A name is the path of a run file, from the
-# folder of this file (or from --runs DIR; for the shipped counts: from configs/runs), without .toml.
+# folder of this file (of the shipped counts: from configs/runs), or from --runs DIR; no .toml.
 #
 # `systolic check --update --pins configs/pinned_cycles.toml` rewrites the numbers and keeps the
 # reasons. A number that moves is a change of the machine or of the compiler: say in its reason why

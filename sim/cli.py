@@ -26,7 +26,7 @@ from sim.cli_options import (
     run_file_overrides,
     values_wanted,
 )
-from sim.errors import Interrupted, SystolicError, printable, shortened
+from sim.errors import InterruptedRunError, SystolicError, readable, shortened
 
 ERROR, BUG, INTERRUPTED = 2, 1, 130
 LONGEST_LINE = 2000
@@ -182,7 +182,7 @@ def check(
         typer.Option(
             "--runs",
             metavar="DIR",
-            help="Folder that the names of counts start from (default: that of the file of counts).",
+            help="Folder that names of counts start from (default: the file of counts' own).",
         ),
     ] = None,
 ) -> None:
@@ -222,7 +222,7 @@ def call(arguments: list[str]) -> int:
         _add_later_commands(arguments)
         status = app(arguments, standalone_mode=False, prog_name="systolic")
         sys.stdout.flush()
-    except Interrupted as error:
+    except InterruptedRunError as error:
         return fail(str(error), INTERRUPTED)
     except SystolicError as error:
         return fail(str(error), ERROR)
@@ -242,7 +242,7 @@ def call(arguments: list[str]) -> int:
 
 def fail(message: str, status: int) -> int:
     """Print one line on stderr and return the status."""
-    line = shortened(printable(" ".join(message.split())), LONGEST_LINE)
+    line = shortened(readable(" ".join(message.split())), LONGEST_LINE)
     sys.stderr.write(f"systolic: error: {line}\n")
     return status
 

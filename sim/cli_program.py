@@ -15,7 +15,7 @@ import typer
 
 from sim.cli_run_program import chip_of
 from sim.config.files import replacing, write_text
-from sim.errors import ProgramError
+from sim.errors import ProgramError, readable
 from sim.hw.spec import Chip
 from sim.isa import (
     Diagnostic,
@@ -108,7 +108,7 @@ def report(module: Module, found: Sequence[Diagnostic], source: str) -> list[str
     instructions = len(module.program.instructions)
     size = f"{instructions} instruction{'s' * (instructions != 1)}"
     last = f"{module.program.name}: {size}, {count or 'no findings'}"
-    return [*(_located(diagnostic, module, source) for diagnostic in found), last]
+    return [readable(line) for line in (*(_located(d, module, source) for d in found), last)]
 
 
 def _located(diagnostic: Diagnostic, module: Module, source: str) -> str:

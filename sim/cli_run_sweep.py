@@ -24,7 +24,7 @@ from sim.cli_run import Progress, console, say_where, summary_text
 from sim.config import RunConfig, SweepTable, expand
 from sim.config.files import replacing, write_text
 from sim.config.sweep import values_text
-from sim.errors import Interrupted, SystolicError, shortened
+from sim.errors import InterruptedRunError, SystolicError, shortened
 from sim.report.wording import plural
 from sim.run_sweep import Row, sweep_rows
 
@@ -53,21 +53,24 @@ def sweep_and_report(config: RunConfig, out: Path, options: SweepOptions) -> Non
 
     Raises:
         SystolicError: points could not be run (all others are in the table and the files).
-        Interrupted: the user ended it; the points that were done are in the files.
+        InterruptedRunError: the user ended it; the points that were done are in the files.
         typer.Exit: with status 1, a result is not what the reference says.
 
     """
     points = list(expand(config))
     rows: list[Row] = []
     try:
-        with _files(config, out, rows, len(points)) as add, Progress(config.name) as progress:
-            with closing(sweep_rows(points, jobs=options.jobs, values=options.values)) as results:
-                for row in results:
-                    add(row)
-                    progress(len(rows), len(points))
+        with (
+            _files(config, out, rows, len(points)) as add,
+            Progress(config.name) as progress,
+            closing(sweep_rows(points, jobs=options.jobs, values=options.values)) as results,
+        ):
+            for row in results:
+                add(row)
+                progress(len(rows), len(points))
     except KeyboardInterrupt:
         done = f"{len(rows)} of {plural(len(points), 'point')}"
-        raise Interrupted(f"interrupted: {done} done, in {out / 'sweep.csv'}") from None
+        raise InterruptedRunError(f"interrupted: {done} done, in {out / 'sweep.csv'}") from None
     _show(config, rows, out, options)
     _conclude(rows, out)
 

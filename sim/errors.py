@@ -6,6 +6,7 @@ Not here: programming errors of our own (they stay AssertionError, TypeError, ..
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 
@@ -33,11 +34,12 @@ class SimulationError(SystolicError):
     """A run that cannot go on (deadlock) or that broke a law of its own (accounting)."""
 
 
-class Interrupted(SystolicError):
+class InterruptedRunError(SystolicError):
     """Work that the user ended with Ctrl-C, and what of it is kept. Exit status 130."""
 
 
 SHOWN_LETTERS, LISTED = 60, 20
+WORD_LETTERS, _LONG_WORD = 120, re.compile(r"\S{300,}")
 LONGEST_COMPARED = 80
 LEAST_ALIKE, LEAST_BEGINNING = 0.6, 3
 
@@ -45,6 +47,11 @@ LEAST_ALIKE, LEAST_BEGINNING = 0.6, 3
 def printable(text: str) -> str:
     """Return text whose control characters (and lone surrogates) are escapes such as \\x1b."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def readable(text: str) -> str:
+    """Return a message fit to be printed: printable, and no word longer than one can read."""
+    return _LONG_WORD.sub(lambda word: shortened(word[0], WORD_LETTERS), printable(text))
 
 
 def shortened(text: str, letters: int = SHOWN_LETTERS) -> str:

@@ -12,7 +12,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -29,7 +29,7 @@ Row = dict[str, Any]
 
 def sweep_rows(
     points: Sequence[SweepPoint], *, jobs: int = 1, values: bool = True
-) -> Iterator[Row]:
+) -> Generator[Row, None, None]:
     """Yield the row of every point, in the order of the points whatever `jobs` is.
 
     Args:

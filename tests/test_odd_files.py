@@ -150,7 +150,8 @@ def test_a_file_without_end_costs_little_memory() -> None:
         command, ending = READERS[kind]
         process = subprocess.run(
             [sys.executable, "-m", "sim", *with_name(command, f"odd{ending}")],
-            capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True, text=True, check=False,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
         )  # fmt: skip
         assert process.returncode == 2, process

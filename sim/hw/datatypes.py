@@ -62,7 +62,7 @@ def data_type(name: str) -> DataType:
     try:
         return DATA_TYPES[name]
     except KeyError:
-        known = ", ".join(DATA_TYPES)
+        known = f"({', '.join(DATA_TYPES)}){perhaps(name, DATA_TYPES)}"
         raise ProgramError(
-            f'data type "{shortened(name)}" is not one the machine has ({known}){perhaps(name, DATA_TYPES)}'
+            f'data type "{shortened(name)}" is not one the machine has {known}'
         ) from None

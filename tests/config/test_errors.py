@@ -8,6 +8,7 @@ import pytest
 
 from sim.config import expand, load_chip, load_run
 from sim.errors import ConfigError
+from sim.layout.element_types import ELEMENT_TYPES
 
 CHIPS = Path(__file__).resolve().parents[2] / "configs" / "chips"
 CHIP = (CHIPS / "ideal_4x4.toml").read_text(encoding="utf-8")
@@ -165,8 +166,8 @@ RUN_FAULTS = [
      "[workload] shape: 'f32[4,4', column 8: "
      'expected "]" or a comma after a dimension, found the end'),
     ("f32[4,4]", "q8[4,4]",
-     "[workload] shape: 'q8[4,4]', column 1: unknown element type \"q8\"; "
-     'perhaps "u8" was meant'),
+     "[workload] shape: 'q8[4,4]', column 1: unknown element type \"q8\" "
+     f"(known: {', '.join(ELEMENT_TYPES)})"),
     ("f32[4,4]", "f32[4]",
      "[workload] shape: a transpose needs at least 2 dimensions, f32[4] has 1"),
     ("f32[4,4]", "f32[0,4]",
@@ -199,7 +200,8 @@ RUN_FAULTS = [
      'perhaps "row" was meant'),
     ("[compile]", "[compile]\nblock = [0, 4]",
      "[compile] block: entry 1 needs an integer >= 1, found 0"),
-    ("[compile]", "[compiler]", f'unknown key "compiler" ({RUN_KEYS}); perhaps "compile" was meant'),
+    ("[compile]", "[compiler]",
+     f'unknown key "compiler" ({RUN_KEYS}); perhaps "compile" was meant'),
     ("[compile]", "[[sweep]]\nvary = {}",
      "[sweep #1] name: is missing; needs text (also wrong: [sweep #1] vary)"),
     ("[compile]", '[[sweep]]\nname = "a"\nvary = {}',
@@ -207,8 +209,8 @@ RUN_FAULTS = [
     ("[compile]", '[[sweep]]\nname = "a"\nvary = {"a" = []}',
      "[sweep #1.vary] a: needs a list of 1 or more values, found []"),
     ("[compile]", '[[sweep]]\nname = "a"\nvari = {"a" = [1]}',
-     '[sweep #1] unknown key "vari" (known: description, name, vary, zip); perhaps "vary" was meant '
-     "(also missing: [sweep #1] vary)"),
+     '[sweep #1] unknown key "vari" (known: description, name, vary, zip); perhaps "vary" was '
+     "meant (also missing: [sweep #1] vary)"),
 ]  # fmt: skip
 
 
@@ -343,7 +345,7 @@ class TestFiles:
         self.refused(tmp_path, "is a directory, not a file")
 
     def test_device(self) -> None:
-        self.refused(Path("/dev/null"), "is not a file")
+        self.refused(Path("/dev/null"), "is a device, not a file")
 
     def test_below_a_file(self, tmp_path: Path) -> None:
         self.refused(run_file(tmp_path) / "x", "cannot be read (Not a directory)")
@@ -365,7 +367,7 @@ class TestFiles:
     def test_huge(self, tmp_path: Path) -> None:
         path = tmp_path / "x.toml"
         path.write_bytes(b"#" * (1 << 21))
-        self.refused(path, "is larger than 1 MiB: not a chip or run file")
+        self.refused(path, "is larger than 1 MiB: not a chip file")
 
     def test_nested(self, tmp_path: Path) -> None:
         path = tmp_path / "x.toml"
@@ -381,5 +383,5 @@ class TestFiles:
         assert str(caught.value) == f"{path}: {text}"
 
     def test_name_with_zero_byte(self) -> None:
-        with pytest.raises(ConfigError, match=r"^'a\\x00b': cannot be a file name"):
+        with pytest.raises(ConfigError, match=r"^a\\x00b: cannot be a file name"):
             load_chip("a\0b")
