@@ -236,7 +236,7 @@ class TestFailures:
             (["run", FIG3, "--engine", "evnt"],
              '--engine: needs one of "event", "register", found "evnt"; perhaps "event" was meant'),
             (["run", FIG3, "--set", "compile.drian=row"],
-             '--set compile.drian=row: [compile] unknown key "drian"; perhaps "drain" was meant'),
+             '--set compile.drian=row: [compile] unknown key "drian" (known: block, '),
             (
                 ["run", FIG3, "--set", "workload.data=no.npy"],
                 f"{FIG3}: [workload] data: no.npy: no such file",

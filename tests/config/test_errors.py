@@ -367,7 +367,7 @@ class TestFiles:
     def test_huge(self, tmp_path: Path) -> None:
         path = tmp_path / "x.toml"
         path.write_bytes(b"#" * (1 << 21))
-        self.refused(path, "is larger than 1 MiB: not a chip file")
+        self.refused(path, "is larger than 1 MiB: not a chip or run file")
 
     def test_nested(self, tmp_path: Path) -> None:
         path = tmp_path / "x.toml"
