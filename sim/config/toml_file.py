@@ -26,7 +26,8 @@ def read_toml(path: Path, what: str = "a chip or run file") -> dict[str, Any]:
 
     what: the kind of file it should be, for messages. A byte-order mark is skipped.
     """
-    data = read_file(path, LIMIT_BYTES, ConfigError, "a chip or run file").removeprefix(codecs.BOM_UTF8)
+    data = read_file(path, LIMIT_BYTES, ConfigError, "a chip or run file")
+    data = data.removeprefix(codecs.BOM_UTF8)
     _refuse_program(path, data, what)
     try:
         text = data.decode("utf-8")
