@@ -7,7 +7,9 @@ Tiers: "operation" is one multiplication, "program" more. The tier "unit" is in 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,10 +24,12 @@ from sim.run import execute
 CONFIGS = Path(__file__).resolve().parents[1] / "configs"
 PINS = CONFIGS / "pinned_cycles.toml"
 HEAD = """\
-# Cycle counts of the shipped runs, compared by `systolic check` and by the tests.
+# Cycle counts of runs, compared by `systolic check`. A name is the path of a run file, from the
+# folder of this file (of the shipped counts: from configs/runs), or from --runs DIR; no .toml.
 #
-# `systolic check --update` rewrites the numbers and keeps the reasons. A number that moves is a
-# change of the machine or of the compiler: say in its reason why the new one is right.
+# `systolic check --update --pins configs/pinned_cycles.toml` rewrites the numbers and keeps the
+# reasons. A number that moves is a change of the machine or of the compiler: say in its reason why
+# the new one is right.
 """
 Pin = dict[str, Any]
 
@@ -39,28 +43,48 @@ class Finding:
 
 
 def check(
-    configs: Sequence[Path] | None = None, pins: Path | None = None, *, update: bool = False
+    configs: Sequence[Path] | None = None,
+    pins: Path | None = None,
+    *,
+    update: bool = False,
+    runs: Path | None = None,
 ) -> Iterator[Finding]:
     """Yield a finding for each run (of all shipped runs unless some are named).
 
     Args:
         configs: run files.
-        pins: the file of pinned counts.
-        update: write the counts found to that file, keeping its reasons.
+        pins: the file of pinned counts (default: the shipped one, which is only read).
+        update: write the counts found to `pins`, keeping its reasons.
+        runs: the folder from which a run file's path is its name among the counts. Default: the
+            one `pins` is in; for the shipped counts, and where no run files are named, that of
+            the shipped runs.
+
+    Raises:
+        ConfigError: `update` without `pins`, or a run that the shipped counts cannot know.
 
     """
     file = pins or PINS
+    if update and pins is None:
+        raise ConfigError(
+            "--update: needs --pins FILE, the file of counts to write (a new one is made; the "
+            "counts that come with systolic are not overwritten)"
+        )
+    folder = runs or (CONFIGS / "runs" if not configs or _is_shipped(file) else file.parent)
     known = read_pins(file)
     found: dict[str, Pin] = {}
     for path in configs or shipped_runs():
-        for name, pin in measure(load_run(path)):
+        config = load_run(path)
+        if pins is None and runs is None:
+            _refuse_foreign(path)
+        for name, pin in measure(config, name_of(path, folder)):
             found[name] = pin
             if not update:
                 yield compare(name, known.get(name), pin)
     if update:
         kept = {} if not configs else known
         write_pins(file, {**kept, **_with_reasons(found, known)})
-        yield Finding(f"{len(found)} counts written to {file}", ok=True)
+        count = f"{len(found)} count{'s' * (len(found) != 1)}"
+        yield Finding(f"{count} written to {file}", ok=True)
     elif not configs:
         for name in known.keys() - found.keys():
             yield Finding(f"{name}: is pinned, but no shipped run has that name", ok=False)
@@ -74,14 +98,36 @@ def shipped_runs() -> list[Path]:
     return runs
 
 
-def measure(config: RunConfig) -> Iterator[tuple[str, Pin]]:
-    """Yield name and counts of a run, or of each point of a sweep."""
+def name_of(path: Path, folder: Path) -> str:
+    """Return what the counts of a run file are called: its path from the folder, without .toml."""
+    name = Path(os.path.relpath(path, folder)).as_posix()
+    return name[: -len(".toml")] if name.lower().endswith(".toml") else name
+
+
+def _is_shipped(file: Path) -> bool:
+    try:
+        return file.samefile(PINS)
+    except (OSError, ValueError):  # no such file, or a name that cannot be one
+        return False
+
+
+def _refuse_foreign(path: Path) -> None:
+    """Refuse a run file that did not come with systolic where the shipped counts are asked."""
+    if name_of(path, CONFIGS / "runs").startswith("../"):
+        raise ConfigError(
+            f"{path}: did not come with systolic, whose counts do not have it: needs --pins FILE, "
+            "a file of counts (--update writes it)"
+        )
+
+
+def measure(config: RunConfig, run: str) -> Iterator[tuple[str, Pin]]:
+    """Yield name and counts of a run, or of each point of a sweep; `run` is what it is called."""
     if not config.sweep:
-        yield config.name, _counts(config, config.description)
+        yield run, _counts(config, config.description)
         return
     reasons = {sweep.name: sweep.description for sweep in config.sweep}
     for point in expand(config):
-        yield f"{config.name}, {point.name}", _counts(point.config, reasons[point.sweep])
+        yield f"{run}, {point.name}", _counts(point.config, reasons[point.sweep])
 
 
 def _counts(config: RunConfig, reason: str) -> Pin:
@@ -99,7 +145,9 @@ def compare(name: str, pinned: Pin | None, found: Pin) -> Finding:
     """Return whether a run is as pinned; if not, which unit moved and by how much."""
     cycles = found["cycles"]
     if pinned is None:
-        return Finding(f"{name}: {cycles} cycles, not pinned (--update pins them)", ok=False)
+        return Finding(
+            f"{name}: {cycles} cycles, not pinned (--update --pins FILE pins them)", ok=False
+        )
     moved = [f"  {line}" for line in _moves(pinned["units"], found["units"])]
     if pinned["cycles"] == cycles and not moved:
         return Finding(f"{name}: {cycles} cycles, as pinned", ok=True)
@@ -131,9 +179,10 @@ def _with_reasons(found: dict[str, Pin], known: dict[str, Pin]) -> dict[str, Pin
 
 def read_pins(file: Path) -> dict[str, Pin]:
     """Return the pinned counts by run; none if there is no such file yet."""
-    if not file.exists():
-        return {}
-    pins = read_toml(file)
+    with suppress(OSError):  # else reading says what is wrong with the name
+        if not file.exists():
+            return {}
+    pins = read_toml(file, "a file of pinned counts")
     for name, pin in pins.items():
         shape = {"tier": str, "reason": str, "cycles": int, "units": dict}
         if not isinstance(pin, dict) or any(

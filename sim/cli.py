@@ -19,10 +19,17 @@ from typing import Annotated
 
 import typer
 
-from sim.cli_options import is_program, program_options, run_file_overrides, values_wanted
-from sim.errors import SystolicError, printable
+from sim.cli_options import (
+    is_program,
+    program_options,
+    refuse_jobs,
+    run_file_overrides,
+    values_wanted,
+)
+from sim.errors import InterruptedRunError, SystolicError, readable, shortened
 
 ERROR, BUG, INTERRUPTED = 2, 1, 130
+LONGEST_LINE = 2000
 
 # Commands with a module of their own, imported only when one is asked for.
 LATER_COMMANDS = {
@@ -100,6 +107,10 @@ def run(
     values: Annotated[
         str, typer.Option("--values", help="exact, or none: times only, the same cycles.")
     ] = "exact",
+    jobs: Annotated[
+        int | None,
+        typer.Option("--jobs", min=1, help="Points of a sweep that run at once (default: 1)."),
+    ] = None,
 ) -> None:
     """Run a run file or a program: print a table; write summary.json, .npy files and a picture."""
     from sim.cli_run import run_and_report
@@ -107,6 +118,7 @@ def run(
 
     exact = values_wanted(values)
     if is_program(config):
+        refuse_jobs(config, jobs)
         from sim.cli_run_program import run_program_and_report
 
         options = program_options(config, chip, inputs, overrides, engine, exact, not no_check)
@@ -115,6 +127,12 @@ def run(
         return
     loaded = load_run(config, run_file_overrides(config, overrides, engine, chip, inputs, no_check))
     folder = out or Path("out") / loaded.name
+    if loaded.sweep:
+        from sim.cli_run_sweep import SweepOptions, sweep_and_report
+
+        sweep_and_report(loaded, folder, SweepOptions(jobs or 1, exact, as_json, not no_plots))
+        return
+    refuse_jobs(config, jobs)
     run_and_report(loaded, folder, as_json=as_json, plots=exact and not no_plots, values=exact)
 
 
@@ -159,12 +177,20 @@ def check(
     pins: Annotated[
         Path | None, typer.Option("--pins", help="File of counts (default: the shipped one).")
     ] = None,
+    runs: Annotated[
+        Path | None,
+        typer.Option(
+            "--runs",
+            metavar="DIR",
+            help="Folder that names of counts start from (default: the file of counts' own).",
+        ),
+    ] = None,
 ) -> None:
     """Compare cycle counts with the pinned ones; exit status 1 if one has moved or is missing."""
     from sim import check as checking
 
     ok = True
-    for finding in checking.check(configs, pins, update=update):
+    for finding in checking.check(configs, pins, update=update, runs=runs):
         ok = ok and finding.ok
         typer.echo(finding.text)
     if not ok:
@@ -196,6 +222,8 @@ def call(arguments: list[str]) -> int:
         _add_later_commands(arguments)
         status = app(arguments, standalone_mode=False, prog_name="systolic")
         sys.stdout.flush()
+    except InterruptedRunError as error:
+        return fail(str(error), INTERRUPTED)
     except SystolicError as error:
         return fail(str(error), ERROR)
     except (typer.Abort, KeyboardInterrupt):
@@ -214,7 +242,7 @@ def call(arguments: list[str]) -> int:
 
 def fail(message: str, status: int) -> int:
     """Print one line on stderr and return the status."""
-    line = printable(" ".join(message.split()))
+    line = shortened(readable(" ".join(message.split())), LONGEST_LINE)
     sys.stderr.write(f"systolic: error: {line}\n")
     return status
 

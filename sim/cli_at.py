@@ -11,6 +11,7 @@ import typer
 from sim.errors import SystolicError, perhaps
 from sim.isa import Buffer
 
+LONGEST_NUMBER = 18
 Config = Annotated[Path, typer.Argument(help="Run file.", metavar="CONFIG")]
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="As for run.")
@@ -82,15 +83,19 @@ def _pe(text: str | None) -> tuple[int, int] | None:
     if text is None:
         return None
     parts = text.split(",")
-    if len(parts) != 2 or not all(part.strip().isdecimal() for part in parts):
+    if len(parts) != 2 or not all(_is_number(part.strip()) for part in parts):
         raise SystolicError(f'--pe: needs ROW,COL such as 2,3, found "{text}"')
     return int(parts[0]), int(parts[1])
+
+
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and len(text) <= LONGEST_NUMBER
 
 
 def _word(text: str) -> tuple[Buffer, int, int]:
     parts = text.split(":")
     names = [buffer.value for buffer in Buffer]
-    if len(parts) != 3 or not all(part.isdecimal() for part in parts[1:]):
+    if len(parts) != 3 or not all(map(_is_number, parts[1:])):
         raise SystolicError(
             f'--word: needs BUFFER:PARTITION:ADDRESS such as result_buffer:0:3, found "{text}"'
         )

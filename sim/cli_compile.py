@@ -65,7 +65,8 @@ def _write(config: Path, overrides: list[str], program: Path | None, inputs: Pat
         data = encode(module) if is_binary else format_text(module).encode()
         with replacing(program) as path:
             path.write_bytes(data)
-        typer.echo(f"{program}: {len(module.program.instructions)} instructions")
+        count = len(module.program.instructions)
+        typer.echo(f"{program}: {count} instruction{'s' * (count != 1)}")
     if inputs is not None:
         for name, array in input_arrays(loaded, exported).items():
             with replacing(inputs / npy_name(name)) as path:

@@ -69,6 +69,9 @@ def layout_command(
     if plan is not None:
         facts["relayout"] = relayout_facts(plan)
     if plot is not None:
+        from sim.config.files import check_name
+
+        check_name(plot)
         from sim.report.layout_picture import save_layout_picture  # matplotlib takes a while
 
         save_layout_picture(parsed, plot)

@@ -44,6 +44,12 @@ def is_program(path: Path) -> bool:
     return path.suffix.lower() != ".toml"
 
 
+def refuse_jobs(config: Path, jobs: int | None) -> None:
+    """Refuse --jobs where there are no points to share out."""
+    if jobs is not None:
+        raise SystolicError(f"--jobs: is for run files with a [[sweep]], and {config} has none")
+
+
 def _checked_engine(engine: str) -> EngineName:
     if engine in ENGINES:
         return ENGINES[engine]

@@ -15,7 +15,7 @@ import typer
 
 from sim.cli_run_program import chip_of
 from sim.config.files import replacing, write_text
-from sim.errors import ProgramError
+from sim.errors import ProgramError, readable
 from sim.hw.spec import Chip
 from sim.isa import (
     Diagnostic,
@@ -28,6 +28,7 @@ from sim.isa import (
     module_of,
 )
 from sim.isa.files import read_bytes
+from sim.isa.lines import with_lines
 
 FINDINGS = 1
 ProgramFile = Annotated[
@@ -45,7 +46,7 @@ def lint_command(
     """Check a program without running it; exit status 1 if it has errors."""
     module = load_module(program)
     found = lint_module(module, chip_of(module, program, chip))
-    for line in report(module, found):
+    for line in report(module, found, str(program)):
         typer.echo(line)
     if is_faulty(found):
         raise typer.Exit(FINDINGS)
@@ -97,13 +98,24 @@ def lint_module(module: Module, chip: Chip) -> list[Diagnostic]:
     return lint(module.program, chip, module.input_accesses)
 
 
-def report(module: Module, found: Sequence[Diagnostic]) -> list[str]:
-    """Return one line for each finding and one that counts them."""
+def report(module: Module, found: Sequence[Diagnostic], source: str) -> list[str]:
+    """Return one line for each finding and one that counts them.
+
+    A finding in a program that was read as text begins with the file and the line.
+    """
     counts = Counter(diagnostic.severity for diagnostic in found)
     count = ", ".join(f"{n} {severity}{'s' * (n > 1)}" for severity, n in counts.items())
     instructions = len(module.program.instructions)
-    last = f"{module.program.name}: {instructions} instructions, {count or 'no findings'}"
-    return [*map(str, found), last]
+    size = f"{instructions} instruction{'s' * (instructions != 1)}"
+    last = f"{module.program.name}: {size}, {count or 'no findings'}"
+    return [readable(line) for line in (*(_located(d, module, source) for d in found), last)]
+
+
+def _located(diagnostic: Diagnostic, module: Module, source: str) -> str:
+    text = with_lines(str(diagnostic), module.lines)
+    if not module.lines or not diagnostic.instructions:
+        return text
+    return f"{source}:{module.lines[diagnostic.instructions[0][0]]}: {text}"
 
 
 def is_faulty(found: Sequence[Diagnostic]) -> bool:

@@ -1,4 +1,4 @@
-"""`systolic run`: a run or a sweep, its table on the screen, its files in a folder."""
+"""`systolic run`: a run, its table on the screen, its files in a folder."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sim.config import RunConfig, SweepPoint, SweepTable, expand
+from sim.config import RunConfig
 from sim.config.files import replacing, write_text
 from sim.run import RunResult, execute
 from sim.workload import Transpose, write_npy
@@ -27,9 +27,6 @@ def run_and_report(
     config: RunConfig, out: Path, *, as_json: bool, plots: bool, values: bool = True
 ) -> None:
     """Run, print (the table, or exactly summary.json), and write the files to the folder `out`."""
-    if config.sweep:
-        _sweep(config, out, as_json=as_json, plots=plots)
-        return
     picture = plots and _elements(config) <= PICTURE_ELEMENTS
     with Progress(config.name) as progress:
         kinds = PICTURE_KINDS if picture else ()
@@ -92,58 +89,6 @@ def say_where(screen: Console, out: Path) -> None:
     from rich.text import Text
 
     screen.print(Text(f"  written to {out}/", style="dim"), soft_wrap=True)
-
-
-def _sweep(config: RunConfig, out: Path, *, as_json: bool, plots: bool) -> None:
-    """Run every point; "points" of summary.json has their summaries."""
-    points = list(expand(config))
-    summaries = []
-    with Progress(config.name) as progress:
-        for done, point in enumerate(points):
-            summaries.append(_point_summary(point))
-            progress(done + 1, len(points))
-    text = summary_text({"run": config.name, "points": summaries})
-    if plots:
-        _plot_sweeps(config, summaries, out)
-    write_text(out / "summary.json", text)
-    if as_json:
-        sys.stdout.write(text)
-        return
-    from sim.cli_sweep import print_sweeps
-
-    screen = console()
-    print_sweeps(config, summaries, screen)
-    say_where(screen, out)
-
-
-def _plot_sweeps(config: RunConfig, summaries: list[dict[str, Any]], out: Path) -> None:
-    """Draw the sweeps that ran both ways as comparison.png, the others as sweep.png."""
-    from sim.report.comparison import plot_comparison
-    from sim.report.sweep import plot_sweeps
-
-    title = config.description or config.name
-    both = [sweep.name for sweep in config.sweep if {"pe", "dram"} == _ways(sweep)]
-    if both:
-        notes = {sweep.name: sweep.description for sweep in config.sweep}
-        points = [point for point in summaries if point["sweep"] in both]
-        with replacing(out / "comparison.png") as path:
-            plot_comparison(points, path, title=title, notes=notes)
-    others = [
-        (sweep.name, sweep.description, [s for s in summaries if s["sweep"] == sweep.name])
-        for sweep in config.sweep
-        if sweep.name not in both
-    ]
-    if others:
-        with replacing(out / "sweep.png") as path:
-            plot_sweeps(others, path, title=title)
-
-
-def _ways(sweep: SweepTable) -> set[Any]:
-    return set(sweep.vary.get("compile.via", ()))
-
-
-def _point_summary(point: SweepPoint) -> dict[str, Any]:
-    return {"sweep": point.sweep, "vary": point.labels, **execute(point.config).summary}
 
 
 class Progress:

@@ -5,9 +5,10 @@ Not here: what a run of a program is (`sim.run_program`), run files (`sim.cli_ru
 
 from __future__ import annotations
 
+import codecs
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -26,6 +27,7 @@ from sim.hw.datatypes import data_type
 from sim.hw.spec import Chip
 from sim.isa import Binding, MatMul, Module, element_type, is_binary, module_of
 from sim.isa.files import read_bytes
+from sim.isa.lines import with_lines
 from sim.run_program import ProgramRun, check_module, described, execute_program, unknown_input
 from sim.workload import write_npy
 from sim.workload.files import read_npy
@@ -60,7 +62,7 @@ def run_program_and_report(
 
 def load_program(path: Path) -> Module:
     """Return a file's program; ProgramError, with a word on run files, if it is none."""
-    data = read_bytes(path)
+    data = read_bytes(path).removeprefix(codecs.BOM_UTF8)
     lines = (line.strip() for line in data.split(b"\n"))
     first = next((line for line in lines if line and not line.startswith(b"#")), b"")
     if is_binary(data) or first.startswith(b"systolic"):
@@ -79,11 +81,20 @@ def run_module(
     check_module(module, chip)
     files = input_files(module, options.inputs)
     inputs = read_inputs(module, files, options.path) if options.values else None
-    with Progress(printable(module.program.name)) as progress:
+    with Progress(printable(module.program.name)) as progress, _lines_named(module):
         return execute_program(
             module, chip, inputs,
             engine=options.engine, kinds=kinds, grid=grid, progress=progress, check=options.check,
         )  # fmt: skip
+
+
+@contextmanager
+def _lines_named(module: Module) -> Iterator[None]:
+    """Name the lines of the program's text in any error raised inside."""
+    try:
+        yield
+    except SystolicError as error:
+        raise type(error)(with_lines(str(error), module.lines)) from None
 
 
 def chip_of(module: Module, program: Path, chip: str | None, overrides: Sequence[str] = ()) -> Chip:

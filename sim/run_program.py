@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sim.errors import WorkloadError, perhaps
+from sim.errors import WorkloadError, listed, perhaps, shortened
 from sim.hw.datatypes import data_type
 from sim.hw.spec import Chip
 from sim.isa import (
@@ -116,9 +116,9 @@ def program_images(module: Module, inputs: Mapping[str, Array]) -> list[Image]:
 
 def unknown_input(name: str, names: Iterable[str]) -> WorkloadError:
     """Return the error for an input that the program does not have."""
-    known = ", ".join(f'"{each}"' for each in names) or "none"
+    known = listed(f'"{each}"' for each in names)
     return WorkloadError(
-        f'the program has no input "{name}" (it has: {known}){perhaps(name, names)}'
+        f'the program has no input "{shortened(name)}" (it has: {known}){perhaps(name, names)}'
     )
 
 

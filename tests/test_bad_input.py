@@ -41,23 +41,26 @@ UNKNOWN = {
     ),
     "key of the run": (
         'chp = "ideal_4x4"\n[workload]\nop = "transpose"',
-        r'r\.toml: unknown key "chp"; perhaps "chip" was meant',
+        r'r\.toml: unknown key "chp" \(known: chip, compile, .*\); perhaps "chip" was meant',
     ),
     "key of an operation": (
         PRODUCT + "permutaton = [1, 0]",
-        r'r\.toml: \[workload\.ops #1\] unknown key "permutaton"; perhaps "permutation" was meant',
+        r'r\.toml: \[workload\.ops #1\] unknown key "permutaton" '
+        r'\(known: inputs, .*\); perhaps "permutation" was meant',
     ),
     "key of a tensor": (
         GRAPH + tensor("x", "f32[4,4]", 'hom = "dram"') + op("matmul", "y", "x x", "f32[4,4]"),
-        r'r\.toml: \[workload\.tensors\.x\] unknown key "hom"; perhaps "home" was meant',
+        r'r\.toml: \[workload\.tensors\.x\] unknown key "hom" '
+        r'\(known: data, .*\); perhaps "home" was meant',
     ),
     "tensor": (
         GRAPH + X + W + op("matmul", "y", "x ww", "f32[4,3]"),
-        WHERE + r'operation "y": no tensor "ww"; perhaps "w" was meant',
+        WHERE + r'operation "y": no tensor "ww" \(known: x, w, y\); perhaps "w" was meant',
     ),
     "element type": (
         GRAPH + tensor("x", "f33[4,5]") + W + op("matmul", "y", "x w", "f32[4,3]"),
-        r"""r\.toml: \[workload\] tensors\.x: .*unknown element type "f33"; perhaps "f32" was m""",
+        r"""r\.toml: \[workload\] tensors\.x: .*unknown element type "f33" """
+        r"""\(known: pred, .*\); perhaps "f32" was m""",
     ),
 }
 

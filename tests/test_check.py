@@ -11,6 +11,7 @@ import pytest
 from sim.check import PINS, check, compare, read_pins, shipped_runs
 from sim.cli import call
 from sim.errors import ConfigError
+from support.command_line import refused, run_command
 
 FIG3 = next(path for path in shipped_runs() if path.stem == "transpose_fig3")
 PIN: dict[str, Any] = {
@@ -50,7 +51,7 @@ class TestCompare:
         finding = compare("x", None, PIN)
         assert (finding.ok, finding.text) == (
             False,
-            "x: 20 cycles, not pinned (--update pins them)",
+            "x: 20 cycles, not pinned (--update --pins FILE pins them)",
         )
 
     def test_which_unit_moved_and_by_how_much(self) -> None:
@@ -75,7 +76,7 @@ class TestCommand:
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         pins = tmp_path / "pins.toml"
-        command = ["check", str(FIG3), "--pins", str(pins)]
+        command = ["check", str(FIG3), "--pins", str(pins), "--runs", str(FIG3.parent)]
         assert call(command) == 1
         assert "transpose_fig3: 19 cycles, not pinned" in capsys.readouterr().out
         assert call([*command, "--update"]) == 0
@@ -88,12 +89,12 @@ class TestCommand:
 
     def test_update_keeps_reasons_and_other_pins(self, tmp_path: Path) -> None:
         pins = tmp_path / "pins.toml"
-        list(check([FIG3], pins, update=True))
+        list(check([FIG3], pins, update=True, runs=FIG3.parent))
         text = pins.read_text(encoding="utf-8")
         reason = tomllib.loads(text)["transpose_fig3"]["reason"]
         text = text.replace(reason, "mine").replace("cycles = 19", "cycles = 1")
         pins.write_text(text.replace("transpose_fig3", "another") + text, encoding="utf-8")
-        list(check([FIG3], pins, update=True))
+        list(check([FIG3], pins, update=True, runs=FIG3.parent))
         found = read_pins(pins)
         assert (found["transpose_fig3"]["cycles"], found["transpose_fig3"]["reason"]) == (
             19,
@@ -103,7 +104,7 @@ class TestCommand:
 
     def test_a_pin_without_its_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         pins = tmp_path / "pins.toml"
-        list(check([FIG3], pins, update=True))
+        list(check([FIG3], pins, update=True, runs=FIG3.parent))
         pins.write_text(
             pins.read_text(encoding="utf-8").replace("transpose_fig3", "gone"), encoding="utf-8"
         )
@@ -115,13 +116,57 @@ class TestCommand:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         pins = tmp_path / "pins.toml"
-        list(check([FIG3], pins, update=True))
+        list(check([FIG3], pins, update=True, runs=FIG3.parent))
         pins.write_text(
             pins.read_text(encoding="utf-8").replace("transpose_fig3", "gone"), encoding="utf-8"
         )
         monkeypatch.setattr("sim.check.shipped_runs", lambda: [FIG3])
         list(check(None, pins, update=True))
         assert list(read_pins(pins)) == ["transpose_fig3"]
+
+    def test_update_needs_a_file_to_write(self, tmp_path: Path) -> None:
+        before = PINS.read_bytes()
+        for runs in ([], [FIG3]):
+            assert refused("check", *runs, "--update").startswith("--update: needs --pins FILE")
+        assert PINS.read_bytes() == before
+
+    def test_the_shipped_counts_are_written_when_they_are_named(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The maintenance of the project: `check --update --pins configs/pinned_cycles.toml`."""
+        (tmp_path / "runs").mkdir()
+        own = tmp_path / "runs" / "fig3.toml"
+        own.write_text(f"{FIG3.read_text('utf-8')}\n", encoding="utf-8")
+        monkeypatch.setattr("sim.check.CONFIGS", tmp_path)
+        monkeypatch.setattr("sim.check.PINS", tmp_path / "pinned_cycles.toml")
+        pins = tmp_path / "pinned_cycles.toml"
+        assert run_command("check", "--update", "--pins", pins)[1] == f"1 count written to {pins}\n"
+        assert list(read_pins(pins)) == ["fig3"]
+        assert run_command("check")[0] == run_command("check", own)[0] == 0
+        assert run_command("check", own, "--pins", pins, "--update")[0] == 0
+        assert list(read_pins(pins)) == ["fig3"]
+
+    def test_two_runs_of_one_file_name(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        for folder, size in (("a", 4), ("b", 3)):
+            Path(folder).mkdir()
+            text = f'chip = "ideal_4x4"\n[workload]\nop = "transpose"\nshape = "f32[{size},4]"\n'
+            Path(folder, "mm.toml").write_text(text, encoding="utf-8")
+        both = ("a/mm.toml", "b/mm.toml", "--pins", "p.toml")
+        assert run_command("check", *both, "--update")[1] == "2 counts written to p.toml\n"
+        assert list(read_pins(Path("p.toml"))) == ["a/mm", "b/mm"]
+        status, out, _ = run_command("check", *both)
+        assert (status, out.count(", as pinned")) == (0, 2)
+        monkeypatch.chdir(tmp_path / "a")  # the names do not depend on the folder one works in
+        assert run_command("check", "mm.toml", "--pins", "../p.toml")[0] == 0
+        assert run_command("check", "mm.toml", "--pins", "../p.toml", "--runs", "../b")[0] == 1
+
+    def test_a_run_of_ones_own_needs_counts_of_its_own(self, tmp_path: Path) -> None:
+        own = tmp_path / "transpose_fig3.toml"
+        own.write_bytes(FIG3.read_bytes())
+        assert "did not come with systolic" in refused("check", own)
 
     def test_damaged_pins(self, tmp_path: Path) -> None:
         pins = tmp_path / "pins.toml"

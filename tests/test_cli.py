@@ -126,7 +126,7 @@ class TestRun:
         assert (status, err) == (0, "")
         lines = [line.split() for line in out.splitlines()]
         assert ["shape", "cycles", "via", "pe", "via", "dram", "dram", "takes"] in lines
-        assert ["row", "16", "16", "ns", "yes"] in lines
+        assert ["row", "16", "16", "ns", "0.0", "%", "25.0", "%", "yes"] in lines
         points = json.loads((tmp_path / "o" / "summary.json").read_text(encoding="utf-8"))["points"]
         assert [point["sweep"] for point in points] == ["ways"] * 4 + ["drains"] * 2
         assert points[1]["vary"] == {"workload.shape": "f32[2,2]", "compile.via": "dram"}
@@ -236,7 +236,7 @@ class TestFailures:
             (["run", FIG3, "--engine", "evnt"],
              '--engine: needs one of "event", "register", found "evnt"; perhaps "event" was meant'),
             (["run", FIG3, "--set", "compile.drian=row"],
-             '--set compile.drian=row: [compile] unknown key "drian"; perhaps "drain" was meant'),
+             '--set compile.drian=row: [compile] unknown key "drian" (known: block, '),
             (
                 ["run", FIG3, "--set", "workload.data=no.npy"],
                 f"{FIG3}: [workload] data: no.npy: no such file",

@@ -127,7 +127,7 @@ def test_files_that_are_no_arrays() -> None:
     Path("a.npy").unlink()
     assert refused(*COPY) == "a.npy: no such file"
     Path("a.npy").mkdir()
-    assert refused(*COPY) == "a.npy: is not a file"
+    assert refused(*COPY) == "a.npy: is a directory, not a file"
     assert not Path("out").exists()
 
 

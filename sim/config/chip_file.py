@@ -13,8 +13,9 @@ from pydantic import ValidationError
 from sim.config.explain import explain
 from sim.config.override import Override, apply, origin_of
 from sim.config.toml_file import read_toml
-from sim.errors import ConfigError, perhaps
+from sim.errors import ConfigError, listed, perhaps, shortened
 from sim.hw.spec import Chip
+from sim.reading import check_file
 
 SHIPPED = Path(__file__).resolve().parents[2] / "configs" / "chips"
 
@@ -27,7 +28,7 @@ def load_chip(path: str | Path, overrides: Sequence[Override] = ()) -> Chip:
 
     """
     file = Path(path)
-    tables = apply(read_toml(file), overrides)
+    tables = apply(read_toml(file, "a chip file"), overrides)
     try:
         return Chip.model_validate(tables)
     except ValidationError as error:
@@ -41,21 +42,35 @@ def find_chip(name: str, folder: Path, origin: str) -> Path:
     as NAME.toml in `folder`, in ../chips beside it, and among the chips that come with systolic.
     """
     if name.endswith(".toml") or "/" in name:
-        if not _is_file(folder / name):
-            raise ConfigError(f"{origin}: chip: {folder / name}: no such file")
-        return folder / name
+        return _checked(folder / name, origin)
     places = (folder, folder.parent / "chips", SHIPPED)
     for place in places:
-        if _is_file(place / f"{name}.toml"):
-            return place / f"{name}.toml"
+        if _is_there(place / f"{name}.toml"):
+            return _checked(place / f"{name}.toml", origin)
     known = sorted({path.stem for place in places[1:] for path in place.glob("*.toml")})
+    looked = "" if known else f"; looked in {', '.join(map(str, dict.fromkeys(places)))}"
     raise ConfigError(
-        f'{origin}: chip: no chip "{name}" (known: {", ".join(known)}){perhaps(name, known)}'
+        f'{origin}: chip: no chip "{shortened(name)}" (known: {listed(known)}){looked}'
+        f"{perhaps(name, known) or _as_path(folder / name, name)}"
     )
 
 
-def _is_file(path: Path) -> bool:
+def _checked(path: Path, origin: str) -> Path:
+    """Return the path if it is a file's; ConfigError says what else it is."""
     try:
-        return path.is_file()
+        check_file(path, ConfigError)
+    except ConfigError as error:
+        raise ConfigError(f"{origin}: chip: {error}") from None
+    return path
+
+
+def _as_path(path: Path, name: str) -> str:
+    """Return how to mean the file of that very name, if there is one."""
+    return f'; the file of that name is "./{name}"' if _is_there(path) else ""
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
     except (OSError, ValueError):
         return False

@@ -5,23 +5,27 @@ The words come from the model's JSON schema, so they cannot differ from what is 
 
 from __future__ import annotations
 
+import datetime
 import json
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
-from sim.errors import ConfigError, perhaps
+from sim.errors import ConfigError, listed, perhaps, shortened
 
 Schema = dict[str, Any]
 Place = tuple[str | int, ...]
-SHOWN = 60
 
 
 def explain(
     error: ValidationError, model: type[BaseModel], origin: Callable[[Place], str]
 ) -> ConfigError:
-    """Return the first fault as a ConfigError of one line; unknown keys come first.
+    """Return the first fault as a ConfigError of one line, and the keys of the others.
+
+    Unknown keys come first: what else is wrong is often due to them.
 
     Args:
         error: what pydantic found.
@@ -36,17 +40,32 @@ def explain(
         text = _at(place, f"{fault['ctx']['error']}")
     else:
         text = _describe(fault["type"], place, fault["input"], model.model_json_schema())
-    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-    return ConfigError(f"{origin(place)}: {text}{more}")
+    others = [other for other in faults if other is not fault]
+    return ConfigError(f"{origin(place)}: {text}{_also(others)}")
+
+
+def _also(faults: Sequence[ErrorDetails]) -> str:
+    """Return which other keys are wrong: `` (also missing: chip; also wrong: [workload] op)``."""
+    missing = [_name(fault["loc"]) for fault in faults if fault["type"] == "missing"]
+    wrong = [_name(fault["loc"]) for fault in faults if fault["type"] != "missing"]
+    kinds = (("missing", missing), ("wrong", wrong))
+    text = "; ".join(f"also {kind}: {listed(names)}" for kind, names in kinds if names)
+    return f" ({text})" if text else ""
+
+
+def _name(place: Place) -> str:
+    """Return the name of a place, such as ``[pe_array] rows``."""
+    if place and isinstance(place[-1], int):
+        return f"{_name(place[:-1])} #{place[-1] + 1}"
+    return f"{where(place[:-1])}{place[-1]}" if place else "the file"
 
 
 def _describe(kind: str, place: Place, found: Any, schema: Schema) -> str:
     table, key = place[:-1], str(place[-1]) if place else ""
     if kind == "extra_forbidden":
         known = sorted(_node(schema, table).get("properties", {}))
-        return f'{where(table)}unknown key "{key}"' + (
-            perhaps(key, known) or f" (known: {', '.join(known)})"
-        )
+        found_key = f'{where(table)}unknown key "{shortened(key)}"'
+        return f"{found_key} (known: {', '.join(known)}){perhaps(key, known)}"
     node = _node(schema, place)
     if kind == "missing":
         return _at(place, f"is missing; needs {needs(node)}")
@@ -59,17 +78,17 @@ def _meant(node: Schema, found: Any) -> str:
 
 def where(table: Sequence[str | int]) -> str:
     """Return ``[pe_array] `` for a table's place, with entries of a list counted from 1."""
-    words = [f"#{word + 1}" if isinstance(word, int) else word for word in table]
+    words = [f"#{word + 1}" if isinstance(word, int) else shortened(word) for word in table]
     return f"[{'.'.join(words).replace('.#', ' #')}] " if words else ""
 
 
 def _at(place: Place, text: str) -> str:
     """Return ``[table] key: text``; a place that is itself a table gives ``[table] text``."""
     if len(place) > 1 and isinstance(place[-1], int):
-        return f"{where(place[:-2])}{place[-2]}: entry {place[-1] + 1} {text}"
+        return f"{where(place[:-2])}{shortened(str(place[-2]))}: entry {place[-1] + 1} {text}"
     if len(place) == 1 and not text.startswith(("needs", "is missing")):
         return f"{where(place)}{text}"
-    return f"{where(place[:-1])}{place[-1]}: {text}" if place else text
+    return f"{where(place[:-1])}{shortened(str(place[-1]))}: {text}" if place else text
 
 
 def needs(node: Schema, kind: str = "") -> str:
@@ -113,12 +132,27 @@ _NEEDS: dict[str, Callable[[Schema, str], str]] = {
 
 
 def shown(value: Any) -> str:
-    """Return a value from a TOML file as short text on one line."""
+    """Return a value from a TOML file as short text on one line, spelled as TOML spells it."""
     try:
-        text = json.dumps(value, ensure_ascii=False, default=str)
+        text = _spelled(value)
     except (RecursionError, ValueError):
         text = f"a {type(value).__name__}"
-    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
+    return shortened(text)
+
+
+def _spelled(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_spelled, value))}]"
+    if isinstance(value, dict):
+        pairs = (
+            f"{json.dumps(key, ensure_ascii=False)}: {_spelled(v)}" for key, v in value.items()
+        )
+        return f"{{{', '.join(pairs)}}}"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # TOML writes inf and nan, JSON Infinity and NaN
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _node(schema: Schema, place: Place) -> Schema:

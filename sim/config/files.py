@@ -11,12 +11,19 @@ from pathlib import Path
 from sim.errors import SystolicError
 
 
+def check_name(path: Path) -> None:
+    """Raise SystolicError for a path that names no file, such as the empty one."""
+    if not path.name:
+        raise SystolicError(f'"{path}": cannot be written: needs the name of a file')
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Give a temporary path in the folder of `path`; rename it to `path` if all goes well.
 
     The folder is made if need be. Raises SystolicError naming `path` if it cannot be written.
     """
+    check_name(path)
     temporary: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -65,7 +65,7 @@ class RunConfig:
 
     def with_overrides(self, overrides: Sequence[Override]) -> RunConfig:
         """Return the run of the same file with more values replaced (the file is read again)."""
-        return _load(self.path, (*self.overrides, *overrides))
+        return load_overridden(self.path, (*self.overrides, *overrides))
 
 
 def load_run(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
@@ -80,10 +80,11 @@ def load_run(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
         ConfigError: one line naming the file (or override), table and key.
 
     """
-    return _load(Path(path), tuple(Override.parse(text) for text in overrides))
+    return load_overridden(Path(path), tuple(Override.parse(text) for text in overrides))
 
 
-def _load(path: Path, overrides: tuple[Override, ...]) -> RunConfig:
+def load_overridden(path: Path, overrides: tuple[Override, ...]) -> RunConfig:
+    """Return the run of a run file with some of its values replaced; ConfigError as `load_run`."""
     run = _run_file(path, tuple(o for o in overrides if not o.below("chip")))
     for_chip = tuple(inner for o in overrides if (inner := o.below("chip")))
     chip_path = _chip_path(run, path, overrides)
@@ -110,7 +111,7 @@ def _load(path: Path, overrides: tuple[Override, ...]) -> RunConfig:
 
 
 def _run_file(path: Path, overrides: tuple[Override, ...]) -> RunFile:
-    tables = apply(read_toml(path), overrides)
+    tables = apply(read_toml(path, "a run file"), overrides)
     try:
         return RunFile.model_validate(tables)
     except ValidationError as error:

@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sim.errors import ConfigError
+from sim.errors import ConfigError, shortened
+
+LONGEST_SHOWN = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ class Override:
     def parse(cls, text: str) -> Override:
         """Return the override of ``a.b.c=VALUE``: VALUE as TOML if it is any, else as a string."""
         key, equals, value = text.partition("=")
-        origin = f"--set {text}"
+        origin = f"--set {shortened(text, LONGEST_SHOWN)}"
         path = split_key(key.strip(), origin)
         if not equals:
             raise ConfigError(f"{origin}: needs the form key=VALUE")
@@ -53,7 +55,9 @@ def split_key(key: str, origin: str) -> tuple[str, ...]:
     """Return the words of a dotted key; ConfigError if one is empty."""
     words = tuple(word.strip() for word in key.split("."))
     if not all(words):
-        raise ConfigError(f'{origin}: "{key}" is not a dotted key such as workload.shape')
+        raise ConfigError(
+            f'{origin}: "{shortened(key)}" is not a dotted key such as workload.shape'
+        )
     return words
 
 
@@ -79,7 +83,7 @@ def _with(tables: dict[str, Any], path: tuple[str, ...], override: Override) -> 
     inner = tables.get(path[0], {})
     if not isinstance(inner, dict):
         outer = ".".join(override.path[: len(override.path) - len(path) + 1])
-        raise ConfigError(f"{override.origin}: {outer} is a value, not a table")
+        raise ConfigError(f"{override.origin}: {shortened(outer)} is a value, not a table")
     return {**tables, path[0]: _with(inner, path[1:], override)}
 
 

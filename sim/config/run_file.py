@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
+from sim.errors import perhaps, shortened
 from sim.hw.spec import Count, Spec
 
 EngineKind = Literal["event", "register"]
@@ -116,6 +117,37 @@ class SweepTable(Spec):
     vary: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(
         min_length=1, description='dotted key of the run file, or of the chip as "chip.", to values'
     )
+    zip: Annotated[
+        tuple[Annotated[tuple[str, ...], Field(strict=False, min_length=2)], ...],
+        Field(strict=False),
+    ] = Field(default=(), description="groups of keys of vary that go together, value by value")
+
+    @field_validator("zip")
+    @classmethod
+    def _keys_go_together(
+        cls, groups: tuple[tuple[str, ...], ...], info: ValidationInfo
+    ) -> tuple[tuple[str, ...], ...]:
+        vary = info.data.get("vary")
+        if vary is not None:  # else vary itself is refused
+            _check_zip(groups, vary)
+        return groups
+
+
+def _check_zip(groups: tuple[tuple[str, ...], ...], vary: dict[str, list[Any]]) -> None:
+    """Raise ValueError for a group that names no key of vary, one twice, or unequal lists."""
+    keys = [key for group in groups for key in group]
+    for key in keys:
+        if key not in vary:
+            known = ", ".join(f'"{shortened(name)}"' for name in vary)
+            text = f'"{shortened(key)}" is no key of vary (known: {known})'
+            raise ValueError(f"{text}{perhaps(key, vary)}")
+        if keys.count(key) > 1:
+            raise ValueError(f'"{shortened(key)}" is named twice')
+    for group in groups:
+        counts = {len(vary[key]) for key in group}
+        if len(counts) > 1:
+            found = ", ".join(f"{shortened(key)} has {len(vary[key])}" for key in group)
+            raise ValueError(f"keys that go together need equally many values, found: {found}")
 
 
 class RunFile(Spec):

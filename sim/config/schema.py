@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from sim.config.run_file import RunFile
-from sim.errors import ConfigError, perhaps
+from sim.errors import ConfigError, perhaps, shortened
 from sim.hw.spec import Chip
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -17,5 +17,6 @@ FILES: dict[str, type[BaseModel]] = {"chip": Chip, "run": RunFile}
 def schema(kind: str) -> dict[str, Any]:
     """Return the JSON schema (draft 2020-12) of "chip" or "run" files."""
     if kind not in FILES:
-        raise ConfigError(f'no schema "{kind}" (known: {", ".join(FILES)}){perhaps(kind, FILES)}')
+        known = f"(known: {', '.join(FILES)}){perhaps(kind, FILES)}"
+        raise ConfigError(f'no schema "{shortened(kind)}" {known}')
     return {"$schema": DRAFT, **FILES[kind].model_json_schema()}

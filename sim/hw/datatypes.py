@@ -12,7 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from sim.errors import ProgramError, perhaps
+from sim.errors import ProgramError, perhaps, shortened
 
 PSUM_WORD_BYTES = 4
 
@@ -62,7 +62,7 @@ def data_type(name: str) -> DataType:
     try:
         return DATA_TYPES[name]
     except KeyError:
-        known = ", ".join(DATA_TYPES)
+        known = f"({', '.join(DATA_TYPES)}){perhaps(name, DATA_TYPES)}"
         raise ProgramError(
-            f'data type "{name}" is not one the machine has ({known}){perhaps(name, DATA_TYPES)}'
+            f'data type "{shortened(name)}" is not one the machine has {known}'
         ) from None

@@ -8,7 +8,7 @@ comes from where after it. No values here, and nothing is read or written.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sim.errors import ProgramError
 from sim.isa.access import Access
@@ -56,12 +56,17 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A program with its inputs and outputs; `chip` names the chip it was written for ("": any)."""
+    """A program with its inputs and outputs; `chip` names the chip it was written for ("": any).
+
+    lines: the line of each instruction in the text it was read from; none if it was not text. Two
+    modules that differ in these alone are the same.
+    """
 
     program: Program
     inputs: tuple[Binding, ...] = ()
     outputs: tuple[Binding, ...] = ()
     chip: str = ""
+    lines: tuple[int, ...] = field(default=(), compare=False)
 
     @property
     def input_accesses(self) -> tuple[Access, ...]:

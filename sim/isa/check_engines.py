@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, get_args
 
-from sim.errors import ProgramError, perhaps
+from sim.errors import ProgramError, perhaps, shortened
 from sim.hw.datatypes import data_type
 from sim.hw.spec import Chip
 from sim.isa.access import Access, Buffer
@@ -84,9 +84,8 @@ def _target(instruction: Any) -> Access:
 def _one_of(name: str, value: str, literal: Any) -> None:
     known = get_args(literal)
     if value not in known:
-        raise ProgramError(
-            f'{name}: there is no "{value}" (there are: {", ".join(known)}){perhaps(value, known)}'
-        )
+        there_are = f"(there are: {', '.join(known)}){perhaps(value, known)}"
+        raise ProgramError(f'{name}: there is no "{shortened(value)}" {there_are}')
 
 
 def _same_shape(name: str, access: Access, target: Access) -> None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import NoReturn
 
-from sim.errors import ProgramError, perhaps
+from sim.errors import ProgramError, listed, perhaps
 
 WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _SPACE = re.compile(r"[ \t\r]*(?:#.*)?$|[ \t]+")
@@ -46,11 +46,13 @@ class Cursor:
         token = _TOKEN.match(self.text, self.position)
         return f'found "{token.group()[:60]}"' if token else "found the end of the line"
 
-    def fail(self, needed: str, known: Iterable[str] = ()) -> NoReturn:
+    def fail(self, needed: str, known: Collection[str] = ()) -> NoReturn:
         """Raise ProgramError at this place."""
         token = _TOKEN.match(self.text, self.position)
+        names = [name for name in known if name not in WORD.findall(needed)]
+        listing = f" (known: {listed(names, len(names))})" if names else ""
         meant = perhaps(token.group(), known) if token else ""
-        self.refuse(f"needed {needed}, {self.found()}{meant}")
+        self.refuse(f"needed {needed}, {self.found()}{listing}{meant}")
 
     def refuse(self, message: str) -> NoReturn:
         """Raise ProgramError with a message of its own at this place."""

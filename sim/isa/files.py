@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import codecs
 from pathlib import Path
 
 from sim.errors import ProgramError
 from sim.isa.binary import decode, is_binary
 from sim.isa.bindings import Module
 from sim.isa.parse import parse_text
+from sim.reading import read_file
+
+# About two million instructions as text; more than that no compiler here has ever made.
+LIMIT_BYTES = 256 << 20
 
 
 def read_bytes(path: Path) -> bytes:
-    """Return a file's bytes; ProgramError names the file if it cannot be read."""
-    try:
-        return path.read_bytes()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ProgramError(f"{path}: cannot be read ({reason})") from None
+    """Return a file's bytes; ProgramError names the file if it cannot be read, or is too large."""
+    return read_file(path, LIMIT_BYTES, ProgramError, "a program")
 
 
 def load_module(path: str | Path) -> Module:
@@ -35,7 +36,7 @@ def module_of(data: bytes, source: str) -> Module:
     if is_binary(data):
         return decode(data, source)
     try:
-        text = data.decode("utf-8")
+        text = data.removeprefix(codecs.BOM_UTF8).decode("utf-8")
     except UnicodeDecodeError as error:
         raise ProgramError(
             f"{source}: neither a binary program nor UTF-8 text (byte {error.start})"

@@ -104,13 +104,17 @@ def _never_posted(program: Program) -> list[Diagnostic]:
             "never-posted",
             "error",
             f"{waiting(program, index, wait)}, "
-            f"but the whole program posts it {totals[wait.semaphore]} times",
+            f"but the whole program posts it {_times(totals[wait.semaphore])}",
             ((index, type(instruction).__name__),),
         )
         for index, instruction in enumerate(program.instructions)
         for wait in instruction.waits
         if wait.value > totals[wait.semaphore]
     ]
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
 
 
 def _unused_posts(program: Program) -> Iterator[Diagnostic]:

@@ -60,6 +60,7 @@ class _Parser:
         self._chip = ""
         self._semaphores: list[str] = []
         self._instructions: list[Instruction] = []
+        self._lines: list[int] = []
         self._bindings: dict[str, list[Binding]] = {"input": [], "output": []}
         self._open: tuple[str, Binding, list[Part]] | None = None
 
@@ -68,7 +69,7 @@ class _Parser:
         self._close()
         program = Program(self._name, tuple(self._instructions), tuple(self._semaphores))
         inputs, outputs = (tuple(self._bindings[kind]) for kind in ("input", "output"))
-        return Module(program, inputs, outputs, self._chip)
+        return Module(program, inputs, outputs, self._chip, tuple(self._lines))
 
     def line(self, cursor: Cursor) -> None:
         """Read one line."""
@@ -83,6 +84,7 @@ class _Parser:
             word = cursor.word("an instruction", (*BY_MNEMONIC, *HEADER))
             if word in BY_MNEMONIC:
                 self._instructions.append(_instruction(cursor, word))
+                self._lines.append(cursor.line)
             elif self._instructions:
                 cursor.position = 0
                 cursor.refuse(f'"{word}" must stand before the first instruction')

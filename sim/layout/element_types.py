@@ -90,12 +90,13 @@ ELEMENT_TYPES = MappingProxyType(
 def element_type(name: str) -> ElementType:
     """Return the type called ``name``; capitals are accepted (``F32``).
 
-    Raises LayoutError with the nearest known name.
+    Raises LayoutError with the known names, and the nearest one if any is near.
     """
     found = ELEMENT_TYPES.get(name) or ELEMENT_TYPES.get(name.lower())
     if found is None:
         hint = perhaps(name.lower()[:_LONGEST], ELEMENT_TYPES)
-        raise LayoutError(f'unknown element type "{name[:_LONGEST]}"{hint}')
+        known = ", ".join(ELEMENT_TYPES)
+        raise LayoutError(f'unknown element type "{name[:_LONGEST]}" (known: {known}){hint}')
     return found
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.errors import perhaps
+from sim.errors import perhaps, shortened
 from sim.layout.broadcast import operands
 from sim.layout.element_types import element_type_of
 from sim.layout.errors import LayoutError
@@ -98,5 +98,8 @@ def _operation(op: str) -> tuple[str, Function]:
     name = SHORT_NAMES.get(op.lower(), op.lower())
     if name not in OPERATIONS:
         hint = perhaps(op.lower(), [*OPERATIONS, *SHORT_NAMES])
-        raise LayoutError(f'unknown element-wise operation "{op}"{hint}')
+        known = ", ".join([*OPERATIONS, *SHORT_NAMES])
+        raise LayoutError(
+            f'unknown element-wise operation "{shortened(op)}" (known: {known}){hint}'
+        )
     return name, OPERATIONS[name]

@@ -6,16 +6,22 @@ Both readers give the array as the file has it. Not here: whether it is the one 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable, Iterator
+from io import TextIOWrapper
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sim.errors import WorkloadError
+from sim.errors import WorkloadError, shortened
+from sim.reading import check_file
 
 NPY_MAGIC = b"\x93NUMPY"
 CSV_LIMIT_BYTES = 256 << 20
+HEAD_BYTES, NPY_HEADER_LIMIT = 12, 1 << 16
+LONGEST_REASON = 200
 
 # Types that a .npy file can name; the others (bfloat16, float8, 4 bits) are written as plain bytes.
 PLAIN_TYPES = tuple(np.dtype(code) for code in ("?", "f2", "f4", "f8", *"bBhHiIlL"))
@@ -30,39 +36,58 @@ def write_npy(path: Path, array: npt.NDArray[Any]) -> None:
 
 def read_npy(path: Path) -> npt.NDArray[Any]:
     """Return the array in a .npy file, mapped and not yet read; pickled objects are refused."""
-    _check_file(path)
+    check_file(path, WorkloadError)
     with _open(path) as file:
-        if file.read(len(NPY_MAGIC)) != NPY_MAGIC:
-            raise WorkloadError(f"{path}: is not a .npy file (it must begin with \\x93NUMPY)")
+        _check_header(path, file.read(HEAD_BYTES))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             # Mapping compares the header's size with the file's before any memory is taken.
             array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # numpy's header parser fails in a dozen ways on a bad file
-        raise WorkloadError(f"{path}: is not a .npy file numpy can read ({_line(error)})") from None
+        reason = shortened(_line(error), LONGEST_REASON)
+        raise WorkloadError(f"{path}: is not a .npy file numpy can read ({reason})") from None
     return array
+
+
+def _check_header(path: Path, head: bytes) -> None:
+    """Refuse what does not begin as a .npy file, or whose header is longer than any array needs."""
+    if not head.startswith(NPY_MAGIC):
+        raise WorkloadError(f"{path}: is not a .npy file (it must begin with \\x93NUMPY)")
+    size = len(NPY_MAGIC)
+    is_old = head[size : size + 1] == b"\x01"
+    length = int.from_bytes(head[size + 2 : size + (4 if is_old else 6)], "little")
+    if length > NPY_HEADER_LIMIT:  # numpy reads all of it before it looks at it
+        raise WorkloadError(f"{path}: is not a .npy file numpy can read (header of {length} bytes)")
 
 
 def read_csv(path: Path) -> npt.NDArray[np.float64]:
     """Return a file of comma-separated numbers, float64 [rows, columns]; a header is skipped."""
-    _check_file(path)
-    if path.stat().st_size > CSV_LIMIT_BYTES:
+    if check_file(path, WorkloadError) > CSV_LIMIT_BYTES:
         raise WorkloadError(f"{path}: is larger than {CSV_LIMIT_BYTES >> 20} MiB; use .npy instead")
     try:
-        with _open(path) as file:
-            lines = file.read().decode("utf-8-sig").splitlines()
+        with TextIOWrapper(_open(path), "utf-8-sig") as text:
+            rows = _rows(text)
+            first = next(rows, None)
+            if first is None:
+                raise WorkloadError(f"{path}: holds no numbers")
+            # Line by line: text takes many times the memory of its numbers.
+            return np.loadtxt(
+                chain([first], rows), np.float64, delimiter=",", comments=None, ndmin=2
+            )
     except UnicodeDecodeError:
         raise WorkloadError(f"{path}: is not a text file (UTF-8)") from None
-    rows = [line for line in lines if line.strip()]
-    if rows and not _is_numbers(rows[0]):
-        rows = rows[1:]
-    if not rows:
-        raise WorkloadError(f"{path}: holds no numbers")
-    try:
-        return np.loadtxt(rows, np.float64, delimiter=",", comments=None, ndmin=2)
     except ValueError as error:
-        raise WorkloadError(f"{path}: is not a matrix of numbers ({_line(error)})") from None
+        reason = shortened(_line(error), LONGEST_REASON)
+        raise WorkloadError(f"{path}: is not a matrix of numbers ({reason})") from None
+
+
+def _rows(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines that hold numbers: no empty ones, and no header."""
+    filled = (line for line in lines if line.strip())
+    for number, line in enumerate(filled):
+        if number or _is_numbers(line):
+            yield line
 
 
 def _is_numbers(line: str) -> bool:
@@ -70,17 +95,6 @@ def _is_numbers(line: str) -> bool:
         return all(float(cell) is not None for cell in line.split(","))
     except ValueError:
         return False
-
-
-def _check_file(path: Path) -> None:
-    try:
-        exists, regular = path.exists(), path.is_file()
-    except (OSError, ValueError) as error:
-        raise WorkloadError(f"{str(path)!r}: cannot be a file name ({_line(error)})") from None
-    if not exists:
-        raise WorkloadError(f"{path}: no such file")
-    if not regular:
-        raise WorkloadError(f"{path}: is not a file")
 
 
 def _open(path: Path) -> Any:

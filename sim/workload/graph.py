@@ -7,10 +7,10 @@ What is to be computed, never how or on which chip. What each operation means is
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 
-from sim.errors import WorkloadError, perhaps
+from sim.errors import WorkloadError, listed, perhaps, shortened
 from sim.layout import Shape
 from sim.workload.meaning import OPERATIONS
 from sim.workload.operation import HOMES, Home, Tensor, Transpose
@@ -20,7 +20,8 @@ from sim.workload.operation import HOMES, Home, Tensor, Transpose
 class Operation:
     """One node: `kind` is a row of OPERATIONS; inputs and output are names of tensors.
 
-    permutation: of a transpose, the source's axis of each axis of the result.
+    permutation: of a transpose, the source's axis of each axis of the result; of a matrix it may
+    be left out, and `make_graph` puts in the only other order there is.
     """
 
     name: str
@@ -135,6 +136,8 @@ def make_graph(tensors: Mapping[str, Tensor], operations: Iterable[Operation]) -
             first = made[op.output].name
             raise WorkloadError(f'tensor "{op.output}" is made by "{first}" and by "{op.name}"')
         made[op.output] = op
+    given = tuple(_with_permutation(op, tensors) for op in given)
+    made = {op.output: op for op in given}
     for op in given:
         _check_shapes(op, tensors)
     _check_used(tensors, given)
@@ -144,19 +147,28 @@ def make_graph(tensors: Mapping[str, Tensor], operations: Iterable[Operation]) -
 def _check_names(op: Operation, tensors: Mapping[str, Tensor]) -> None:
     if op.kind not in OPERATIONS:
         raise WorkloadError(
-            f'operation "{op.name}": unknown operation "{op.kind}" '
+            f'operation "{shortened(op.name)}": unknown operation "{shortened(op.kind)}" '
             f"(known: {', '.join(OPERATIONS)}){perhaps(op.kind, OPERATIONS)}"
         )
     for name in (*op.inputs, op.output):
         if name not in tensors:
             raise WorkloadError(
-                f'operation "{op.name}": no tensor "{name}"{perhaps(name, tensors)}'
+                f'operation "{shortened(op.name)}": no tensor "{shortened(name)}" '
+                f"(known: {listed(tensors)}){perhaps(name, tensors)}"
             )
     arity = OPERATIONS[op.kind].arity
     if len(op.inputs) != arity:
         raise WorkloadError(
-            f'operation "{op.name}": {op.kind} takes {arity} tensors, found {len(op.inputs)}'
+            f'operation "{shortened(op.name)}": {op.kind} takes '
+            f"{arity} tensor{'s' * (arity != 1)}, found {len(op.inputs)}"
         )
+
+
+def _with_permutation(op: Operation, tensors: Mapping[str, Tensor]) -> Operation:
+    """Return a transpose of a matrix with its permutation if that was left out."""
+    if op.kind == "transpose" and not op.permutation and tensors[op.inputs[0]].shape.rank == 2:
+        return replace(op, permutation=(1, 0))
+    return op
 
 
 def _check_shapes(op: Operation, tensors: Mapping[str, Tensor]) -> None:
@@ -168,7 +180,7 @@ def _check_shapes(op: Operation, tensors: Mapping[str, Tensor]) -> None:
                 raise WorkloadError(f"{shape} has no elements")
         OPERATIONS[op.kind].check(shapes, out, op.permutation)
     except WorkloadError as error:
-        raise WorkloadError(f'operation "{op.name}": {error}') from None
+        raise WorkloadError(f'operation "{shortened(op.name)}": {error}') from None
 
 
 def _check_used(tensors: Mapping[str, Tensor], operations: Sequence[Operation]) -> None:

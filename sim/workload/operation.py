@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from sim.errors import WorkloadError
+from sim.errors import WorkloadError, shortened
 from sim.layout import Shape
 
 Home = Literal["state_buffer", "dram"]
@@ -116,7 +116,8 @@ def _axes(shape: Shape, permutation: Sequence[int] | None) -> tuple[int, ...]:
         return (1, 0)
     axes = tuple(permutation)
     if sorted(axes) != list(range(shape.rank)):
+        found = shortened(str(list(axes)))
         raise WorkloadError(
-            f"each axis from 0 to {shape.rank - 1} must be named once, found {list(axes)}"
+            f"each axis from 0 to {shape.rank - 1} must be named once, found {found}"
         )
     return axes

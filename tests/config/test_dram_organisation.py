@@ -31,7 +31,9 @@ PLACE = "[dram.organisation]"
          "[dram] organisation: interleave_bytes (32) must be a multiple of burst_bytes (64)"),
         ("burst_bytes = 64", "", f"{PLACE} burst_bytes: is missing; needs an integer >= 1"),
         ("precharge_cycles = 17", "precharge = 17",
-         f'{PLACE} unknown key "precharge"; perhaps "precharge_cycles" was meant (and 1 more)'),
+         f'{PLACE} unknown key "precharge" (known: activate_cycles, banks, burst_bytes, channels, '
+         'interleave_bytes, precharge_cycles, row_bytes); perhaps "precharge_cycles" was meant '
+         "(also missing: [dram.organisation] precharge_cycles)"),
         ("activate_cycles = 17", "activate_cycles = -1",
          f"{PLACE} activate_cycles: needs an integer >= 0, found -1"),
     ],

@@ -8,6 +8,7 @@ import pytest
 
 from sim.config import expand, load_chip, load_run
 from sim.errors import ConfigError
+from sim.layout.element_types import ELEMENT_TYPES
 
 CHIPS = Path(__file__).resolve().parents[2] / "configs" / "chips"
 CHIP = (CHIPS / "ideal_4x4.toml").read_text(encoding="utf-8")
@@ -23,6 +24,14 @@ shape = "f32[4,4]"
 KNOWN_CHIPS = ", ".join(sorted(path.stem for path in CHIPS.glob("*.toml")))
 TYPES = "f32, bf16, f16, f8e4m3fn, f8e5m2, s8, u8"
 
+ARRAY_KEYS = (
+    "known: cell, clock, cols, cycles_per_vector, dispatch_cycles, entry_cycles, fast_load, "
+    "fused_multiply_add, hop, rows, weight_buffer, weight_path"
+)
+RUN_KEYS = "known: chip, compile, description, engine, name, sweep, workload"
+COMPILE_KEYS = (
+    "known: block, drain, drain_engine, group, identity, outer, stationary, tile_columns, via"
+)
 CHIP_FAULTS = [
     # (what is replaced, by what, the error after "chip.toml: ")
     ("rows = 4", "rows = 0", "[pe_array] rows: needs an integer >= 1, found 0"),
@@ -34,9 +43,16 @@ CHIP_FAULTS = [
     (
         "rows = 4",
         "rowz = 4",
-        '[pe_array] unknown key "rowz"; perhaps "rows" was meant (and 1 more)',
+        f'[pe_array] unknown key "rowz" ({ARRAY_KEYS}); perhaps "rows" was meant '
+        "(also missing: [pe_array] rows)",
     ),
-    ("[pe_array]", "[pe_arry]", 'unknown key "pe_arry"; perhaps "pe_array" was meant (and 1 more)'),
+    (
+        "[pe_array]",
+        "[pe_arry]",
+        'unknown key "pe_arry" (known: activation, clock, description, dma, dram, name, pe_array, '
+        "pooling, port_priority, result_buffer, semaphore_cycles, state_buffer); "
+        'perhaps "pe_array" was meant (also missing: pe_array)',
+    ),
     (
         "[dram]",
         "[dram]\nbanana = 1",
@@ -91,7 +107,7 @@ CHIP_FAULTS = [
     (
         "core = 1000",
         "core = 1979-05-27",
-        '[clock] core: needs an integer >= 1, found "1979-05-27"',
+        "[clock] core: needs an integer >= 1, found 1979-05-27",
     ),
     ("core = 1000", "", "clock: needs at least one clock"),
     ("[dma]", '[dma]\nclock = "x"', 'dma.clock: no clock "x" (there are: core)'),
@@ -150,8 +166,8 @@ RUN_FAULTS = [
      "[workload] shape: 'f32[4,4', column 8: "
      'expected "]" or a comma after a dimension, found the end'),
     ("f32[4,4]", "q8[4,4]",
-     "[workload] shape: 'q8[4,4]', column 1: unknown element type \"q8\"; "
-     'perhaps "u8" was meant'),
+     "[workload] shape: 'q8[4,4]', column 1: unknown element type \"q8\" "
+     f"(known: {', '.join(ELEMENT_TYPES)})"),
     ("f32[4,4]", "f32[4]",
      "[workload] shape: a transpose needs at least 2 dimensions, f32[4] has 1"),
     ("f32[4,4]", "f32[0,4]",
@@ -184,15 +200,17 @@ RUN_FAULTS = [
      'perhaps "row" was meant'),
     ("[compile]", "[compile]\nblock = [0, 4]",
      "[compile] block: entry 1 needs an integer >= 1, found 0"),
-    ("[compile]", "[compiler]", 'unknown key "compiler"; perhaps "compile" was meant'),
+    ("[compile]", "[compiler]",
+     f'unknown key "compiler" ({RUN_KEYS}); perhaps "compile" was meant'),
     ("[compile]", "[[sweep]]\nvary = {}",
-     "[sweep #1] name: is missing; needs text (and 1 more)"),
+     "[sweep #1] name: is missing; needs text (also wrong: [sweep #1] vary)"),
     ("[compile]", '[[sweep]]\nname = "a"\nvary = {}',
      "[sweep #1] vary: needs a table with 1 or more keys, found {}"),
     ("[compile]", '[[sweep]]\nname = "a"\nvary = {"a" = []}',
      "[sweep #1.vary] a: needs a list of 1 or more values, found []"),
     ("[compile]", '[[sweep]]\nname = "a"\nvari = {"a" = [1]}',
-     '[sweep #1] unknown key "vari"; perhaps "vary" was meant (and 1 more)'),
+     '[sweep #1] unknown key "vari" (known: description, name, vary, zip); perhaps "vary" was '
+     "meant (also missing: [sweep #1] vary)"),
 ]  # fmt: skip
 
 
@@ -212,8 +230,14 @@ def test_run_fault(old: str, new: str, text: str, tmp_path: Path) -> None:
 
 
 OVERRIDE_FAULTS = [
-    ("compile.drian=row", '[compile] unknown key "drian"; perhaps "drain" was meant'),
-    ("chip.pe_array.rowz=5", '[pe_array] unknown key "rowz"; perhaps "rows" was meant'),
+    (
+        "compile.drian=row",
+        f'[compile] unknown key "drian" ({COMPILE_KEYS}); perhaps "drain" was meant',
+    ),
+    (
+        "chip.pe_array.rowz=5",
+        f'[pe_array] unknown key "rowz" ({ARRAY_KEYS}); perhaps "rows" was meant',
+    ),
     ("chip.pe_array.rows=0", "[pe_array] rows: needs an integer >= 1, found 0"),
     ("compile=3", "compile: needs a table, found 3"),
     ("a", "needs the form key=VALUE"),
@@ -262,7 +286,8 @@ def test_fault_between_overridden_and_written_values_names_both(tmp_path: Path) 
 
 SWEEP_FAULTS = [
     ('"compile.drian" = ["row"]',
-     'sweep "a": compile.drian=row: [compile] unknown key "drian"; perhaps "drain" was meant'),
+     f'sweep "a": compile.drian=row: [compile] unknown key "drian" ({COMPILE_KEYS}); '
+     'perhaps "drain" was meant'),
     ('"chip.dram.size_bytes" = [0]',
      'sweep "a": chip.dram.size_bytes=0: [dram] size_bytes: needs an integer >= 1, found 0'),
     ('"sweep" = [1]', 'sweep "a": cannot vary "sweep"'),
@@ -274,7 +299,7 @@ SWEEP_FAULTS = [
 def test_sweep_fault(vary: str, text: str, tmp_path: Path) -> None:
     path = run_file(tmp_path, f'{RUN}[[sweep]]\nname = "a"\n[sweep.vary]\n{vary}\n')
     with pytest.raises(ConfigError) as caught:
-        list(expand(load_run(path)))
+        _ = [point.config for point in expand(load_run(path))]
     assert str(caught.value) == f"{path}: {text}"
 
 
@@ -283,7 +308,7 @@ def test_sweep_of_too_many_points(tmp_path: Path) -> None:
     vary = f'"chip.dram.latency_cycles" = {many}\n"chip.dram.bytes_per_cycle" = {many}'
     path = run_file(tmp_path, f'{RUN}[[sweep]]\nname = "a"\n[sweep.vary]\n{vary}\n')
     with pytest.raises(ConfigError, match=r": \[sweep\] has 10201 points, more than 10000$"):
-        list(expand(load_run(path)))
+        _ = [point.config for point in expand(load_run(path))]
 
 
 def test_too_large_for_this_computer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -320,7 +345,7 @@ class TestFiles:
         self.refused(tmp_path, "is a directory, not a file")
 
     def test_device(self) -> None:
-        self.refused(Path("/dev/null"), "is not a file")
+        self.refused(Path("/dev/null"), "is a device, not a file")
 
     def test_below_a_file(self, tmp_path: Path) -> None:
         self.refused(run_file(tmp_path) / "x", "cannot be read (Not a directory)")
@@ -358,5 +383,5 @@ class TestFiles:
         assert str(caught.value) == f"{path}: {text}"
 
     def test_name_with_zero_byte(self) -> None:
-        with pytest.raises(ConfigError, match=r"^'a\\x00b': cannot be a file name"):
+        with pytest.raises(ConfigError, match=r"^a\\x00b: cannot be a file name"):
             load_chip("a\0b")

@@ -62,7 +62,7 @@ CASES = [
     pytest.param(
         [f"{LOAD} post s1", f"{MULTIPLY} wait s1>=2"],
         'error never-posted: instruction 1 (MatMul) waits for semaphore s1 "s1" to reach 2, but '
-        "the whole program posts it 1 times",
+        "the whole program posts it once",
         id="never-posted",
     ),
     pytest.param(

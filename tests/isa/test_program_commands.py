@@ -69,10 +69,11 @@ def test_findings(text_file: Path, tmp_path: Path) -> None:
     status, out = call("lint", text_file)
     assert status == 1
     assert out.splitlines() == [
-        "error read-after-write: instruction 2 (Copy) reads result_buffer[0:4] bytes 0:16, and "
-        "nothing makes instruction 1 (MatMul) write it before",
-        'hint unused-post: instruction 1 (MatMul) posts semaphore s0 "result", and nothing waits '
-        "for it",
+        f"{text_file}:10: error read-after-write: instruction 2 (Copy, line 10) reads "
+        "result_buffer[0:4] bytes 0:16, and nothing makes instruction 1 (MatMul, line 9) write it "
+        "before",
+        f"{text_file}:9: hint unused-post: instruction 1 (MatMul, line 9) posts semaphore s0 "
+        '"result", and nothing waits for it',
         "block: 3 instructions, 1 error, 1 hint",
     ]
 
@@ -94,9 +95,9 @@ def test_without_inputs_nothing_is_written(text_file: Path) -> None:
 
 
 def test_unusable_input(text_file: Path, tmp_path: Path) -> None:
-    with pytest.raises(ProgramError, match=r"nothing\.txt: cannot be read \(No such file"):
+    with pytest.raises(ProgramError, match=r"nothing\.txt: no such file$"):
         call("lint", tmp_path / "nothing.txt")
-    with pytest.raises(ProgramError, match=r"cannot be read \(Is a directory\)"):
+    with pytest.raises(ProgramError, match=r"is a directory, not a file$"):
         call("lint", tmp_path)
     with pytest.raises(
         ConfigError, match=r'--chip: chip: no chip "idael_128x128".*"ideal_128x128"'

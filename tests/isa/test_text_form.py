@@ -97,21 +97,23 @@ def test_a_hash_in_quotes_is_no_comment() -> None:
         ("", '1:1: needed "systolic program 1", found the end of the line'),
         ("hello\n", '1:1: needed "systolic program 1" in the first line, found "hello"'),
         ("systolic program 2", "1:19: this simulator reads version 1 of the text form only"),
-        (HEAD + "laod x", '2:1: needed an instruction, found "laod"; perhaps "load" was meant'),
+        (HEAD + "laod x", '2:1: needed an instruction, found "laod" (known: load, matmul, copy, '
+         "memset, dma, activate, pool, tensor_tensor, tensor_scalar, iota, select, program, chip, "
+         'semaphore, input, output); perhaps "load" was meant'),
         (HEAD + "load", "2:5: load needs weights=..."),
-        (HEAD + "load weight=1", '2:6: needed a field of load, wait or post, found "weight"; '
-         'perhaps "weights" was meant'),
+        (HEAD + "load weight=1", '2:6: needed a field of load, wait or post, found "weight" '
+         '(known: weights); perhaps "weights" was meant'),
         (HEAD + "load weights", '2:13: needed "=" and the value of weights, found the end of '
          "the line"),
-        (HEAD + "load weights=state_bufer[0:4]", '2:14: needed a buffer, found "state_bufer"; '
-         'perhaps "state_buffer" was meant'),
+        (HEAD + "load weights=state_bufer[0:4]", '2:14: needed a buffer, found "state_bufer" '
+         '(known: state_buffer, result_buffer, dram); perhaps "state_buffer" was meant'),
         (HEAD + "load weights=dram[0;4]", '2:20: needed ":", found ";"'),
         (HEAD + LOAD[:-1], '2:42: needed a pair such as "1x64" (step x count), or ")", '
          "found the end of the line"),
         (HEAD + LOAD + " wait s0>1", '2:51: needed ">=", found ">"'),
         (HEAD + LOAD + " wait 0>=1", '2:49: needed a semaphore such as "s0", found "0"'),
-        (HEAD + LOAD + " post s0:rows", '2:52: needed an event, found "rows"; '
-         'perhaps "row" was meant'),
+        (HEAD + LOAD + " post s0:rows", '2:52: needed an event, found "rows" '
+         '(known: done, row, partition); perhaps "row" was meant'),
         (HEAD + LOAD + " post s0 wait s0>=1", '2:52: needed the end of the line, found "wait"'),
         (HEAD + LOAD + " weights=dram[0:1]+0 f32 ()", '2:44: load: "weights" is given twice'),
         (HEAD + LOAD + '\nchip "x"', '3:1: "chip" must stand before the first instruction'),

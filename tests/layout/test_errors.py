@@ -11,11 +11,16 @@ import pytest
 
 from sim.errors import SystolicError
 from sim.layout import Layout, LayoutError, Shape, ShapeError, Tile, parse_form, parse_layout
+from sim.layout.element_types import ELEMENT_TYPES
 
 TEXTS = [
     ("", 1, "expected an element type, found the end"),
     ("[3]", 1, 'expected an element type, found "["'),
-    ("f33[3]", 1, 'unknown element type "f33"; perhaps "f32" was meant'),
+    (
+        "f33[3]",
+        1,
+        f'unknown element type "f33" (known: {", ".join(ELEMENT_TYPES)}); perhaps "f32" was meant',
+    ),
     ("f32", 4, 'expected "[" after the element type, found the end'),
     ("f32[2,3", 8, 'expected "]" or a comma after a dimension, found the end'),
     ("f32[2,]", 7, 'expected a dimension (an integer), found "]"'),

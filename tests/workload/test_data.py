@@ -240,7 +240,7 @@ class TestCsv:
         with pytest.raises(WorkloadError, match=r"no such file$"):
             load(source, "f32[1,2]")
         (tmp_path / name).mkdir()
-        with pytest.raises(WorkloadError, match=r"is not a file$"):
+        with pytest.raises(WorkloadError, match=r"is a directory, not a file$"):
             load(source, "f32[1,2]")
 
     def test_name_with_zero_byte(self) -> None:
