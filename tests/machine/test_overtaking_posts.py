@@ -1,0 +1,126 @@
+"""A post announced later may be made before one announced earlier: does its waiter start then?
+
+By hand, for both engines. In each program somebody waits for a count that the first poster would
+reach late; a second one, which starts while the waiter waits, reaches it sooner.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from sim.isa import (
+    Access,
+    Buffer,
+    Copy,
+    DmaCopy,
+    LoadWeights,
+    MatMul,
+    Memset,
+    Post,
+    Program,
+    Wait,
+)
+from sim.machine import simulate
+from sim.trace.words import KINDS
+from support.blocks import psum, state
+from support.chips import ideal_chip
+from support.compare_traces import assert_same
+
+BANK = 8192
+LOAD = LoadWeights(weights=state(0, 4, 0, 4))
+
+
+def waiter(count, engine="activation"):
+    """Return a fill of a bank that nobody else uses, once the semaphore has that count."""
+    return Memset(engine=engine, target=state(0, 1, 7 * BANK, 1), value=1, waits=(Wait(0, count),))
+
+
+def started(chip, *instructions):
+    """Return the tick in which the last instruction starts, in both engines."""
+    program = Program("posts", instructions, ("posts",))
+    event = simulate(chip, program, kinds=KINDS)
+    assert_same(event, simulate(chip, program, kinds=KINDS, engine="register"))
+    return event.trace.times[-1].start
+
+
+def multiply(vectors, on, N=4, row=0):
+    return MatMul(
+        moving=state(0, 4, BANK, vectors), result=psum(0, N, row, vectors), posts=(Post(0, on),)
+    )
+
+
+def test_partitions_of_the_next_multiply_come_among_those_of_the_one_before():
+    # injected in 4 and 5; complete in 7, 8, 9, 10 and 8, 9, 10, 11: the third post is made in 8,
+    # where the first multiply alone would make it in 9
+    multiplies = multiply(1, "partition"), multiply(1, "partition", row=4)
+    assert started(ideal_chip(4, 4), LOAD, *multiplies, waiter(3)) == 9
+
+
+@pytest.mark.parametrize("on", ["done", "row"])
+def test_a_narrower_multiply_is_done_before_the_one_before_it(on):
+    # injected in 4 and 5; the last columns take their results in 4 + 3 + 3 and 5 + 3 + 0
+    multiplies = multiply(1, on), multiply(1, on, N=1, row=4)
+    assert started(ideal_chip(4, 4), LOAD, *multiplies, waiter(1)) == 9
+
+
+def test_a_load_is_done_before_the_multiply_before_it():
+    load = LoadWeights(weights=state(0, 4, 2 * BANK, 1), posts=(Post(0),))
+    # the multiply, injected in 4, is done in 10; the load after it has one read, in 4 or 5
+    assert started(ideal_chip(4, 4), LOAD, multiply(1, "done"), load, waiter(1)) == 5
+
+
+def test_rows_come_before_the_end_of_the_multiply_before():
+    # 4 columns, done in 10; 1 column, a row in 8
+    multiplies = multiply(1, "done"), multiply(1, "row", N=1, row=4)
+    assert started(ideal_chip(4, 4), LOAD, *multiplies, waiter(1)) == 9
+
+
+def fill(lane, elements, bank, engine="activation"):
+    target = state(lane, 1, bank * BANK, elements)
+    return Memset(engine=engine, target=target, value=1, posts=(Post(0),))
+
+
+@pytest.mark.parametrize("engine", ["activation", "pooling"])
+def test_a_short_instruction_on_other_lanes_is_done_first(engine):
+    other = "pooling" if engine == "activation" else "activation"
+    # on lane 0 in 0 to 9, done in 10; on lane 1 in 1, done in 2
+    fills = fill(0, 10, 0, engine), fill(1, 1, 1, engine)
+    assert started(ideal_chip(4, 4), *fills, waiter(1, other)) == 3
+
+
+def test_without_independent_lanes_it_is_not():
+    chip = ideal_chip(4, 4, activation={"independent_lanes": False})
+    # generated in 0 to 9 and in 10
+    assert started(chip, fill(0, 10, 0), fill(1, 1, 1), waiter(1, "pooling")) == 11
+
+
+def test_another_queue_is_done_first():
+    """dma1 starts later, in the cycle after a copy of its own, and has less to do."""
+    dram = Access(Buffer.DRAM, "f32", 0, 1, 0, ((1, 256),))
+    few = Access(Buffer.DRAM, "f32", 0, 1, 0, ((1, 16),))
+    chip = ideal_chip(4, 4, dma={"queues": 2}, dram={"bytes_per_cycle": 128})
+    long = DmaCopy(dma_queue=0, source=dram, target=state(0, 1, 0, 256), posts=(Post(0),))
+    before = DmaCopy(dma_queue=1, source=few, target=state(0, 1, BANK, 16))
+    short = DmaCopy(dma_queue=1, source=few, target=state(0, 1, 2 * BANK, 16), posts=(Post(0),))
+    # 1024 bytes by 64 in cycles 0 to 15; 64 bytes in 0, and 64 in 1
+    assert started(chip, long, before, short, waiter(1)) == 2
+
+
+def test_another_kind_of_queue_is_done_first():
+    copy = Copy(
+        engine="pooling",
+        source=state(1, 1, 2 * BANK, 1),
+        target=state(1, 1, 3 * BANK, 1),
+        posts=(Post(0),),
+    )
+    first = Memset(engine="pooling", target=state(1, 1, 4 * BANK, 3), value=1)
+    chip = ideal_chip(4, 4, pooling={"independent_lanes": False},
+                      activation={"independent_lanes": False})  # fmt: skip
+    # the activation engine's fill is done in 20, the copy, begun in 3, in 4
+    last = DmaCopy(
+        dma_queue=0,
+        source=state(0, 1, 6 * BANK, 1),
+        target=state(0, 1, 7 * BANK, 1),
+        waits=(Wait(0, 1),),
+    )
+    assert started(chip, fill(0, 20, 0), first, copy, last) == 5
