@@ -19,7 +19,6 @@ import numpy as np
 import pytest
 
 from sim.config import load_run
-from sim.isa.lint import lint
 from sim.isa.text import parse_text
 from sim.run import execute
 from support.command_line import run_command
