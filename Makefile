@@ -7,7 +7,7 @@ RUN := configs/runs/transpose_digits.toml
 .PHONY: help demo test check lint types bench clean
 
 help:
-	@echo "make demo    transpose a real matrix on the patent's 128 x 64 array, with pictures"
+	@echo "make demo    transpose a real matrix on the patent's 128 x 64 array, with a picture"
 	@echo "make test    run the tests (a few minutes)"
 	@echo "make check   compare the cycle counts of all shipped runs with the pinned ones"
 	@echo "make lint    ruff and mypy"
@@ -16,7 +16,7 @@ help:
 
 demo: $(VENV)/user
 	$(BIN)/systolic run $(RUN) --out out/demo
-	@echo "pictures and figures: out/demo"
+	@echo "picture and figures: out/demo"
 
 test: $(VENV)/dev
 	$(BIN)/python -m pytest -m "not slow" -n auto $(PYTEST_ARGS)

@@ -19,7 +19,7 @@ from sim.compiler.bounds import operation_bounds, spans
 from sim.compiler.matrix import Axes
 from sim.compiler.on_chip import Piece
 from sim.hw.spec import Chip
-from sim.isa import Access, Buffer
+from sim.isa import Access, Buffer, require_clean
 from sim.layout import Shape, pack, unpack
 from sim.machine import Image, Memory, simulate
 from sim.machine.simulate import EngineKind
@@ -55,7 +55,7 @@ def run_graph(
     engine: EngineKind = "event",
     kinds: Iterable[str] = (),
 ) -> GraphRun:
-    """Compile and simulate a graph.
+    """Compile, check and simulate a graph.
 
     Args:
         graph: what to compute.
@@ -71,6 +71,7 @@ def run_graph(
 
     """
     compiled = compile_graph(name, graph, chip, options)
+    require_clean(compiled.program, chip, initial_accesses(compiled))
     images = [] if inputs is None else graph_images(compiled, inputs)
     outcome = simulate(
         chip, compiled.program, images, engine=engine, kinds=kinds, values=inputs is not None

@@ -1,14 +1,28 @@
 """Hypothesis: the same examples in every run, so that a red test is the change's doing.
 
 `HYPOTHESIS_PROFILE=explore` draws new ones; what it finds becomes a test of its own.
+`--update-docs` writes the listings of README.md and docs/ again (tests/test_docs_run.py).
 """
 
 from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("explore", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add what rewrites the documents' listings."""
+    help_text = "write listings of README.md and docs/ again where commands print something else"
+    parser.addoption("--update-docs", action="store_true", default=False, help=help_text)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse to let two processes write one page."""
+    if config.getoption("--update-docs") and config.getoption("numprocesses", None):
+        raise pytest.UsageError("--update-docs needs one process: add -n 0")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from sim.config import load_run
 from sim.config.run_file import CompileTable, OperationTable, RunFile, TensorTable, WorkloadTable
 from sim.run import execute
+from support.documents import PAGES
 
 ROOT = Path(__file__).resolve().parents[1]
 RUN_FILES = (ROOT / "docs" / "run_files.md").read_text(encoding="utf-8")
@@ -55,3 +57,57 @@ def test_every_key_is_documented(section):
     rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("|")]
     documented = set(re.findall(r"`(\w+)`", " ".join(rows)))
     assert documented == set(SECTIONS[section].model_fields)
+
+
+NAMES = sorted(
+    {
+        (page.name, name)
+        for page in PAGES
+        for name in re.findall(r"`((?:sim\.)[\w.]+\w)`", page.read_text(encoding="utf-8"))
+    }
+)
+FILES = sorted(
+    {
+        (page.name, name)
+        for page in PAGES
+        for name in re.findall(
+            r"`((?:sim|tests|configs|docs|benchmarks|notebooks)/[\w./]*)`",
+            page.read_text(encoding="utf-8"),
+        )
+    }
+)
+
+
+@pytest.mark.parametrize(("page", "name"), NAMES)
+def test_a_module_or_name_that_is_mentioned_exists(page: str, name: str) -> None:
+    parts = name.split(".")
+    for n in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:n]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[n:]:
+            found = getattr(found, part)
+        return
+    raise AssertionError(name)
+
+
+@pytest.mark.parametrize(("page", "name"), FILES)
+def test_a_file_that_is_mentioned_exists(page: str, name: str) -> None:
+    assert (ROOT / name).exists()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    """Relative links to files, and their anchors to headings."""
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        if target.startswith("http"):
+            continue
+        name, _, anchor = target.partition("#")
+        path = (page.parent / name) if name else page
+        assert path.exists(), target
+        if anchor:
+            lines = path.read_text(encoding="utf-8").splitlines()
+            heads = [line.lstrip("#").strip().lower() for line in lines if line.startswith("#")]
+            anchors = [re.sub(r"[^\w\- ]", "", head).replace(" ", "-") for head in heads]
+            assert anchor in anchors, target

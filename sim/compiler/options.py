@@ -11,8 +11,8 @@ class Options:
     """Compile settings.
 
     drain: copy a transposed sub-block whole, row by row, or partition by partition (patent, para
-    85); drain_engine: who copies; identity: already in the state buffer, or written by
-    instructions; via: what is transposed goes through the array, or is by DMA, through DRAM; None:
+    85); drain_engine: who copies; identity: already in the state buffer, or built by
+    one Select; via: what is transposed goes through the array, or is by DMA, through DRAM; None:
     whichever the cost model says is cheaper; block: (p, q) of equation 1, by default partitions x
     partitions.
 

@@ -86,7 +86,7 @@ class CompileTable(Spec):
         default="activation", description="engine that copies results back"
     )
     identity: Literal["stored", "built"] = Field(
-        default="stored", description="identity matrix: there at cycle 0, or written by memsets"
+        default="stored", description="identity matrix: there at cycle 0, or built by one Select"
     )
     via: Literal["pe", "dram"] | None = Field(
         default=None,

@@ -79,6 +79,14 @@ class Band:
         layer = self.layers.setdefault(phase, np.zeros((self.lines, self.axis.columns)))
         np.add.at(layer, (lines[inside], columns[inside]), weight / self.axis.step)
 
+    def mark_span(self, phase: Phase, first: int, stop: int) -> None:
+        """Add all lines, busy in cycles first <= cycle < stop; costs columns, not cycles."""
+        begins = self.axis.first + np.arange(self.axis.columns) * self.axis.step
+        ends = np.minimum(begins + self.axis.step, self.axis.stop)
+        shared = np.clip(np.minimum(ends, stop) - np.maximum(begins, first), 0, None)
+        layer = self.layers.setdefault(phase, np.zeros((self.lines, self.axis.columns)))
+        layer += shared / self.axis.step
+
     def write(self, phase: Phase, lines: Times, cycles: Times, values: Times) -> None:
         """Note the values that moved at (line, cycle) pairs; arrays broadcast."""
         columns, inside = self.axis.place(cycles)
@@ -163,8 +171,8 @@ def drain_bands(chip: Chip, trace: Trace, axis: Axis, values: bool) -> tuple[Ban
             continue
         for t in copies:
             late = t.done - t.last if kind == "write" else 0
-            cycles = np.arange(t.first + late, t.last + late + period, period) // period
-            band.mark("drain", np.arange(band.lines)[:, None], cycles[None, :])
+            begin, count = (t.first + late) // period, -(-(t.last - t.first) // period) + 1
+            band.mark_span("drain", begin, begin + count)
     return bands
 
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from sim.report import style
 from sim.report.bands import PHASES, Axis, Band, Phase
 from sim.report.lettering import text_inches
+from sim.report.moments import PhasePlace
 from sim.report.page import Box, Horizontal, Page
 from sim.report.pe_bands import ROWS
 
@@ -164,18 +165,19 @@ def draw_turning_points(
         page.text(x, y - 0.13, f"{cycle:,}", weight="bold", ha=ha, va="bottom", backed=True)
 
 
-def draw_phase_names(
-    frame: Frame, top: float, band: Band, places: Sequence[tuple[str, float, float]]
-) -> None:
-    """Name the phases inside a band, at half its height, each where it fits its extent."""
-    for name, first, stop in places:
-        room = (min(stop, frame.axis.stop) - first) * frame.cycle_inches
-        if text_inches(name, style.BODY) + 0.15 <= room:
-            frame.page.text(
-                frame.x((first + stop) / 2), top + band_height(band, cells=False) / 2, name,
-                weight="bold", ha="center", va="middle",
-                colour=style.TEXT["load"] if name == "load" else style.PAPER,
-            )  # fmt: skip
+def draw_phase_names(frame: Frame, top: float, band: Band, places: Sequence[PhasePlace]) -> None:
+    """Name the phases inside a band of PE rows, each where it fits its rows and its cycles."""
+    line = band_height(band, cells=False) / band.lines
+    for place in places:
+        room = (min(place.end, frame.axis.stop) - place.begin) * frame.cycle_inches
+        tall = (place.rows[1] - place.rows[0]) * line
+        if text_inches(place.name, style.BODY) + 0.15 > room or style.BODY / 72 > tall:
+            continue
+        frame.page.text(
+            frame.x((place.begin + place.end) / 2), top + (place.row + 0.5) * line, place.name,
+            ha="center", va="middle", weight="bold",
+            colour=style.TEXT["load"] if place.name == "load" else style.PAPER,
+        )  # fmt: skip
 
 
 def captions_height(points: Sequence[tuple[int, str]], axis: Axis, width: float) -> float:

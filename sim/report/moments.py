@@ -123,18 +123,47 @@ def window(trace: Trace, when: Moments) -> tuple[int, int]:
     return first, stop
 
 
-def phase_places(history: GridHistory, when: Moments) -> list[tuple[str, float, float]]:
-    """Return where in the middle PE row each phase shows: its name, and its extent in cycles."""
+@dataclass(frozen=True, slots=True)
+class PhasePlace:
+    """Where the name of a phase belongs: in the middle of PE rows, first <= row < stop, and of
+    cycles, begin <= cycle < end, in which the middle one of these rows is in that phase.
+    """
+
+    name: str
+    rows: tuple[int, int]
+    begin: float
+    end: float
+
+    @property
+    def row(self) -> int:
+        """Return the row in the middle."""
+        return sum(self.rows) // 2
+
+
+def phase_places(history: GridHistory, when: Moments) -> list[PhasePlace]:
+    """Return where each phase of the first tile shows, in order of time."""
     delay = history.shape.delay()
+    all_rows = (0, len(delay))
     middle, across = delay[len(delay) // 2, 0], delay[0, history.matmuls[0].cols - 1] - delay[0, 0]
     enter, leave = when.stream[0] + middle, when.stream[1] + 1 + middle
-    places = [("stream", float(min(enter + across / 3, leave)), float(leave))]
+    begin = float(min(enter + across / 3, leave))
+    places = [PhasePlace("stream", all_rows, begin, float(leave))]
     if not _followed(history, when.stream[1] + across // 2):
-        places.append(("drain", float(leave), float(leave + across * 2 / 3)))
-    if when.load:
-        loaded = min(enter, when.load[1] + 1 + middle + across)
-        places.insert(0, ("load", float(when.load[0] + middle), float(loaded)))
-    return places
+        places.append(PhasePlace("drain", all_rows, float(leave), float(leave + across * 2 / 3)))
+    load = _load_place(history, when)
+    return [load, *places] if load else places
+
+
+def _load_place(history: GridHistory, when: Moments) -> PhasePlace | None:
+    """Return where the load before the first vectors shows: in rows that it gives weights."""
+    loads = [p for p in history.loads if when.load and p.reads[0] == when.load[0]]
+    if not loads:
+        return None
+    K, N = load_extent(history, loads[-1])
+    delay, row = history.shape.delay(), K // 2
+    taken = loads[-1].reads[history.shape.read_of(K, N)[row]] + delay[row, :N]
+    end = min(int(taken.max()) + 1, when.stream[0] + int(delay[row, 0]))
+    return PhasePlace("load", (0, K), float(taken.min()), float(end))
 
 
 def turning_points(when: Moments) -> list[tuple[int, str]]:
@@ -151,20 +180,25 @@ def turning_points(when: Moments) -> list[tuple[int, str]]:
 
 def snapshots(history: GridHistory, when: Moments) -> list[tuple[int, str]]:
     """Return the cycles at which to show the grid, with captions, in order, one per cycle."""
-    delay = history.shape.delay()
+    delay = history.shape.delay()[:, : history.matmuls[0].cols]  # where its sums go
     entry, across = int(delay[0, 0]), int(delay[-1, -1] - delay[0, 0])
     enter, bottom = when.stream[0] + entry, when.result[0]
     cycles = {}
     if when.drain:
         cycles[sum(when.drain) // 2] = "the engine drains the results"
-    leaving = when.stream[1] + entry + across * 3 // 4
+    # The wave leaves while it is at the bottom: not before it has come there, nor when it is gone.
+    lowest = when.stream[0] + int(delay[-1, 0]), when.stream[1] + int(delay[-1, -1])
+    leaving = max(when.stream[1] + entry + across * 3 // 4, (sum(lowest) + 1) // 2)
     followed = _followed(history, leaving - entry)
     cycles[leaving] = "the next multiply follows" if followed else "drain: the wave leaves"
     busiest = _busiest(history, max(when.stream[1] + entry, bottom + across // 6))
     if abs(busiest - bottom) >= across // 16:
         cycles[busiest] = "stream: most PEs multiply"
     cycles[bottom] = "the wave reaches the bottom"
-    cycles[min(enter + across // 6, max(enter, bottom - 1))] = "first vectors multiply"
+    # Below the rows that have weights a vector is only passed on.
+    rows = history.matmuls[0].moving.shape[1] or len(delay)
+    inside = int(delay[rows - 1, 0]) - entry
+    cycles[min(enter + min(across // 6, inside), max(enter, bottom - 1))] = "first vectors multiply"
     if when.load:
         cycles[min(when.load[1] + entry, enter - 1)] = "load: weights arrive"
     return sorted(cycles.items())
@@ -179,7 +213,12 @@ def _busiest(history: GridHistory, cycle: int) -> int:
     """Return, of the cycles in which most PEs multiply, the one nearest to the given cycle."""
     one = history.matmuls[0]
     cells = np.bincount(history.shape.delay()[:, : one.cols].ravel())
-    vectors = np.bincount(one.injections - one.injections[0])
-    busy = np.round(np.convolve(vectors, cells)).astype(np.int64)
-    best = int(one.injections[0]) + np.flatnonzero(busy == busy.max())
+    # Vectors further apart than the longest way through the array are never in it together, so a
+    # longer wait changes nothing; left as it is, it would cost memory by its cycles.
+    gaps = np.minimum(np.diff(one.injections), len(cells))
+    close = np.concatenate([[0], np.cumsum(gaps)])
+    busy = np.round(np.convolve(np.bincount(close), cells)).astype(np.int64)
+    best = np.flatnonzero(busy == busy.max())
+    before = np.searchsorted(close, best, side="right") - 1
+    best = one.injections[before] + best - close[before]
     return int(best[np.argmin(np.abs(best - cycle))])

@@ -127,23 +127,21 @@ class EngineUnit(Unit):
         self.settle(sources)
         self.finish(InstructionTimes(index, self.name, start, first, last, done), stream)
         if values and self.context.recorder.kinds:
-            ticks = stream.ticks()
             for moves, moved in zip(plan.moves, values, strict=True):
-                self._record(index, moves, ticks, moved)
+                self._record(index, moves, stream, moved)
 
     def _claim_streaming(self, stream: Stream, steps: int) -> None:
         for run in stream.progress:
             slots = min(run.slot + run.slots, steps) - run.slot
             self.claim("streaming", run.tick, run.tick + slots * self.period)
 
-    def _record(
-        self, index: int, moves: Moves, ticks: npt.NDArray[np.int64], values: Array
-    ) -> None:
+    def _record(self, index: int, moves: Moves, stream: Stream, values: Array) -> None:
         if not self.context.recorder.wants(moves.direction):
             return
         access = moves.access
         shape = access.partitions, access.elements
-        when = np.broadcast_to(ticks[moves.slots()][None, :], shape)
+        # Of the slots that move something only: a latency makes any number of others.
+        when = np.broadcast_to(stream.ticks_at(moves.slots())[None, :], shape)
         partitions = np.broadcast_to(np.arange(shape[0])[:, None] + access.partition, shape)
         addresses = np.broadcast_to(access.offsets()[None, :], shape)
         self.context.recorder.words(

@@ -216,6 +216,15 @@ class Stream:
             parts.append(tick + (index * self.spacing - slot) * self.period)
         return np.concatenate(parts)
 
+    def ticks_at(self, accesses: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the ticks of some accesses by number; costs as many, however long the stream."""
+        runs = self.runs()
+        begins = np.array([run.slot for run in runs], np.int64)
+        ticks = np.array([run.tick for run in runs], np.int64)
+        slots = accesses * self.spacing
+        run = np.searchsorted(begins, slots, side="right") - 1
+        return np.asarray(ticks[run] + (slots - begins[run]) * self.period)
+
     def port_use(self) -> Iterator[tuple[Port, int, int]]:
         """Yield (port, first tick, tick after the last) for what was granted."""
         only = self.timeline.only
