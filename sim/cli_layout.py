@@ -6,7 +6,9 @@ registers. Not here: arithmetic (``sim.layout``), drawing (``sim.report.layout_p
 
 from __future__ import annotations
 
+import itertools
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,7 +32,10 @@ from sim.layout import (
 
 BUFFERS = ("state_buffer", "result_buffer", "dram")
 SMALL = 256
-"""Most elements whose memory order or placement is listed in full."""
+"""Most places whose memory order is listed, and most elements a table of a placement has."""
+
+MOST_PLACED = 1_000_000
+"""Most elements whose placement ``--json`` lists."""
 
 
 def layout_command(
@@ -60,26 +65,44 @@ def layout_command(
 ) -> None:
     """Explain an XLA shape: sizes, padding, memory order, placement, relayout cost, a picture."""
     parsed = Shape.parse(shape)
-    facts = layout_facts(parsed, index=parse_index(index), at=at)
+    element = parse_index(index)
+    facts = layout_facts(parsed, index=element, at=at)
     placement = None
     if buffer is not None:
         placement = chip_placement(parsed, buffer, chip, block)
-        facts["placement"] = placement_facts(placement, parse_index(index))
+        most = MOST_PLACED if as_json else SMALL
+        facts["placement"] = placement_facts(placement, element, most)
     plan = None if to is None else relayout(parsed, _target(parsed, to))
     if plan is not None:
         facts["relayout"] = relayout_facts(plan)
-    if plot is not None:
-        from sim.config.files import check_name
-
-        check_name(plot)
-        from sim.report.layout_picture import save_layout_picture  # matplotlib takes a while
-
-        save_layout_picture(parsed, plot)
-        facts["picture"] = str(plot)
+    refused = None if plot is None else _plot(facts, parsed, plot)
     if as_json:
         typer.echo(json.dumps(facts, indent=2))
     else:
         _print(facts, parsed, placement, plan)
+    if refused is not None:  # only now: what else was asked for has been answered
+        raise refused
+
+
+def _plot(facts: dict[str, Any], shape: Shape, path: Path) -> LayoutError | None:
+    """Draw the picture around the element of ``facts`` and add to them what it shows.
+
+    Returns why there is no picture, if there is none.
+    """
+    # matplotlib takes a while
+    from sim.report.layout_picture import picture_window, save_layout_picture
+
+    try:
+        window = picture_window(shape, facts["index"])
+        save_layout_picture(shape, path, index=facts["index"])
+    except LayoutError as refused:
+        return refused
+    facts["picture"] = str(path)
+    facts["window"] = {
+        name: {"first": extent.first, "stop": extent.stop, "of": extent.size}
+        for name, extent in (("rows", window.rows), ("columns", window.columns))
+    }
+    return None
 
 
 # -- facts: plain data, what --json prints --------------------------------------------------------
@@ -120,31 +143,43 @@ def relayout_facts(plan: RelayoutPlan) -> dict[str, Any]:
     }
 
 
-def placement_facts(placement: Placement, index: tuple[int, ...] | None) -> dict[str, Any]:
-    """Return where the elements are: all of a small tensor, else only ``index`` if given."""
-    if index is not None:
-        chosen = [index]
-    elif placement.shape.num_elements() <= SMALL:
-        chosen = [tuple(map(int, found)) for found in np.ndindex(*placement.shape.dims)]
-    else:
-        chosen = []
+def placement_facts(
+    placement: Placement, index: tuple[int, ...] | None, most: int = MOST_PLACED
+) -> dict[str, Any]:
+    """Return where the elements are: ``index`` only if given, else the first ``most`` of them.
+
+    ``left_out`` counts the elements behind those.
+    """
+    dims, total = placement.shape.dims, placement.shape.num_elements()
+    chosen = [index] if index is not None else list(itertools.islice(np.ndindex(*dims), most))
     return {
         "buffer": placement.buffer.name,
         "shape": str(placement.shape),
         "partitions": placement.partitions_used,
         "bytes_per_partition": placement.bytes_per_partition_used,
-        "elements": [_place(placement, element) for element in chosen],
+        "elements": _places(placement, chosen),
+        "left_out": 0 if index is not None else total - len(chosen),
     }
 
 
-def _place(placement: Placement, index: tuple[int, ...]) -> dict[str, Any]:
-    return {
-        "index": list(index),
-        "partition": placement.partition_of(index),
-        "bank": placement.bank_of(index),
-        "byte": placement.byte_of(index),
-        "bit": placement.bit_of(index),
-    }
+def _places(placement: Placement, indices: Sequence[tuple[int, ...]]) -> list[dict[str, Any]]:
+    """Return the index, partition, bank, byte and bit of each element."""
+    if not indices or not placement.shape.dims:
+        columns: Any = [()] * len(indices)
+        found = [[place(()) for _ in indices] for place in _ways(placement)]
+    else:
+        columns = np.asarray(indices).tolist()
+        arrays = list(np.asarray(indices).T)
+        found = [np.asarray(place(arrays)).tolist() for place in _ways(placement)]
+    names = ("partition", "bank", "byte", "bit")
+    return [
+        {"index": list(index), **dict(zip(names, place, strict=True))}
+        for index, *place in zip(columns, *found, strict=True)
+    ]
+
+
+def _ways(placement: Placement) -> tuple[Callable[[Any], Any], ...]:
+    return placement.partition_of, placement.bank_of, placement.byte_of, placement.bit_of
 
 
 # -- reading the options --------------------------------------------------------------------------
@@ -210,10 +245,31 @@ def _print(
     if placement is not None:
         console.print(placement_line(facts["placement"]), markup=False, soft_wrap=True)
         console.print(_placement_table(facts["placement"]["elements"]))
+        if facts["placement"]["left_out"]:
+            console.print(left_out_line(facts["placement"]), markup=False, soft_wrap=True)
     if plan is not None:
         console.print(relayout_line(facts["relayout"]), markup=False, soft_wrap=True)
     if "picture" in facts:
-        console.print(f"picture: {facts['picture']}", markup=False, soft_wrap=True)
+        console.print(picture_line(facts), markup=False, soft_wrap=True)
+
+
+def picture_line(facts: dict[str, Any]) -> str:
+    """Return where the picture is and, where it is a window, onto what."""
+    parts = [
+        f"{name} {extent['first']} to {extent['stop'] - 1} of {extent['of']}"
+        for name, extent in facts["window"].items()
+    ]
+    whole = all(e["stop"] - e["first"] == e["of"] for e in facts["window"].values())
+    return f"picture: {facts['picture']}" + ("" if whole else f" (a window: {', '.join(parts)})")
+
+
+def left_out_line(facts: dict[str, Any]) -> str:
+    """Return how many elements a table of a placement leaves out, and how to see them."""
+    shown = len(facts["elements"])
+    return (
+        f"{facts['left_out']} more elements are not listed (the table has the first {shown}): "
+        f"--index shows any one, --json lists up to {MOST_PLACED:,}"
+    )
 
 
 def memory_order(shape: Shape) -> str:

@@ -7,6 +7,7 @@ Stricter than XLA's parser, which lets several malformed texts through: every re
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -194,13 +195,20 @@ def _attributes(tokens: Tokens, attributes: _Attributes) -> None:
         if letter.text in _UNSUPPORTED:
             tokens.fail(letter, f'{_UNSUPPORTED[letter.text]}, "{letter.text}", are not supported')
         if letter.text not in tuple(_ORDER):
-            tokens.fail(letter, f'expected T, L, E, S or "}}" in the layout, found {letter}')
+            hint = _tiles_without_letter(tokens.text[letter.column - 1 :])
+            tokens.fail(letter, f'expected T, L, E, S or "}}" in the layout, found {letter}{hint}')
         _check_order(tokens, letter, attributes.seen)
         attributes.seen += tokens.take().text
         if letter.text == "T":
             attributes.tiles = _tiles(tokens)
         else:
             attributes.numbers[letter.text] = _number(tokens, letter)
+
+
+def _tiles_without_letter(text: str) -> str:
+    """Return what was perhaps meant by tiles without a T, as the documents write some."""
+    tiles = re.match(r"(\([0-9*, ]+\)){1,4}", text[:64])
+    return "" if tiles is None else f'; perhaps "T{tiles[0]}" was meant'
 
 
 def _check_order(tokens: Tokens, letter: Token, seen: str) -> None:

@@ -9,7 +9,13 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from sim.cli_layout import chip_placement, layout_command, memory_order, parse_index
+from sim.cli_layout import (
+    chip_placement,
+    layout_command,
+    memory_order,
+    parse_index,
+    placement_facts,
+)
 from sim.layout import LayoutError, Shape
 
 PAGE = typer.Typer()
@@ -111,14 +117,83 @@ def test_picture(tmp_path: Path) -> None:
          "--buffer state_buffer needs --chip NAME: its size is the chip's"),
         (["f32[3"],
          "'f32[3', column 6: expected \"]\" or a comma after a dimension, found the end"),
-        (["f32[100,100]", "--plot", "x.png"],
-         "a picture shows 1 to 4096 cells, found 10000 in f32[100,100]{1,0}"),
+        (["f32[0,100]", "--plot", "x.png"],
+         "f32[0,100]{1,0} has no elements: there is nothing to draw"),
+        ([FIGURE_1, "--plot", ""],
+         'a picture needs a file name with an ending that says its format, e.g. tiles.png, '
+         'found ""'),
+        ([FIGURE_1, "--plot", "tiles"],
+         'a picture needs a file name with an ending that says its format, e.g. tiles.png, '
+         'found "tiles"'),
     ],
 )  # fmt: skip
 def test_refusals(arguments: list[str], message: str) -> None:
     with pytest.raises(LayoutError) as refused:
         CliRunner().invoke(PAGE, arguments, catch_exceptions=False)
     assert str(refused.value) == message
+
+
+LARGE = "bf16[33,200]{1,0:T(8,128)(2,1)}"
+
+
+def test_the_readme_command_shows_a_window_of_a_large_shape(tmp_path: Path) -> None:
+    target = tmp_path / "tiles.png"
+    shown = run(LARGE, "--index", "2,3", "--plot", str(target))
+    assert "offset 262" in shown
+    assert f"picture: {target} (a window: rows 0 to 15 of 40, columns 0 to 15 of 256)" in shown
+    assert target.read_bytes().startswith(b"\x89PNG")
+    facts = json.loads(run(LARGE, "--index", "32,199", "--plot", str(target), "--json"))
+    assert facts["window"]["rows"] == {"first": 24, "stop": 40, "of": 40}
+    assert facts["window"]["columns"]["first"] <= 199 < facts["window"]["columns"]["stop"]
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_an_answer_is_not_lost_with_the_picture(tmp_path: Path, as_json: bool) -> None:
+    plot = str(tmp_path / "missing" / "tiles.png")
+    arguments = [LARGE, "--index", "2,3", "--plot", plot, *(["--json"] if as_json else [])]
+    result = CliRunner().invoke(PAGE, arguments, env={"COLUMNS": "120"})
+    assert isinstance(result.exception, LayoutError)
+    assert str(result.exception).startswith("the picture cannot be written to")
+    assert ('"offset": 262' if as_json else "offset 262") in result.output
+    assert "picture" not in result.output
+
+
+def test_no_picture_without_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(LayoutError):
+        CliRunner().invoke(PAGE, [FIGURE_1, "--plot", ""], catch_exceptions=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_large_placement_is_listed_as_far_as_it_goes() -> None:
+    arguments = (LARGE, "--buffer", "state_buffer", "--chip", "ideal_128x128")
+    shown = run(*arguments)
+    assert "(0, 0)" in shown
+    assert "(1, 55)" in shown
+    assert "(1, 56)" not in shown
+    assert (
+        "6344 more elements are not listed (the table has the first 256): "
+        "--index shows any one, --json lists up to 1,000,000" in shown
+    )
+    placement = json.loads(run(*arguments, "--json"))["placement"]
+    places = {tuple(e["index"]): (e["partition"], e["byte"]) for e in placement["elements"]}
+    # Blocks are 128 x 128: a row lies in its own partition, its second block behind the first.
+    assert places == {(r, c): (r, 2 * c) for r in range(33) for c in range(200)}
+    assert placement["left_out"] == 0
+
+
+def test_json_of_more_than_a_million_says_what_it_leaves_out() -> None:
+    placed = chip_placement(Shape.parse("s8[1001,1000]"), "dram", None)
+    facts = placement_facts(placed, None)
+    assert (len(facts["elements"]), facts["left_out"]) == (1_000_000, 1000)
+    assert facts["elements"][-1]["index"] == [999, 999]
+    only = placement_facts(placed, (1000, 999))
+    assert (only["elements"][0]["byte"], only["left_out"]) == (1_000_999, 0)
+
+
+def test_placement_of_a_scalar() -> None:
+    facts = placement_facts(chip_placement(Shape.parse("f32[]"), "dram", None), None)
+    assert facts["elements"] == [{"index": [], "partition": 0, "bank": 0, "byte": 0, "bit": 0}]
 
 
 def test_index_text() -> None:
