@@ -5,7 +5,8 @@ the largest that fit are seldom the best: smaller ones leave room to keep others
 next. So the same graph is planned as if there were less memory, always with all of it to lie in,
 and the plan of the least estimate is taken (`pace`). The sizes tried are powers of two and halfway
 between, so that a larger buffer is also offered what a smaller one may have. Where everything
-fits at once, memory decides nothing, and there is one plan.
+fits at once there is one plan; but products from DRAM with channels and banks are always planned
+so: how long the runs of a tile are decides what its queues lose to one another.
 """
 
 from __future__ import annotations
@@ -56,11 +57,25 @@ def best_plan(layers: Layers, chip: Chip, options: Options) -> Plan:
         scheduled = schedule(layers, tiled, chip, options)
     except CompileError:
         scheduled = None
-    if scheduled and not scheduled.evictions and scheduled.all_bytes <= have:
+    if scheduled and _fits(layers, scheduled, chip):
         return Plan(have, tiled, scheduled)
     found = [_rated(have, tiled, scheduled, chip)] if scheduled else []
     found += _smaller_plans(layers, tiled, chip, options)
     return min(found, key=lambda plan: plan.cycles) if found else _least(layers, chip, options)
+
+
+def _fits(layers: Layers, scheduled: Scheduled, chip: Chip) -> bool:
+    """Return whether a plan with all bytes is as good as any: the size decides nothing.
+
+    Without products every tile is used once, so nothing need stay as long as nothing must go.
+    """
+    if scheduled.evictions:
+        return False
+    if not any(node.kind == "multiply" for node in layers.nodes):
+        return True
+    if layers.dram and chip.dram.organisation is not None:
+        return False
+    return scheduled.all_bytes <= chip.state_buffer.bytes_per_partition
 
 
 def _rated(room_bytes: int, tiled: Tiled, scheduled: Scheduled, chip: Chip) -> Plan:

@@ -33,7 +33,22 @@ from support.tiers import quick_first
 
 RUNS = Path("configs/runs")
 PRODUCTS = ["matmul_1024_row_major", "matmul_chain", "matmul_1024_dram"]
-SIZES = (1024, 2048, 3072, 4096, 8192, 10240, 12288, 16384, 20480, 24576, 32768, 49152, 65536)
+SIZES = (
+    1024,
+    2048,
+    3072,
+    4096,
+    8192,
+    10240,
+    12288,
+    16384,
+    20480,
+    24576,
+    32768,
+    49152,
+    65536,
+    393216,
+)
 
 
 def product(dtype: str, M: int, K: int, N: int, layouts=("{1,0}", "{1,0}", "{1,0}")):
@@ -171,7 +186,12 @@ def cycles_by_size(run: str, chip: str, sizes) -> list[int]:
     for size in sizes:
         over = [f'chip="{chip}"', f"chip.state_buffer.bytes_per_partition={size}"]
         config = load_run(RUNS / f"{run}.toml", over)
-        compiled = compile_run(config)
+        try:
+            compiled = compile_run(config)
+        except CompileError as error:
+            refuse_all_but_room(error)
+            assert not found, f"{run} fails with {size} bytes and runs with less"
+            continue
         require_clean(compiled.program, config.chip, initial_accesses(compiled))
         found.append(simulate(config.chip, compiled.program, values=False).trace.cycles())
     return found
@@ -180,7 +200,7 @@ def cycles_by_size(run: str, chip: str, sizes) -> list[int]:
 # The estimate by which plans are chosen knows neither refused ports nor what queues lose to one
 # another in the banks of DRAM, so a larger buffer may get a worse plan. How much at most, measured
 # over SIZES (docs/compiler.md): a share of the cycles of a smaller buffer.
-SLOWER = {"ideal_128x128": 1.015, "ddr4_128x128": 1.10}
+SLOWER = {"ideal_128x128": 1.015, "ddr4_128x128": 1.13}
 
 
 @pytest.mark.parametrize(
@@ -193,10 +213,10 @@ SLOWER = {"ideal_128x128": 1.015, "ddr4_128x128": 1.10}
 )
 def test_more_memory_neither_fails_nor_slows(run, chip, sizes):
     """At these sizes of the state buffer programs were refused, or took half as long in less."""
-    best = None
-    for size, cycles in zip(sizes, cycles_by_size(run, chip, sizes), strict=True):
-        assert best is None or cycles <= best * SLOWER[chip], (size, cycles, best)
-        best = cycles if best is None else min(best, cycles)
+    found = cycles_by_size(run, chip, sizes)
+    assert len(found) >= len(sizes) - 1  # only the smallest may be too small
+    for place, cycles in enumerate(found[1:], 1):
+        assert cycles <= min(found[:place]) * SLOWER[chip], found
 
 
 def test_a_written_program_is_one_that_the_checker_takes(tmp_path):
@@ -215,7 +235,7 @@ def test_the_parts_of_a_tile_are_what_was_noted():
         made.add(1, 3, col, 1)
     made.add(2, 1, 2, 1)
     assert parts_of(made.mask()) == [
-        Part(1, 1, 0, 1, 3, 4), Part(2, 1, 0, 1, 5, 2), Part(3, 1, 0, 1, 3, 4),
+        Part(1, 1, 0, 1, 3, 4), Part(2, 1, 0, 1, 3, 2), Part(2, 1, 8, 1), Part(3, 1, 0, 1, 3, 4),
     ]  # fmt: skip
     rng = np.random.default_rng(7)
     for _ in range(50):
