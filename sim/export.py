@@ -23,6 +23,7 @@ from sim.errors import CompileError, ConfigError, ProgramError
 from sim.hw.datatypes import data_type
 from sim.hw.spec import Chip
 from sim.isa import Binding, Buffer, Module, Part, Program, check_bindings, parts_of
+from sim.isa.lint import require_clean
 from sim.layout import Shape
 from sim.machine import Image, Memory
 from sim.run import compile_run, load_inputs
@@ -63,7 +64,8 @@ def export_run(config: RunConfig, folder: Path = Path()) -> Exported:
     it names its chip as it will find it from there.
 
     Raises:
-        SystolicError: the run does not compile, or a layout scatters a tensor beyond description.
+        SystolicError: the run does not compile, or to a program that `lint` refuses; or a layout
+            scatters a tensor beyond description.
 
     """
     run = _compiled(config)
@@ -72,6 +74,7 @@ def export_run(config: RunConfig, folder: Path = Path()) -> Exported:
         run.program, tuple(inputs), tuple(_outputs(run, config.chip)), _chip(config, folder)
     )
     check_bindings(module)
+    require_clean(module.program, config.chip, module.input_accesses)
     return Exported(module, constants)
 
 

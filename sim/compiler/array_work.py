@@ -37,7 +37,7 @@ class ArrayWork:
         self._matrices = tiles.matrices
         self._multiplies = any(node.kind == "multiply" for node in layers.nodes)
         self._slots = self._place_sums()
-        self._banks = [Region(f"psum{slot}") for slot in range(self._slots.count)]
+        self._banks: dict[int, Region] = {}
         self._next_bank = 0
         self._sums: list[int] = []
         self._identity: dict[str, tuple[Access, Region]] = {}
@@ -64,8 +64,8 @@ class ArrayWork:
 
     def _free_bank(self) -> int:
         """Return the next bank in which no sums grow."""
-        assert len(self._sums) < len(self._banks), "a tile is turned while every bank holds sums"
-        while (bank := self._next_bank % len(self._banks)) in self._sums:
+        assert len(self._sums) < self._slots.count, "a tile is turned while every bank holds sums"
+        while (bank := self._next_bank % self._slots.count) in self._sums:
             self._next_bank += 1
         self._next_bank += 1
         return bank
@@ -219,7 +219,7 @@ class ArrayWork:
         assert words <= self._slots.rows
         accumulator = data_type(dtype).accumulator
         access = Access(Buffer.RESULT, accumulator, 0, columns, start, ((1, words),))
-        return access, self._banks[slot]
+        return access, self._banks.setdefault(slot, Region(f"psum{slot}"))
 
 
 def _pieces(size: int, most: int) -> Iterator[Span]:

@@ -9,6 +9,8 @@ and takes them in turn: two queues that bring two tiles then seldom write to one
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from sim.compiler.matrix import Layers
@@ -17,9 +19,23 @@ from sim.hw.datatypes import data_type
 from sim.hw.spec import Chip
 
 Role = Literal["stationary", "turned", "result", "moving"]
-Range = tuple[int, int]
 ROLES: tuple[Role, ...] = ("stationary", "turned", "result", "moving")
 """From the first bank to the last. turned: what is to be turned, not what comes of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """The byte ranges of neighbouring banks, counted round from the `turn`-th; none are listed."""
+
+    first: int = 0
+    count: int = 0
+    bank_bytes: int = 0
+    turn: int = 0
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        for number in range(self.count):
+            bank = self.first + (self.turn + number) % self.count
+            yield bank * self.bank_bytes, (bank + 1) * self.bank_bytes
 
 
 class Banks:
@@ -27,7 +43,7 @@ class Banks:
 
     def __init__(self, layers: Layers, chip: Chip) -> None:
         self._roles = _roles(layers)
-        self._ranges = _shares(layers, self._roles, chip)
+        self._rings = _shares(layers, self._roles, chip)
         self._turn = dict.fromkeys(ROLES, 0)
 
     def wish_of(self, matrix: str) -> Wish:
@@ -36,11 +52,11 @@ class Banks:
 
     def wish(self, role: Role) -> Wish:
         """Return where the next tile of a role had best lie: the banks of the role in turn."""
-        ranges = self._ranges.get(role, [])
-        turn = self._turn[role] % max(1, len(ranges))
+        ring = self._rings.get(role, Ring())
+        turn = self._turn[role]
         self._turn[role] += 1
         end: End = "high" if role == "moving" else "low"
-        return Wish(end, [*ranges[turn:], *ranges[:turn]])
+        return Wish(end, replace(ring, turn=turn))
 
 
 def _roles(layers: Layers) -> dict[str, Role]:
@@ -60,8 +76,8 @@ def _roles(layers: Layers) -> dict[str, Role]:
     return roles
 
 
-def _shares(layers: Layers, roles: dict[str, Role], chip: Chip) -> dict[Role, list[Range]]:
-    """Return the byte ranges of the banks of each role; none if there are too few banks.
+def _shares(layers: Layers, roles: dict[str, Role], chip: Chip) -> dict[Role, Ring]:
+    """Return the banks of each role; none if there are too few banks.
 
     One bank each; every further one goes to the role that has most bytes for each of its banks.
     """
@@ -74,11 +90,21 @@ def _shares(layers: Layers, roles: dict[str, Role], chip: Chip) -> dict[Role, li
         load.setdefault("moving", 0)  # the identity is read while results are written and leave
     if banks < len(load):
         return {}
-    count = dict.fromkeys((role for role in ROLES if role in load), 1)
-    for _ in range(banks - len(count)):
-        count[max(count, key=lambda role: load[role] / count[role])] += 1
     first, found = 0, {}
-    for role, many in count.items():
-        found[role] = [(bank * size, (bank + 1) * size) for bank in range(first, first + many)]
+    for role, many in _dealt({role: load[role] for role in ROLES if role in load}, banks).items():
+        found[role] = Ring(first, many, size)
         first += many
     return found
+
+
+def _dealt(load: dict[Role, int], banks: int) -> dict[Role, int]:
+    """Return how many of the banks each role gets, dealt out one by one as `_shares` says.
+
+    Of many banks most are dealt at once: a role's last bank was its turn, so it has load / count
+    no less than any other's load / (count + 1), and at least its share of banks - roles.
+    """
+    total, shared = sum(load.values()), max(0, banks - len(load))
+    count = {role: max(1, -(-shared * each // total)) for role, each in load.items()}
+    for _ in range(banks - sum(count.values())):
+        count[max(count, key=lambda role: load[role] / count[role])] += 1
+    return count

@@ -31,9 +31,7 @@ from sim.hw.spec import Chip
 from sim.hw.timing import load_reads
 
 
-def cut_tiles(
-    layers: Layers, chip: Chip, options: Options, room_bytes: int | None = None
-) -> Tiled:
+def cut_tiles(layers: Layers, chip: Chip, options: Options, room_bytes: int | None = None) -> Tiled:
     """Return the tasks of all nodes.
 
     room_bytes: of each partition of the state buffer, to be planned with (None: all there are).

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sim.compiler.cut import cut_tiles
 from sim.compiler.lowerings import lower_graph
 from sim.compiler.matrix import Layers
 from sim.compiler.options import Options
 from sim.compiler.permute import equation_1
-from sim.compiler.schedule import Scheduled, schedule
+from sim.compiler.plans import Plan, best_plan
+from sim.compiler.schedule import Scheduled
 from sim.compiler.sync import Saving, Synchronised, synchronise_drafts
 from sim.compiler.tile import Tiled
 from sim.hw.spec import Chip
@@ -33,9 +33,18 @@ class CompiledGraph:
     options: Options
     blocks: Decomposition | None
     layers: Layers
-    tiled: Tiled
-    scheduled: Scheduled
+    plan: Plan
     synchronised: Synchronised
+
+    @property
+    def tiled(self) -> Tiled:
+        """Return the tasks on tiles."""
+        return self.plan.tiled
+
+    @property
+    def scheduled(self) -> Scheduled:
+        """Return the instructions with their dependencies, and where tiles lay."""
+        return self.plan.scheduled
 
     @property
     def program(self) -> Program:
@@ -62,9 +71,8 @@ def compile_graph(
     """
     options = options or Options()
     layers = lower_graph(graph, chip, options)
-    tiled = cut_tiles(layers, chip, options)
-    scheduled = schedule(layers, tiled, chip, options)
-    synchronised = synchronise_drafts(name, scheduled.drafts)
+    plan = best_plan(layers, chip, options)
+    synchronised = synchronise_drafts(name, plan.scheduled.drafts)
     check_program(synchronised.program, chip)
     blocks = equation_1(graph, chip, options)
-    return CompiledGraph(graph, options, blocks, layers, tiled, scheduled, synchronised)
+    return CompiledGraph(graph, options, blocks, layers, plan, synchronised)

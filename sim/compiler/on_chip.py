@@ -101,7 +101,7 @@ class OnChip:
         return [self.piece(tile) for matrix in given for tile in self.all_tiles(matrix)]
 
     def _settle_anew(self, matrices: Iterable[Matrix]) -> bool:
-        """Place inputs side by side, the largest first, where their wishes leave no room for all."""
+        """Place inputs side by side, the largest first: their wishes left no room for all."""
         self.memory.forget()
         blocks = [m for m in matrices if m.block]
         others = (tile for m in matrices if not m.block for tile in self.all_tiles(m))

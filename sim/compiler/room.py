@@ -6,7 +6,7 @@ for the last user of an old one. Knows nothing of tiles.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -29,7 +29,7 @@ class Wish:
     """Where bytes had best be: in one of these ranges, the first best; else from that end."""
 
     end: End
-    ranges: Sequence[tuple[int, int]] = ()
+    ranges: Iterable[tuple[int, int]] = ()
 
 
 @dataclass(slots=True)
@@ -71,6 +71,8 @@ class Room:
         """Return the first place for whole words, in the order of the wish, fresh before used."""
         for parts in (self.fresh, self.free):
             for low, high in wish.ranges:
+                if high - low < size:
+                    break  # they are all alike, and may be millions
                 inside = _within(parts, low, high)
                 if (start := self._fit(inside, size, wish.end)) is not None:
                     return start

@@ -18,7 +18,7 @@ from sim.compiler.moves import MoveWork
 from sim.compiler.on_chip import OnChip, Piece
 from sim.compiler.options import Options
 from sim.compiler.residency import Resident, Stay
-from sim.compiler.room import Wish
+from sim.compiler.room import Wish, in_words
 from sim.compiler.tile import Task, Tile, Tiled
 from sim.compiler.transfers import Transfers
 from sim.hw.spec import Chip
@@ -42,6 +42,11 @@ class Scheduled:
     spilled_bytes: int
     dram_bytes: int
     evictions: int
+
+    @property
+    def all_bytes(self) -> int:
+        """Return the bytes of each partition that all tiles would take side by side."""
+        return sum({stay.tile: in_words(stay.size_bytes) for stay in self.stays}.values())
 
 
 def schedule(layers: Layers, tiled: Tiled, chip: Chip, options: Options) -> Scheduled:

@@ -58,6 +58,11 @@ def show_tile(compiled: CompiledGraph, limit: int = LIMIT) -> Iterator[str]:
             f"of {loops.chunk} vectors accumulate together; {loops.outer} outermost; about "
             f"{loops.estimate} cycles"
         )
+    if compiled.plan.cycles:
+        yield (
+            f"planned as for {compiled.plan.room_bytes} bytes of a partition: the best of several "
+            f"plans, about {compiled.plan.cycles} cycles"
+        )
     saving = compiled.saving
     order = sum(
         max(0, n - 1) for n in Counter(i.queue for i in compiled.program.instructions).values()

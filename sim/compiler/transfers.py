@@ -81,8 +81,8 @@ class Transfers:
     def bring(self, tile: Tile, resident: Resident, *, everywhere: bool) -> None:
         """Copy a tile from DRAM to its place; everywhere: through all queues at once."""
         if spill := self._spills.get(tile):
-            for part in parts_of(spill.stored):
-                source, target = self._spilled_part(spill, tile, part), self._held(resident, part)
+            for held in parts_of(spill.stored):
+                source, target = self._spilled_part(spill, tile, held), self._held(resident, held)
                 self._move(source, target, spill.region, resident.region, inwards=True)
             return
         matrix = self._tiles.matrices[tile.matrix]

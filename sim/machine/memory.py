@@ -16,6 +16,7 @@ from sim.errors import SimulationError
 from sim.hw.datatypes import data_type
 from sim.hw.spec import Chip
 from sim.isa import Access, Buffer, Program
+from sim.isa.effects import reads, writes
 
 LARGEST_BYTES = 4 << 30
 """More than this for one buffer is refused instead of exhausting the host's memory."""
@@ -39,12 +40,17 @@ class Memory:
         images = tuple(images)
         state, result = chip.state_buffer, chip.result_buffer
         self._dram_bytes = chip.dram.size_bytes
-        dram_bytes = _dram_extent(program, images)
+        dram_bytes = _extent(program, images, Buffer.DRAM)
         self._bytes: dict[Buffer, npt.NDArray[np.uint8]] = {
-            Buffer.STATE: _zeros("state_buffer", state.partitions, state.bytes_per_partition),
-            Buffer.RESULT: _zeros("result_buffer", chip.pe_array.cols, result.bytes_per_partition),
             Buffer.DRAM: _zeros("dram", 1, dram_bytes),
         }
+        for buffer, partitions, size in (
+            (Buffer.STATE, state.partitions, state.bytes_per_partition),
+            (Buffer.RESULT, chip.pe_array.cols, result.bytes_per_partition),
+        ):
+            if partitions * size > LARGEST_BYTES:  # then no more than is used, as of DRAM
+                size = min(size, _extent(program, images, buffer))
+            self._bytes[buffer] = _zeros(buffer.value, partitions, size)
         for image in images:
             self.write(image.access, image.values)
 
@@ -116,14 +122,11 @@ def cast(values: npt.NDArray[Any], dtype: str) -> npt.NDArray[Any]:
         return values.astype(target)
 
 
-def _dram_extent(program: Program, images: tuple[Image, ...]) -> int:
+def _extent(program: Program, images: tuple[Image, ...], buffer: Buffer) -> int:
+    """Return how many bytes of each partition of a buffer are used, counted from its first."""
     accesses = [image.access for image in images]
-    for instruction in program.instructions:
-        for name in ("source", "target"):
-            access = getattr(instruction, name, None)
-            if access is not None:
-                accesses.append(access)
-    return max((a.span[1] for a in accesses if a.buffer is Buffer.DRAM), default=0)
+    accesses += [a for i in program.instructions for a in (*reads(i), *writes(i))]
+    return max((a.span[1] for a in accesses if a.buffer is buffer), default=0)
 
 
 def _zeros(name: str, partitions: int, size_bytes: int) -> npt.NDArray[np.uint8]:

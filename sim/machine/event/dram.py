@@ -208,10 +208,9 @@ class Channels:
         for q, waits in enumerate(queue[tables.BANK_WAIT :].T.tolist()):
             transfers.waits[f"dma{q}"] = QueueWaits(*waits)
         for direction, name in enumerate(("read", "write")):
-            for bank, cycles in enumerate(port[direction].tolist()):
-                if cycles:
-                    key = Buffer.STATE.value, bank, name
-                    recorder.port_cycles[key] += cycles * self.period
+            for bank in np.flatnonzero(port[direction]).tolist():
+                key = Buffer.STATE.value, bank, name
+                recorder.port_cycles[key] += int(port[direction, bank]) * self.period
 
     def _do(self, state: State, until: int, *, stop_at_end: bool) -> int:
         queue, bank, channel, port, logged = state

@@ -50,8 +50,9 @@ def run_register(
     context = Context.of(chip, program, memory, recorder, progress)
     with np.errstate(all="ignore"):
         Machine(context, observer).run()
-    ports = zip(context.ports.keys, context.ports.used, strict=True)
-    recorder.port_cycles.update({key: ticks for key, ticks in ports if ticks})
+    ports = context.ports
+    used = {ports.key(port): ticks for port, ticks in sorted(ports.used.items()) if ticks}
+    recorder.port_cycles.update(used)
     if context.dram is not None:
         context.dram.account(recorder.transfers)
     return recorder.finish(context.end, _periods(chip), _shape(chip))

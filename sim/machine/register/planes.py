@@ -26,15 +26,17 @@ class Planes:
     def __init__(self, memory: Memory, program: Program) -> None:
         self._memory = memory
         self._rows = {Buffer.DRAM: memory.bytes_of(Buffer.DRAM)}
-        for buffer in (Buffer.STATE, Buffer.RESULT):
-            self._rows[buffer] = _apart(memory.bytes_of(buffer), _extent(program, buffer))
+        self._touched = {b: _touched(program, b) for b in (Buffer.STATE, Buffer.RESULT)}
+        for buffer, spans in self._touched.items():
+            self._rows[buffer] = _apart(memory.bytes_of(buffer), spans)
         self._views: dict[tuple[Buffer, str], Array] = {}
 
     def store(self) -> None:
         """Bring what was written back to the memory."""
-        for buffer in (Buffer.STATE, Buffer.RESULT):
-            rows = self._rows[buffer]
-            self._memory.bytes_of(buffer)[:, : rows.shape[1]] = rows
+        for buffer, spans in self._touched.items():
+            memory, rows = self._memory.bytes_of(buffer), self._rows[buffer]
+            for low, high in spans:
+                memory[:, low:high] = rows[:, low:high]
 
     def of(self, access: Access) -> Array:
         """Return the plane the access indexes: [partitions of the buffer, elements]."""
@@ -65,17 +67,27 @@ class Planes:
         return used.view(element)
 
 
-def _extent(program: Program, buffer: Buffer) -> int:
-    """Return how many bytes of each partition the program touches, in whole lines."""
+def _touched(program: Program, buffer: Buffer) -> list[tuple[int, int]]:
+    """Return which bytes of each partition the program touches: intervals, in order, disjoint."""
     accesses = (a for i in program.instructions for a in (*reads(i), *writes(i)))
-    last = max((a.span[1] for a in accesses if a.buffer is buffer), default=0)
-    return -(-last // LINE_BYTES) * LINE_BYTES
+    merged: list[tuple[int, int]] = []
+    for low, high in sorted({a.span for a in accesses if a.buffer is buffer}):
+        if merged and low <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(high, merged[-1][1])
+        else:
+            merged.append((low, high))
+    return merged
 
 
-def _apart(rows: npt.NDArray[np.uint8], extent: int) -> npt.NDArray[np.uint8]:
-    """Return a copy of the first bytes of each row, an odd number of lines apart."""
+def _apart(rows: npt.NDArray[np.uint8], spans: list[tuple[int, int]]) -> npt.NDArray[np.uint8]:
+    """Return rows with these bytes, and zeros around them, an odd number of lines apart.
+
+    Only what is copied takes the host's memory: untouched pages of zeros do not.
+    """
+    extent = -(-spans[-1][1] // LINE_BYTES) * LINE_BYTES if spans else 0
     partitions, size = len(rows), min(extent, rows.shape[1])
     lines = extent // LINE_BYTES | 1
     copy = np.zeros((partitions, lines * LINE_BYTES), np.uint8)[:, :size]
-    copy[:] = rows[:, :size]
+    for low, high in spans:
+        copy[:, low:high] = rows[:, low:high]
     return copy

@@ -5,6 +5,8 @@ Not an arbiter: units ask in the order of the chip's priorities, and the first o
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import numpy as np
 
 from sim.hw.spec import Chip
@@ -14,6 +16,7 @@ PortTuple = tuple[int, ...]
 Lanes = tuple[int, int]
 SUMS = "moving"
 """The client that the array's sums count as."""
+NOBODY: tuple[int, str, list[Lanes]] = (-1, "", [])
 
 
 class Ports:
@@ -25,24 +28,24 @@ class Ports:
     """
 
     def __init__(self, chip: Chip) -> None:
-        banks = {
-            Buffer.STATE: (chip.state_buffer.banks, chip.state_buffer.bank_bytes),
-            Buffer.RESULT: (chip.result_buffer.banks, chip.result_buffer.bank_bytes),
-        }
-        self.keys = [
-            (str(buffer), bank, direction)
-            for buffer, (count, _) in banks.items()
-            for bank in range(count)
-            for direction in ("read", "write")
-        ]
         self._first = {Buffer.STATE: 0, Buffer.RESULT: 2 * chip.state_buffer.banks}
-        self._bank_bytes = {buffer: size for buffer, (_, size) in banks.items()}
-        self.until = [0] * len(self.keys)
-        self.sums_until = [0] * len(self.keys)
-        self.holder = [""] * len(self.keys)
-        self.holder_until = [0] * len(self.keys)
-        self.used = [0] * len(self.keys)
-        self._shares: list[tuple[int, str, list[Lanes]]] = [(-1, "", [])] * len(self.keys)
+        self._bank_bytes = {
+            Buffer.STATE: chip.state_buffer.bank_bytes,
+            Buffer.RESULT: chip.result_buffer.bank_bytes,
+        }
+        # Only ports that a program asks for are kept: a buffer may have millions of banks.
+        self.until: dict[int, int] = defaultdict(int)
+        self.sums_until: dict[int, int] = defaultdict(int)
+        self.holder: dict[int, str] = defaultdict(str)
+        self.holder_until: dict[int, int] = defaultdict(int)
+        self.used: dict[int, int] = defaultdict(int)
+        self._shares: dict[int, tuple[int, str, list[Lanes]]] = {}
+
+    def key(self, port: int) -> tuple[str, int, str]:
+        """Return buffer, bank and direction of a port."""
+        buffer = Buffer.RESULT if port >= self._first[Buffer.RESULT] else Buffer.STATE
+        bank, direction = divmod(port - self._first[buffer], 2)
+        return str(buffer), bank, ("read", "write")[direction]
 
     def number(self, buffer: Buffer, byte: int, direction: str) -> int:
         """Return the port of the bank that holds `byte` of each partition."""
@@ -78,7 +81,7 @@ class Ports:
         """
         if self.until[port] <= tick:
             return False
-        since, sharer, taken = self._shares[port]
+        since, sharer, taken = self._shares.get(port, NOBODY)
         if since != tick or sharer != unit:
             return True
         return any(low < lanes[1] and lanes[0] < high for low, high in taken)
@@ -114,7 +117,7 @@ class Ports:
         self, port: int, tick: int, period: int, client: str, unit: str, lanes: Lanes
     ) -> None:
         """Hold the port for some partitions of an engine's instruction."""
-        since, sharer, taken = self._shares[port]
+        since, sharer, taken = self._shares.get(port, NOBODY)
         shared = taken if since == tick and sharer == unit else []
         self._shares[port] = (tick, unit, [*shared, lanes])
         self.take(port, tick, period, client)

@@ -170,7 +170,7 @@ class Unit:
     def _flush_stall(self, job: Job) -> None:
         if job.stall_port < 0:
             return
-        buffer, bank, direction = self._ports.keys[job.stall_port]
+        buffer, bank, direction = self._ports.key(job.stall_port)
         cycles = job.stall_stop - job.stall_first
         tick = job.stall_first * self.period
         self.context.recorder.stalls.append(
