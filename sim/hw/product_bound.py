@@ -24,6 +24,7 @@ from sim.hw.timing import (
     dram_bound,
     largest,
     load_reads,
+    right_cycles,
 )
 
 ENGINES = ("activation", "pooling")
@@ -83,9 +84,9 @@ def product_bound(
     head: latency of DMA and DRAM if operands come from there (`dram_bytes` of them and of the
     result move); tail: from the last injection to the last write, and to DRAM (`to_dram`). The
     largest of these, for the best mapping and the best choice of how each matrix is turned. Each
-    step is in the clock of its unit and begins at one of its edges. A schedule with one tile more
-    may load a single column first and end with one: it has the vectors of that tile more to
-    stream, and if that is less, it counts.
+    step is in the clock of its unit and begins at one of its edges. A schedule that cuts a tile
+    more than need be may load fewer columns first, or end with fewer, and has the vectors of that
+    tile more to stream (`cut_finer`): if that is less, it counts.
     """
     bounds = [
         _bound(chip, product, sizes, turns, ways, from_dram=bool(dram_bytes), to_dram=to_dram)
@@ -128,7 +129,7 @@ def _bound(
     work = _work(chip, tiles, product, sizes, by_array)
     # What is injected last is the product, or its result that is turned: no operand that is.
     last = [*own, *_turn_tiles(chip, by_array[operands:])]
-    finer = [_finer(work, tiles, ends=False), _finer(work, last, ends=True)]
+    finer = cut_finer(chip, work, _least(tiles), _least(last))
     found = [
         array_bound(chip, each, ENGINES, from_dram=from_dram, to_dram=to_dram)
         for each in (work, *finer)
@@ -136,10 +137,9 @@ def _bound(
     return largest([min(found, key=lambda bound: bound.ticks), _moved_bound(chip, moved)])
 
 
-def _finer(work: ArrayWork, tiles: Sequence[_Tiles], *, ends: bool) -> ArrayWork:
-    """Return the work if the one of these tiles that costs least is cut in two."""
-    finer = [cut_finer(work, tile.vectors, tile.v, ends=ends) for tile in tiles]
-    return min(finer, key=lambda work: work.stream)
+def _least(tiles: Sequence[_Tiles]) -> tuple[int, int]:
+    """Return the vectors and the cycles of the tile that takes least."""
+    return min(tile.vectors for tile in tiles), min(tile.vectors * tile.v for tile in tiles)
 
 
 def _work(
@@ -150,12 +150,17 @@ def _work(
     (P, Q), array = sizes, chip.pe_array
     words = product.matrices * -(-P // array.cols) * Q
     words += sum(t.matrices * -(-t.cols // array.cols) * t.rows for t in turns)
+    first = min(load_reads(array, tile.rows, tile.cols) for tile in tiles)
+    if turns and array.weight_path == "top":
+        first = 1  # rows of what is turned can be cut, which costs no vectors
+    width = min(tile.cols for tile in tiles)
     return ArrayWork(
-        first=min(load_reads(array, tile.rows, tile.cols) for tile in tiles),
+        first=first,
+        ends=first + right_cycles(array, width - 1),
         reads=_reads(chip, product, P, turns),
         vectors=sum(tile.count * tile.vectors for tile in tiles),
         stream=sum(tile.count * tile.vectors * tile.v for tile in tiles) - min(t.v for t in tiles),
-        width=min(tile.cols for tile in tiles),
+        width=width,
         words=words,
     )
 

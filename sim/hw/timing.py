@@ -118,12 +118,14 @@ class ArrayWork:
     """What the array must do whatever the schedule, in cycles of its clock.
 
     first: reads of the first load. reads: of all loads. vectors: all moving vectors; stream: the
-    cycles from the first injection to the last. width: columns of the tile whose results are last.
-    words: of the lane with most results. last: cycles from the first injection of the tile that
-    is loaded last to its last.
+    cycles from the first injection to the last. width: columns of the tile whose results are last;
+    ends: the reads of the first load and the cycles from column 0 to the last of that tile,
+    together. words: of the lane with most results. last: cycles from the first injection of the
+    tile that is loaded last to its last.
     """
 
     first: int
+    ends: int
     reads: int
     vectors: int
     stream: int
@@ -148,22 +150,22 @@ def array_bound(
         copied = least_end(seen, words, ways)
         return last_byte(chip, copied) if to_dram else copied
 
-    behind = result_cycles(chip, work.width) + chip.semaphore_cycles
-    earliest = result_depth(chip) + chip.semaphore_cycles
+    behind = result_depth(chip) + chip.semaphore_cycles
+    right = right_cycles(chip.pe_array, work.width - 1)
     ports = work.reads + work.vectors - 1 if chip.state_buffer.banks == 1 else 0
 
     def through(cycles: int, why: str) -> Bound:
         return Bound(end(after(chip, begin, "pe_array", cycles + behind), 1), why, array)
 
-    seen = after(chip, begin, "pe_array", work.first + earliest)
+    seen = after(chip, begin, "pe_array", work.first + behind)
     name = "both engines" if len(units) > 1 else units[0]
     found = [
-        through(work.first + work.stream, "moving vectors of pe_array"),
-        through(work.reads + work.last, "weight loads of pe_array"),
+        through(work.ends + work.stream, "moving vectors of pe_array"),
+        through(work.reads + work.last + right, "weight loads of pe_array"),
         Bound(end(seen, work.words), f"drain by {name}", array),
     ]
     if ports:
-        found.append(through(ports, "read port of the state buffer's only bank"))
+        found.append(through(ports + right, "read port of the state buffer's only bank"))
     return largest(found)
 
 
@@ -195,32 +197,48 @@ def transpose_bound(
     `dram_bytes` are moved in and moved out as well (0: on chip). whole: the tiles are those of
     every schedule; else a schedule may cut others out of them, at the price of more vectors.
     """
-    v = chip.pe_array.cycles_per_vector[dtype]
-    loads = [load_reads(chip.pe_array, K, N) for K, N in tiles]
+    array, engine = chip.pe_array, getattr(chip, unit)
+    v = array.cycles_per_vector[dtype]
+    loads = [load_reads(array, K, N) for K, N in tiles]
     vectors = [K for K, _ in tiles]
-    drains = sum(engine_reads(getattr(chip, unit), K) for K in vectors)
-    words = drains * getattr(chip, unit).elements_per_cycle
-    width, last = min(N for _, N in tiles), (min(vectors) - 1) * v
-    stream = (sum(vectors) - 1) * v
-    work = ArrayWork(min(loads), sum(loads), sum(vectors), stream, width, words, last)
-    outside = bool(dram_bytes)
-    cuts = [work] if whole else [work, cut_finer(work, min(vectors), v)]
+    words = sum(engine_reads(engine, K) for K in vectors) * engine.elements_per_cycle
+    first, width = min(loads), min(N for _, N in tiles)
+    if not whole and array.weight_path == "top":
+        first = 1  # rows can be cut, which costs no vectors
+    work = ArrayWork(
+        first, first + right_cycles(array, width - 1), sum(loads), sum(vectors),
+        (sum(vectors) - 1) * v, width, words, (min(vectors) - 1) * v if whole else 0,
+    )  # fmt: skip
+    outside, extra = bool(dram_bytes), (min(vectors), min(vectors) * v)
+    cuts = [work] if whole else [work, *cut_finer(chip, work, extra, extra)]
     found = [array_bound(chip, w, [unit], from_dram=outside, to_dram=outside) for w in cuts]
     best = min(found, key=lambda bound: bound.ticks)
     return largest([best, dram_bound(chip, 2 * dram_bytes)]) if dram_bytes else best
 
 
-def cut_finer(work: ArrayWork, vectors: int, v: int, *, ends: bool = True) -> ArrayWork:
-    """Return the work of a schedule with at least one tile more, which takes `vectors` vectors.
+def cut_finer(
+    chip: Chip, work: ArrayWork, any_tile: tuple[int, int], last_tile: tuple[int, int]
+) -> list[ArrayWork]:
+    """Return the work of schedules that cut one tile more than need be, and two.
 
-    The first load may then have a single read and, if the tile can be the last (`ends`), the last
-    results a single column.
+    What is cut off may be loaded first, or have its results last: a columns of a tile of `width`
+    first and the others last, or, with two, a single one both times. any_tile and last_tile: the
+    vectors and cycles of the tile that costs least, of all and of those that may be last.
     """
-    stream = work.stream + vectors * v
-    width = 1 if ends else work.width
-    return replace(
-        work, first=1, width=width, vectors=work.vectors + vectors, stream=stream, last=0
-    )
+    array, width = chip.pe_array, work.width
+    if array.weight_path == "left":
+        ends = min(
+            load_reads(array, 1, a) + right_cycles(array, max(0, width - a - 1))
+            for a in range(1, width + 1)
+        )
+    else:  # rows are cut for a shorter load, columns for a shorter way
+        ends = min(1 + right_cycles(array, width - 1), work.first)
+    both = (any_tile[0] + last_tile[0], any_tile[1] + last_tile[1])
+    return [
+        replace(work, first=1, width=1, ends=found, vectors=work.vectors + vectors,
+                stream=work.stream + cycles, last=0)
+        for found, (vectors, cycles) in ((ends, any_tile), (1, both))
+    ]  # fmt: skip
 
 
 def dram_bound(chip: Chip, bytes_moved: int) -> Bound:
