@@ -109,8 +109,8 @@ def test_integers_around_every_power_of_two_and_every_tie(target):
 def test_float32_to_integers(target):
     rng = Random(2)
     numbers = [0.0, -0.0, 0.5, -0.99, 127.5, 128.0, -128.9, -129.0, 255.9, 256.0,
-               2.0**31, -(2.0**31), 2.0**31 - 128, -(2.0**31) - 256, 3e38, -3e38, float("inf"), float("-inf"),
-               float("nan"), 1e-45]  # fmt: skip
+               2.0**31, -(2.0**31), 2.0**31 - 128, -(2.0**31) - 256, 3e38, -3e38,
+               float("inf"), float("-inf"), float("nan"), 1e-45]  # fmt: skip
     numbers += [rng.uniform(-300, 300) for _ in range(500)]
     numbers += [rng.uniform(-(2.0**32), 2.0**32) for _ in range(500)]
     check(np.array(numbers, np.float32), "f32", target)
