@@ -106,20 +106,55 @@ class Memory:
         return self._bytes[buffer]
 
 
-def cast(values: npt.NDArray[Any], dtype: str) -> npt.NDArray[Any]:
-    """Return the values in the named type: floats round to nearest even, integers wrap.
+QUIET_NANS = {"f32": 0x7FC00000, "bf16": 0x7FC0, "f16": 0x7E00, "f8e4m3fn": 0x7F, "f8e5m2": 0x7E}
+"""The bits of the one NaN that a cast to the type makes: quiet, with sign 0."""
 
-    A float goes to an integer type by truncation towards zero, saturating, NaN to 0.
+EXACT_IN_SINGLE = 1 << 24
+"""Integers up to this have no more bits than a float32."""
+
+
+def cast(values: npt.NDArray[Any], dtype: str) -> npt.NDArray[Any]:
+    """Return the values in the named type; values of that type keep their bits.
+
+    To a float type every value is rounded once, to nearest even, and a NaN is the type's quiet NaN
+    with sign 0, whatever the host makes of it. To an integer type a float is truncated towards
+    zero, saturating, NaN to 0, and an integer wraps.
     """
     target = data_type(dtype).numpy
     if values.dtype == target:
         return values
     with np.errstate(all="ignore"):
-        if data_type(dtype).accumulator == "s32" and not np.issubdtype(values.dtype, np.integer):
-            bounds = np.iinfo(target)
-            wide = np.nan_to_num(values.astype(np.float64), nan=0.0)
-            return np.clip(wide, bounds.min, bounds.max).astype(target)
+        if data_type(dtype).accumulator == "s32":
+            return _to_integer(values, target)
+        if values.dtype == np.int32 and dtype != "f32":
+            values = _with_sticky_bit(values)
+        found = values.astype(target)
+        missing = np.isnan(found)
+        if missing.any():
+            found.view(f"u{target.itemsize}")[missing] = QUIET_NANS[dtype]
+        return found
+
+
+def _to_integer(values: npt.NDArray[Any], target: np.dtype[Any]) -> npt.NDArray[Any]:
+    if np.issubdtype(values.dtype, np.integer):
         return values.astype(target)
+    bounds = np.iinfo(target)
+    wide = np.nan_to_num(values.astype(np.float64), nan=0.0)
+    return np.clip(wide, bounds.min, bounds.max).astype(target)
+
+
+def _with_sticky_bit(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return integers that a float32 holds and that round to a shorter type as `values` do.
+
+    The host goes to such types by way of float32, which would round twice. An integer beyond 2^24
+    has at least 17 bits behind the 8 that bf16 keeps, and the last 8 of them count only as a
+    whole, as zero or not: so one bit stands for all of them.
+    """
+    large = (values > EXACT_IN_SINGLE) | (values < -EXACT_IN_SINGLE)
+    if not large.any():
+        return values
+    sticky = ((values & 0xFF) != 0).astype(values.dtype) << 7
+    return np.where(large, (values & ~0xFF) | sticky, values)
 
 
 def _extent(program: Program, images: tuple[Image, ...], buffer: Buffer) -> int:

@@ -54,7 +54,7 @@ def plain(shape: Shape) -> str:
 
 
 def convert(values: Array, dtype: np.dtype[Any]) -> Array:
-    """Return values in another type: floats round to nearest even, integers wrap.
+    """Return values in another type: to a float rounded once, to nearest even; integers wrap.
 
     A float goes to an integer by truncation towards zero, saturating, NaN to 0.
     """
@@ -65,7 +65,16 @@ def convert(values: Array, dtype: np.dtype[Any]) -> Array:
             low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
             whole = np.trunc(np.nan_to_num(values.astype(np.float64), nan=0.0))
             return np.clip(whole, low, high).astype(dtype)
+        if values.dtype.kind in "iu" and dtype.name == "bfloat16":
+            values = _with_eight_bits(values)
         return values.astype(dtype)
+
+
+def _with_eight_bits(values: Array) -> Array:
+    """Return integers rounded to the 8 bits of a bfloat16; ml_dtypes would round to 24 before."""
+    fraction, exponent = np.frexp(values.astype(np.float64))
+    rounded: Array = np.ldexp(np.rint(fraction * 256), exponent - 8)
+    return rounded
 
 
 def _broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...] | None:

@@ -1,0 +1,231 @@
+"""What the engines' instructions compute, a second time: one element after another, by hand.
+
+Python's integers, fractions and `math` only, and `support.exact` for the types. A number is what
+an operand holds: an int of an integer type, a float of a float type. Nothing of the machine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+from support.exact import rounded, wrapped
+
+Number = int | float
+
+
+def single(value: Number) -> float:
+    """Return a number as a float32."""
+    return rounded(Fraction(value) if isinstance(value, int) else value)
+
+
+def sign(value: float) -> float:
+    return math.copysign(1.0, value)
+
+
+# -- two float32 ----------------------------------------------------------------------------------
+
+
+def add(a: float, b: float) -> float:
+    if math.isnan(a) or math.isnan(b) or (math.isinf(a) and math.isinf(b) and a != b):
+        return math.nan
+    if math.isinf(a) or math.isinf(b):
+        return a if math.isinf(a) else b
+    total = Fraction(a) + Fraction(b)
+    if total == 0:  # +0, but of two -0
+        return -0.0 if a == 0 and sign(a) < 0 and sign(b) < 0 else 0.0
+    return rounded(total)
+
+
+def multiply(a: float, b: float) -> float:
+    both = sign(a) * sign(b)
+    if math.isnan(a) or math.isnan(b) or {0.0, math.inf} == {abs(a), abs(b)}:
+        return math.nan
+    if math.isinf(a) or math.isinf(b):
+        return both * math.inf
+    return rounded(Fraction(a) * Fraction(b)) if a and b else both * 0.0
+
+
+def divide(a: float, b: float) -> float:
+    both = sign(a) * sign(b)
+    if math.isnan(a) or math.isnan(b) or (math.isinf(a) and math.isinf(b)) or a == b == 0:
+        return math.nan
+    if math.isinf(a) or b == 0:
+        return both * math.inf
+    return rounded(Fraction(a) / Fraction(b)) if a and not math.isinf(b) else both * 0.0
+
+
+def power(a: float, b: float) -> float:
+    """Return C's pow: math.pow is it, but for the errors it raises."""
+    odd = math.isfinite(b) and b == int(b) and int(b) % 2 == 1
+    try:
+        return rounded(math.pow(a, b))
+    except OverflowError:
+        return -math.inf if a < 0 and odd else math.inf
+    except ValueError:
+        if a == 0:
+            return sign(a) * math.inf if odd else math.inf
+        return math.nan
+
+
+COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "equal": lambda a, b: a == b,
+    "not_equal": lambda a, b: a != b,
+    "greater": lambda a, b: a > b,
+    "greater_equal": lambda a, b: a >= b,
+    "less": lambda a, b: a < b,
+    "less_equal": lambda a, b: a <= b,
+}
+FLOATS: dict[str, Callable[[float, float], float]] = {
+    "add": add,
+    "subtract": lambda a, b: add(a, -b),
+    "multiply": multiply,
+    "divide": divide,
+    "power": power,
+    "max": lambda a, b: a if math.isnan(a) or a > b else b,
+    "min": lambda a, b: a if math.isnan(a) or a < b else b,
+}
+
+
+# -- two int32 ------------------------------------------------------------------------------------
+
+
+def quotient(a: int, b: int) -> int:
+    if b == 0:
+        return -1
+    whole = abs(a) // abs(b)
+    return wrapped(whole if (a < 0) == (b < 0) else -whole)
+
+
+def shift_right_arithmetic(a: int, b: int) -> int:
+    return a >> b if 0 <= b < 32 else (-1 if a < 0 else 0)
+
+
+INTEGERS: dict[str, Callable[[int, int], int]] = {
+    "add": lambda a, b: wrapped(a + b),
+    "subtract": lambda a, b: wrapped(a - b),
+    "multiply": lambda a, b: wrapped(a * b),
+    "divide": quotient,
+    "max": lambda a, b: a if a > b else b,
+    "min": lambda a, b: a if a < b else b,
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+    "shift_left": lambda a, b: wrapped(a << b) if 0 <= b < 32 else 0,
+    "shift_right_logical": lambda a, b: wrapped((a % 2**32) >> b) if 0 <= b < 32 else 0,
+    "shift_right_arithmetic": shift_right_arithmetic,
+}
+
+
+def operate(name: str, a: Number, b: Number) -> Number:
+    """Return ``a op b``: an int of two ints (but for power), else a float32."""
+    whole = isinstance(a, int) and isinstance(b, int)
+    if name in COMPARE:
+        x, y = (a, b) if whole else (single(a), single(b))
+        return int(COMPARE[name](x, y)) if whole else float(COMPARE[name](x, y))
+    if whole and name in INTEGERS:
+        return INTEGERS[name](int(a), int(b))
+    return FLOATS[name](single(a), single(b))
+
+
+# -- reductions -----------------------------------------------------------------------------------
+
+
+def reduce(name: str, window: Sequence[Number]) -> Number:
+    """Return what a Pool makes of one window, in the order of its elements."""
+    if name == "median":
+        return _median(window)
+    step = {"mean": "add", "sum": "add", "product": "multiply"}.get(name, name)
+    total = window[0]
+    for value in window[1:]:
+        total = operate(step, total, value)
+    return divide(single(total), float(len(window))) if name == "mean" else total
+
+
+def _median(window: Sequence[Number]) -> float:
+    if any(math.isnan(value) for value in window):
+        return math.nan
+    ordered, half = sorted(window), len(window) // 2
+    if len(window) % 2:
+        return single(ordered[half])
+    below, above = ordered[half - 1], ordered[half]
+    if math.isinf(below) or math.isinf(above):
+        return float(below + above)
+    middle = (Fraction(below) + Fraction(above)) / 2
+    if middle == 0 and all(isinstance(v, float) and sign(v) < 0 for v in (below, above)):
+        return -0.0
+    return rounded(middle)
+
+
+# -- functions of one float32 ---------------------------------------------------------------------
+
+
+def _exponential(x: float) -> float:
+    try:
+        return math.exp(x)
+    except OverflowError:
+        return math.inf
+
+
+def _sigmoid(x: float) -> float:
+    small = _exponential(-abs(x))
+    return 1 / (1 + small) if x >= 0 else small / (1 + small)
+
+
+def _gated(x: float, gate: float) -> float:
+    if math.isinf(x):
+        return x if x > 0 else -0.0
+    return x * _sigmoid(gate)
+
+
+def _gelu(x: float) -> float:
+    return _gated(x, 2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))
+
+
+def _root(x: float) -> float:
+    """Return the square root: rounding the float64 of it to float32 is rounding once."""
+    return math.nan if x < 0 else math.sqrt(x)
+
+
+def _inverse(x: float) -> float:
+    return sign(x) * math.inf if x == 0 else 1 / x
+
+
+FUNCTIONS: dict[str, Callable[[float], float]] = {
+    "identity": lambda x: x,
+    "exponential": _exponential,
+    "square": lambda x: x * x,
+    "square_root": _root,
+    "binary_step": lambda x: 1.0 if x >= 0 else 0.0,
+    "bipolar_step": lambda x: 1.0 if x >= 0 else -1.0,
+    "sigmoid": _sigmoid,
+    "ramp": lambda x: x if x > 0 else 0.0,
+    "tanh": math.tanh,
+    "gelu": _gelu,
+    "silu": lambda x: _gated(x, x),
+    "reciprocal": _inverse,
+    "rsqrt": lambda x: math.nan if x < 0 else _inverse(math.sqrt(x)),
+    "log": lambda x: math.nan if x < 0 else -math.inf if x == 0 else math.log(x),
+    "sin": lambda x: math.nan if math.isinf(x) else math.sin(x),
+    "abs": abs,
+    "sign": lambda x: 0.0 if x == 0 else sign(x),
+}
+EXACT = frozenset(FUNCTIONS) - {
+    "exponential", "sigmoid", "tanh", "gelu", "silu", "rsqrt", "log", "sin",
+}  # fmt: skip
+"""The others rest on a mathematical library: two of them may give neighbouring float32."""
+
+
+def activate(name: str, x: Number, scale: float, bias: Number) -> float:
+    """Return function(x * scale + bias), one rounding for each of the three."""
+    value = add(multiply(single(x), single(scale)), single(bias))
+    return math.nan if math.isnan(value) else rounded(FUNCTIONS[name](value))
+
+
+# -- numbers by place -----------------------------------------------------------------------------
+
+
+def affine(lane: int, element: int, base: int, per_partition: int, per_element: int) -> int:
+    return base + per_partition * lane + per_element * element
