@@ -8,8 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from sim.config import load_run
-from sim.config.run_file import CompileTable, OperationTable, RunFile, TensorTable, WorkloadTable
+from sim.config import expand, load_run
+from sim.config.run_file import (
+    CompileTable,
+    OperationTable,
+    RunFile,
+    SweepTable,
+    TensorTable,
+    WorkloadTable,
+)
 from sim.run import execute
 from support.documents import PAGES
 
@@ -34,12 +41,21 @@ def test_the_python_example_of_the_compiler_runs(monkeypatch):
 
 
 def test_the_run_file_example_runs(tmp_path):
-    (text,) = blocks(RUN_FILES, "toml")
+    text, _ = blocks(RUN_FILES, "toml")
     path = tmp_path / "example.toml"
     path.write_text(text, encoding="utf-8")
     result = execute(load_run(path))
     assert result.summary["values"]["equal"] is True
     assert [op["name"] for op in result.summary["operations"]] == ["scores", "out"]
+
+
+def test_the_sweep_example_has_the_points_it_says(tmp_path):
+    path = tmp_path / "example.toml"
+    path.write_text("\n".join(blocks(RUN_FILES, "toml")), encoding="utf-8")
+    points = list(expand(load_run(path)))
+    assert len(points) == 6
+    assert [point.config.chip.pe_array.rows for point in points] == [32, 32, 64, 64, 128, 128]
+    assert [point.config.chip.pe_array.cols for point in points] == [32, 32, 64, 64, 128, 128]
 
 
 SECTIONS = {
@@ -48,6 +64,7 @@ SECTIONS = {
     "## [workload.tensors.NAME]": TensorTable,
     "## [[workload.ops]]": OperationTable,
     "## [compile]": CompileTable,
+    "## [[sweep]]": SweepTable,
 }
 
 

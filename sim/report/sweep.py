@@ -14,15 +14,17 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, NullLocator
 
+from sim.errors import shortened
 from sim.report import style
 from sim.report.figure_page import FigurePage
 from sim.report.wording import time_text
 
 Row = Mapping[str, Any]
 COLUMNS, PANEL_WIDTH, PANEL_HEIGHT = 3, 4.1, 2.6
-LEFT, GAP, TITLE_HEIGHT, CAPTION_HEIGHT, FOOT_HEIGHT = 0.75, 0.95, 0.95, 0.6, 1.05
+LEFT, GAP, TITLE_HEIGHT, CAPTION_HEIGHT, FOOT_HEIGHT = 0.75, 1.3, 0.95, 0.6, 1.05
 COLOURS = (style.HUE["stream"], style.HUE["load"], style.HUE["drain"], style.STALLED, style.MUTED)
 SERIES_KEY = "compile.via"
+TITLE_LETTERS_PER_INCH, NAME_LETTERS, NAME_APART = 7.0, 15, 0.07
 LOG_FROM = 10
 """Times that differ by more than this factor are drawn on a logarithmic axis."""
 
@@ -35,7 +37,8 @@ def plot_sweeps(
     lines = -(-len(sweeps) // columns)
     pitch = CAPTION_HEIGHT + PANEL_HEIGHT + FOOT_HEIGHT
     page = FigurePage(LEFT + columns * (PANEL_WIDTH + GAP), TITLE_HEIGHT + lines * pitch)
-    page.text(LEFT, 0.3, title, fontsize=style.TITLE, fontweight="bold")
+    room = int((page.width - LEFT) * TITLE_LETTERS_PER_INCH)
+    page.text(LEFT, 0.2, _wrap(title, room), fontsize=style.TITLE, fontweight="bold")
     for number, (name, description, rows) in enumerate(sweeps):
         left = LEFT + number % columns * (PANEL_WIDTH + GAP)
         top = TITLE_HEIGHT + number // columns * pitch
@@ -67,14 +70,37 @@ def _panel(axes: Axes, rows: Sequence[Row]) -> None:
     lines = series(rows, key)
     values = list(dict.fromkeys(value for points in lines.values() for value, _ in points))
     _frame(axes, key, values, [row["time_ns"] for row in rows])
-    for number, (name, points) in enumerate(lines.items()):
-        colour = COLOURS[number % len(COLOURS)]
+    for number, points in enumerate(lines.values()):
+        colour = COLOURS[number] if len(lines) <= len(COLOURS) else style.MUTED
         x = [values.index(value) for value, _ in points]
         axes.plot(x, [time for _, time in points], "o-", color=colour, lw=1.8, ms=4, clip_on=False)
-        axes.annotate(
-            name, (x[-1], points[-1][1]), (6, 0), textcoords="offset points",
-            va="center", color=colour, fontsize=style.BODY, annotation_clip=False,
+    if len(lines) <= len(COLOURS):
+        _name_lines(axes, lines, values)
+    else:
+        axes.set_title(
+            f"{len(lines)} lines: sweep.csv has their keys",
+            loc="right", fontsize=style.SMALL, color=style.MUTED,
         )  # fmt: skip
+
+
+def _name_lines(
+    axes: Axes, lines: Mapping[str, Sequence[tuple[str, float]]], values: Sequence[str]
+) -> None:
+    """Write each line's name at its end, apart from its neighbours and cut to the room there is."""
+    axes.figure.canvas.draw()  # only then the axes know where their data are
+    least = 0.0
+    ends = sorted((points[-1][1], number) for number, points in enumerate(lines.values()))
+    names = list(lines)
+    for time, number in ends:
+        value = lines[names[number]][-1][0]
+        place = float(axes.transAxes.inverted().transform(axes.transData.transform((0, time)))[1])
+        least = max(place, least)
+        axes.annotate(
+            shortened(names[number], NAME_LETTERS), (values.index(value), time),
+            (1.015, least), textcoords="axes fraction", va="center",
+            color=COLOURS[number], fontsize=style.SMALL, annotation_clip=False,
+        )  # fmt: skip
+        least += NAME_APART
 
 
 def _frame(axes: Axes, key: str, values: Sequence[str], times: Sequence[float]) -> None:
