@@ -84,6 +84,19 @@ def test_blocks_over_partitions(rows: int, cols: int, parts: int) -> None:
     assert len(found) == parts
 
 
+@pytest.mark.parametrize(("rows", "cols"), [(1, 3), (1, 4), (2, 2), (2, 3)])
+def test_any_places_at_all(rows: int, cols: int) -> None:
+    """Every way to spread a few elements over three partitions, each at one of two steps."""
+    r, c = np.indices((rows, cols))
+    for byte in (4 * (r * cols + c), 4 * (c % 2)):
+        for chosen in itertools.product(range(3), repeat=rows * cols):
+            partition = np.array(chosen).reshape(rows, cols)
+            found = parts_of(partition, byte, Buffer.STATE, "f32")
+            where = places_of(Binding("x", (rows, cols), found))
+            assert np.array_equal(where[0], partition), partition
+            assert np.array_equal(where[1], byte), partition
+
+
 def test_partitions_along_the_last_axis() -> None:
     """Row-major order cannot go down the partitions, so each is a part."""
     r, c = np.indices((6, 5))

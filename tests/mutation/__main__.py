@@ -100,7 +100,8 @@ def report(tree: Tree, options: argparse.Namespace) -> None:
         cells = (package, len(mine), killed, counts["equivalent"], open_, score)
         print(f"| {' | '.join(map(str, cells))} |")
     if rows:
-        print(f"\nmedian {statistics.median(row['seconds'] for row in rows):.0f} s per mutant")
+        cost = statistics.median(row["processor_seconds"] for row in rows)
+        print(f"\nmedian {cost:.0f} s of processor time per mutant")
     for row in rows:
         if _fate(row, reasons) == "survived":
             print(f"{row['status']} ({row['tests']} tests): {row['key']}")

@@ -14,7 +14,7 @@ from pathlib import Path
 from .mutants import Mutant
 from .tree import Tree
 
-PYTEST = ("-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist")
+PYTEST = ("-m", "pytest", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist")
 QUICK = "not slow and not rtl"
 
 

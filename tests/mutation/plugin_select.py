@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 MEMORY_BYTES = 12 << 30
+SPENT = "processor seconds: "
 _limits: dict[str, float] = dict(json.loads(Path(os.environ["MUTATION_TESTS"]).read_text()))
 
 
@@ -39,6 +40,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept = [by_name[name] for name in _limits if name in by_name]
     config.hook.pytest_deselected(items=[i for i in items if i.nodeid not in _limits])
     items[:] = kept
+
+
+def pytest_unconfigure() -> None:
+    """Say what the run cost, in processor time: the machine may be busy with other things."""
+    used = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    print(f"\n{SPENT}{sum(u.ru_utime + u.ru_stime for u in used):.1f}")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -16,6 +16,8 @@ from .coverage_map import PYTEST, CoverageMap
 from .mutants import Mutant
 from .tree import Tree
 
+SPENT = "processor seconds: "
+"""What `plugin_select` prints before the cost of a run (it is loaded by pytest, not from here)."""
 FIRST_SECONDS = 4.0
 """Of processor time that the first run may take; what is left of the tests follows in a second."""
 TIMES, AT_LEAST = 10, 5.0
@@ -31,6 +33,7 @@ class Result:
     by: str
     tests: int
     seconds: float
+    processor_seconds: float
 
 
 def try_mutant(mutant: Mutant, copy: Tree, tests: CoverageMap, limit: float) -> Result:
@@ -41,11 +44,12 @@ def try_mutant(mutant: Mutant, copy: Tree, tests: CoverageMap, limit: float) -> 
     path.write_text(mutant.applied(original), encoding="utf-8")
     if is_compiled(copy, mutant.file):
         shutil.rmtree(copy.root / ".numba", ignore_errors=True)
-    status, by, count = "survived", "", 0
+    status, by, count, spent = "survived", "", 0, 0.0
     try:
         for part in _parts(tests.tests_of(mutant), tests, limit):
             count += len(part)
-            by = _first_failure(copy, part, tests)
+            by, seconds = _first_failure(copy, part, tests)
+            spent += seconds
             if by:
                 status = "killed"
                 break
@@ -55,7 +59,7 @@ def try_mutant(mutant: Mutant, copy: Tree, tests: CoverageMap, limit: float) -> 
             shutil.rmtree(copy.root / ".numba", ignore_errors=True)
     if not count:
         status = "not covered"
-    return Result(status, by, count, round(time.monotonic() - begun, 1))
+    return Result(status, by, count, round(time.monotonic() - begun, 1), round(spent, 1))
 
 
 def _parts(tests: list[str], known: CoverageMap, limit: float) -> Iterator[list[str]]:
@@ -70,8 +74,8 @@ def _parts(tests: list[str], known: CoverageMap, limit: float) -> Iterator[list[
     yield from filter(None, (first, second))
 
 
-def _first_failure(copy: Tree, tests: list[str], known: CoverageMap) -> str:
-    """Return the first test that fails; "" if none does."""
+def _first_failure(copy: Tree, tests: list[str], known: CoverageMap) -> tuple[str, float]:
+    """Return the first test that fails, "" if none does, and the processor seconds of the run."""
     listed = copy.root / ".mutation_tests.json"
     limits = [(test, max(AT_LEAST, TIMES * known.seconds[test])) for test in tests]
     listed.write_text(json.dumps(limits))
@@ -83,13 +87,15 @@ def _first_failure(copy: Tree, tests: list[str], known: CoverageMap) -> str:
             capture_output=True, text=True, timeout=WALL_SECONDS,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        return "a run that hangs"
+        return "a run that hangs", 0.0
+    lines = done.stdout.splitlines()
+    spent = sum(float(x.removeprefix(SPENT)) for x in lines if x.startswith(SPENT))
     if done.returncode == 0:
-        return ""
-    for line in done.stdout.splitlines():
+        return "", spent
+    for line in lines:
         if line.startswith(("FAILED ", "ERROR ")):
-            return line.split(" ", 1)[1].split(" - ")[0]
-    return f"a run that cannot begin: {(done.stderr or done.stdout).strip()[-120:]}"
+            return line.split(" ", 1)[1].split(" - ")[0], spent
+    return f"a run that cannot begin: {(done.stderr or done.stdout).strip()[-120:]}", spent
 
 
 def is_compiled(tree: Tree, file: str) -> bool:
