@@ -91,13 +91,6 @@ SLOW = {
     "systolic run configs/runs/matmul_1024_onchip.toml": "two billion operations, exact",
 }
 
-# Commands known to fail, each with why. To be empty: a command that succeeds must not stand here.
-BROKEN = {
-    'systolic layout "bf16[33,200]{1,0:T(8,128)(2,1)}" --index 2,3 --plot tiles.png': (
-        "a picture shows at most 4096 cells; large shapes are to be shown by a window"
-    )
-}
-
 # What the python of a page takes as given.
 GIVEN = {
     "docs/layouts.md": """
@@ -122,9 +115,7 @@ def tiered(items: list[Any], command: Any, name: Any) -> list[Any]:
 
 
 def marks_of(command: str) -> list[pytest.MarkDecorator]:
-    slow = [pytest.mark.slow] if command in SLOW else []
-    broken = [pytest.mark.xfail(strict=True, reason=BROKEN[command])] if command in BROKEN else []
-    return slow + broken
+    return [pytest.mark.slow] if command in SLOW else []
 
 
 @pytest.fixture
@@ -233,7 +224,7 @@ def _check_script(tool: str, words: list[str]) -> None:
 
 def test_examples_and_marks_are_of_commands_that_stand_there() -> None:
     there = {plain(command) for command in ALL_COMMANDS} | {one.command for one in ALL_LISTINGS}
-    assert set(EXAMPLES) | set(SLOW) | set(BROKEN) <= there
+    assert set(EXAMPLES) | set(SLOW) <= there
     assert set(GIVEN) <= {str(page.relative_to(ROOT)) for page in PAGES}
 
 

@@ -171,7 +171,7 @@ def draw_phase_names(frame: Frame, top: float, band: Band, places: Sequence[Phas
     for place in places:
         room = (min(place.end, frame.axis.stop) - place.begin) * frame.cycle_inches
         tall = (place.rows[1] - place.rows[0]) * line
-        if text_inches(place.name, style.BODY) + 0.15 > room or style.BODY / 72 > tall:
+        if text_inches(place.name, style.BODY) + 0.15 > room or tall < style.BODY / 72:
             continue
         frame.page.text(
             frame.x((place.begin + place.end) / 2), top + (place.row + 0.5) * line, place.name,
