@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sim.config import RunConfig, SweepTable
+from sim.report.table import Whole
 from sim.report.wording import number, ratio_text, time_text
 
 Row = Mapping[str, Any]
@@ -26,7 +27,7 @@ def print_sweeps(config: RunConfig, points: Sequence[Row], console: Console) -> 
             console.print(Text(f"  {sweep.description}", style="dim"), soft_wrap=True)
         pairs = sorted(sweep.vary.get(VIA, ())) == ["dram", "pe"]
         table = _side_by_side if pairs else _one_by_one
-        console.print(table(sweep, rows))
+        console.print(Whole(table(sweep, rows)), crop=False)
         wrong = sum(not row["values"]["equal"] for row in rows)
         console.print(Text(f"  results wrong: {wrong}" if wrong else "  all results are right"))
     console.print()
@@ -35,7 +36,7 @@ def print_sweeps(config: RunConfig, points: Sequence[Row], console: Console) -> 
 def _table(keys: Sequence[str], headings: Sequence[str]) -> Table:
     table = Table(box=None, padding=(0, 0, 0, 2), header_style="dim")
     for heading in (*(key.rsplit(".", 1)[-1] for key in keys), *headings):
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", no_wrap=True)
     return table
 
 

@@ -33,6 +33,10 @@ class SimulationError(SystolicError):
     """A run that cannot go on (deadlock) or that broke a law of its own (accounting)."""
 
 
+class ResultError(SystolicError):
+    """A run that ended with something other than it must: exit status 1, after all is written."""
+
+
 def printable(text: str) -> str:
     """Return text whose control characters (and lone surrogates) are escapes such as \\x1b."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

@@ -19,6 +19,7 @@ from matplotlib.patches import FancyBboxPatch, Rectangle
 from numpy.typing import NDArray
 
 from sim.layout import Layout, LayoutError, Shape
+from sim.report.png import replacing
 
 MAX_CELLS = 4096
 """Most cells a picture shows; more could not be read."""
@@ -49,12 +50,16 @@ def layout_picture(shape: Shape, title: str | None = None) -> Figure:
 
 
 def save_layout_picture(shape: Shape, path: Path, title: str | None = None) -> None:
-    """Write the picture to ``path``; the ending says which format."""
+    """Write the picture to ``path``, whole or not at all; the ending says which format."""
+    if path.is_dir():
+        raise LayoutError(f"{path}: is a folder; needed the name of a file to write")
     figure = layout_picture(shape, title)
     try:
-        figure.savefig(path)
+        with replacing(path) as partial:
+            figure.savefig(partial, format=path.suffix[1:] or "png")
     except (ValueError, OSError) as refused:
-        raise LayoutError(f"the picture cannot be written to {path}: {refused}") from None
+        why = getattr(refused, "strerror", None) or refused
+        raise LayoutError(f"the picture cannot be written to {path}: {why}") from None
 
 
 class _Grid:

@@ -1,0 +1,79 @@
+"""The process around a command: its streams, and what the environment says of the screen.
+
+A reader that leaves (`| head -1`) and a closed stream are no reason to leave a run half done, and a
+width of 0 columns or a drawing backend that is not there are none to refuse it. Not here: tables.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from typing import Any
+
+STANDARD_STREAMS = 3
+
+
+class Stdout(io.TextIOWrapper):
+    """Standard output that a reader may leave: what is written after that goes nowhere."""
+
+    def write(self, text: str) -> int:
+        """Write text, or drop it if nobody reads any more."""
+        try:
+            return super().write(text)
+        except BrokenPipeError:
+            _to_nobody(self.fileno())
+            return len(text)
+
+    def flush(self) -> None:
+        """Write what is buffered, or drop it if nobody reads any more."""
+        try:
+            super().flush()
+        except BrokenPipeError:
+            _to_nobody(self.fileno())
+            super().flush()
+
+
+def settle() -> None:
+    """Make the streams and the environment of this process fit for any command."""
+    _open_closed_streams()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout = _listened_to(sys.stdout)
+    # The pictures are drawn without a backend; a wrong one would stop matplotlib's import.
+    os.environ.pop("MPLBACKEND", None)
+    if not _is_width(os.environ.get("COLUMNS", "")):
+        os.environ.pop("COLUMNS", None)
+
+
+def _listened_to(stream: io.TextIOWrapper) -> Stdout:
+    settings: dict[str, Any] = {
+        "encoding": stream.encoding,
+        "errors": stream.errors,
+        "line_buffering": stream.line_buffering,
+        "write_through": stream.write_through,
+    }
+    return Stdout(stream.detach(), **settings)
+
+
+def _open_closed_streams() -> None:
+    """Give the null device to every standard stream that was closed, before a file gets its number.
+
+    Python says None of a closed stream; the next file opened would become standard output.
+    """
+    while (number := os.open(os.devnull, os.O_RDWR)) < STANDARD_STREAMS:
+        pass
+    os.close(number)
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for good
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+
+
+def _to_nobody(number: int) -> None:
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, number)
+    os.close(null)
+
+
+def _is_width(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and int(text) > 0
