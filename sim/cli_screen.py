@@ -6,53 +6,53 @@ width of 0 columns or a drawing backend that is not there are none to refuse it.
 
 from __future__ import annotations
 
-import io
 import os
 import sys
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, TextIO, cast
 
 STANDARD_STREAMS = 3
 
 
-class Stdout(io.TextIOWrapper):
+class Stdout:
     """Standard output that a reader may leave: what is written after that goes nowhere."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
 
     def write(self, text: str) -> int:
         """Write text, or drop it if nobody reads any more."""
         try:
-            return super().write(text)
+            return self._stream.write(text)
         except BrokenPipeError:
-            _to_nobody(self.fileno())
+            _to_nobody(self._stream.fileno())
             return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write each of the texts."""
+        for line in lines:
+            self.write(line)
 
     def flush(self) -> None:
         """Write what is buffered, or drop it if nobody reads any more."""
         try:
-            super().flush()
+            self._stream.flush()
         except BrokenPipeError:
-            _to_nobody(self.fileno())
-            super().flush()
+            _to_nobody(self._stream.fileno())
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def settle() -> None:
     """Make the streams and the environment of this process fit for any command."""
     _open_closed_streams()
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout = _listened_to(sys.stdout)
+    sys.stdout = cast(TextIO, Stdout(sys.stdout))
     # The pictures are drawn without a backend; a wrong one would stop matplotlib's import.
     os.environ.pop("MPLBACKEND", None)
     if not _is_width(os.environ.get("COLUMNS", "")):
         os.environ.pop("COLUMNS", None)
-
-
-def _listened_to(stream: io.TextIOWrapper) -> Stdout:
-    settings: dict[str, Any] = {
-        "encoding": stream.encoding,
-        "errors": stream.errors,
-        "line_buffering": stream.line_buffering,
-        "write_through": stream.write_through,
-    }
-    return Stdout(stream.detach(), **settings)
 
 
 def _open_closed_streams() -> None:
