@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from typing import Any, TextIO, cast
 
 STANDARD_STREAMS = 3
+NARROWEST_COLUMNS = 20
+"""On a screen said to be narrower lines are wrapped by the screen, not letter by letter."""
 
 
 class Stdout:
@@ -51,8 +53,9 @@ def settle() -> None:
     sys.stdout = cast(TextIO, Stdout(sys.stdout))
     # The pictures are drawn without a backend; a wrong one would stop matplotlib's import.
     os.environ.pop("MPLBACKEND", None)
-    if not _is_width(os.environ.get("COLUMNS", "")):
-        os.environ.pop("COLUMNS", None)
+    columns = os.environ.pop("COLUMNS", "")
+    if _is_width(columns):
+        os.environ["COLUMNS"] = str(max(int(columns), NARROWEST_COLUMNS))
 
 
 def _open_closed_streams() -> None:
