@@ -20,6 +20,7 @@ from sim.config.files import write_text
 from sim.config.toml_file import read_toml
 from sim.errors import ConfigError
 from sim.run import execute
+from sim.verdict import require_right
 
 CONFIGS = Path(__file__).resolve().parents[1] / "configs"
 PINS = CONFIGS / "pinned_cycles.toml"
@@ -133,6 +134,7 @@ def measure(config: RunConfig, run: str) -> Iterator[tuple[str, Pin]]:
 def _counts(config: RunConfig, reason: str) -> Pin:
     # The register engine has no mode for times only.
     summary = execute(config, values=config.engine == "register").summary
+    require_right(summary)
     return {
         "tier": "operation" if summary["sub_blocks"] == 1 else "program",
         "reason": reason,

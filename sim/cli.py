@@ -2,9 +2,11 @@
 
 With its neighbours `cli_*` the only place that prints.
 
-Every error a user can cause is one line on stderr and exit status 2; nobody sees a traceback
-unless SYSTOLIC_DEBUG=1. Modules are imported where they are used, so that a command loads only
-what it needs. Not here: what a run is (`sim.run`) and what its output looks like (`sim.cli_run`).
+Every error a user can cause is one line on stderr and exit status 2; a result that is not what it
+must be (wrong, or not the same again; a moved count; a finding of the checker) is status 1. Nobody
+sees a traceback unless SYSTOLIC_DEBUG=1. Modules are imported where they are used, so that a
+command loads only what it needs. Not here: what a run is (`sim.run`) and what its output looks like
+(`sim.cli_run`).
 """
 
 from __future__ import annotations
@@ -20,15 +22,17 @@ from typing import Annotated
 import typer
 
 from sim.cli_options import (
+    NO_CONFIG,
     is_program,
     program_options,
     refuse_jobs,
+    refuse_with_again,
     run_file_overrides,
     values_wanted,
 )
-from sim.errors import InterruptedRunError, SystolicError, readable, shortened
+from sim.errors import InterruptedRunError, ResultError, SystolicError, readable, shortened
 
-ERROR, BUG, INTERRUPTED = 2, 1, 130
+NOT_AS_IT_MUST_BE, ERROR, BUG, INTERRUPTED = 1, 2, 1, 130
 LONGEST_LINE = 2000
 
 # Commands with a module of their own, imported only when one is asked for.
@@ -92,7 +96,10 @@ def options(
 
 @app.command()
 def run(
-    config: Config,
+    config: Annotated[
+        Path | None,
+        typer.Argument(help="Run file (.toml), or a program (any other file).", metavar="CONFIG"),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", "--output", help="Folder for the results (default: out/NAME)."),
@@ -111,19 +118,31 @@ def run(
         int | None,
         typer.Option("--jobs", min=1, help="Points of a sweep that run at once (default: 1)."),
     ] = None,
+    again: Annotated[
+        Path | None,
+        typer.Option("--again", metavar="SUMMARY", help="Do the run of a summary.json again."),
+    ] = None,
 ) -> None:
     """Run a run file or a program: print a table; write summary.json, .npy files and a picture."""
     from sim.cli_run import run_and_report
     from sim.config import load_run
 
     exact = values_wanted(values)
+    if again is not None:
+        from sim.cli_again import run_again
+
+        refuse_with_again(config, overrides, engine, chip, inputs, no_check, exact)
+        run_again(again, out, as_json=as_json, plots=not no_plots)
+        return
+    if config is None:
+        raise SystolicError(NO_CONFIG)
     if is_program(config):
         refuse_jobs(config, jobs)
-        from sim.cli_run_program import run_program_and_report
+        from sim.cli_run_program import prepare, run_program_and_report
 
         options = program_options(config, chip, inputs, overrides, engine, exact, not no_check)
         folder = out or Path("out") / config.stem
-        run_program_and_report(options, folder, as_json=as_json, plots=not no_plots)
+        run_program_and_report(prepare(options), folder, as_json=as_json, plots=not no_plots)
         return
     loaded = load_run(config, run_file_overrides(config, overrides, engine, chip, inputs, no_check))
     folder = out or Path("out") / loaded.name
@@ -207,6 +226,9 @@ def schema(kind: Annotated[str, typer.Argument(help="chip or run.")]) -> None:
 
 def main() -> None:
     """Run the command line and exit with its status."""
+    from sim.cli_screen import settle
+
+    settle()
     arguments = sys.argv[1:]
     if arguments == ["--version"]:
         from sim import __version__
@@ -224,6 +246,8 @@ def call(arguments: list[str]) -> int:
         sys.stdout.flush()
     except InterruptedRunError as error:
         return fail(str(error), INTERRUPTED)
+    except ResultError as error:
+        return fail(str(error), NOT_AS_IT_MUST_BE)
     except SystolicError as error:
         return fail(str(error), ERROR)
     except (typer.Abort, KeyboardInterrupt):
@@ -232,7 +256,7 @@ def call(arguments: list[str]) -> int:
         return fail("this computer has too little memory for this", ERROR)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return 0  # the reader of the output has left: that is no failure of the command
     except OSError as error:
         return fail(str(error), ERROR)
     except Exception as error:

@@ -29,6 +29,7 @@ def at_command(
     from sim import snapshot as snapshots
     from sim.config import load_run
     from sim.run import execute, initial_images
+    from sim.verdict import require_right
 
     where = _pe(pe)
     loaded = load_run(config, overrides or [])
@@ -37,6 +38,7 @@ def at_command(
     shot = snapshots.snapshot(result, images, cycle)
     data = snapshots.as_json(shot, where)
     typer.echo(json.dumps(data) if as_json else _text(data))
+    require_right(result.summary)
 
 
 def watch_command(
@@ -54,6 +56,7 @@ def watch_command(
     from sim.config import load_run
     from sim.machine import Memory
     from sim.run import execute, initial_images
+    from sim.verdict import require_right
 
     buffer, partition, address = _word(word)
     loaded = load_run(config, overrides or [])
@@ -71,12 +74,14 @@ def watch_command(
             if found
             else f"never differs from {differs}"
         )
+        require_right(result.summary)
         return
     typer.echo(f"initially {initial}")
     for change in writes:
         typer.echo(f"cycle {change.cycle}: {change.value} ({change.unit})")
     first = snapshots.first_change(writes, initial)
     typer.echo(f"first change in cycle {first.cycle}" if first else "never changes")
+    require_right(result.summary)
 
 
 def _pe(text: str | None) -> tuple[int, int] | None:

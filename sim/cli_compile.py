@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -49,26 +50,30 @@ def compile_command(
 
 
 def _write(config: Path, overrides: list[str], program: Path | None, inputs: Path | None) -> None:
-    """Write the program file and the inputs of a run file."""
-    from sim.cli_run_program import npy_name
+    """Write the program file and the inputs of a run file: all of them, or none."""
     from sim.config import load_run
-    from sim.config.files import replacing
+    from sim.config.files import Writer, write_all
     from sim.export import export_run, input_arrays
     from sim.isa import encode, format_text
+    from sim.run_folder import npy_name, require_writable
     from sim.workload import write_npy
 
+    require_writable(*[path for path in (program, inputs and inputs / "x.npy") if path])
     loaded = load_run(config, overrides)
     exported = export_run(loaded, Path() if program is None else program.parent)
+    files: dict[Path, Writer] = {}
+    said = []
     if program is not None:
         is_binary = program.suffix.lower() == ".bin"
         module = exported.module
         data = encode(module) if is_binary else format_text(module).encode()
-        with replacing(program) as path:
-            path.write_bytes(data)
+        files[program] = partial(Path.write_bytes, data=data)
         count = len(module.program.instructions)
-        typer.echo(f"{program}: {count} instruction{'s' * (count != 1)}")
+        said.append(f"{program}: {count} instruction{'s' * (count != 1)}")
     if inputs is not None:
         for name, array in input_arrays(loaded, exported).items():
-            with replacing(inputs / npy_name(name)) as path:
-                write_npy(path, array)
-            typer.echo(f"{inputs / npy_name(name)}: {array.dtype} {list(array.shape)}")
+            files[inputs / npy_name(name)] = partial(write_npy, array=array)
+            said.append(f"{inputs / npy_name(name)}: {array.dtype} {list(array.shape)}")
+    write_all(files)
+    for line in said:
+        typer.echo(line)

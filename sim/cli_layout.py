@@ -29,6 +29,7 @@ from sim.layout import (
     place_in_state_buffer,
     relayout,
 )
+from sim.report.table import Whole
 
 BUFFERS = ("state_buffer", "result_buffer", "dram")
 SMALL = 256
@@ -239,12 +240,12 @@ def _print(
     facts: dict[str, Any], shape: Shape, placement: Placement | None, plan: RelayoutPlan | None
 ) -> None:
     console = Console(highlight=False)
-    console.print(_facts_table(facts, shape))
+    console.print(Whole(_facts_table(facts, shape)), crop=False)
     if shape.num_elements() > 0 and shape.padded_elements() <= SMALL:
         console.print(f"memory order: {memory_order(shape)}", markup=False, soft_wrap=True)
     if placement is not None:
         console.print(placement_line(facts["placement"]), markup=False, soft_wrap=True)
-        console.print(_placement_table(facts["placement"]["elements"]))
+        console.print(Whole(_placement_table(facts["placement"]["elements"])), crop=False)
         if facts["placement"]["left_out"]:
             console.print(left_out_line(facts["placement"]), markup=False, soft_wrap=True)
     if plan is not None:

@@ -15,6 +15,10 @@ from sim.errors import SystolicError, perhaps
 EngineName = Literal["event", "register"]
 ENGINES: dict[str, EngineName] = {"event": "event", "register": "register"}
 VALUES = ("exact", "none")
+NO_CONFIG = (
+    "Missing argument 'CONFIG': needs a run file, a program, or --again SUMMARY "
+    "(systolic run --help lists the options)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,27 @@ def values_wanted(values: str) -> bool:
             f'--values: needs one of "exact", "none", found "{values}"{perhaps(values, VALUES)}'
         )
     return values == "exact"
+
+
+def refuse_with_again(
+    config: Path | None,
+    overrides: list[str] | None,
+    engine: str | None,
+    chip: str | None,
+    inputs: list[str] | None,
+    no_check: bool,
+    exact: bool,
+) -> None:
+    """Raise SystolicError if --again comes with something that would make it another run."""
+    given = {
+        f'"{config}"': config, "--set": overrides, "--engine": engine, "--chip": chip,
+        "--input": inputs, "--no-check": no_check, "--values none": not exact,
+    }  # fmt: skip
+    for option, value in given.items():
+        if value:
+            raise SystolicError(
+                f"--again: does the run of a summary as it was; it takes no {option} beside it"
+            )
 
 
 def is_program(path: Path) -> bool:

@@ -5,17 +5,28 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy.typing as npt
 
 from sim.config import RunConfig
-from sim.config.files import replacing, write_text
+from sim.config.files import Writer
 from sim.run import RunResult, execute
+from sim.run_folder import PICTURE, RESULT, SUMMARY, RunFolder, npy_name
+from sim.verdict import require_right
 from sim.workload import Transpose, write_npy
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress as Bar
+
+Array = npt.NDArray[Any]
+Accept: TypeAlias = Callable[[Mapping[str, Any]], str]
+
+# Of a point, these follow from the sweep's own and from "vary".
 
 # Pictures of more words than this show no more than fewer do, and each word is kept.
 PICTURE_ELEMENTS = 1 << 19
@@ -24,21 +35,72 @@ PATIENCE_SECONDS = 1.0
 
 
 def run_and_report(
-    config: RunConfig, out: Path, *, as_json: bool, plots: bool, values: bool = True
+    config: RunConfig,
+    out: Path,
+    *,
+    as_json: bool,
+    plots: bool,
+    values: bool = True,
+    accept: Accept = lambda summary: "",
 ) -> None:
-    """Run, print (the table, or exactly summary.json), and write the files to the folder `out`."""
+    """Run, print (the table, or exactly summary.json), and write the files to the folder `out`.
+
+    accept: given the summary before anything is written, raises SystolicError or returns a line to
+    print. Raises ResultError, when all is written, if the result is wrong.
+    """
+    folder = RunFolder(out)
+    folder.check(_file_names(config, plots=plots, values=values), data_files(config))
     picture = plots and _elements(config) <= PICTURE_ELEMENTS
     with Progress(config.name) as progress:
         kinds = PICTURE_KINDS if picture else ()
         result = execute(config, kinds=kinds, grid=picture, progress=progress, values=values)
-    text = summary_text(result.summary)
-    _write_results(result, text, out)
+    arrays = named_files(output_files(config), result.outputs, result.summary)
+    note = accept(result.summary)
+    folder.replace({SUMMARY: summary_writer(result.summary), **arrays})
     if as_json:
-        sys.stdout.write(text)
+        sys.stdout.write(summary_text(result.summary))
     else:
-        _print(result, out)
+        print_table(result.summary, out, note)
     if plots:  # last, since it takes longest and the figures are there to be read meanwhile
-        _write_picture(result, out)
+        _write_picture(result, folder)
+    require_right(result.summary)
+
+
+def output_files(config: RunConfig) -> dict[str, str]:
+    """Return the file of each output: result.npy of a lone operation, NAME.npy of a graph's."""
+    work = config.operation
+    if isinstance(work, Transpose):
+        return {"result": RESULT}
+    if config.workload.ops:
+        return {name: npy_name(name) for name in work.outputs}
+    (only,) = work.outputs
+    return {only: RESULT}
+
+
+def named_files(
+    names: Mapping[str, str], outputs: Mapping[str, Array], summary: dict[str, Any]
+) -> dict[str, Writer]:
+    """Return a writer for the file of each output, and name the files in the summary."""
+    for name in outputs:
+        summary["outputs"][name]["file"] = names[name]
+    return {names[name]: partial(write_npy, array=array) for name, array in outputs.items()}
+
+
+def summary_writer(summary: Mapping[str, Any]) -> Writer:
+    """Return a writer of summary.json."""
+    return lambda path: path.write_text(summary_text(summary), encoding="utf-8")
+
+
+def _file_names(config: RunConfig, *, plots: bool, values: bool) -> list[str]:
+    """Return the names of the files a run may write."""
+    arrays = output_files(config).values() if values else ()
+    return [SUMMARY, *arrays, *([PICTURE] if plots else [])]
+
+
+def data_files(config: RunConfig) -> list[Path]:
+    """Return the files a run reads: its run file and its data."""
+    sources = [config.data, *(source for _, source in config.sources)]
+    return [config.path, *(source.path for source in sources if source.kind == "file")]
 
 
 def _elements(config: RunConfig) -> int:
@@ -50,30 +112,28 @@ def _elements(config: RunConfig) -> int:
     return max(shape.num_elements() for shape in shapes) * 8
 
 
-def summary_text(summary: dict[str, Any]) -> str:
+def summary_text(summary: Mapping[str, Any]) -> str:
     """Return the text of summary.json."""
     return json.dumps(summary, indent=2, allow_nan=False) + "\n"
 
 
-def _write_results(result: RunResult, text: str, out: Path) -> None:
-    if result.result is not None:
-        with replacing(out / "result.npy") as path:
-            write_npy(path, result.result)
-    write_text(out / "summary.json", text)
-
-
-def _write_picture(result: RunResult, out: Path) -> None:
+def _write_picture(result: RunResult, folder: RunFolder) -> None:
     from sim.report.wavefront import plot_wavefront
 
-    with replacing(out / "wavefront.png") as path:
-        plot_wavefront(result.chip, result.trace, path, title=result.summary["run"])
+    title = result.summary["run"]
+    folder.add(PICTURE, lambda path: plot_wavefront(result.chip, result.trace, path, title=title))
 
 
-def _print(result: RunResult, out: Path) -> None:
+def print_table(summary: Mapping[str, Any], out: Path, note: str = "") -> None:
+    """Print a run's table, a note if there is one, and where its files are."""
+    from rich.text import Text
+
     from sim.report.table import print_summary
 
     screen = console()
-    print_summary(result.summary, screen)
+    print_summary(summary, screen)
+    if note:
+        screen.print(Text(f"  {note}", "green"), soft_wrap=True)
     say_where(screen, out)
 
 

@@ -8,28 +8,37 @@ from __future__ import annotations
 import codecs
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from sim.cli_options import ProgramOptions
-from sim.cli_run import PICTURE_ELEMENTS, PICTURE_KINDS, Progress, console, say_where, summary_text
+from sim.cli_options import EngineName, ProgramOptions
+from sim.cli_run import (
+    PICTURE_ELEMENTS,
+    PICTURE_KINDS,
+    Accept,
+    Progress,
+    named_files,
+    print_table,
+    summary_text,
+    summary_writer,
+)
 from sim.config import Override, load_chip
 from sim.config.chip_file import find_chip
-from sim.config.files import replacing
 from sim.errors import ConfigError, ProgramError, SystolicError, WorkloadError, printable
 from sim.hw.datatypes import data_type
 from sim.hw.spec import Chip
 from sim.isa import Binding, MatMul, Module, element_type, is_binary, module_of
 from sim.isa.files import read_bytes
 from sim.isa.lines import with_lines
+from sim.run_folder import PICTURE, SUMMARY, RunFolder, npy_name
 from sim.run_program import ProgramRun, check_module, described, execute_program, unknown_input
-from sim.workload import write_npy
 from sim.workload.files import read_npy
 
 Array = npt.NDArray[Any]
@@ -39,30 +48,82 @@ NAMELESS = tuple(
 )
 
 
-def run_program_and_report(
-    options: ProgramOptions, out: Path, *, as_json: bool, plots: bool
-) -> None:
-    """Run a program, print (the table, or exactly summary.json), and write the files to `out`."""
-    module = load_program(options.path)
-    picture = plots and options.values and picture_elements(module) <= PICTURE_ELEMENTS
-    kinds = PICTURE_KINDS if picture else ()
-    result = run_module(module, options, kinds, grid=picture)
-    text = summary_text(result.summary)
-    write_outputs(result.outputs, text, out)
-    if as_json:
-        sys.stdout.write(text)
-    else:
-        _print(result, out)
-    if plots and options.values:
-        from sim.report.wavefront import plot_wavefront
+@dataclass(frozen=True, slots=True)
+class ProgramJob:
+    """A program ready to run: module and chip, the file of each input, and where all came from."""
 
-        with replacing(out / "wavefront.png") as path:
-            plot_wavefront(result.chip, result.trace, path, title=printable(result.summary["run"]))
+    path: Path
+    sha256: str
+    module: Module
+    chip: Chip
+    chip_path: Path
+    files: Mapping[str, Path]
+    engine: EngineName = "event"
+    values: bool = True
+    check: bool = True
+    overrides: tuple[str, ...] = ()
+
+
+def prepare(options: ProgramOptions) -> ProgramJob:
+    """Return the job that the command line asks for."""
+    data = read_bytes(options.path)
+    module = program_of(data, options.path)
+    chip_path = _chip_path(module, options.path, options.chip)
+    chip = chip_of(module, options.path, options.chip, options.overrides)
+    check_module(module, chip)
+    return ProgramJob(
+        options.path, sha256(data).hexdigest(), module, chip, chip_path,
+        input_files(module, options.inputs), options.engine, options.values, options.check,
+        options.overrides,
+    )  # fmt: skip
+
+
+def run_program_and_report(
+    job: ProgramJob,
+    out: Path,
+    *,
+    as_json: bool,
+    plots: bool,
+    accept: Accept = lambda summary: "",
+) -> None:
+    """Run a program, print (the table, or exactly summary.json), and write the files to `out`.
+
+    accept: as of `sim.cli_run.run_and_report`.
+    """
+    plots = plots and job.values
+    folder = RunFolder(out)
+    names = {binding.name: npy_name(binding.name) for binding in job.module.outputs}
+    arrays = names.values() if job.values else ()
+    reads = [job.path, *(job.files.values() if job.values else ())]
+    folder.check([SUMMARY, *arrays, *([PICTURE] if plots else [])], reads)
+    picture = plots and picture_elements(job.module) <= PICTURE_ELEMENTS
+    result = run_job(job, PICTURE_KINDS if picture else (), grid=picture)
+    files = named_files(names, result.outputs, result.summary)
+    note = accept(result.summary)
+    folder.replace({SUMMARY: summary_writer(result.summary), **files})
+    if as_json:
+        sys.stdout.write(summary_text(result.summary))
+    else:
+        print_table(_printable(result.summary), out, note)
+    if plots:
+        _write_picture(result, folder)
+
+
+def _write_picture(result: ProgramRun, folder: RunFolder) -> None:
+    from sim.report.wavefront import plot_wavefront
+
+    title = printable(result.summary["run"])
+    folder.add(PICTURE, lambda path: plot_wavefront(result.chip, result.trace, path, title=title))
 
 
 def load_program(path: Path) -> Module:
     """Return a file's program; ProgramError, with a word on run files, if it is none."""
-    data = read_bytes(path).removeprefix(codecs.BOM_UTF8)
+    return program_of(read_bytes(path), path)
+
+
+def program_of(data: bytes, path: Path) -> Module:
+    """Return the program that the bytes of a file are; ProgramError if they are none."""
+    data = data.removeprefix(codecs.BOM_UTF8)
     lines = (line.strip() for line in data.split(b"\n"))
     first = next((line for line in lines if line and not line.startswith(b"#")), b"")
     if is_binary(data) or first.startswith(b"systolic"):
@@ -73,19 +134,33 @@ def load_program(path: Path) -> Module:
     )
 
 
-def run_module(
-    module: Module, options: ProgramOptions, kinds: Iterable[str] = (), *, grid: bool = False
-) -> ProgramRun:
-    """Run a module as the command line says, its inputs read from their files."""
-    chip = chip_of(module, options.path, options.chip, options.overrides)
-    check_module(module, chip)
-    files = input_files(module, options.inputs)
-    inputs = read_inputs(module, files, options.path) if options.values else None
-    with Progress(printable(module.program.name)) as progress, _lines_named(module):
-        return execute_program(
-            module, chip, inputs,
-            engine=options.engine, kinds=kinds, grid=grid, progress=progress, check=options.check,
+def run_job(job: ProgramJob, kinds: Iterable[str] = (), *, grid: bool = False) -> ProgramRun:
+    """Run a job, its inputs read from their files; the summary says where everything came from."""
+    inputs = read_inputs(job.module, job.files, job.path) if job.values else None
+    with Progress(printable(job.module.program.name)) as progress, _lines_named(job.module):
+        result = execute_program(
+            job.module, job.chip, inputs,
+            engine=job.engine, kinds=kinds, grid=grid, progress=progress, check=job.check,
         )  # fmt: skip
+    summary = result.summary
+    summary["config"] |= {"program": {"name": job.module.program.name, "sha256": job.sha256}}
+    summary["overrides"] = list(job.overrides)
+    summary["files"] = {
+        "program": str(job.path.resolve()), "chip": str(job.chip_path.resolve())
+    }  # fmt: skip
+    for name, record in summary["inputs"].items():
+        file = job.files.get(name)
+        record |= {"data": file and str(file.resolve()), "seed": None}
+    return result
+
+
+def _chip_path(module: Module, program: Path, chip: str | None) -> Path:
+    """Return the file of the chip asked for, else of the one the program names."""
+    if chip is not None:
+        return find_chip(chip, Path(), "--chip")
+    if not module.chip:
+        raise ProgramError(f"{program}: names no chip; needed --chip CHIP")
+    return find_chip(module.chip, program.parent, str(program))
 
 
 @contextmanager
@@ -100,11 +175,7 @@ def _lines_named(module: Module) -> Iterator[None]:
 def chip_of(module: Module, program: Path, chip: str | None, overrides: Sequence[str] = ()) -> Chip:
     """Return the chip asked for, else the one the program names (looked for beside its file)."""
     changes = [_of_chip(Override.parse(text)) for text in overrides]
-    if chip is not None:
-        return load_chip(find_chip(chip, Path(), "--chip"), changes)
-    if not module.chip:
-        raise ProgramError(f"{program}: names no chip; needed --chip CHIP")
-    return load_chip(find_chip(module.chip, program.parent, str(program)), changes)
+    return load_chip(_chip_path(module, program, chip), changes)
 
 
 def _of_chip(override: Override) -> Override:
@@ -185,40 +256,6 @@ def _read(path: Path, binding: Binding) -> Array:
     )
 
 
-# -- outputs --------------------------------------------------------------------------------------
-
-
-def npy_name(name: str) -> str:
-    """Return the file name of an array: its own, whatever could lead elsewhere percent-encoded."""
-    if not name:
-        return "%.npy"
-    encoded = quote(name, safe=" +,=@()[]", errors="surrogatepass")
-    return (f"%2E{encoded[1:]}" if encoded.startswith(".") else encoded) + ".npy"
-
-
-def write_outputs(outputs: Mapping[str, Array], summary: str, out: Path) -> None:
-    """Write NAME.npy for each output and summary.json: all of them, or none."""
-    with ExitStack() as stack:
-        for name, array in outputs.items():
-            write_npy(stack.enter_context(_new(out / npy_name(name))), array)
-        text = stack.enter_context(_new(out / "summary.json"))
-        text.write_text(summary, encoding="utf-8")
-
-
-def _new(path: Path) -> AbstractContextManager[Path]:
-    if path.is_dir():  # else found out only when other files are in place
-        raise SystolicError(f"{path}: cannot be written (Is a directory)")
-    return replacing(path)
-
-
-def _print(result: ProgramRun, out: Path) -> None:
-    from sim.report.table import print_summary
-
-    screen = console()
-    print_summary(_printable(result.summary), screen)
-    say_where(screen, out)
-
-
 def _printable(value: Any) -> Any:
     """Return a summary whose names, which come from a file, cannot command a terminal."""
     if isinstance(value, Mapping):
@@ -239,5 +276,4 @@ def program_trace(options: ProgramOptions, kind: str) -> Iterator[str]:
     """Yield the CSV lines of `sim.cli_trace` for a program; without values, of events only."""
     from sim.cli_trace import lines_of
 
-    module = load_program(options.path)
-    return lines_of(run_module(module, options, (kind,) if options.values else ()).trace, kind)
+    return lines_of(run_job(prepare(options), (kind,) if options.values else ()).trace, kind)

@@ -18,21 +18,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-import typer
-
-from sim.cli_run import Progress, console, say_where, summary_text
+from sim.cli_run import Accept, Progress, console, data_files, say_where, summary_text
 from sim.config import RunConfig, SweepTable, expand
 from sim.config.files import replacing, write_text
 from sim.config.sweep import values_text
 from sim.errors import InterruptedRunError, SystolicError, shortened
+from sim.provenance import provenance
 from sim.report.wording import plural
+from sim.run_folder import COMPARISON, SUMMARY, SWEEP, SWEEP_ROWS, RunFolder
 from sim.run_sweep import Row, sweep_rows
+from sim.verdict import require_right
 
 RESULTS = ("cycles", "time_ns", "bound_cycles", "bound_why", "utilisation", "equal", "error")
-# What a run or a sweep before this one may have left in the folder, and what would mislead there.
-OWN_FILES = ("sweep.csv", "summary.json", "sweep.png", "comparison.png")
-OF_OTHER_RUNS = ("result.npy", "wavefront.png")
-WRONG = 1
+# What every point's own summary would say again.
+OF_THE_WHOLE_SWEEP = ("version", "config", "overrides", "files", "options")
 # summary.json is written anew during a sweep, but takes no more than this share of the time.
 JSON_EVERY_SECONDS, JSON_SHARE = 1.0, 0.05
 LONGEST_ERROR = 400
@@ -48,20 +47,56 @@ class SweepOptions:
     plots: bool = True
 
 
-def sweep_and_report(config: RunConfig, out: Path, options: SweepOptions) -> None:
+def sweep_and_report(
+    config: RunConfig, out: Path, options: SweepOptions, accept: Accept | None = None
+) -> None:
     """Run every point, print a table of each sweep, and write the files to the folder `out`.
+
+    accept: given the summary before anything is written, raises SystolicError or returns a line to
+    print; points are then written once all are done.
 
     Raises:
         SystolicError: points could not be run (all others are in the table and the files).
         InterruptedRunError: the user ended it; the points that were done are in the files.
-        typer.Exit: with status 1, a result is not what the reference says.
+        ResultError: a result is not what the reference says.
 
     """
+    folder = RunFolder(out)
+    folder.check(_file_names(options), data_files(config))
+    note = ""
+    if accept is None:
+        rows = _run_and_write(config, folder, options)
+    else:
+        rows = _run(config, options)
+        note = accept(_summary(config, rows, len(rows), options))
+        with _files(config, folder, [], len(rows), options) as add:
+            for row in rows:
+                add(row)
+    _show(config, rows, out, options, note)
+    _conclude(rows, out)
+
+
+def _file_names(options: SweepOptions) -> list[str]:
+    return [SUMMARY, SWEEP_ROWS, *((COMPARISON, SWEEP) if options.plots else ())]
+
+
+def _run(config: RunConfig, options: SweepOptions) -> list[Row]:
+    points = list(expand(config))
+    rows: list[Row] = []
+    with Progress(config.name) as progress:
+        for row in sweep_rows(points, jobs=options.jobs, values=options.values):
+            rows.append(row)
+            progress(len(rows), len(points))
+    return rows
+
+
+def _run_and_write(config: RunConfig, folder: RunFolder, options: SweepOptions) -> list[Row]:
+    """Run every point; each is in the files as soon as it is done."""
     points = list(expand(config))
     rows: list[Row] = []
     try:
         with (
-            _files(config, out, rows, len(points)) as add,
+            _files(config, folder, rows, len(points), options) as add,
             Progress(config.name) as progress,
             closing(sweep_rows(points, jobs=options.jobs, values=options.values)) as results,
         ):
@@ -70,19 +105,24 @@ def sweep_and_report(config: RunConfig, out: Path, options: SweepOptions) -> Non
                 progress(len(rows), len(points))
     except KeyboardInterrupt:
         done = f"{len(rows)} of {plural(len(points), 'point')}"
-        raise InterruptedRunError(f"interrupted: {done} done, in {out / 'sweep.csv'}") from None
-    _show(config, rows, out, options)
-    _conclude(rows, out)
+        raise InterruptedRunError(
+            f"interrupted: {done} done, in {folder.path / SWEEP_ROWS}"
+        ) from None
+    return rows
 
 
-def _show(config: RunConfig, rows: Sequence[Row], out: Path, options: SweepOptions) -> None:
+def _show(
+    config: RunConfig, rows: Sequence[Row], out: Path, options: SweepOptions, note: str
+) -> None:
     if options.as_json:
-        sys.stdout.write(_json(config, rows, len(rows)))
+        sys.stdout.write(summary_text(_summary(config, rows, len(rows), options)))
     else:
         from sim.cli_sweep import print_sweeps
 
         screen = console()
         print_sweeps(config, rows, screen)
+        if note:
+            screen.print(f"  {note}", style="green", markup=False, soft_wrap=True)
         say_where(screen, out)
     if options.plots:
         _plot(config, rows, out)
@@ -96,23 +136,25 @@ def _conclude(rows: Sequence[Row], out: Path) -> None:
         count = f"{len(failed)} of {plural(len(rows), 'point')} could not be run"
         where = f"{first['sweep']}: {shortened(values_text(first['vary']))}"
         error = shortened(first["error"], LONGEST_ERROR)
-        raise SystolicError(f"{count} (see {out / 'sweep.csv'}); the first: {where}: {error}")
-    if any(row["values"]["equal"] is False for row in rows):
-        raise typer.Exit(WRONG)
+        raise SystolicError(f"{count} (see {out / SWEEP_ROWS}); the first: {where}: {error}")
+    for row in rows:
+        require_right(row)
 
 
 # -- files ----------------------------------------------------------------------------------------
 
 
 @contextmanager
-def _files(config: RunConfig, out: Path, rows: list[Row], total: int) -> Iterator[Any]:
+def _files(
+    config: RunConfig, folder: RunFolder, rows: list[Row], total: int, options: SweepOptions
+) -> Iterator[Any]:
     """Give a function that adds a row to `rows` and to the files; write summary.json at the end.
 
     However the sweep ends, the files hold the rows that were added.
     """
     keys = list(dict.fromkeys(key for sweep in config.sweep for key in sweep.vary))
-    summary = _Summary(config, out / "summary.json", total)
-    with _new_csv(out) as file:
+    summary = _SummaryFile(config, folder.path / SUMMARY, total, options)
+    with _new_csv(folder) as file:
         file.write(_line(["sweep", *keys, *RESULTS]))
 
         def add(row: Row) -> None:
@@ -128,13 +170,12 @@ def _files(config: RunConfig, out: Path, rows: list[Row], total: int) -> Iterato
 
 
 @contextmanager
-def _new_csv(out: Path) -> Iterator[TextIO]:
-    """Open an empty sweep.csv, in a folder without what another run would leave in it."""
-    path = out / "sweep.csv"
+def _new_csv(folder: RunFolder) -> Iterator[TextIO]:
+    """Open an empty sweep.csv, in a folder without what an older run left in it."""
+    path = folder.path / SWEEP_ROWS
+    folder.clear()
     try:
-        out.mkdir(parents=True, exist_ok=True)
-        for name in (*OWN_FILES, *OF_OTHER_RUNS):
-            (out / name).unlink(missing_ok=True)
+        folder.path.mkdir(parents=True, exist_ok=True)
         file = path.open("w", encoding="utf-8", newline="")
     except OSError as error:
         raise SystolicError(f"{path}: cannot be written ({error.strerror or error})") from None
@@ -142,11 +183,11 @@ def _new_csv(out: Path) -> Iterator[TextIO]:
         yield file
 
 
-class _Summary:
+class _SummaryFile:
     """summary.json, written anew now and then while points come in."""
 
-    def __init__(self, config: RunConfig, path: Path, total: int) -> None:
-        self._config, self._path, self._total = config, path, total
+    def __init__(self, config: RunConfig, path: Path, total: int, options: SweepOptions) -> None:
+        self._config, self._path, self._total, self._options = config, path, total, options
         self._due = time.monotonic() + JSON_EVERY_SECONDS
 
     def renew(self, rows: Sequence[Row]) -> None:
@@ -157,15 +198,21 @@ class _Summary:
     def write(self, rows: Sequence[Row]) -> None:
         """Write it, and say when it is time again."""
         began = time.monotonic()
-        write_text(self._path, _json(self._config, rows, self._total))
+        found = _summary(self._config, rows, self._total, self._options)
+        write_text(self._path, summary_text(found))
         ended = time.monotonic()
         self._due = ended + max(JSON_EVERY_SECONDS, (ended - began) / JSON_SHARE)
 
 
-def _json(config: RunConfig, rows: Sequence[Row], total: int) -> str:
-    """Return summary.json: the summaries of all points so far, and whether these are all."""
-    complete = len(rows) == total
-    return summary_text({"run": config.name, "complete": complete, "points": list(rows)})
+def _summary(
+    config: RunConfig, rows: Sequence[Row], total: int, options: SweepOptions
+) -> dict[str, Any]:
+    """Return summary.json: where the sweep comes from, the points so far, and if these are all."""
+    points = [
+        {key: value for key, value in row.items() if key not in OF_THE_WHOLE_SWEEP} for row in rows
+    ]
+    origin = provenance(config, config.engine, values=options.values)
+    return {"run": config.name, "complete": len(rows) == total, **origin, "points": points}
 
 
 def csv_cells(row: Row, keys: Sequence[str]) -> list[Any]:
@@ -207,7 +254,7 @@ def _plot(config: RunConfig, rows: Sequence[Row], out: Path) -> None:
     both = {one.sweep for one in comparisons([row for row in good if "compile.via" in row["vary"]])}
     if both:
         notes = {sweep.name: sweep.description for sweep in config.sweep}
-        with replacing(out / "comparison.png") as path:
+        with replacing(out / COMPARISON) as path:
             points = [row for row in good if row["sweep"] in both]
             plot_comparison(points, path, title=title, notes=notes)
     others = [
@@ -216,7 +263,7 @@ def _plot(config: RunConfig, rows: Sequence[Row], out: Path) -> None:
         if sweep.name not in both and _of(sweep, good)
     ]
     if others:
-        with replacing(out / "sweep.png") as path:
+        with replacing(out / SWEEP) as path:
             plot_sweeps(others, path, title=title)
 
 

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from sim.config import RunConfig, SweepTable
 from sim.errors import printable, shortened
+from sim.report.table import Whole
 from sim.report.wording import number, percent, ratio_text, time_text
 
 Row = Mapping[str, Any]
@@ -31,7 +32,7 @@ def print_sweeps(config: RunConfig, points: Sequence[Row], console: Console) -> 
             text = printable(sweep.description)
             console.print(Text(f"  {text}", style="dim"), soft_wrap=True)
         table = _side_by_side if _is_of_pairs(sweep) else _one_by_one
-        console.print(table(sweep, rows))
+        console.print(Whole(table(sweep, rows)), crop=False)
         for line in _verdicts(rows):
             console.print(Text(f"  {line}"), soft_wrap=True)
     console.print()
@@ -64,7 +65,7 @@ def _verdicts(rows: Sequence[Row]) -> list[str]:
 def _table(keys: Sequence[str], headings: Sequence[str]) -> Table:
     table = Table(box=None, padding=(0, 0, 0, 2), header_style="dim")
     for heading in (*(printable(_last(key)) for key in keys), *headings):
-        table.add_column(Text(heading), justify="right")
+        table.add_column(Text(heading), justify="right", no_wrap=True)
     return table
 
 

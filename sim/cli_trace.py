@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from sim.config import RunConfig
 from sim.errors import SystolicError, perhaps
-from sim.run import execute
+from sim.run import RunResult, execute
 from sim.trace.record import Trace
 from sim.trace.words import KINDS
+from sim.verdict import require_right
 
 HEADER = "cycle,unit,partition,address,value"
 EVENTS = ("stall", "wait", "post")
@@ -25,7 +26,14 @@ def trace_lines(config: RunConfig, kind: str) -> Iterator[str]:
     if config.sweep:
         raise SystolicError(f"{config.path}: is a sweep; --set sweep=[] traces the run it varies")
     values = words or config.engine == "register"  # which has no mode for times only
-    return lines_of(execute(config, kinds=(kind,) if words else (), values=values).trace, kind)
+    result = execute(config, kinds=(kind,) if words else (), values=values)
+    return _lines_then_verdict(result, kind)
+
+
+def _lines_then_verdict(result: RunResult, kind: str) -> Iterator[str]:
+    """Yield all lines of a run; then raise ResultError if its result is wrong."""
+    yield from lines_of(result.trace, kind)
+    require_right(result.summary)
 
 
 def needs_values(kind: str) -> bool:

@@ -34,6 +34,10 @@ class SimulationError(SystolicError):
     """A run that cannot go on (deadlock) or that broke a law of its own (accounting)."""
 
 
+class ResultError(SystolicError):
+    """A run that ended with something other than it must: exit status 1, after all is written."""
+
+
 class InterruptedRunError(SystolicError):
     """Work that the user ended with Ctrl-C, and what of it is kept. Exit status 130."""
 

@@ -17,6 +17,7 @@ from sim.hw.timing import Bound
 from sim.isa.lint import require_clean
 from sim.machine import Image, simulate
 from sim.machine.simulate import EngineKind
+from sim.provenance import input_records, output_records, provenance
 from sim.report.summary import summarize
 from sim.run_graph import (
     graph_images,
@@ -35,15 +36,20 @@ UNCHECKED = {"checked": False, "equal": None, "max_abs_error": None, "differs_fr
 
 @dataclass(frozen=True, eq=False)
 class RunResult:
-    """A finished run: summary.json's contents, the first output (None for times only), the trace,
+    """A finished run: summary.json's contents, outputs by name (none for times only), the trace,
     and the chip and the compilation it came from.
     """
 
     summary: dict[str, Any]
-    result: Array | None
+    outputs: dict[str, Array]
     trace: Trace
     chip: Chip
     compiled: CompiledGraph
+
+    @property
+    def result(self) -> Array | None:
+        """Return the first output: of a lone operation the only one; None for times only."""
+        return next(iter(self.outputs.values()), None)
 
 
 def execute(
@@ -85,7 +91,10 @@ def execute(
     outputs = graph_results(compiled, outcome.memory) if values else {}
     verdict = graph_verdict(compiled, chip, inputs, outputs) if values else UNCHECKED
     summary = _summary(config, compiled, engine, outcome.trace, verdict)
-    return RunResult(summary, next(iter(outputs.values()), None), outcome.trace, chip, compiled)
+    summary |= provenance(config, engine, values=values)
+    summary["inputs"] = input_records(config, compiled.graph, inputs)
+    summary["outputs"] = output_records(compiled.graph, outputs)
+    return RunResult(summary, outputs, outcome.trace, chip, compiled)
 
 
 def _summary(

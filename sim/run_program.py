@@ -27,6 +27,7 @@ from sim.isa import (
 from sim.layout import Shape
 from sim.machine import Image, Memory, simulate
 from sim.machine.simulate import EngineKind
+from sim.provenance import array_sha256, program_provenance
 from sim.report.summary import summarize
 from sim.trace.record import Trace
 from sim.workload import check_host_memory
@@ -87,10 +88,23 @@ def execute_program(
         trace=outcome.trace,
         instructions=module.program.count(),
     )
-    for kind, bindings in (("inputs", module.inputs), ("outputs", module.outputs)):
-        summary[kind] = {b.name: {"type": element_type(b), "shape": list(b.shape)}
-                         for b in bindings}  # fmt: skip
+    summary["checker"] = "clean" if check else "skipped"
+    summary |= program_provenance(chip, engine, values=values, check=check)
+    summary["inputs"] = _records(module.inputs, inputs or {})
+    summary["outputs"] = _records(module.outputs, outputs)
     return ProgramRun(summary, outputs, outcome.trace, chip)
+
+
+def _records(bindings: Iterable[Binding], arrays: Mapping[str, Array]) -> dict[str, Any]:
+    """Return type, shape and sha256 of named arrays."""
+    return {
+        binding.name: {
+            "type": element_type(binding),
+            "shape": list(binding.shape),
+            "sha256": array_sha256(arrays.get(binding.name)),
+        }
+        for binding in bindings
+    }
 
 
 def check_module(module: Module, chip: Chip) -> None:

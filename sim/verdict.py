@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -15,15 +16,21 @@ import numpy.typing as npt
 from sim.compiler import CompiledGraph, k_tiles
 from sim.compiler.matrix import Axes, Matrix
 from sim.compiler.tile import turn_rows
+from sim.errors import ResultError
 from sim.hw.spec import Chip
+from sim.report.values import wrong_text
+from sim.trace.words import decimal
 from sim.workload import (
+    Operation,
     Rules,
     differing,
     exact_graph,
+    first_differing,
     max_abs_error,
     numpy_transpose,
-    reference_graph,
+    range_losses,
     reference_transpose,
+    reference_values,
 )
 
 Array = npt.NDArray[Any]
@@ -32,47 +39,93 @@ Array = npt.NDArray[Any]
 def graph_verdict(
     compiled: CompiledGraph, chip: Chip, inputs: Mapping[str, Array], outputs: Mapping[str, Array]
 ) -> dict[str, Any]:
-    """Return the verdict on the values: against the reference, numpy's type, and float64."""
+    """Return the verdict on the values: against the reference, numpy's type, and float64.
+
+    Keys: checked, equal, max_abs_error (against float64), differs_from_numpy (elements), wrong (a
+    record of each output that differs from the reference) and out_of_range (one of each tensor
+    whose type could not hold its numbers).
+    """
     (op, *others), graph = compiled.graph.operations, compiled.graph
     if op.kind == "transpose" and not others:
-        result = outputs[op.output]
-        return _transpose_verdict(compiled, chip, inputs[op.inputs[0]], result, op.permutation)
-    expected = reference_graph(graph, _as_turned(compiled, chip, inputs), rules_of(chip))
+        return _transpose_verdict(compiled, chip, op, inputs[op.inputs[0]], outputs[op.output])
+    values = reference_values(graph, _as_turned(compiled, chip, inputs), rules_of(chip))
     true = exact_graph(graph, inputs)
-    strict = sum(differences(outputs[n], expected[n]) for n in outputs)
+    strict = sum(differences(outputs[n], values[n]) for n in outputs)
     turned = any(node.kind == "turn" for node in compiled.layers.nodes)
-    wrong = sum(differences(outputs[n], expected[n], signed_zeros=not turned) for n in outputs)
+    wrong = [_wrong(n, outputs[n], values[n], signed_zeros=not turned) for n in outputs]
+    return _verdict(
+        wrong=wrong,
+        max_abs_error=max(max_abs_error(outputs[n], true[n]) for n in outputs),
+        differs_from_numpy=strict,
+        out_of_range=[asdict(loss) for loss in range_losses(graph, values)],
+    )
+
+
+def _verdict(
+    *,
+    wrong: Sequence[Mapping[str, Any] | None],
+    max_abs_error: float,
+    differs_from_numpy: int,
+    out_of_range: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
+    found = [record for record in wrong if record]
     return {
         "checked": True,
-        "equal": wrong == 0,
-        "max_abs_error": max(max_abs_error(outputs[n], true[n]) for n in outputs),
-        "differs_from_numpy": strict,
+        "equal": not found,
+        "max_abs_error": max_abs_error,
+        "differs_from_numpy": differs_from_numpy,
+        "wrong": found,
+        "out_of_range": list(out_of_range),
+    }
+
+
+def require_right(summary: Mapping[str, Any]) -> None:
+    """Raise ResultError if a run's values were compared and are not what they must be."""
+    values = summary.get("values", {})
+    if values.get("checked") and not values["equal"]:
+        raise ResultError(f"{summary['run']}: the result is wrong: {wrong_text(values)}")
+
+
+def _wrong(
+    name: str, found: Array, expected: Array, *, signed_zeros: bool = True
+) -> dict[str, Any] | None:
+    """Return where and how an output differs from what it must be; None if it does not."""
+    found, expected = _comparable(found, expected, signed_zeros)
+    elements = differing(found, expected)
+    if not elements:
+        return None
+    first = first_differing(found, expected)
+    assert first is not None
+    return {
+        "output": name,
+        "elements": elements,
+        "of": found.size,
+        "first": list(first),
+        "found": decimal(found[first]),
+        "expected": decimal(expected[first]),
     }
 
 
 def _transpose_verdict(
-    compiled: CompiledGraph, chip: Chip, data: Array, result: Array, permutation: Sequence[int]
+    compiled: CompiledGraph, chip: Chip, op: Operation, data: Array, result: Array
 ) -> dict[str, Any]:
     """Return the verdict on a lone transpose, down to the sign of a zero."""
-    exact = numpy_transpose(data, permutation)
-    unlike_numpy = differing(result, exact)
-    error = max_abs_error(result, exact) if unlike_numpy else 0.0
-    equal = unlike_numpy == 0
+    expected = numpy_transpose(data, op.permutation)
+    unlike_numpy = differing(result, expected)
+    error = max_abs_error(result, expected) if unlike_numpy else 0.0
     turned = [n.inputs[0] for n in compiled.layers.nodes if n.kind == "turn"]
     if turned:
-        del exact  # a large tensor's copies are the most memory a run takes
+        del expected  # a large tensor's copies are the most memory a run takes
         matrix = compiled.layers.matrix(turned[0])
-        back = {axis: place for place, axis in enumerate(permutation)}
+        back = {axis: place for place, axis in enumerate(op.permutation)}
         *batch, rows, cols = (tuple(back[axis] for axis in group) for group in matrix.axes)
         found = _turned(compiled, chip, matrix, data)
-        contract = as_tensor(found, (*batch, cols, rows), result.shape)
-        equal = differing(result, contract) == 0
-    return {
-        "checked": True,
-        "equal": equal,
-        "max_abs_error": error,
-        "differs_from_numpy": unlike_numpy,
-    }
+        expected = as_tensor(found, (*batch, cols, rows), result.shape)
+    return _verdict(
+        wrong=[_wrong(op.output, result, expected)],
+        max_abs_error=error,
+        differs_from_numpy=unlike_numpy,
+    )
 
 
 def _turned(compiled: CompiledGraph, chip: Chip, matrix: Matrix, data: Array) -> Array:
@@ -111,12 +164,17 @@ def differences(found: Array, expected: Array, *, signed_zeros: bool = True) -> 
 
     A product with the identity makes +0.0 of -0.0 (docs/timing_model.md, "Values").
     """
+    return differing(*_comparable(found, expected, signed_zeros))
+
+
+def _comparable(found: Array, expected: Array, signed_zeros: bool) -> tuple[Array, Array]:
+    """Return both arrays in row-major order, without signs of zeros unless `signed_zeros`."""
     found, expected = np.ascontiguousarray(found), np.ascontiguousarray(expected)
     if not signed_zeros:
         found, expected = found.copy(), expected.copy()
         found[found == 0] = 0
         expected[expected == 0] = 0
-    return differing(found, expected)
+    return found, expected
 
 
 def rules_of(chip: Chip) -> Rules:

@@ -150,7 +150,7 @@ class TestRun:
         (tmp_path / "o").write_text("", encoding="utf-8")
         status, _, err = run("run", FIG3, "--out", "o", "--no-plots")
         assert status == 2
-        assert err == "systolic: error: o/result.npy: cannot be written (File exists)\n"
+        assert err == "systolic: error: o: nothing can be written there (Not a directory)\n"
 
 
 class TestTrace:

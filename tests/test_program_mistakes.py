@@ -152,7 +152,7 @@ def test_outputs_are_written_all_or_not_at_all(monkeypatch: pytest.MonkeyPatch) 
     Path("out/p/summary.json").unlink()
     Path("out/p/summary.json").mkdir()
     assert refused("run", changed, *AT_4X4, "--no-plots") == (
-        "out/p/summary.json: cannot be written (Is a directory)"
+        "out/p/summary.json: is a folder; needed the name of a file to write"
     )
     assert np.load("out/p/a.npy").shape == (4,)
 

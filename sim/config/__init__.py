@@ -2,7 +2,7 @@
 
 from sim.config.chip_file import load_chip
 from sim.config.dump import to_toml
-from sim.config.load import RunConfig, load_run
+from sim.config.load import Recorded, RunConfig, load_recorded, load_run
 from sim.config.override import Override
 from sim.config.run_file import CompileTable, RunFile, SweepTable, WorkloadTable
 from sim.config.schema import schema
@@ -11,6 +11,7 @@ from sim.config.sweep import SweepPoint, expand
 __all__ = [
     "CompileTable",
     "Override",
+    "Recorded",
     "RunConfig",
     "RunFile",
     "SweepPoint",
@@ -18,6 +19,7 @@ __all__ = [
     "WorkloadTable",
     "expand",
     "load_chip",
+    "load_recorded",
     "load_run",
     "schema",
     "to_toml",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -28,11 +29,15 @@ def load_chip(path: str | Path, overrides: Sequence[Override] = ()) -> Chip:
 
     """
     file = Path(path)
-    tables = apply(read_toml(file, "a chip file"), overrides)
+    return chip_of_tables(read_toml(file, "a chip file"), str(file), overrides)
+
+
+def chip_of_tables(tables: dict[str, Any], origin: str, overrides: Sequence[Override] = ()) -> Chip:
+    """Return the chip that tables describe, after overrides; `origin` is how messages call them."""
     try:
-        return Chip.model_validate(tables)
+        return Chip.model_validate(apply(tables, overrides))
     except ValidationError as error:
-        raise explain(error, Chip, lambda at: origin_of(at, overrides, str(file))) from None
+        raise explain(error, Chip, lambda at: origin_of(at, overrides, origin)) from None
 
 
 def find_chip(name: str, folder: Path, origin: str) -> Path:

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from sim import workload
 from sim.config.blame import Blame
-from sim.config.chip_file import find_chip, load_chip
+from sim.config.chip_file import chip_of_tables, find_chip, load_chip
 from sim.config.explain import explain
 from sim.config.graph_tables import input_sources, read_graph, refuse_keys
 from sim.config.override import Override, apply, origin_of, setter_of
@@ -28,12 +28,25 @@ from sim.workload import OPERATIONS, DataSource, Graph, Transpose
 
 
 @dataclass(frozen=True, slots=True)
+class Recorded:
+    """A run as an earlier one resolved it: its tables, its chip's, and what had been overridden.
+
+    They stand in place of the run file and the chip file, which are not read again.
+    """
+
+    tables: dict[str, Any]
+    chip: dict[str, Any]
+    chip_path: Path
+    overrides: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RunConfig:
     """A run, ready to be compiled: chip, operation, data source and settings.
 
     workload, compile, sweep: the run file's tables. operation, data: what [workload] means.
     path, chip_path: the files. overrides: what replaced values of the files. sources: of a graph,
-    where each input's elements come from.
+    where each input's elements come from. recorded: what stands in place of the files, if anything.
     """
 
     name: str
@@ -49,6 +62,7 @@ class RunConfig:
     chip_path: Path
     overrides: tuple[Override, ...]
     sources: tuple[tuple[str, DataSource], ...] = ()
+    recorded: Recorded | None = None
 
     def load_data(self) -> npt.NDArray[Any]:
         """Return the source's elements, in its dimensions and numpy type; WorkloadError if not."""
@@ -65,7 +79,7 @@ class RunConfig:
 
     def with_overrides(self, overrides: Sequence[Override]) -> RunConfig:
         """Return the run of the same file with more values replaced (the file is read again)."""
-        return load_overridden(self.path, (*self.overrides, *overrides))
+        return load_overridden(self.path, (*self.overrides, *overrides), self.recorded)
 
 
 def load_run(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
@@ -83,12 +97,24 @@ def load_run(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     return load_overridden(Path(path), tuple(Override.parse(text) for text in overrides))
 
 
-def load_overridden(path: Path, overrides: tuple[Override, ...]) -> RunConfig:
+def load_recorded(path: Path, recorded: Recorded) -> RunConfig:
+    """Return the run that an earlier run of the file `path` recorded; ConfigError as `load_run`."""
+    return load_overridden(path, (), recorded)
+
+
+def load_overridden(
+    path: Path, overrides: tuple[Override, ...], recorded: Recorded | None = None
+) -> RunConfig:
     """Return the run of a run file with some of its values replaced; ConfigError as `load_run`."""
-    run = _run_file(path, tuple(o for o in overrides if not o.below("chip")))
+    tables = recorded.tables if recorded else read_toml(path, "a run file")
+    run = _run_file(tables, path, tuple(o for o in overrides if not o.below("chip")))
     for_chip = tuple(inner for o in overrides if (inner := o.below("chip")))
-    chip_path = _chip_path(run, path, overrides)
-    chip = load_chip(chip_path, for_chip)
+    if recorded and setter_of(("chip",), overrides) is None:
+        chip_path = recorded.chip_path
+        chip = chip_of_tables(recorded.chip, str(chip_path), for_chip)
+    else:
+        chip_path = _chip_path(run, path, overrides)
+        chip = load_chip(chip_path, for_chip)
     blame = Blame(path, overrides)
     operation = _work(run.workload, blame)
     if isinstance(operation, Transpose):
@@ -107,13 +133,13 @@ def load_overridden(path: Path, overrides: tuple[Override, ...]) -> RunConfig:
         chip_path=chip_path,
         overrides=overrides,
         sources=input_sources(run.workload, operation, blame, _data_source),
+        recorded=recorded,
     )
 
 
-def _run_file(path: Path, overrides: tuple[Override, ...]) -> RunFile:
-    tables = apply(read_toml(path, "a run file"), overrides)
+def _run_file(tables: dict[str, Any], path: Path, overrides: tuple[Override, ...]) -> RunFile:
     try:
-        return RunFile.model_validate(tables)
+        return RunFile.model_validate(apply(tables, overrides))
     except ValidationError as error:
         raise explain(error, RunFile, lambda at: origin_of(at, overrides, str(path))) from None
 

@@ -21,6 +21,7 @@ from matplotlib.patches import FancyBboxPatch, Rectangle
 from numpy.typing import NDArray
 
 from sim.layout import LayoutError, Shape
+from sim.report.png import replacing
 
 MOST_SHOWN = 32
 """Most rows, and columns, that are shown whole: more could not be read on a page."""
@@ -142,17 +143,24 @@ def layout_picture(
 def save_layout_picture(
     shape: Shape, path: Path, title: str | None = None, index: Sequence[int] | None = None
 ) -> None:
-    """Write the picture to ``path``; the ending says which format, and there must be one."""
+    """Write the picture to ``path``, whole or not at all.
+
+    The ending says which format, and there must be one.
+    """
     if not path.suffix:
         raise LayoutError(
             f"a picture needs a file name with an ending that says its format, "
             f'e.g. tiles.png, found "{path.name}"'
         )
+    if path.is_dir():
+        raise LayoutError(f"{path}: is a folder; needed the name of a file to write")
     figure = layout_picture(shape, title, index)
     try:
-        figure.savefig(path)
+        with replacing(path) as partial:
+            figure.savefig(partial, format=path.suffix[1:] or "png")
     except (ValueError, OSError) as refused:
-        raise LayoutError(f"the picture cannot be written to {path}: {refused}") from None
+        why = getattr(refused, "strerror", None) or refused
+        raise LayoutError(f"the picture cannot be written to {path}: {why}") from None
 
 
 class _Grid:

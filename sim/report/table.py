@@ -9,16 +9,24 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from sim.report.transfers import bursts_text, channels_text, runs_text, waits_text
+from sim.report.values import values_text
 from sim.report.wording import number, percent, plural, time_text
 
 BAR_CELLS = 16
+UNLIMITED = 1 << 16
+"""Columns of a screen on which every table has room."""
 BUSY = "streaming"
+UNCHECKED = (
+    "skipped (--no-check): a race may end otherwise on another chip or engine; "
+    "systolic lint lists what it finds"
+)
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
@@ -27,9 +35,9 @@ def print_summary(summary: Mapping[str, Any], console: Console) -> None:
     console.print()
     console.print(_headline(summary))
     console.print(_facts(summary))
-    console.print(_units(summary, console))
+    console.print(Whole(_units(summary, console)), crop=False)
     if summary["stalls"]:
-        console.print(_stalls(summary))
+        console.print(Whole(_stalls(summary)), crop=False)
     if "values" in summary:
         console.print(_values(summary["values"]))
     console.print()
@@ -59,11 +67,14 @@ def _facts(summary: Mapping[str, Any]) -> Padding:
         table.add_row("work", f"{plural(blocks, 'block')}, {plural(sub_blocks, 'sub-block')}")
     if "layouts" in summary:
         table.add_row("layout", Text(layouts_text(summary["layouts"])))
-    for kind in ("inputs", "outputs"):
-        if arrays := summary.get(kind):
-            table.add_row(kind, Text(arrays_text(arrays)))
+    else:  # whose layouts are not said give types and shapes
+        for kind in ("inputs", "outputs"):
+            if arrays := summary.get(kind):
+                table.add_row(kind, Text(arrays_text(arrays)))
     counts = [f"{number(count)} {name}" for name, count in summary["instructions"].items()]
     table.add_row("program", ", ".join(counts) or "no instructions")
+    if summary.get("checker") == "skipped":
+        table.add_row("checker", Text(UNCHECKED, "yellow"))
     _moved(summary, table)
     return Padding(table, (1, 0, 1, 2))
 
@@ -87,9 +98,10 @@ def layouts_text(layouts: Mapping[str, str]) -> str:
 
 
 def arrays_text(arrays: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return names, types and shapes: ``a f32[4,4], b s8[3]``."""
+    """Return names, types, shapes and files: ``a f32[4,4] in a.npy, b s8[3] in b.npy``."""
     return ", ".join(
         f"{name} {array['type']}[{','.join(map(str, array['shape']))}]"
+        + (f" in {array['file']}" if array.get("file") else "")
         for name, array in arrays.items()
     )
 
@@ -122,13 +134,22 @@ def operation_text(operation: Mapping[str, Any]) -> str:
 
 
 def _units(summary: Mapping[str, Any], console: Console) -> Padding:
+    """Return the table of the units, with bars if there is room for them."""
+    table = _units_table(summary, console.options.ascii_only, bars=True)
+    if _width(table, console, console.options) > console.width:
+        table = _units_table(summary, console.options.ascii_only, bars=False)
+    return table
+
+
+def _units_table(summary: Mapping[str, Any], plain: bool, *, bars: bool) -> Padding:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("unit", no_wrap=True)
     table.add_column("busy, and why not", no_wrap=True)
     table.add_column("cycles", justify="right", no_wrap=True)
     table.add_column("share", justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    plain = console.options.ascii_only
+    if bars:
+        table.add_column("", no_wrap=True)
+    shown = len(table.columns) - 1
     for (idle, _), group in groupby(summary["units"].items(), key=_idle_family):
         units = list(group)
         if idle:
@@ -136,8 +157,25 @@ def _units(summary: Mapping[str, Any], console: Console) -> Padding:
             continue
         for name, unit in units:
             for place, (label, cycles) in enumerate(reasons(unit)):
-                table.add_row("" if place else name, *_reason(label, cycles, unit["total"], plain))
+                cells = _reason(label, cycles, unit["total"], plain)
+                table.add_row("" if place else name, *cells[:shown])
     return Padding(table, (0, 0, 1, 2))
+
+
+class Whole:
+    """A table as wide as its words and numbers, on a screen however narrow: nothing is cut."""
+
+    def __init__(self, table: Padding | Table) -> None:
+        self._table = table
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        wide = max(options.max_width, _width(self._table, console, options))
+        yield from console.render(self._table, options.update(width=wide))
+
+
+def _width(table: Padding | Table, console: Console, options: ConsoleOptions) -> int:
+    """Return the columns a table takes if nothing of it is cut."""
+    return Measurement.get(console, options.update(width=UNLIMITED), table).maximum
 
 
 def _reason(label: str, cycles: int, total: int, plain: bool) -> tuple[Text, str, str, Text]:
@@ -178,8 +216,8 @@ def bar(share: float, plain: bool = False) -> str:
 def _stalls(summary: Mapping[str, Any]) -> Padding:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for name in ("refused port", "bank", "held back", "in favour of"):
-        table.add_column(name)
-    table.add_column("cycles", justify="right")
+        table.add_column(name, no_wrap=True)
+    table.add_column("cycles", justify="right", no_wrap=True)
     for s in summary["stalls"]:
         port = f"{s['buffer']} {s['direction']}"
         table.add_row(port, str(s["bank"]), s["unit"], s["winner"], number(s["cycles"]))
@@ -188,22 +226,5 @@ def _stalls(summary: Mapping[str, Any]) -> Padding:
 
 def _values(values: Mapping[str, Any]) -> Padding:
     text, good = values_text(values)
-    return Padding(Text(text, "green" if good else "bold red"), (0, 0, 0, 2))
-
-
-def values_text(values: Mapping[str, Any]) -> tuple[str, bool]:
-    """Return one sentence on the values, and whether they are what the hardware rules give."""
-    if not values.get("checked"):
-        return "result not checked", True
-    if not values.get("equal"):
-        error = values.get("max_abs_error")
-        return f"result equals the reference: NO (largest absolute error {error})", False
-    differs = values.get("differs_from_numpy", 0)
-    if not differs:
-        return "result equals numpy: yes", True
-    return (
-        f"result equals numpy: in all but {plural(differs, 'element')}, as on a real array: a "
-        "multiplication by the identity turns -0.0 into +0.0 and spreads a NaN or an infinity "
-        "over its column of the block",
-        True,
-    )
+    colour = "bold red" if not good else "yellow" if values.get("out_of_range") else "green"
+    return Padding(Text(text, colour), (0, 0, 0, 2))

@@ -34,6 +34,19 @@ def differing(found: npt.NDArray[Any], expected: npt.NDArray[Any]) -> int:
     return count
 
 
+def first_differing(found: npt.NDArray[Any], expected: npt.NDArray[Any]) -> tuple[int, ...] | None:
+    """Return the index of the first element, in row-major order, that `differing` counts."""
+    if not differing(found, expected):
+        return None
+    for number, (one, other) in enumerate(_slices(found, expected)):
+        unequal = one.view(f"u{one.itemsize}") != other.view(f"u{one.itemsize}")
+        unequal &= ~(np.isnan(one) & np.isnan(other))
+        if unequal.any():
+            place = number * SLICE_ELEMENTS + int(np.argmax(unequal))
+            return tuple(int(i) for i in np.unravel_index(place, found.shape))
+    raise AssertionError("differing counted an element that is not there")
+
+
 def max_abs_error(found: npt.NDArray[Any], exact: npt.NDArray[Any]) -> float:
     """Return the largest |found - exact| in float64 over the elements that are finite in both."""
     worst = 0.0

@@ -15,12 +15,18 @@ Array = npt.NDArray[Any]
 
 def reference_graph(graph: Graph, inputs: Mapping[str, Array], rules: Rules) -> dict[str, Array]:
     """Return every output as the chip must give it; `inputs` in logical order, by name."""
+    known = reference_values(graph, inputs, rules)
+    return {name: known[name] for name in graph.outputs}
+
+
+def reference_values(graph: Graph, inputs: Mapping[str, Array], rules: Rules) -> dict[str, Array]:
+    """Return every tensor, the inputs and those between among them, as the chip must have it."""
     known = dict(inputs)
     for op in graph.operations:
         arrays = [known[name] for name in op.inputs]
         meaning, out = OPERATIONS[op.kind], graph.shape(op.output)
         known[op.output] = meaning.reference(arrays, out, op.permutation, rules)
-    return {name: known[name] for name in graph.outputs}
+    return known
 
 
 def exact_graph(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
