@@ -175,6 +175,8 @@ def test_the_port_of_a_transpose():
     chip = clocked((1, 1, 1, 1), state_buffer={"banks": 1}, activation={"elements_per_cycle": 4})
     bound = transpose_bound(chip, [(2, 1)] * 2, "f32", "activation")
     assert (bound.ticks, bound.why) == (9, "read port of the state buffer's only bank")
+    # 2 x 2: 4 reads, the last vector in 7, its last sum 1 + 1 later in 9, seen in 10.
+    assert transpose_bound(chip, [(2, 2)] * 2, "f32", "activation").ticks == 12
 
 
 def test_a_schedule_with_one_tile_more_may_be_shorter():
