@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from mutation.coverage_map import CoverageMap
+from mutation.coverage_map import CoverageMap, make_map
 from mutation.mutants import KINDS, Mutant, mutants_of
 from mutation.tree import Tree
-from mutation.trial import is_compiled
+from mutation.trial import is_compiled, try_mutant
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = '''\
@@ -102,3 +103,68 @@ def test_the_package_is_found_and_its_compiled_files():
     }
     assert any(f.endswith("dram_steps.py") for f in compiled)
     assert not any(f.endswith("check.py") for f in compiled)
+
+
+SMALL = {
+    "pyproject.toml": '[project.scripts]\nsmall = "small.cli:main"\n',
+    "lib/small/__init__.py": "",
+    "lib/small/hw/least.py": """\
+def least(a, b):
+    return a if a < b else b
+
+
+def count(stop):
+    n = 0
+    while n < stop:
+        n += 1
+    return n
+
+
+def forgotten(n):
+    return n + 1
+""",
+    "tests/hw/test_least.py": """\
+from small.hw.least import count, least
+
+
+def test_least():
+    assert least(1, 2) == 1
+
+
+def test_count():
+    assert count(3) == 3
+""",
+}
+
+
+@pytest.mark.slow
+def test_mutants_of_a_small_package_are_killed_where_its_tests_look(tmp_path):
+    """The package lies in a folder, as another tree may have it; nothing in the tree changes."""
+    root = tmp_path / "tree"
+    for name, text in SMALL.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    subprocess.run(["git", "init", "-q"], cwd=root, check=True)
+    tree = Tree.of(root)
+    assert tree.package == Path("lib/small")
+    assert tree.files(["hw"]) == ["hw/least.py"]
+    said = []
+    make_map(tree, tmp_path / "map", 1, [], said.append)
+    known = CoverageMap.load(tmp_path / "map")
+    assert len(known.seconds) == 2, said
+    copy = tree.copied_to(tmp_path / "copy")
+    mutants = {m.key: m for m in mutants_of(tree.sources / "hw/least.py", "hw/least.py")}
+
+    def tried(line, before, after):
+        found = [
+            m for m in mutants.values() if (m.line, m.before, m.after) == (line, before, after)
+        ]
+        result = try_mutant(found[0], copy, known, 60)
+        return result.status, result.by
+
+    assert tried(2, "a < b", "(not a < b)") == ("killed", "tests/hw/test_least.py::test_least")
+    assert tried(2, "a < b", "(a <= b)") == ("survived", "")  # which it is: equivalent
+    assert tried(8, "n += 1", "pass") == ("killed", "tests/hw/test_least.py::test_count")
+    assert tried(13, "n + 1", "(n - 1)") == ("survived", "")  # no test calls it
+    for name, text in SMALL.items():
+        assert (root / name).read_text() == (copy.root / name).read_text() == text

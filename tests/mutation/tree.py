@@ -70,7 +70,7 @@ class Tree:
 
     def environment(self, **more: str) -> dict[str, str]:
         """Return the environment in which Python takes the package from this tree."""
-        paths = [self.sources.parent, self.root / "tests"]
+        paths = [self.sources.parent, self.root / "tests", Path(__file__).resolve().parents[1]]
         own = {
             "PYTHONPATH": os.pathsep.join(map(str, paths)),
             "MUTATION_PACKAGE": str(self.sources),

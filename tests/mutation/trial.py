@@ -27,7 +27,7 @@ WALL_SECONDS = 900
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a mutant: killed, survived, or never executed by any test of the map."""
+    """What became of a mutant: killed, survived, or not covered: no test executes its file."""
 
     status: str
     by: str
