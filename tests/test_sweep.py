@@ -184,7 +184,7 @@ def test_a_folder_that_cannot_be_written_is_found_first(monkeypatch: pytest.Monk
     write(SIZES)
     Path("o").write_bytes(b"")
     monkeypatch.setattr("sim.run_sweep.execute", lambda *_, **__: pytest.fail("computed first"))
-    assert "cannot be written" in refused("run", "s.toml", "--out", "o")
+    assert "nothing can be written there" in refused("run", "s.toml", "--out", "o")
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
