@@ -151,6 +151,20 @@ def test_the_drain_of_a_transpose_is_reached():
     reached(graph, chip, 21, "drain by activation", options)
 
 
+def test_the_drain_begins_when_the_first_sum_is_seen():
+    """Six rows: the first sum in 6 (D = 5), seen in 7; rows are read in [9, 12) to [18, 21), the
+    last is written in [21, 24). If it were seen in 6 all that would be three ticks earlier."""
+    chip = clocked((1, 3, 1, 1), rows=6, cols=4)
+    bound = transpose_bound(chip, [(4, 1)], "f32", "activation")
+    assert (bound.ticks, bound.why) == (24, "drain by activation")
+
+
+def test_what_comes_from_dram_goes_back():
+    """1,000 bytes in and 1,000 out, 64 in a DMA cycle of five ticks: 32 cycles."""
+    chip = clocked()
+    assert transpose_bound(chip, [(2, 1)], "f32", "activation", 1000).ticks == 32 * 5
+
+
 def test_the_drain_is_that_of_the_engine_chosen():
     """Four words of a lane: as above with activation, a word in a tick with pooling."""
     chip = clocked((1, 3, 1, 1), rows=4, cols=4)
@@ -190,6 +204,14 @@ def test_a_schedule_with_one_tile_more_may_be_shorter():
     run = run_graph(graph, chip, options=Options(stationary="rhs"))
     loads = [i for i in run.compiled.program.instructions if type(i).__name__ == "LoadWeights"]
     assert [load.weights.elements for load in loads] == [3, 3, 2, 1]  # no tile across 8 partitions
+
+
+def test_a_schedule_with_two_tiles_more_may_be_shorter():
+    """4 x 6 by the top path, one vector: whole, 4 reads and 5 cycles to the last column; in two
+    tiles, 4 reads and a vector more. In three, one of a row first and one of a column last, there
+    are still 4 reads before the last vector: it is in 4, its sum 3 later in 7, written in 9."""
+    chip = clocked((1, 1, 1, 1), rows=4, cols=6, pe_array={"weight_path": "top"})
+    assert product_bound(chip, Product(1, 1, 4, 6, "f32")).ticks == 10
 
 
 def test_reads_of_several_columns_are_counted_over_all_tiles():
