@@ -284,3 +284,45 @@ def test_after_the_sums_the_port_is_again_that_of_the_slow_access(engine):
         "stalled by moving", "stalled by activation",
     ]  # fmt: skip
     assert trace.port_cycles["result_buffer", 0, "write"] == 4 + 2
+
+
+@pytest.mark.parametrize("engine", ["event", "register"])
+@pytest.mark.parametrize("backwards", [False, True])
+def test_of_several_ports_of_one_need_the_lowest_bank_is_named(engine, backwards):
+    """Two elements of a step lie in banks 0 and 1, in either order; copies hold both banks."""
+    chip = ideal_chip(
+        2, 2, activation={"elements_per_cycle": 2}, dma={"queues": 2, "bytes_per_cycle": 4},
+        port_priority=("dma", "moving", "weights", "activation", "pooling"),
+    )  # fmt: skip
+    step = -2048 if backwards else 2048
+    source = Access(Buffer.STATE, "f32", 0, 1, 8192 if backwards else 0, ((step, 2),))
+    both = Copy(engine="activation", source=source, target=state(0, 1, OWN, 2))
+    copies = [
+        DmaCopy(
+            dma_queue=q, source=state(1, 1, 8192 * q + 64, 3),
+            target=Access(Buffer.DRAM, "f32", 0, 1, 64 * q, ((1, 3),)),
+        )
+        for q in range(2)
+    ]  # fmt: skip
+    trace = simulate(chip, Program("banks", (both, *copies)), engine=engine).trace
+    assert trace.stalls == (Stall(0, "activation", 0, 3, "state_buffer", 0, "read", "dma"),)
+
+
+@pytest.mark.parametrize("engine", ["event", "register"])
+def test_a_stalled_write_to_several_banks_names_the_lowest_too(engine):
+    """The same for a target that goes backwards through the banks."""
+    chip = ideal_chip(
+        2, 2, pooling={"elements_per_cycle": 2}, dma={"queues": 2, "bytes_per_cycle": 4},
+        port_priority=("dma", "moving", "weights", "activation", "pooling"),
+    )  # fmt: skip
+    target = Access(Buffer.STATE, "f32", 0, 1, 8192, ((-2048, 2),))
+    fill = Memset(engine="pooling", target=target, value=1)
+    copies = [
+        DmaCopy(
+            dma_queue=q, source=Access(Buffer.DRAM, "f32", 0, 1, 64 * q, ((1, 3),)),
+            target=state(1, 1, 8192 * q + 64, 3),
+        )
+        for q in range(2)
+    ]  # fmt: skip
+    trace = simulate(chip, Program("banks", (fill, *copies)), engine=engine).trace
+    assert trace.stalls == (Stall(1, "pooling", 0, 2, "state_buffer", 0, "write", "dma"),)

@@ -102,7 +102,7 @@ def group_stretches(
     table = _touched(access.offsets() * size, size, group, bank_bytes)
     edges = np.flatnonzero((table[1:] != table[:-1]).any(axis=1)) + 1
     return [
-        Stretch(a + shift, b + shift, needs(access, dict.fromkeys(table[a].tolist()), direction))
+        Stretch(a + shift, b + shift, needs(access, sorted(set(table[a].tolist())), direction))
         for a, b in pairwise([0, *edges.tolist(), len(table)])
     ]
 

@@ -158,7 +158,7 @@ def _spread(by_element: Iterable[Stretch], table: Slots) -> list[Stretch]:
             last = found.pop()
             if last.first < last.stop - 1:
                 found.append(Stretch(last.first, last.stop - 1, last.needs))
-            both = tuple(dict.fromkeys((*last.needs, *stretch.needs)))
+            both = tuple(sorted({*last.needs, *stretch.needs}))
             found.append(Stretch(last.stop - 1, last.stop, both))
             slots = slots[1:]
         if len(slots):

@@ -60,7 +60,7 @@ class Ports:
         return tuple(range(first, self.number(buffer, high - 1, direction) + 1, 2))
 
     def of_groups(self, access: Access, direction: str, group: int) -> list[PortTuple]:
-        """Return, for each group of `group` elements, its ports in the order of the elements."""
+        """Return, for each group of `group` elements, its ports, the lowest bank first."""
         size, bank = access.element_bytes, self._bank_bytes[access.buffer]
         low = access.offsets() * size
         first = self.number(access.buffer, 0, direction)
@@ -70,8 +70,7 @@ class Ports:
             return [(int(near[0]),)] * groups
         pairs = np.stack([near, far], axis=1)
         return [
-            tuple(dict.fromkeys(pairs[g * group : (g + 1) * group].ravel().tolist()))
-            for g in range(groups)
+            tuple(np.unique(pairs[g * group : (g + 1) * group]).tolist()) for g in range(groups)
         ]
 
     def is_taken(self, port: int, tick: int, unit: str, lanes: Lanes) -> bool:

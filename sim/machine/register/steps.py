@@ -76,5 +76,5 @@ def _add_write_ports(steps: list[Step], target: Access, ports: Ports) -> None:
     by_element, lanes = ports.of_groups(target, "write", 1), lanes_of(target)
     for step in steps:
         if step.outputs is not None:
-            found = dict.fromkeys(port for near in by_element[step.outputs] for port in near)
+            found = sorted({port for near in by_element[step.outputs] for port in near})
             step.write_ports = [(port, lanes) for port in found]
