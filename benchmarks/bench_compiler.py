@@ -22,12 +22,12 @@ ROOT = Path(__file__).resolve().parent.parent
 MEASURE = """
 import resource, sys, time
 import numpy as np
-from sim.compiler import compile_graph
-from sim.config import load_run
-from sim.isa.lint import lint
-from sim.machine import simulate
-from sim.run_graph import graph_images
-from sim.workload import GraphBuilder
+from systolic.compiler import compile_graph
+from systolic.config import load_run
+from systolic.isa.lint.lint import lint
+from systolic.machine import simulate
+from systolic.run.tensors import graph_images
+from systolic.workload import GraphBuilder
 
 run, dims, home, values, *overrides = sys.argv[1:]
 M, K, N = map(int, dims.split("x"))

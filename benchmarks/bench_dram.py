@@ -13,10 +13,10 @@ import argparse
 import time
 from pathlib import Path
 
-from sim.config import load_chip
-from sim.hw.spec import Chip
-from sim.isa import Access, Buffer, DmaCopy, Program
-from sim.machine import simulate
+from systolic.config import load_chip
+from systolic.hw.spec import Chip
+from systolic.isa import Access, Buffer, DmaCopy, Program
+from systolic.machine import simulate
 
 CHIP = Path(__file__).resolve().parents[1] / "configs" / "chips" / "ddr4_128x128.toml"
 

@@ -35,10 +35,10 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from sim.hw.spec import Chip, Dma, Dram, PEArray, ResultBuffer, StateBuffer
-from sim.isa import Access, Buffer, LoadWeights, MatMul, Program
-from sim.machine import Image, Outcome, simulate
-from sim.machine.event import kernel
+from systolic.hw.spec import Chip, Dma, Dram, PEArray, ResultBuffer, StateBuffer
+from systolic.isa import Access, Buffer, LoadWeights, MatMul, Program
+from systolic.machine import Image, Outcome, simulate
+from systolic.machine.event.pe_array import row_order as kernel
 
 SIDE, PAIRS = 128, 32
 WORDS = 1024  # per partition, of the state buffer and of the result buffer

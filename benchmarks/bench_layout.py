@@ -17,7 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim.layout import Shape, kernels, pack, unpack
+from systolic.layout import Shape, pack, unpack
+from systolic.layout.packing import kernels
 
 UNPACK_FACTOR = 1.5
 INDEX_TARGET_MS = 50.0

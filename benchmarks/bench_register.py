@@ -14,11 +14,11 @@ from functools import partial
 
 import numpy as np
 
-from sim.hw.spec import Chip, Dma, Dram, PEArray, ResultBuffer, StateBuffer
-from sim.isa import Access, Buffer, LoadWeights, MatMul, Program
-from sim.machine.memory import Image, Memory
-from sim.machine.register import run_register
-from sim.trace.record import Recorder
+from systolic.hw.spec import Chip, Dma, Dram, PEArray, ResultBuffer, StateBuffer
+from systolic.isa import Access, Buffer, LoadWeights, MatMul, Program
+from systolic.machine.memory import Image, Memory
+from systolic.machine.register import run_register
+from systolic.trace.records import Recorder
 
 SIDE = 128
 STREAM_VECTORS = 2048

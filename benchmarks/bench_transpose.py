@@ -22,16 +22,16 @@ ROOT = Path(__file__).resolve().parent.parent
 RUN = ROOT / "configs" / "runs" / "transpose_4096.toml"
 SIMULATE = f"""
 import resource, time
-import sim.run
-from sim.config import load_run
-simulate, spent = sim.run.simulate, []
+import systolic.run.execute
+from systolic.config import load_run
+simulate, spent = systolic.run.execute.simulate, []
 def timed(*args, **kwargs):
     begin = time.perf_counter()
     outcome = simulate(*args, **kwargs)
     spent.append(time.perf_counter() - begin)
     return outcome
-sim.run.simulate = timed
-result = sim.run.execute(load_run({str(RUN)!r}))
+systolic.run.execute.simulate = timed
+result = systolic.run.execute.execute(load_run({str(RUN)!r}))
 assert result.summary["values"]["equal"]
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print(result.summary["cycles"], peak, spent[0])

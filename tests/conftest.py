@@ -1,7 +1,7 @@
 """Hypothesis: the same examples in every run, so that a red test is the change's doing.
 
 `HYPOTHESIS_PROFILE=explore` draws new ones; what it finds becomes a test of its own.
-`--update-docs` writes the listings of README.md and docs/ again (tests/test_docs_run.py).
+`--update-docs` writes the listings of README.md and docs/ again (tests/docs/test_commands.py).
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-FILES = sorted((ROOT / "sim").rglob("*.py"))
+FILES = sorted((ROOT / "sim" / "systolic").rglob("*.py"))
 
-# What each package may import of sim, besides itself and sim.errors.
+# What each package may import of sim, besides itself and systolic.errors.
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "reading": set(),
@@ -52,7 +52,7 @@ MAY_PRINT = ("cli", "report.table")
 
 def module_name(path: Path) -> str:
     """Return the dotted name after ``sim.``: ``hw.spec``; a package's __init__ is the package."""
-    parts = path.relative_to(ROOT / "sim").with_suffix("").parts
+    parts = path.relative_to(ROOT / "sim" / "systolic").with_suffix("").parts
     return ".".join(part for part in parts if part != "__init__") or "__init__"
 
 
@@ -78,7 +78,7 @@ def imports(name: str, *, functions: bool = True) -> Iterator[str]:
             assert node.level == 0, f"{name}: relative import"
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
-                is_module = inner.removeprefix("sim.") in MODULES
+                is_module = inner.removeprefix("systolic.") in MODULES
                 yield inner if is_module else str(node.module)
 
 
@@ -88,7 +88,7 @@ def belongs(name: str, package: str) -> bool:
 
 def of_sim(name: str, *, functions: bool = True) -> set[str]:
     found = imports(name, functions=functions)
-    return {module[4:] for module in found if module.startswith("sim.")}
+    return {module.removeprefix("systolic.") for module in found if module.startswith("systolic.")}
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sim.layout import Shape, decompose
-from sim.report.layout_picture import save_layout_picture
+from systolic.layout import Shape, decompose
+from systolic.report.layout_picture import save_layout_picture
 
 HERE = Path(__file__).parent
 

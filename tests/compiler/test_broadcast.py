@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sim.compiler import Options
-from sim.compiler.bounds import run_bound
-from sim.config import load_chip
-from sim.isa import LoadWeights
-from sim.run_graph import run_graph
-from sim.workload import Graph, GraphBuilder
 from support.chips import ideal_chip
+from systolic.compiler import Options
+from systolic.compiler.bounds.run import run_bound
+from systolic.config import load_chip
+from systolic.isa import LoadWeights
+from systolic.run.tensors import run_graph
+from systolic.workload import Graph, GraphBuilder
 
 BATCHES = [
     ((2,), ()),

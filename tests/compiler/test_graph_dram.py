@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sim.compiler.bounds import run_bound
-from sim.run_graph import run_graph
-from sim.workload import GraphBuilder
 from support.chips import ideal_chip
+from systolic.compiler.bounds.run import run_bound
+from systolic.run.tensors import run_graph
+from systolic.workload import GraphBuilder
 
 CHIP = ideal_chip(
     8,

@@ -12,11 +12,11 @@ from random import Random
 
 import numpy as np
 import pytest
-from compiler.test_graph_values import random_chip, random_graph
 
-from sim.compiler import compile_graph
-from sim.errors import SystolicError
-from sim.isa import Buffer, Copy, DmaCopy, LoadWeights, MatMul
+from compiler.test_graph_values import random_chip, random_graph
+from systolic.compiler import compile_graph
+from systolic.errors import SystolicError
+from systolic.isa import Buffer, Copy, DmaCopy, LoadWeights, MatMul
 
 READS = ("weights", "moving", "source")
 WRITES = ("result", "target")
@@ -142,7 +142,7 @@ def test_the_oracle_notices_a_missing_wait():
     chip = random_chip(rng)
     from dataclasses import replace
 
-    from sim.workload import GraphBuilder
+    from systolic.workload import GraphBuilder
 
     builder = GraphBuilder("dram")
     x, w = builder.tensor("x", "f32[9,7]{0,1}"), builder.tensor("w", "f32[7,5]")

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from sim.compiler import Options
-from sim.errors import SystolicError
-from sim.hw.datatypes import data_type
-from sim.isa.lint import lint
-from sim.layout import Shape
-from sim.machine import simulate
-from sim.run_graph import differences, graph_images, graph_verdict, rules_of, run_graph
-from sim.workload import Graph, GraphBuilder, reference_graph
 from support.chips import ideal_chip
+from systolic.compiler import Options
+from systolic.errors import SystolicError
+from systolic.hw.datatypes import data_type
+from systolic.isa.lint.lint import lint
+from systolic.layout import Shape
+from systolic.machine import simulate
+from systolic.run.tensors import differences, graph_images, graph_verdict, rules_of, run_graph
+from systolic.workload import Graph, GraphBuilder, reference_graph
 
 FLOATS = ("f32", "bf16", "f16", "f8e4m3fn", "f8e5m2")
 INTEGERS = ("s8", "u8")

@@ -11,24 +11,24 @@ from random import Random
 
 import numpy as np
 import pytest
-from compiler.test_graph_values import random_values
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.compiler import Options, compile_graph
-from sim.compiler.bounds import run_bound
-from sim.compiler.reshape import common_factors, regroup
-from sim.compiler.spread import Spread, pieces
-from sim.config import load_run
-from sim.isa import Buffer, DmaCopy, MatMul
-from sim.isa.lint import lint
-from sim.machine import simulate
-from sim.machine.simulate import EngineKind
-from sim.run import execute
-from sim.run_graph import GraphRun, graph_images, initial_accesses, run_graph
-from sim.workload import Graph, GraphBuilder
+from compiler.test_graph_values import random_values
 from support.chips import ideal_chip
 from support.compare_traces import assert_same
+from systolic.compiler import Options, compile_graph
+from systolic.compiler.bounds.run import run_bound
+from systolic.compiler.ir.change_of_view import Spread, pieces
+from systolic.compiler.lower.reshape import common_factors, regroup
+from systolic.config import load_run
+from systolic.isa import Buffer, DmaCopy, MatMul
+from systolic.isa.lint.lint import lint
+from systolic.machine import simulate
+from systolic.machine.simulate import EngineKind
+from systolic.run.execute import execute
+from systolic.run.tensors import GraphRun, graph_images, initial_accesses, run_graph
+from systolic.workload import Graph, GraphBuilder
 
 TYPES = ("f32", "bf16", "f16", "f8e4m3fn", "s8", "u8", "s32")
 RUNS = Path(__file__).resolve().parents[2] / "configs" / "runs"

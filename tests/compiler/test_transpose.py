@@ -8,17 +8,17 @@ from random import Random
 import numpy as np
 import pytest
 
-from sim.compiler import Options
-from sim.compiler.bounds import run_bound
-from sim.errors import CompileError
-from sim.hw.datatypes import data_type
-from sim.hw.timing import engine_reads, result_cycles, transpose_block_cycles
-from sim.isa import Buffer
-from sim.layout import Shape, pack
-from sim.machine import simulate
 from support.chips import ideal_chip
 from support.runs import run_transpose
 from support.tiers import quick_first
+from systolic.compiler import Options
+from systolic.compiler.bounds.run import run_bound
+from systolic.errors import CompileError
+from systolic.hw.datatypes import data_type
+from systolic.hw.formulas.timing import engine_reads, result_cycles, transpose_block_cycles
+from systolic.isa import Buffer
+from systolic.layout import Shape, pack
+from systolic.machine import simulate
 
 RANDOM_LAYOUTS = [
     ("f32[21,37]{1,0}", "f32[37,21]{1,0}"),

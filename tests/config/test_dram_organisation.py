@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sim.config import load_chip, to_toml
-from sim.errors import ConfigError
+from systolic.config import load_chip, to_toml
+from systolic.errors import ConfigError
 
 CHIPS = Path(__file__).resolve().parents[2] / "configs" / "chips"
 CHIP = (CHIPS / "ddr4_128x128.toml").read_text(encoding="utf-8")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from sim.config import expand, load_chip, load_run
-from sim.errors import ConfigError
-from sim.layout.element_types import ELEMENT_TYPES
+from systolic.config import expand, load_chip, load_run
+from systolic.errors import ConfigError
+from systolic.layout.element_types import ELEMENT_TYPES
 
 CHIPS = Path(__file__).resolve().parents[2] / "configs" / "chips"
 CHIP = (CHIPS / "ideal_4x4.toml").read_text(encoding="utf-8")
@@ -312,7 +312,7 @@ def test_sweep_of_too_many_points(tmp_path: Path) -> None:
 
 
 def test_too_large_for_this_computer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sim.workload.host.available_bytes", lambda: 2 << 20)
+    monkeypatch.setattr("systolic.workload.data.host_memory.available_bytes", lambda: 2 << 20)
     path = run_file(tmp_path, RUN.replace("f32[4,4]", "f32[1024,1024]"))
     with pytest.raises(ConfigError) as caught:
         load_run(path)

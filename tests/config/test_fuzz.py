@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.config import expand, load_chip, load_run
-from sim.errors import SystolicError
+from systolic.config import expand, load_chip, load_run
+from systolic.errors import SystolicError
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 CHIP = (CONFIGS / "chips" / "ideal_4x4.toml").read_bytes()

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from sim.config import load_run
-from sim.config.override import Override, apply, toml_value
+from systolic.config import load_run
+from systolic.config.override import Override, apply, toml_value
 
 FIG3 = Path(__file__).resolve().parents[2] / "configs" / "runs" / "transpose_fig3.toml"
 

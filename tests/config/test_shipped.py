@@ -9,8 +9,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from sim.config import expand, load_chip, load_run, schema, to_toml
-from sim.errors import ConfigError
+from systolic.config import expand, load_chip, load_run, schema, to_toml
+from systolic.errors import ConfigError
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 CHIPS = sorted((CONFIGS / "chips").glob("*.toml"))

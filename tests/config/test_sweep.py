@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sim.config import expand, load_run
+from systolic.config import expand, load_run
 
 RUNS = Path(__file__).resolve().parents[2] / "configs" / "runs"
 TEXT = """\

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.isa import Access, Buffer
-from sim.isa.footprint import Footprint, uncovered
+from systolic.isa import Access, Buffer
+from systolic.isa.footprint import Footprint, uncovered
 
 pairs = st.lists(st.tuples(st.integers(-7, 7), st.integers(1, 4)), min_size=1, max_size=3)
 

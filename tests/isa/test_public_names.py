@@ -1,4 +1,4 @@
-"""Is what `sim.isa` offers what it means to offer, documented, and no module by accident?"""
+"""Is what `systolic.isa` offers what it means to offer, documented, and no module by accident?"""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sim import isa
-from sim.isa.opcodes import OPCODES
+from systolic import isa
+from systolic.isa.opcodes import OPCODES
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "program_format.md"
 SECTION = PAGE.read_text(encoding="utf-8").split("## From Python")[1].split("\n## ")[0]

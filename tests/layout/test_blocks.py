@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.layout import LayoutError, Shape, decompose
+from systolic.layout import LayoutError, Shape, decompose
 
 
 def test_the_patents_example() -> None:

@@ -9,9 +9,9 @@ import re
 import numpy as np
 import pytest
 
-from sim.errors import SystolicError
-from sim.layout import Layout, LayoutError, Shape, ShapeError, Tile, parse_form, parse_layout
-from sim.layout.element_types import ELEMENT_TYPES
+from systolic.errors import SystolicError
+from systolic.layout import Layout, LayoutError, Shape, ShapeError, Tile, parse_form, parse_layout
+from systolic.layout.element_types import ELEMENT_TYPES
 
 TEXTS = [
     ("", 1, "expected an element type, found the end"),

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.layout import COMBINE, Layout, Shape, pack, relayout, unpack, view
-from sim.layout.chain import into_memory, out_of_memory
+from systolic.layout import COMBINE, Layout, Shape, pack, relayout, unpack, view
+from systolic.layout.packing.by_definition import into_memory, out_of_memory
 
 # -- the oracle -----------------------------------------------------------------------------------
 

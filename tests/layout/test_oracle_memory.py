@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from sim.layout import Layout, Shape, element_type_of, pack, unpack
+from systolic.layout import Layout, Shape, element_type_of, pack, unpack
 
 ORACLE = json.loads((Path(__file__).parent / "oracle" / "minor_to_major.json").read_text())
 

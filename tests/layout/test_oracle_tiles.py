@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim.layout import Layout, Shape, pack
+from systolic.layout import Layout, Shape, pack
 
 CASES = json.loads((Path(__file__).parent / "oracle" / "tiled_index.json").read_text())["cases"]
 PLACED = [case for case in CASES if "shape" in case]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sim.layout import LayoutError, Shape, raw_format, tpu_format
+from systolic.layout import LayoutError, Shape, raw_format, tpu_format
 
 ORACLE = json.loads((Path(__file__).parent / "oracle" / "tpu_formats.json").read_text())
 

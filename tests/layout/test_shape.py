@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from sim.layout import (
+from systolic.layout import (
     COMBINE,
     ELEMENT_TYPES,
     Layout,
@@ -20,8 +20,8 @@ from sim.layout import (
     pack,
     parse_layout,
 )
-from sim.layout.items import without_fold
-from sim.layout.memory import one_per_item
+from systolic.layout.packing.items import without_fold
+from systolic.layout.packing.memory import one_per_item
 
 
 def row_major_offsets(text: str) -> list[int]:

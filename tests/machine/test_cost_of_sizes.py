@@ -14,8 +14,8 @@ import pytest
 SCRIPT = """
 import resource, sys
 from pathlib import Path
-from sim.config import load_run
-from sim.run import execute
+from systolic.config import load_run
+from systolic.run.execute import execute
 
 def run(overrides):
     config = load_run(Path(sys.argv[1]), overrides)

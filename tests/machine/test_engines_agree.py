@@ -14,22 +14,22 @@ from random import Random
 import numpy as np
 import pytest
 
-from sim.hw.datatypes import data_type
-from sim.hw.spec import Chip
-from sim.isa import Copy, LoadWeights, MatMul, Memset, Post, Program, TensorTensor, Wait
-from sim.machine import Image, Memory, Outcome, simulate
-from sim.machine.event import run_event
-from sim.machine.event.kernel import SMALL_PRODUCTS
-from sim.machine.event.traffic import plan_of
-from sim.machine.register.multiply import MANY_PRODUCTS
-from sim.trace.record import Recorder
-from sim.trace.words import KINDS
 from support.blocks import psum, state
 from support.chips import ideal_chip
 from support.compare_traces import assert_same
 from support.random_programs import RandomProgram, random_chip
 from support.random_transfers import random_organisation
 from support.tiers import quick_first
+from systolic.hw.datatypes import data_type
+from systolic.hw.spec import Chip
+from systolic.isa import Copy, LoadWeights, MatMul, Memset, Post, Program, TensorTensor, Wait
+from systolic.machine import Image, Memory, Outcome, simulate
+from systolic.machine.event import run_event
+from systolic.machine.event.lane_engine.traffic import plan_of
+from systolic.machine.event.pe_array.row_order import SMALL_PRODUCTS
+from systolic.machine.register.pe_array.multiply import MANY_PRODUCTS
+from systolic.trace.records import Recorder
+from systolic.trace.words import KINDS
 
 QUICK, MANY = 120, 4000
 TARGET = 8192

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import pytest
 
-from sim.isa import (
+from support.blocks import psum, state
+from support.chips import ideal_chip
+from support.compare_traces import assert_same
+from systolic.isa import (
     Access,
     Buffer,
     Copy,
@@ -20,11 +23,8 @@ from sim.isa import (
     Program,
     Wait,
 )
-from sim.machine import simulate
-from sim.trace.words import KINDS
-from support.blocks import psum, state
-from support.chips import ideal_chip
-from support.compare_traces import assert_same
+from systolic.machine import simulate
+from systolic.trace.words import KINDS
 
 BANK = 8192
 LOAD = LoadWeights(weights=state(0, 4, 0, 4))

@@ -7,9 +7,9 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from sim.machine import simulate
 from support.blocks import RESULT, block_images, block_program, state
 from support.chips import ideal_chip
+from systolic.machine import simulate
 
 ENGINES = ("event", "register")
 TOTALS = [

@@ -10,22 +10,22 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from sim.hw.spec import Chip
-from sim.machine import simulate
-from sim.report.bands import Axis
-from sim.report.comparison import axis_name, plot_comparison, short_label
-from sim.report.draw_bands import caption_places, tick_step
-from sim.report.draw_panels import strength
-from sim.report.draw_units import colours, name_list
-from sim.report.lettering import text_inches
-from sim.report.pairs import comparisons
-from sim.report.timeline import plot_timeline
-from sim.report.wavefront import plot_wavefront
-from sim.trace.labels import Run
-from sim.trace.record import Trace
 from support.blocks import block_images, block_program
 from support.chips import ideal_chip
 from support.runs import run_transpose
+from systolic.hw.spec import Chip
+from systolic.machine import simulate
+from systolic.report.paper.lettering import text_inches
+from systolic.report.sweeps.comparison import axis_name, plot_comparison, short_label
+from systolic.report.sweeps.pairs import comparisons
+from systolic.report.wavefront.bands import Axis
+from systolic.report.wavefront.draw_bands import caption_places, tick_step
+from systolic.report.wavefront.draw_panels import strength
+from systolic.report.wavefront.draw_units import colours, name_list
+from systolic.report.wavefront.picture import plot_wavefront
+from systolic.report.wavefront.timeline import plot_timeline
+from systolic.trace.labels import Run
+from systolic.trace.records import Trace
 
 KINDS = ("psum_write", "read", "write")
 

@@ -22,16 +22,16 @@ from rtl_formulas import same_bits
 from rtl_harness import NO_STRAPS, Load, Mul, RtlConfig, RtlProgram, RtlTrace, Straps, simulate
 from rtl_programs import SMALL, random_floats
 
-from sim.hw.spec import Chip
-from sim.isa import Access, Buffer, LoadWeights, MatMul, Program, Wait, check_program
-from sim.machine import Image, Memory, Outcome
-from sim.machine import simulate as simulate_machine
-from sim.machine.register import run_register
-from sim.trace.grid import GridHistory, GridState
-from sim.trace.record import Recorder, Trace
-from sim.trace.words import KINDS
 from support.chips import ideal_chip
 from support.random_programs import RandomProgram, random_chip
+from systolic.hw.spec import Chip
+from systolic.isa import Access, Buffer, LoadWeights, MatMul, Program, Wait, check_program
+from systolic.machine import Image, Memory, Outcome
+from systolic.machine import simulate as simulate_machine
+from systolic.machine.register import run_register
+from systolic.trace.grid import GridHistory, GridState
+from systolic.trace.records import Recorder, Trace
+from systolic.trace.words import KINDS
 
 ARRAY = "pe_array"
 PLANES = ("valid", "moving", "weight", "shadow", "sum")

@@ -35,17 +35,17 @@ from rtl_machine import (
 )
 from rtl_programs import ARRAYS, QUICK_BUILDS, SMALL, random_config, with_tools
 
-from sim.isa import LoadWeights, MatMul, Program
-from sim.machine import Image
-from sim.machine.event.pe_array import PEArrayUnit
-from sim.machine.register.array import ArrayUnit, Verdict
-from sim.machine.register.shape import Stages
-from sim.machine.register.weights import Weights
-from sim.run_graph import graph_images
 from support.blocks import psum, state
 from support.compare_traces import assert_same
 from support.runs import compile_transpose
 from support.tiers import quick_first
+from systolic.isa import LoadWeights, MatMul, Program
+from systolic.machine import Image
+from systolic.machine.event.pe_array.unit import PEArrayUnit
+from systolic.machine.register.pe_array.distances import Stages
+from systolic.machine.register.pe_array.unit import ArrayUnit, Verdict
+from systolic.machine.register.pe_array.weights import Weights
+from systolic.run.tensors import graph_images
 
 pytestmark = pytest.mark.rtl
 

@@ -6,9 +6,9 @@ from typing import Literal
 
 import numpy as np
 
-from sim.hw.datatypes import data_type
-from sim.isa import Access, Buffer, Copy, LoadWeights, MatMul, Post, Program, Wait
-from sim.machine import Image
+from systolic.hw.datatypes import data_type
+from systolic.isa import Access, Buffer, Copy, LoadWeights, MatMul, Post, Program, Wait
+from systolic.machine import Image
 
 IDENTITY, RESULT = 8192, 16384
 """Byte addresses: the block lies at 0; with 8 banks of 8 KiB each of the three has its own bank."""

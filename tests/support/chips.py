@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim.hw.spec import Chip
+from systolic.hw.spec import Chip
 
 TYPES = ("f32", "bf16", "f16", "f8e4m3fn", "f8e5m2", "s8", "u8")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 
-from sim.cli import call
+from systolic.cli.main import call
 
 
 def run_command(*arguments: object) -> tuple[int, str, str]:

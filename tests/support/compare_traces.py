@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.isa import Buffer
-from sim.machine import Outcome
-from sim.trace.words import VALUE_TYPES, WordTable
+from systolic.isa import Buffer
+from systolic.machine import Outcome
+from systolic.trace.words import VALUE_TYPES, WordTable
 
 FIELDS = (
     "ticks", "periods", "times", "stalls", "semaphores", "labels", "port_cycles", "transfers",

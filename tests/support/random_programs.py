@@ -12,9 +12,10 @@ from typing import Any, get_args
 
 import numpy as np
 
-from sim.hw.datatypes import DATA_TYPES, data_type
-from sim.hw.spec import CLIENTS, Chip
-from sim.isa import (
+from support.chips import ideal_chip
+from systolic.hw.datatypes import DATA_TYPES, data_type
+from systolic.hw.spec import CLIENTS, Chip
+from systolic.isa import (
     Access,
     Activate,
     Buffer,
@@ -33,10 +34,9 @@ from sim.isa import (
     TensorTensor,
     Wait,
 )
-from sim.isa.check_engines import INTEGERS_ONLY
-from sim.isa.instruction import Comparison, Function, Operation, Reduction
-from sim.machine import Image
-from support.chips import ideal_chip
+from systolic.isa.instruction import Comparison, Function, Operation, Reduction
+from systolic.isa.legality.engines import INTEGERS_ONLY
+from systolic.machine import Image
 
 CONSTANT_BYTES = 256
 

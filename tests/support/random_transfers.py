@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from sim.hw.spec import Chip
-from sim.isa import Access, Buffer, Copy, DmaCopy, Instruction, Memset, Post, Program, Wait
-from sim.machine import Image
 from support.random_programs import random_chip
+from systolic.hw.spec import Chip
+from systolic.isa import Access, Buffer, Copy, DmaCopy, Instruction, Memset, Post, Program, Wait
+from systolic.machine import Image
 
 CONSTANTS = 1024
 """Bytes at the start of DRAM and of every partition that nobody writes."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from sim.compiler import Options
-from sim.hw.spec import Chip
-from sim.workload import Graph, GraphBuilder
 from support.chips import TYPES, ideal_chip
+from systolic.compiler import Options
+from systolic.hw.spec import Chip
+from systolic.workload import Graph, GraphBuilder
 
 CLOCKS = (1000, 1000, 1200, 1400, 2800, 250, 4000, 750)
 UNITS = ("pe_array", "activation", "pooling", "dma")

@@ -1,4 +1,4 @@
-"""Compile and simulate a transpose from plain values: what `sim.run` does, without files."""
+"""Compile and simulate a transpose from plain values: what `systolic.run.execute` does, without files."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from sim.compiler import CompiledGraph, Options, compile_graph
-from sim.hw.spec import Chip
-from sim.layout import Shape
-from sim.machine import Outcome, simulate
-from sim.run_graph import graph_images, graph_results
-from sim.workload import Transpose, transpose, transpose_graph
+from systolic.compiler import CompiledGraph, Options, compile_graph
+from systolic.hw.spec import Chip
+from systolic.layout import Shape
+from systolic.machine import Outcome, simulate
+from systolic.run.tensors import graph_images, graph_results
+from systolic.workload import Transpose, transpose, transpose_graph
 
 
 def compile_transpose(

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.trace.grid import GridHistory, GridShape, GridState, LoadPass, MatMulPass
+from systolic.trace.grid import GridHistory, GridShape, GridState, LoadPass, MatMulPass
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 F32 = np.dtype(np.float32)

@@ -1,6 +1,0 @@
-"""The machine: two engines that run the same Program and must leave the same Trace and bits."""
-
-from sim.machine.memory import Image, Memory
-from sim.machine.simulate import Outcome, simulate
-
-__all__ = ["Image", "Memory", "Outcome", "simulate"]

@@ -1,5 +1,0 @@
-"""The event engine: one simpy process per unit, one event per instruction, never per cycle."""
-
-from sim.machine.event.machine import run_event
-
-__all__ = ["run_event"]

@@ -1,0 +1,92 @@
+"""`systolic run --again SUMMARY`: the run of a summary.json once more, and is it the same?"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import Path
+
+from systolic.cli.options import ENGINES
+from systolic.cli.run import run_and_report
+from systolic.cli.run_program import ProgramJob, program_of, read_inputs, run_program_and_report
+from systolic.cli.run_sweep import SweepOptions, sweep_and_report
+from systolic.config.chip_file import chip_of_tables
+from systolic.errors import SystolicError
+from systolic.isa import Module
+from systolic.isa.formats.files import read_bytes
+from systolic.run.again import (
+    Summary,
+    entry,
+    read_summary,
+    recorded_run,
+    require_same,
+    require_same_inputs,
+)
+from systolic.run.execute import load_inputs
+from systolic.run.program import check_module
+
+
+def run_again(path: Path, out: Path | None, *, as_json: bool, plots: bool) -> None:
+    """Do the run of a summary again, print and write as `systolic run` does.
+
+    Raises SystolicError if it cannot be done, and ResultError, before anything is written, if
+    cycles or results are not the same.
+    """
+    summary = read_summary(path)
+    if summary.is_program:
+        job = recorded_job(summary)
+        run_program_and_report(
+            job, out or Path("out") / job.path.stem, as_json=as_json, plots=plots,
+            accept=lambda found: require_same(summary, found),
+        )  # fmt: skip
+        return
+    config = recorded_run(summary)
+    if summary.values and not config.sweep:
+        try:
+            arrays = load_inputs(config)
+        except SystolicError as error:
+            raise summary.error(str(error)) from None
+        require_same_inputs(summary, arrays)
+    if config.sweep:
+        sweep_and_report(
+            config, out or Path("out") / config.name,
+            SweepOptions(1, summary.values, as_json, plots),
+            accept=lambda found: require_same(summary, found),
+        )  # fmt: skip
+        return
+    run_and_report(
+        config, out or Path("out") / config.name,
+        as_json=as_json, plots=plots and summary.values, values=summary.values,
+        accept=lambda found: require_same(summary, found),
+    )  # fmt: skip
+
+
+def recorded_job(summary: Summary) -> ProgramJob:
+    """Return the job that a program's summary records; SystolicError if its program has changed."""
+    path = summary.file("program")
+    found, engine = summary.found, summary.found["config"].get("engine")
+    if engine not in ENGINES:
+        raise summary.error(f"there is no engine {engine!r}")
+    try:
+        data = read_bytes(path)
+        digest = sha256(data).hexdigest()
+        if digest != summary.table("program").get("sha256"):
+            raise SystolicError(f"{path} has changed since")
+        module = program_of(data, path)
+        chip = chip_of_tables(summary.table("chip"), str(summary.path))
+        check_module(module, chip)
+        job = ProgramJob(
+            path, digest, module, chip, summary.file("chip"), _input_files(summary, module),
+            ENGINES[engine], summary.values, bool(found["options"].get("check", True)),
+            tuple(map(str, found["overrides"])),
+        )  # fmt: skip
+        arrays = read_inputs(module, job.files, path) if summary.values else {}
+    except SystolicError as error:
+        raise summary.error(str(error)) from None
+    require_same_inputs(summary, arrays)
+    return job
+
+
+def _input_files(summary: Summary, module: Module) -> dict[str, Path]:
+    names = [binding.name for binding in module.inputs]
+    found = {name: entry(summary.found, "inputs", name, "data") for name in names}
+    return {name: Path(file) for name, file in found.items() if isinstance(file, str)}

@@ -1,0 +1,328 @@
+"""``systolic layout``: what a layout is, where an element lies, what changing it costs.
+
+Plain functions make the facts and the tables; ``layout_command`` is what the command line
+registers. Not here: arithmetic (``systolic.layout``), drawing (``systolic.report.layout_picture``).
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from systolic.errors import perhaps
+from systolic.layout import (
+    Buffer,
+    LayoutError,
+    Placement,
+    RelayoutPlan,
+    Shape,
+    place_in_dram,
+    place_in_result_buffer,
+    place_in_state_buffer,
+    relayout,
+)
+from systolic.report.summary.table import Whole
+
+BUFFERS = ("state_buffer", "result_buffer", "dram")
+SMALL = 256
+"""Most places whose memory order is listed, and most elements a table of a placement has."""
+
+MOST_PLACED = 1_000_000
+"""Most elements whose placement ``--json`` lists."""
+
+
+def layout_command(
+    shape: Annotated[str, typer.Argument(help='A shape, e.g. "bf16[33,200]{1,0:T(8,128)(2,1)}".')],
+    index: Annotated[
+        str | None, typer.Option("--index", help='Where element "2,3" lies in memory.')
+    ] = None,
+    at: Annotated[int | None, typer.Option("--at", help="Which element lies at an offset.")] = None,
+    to: Annotated[
+        str | None, typer.Option("--to", help="The cost of copying to this shape.")
+    ] = None,
+    buffer: Annotated[
+        str | None, typer.Option("--buffer", help="state_buffer, result_buffer or dram.")
+    ] = None,
+    chip: Annotated[
+        str | None,
+        typer.Option("--chip", help="The chip, a name or file, whose buffers are meant."),
+    ] = None,
+    block: Annotated[
+        str | None,
+        typer.Option("--block", help='Rows,columns of a block in the buffer, e.g. "128,64".'),
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="Write a picture of the layout.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Explain an XLA shape: sizes, padding, memory order, placement, relayout cost, a picture."""
+    parsed = Shape.parse(shape)
+    element = parse_index(index)
+    facts = layout_facts(parsed, index=element, at=at)
+    placement = None
+    if buffer is not None:
+        placement = chip_placement(parsed, buffer, chip, block)
+        most = MOST_PLACED if as_json else SMALL
+        facts["placement"] = placement_facts(placement, element, most)
+    plan = None if to is None else relayout(parsed, _target(parsed, to))
+    if plan is not None:
+        facts["relayout"] = relayout_facts(plan)
+    refused = None if plot is None else _plot(facts, parsed, plot)
+    if as_json:
+        typer.echo(json.dumps(facts, indent=2))
+    else:
+        _print(facts, parsed, placement, plan)
+    if refused is not None:  # only now: what else was asked for has been answered
+        raise refused
+
+
+def _plot(facts: dict[str, Any], shape: Shape, path: Path) -> LayoutError | None:
+    """Draw the picture around the element of ``facts`` and add to them what it shows.
+
+    Returns why there is no picture, if there is none.
+    """
+    # matplotlib takes a while
+    from systolic.report.layout_picture import picture_window, save_layout_picture
+
+    try:
+        window = picture_window(shape, facts["index"])
+        save_layout_picture(shape, path, index=facts["index"])
+    except LayoutError as refused:
+        return refused
+    facts["picture"] = str(path)
+    facts["window"] = {
+        name: {"first": extent.first, "stop": extent.stop, "of": extent.size}
+        for name, extent in (("rows", window.rows), ("columns", window.columns))
+    }
+    return None
+
+
+# -- facts: plain data, what --json prints --------------------------------------------------------
+
+
+def layout_facts(
+    shape: Shape, *, index: tuple[int, ...] | None = None, at: int | None = None
+) -> dict[str, Any]:
+    """Return what there is to say about a shape.
+
+    ``index`` and ``offset`` belong together: of the two the one not asked for is computed; both
+    are None where neither was asked for, ``index`` is None where the offset is padding.
+    """
+    if index is not None and at is not None:
+        raise LayoutError("either --index or --at can be asked for, found both")
+    offset = at if index is None else shape.linear_index(index)
+    found = index if at is None else shape.from_linear_index(at)
+    return {
+        "shape": str(shape),
+        "physical_dims": list(shape.physical_dims()),
+        "elements": shape.num_elements(),
+        "padded_elements": shape.padded_elements(),
+        "bytes": shape.size_bytes(),
+        "xla_array_size": shape.xla_array_size(),
+        "index": None if found is None else list(found),
+        "offset": offset,
+    }
+
+
+def relayout_facts(plan: RelayoutPlan) -> dict[str, Any]:
+    """Return the cost of a copy plan: bytes moved and how many contiguous runs they make."""
+    runs = plan.run_count
+    return {
+        "to": str(plan.target),
+        "bytes": plan.size_bytes,
+        "runs": runs,
+        "elements_per_run": plan.elements / runs if runs else 0.0,
+    }
+
+
+def placement_facts(
+    placement: Placement, index: tuple[int, ...] | None, most: int = MOST_PLACED
+) -> dict[str, Any]:
+    """Return where the elements are: ``index`` only if given, else the first ``most`` of them.
+
+    ``left_out`` counts the elements behind those.
+    """
+    dims, total = placement.shape.dims, placement.shape.num_elements()
+    chosen = [index] if index is not None else list(itertools.islice(np.ndindex(*dims), most))
+    return {
+        "buffer": placement.buffer.name,
+        "shape": str(placement.shape),
+        "partitions": placement.partitions_used,
+        "bytes_per_partition": placement.bytes_per_partition_used,
+        "elements": _places(placement, chosen),
+        "left_out": 0 if index is not None else total - len(chosen),
+    }
+
+
+def _places(placement: Placement, indices: Sequence[tuple[int, ...]]) -> list[dict[str, Any]]:
+    """Return the index, partition, bank, byte and bit of each element."""
+    if not indices or not placement.shape.dims:
+        columns: Any = [()] * len(indices)
+        found = [[place(()) for _ in indices] for place in _ways(placement)]
+    else:
+        columns = np.asarray(indices).tolist()
+        arrays = list(np.asarray(indices).T)
+        found = [np.asarray(place(arrays)).tolist() for place in _ways(placement)]
+    names = ("partition", "bank", "byte", "bit")
+    return [
+        {"index": list(index), **dict(zip(names, place, strict=True))}
+        for index, *place in zip(columns, *found, strict=True)
+    ]
+
+
+def _ways(placement: Placement) -> tuple[Callable[[Any], Any], ...]:
+    return placement.partition_of, placement.bank_of, placement.byte_of, placement.bit_of
+
+
+# -- reading the options --------------------------------------------------------------------------
+
+
+def parse_index(text: str | None) -> tuple[int, ...] | None:
+    """Return the numbers of ``"2,3"``; an empty text is the index of a scalar."""
+    if text is None:
+        return None
+    if not text.strip():
+        return ()
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise LayoutError(f'an index is numbers and commas, e.g. "2,3", found "{text}"') from None
+
+
+def chip_placement(
+    shape: Shape, buffer: str, chip: str | None, block: str | None = None
+) -> Placement:
+    """Return where ``shape`` lies in a chip's buffer, in blocks the size of its array."""
+    if buffer not in BUFFERS:
+        hint = perhaps(buffer, BUFFERS)
+        raise LayoutError(f'--buffer must be one of {", ".join(BUFFERS)}, found "{buffer}"{hint}')
+    if buffer == "dram":
+        return place_in_dram(shape)
+    if chip is None:
+        raise LayoutError(f"--buffer {buffer} needs --chip NAME: its size is the chip's")
+    from systolic.config.chip_file import find_chip, load_chip  # pydantic takes a while
+
+    spec = load_chip(find_chip(chip, Path(), "--chip"))
+    size = parse_index(block) or (spec.pe_array.rows, spec.pe_array.cols)
+    if buffer == "result_buffer":
+        room = Buffer(
+            buffer,
+            spec.pe_array.cols,
+            spec.result_buffer.banks * spec.result_buffer.bank_bytes,
+            spec.result_buffer.banks,
+        )
+        return place_in_result_buffer(shape, room, size)
+    geometry = spec.state_buffer
+    room = Buffer(buffer, geometry.partitions, geometry.bytes_per_partition, geometry.banks)
+    return place_in_state_buffer(shape, room, size)
+
+
+def _target(source: Shape, text: str) -> Shape:
+    target = Shape.parse(text)
+    if target.element_type != source.element_type or target.dims != source.dims:
+        raise LayoutError(f"--to must be the same array in another layout, found {target}")
+    return target
+
+
+# -- printing -------------------------------------------------------------------------------------
+
+
+def _print(
+    facts: dict[str, Any], shape: Shape, placement: Placement | None, plan: RelayoutPlan | None
+) -> None:
+    console = Console(highlight=False)
+    console.print(Whole(_facts_table(facts, shape)), crop=False)
+    if shape.num_elements() > 0 and shape.padded_elements() <= SMALL:
+        console.print(f"memory order: {memory_order(shape)}", markup=False, soft_wrap=True)
+    if placement is not None:
+        console.print(placement_line(facts["placement"]), markup=False, soft_wrap=True)
+        console.print(Whole(_placement_table(facts["placement"]["elements"])), crop=False)
+        if facts["placement"]["left_out"]:
+            console.print(left_out_line(facts["placement"]), markup=False, soft_wrap=True)
+    if plan is not None:
+        console.print(relayout_line(facts["relayout"]), markup=False, soft_wrap=True)
+    if "picture" in facts:
+        console.print(picture_line(facts), markup=False, soft_wrap=True)
+
+
+def picture_line(facts: dict[str, Any]) -> str:
+    """Return where the picture is and, where it is a window, onto what."""
+    parts = [
+        f"{name} {extent['first']} to {extent['stop'] - 1} of {extent['of']}"
+        for name, extent in facts["window"].items()
+    ]
+    whole = all(e["stop"] - e["first"] == e["of"] for e in facts["window"].values())
+    return f"picture: {facts['picture']}" + ("" if whole else f" (a window: {', '.join(parts)})")
+
+
+def left_out_line(facts: dict[str, Any]) -> str:
+    """Return how many elements a table of a placement leaves out, and how to see them."""
+    shown = len(facts["elements"])
+    return (
+        f"{facts['left_out']} more elements are not listed (the table has the first {shown}): "
+        f"--index shows any one, --json lists up to {MOST_PLACED:,}"
+    )
+
+
+def memory_order(shape: Shape) -> str:
+    """Return the row-major number of the element at each offset, ``.`` for padding."""
+    return " ".join("." if number < 0 else str(number) for number in shape.permutation())
+
+
+def relayout_line(cost: dict[str, Any]) -> str:
+    """Return the cost of a relayout as a sentence."""
+    return (
+        f"relayout to {cost['to']}: {cost['bytes']} bytes in {cost['runs']} contiguous runs, "
+        f"{cost['elements_per_run']:.4g} elements each on average"
+    )
+
+
+def placement_line(facts: dict[str, Any]) -> str:
+    """Return what a placement takes of its buffer as a sentence."""
+    return (
+        f"{facts['buffer']}: {facts['partitions']} partitions, "
+        f"{facts['bytes_per_partition']} bytes in each, as {facts['shape']}"
+    )
+
+
+def _facts_table(facts: dict[str, Any], shape: Shape) -> Table:
+    table = Table(show_header=False, box=None, pad_edge=False)
+    rows = {
+        "shape": facts["shape"],
+        "physical dimensions": " x ".join(map(str, facts["physical_dims"])) or "none (a scalar)",
+        "elements": str(facts["elements"]),
+        "with padding": f"{facts['padded_elements']} ({shape.padding_share():.1%} padding)",
+        "bytes": str(facts["bytes"]),
+        "XLA's ArraySize": _or_none(facts["xla_array_size"], "undefined (the first tile has *)"),
+    }
+    if facts["offset"] is not None:
+        element = "padding" if facts["index"] is None else _index(facts["index"])
+        rows[f"offset {facts['offset']}"] = element
+    for name, value in rows.items():
+        table.add_row(name, value.replace("[", r"\["))
+    return table
+
+
+def _or_none(value: int | None, otherwise: str) -> str:
+    return otherwise if value is None else str(value)
+
+
+def _index(index: list[int]) -> str:
+    return "(" + ", ".join(map(str, index)) + ")"
+
+
+def _placement_table(places: list[dict[str, Any]]) -> Table:
+    table = Table("element", "partition", "bank", "byte")
+    for place in places:
+        byte = f"{place['byte']}" + (f" (bit {place['bit']})" if place["bit"] else "")
+        table.add_row(_index(place["index"]), str(place["partition"]), str(place["bank"]), byte)
+    return table

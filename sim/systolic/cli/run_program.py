@@ -1,0 +1,279 @@
+"""`systolic run PROGRAM` and `systolic trace PROGRAM`: a program file, .npy files in and out.
+
+Not here: what a run of a program is (`systolic.run.program`), run files (`systolic.cli.run`).
+"""
+
+from __future__ import annotations
+
+import codecs
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from systolic.cli.options import EngineName, ProgramOptions
+from systolic.cli.run import (
+    PICTURE_ELEMENTS,
+    PICTURE_KINDS,
+    Accept,
+    Progress,
+    named_files,
+    print_table,
+    summary_text,
+    summary_writer,
+)
+from systolic.config import Override, load_chip
+from systolic.config.chip_file import find_chip
+from systolic.errors import ConfigError, ProgramError, SystolicError, WorkloadError, printable
+from systolic.hw.datatypes import data_type
+from systolic.hw.spec import Chip
+from systolic.isa import Binding, MatMul, Module, element_type, is_binary, module_of
+from systolic.isa.formats.files import read_bytes
+from systolic.isa.formats.lines import with_lines
+from systolic.run.folder import PICTURE, SUMMARY, RunFolder, npy_name
+from systolic.run.program import ProgramRun, check_module, described, execute_program, unknown_input
+from systolic.workload.data.npy_csv import read_npy
+
+Array = npt.NDArray[Any]
+# Types that a .npy file cannot name: they come and go as plain bytes, or as whole numbers.
+NAMELESS = tuple(
+    np.dtype(t) for t in (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramJob:
+    """A program ready to run: module and chip, the file of each input, and where all came from."""
+
+    path: Path
+    sha256: str
+    module: Module
+    chip: Chip
+    chip_path: Path
+    files: Mapping[str, Path]
+    engine: EngineName = "event"
+    values: bool = True
+    check: bool = True
+    overrides: tuple[str, ...] = ()
+
+
+def prepare(options: ProgramOptions) -> ProgramJob:
+    """Return the job that the command line asks for."""
+    data = read_bytes(options.path)
+    module = program_of(data, options.path)
+    chip_path = _chip_path(module, options.path, options.chip)
+    chip = chip_of(module, options.path, options.chip, options.overrides)
+    check_module(module, chip)
+    return ProgramJob(
+        options.path, sha256(data).hexdigest(), module, chip, chip_path,
+        input_files(module, options.inputs), options.engine, options.values, options.check,
+        options.overrides,
+    )  # fmt: skip
+
+
+def run_program_and_report(
+    job: ProgramJob,
+    out: Path,
+    *,
+    as_json: bool,
+    plots: bool,
+    accept: Accept = lambda summary: "",
+) -> None:
+    """Run a program, print (the table, or exactly summary.json), and write the files to `out`.
+
+    accept: as of `systolic.cli.run.run_and_report`.
+    """
+    plots = plots and job.values
+    folder = RunFolder(out)
+    names = {binding.name: npy_name(binding.name) for binding in job.module.outputs}
+    arrays = names.values() if job.values else ()
+    reads = [job.path, *(job.files.values() if job.values else ())]
+    folder.check([SUMMARY, *arrays, *([PICTURE] if plots else [])], reads)
+    picture = plots and picture_elements(job.module) <= PICTURE_ELEMENTS
+    result = run_job(job, PICTURE_KINDS if picture else (), grid=picture)
+    files = named_files(names, result.outputs, result.summary)
+    note = accept(result.summary)
+    folder.replace({SUMMARY: summary_writer(result.summary), **files})
+    if as_json:
+        sys.stdout.write(summary_text(result.summary))
+    else:
+        print_table(_printable(result.summary), out, note)
+    if plots:
+        _write_picture(result, folder)
+
+
+def _write_picture(result: ProgramRun, folder: RunFolder) -> None:
+    from systolic.report.wavefront.picture import plot_wavefront
+
+    title = printable(result.summary["run"])
+    folder.add(PICTURE, lambda path: plot_wavefront(result.chip, result.trace, path, title=title))
+
+
+def load_program(path: Path) -> Module:
+    """Return a file's program; ProgramError, with a word on run files, if it is none."""
+    return program_of(read_bytes(path), path)
+
+
+def program_of(data: bytes, path: Path) -> Module:
+    """Return the program that the bytes of a file are; ProgramError if they are none."""
+    data = data.removeprefix(codecs.BOM_UTF8)
+    lines = (line.strip() for line in data.split(b"\n"))
+    first = next((line for line in lines if line and not line.startswith(b"#")), b"")
+    if is_binary(data) or first.startswith(b"systolic"):
+        return module_of(data, str(path))
+    raise ProgramError(
+        f'{path}: is no program (text begins with "systolic program 1", a binary with SYSB); '
+        "the name of a run file ends in .toml"
+    )
+
+
+def run_job(job: ProgramJob, kinds: Iterable[str] = (), *, grid: bool = False) -> ProgramRun:
+    """Run a job, its inputs read from their files; the summary says where everything came from."""
+    inputs = read_inputs(job.module, job.files, job.path) if job.values else None
+    with Progress(printable(job.module.program.name)) as progress, _lines_named(job.module):
+        result = execute_program(
+            job.module, job.chip, inputs,
+            engine=job.engine, kinds=kinds, grid=grid, progress=progress, check=job.check,
+        )  # fmt: skip
+    summary = result.summary
+    summary["config"] |= {"program": {"name": job.module.program.name, "sha256": job.sha256}}
+    summary["overrides"] = list(job.overrides)
+    summary["files"] = {
+        "program": str(job.path.resolve()), "chip": str(job.chip_path.resolve())
+    }  # fmt: skip
+    for name, record in summary["inputs"].items():
+        file = job.files.get(name)
+        record |= {"data": file and str(file.resolve()), "seed": None}
+    return result
+
+
+def _chip_path(module: Module, program: Path, chip: str | None) -> Path:
+    """Return the file of the chip asked for, else of the one the program names."""
+    if chip is not None:
+        return find_chip(chip, Path(), "--chip")
+    if not module.chip:
+        raise ProgramError(f"{program}: names no chip; needed --chip CHIP")
+    return find_chip(module.chip, program.parent, str(program))
+
+
+@contextmanager
+def _lines_named(module: Module) -> Iterator[None]:
+    """Name the lines of the program's text in any error raised inside."""
+    try:
+        yield
+    except SystolicError as error:
+        raise type(error)(with_lines(str(error), module.lines)) from None
+
+
+def chip_of(module: Module, program: Path, chip: str | None, overrides: Sequence[str] = ()) -> Chip:
+    """Return the chip asked for, else the one the program names (looked for beside its file)."""
+    changes = [_of_chip(Override.parse(text)) for text in overrides]
+    return load_chip(_chip_path(module, program, chip), changes)
+
+
+def _of_chip(override: Override) -> Override:
+    below = override.below("chip")
+    if below is None:
+        key = ".".join(override.path)
+        raise ConfigError(f'{override.origin}: of a program only "chip." can be set, not "{key}"')
+    return below
+
+
+# -- inputs ---------------------------------------------------------------------------------------
+
+
+def read_inputs(module: Module, files: Mapping[str, Path], program: Path) -> dict[str, Array]:
+    """Return the module's inputs from .npy files; WorkloadError if one is missing or unfit."""
+    for binding in module.inputs:
+        if binding.name not in files:
+            raise WorkloadError(
+                f"{program}: {described(binding)} is missing; needed --input "
+                f"{binding.name}=FILE.npy"
+            )
+    return {binding.name: _read(files[binding.name], binding) for binding in module.inputs}
+
+
+def input_files(module: Module, given: Sequence[str]) -> dict[str, Path]:
+    """Return the file of each input from NAME=FILE texts, and folders that hold NAME.npy files."""
+    names = [binding.name for binding in module.inputs]
+    files: dict[str, Path] = {}
+    folders: list[Path] = []
+    for text in given:
+        if "=" not in text:
+            folders.append(_folder(text))
+            continue
+        name, path = _name_and_path(text, names)
+        if name in files:
+            raise WorkloadError(f'--input {text}: input "{name}" is given twice')
+        files[name] = Path(path)
+    for folder in folders:
+        for name in names:
+            file = folder / npy_name(name)
+            if name not in files and file.exists():
+                files[name] = file
+    return files
+
+
+def _folder(text: str) -> Path:
+    if not Path(text).is_dir():
+        raise WorkloadError(f'--input: needs NAME=FILE.npy, or a folder of them, found "{text}"')
+    return Path(text)
+
+
+def _name_and_path(text: str, names: Sequence[str]) -> tuple[str, str]:
+    """Split NAME=FILE at the "=" behind the longest name there is: both may hold one."""
+    fitting = [name for name in names if text.startswith(f"{name}=")]
+    if not fitting:
+        raise WorkloadError(f"--input {text}: {unknown_input(text.partition('=')[0], names)}")
+    name = max(fitting, key=len)
+    return name, text[len(name) + 1 :]
+
+
+def _read(path: Path, binding: Binding) -> Array:
+    """Return an input's elements; WorkloadError if the file has another shape or type."""
+    found = read_npy(path)
+    if found.shape != binding.shape:
+        raise WorkloadError(f"{path}: {described(binding)}: found shape {list(found.shape)}")
+    wanted = data_type(element_type(binding)).numpy
+    nameless = (f"V{wanted.itemsize}", f"u{wanted.itemsize}") if wanted in NAMELESS else ()
+    if found.dtype.newbyteorder("=") == wanted and not found.dtype.hasobject:
+        same: Array = found.astype(wanted)
+        return same
+    if found.dtype.names is None and found.dtype.newbyteorder("=") in nameless:
+        native = np.ascontiguousarray(found, found.dtype.newbyteorder("="))
+        bits: Array = native.reshape(found.shape).view(wanted)
+        return bits
+    also = f", or the bytes of it as {' or '.join(nameless)}" if nameless else ""
+    raise WorkloadError(
+        f"{path}: {described(binding)}: needed {wanted.name}{also}, found {str(found.dtype)[:60]}"
+    )
+
+
+def _printable(value: Any) -> Any:
+    """Return a summary whose names, which come from a file, cannot command a terminal."""
+    if isinstance(value, Mapping):
+        return {_printable(key): _printable(item) for key, item in value.items()}
+    return printable(value) if isinstance(value, str) else value
+
+
+def picture_elements(module: Module) -> int:
+    """Return how many words a picture of the run would have to show, about."""
+    products = [i for i in module.program.instructions if isinstance(i, MatMul)]
+    return sum(i.moving.partitions * i.moving.elements + i.result.elements for i in products)
+
+
+# -- traces ---------------------------------------------------------------------------------------
+
+
+def program_trace(options: ProgramOptions, kind: str) -> Iterator[str]:
+    """Yield the CSV lines of `systolic.cli.trace` for a program; without values, of events only."""
+    from systolic.cli.trace import lines_of
+
+    return lines_of(run_job(prepare(options), (kind,) if options.values else ()).trace, kind)

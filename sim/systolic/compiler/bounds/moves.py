@@ -1,0 +1,114 @@
+"""The least a transpose, a relayout or a reshape can take: which closed form holds for it.
+
+Only what the graph says counts: where a tensor lives that nobody else takes or makes is known,
+where an intermediate one lies is not, so it may lie as the next operation likes. The forms
+themselves are in `systolic.hw.formulas.moves` and `systolic.hw.formulas.timing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from systolic.compiler.lower.permute import blocks_of, both_at, goes_in_blocks
+from systolic.compiler.lower.recognise import (
+    MatrixSet,
+    moves_nothing,
+    moves_only_ones,
+    recognise_rows,
+    recognise_transpose,
+)
+from systolic.compiler.lower.reshape import shared_home
+from systolic.compiler.options import Options
+from systolic.hw.datatypes import data_type
+from systolic.hw.formulas.moves import bounce_bound, copied_bound
+from systolic.hw.formulas.timing import Bound, dram_bound, largest, transpose_bound
+from systolic.hw.spec import Chip
+from systolic.layout import Decomposition, Shape, decompose
+from systolic.workload import Graph, Operation
+
+MOVES = ("transpose", "relayout", "reshape")
+NOTHING = Bound(0, "nothing need be busy")
+
+
+def move_bound(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound:
+    """Return the bound of one operation alone."""
+    ends = (op.inputs[0] in graph.inputs, op.output in graph.outputs)
+    homes = {graph.tensor(name).home for name in (op.inputs[0], op.output)}
+    moved = _dram_bytes(graph, op)
+    if not all(ends) or homes == {"dram", "state_buffer"}:
+        return dram_bound(chip, moved) if moved else NOTHING
+    if homes == {"dram"}:
+        return _from_dram(graph, op, chip, options, dram_bound(chip, moved))
+    return _on_chip(graph, op, chip, options)
+
+
+def _from_dram(graph: Graph, op: Operation, chip: Chip, options: Options, least: Bound) -> Bound:
+    """Return the bound of what goes from DRAM to DRAM: `least`, or more if it must be turned."""
+    source, result, axes = _shapes(graph, op)
+    if axes is None or both_at(graph, op) is None:
+        return least
+    if moves_nothing(source, result, axes) or recognise_rows(source, result, axes):
+        return least
+    matrices = recognise_transpose(source, result, axes)
+    if options.via == "pe":
+        return largest([least, _by_array(matrices, chip, options, "dram")])
+    return least  # a DMA that transposes on the way
+
+
+def _on_chip(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound:
+    """Return the bound of what lives on the chip before and after."""
+    source, result, axes = _shapes(graph, op)
+    if axes is None:
+        stays = shared_home(source, result) is not None
+    else:
+        stays = moves_nothing(source, result, axes)
+    if stays or (axes is not None and both_at(graph, op) is None
+                 and moves_only_ones(source, result, axes)):  # fmt: skip
+        return NOTHING
+    size_bytes = data_type(source.element_type).size_bytes
+    alone = axes is not None and both_at(graph, op) is not None
+    if axes is None or not (alone and goes_in_blocks(source, result, axes, chip, options)):
+        return copied_bound(chip, source.num_elements(), size_bytes)
+    matrices = recognise_transpose(source, result, axes)
+    if options.via == "dram":
+        blocks = [block.extents for block in blocks_of(matrices, chip, options)]
+        return bounce_bound(chip, blocks, size_bytes)
+    return _by_array(matrices, chip, options, "state_buffer")
+
+
+def _shapes(graph: Graph, op: Operation) -> tuple[Shape, Shape, tuple[int, ...] | None]:
+    """Return source, result, and the permutation (None: a reshape)."""
+    source, result = graph.shape(op.inputs[0]), graph.shape(op.output)
+    if op.kind == "reshape":
+        return source, result, None
+    return source, result, op.permutation if op.kind == "transpose" else tuple(range(source.rank))
+
+
+def _dram_bytes(graph: Graph, op: Operation) -> int:
+    """Return the bytes of the ends of an operation that must come from or go to DRAM."""
+    ends = [name for name in op.inputs if name in graph.inputs]
+    ends += [op.output] if op.output in graph.outputs else []
+    shapes = [graph.shape(name) for name in ends if graph.tensor(name).home == "dram"]
+    return sum(shape.num_elements() * shape.dtype.itemsize for shape in shapes)
+
+
+def _by_array(matrices: MatrixSet, chip: Chip, options: Options, home: str) -> Bound:
+    """Return the bound of identity products of all sub-blocks."""
+    dtype = matrices.element_type
+    tiles = _sub_blocks(_cut(matrices, chip, options, home))
+    size = matrices.shape.num_elements() * data_type(dtype).size_bytes
+    moved = size if home == "dram" else 0
+    whole = home == "state_buffer" or options.block is not None
+    return transpose_bound(chip, tiles, dtype, options.drain_engine, moved, whole=whole)
+
+
+def _cut(matrices: MatrixSet, chip: Chip, options: Options, home: str) -> Decomposition:
+    """Return the blocks of equation 1; from DRAM, without a choice of them, as few as possible."""
+    if home == "dram" and options.block is None:
+        array = chip.pe_array.rows, chip.pe_array.cols
+        return decompose(matrices.shape, array, array)
+    return blocks_of(matrices, chip, options)
+
+
+def _sub_blocks(blocks: Decomposition) -> Sequence[tuple[int, int]]:
+    return [sub.extents for block in blocks for sub in blocks.sub_blocks(block)]

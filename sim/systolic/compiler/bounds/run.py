@@ -1,0 +1,138 @@
+"""How good a schedule of a graph can be: bounds per operation and for the run, from closed forms.
+
+Only sizes of the graph and of the chip enter (`systolic.hw.formulas.timing`), nothing the compiler chose.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from systolic.compiler.bounds.moves import MOVES, move_bound
+from systolic.compiler.options import Options
+from systolic.hw.formulas.products import Dimension, Product, Turn, product_bound, product_vectors
+from systolic.hw.formulas.timing import Bound, dram_bound, largest
+from systolic.hw.spec import Chip
+from systolic.layout import Shape
+from systolic.workload import Graph, Operation
+
+
+@dataclass(frozen=True, slots=True)
+class OperationBound:
+    """The bound of one operation alone, its operands where the graph has them at the start."""
+
+    name: str
+    kind: str
+    bound: Bound
+
+
+def operation_bounds(
+    graph: Graph, chip: Chip, options: Options | None = None
+) -> tuple[OperationBound, ...]:
+    """Return the bound of each operation."""
+    options = options or Options()
+    return tuple(
+        OperationBound(op.name, op.kind, _bound(graph, op, chip, options))
+        for op in graph.operations
+    )
+
+
+def run_bound(graph: Graph, chip: Chip, options: Options | None = None) -> Bound:
+    """Return the bound of the whole run: its longest operation, the array's work, DRAM's bytes."""
+    found = [each.bound for each in operation_bounds(graph, chip, options)]
+    found.append(_array_bound(graph, chip))
+    names = [n for n in (*graph.inputs, *graph.outputs) if graph.tensor(n).home == "dram"]
+    if names:
+        found.append(dram_bound(chip, sum(_bytes(graph, n) for n in names)))
+    return largest(found)
+
+
+def _array_bound(graph: Graph, chip: Chip) -> Bound:
+    """Return the time from the first injection of all products to the cycle of the last."""
+    v, period = chip.pe_array.cycles_per_vector, chip.period("pe_array")
+    each = [
+        (v[graph.shape(op.inputs[0]).element_type], _least_vectors(graph, op, chip))
+        for op in graph.operations
+        if op.kind == "matmul"
+    ]
+    stream = sum(v * vectors for v, vectors in each) - max((v - 1 for v, _ in each), default=0)
+    return Bound(stream * period, "moving vectors of pe_array, all operations", period)
+
+
+def product_of(graph: Graph, op: Operation) -> Product:
+    """Return the sizes of a matmul; of operands that are there at the start, their layouts too.
+
+    Matrices that share an operand are one product of longer matrices.
+    """
+    lhs, rhs = (graph.shape(name) for name in op.inputs)
+    out = graph.shape(op.output)
+    (M, K), N = lhs.dims[-2:], rhs.dims[-1]
+    batch, left, right = (math.prod(s.dims[:-2]) for s in (out, lhs, rhs))
+    turns = []
+    if op.inputs[0] in graph.inputs and _minor(lhs) == 0 and M > 1:
+        turns.append(Turn(left, M, K, lhs.element_type))
+    if op.inputs[1] in graph.inputs and _minor(rhs) == 1 and N > 1:
+        turns.append(Turn(right, N, K, rhs.element_type))
+    minor: Dimension | None = None
+    if op.output in graph.outputs and min(M, N) > 1 and (place := _minor(out)) is not None:
+        minor = "N" if place == 0 else "M"
+    return Product(
+        left * right // batch, M * batch // right, K, N * batch // left, lhs.element_type,
+        tuple(turns), minor, out.element_type,
+    )  # fmt: skip
+
+
+def _minor(shape: Shape) -> int | None:
+    """Return which dimension from the last lies element by element: 0 or 1; None if neither.
+
+    Tiles mix dimensions: a layout that has any may be read either way, as far as a bound goes.
+    """
+    if shape.layout.tiles or 1 in shape.dims[-2:]:
+        return None
+    place = shape.rank - 1 - shape.layout.major_to_minor[-1]
+    return place if place < 2 else None
+
+
+def _bound(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound:
+    if op.kind in MOVES:
+        return move_bound(graph, op, chip, options)
+    outer = [n for n in op.inputs if n in graph.inputs and graph.tensor(n).home == "dram"]
+    stored = op.output in graph.outputs and graph.tensor(op.output).home == "dram"
+    moved = sum(_bytes(graph, n) for n in outer) + (_bytes(graph, op.output) if stored else 0)
+    if op.kind != "matmul":
+        return dram_bound(chip, moved) if moved else Bound(0, "nothing need be busy")
+    product = product_of(graph, op)
+    if len(outer) < len(op.inputs):  # the first tile may be on the chip already
+        moved_here = product_bound(chip, product, to_dram=stored)
+        return largest([moved_here, dram_bound(chip, moved)]) if moved else moved_here
+    return product_bound(chip, product, dram_bytes=moved, to_dram=stored)
+
+
+def _least_vectors(graph: Graph, op: Operation, chip: Chip) -> int:
+    """Return the moving vectors of a matmul with the better operand stationary, turns apart."""
+    product = product_of(graph, op)
+    return min(product_vectors(chip, product, p, q) for p, q, _ in product.mappings())
+
+
+def _bytes(graph: Graph, name: str) -> int:
+    shape = graph.shape(name)
+    return shape.num_elements() * shape.dtype.itemsize
+
+
+def spans(
+    layers: Sequence[str], times: Sequence[tuple[int, int, int]], names: Sequence[str]
+) -> Mapping[str, int]:
+    """Return, by operation, the ticks from its first start to its last end.
+
+    layers: the operation of each instruction; times: (instruction, start, end), the end being the
+    first tick after the instruction's last cycle. An operation whose work is part of others' has
+    no instruction, and is not in the result.
+    """
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for instruction, start, end in times:
+        name = layers[instruction]
+        first[name] = min(first.get(name, start), start)
+        last[name] = max(last.get(name, end), end)
+    return {name: last[name] - first[name] for name in names if name in first}

@@ -1,0 +1,1 @@
+"""Every estimate by which the compiler chooses. No bounds, no machine."""

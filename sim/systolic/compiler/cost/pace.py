@@ -1,0 +1,118 @@
+"""About how long drafts take: every unit goes through its queue, each draft after what it needs.
+
+An estimate for choosing between plans of one graph, not a bound and not the machine: nothing is
+lost at ports, and queues meet in DRAM only in that all their bytes have to pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from systolic.compiler.ir.drafts import Draft
+from systolic.hw.formulas.dram import dram_rate, run_cycles
+from systolic.hw.formulas.timing import engine_reads, load_reads, result_cycles
+from systolic.hw.spec import Chip, Engine
+from systolic.isa import Access, Buffer, DmaCopy, Instruction, LoadWeights, MatMul, OnEngine
+from systolic.isa.effects import writes
+
+
+def estimated_ticks(drafts: Sequence[Draft], chip: Chip) -> int:
+    """Return about how many ticks the drafts take."""
+    pace = _Pace(chip)
+    for draft in drafts:
+        pace.add(draft)
+    return max(pace.last, pace.dram_ticks)
+
+
+@dataclass(slots=True)
+class _Pace:
+    """When each draft so far is done, in ticks, and from when each queue can take the next."""
+
+    chip: Chip
+    done: list[int] = field(default_factory=list)
+    free: dict[str, int] = field(default_factory=dict)
+    last: int = 0
+    dram_bytes: int = 0
+    loaded: int = 0
+    may_load: int = 0
+
+    @property
+    def dram_ticks(self) -> int:
+        """Return the ticks in which all queues together move the bytes from and to DRAM."""
+        rate = dram_rate(self.chip, self.chip.dma.queues)
+        return self.dram_bytes * self.chip.period("dma") // rate
+
+    def add(self, draft: Draft) -> None:
+        """Note a draft: it begins when all it needs is done and its unit can take it."""
+        seen = self.chip.semaphore_cycles * self.chip.period("pe_array")
+        ready = max((self.done[ref.step] + seen for ref in draft.needs), default=0)
+        done = self._done(draft.instruction, ready)
+        self.done.append(done)
+        self.last = max(self.last, done)
+
+    def _done(self, instruction: Instruction, ready: int) -> int:
+        match instruction:
+            case LoadWeights():
+                return self._load(instruction, ready)
+            case MatMul():
+                return self._multiply(instruction, ready)
+            case DmaCopy():
+                return self._copy(instruction, ready)
+            case OnEngine():
+                return self._engine(instruction, ready)
+
+    def _load(self, load: LoadWeights, ready: int) -> int:
+        period = self.chip.period("pe_array")
+        reads = load_reads(self.chip.pe_array, load.weights.partitions, load.weights.elements)
+        self.loaded = max(ready, self.may_load, self.loaded) + reads * period
+        return self.loaded
+
+    def _multiply(self, multiply: MatMul, ready: int) -> int:
+        array, period = self.chip.pe_array, self.chip.period("pe_array")
+        moving = multiply.moving
+        first = max(ready, self.loaded, self.free.get("pe_array", 0))
+        end = first + moving.elements * array.cycles_per_vector[moving.dtype] * period
+        self.free["pe_array"] = end
+        drained = (array.rows + array.cols) * period if array.weight_buffer == "serial" else 0
+        self.may_load = first if array.weight_buffer == "double" else end + drained
+        return end + result_cycles(self.chip, multiply.result.partitions) * period
+
+    def _engine(self, work: OnEngine, ready: int) -> int:
+        engine: Engine = getattr(self.chip, work.engine)
+        period = self.chip.period(work.engine)
+        (target,) = writes(work)
+        reads = engine.fixed_cycles + engine_reads(engine, target.elements)
+        end = max(ready, self.free.get(work.engine, 0)) + reads * period
+        self.free[work.engine] = end
+        return end + engine.latency_cycles * period
+
+    def _copy(self, copy: DmaCopy, ready: int) -> int:
+        sides = (copy.source, copy.target)
+        outside = any(side.buffer is Buffer.DRAM for side in sides)
+        run = min(_run_bytes(side) for side in sides)
+        cycles = copy.source.size_bytes // run * self._descriptor(run, outside=outside)
+        cycles += self.chip.dma.latency_cycles + (self.chip.dram.latency_cycles if outside else 0)
+        end = max(ready, self.free.get(copy.queue, 0)) + cycles * self.chip.period("dma")
+        self.free[copy.queue] = end
+        self.dram_bytes += copy.source.size_bytes if outside else 0
+        return end
+
+    def _descriptor(self, run: int, *, outside: bool) -> int:
+        moving = -(-run // self.chip.dma.bytes_per_cycle)
+        if outside:
+            moving = run_cycles(self.chip, run) + self._opening(run)
+        return self.chip.dma.descriptor_cycles + moving
+
+    def _opening(self, run: int) -> int:
+        """Return the cycles in which rows are opened for a run: other queues close them between."""
+        parts = self.chip.dram.organisation
+        if parts is None:
+            return 0
+        return -(-run // parts.interleave_bytes) * (parts.precharge_cycles + parts.activate_cycles)
+
+
+def _run_bytes(access: Access) -> int:
+    """Return the bytes of the runs of an access: contiguous in one partition."""
+    step, count = access.pattern[-1]
+    return access.element_bytes * (count if step == 1 else 1)

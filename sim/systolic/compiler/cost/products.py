@@ -1,0 +1,240 @@
+"""The cost model: closed forms that choose the mapping, the loops and the tiles of a product.
+
+Estimates for choosing between schedules, not bounds (`systolic.hw.formulas.timing`) and not the machine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from systolic.compiler.options import Options
+from systolic.errors import CompileError
+from systolic.hw.datatypes import data_type
+from systolic.hw.formulas.dram import Run, dram_rate, lone_copy_cycles
+from systolic.hw.formulas.timing import dma_cycles, engine_reads, load_reads, result_cycles
+from systolic.hw.spec import Chip
+from systolic.isa import Access
+
+Mapping = Literal["rhs", "lhs"]
+Outer = Literal["stationary", "moving"]
+
+
+@dataclass(frozen=True, slots=True)
+class Loops:
+    """How a product is run: which sums stand in the result buffer at once, and what comes next.
+
+    group: stationary tiles x chunks of moving vectors whose sums accumulate side by side;
+    chunk: vectors of one multiply (they fill one bank at most); outer: the slower loop.
+    """
+
+    group: tuple[int, int]
+    chunk: int
+    outer: Outer
+    estimate: int
+
+
+def product_cost(
+    chip: Chip, mapping: Mapping, batch: Sequence[int], M: int, K: int, N: int, dtype: str
+) -> int:
+    """Return about how many cycles a product takes in the array with that operand stationary."""
+    P, Q = (N, M) if mapping == "rhs" else (M, N)
+    return math.prod(batch) * array_cycles(chip, P, Q, K, dtype, _chunks(chip, Q))
+
+
+def array_cycles(chip: Chip, P: int, Q: int, K: int, dtype: str, chunks: int) -> int:
+    """Return the cycles of streams and loads, the longer hiding the other with a double buffer.
+
+    `chunks`: how many chunks of moving vectors are streamed for each load.
+    """
+    array = chip.pe_array
+    v = array.cycles_per_vector[dtype]
+    total = 0
+    vectors = min(Q, chunks * chip.result_buffer.bank_words)
+    sweeps = -(-Q // vectors)
+    for rows, times in _cut(K, array.rows):
+        for cols, also in _cut(P, array.cols):
+            load, stream = load_reads(array, rows, cols) * sweeps, Q * v
+            hidden = array.weight_buffer == "double"
+            total += times * also * (max(load, stream) if hidden else load + stream)
+    return total + min(P, array.cols) + result_cycles(chip, min(P, array.cols))
+
+
+def turn_cost(chip: Chip, matrices: int, rows: int, cols: int, dtype: str) -> int:
+    """Return about how many cycles it takes to transpose [rows, cols], rows on partitions.
+
+    In the array, if that takes the type; else element by element through a DMA queue.
+    """
+    array = chip.pe_array
+    if dtype not in array.cycles_per_vector:
+        return matrices * rows * cols * (1 + chip.dma.descriptor_cycles)
+    height, width = min(rows, array.rows), min(cols, array.cols)
+    each = max(height * array.cycles_per_vector[dtype], load_reads(array, height, width))
+    return matrices * -(-rows // array.rows) * -(-cols // array.cols) * each
+
+
+def turning_banks(chip: Chip, options: Options, dtype: str) -> int:
+    """Return the banks in which identity products follow one another: at most half of all.
+
+    A bank is taken while a block streams in, its last sum arrives, and it is copied out.
+    """
+    array = chip.pe_array
+    engine = chip.activation if options.drain_engine == "activation" else chip.pooling
+    stream = array.rows * array.cycles_per_vector[dtype]
+    taken = stream + result_cycles(chip, array.cols) + chip.semaphore_cycles
+    taken += engine_reads(engine, array.rows) + engine.latency_cycles
+    return max(1, min(-(-taken // stream), chip.result_buffer.banks // 2))
+
+
+LEAST_PART = 4
+"""Vectors: with fewer, an instruction each gains next to nothing."""
+
+
+def part_of_last(
+    chip: Chip, options: Options, sizes: tuple[int, int, int], dtype: str, banks: int
+) -> int:
+    """Return the vectors of the parts in which the last sums are best made and copied out.
+
+    sizes: vectors, rows of the contraction, stationary columns; banks: that may be used.
+
+    What remains after the last vector is the copy of one part, so parts should be small. Each
+    takes a bank, since accumulating holds a bank's read port. Each load hides behind the last part
+    of the task before it. With f cycles for the instructions of a part, the remainder is about
+    s + vectors / s * f, least for s = sqrt(vectors * f).
+    """
+    (vectors, K, cols), array = sizes, chip.pe_array
+    engine = chip.activation if options.drain_engine == "activation" else chip.pooling
+    tiles = -(-K // array.rows)
+    fixed = engine.fixed_cycles + engine.dispatch_cycles + tiles * array.dispatch_cycles
+    load = load_reads(array, min(K, array.rows), cols) if tiles > 1 else 0
+    v = array.cycles_per_vector[dtype]
+    least = -(-vectors // banks)
+    return max(LEAST_PART, -(-load // v), least, math.isqrt(vectors * fixed))
+
+
+def _chunks(chip: Chip, Q: int) -> int:
+    return min(chip.result_buffer.banks, -(-Q // chip.result_buffer.bank_words))
+
+
+def _cut(size: int, tile: int) -> list[tuple[int, int]]:
+    """Return (extent, how many) of the tiles of a dimension."""
+    whole, rest = divmod(size, tile)
+    return [(e, n) for e, n in ((tile, whole), (rest, 1 if rest else 0)) if n]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A product to be cut: stationary [K, P], moving [K, Q], result [P, Q], and its tiles.
+
+    tile: T(p,q); sizes in bytes; streamed: operands come from DRAM; chunk: vectors of one multiply;
+    counts: how many stationary tiles and chunks there are; layer: the operation; room_bytes: of
+    each partition of the state buffer, to be planned with.
+    """
+
+    P: int
+    Q: int
+    K: int
+    dtype: str
+    out_bytes: int
+    tile: tuple[int, int]
+    streamed: bool
+    chunk: int
+    counts: tuple[int, int]
+    layer: str
+    room_bytes: int
+
+
+def choose_loops(chip: Chip, options: Options, work: Work, *, spare_banks: int = 0) -> Loops:
+    """Return the cheapest loops whose tiles have room in the state buffer together.
+
+    spare_banks: of the result buffer, not to be used if there is a choice.
+
+    Raises CompileError if the options ask for a group that cannot be.
+    """
+    chunk = work.chunk
+    groups = _groups(chip, options, work, spare_banks)
+    have = work.room_bytes * 3 // 4  # the rest: an identity, gaps
+    fitting = [group for group in groups if _group_bytes(chip, work, group, chunk) <= have]
+    outers: tuple[Outer, ...] = (options.outer,) if options.outer else ("stationary", "moving")
+    found = [
+        _rated(chip, work, group, chunk, outer)
+        for group in fitting or groups[:1]
+        for outer in outers
+    ]
+    return min(found, key=lambda item: item[0])[1]
+
+
+def _rated(
+    chip: Chip, work: Work, group: tuple[int, int], chunk: int, outer: Outer
+) -> tuple[tuple[int, int, int], Loops]:
+    """Return the loops and what they cost: cycles, then how few sums stand side by side."""
+    p, q = group
+    cycles = array_cycles(chip, work.P, work.Q, work.K, work.dtype, q)
+    preference = -q
+    if work.streamed:
+        moved = _traffic(chip, work, (p, q * chunk), outer)
+        cycles = max(cycles, moved + p * q * chunk)
+        preference = abs(p * chip.pe_array.cols - q * chunk)  # squares share the most
+    return (cycles, -p * q, preference), Loops(group, chunk, outer, cycles)
+
+
+def _group_bytes(chip: Chip, work: Work, group: tuple[int, int], chunk: int) -> int:
+    """Return the bytes of each partition that the tiles of one task of a group take."""
+    rows, columns = work.tile
+    size = data_type(work.dtype).size_bytes
+    stationary = min(work.P, -(-group[0] * chip.pe_array.cols // columns) * columns)
+    moving = min(work.Q, -(-group[1] * chunk // columns) * columns)
+    results = -(-min(work.P, group[0] * chip.pe_array.cols) // rows)
+    return (stationary + moving) * size + results * moving * work.out_bytes
+
+
+def _groups(chip: Chip, options: Options, work: Work, spare: int) -> list[tuple[int, int]]:
+    tiles, chunks = work.counts
+    banks = chip.result_buffer.banks
+    if options.group is not None:
+        p, q = options.group
+        if p > tiles or q > chunks or p * q > banks:
+            raise CompileError(
+                f'operation "{work.layer}": compile.group asks for {p} stationary tiles x {q} '
+                f"chunks of {work.chunk} vectors: there are {tiles} x {chunks}, and each of "
+                f"p * q sums needs one of {banks} banks"
+            )
+        return [(p, q)]
+    most = max(1, banks - spare)
+    return [
+        (p, q) for p in range(1, min(most, tiles) + 1) for q in range(1, min(most // p, chunks) + 1)
+    ]
+
+
+def _traffic(chip: Chip, work: Work, group: tuple[int, int], outer: Outer) -> int:
+    """Return about how many cycles DRAM takes for the operands, some of them brought repeatedly."""
+    P, Q, K, dtype = work.P, work.Q, work.K, work.dtype
+    room_bytes = work.room_bytes * 3 // 4
+    size, R = data_type(dtype).size_bytes, min(chip.pe_array.rows, chip.state_buffer.partitions)
+    blocks = -(-K // R)
+    stationary, moving = blocks * P * size, blocks * Q * size
+    p_groups = -(-P // (group[0] * chip.pe_array.cols))
+    q_groups = -(-Q // group[1])
+    if stationary + moving > room_bytes:
+        inner = moving if outer == "stationary" else stationary
+        if inner > room_bytes // 2:
+            if outer == "stationary":
+                moving *= p_groups
+            else:
+                stationary *= q_groups
+    rate = dram_rate(chip, max(1, chip.dma.queues // 2))
+    return (stationary + moving) * R // rate
+
+
+def runs_cycles(chip: Chip, access: Access, count: int, size: int) -> int:
+    """Return the cycles of a queue for `count` runs of `size` bytes from DRAM, latency apart.
+
+    Where DRAM has an organisation the addresses of the runs count, else their lengths alone.
+    """
+    if chip.dram.organisation is None:
+        return dma_cycles(chip, [(count, size)], dram=False) - chip.dma.latency_cycles
+    first = access.offsets()[:: max(1, size // access.element_bytes)] * access.element_bytes
+    runs = (Run(int(byte), None, size) for byte in first)
+    return lone_copy_cycles(chip, runs) - chip.dma.latency_cycles - chip.dram.latency_cycles

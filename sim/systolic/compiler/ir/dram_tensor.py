@@ -1,0 +1,226 @@
+"""A tensor in DRAM, in whatever XLA layout it has: which accesses reach a rectangle of a matrix.
+
+The offsets come from `systolic.layout`; here they are only recognised as [step, count] pairs. Without
+combined dimensions an offset is the sum of a part that depends on the row and one that depends on
+the column, so a block costs two short vectors, whatever its tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from systolic.isa import Access, Buffer
+from systolic.isa.access import MAX_PAIRS
+from systolic.layout import COMBINE, Shape
+
+Pairs = tuple[tuple[int, int], ...]
+Offsets = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Rectangle:
+    """Rows and columns of a block, counted from the block's origin, and where they lie."""
+
+    access: Access
+    row: int
+    rows: int
+    col: int
+    cols: int
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """`count` consecutive indices from `first` whose offsets are `base` plus a regular pattern."""
+
+    first: int
+    count: int
+    base: int
+    pairs: Pairs
+
+
+class DramTensor:
+    """A tensor at byte `base` of DRAM.
+
+    Args:
+        shape: type, dimensions and layout.
+        base: byte address of its first element's place.
+        axes: for each axis of the matrices [batch..., row, column], the tensor's dimensions it
+            is made of, major to minor.
+
+    """
+
+    def __init__(self, shape: Shape, base: int, axes: Sequence[tuple[int, ...]]) -> None:
+        self.shape, self.base = shape, base
+        self._axes = tuple(axes)
+        combined = any(COMBINE in tile.dims for tile in shape.layout.tiles)
+        self._separable = not combined
+        self._cache: dict[tuple[int, int, int], tuple[Segment, ...]] = {}
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the bytes the tensor takes, padding counted, in whole bursts of 64 bytes."""
+        return -(-self.shape.size_bytes() // 64) * 64
+
+    def whole(self) -> Access:
+        """Return the access to every place of the tensor, padding included."""
+        places = self.shape.padded_elements()
+        return Access(Buffer.DRAM, self.shape.element_type, 0, 1, self.base, ((1, places),))
+
+    def rectangles(
+        self, batch: Sequence[int], origin: tuple[int, int], extents: tuple[int, int],
+        *, by_column: bool = False,
+    ) -> Iterator[Rectangle]:  # fmt: skip
+        """Yield accesses that together reach a block; `by_column` enumerates columns outermost."""
+        if not self._separable:
+            yield from self._row_by_row(batch, origin, extents, by_column=by_column)
+            return
+        outer = sum(self._offset(axis, i) for axis, i in enumerate(batch))
+        row_axis, col_axis = len(batch), len(batch) + 1
+        for row in self._segments(row_axis, origin[0], extents[0]):
+            for col in self._segments(col_axis, origin[1], extents[1]):
+                yield from self._emit(outer, row, col, by_column=by_column)
+
+    def _emit(
+        self, outer: int, row: Segment, col: Segment, *, by_column: bool
+    ) -> Iterator[Rectangle]:
+        first, second = (col.pairs, row.pairs) if by_column else (row.pairs, col.pairs)
+        pairs = _coalesce(first + second)
+        if len(pairs) <= MAX_PAIRS:
+            start = self.base + (outer + row.base + col.base) * self._bytes
+            access = Access(Buffer.DRAM, self.shape.element_type, 0, 1, start, pairs)
+            yield Rectangle(access, row.first, row.count, col.first, col.count)
+            return
+        if len(row.pairs) >= len(col.pairs):
+            for part in _split(row):
+                yield from self._emit(outer, part, col, by_column=by_column)
+        else:
+            for part in _split(col):
+                yield from self._emit(outer, row, part, by_column=by_column)
+
+    def _row_by_row(
+        self, batch: Sequence[int], origin: tuple[int, int], extents: tuple[int, int],
+        *, by_column: bool,
+    ) -> Iterator[Rectangle]:  # fmt: skip
+        """Yield accesses for a layout that mixes dimensions: one row or column at a time."""
+        grid = self._grid(batch, origin, extents)
+        if by_column:
+            grid = grid.T
+        for line, offsets in enumerate(grid):
+            for part in segments(offsets):
+                for piece in _fitting(part):
+                    start = self.base + piece.base * self._bytes
+                    access = Access(Buffer.DRAM, self.shape.element_type, 0, 1, start, piece.pairs)
+                    if by_column:
+                        yield Rectangle(access, piece.first, piece.count, line, 1)
+                    else:
+                        yield Rectangle(access, line, 1, piece.first, piece.count)
+
+    def _grid(
+        self, batch: Sequence[int], origin: tuple[int, int], extents: tuple[int, int]
+    ) -> Offsets:
+        index: list[Any] = [0] * self.shape.rank
+        for axis, i in enumerate(batch):
+            self._place(index, axis, np.asarray(i))
+        rows = origin[0] + np.arange(extents[0])[:, None]
+        cols = origin[1] + np.arange(extents[1])[None, :]
+        self._place(index, len(batch), rows)
+        self._place(index, len(batch) + 1, cols)
+        found = self.shape.linear_index([np.asarray(part) for part in index])
+        return np.broadcast_to(found, extents)
+
+    def _segments(self, axis: int, first: int, count: int) -> tuple[Segment, ...]:
+        key = axis, first, count
+        if key not in self._cache:
+            index: list[Any] = [0] * self.shape.rank
+            self._place(index, axis, first + np.arange(count))
+            offsets = self.shape.linear_index([np.asarray(part) for part in index])
+            self._cache[key] = tuple(segments(np.broadcast_to(offsets, (count,))))
+        return self._cache[key]
+
+    def _offset(self, axis: int, number: int) -> int:
+        return self._segments(axis, number, 1)[0].base
+
+    def _place(self, index: list[Any], axis: int, numbers: npt.NDArray[Any]) -> None:
+        """Spread numbers along a matrix axis over the tensor's dimensions it is made of."""
+        dims = self._axes[axis]
+        sizes = tuple(self.shape.dims[d] for d in dims)
+        for dim, part in zip(dims, np.unravel_index(numbers, sizes) if dims else (), strict=True):
+            index[dim] = part
+
+    @property
+    def _bytes(self) -> int:
+        return int(self.shape.dtype.itemsize)
+
+
+def segments(offsets: Offsets) -> list[Segment]:
+    """Return the fewest regular segments, found from the left, that make up the offsets."""
+    found: list[Segment] = []
+    first = 0
+    while first < len(offsets):
+        count, pairs = _regular(offsets[first:])
+        found.append(Segment(first, count, int(offsets[first]), pairs))
+        first += count
+    return found
+
+
+def _regular(offsets: Offsets) -> tuple[int, Pairs]:
+    """Return how many leading offsets follow one nested pattern, and the pattern."""
+    run = _run(offsets)
+    step = int(offsets[1] - offsets[0]) if len(offsets) > 1 else 1
+    inner: Pairs = ((step, run),)
+    rows = len(offsets) // run
+    if run == 1 or rows == 1:
+        return run, inner
+    table = offsets[: rows * run].reshape(rows, run)
+    same = (table - table[:, :1] == table[0] - table[0, 0]).all(axis=1)
+    alike = int(np.argmin(same)) if not same.all() else rows
+    if alike == 1:
+        return run, inner
+    count, outer = _regular(table[:alike, 0])
+    return count * run, outer + inner
+
+
+def _run(offsets: Offsets) -> int:
+    """Return how many leading offsets have one distance."""
+    if len(offsets) < 3:
+        return len(offsets)
+    steps = np.diff(offsets)
+    other = np.flatnonzero(steps != steps[0])
+    return int(other[0]) + 1 if len(other) else len(offsets)
+
+
+def _split(segment: Segment) -> Iterator[Segment]:
+    """Yield the segment cut along its outermost pair."""
+    (step, count), *inner = segment.pairs
+    size = segment.count // count
+    for part in range(count):
+        yield Segment(
+            segment.first + part * size, size, segment.base + part * step, tuple(inner) or ((1, 1),)
+        )
+
+
+def _fitting(segment: Segment) -> Iterator[Segment]:
+    """Yield the segment in parts that an access can name."""
+    if len(segment.pairs) <= MAX_PAIRS:
+        yield segment
+        return
+    for part in _split(segment):
+        yield from _fitting(part)
+
+
+def _coalesce(pairs: Pairs) -> Pairs:
+    """Merge pairs that continue one another, and drop pairs of one."""
+    merged: list[tuple[int, int]] = []
+    for step, count in pairs:
+        if count == 1:
+            continue
+        if merged and merged[-1][0] == step * count:
+            merged[-1] = (step, merged[-1][1] * count)
+        else:
+            merged.append((step, count))
+    return tuple(merged) or ((1, 1),)

@@ -1,0 +1,148 @@
+"""Matrices and nodes: a graph's work in the only form the machine knows. Results of the first pass.
+
+A matrix is one way to see a tensor: [batch..., rows, columns], rows on partitions. Nodes make
+matrices from matrices; layers say which operation each node came from. No sizes of a chip enter.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from systolic.compiler.ir.change_of_view import Change
+from systolic.hw.datatypes import data_type
+from systolic.layout import Shape
+
+Axes = tuple[tuple[int, ...], ...]
+Source = Literal["state_buffer", "dram", "node"]
+NodeKind = Literal["multiply", "turn", "bounce", "move", "convert", "store"]
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """A tensor as a batch of matrices whose rows lie on partitions.
+
+    axes: for each of (batch..., row, column) the tensor's dimensions it is made of, major to
+    minor. source: there at cycle 0, brought from DRAM, or made by a node. dram: where it comes
+    from, or (`store`) where it goes. keep: it must stand in the state buffer at the end. block:
+    the tile T(p,q) it is cut into, if not that of the compilation.
+    """
+
+    name: str
+    tensor: str
+    dtype: str
+    batch: tuple[int, ...]
+    rows: int
+    cols: int
+    axes: Axes
+    source: Source
+    dram: str = ""
+    keep: bool = False
+    block: tuple[int, int] | None = None
+
+    @property
+    def matrices(self) -> int:
+        """Return how many matrices there are."""
+        return math.prod(self.batch)
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the bytes of all elements."""
+        return math.prod(self.dims) * data_type(self.dtype).size_bytes
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """Return [batch..., rows, columns]."""
+        return (*self.batch, self.rows, self.cols)
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.dims))}] ({self.source})"
+
+
+def operand_number(operand: Matrix, out: Matrix, number: int) -> int:
+    """Return which of an operand's matrices goes into the result's `number`-th: numpy's rules."""
+    if operand.batch == out.batch:
+        return number
+    found, step = 0, 1
+    sizes = dict(enumerate(reversed(operand.batch)))
+    for place, size in enumerate(reversed(out.batch)):
+        number, index = divmod(number, size)
+        if sizes.get(place, 1) > 1:
+            found += index * step
+            step *= size
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One piece of work.
+
+    multiply: result[p, q] = sum over k of stationary[k, p] * moving[k, q] (inputs in that order),
+    for each matrix of the result; the inputs' batches broadcast.
+    turn: the transpose of each matrix, by an identity product; bounce: by a trip to DRAM and back.
+    move: the same elements as other matrices, on the chip, as `change` says. convert: the same in
+    another type, by an engine. store: to the DRAM tensor `dram`, seen as the input's axes (or
+    `axes`).
+    """
+
+    kind: NodeKind
+    layer: str
+    inputs: tuple[str, ...]
+    output: str
+    dram: str = ""
+    axes: Axes = ()
+    change: Change | None = None
+
+    def __str__(self) -> str:
+        target = f"dram:{self.dram}" if self.kind == "store" else self.output
+        return f"{target} = {self.kind}({', '.join(self.inputs)})"
+
+
+@dataclass(frozen=True, slots=True)
+class DramPlace:
+    """A tensor in DRAM: shape with layout and byte address.
+
+    The shape is the value, never its text: legacy padding has no text form.
+    """
+
+    name: str
+    shape: Shape
+    base: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """An output that stands in the state buffer at the end, and the matrix that shows it.
+
+    axes: for each of (batch..., row, column) the output's dimensions it is made of. layer: the
+    operation that makes the output.
+    """
+
+    tensor: str
+    matrix: str
+    axes: Axes
+    layer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """The result of the first pass: nodes in order, the matrices they connect, places in DRAM.
+
+    choices: what was decided, in words, with the estimates it was decided by.
+    """
+
+    nodes: tuple[Node, ...]
+    matrices: tuple[Matrix, ...]
+    dram: tuple[DramPlace, ...]
+    kept: tuple[Kept, ...]
+    choices: tuple[str, ...]
+
+    def shown(self, tensor: str) -> Axes:
+        """Return as which axes a kept output stands in the state buffer."""
+        return next(kept.axes for kept in self.kept if kept.tensor == tensor)
+
+    def matrix(self, name: str) -> Matrix:
+        """Return the matrix of that name."""
+        return next(m for m in self.matrices if m.name == name)

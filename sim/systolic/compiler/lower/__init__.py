@@ -1,0 +1,1 @@
+"""The first pass: operations become nodes on matrices."""

@@ -1,0 +1,287 @@
+"""The first pass: a graph of operations becomes layers of nodes and the matrices between them.
+
+The builder holds, for each tensor, the matrices it is known as. A lowering (`lowerings`) asks for
+the view it needs; the builder finds the cheapest way: it is there, its transpose is (a turn), it
+is moved on the chip, or DRAM has it. Not here: tiles, addresses on the chip, order.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from systolic.compiler.cost.views import load_cost, turn_cost
+from systolic.compiler.ir.change_of_view import Change, Spread
+from systolic.compiler.ir.nodes import Axes, Kept, Layers, Matrix, Node, NodeKind
+from systolic.compiler.lower.dram_places import DramPlaces
+from systolic.compiler.lower.views import ends_in, home_views, physical, swap
+from systolic.compiler.options import Options
+from systolic.compiler.schedule.moves import move_cost
+from systolic.hw.spec import Chip
+from systolic.layout import Shape
+from systolic.workload import Graph
+
+Block = tuple[int, int] | None
+"""Tiles T(p,q) of a matrix's own, or those of the compilation."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """A matrix, moved from one view to another, comes to `axes`, by a turn before or after."""
+
+    cycles: int
+    matrix: Matrix
+    first: Axes
+    last: Axes
+    axes: Axes
+
+
+class LayerBuilder:
+    """Collects nodes and matrices while operations are lowered one by one."""
+
+    def __init__(self, graph: Graph, chip: Chip, options: Options) -> None:
+        self.graph, self.chip, self.options = graph, chip, options
+        self.layer = ""
+        self.dram = DramPlaces(chip)
+        self._nodes: list[Node] = []
+        self._matrices: dict[str, Matrix] = {}
+        self._views: dict[str, list[tuple[str, Axes]]] = {}
+        self._choices: list[str] = []
+        self._kept: list[Kept] = []
+        self._unplaced: set[str] = set()
+        self._at_home: set[str] = set()
+        for name in graph.inputs:
+            if graph.tensor(name).home == "dram":
+                self.dram.reserve(name, graph.shape(name))
+                self.dram.put(name, name)
+            else:
+                self._unplaced.add(name)
+        for name in graph.outputs:
+            if graph.tensor(name).home == "dram":
+                self.dram.reserve(name, graph.shape(name))
+
+    def layers(self) -> Layers:
+        """Return what has been collected."""
+        used = {n for node in self._nodes for n in (*node.inputs, node.output)}
+        used |= {kept.matrix for kept in self._kept}
+        matrices = tuple(m for m in self._matrices.values() if m.name in used)
+        kept, choices = tuple(self._kept), tuple(self._choices)
+        return Layers(tuple(self._nodes), matrices, self.dram.places(), kept, choices)
+
+    def choose(self, text: str) -> None:
+        """Note a decision."""
+        self._choices.append(f"{self.layer}: {text}")
+
+    # Matrices
+
+    def _make(
+        self, tensor: str, axes: Axes, source: str, block: Block = None, dram: str = ""
+    ) -> Matrix:
+        shape = self.graph.shape(tensor)
+        *batch, rows, cols = (math.prod(shape.dims[d] for d in group) for group in axes)
+        matrix = Matrix(
+            f"{tensor}.{len(self._matrices)}", tensor, shape.element_type, tuple(batch), rows,
+            cols, axes, source, dram=dram, block=block,  # type: ignore[arg-type]
+        )  # fmt: skip
+        self._matrices[matrix.name] = matrix
+        self.rename(matrix, tensor, axes)
+        return matrix
+
+    def place(self, tensor: str, axes: Axes, block: Block = None) -> Matrix:
+        """Have an input on the chip lie as `axes` from the start, in blocks of its own if given."""
+        self._unplaced.discard(tensor)
+        return self._make(tensor, axes, "state_buffer", block)
+
+    def unplaced(self, tensor: str) -> bool:
+        """Return whether a tensor is an input on the chip that may still lie as one likes."""
+        return tensor in self._unplaced
+
+    def result(self, tensor: str, axes: Axes, block: Block = None) -> Matrix:
+        """Return a new matrix for a node to make: `tensor` seen as `axes`."""
+        return self._make(tensor, axes, "node", block)
+
+    def load(self, tensor: str, axes: Axes, block: Block = None) -> Matrix:
+        """Return a matrix that is brought from DRAM so."""
+        return self._make(tensor, axes, "dram", block, self.dram.of(tensor))
+
+    def rename(self, matrix: Matrix, tensor: str, axes: Axes) -> None:
+        """Let `matrix` also be `tensor`, seen as `axes`: the same elements, nothing is moved."""
+        self._views.setdefault(tensor, []).append((matrix.name, axes))
+
+    def views(self, tensor: str) -> list[tuple[Matrix, Axes]]:
+        """Return all matrices that show the tensor, and as which axes."""
+        if tensor in self._unplaced:  # nobody has asked for another place than its layout says
+            self.place(tensor, physical(self.graph.shape(tensor)))
+        return [(self._matrices[name], axes) for name, axes in self._views.get(tensor, ())]
+
+    def known(self, tensor: str, axes: Axes) -> Matrix | None:
+        """Return the matrix that shows the tensor so, if there is one."""
+        return next((matrix for matrix, seen in self.views(tensor) if seen == axes), None)
+
+    def any_view(self, tensor: str) -> tuple[Matrix, Axes]:
+        """Return some matrix of the tensor, and the axes it shows."""
+        if views := self.views(tensor):
+            return views[0]
+        axes = physical(self.dram.shape(tensor))
+        return self.load(tensor, axes), axes
+
+    # Nodes
+
+    def node(
+        self, kind: NodeKind, inputs: tuple[Matrix, ...], output: Matrix,
+        change: Change | None = None,
+    ) -> None:  # fmt: skip
+        """Add a node."""
+        names = tuple(m.name for m in inputs)
+        self._nodes.append(Node(kind, self.layer, names, output.name, change=change))
+
+    def turned(self, source: Matrix, tensor: str, axes: Axes) -> Matrix:
+        """Return `source` turned by identity products, which shows the tensor as `axes`."""
+        result = self.result(tensor, axes)
+        self.node("turn", (source,), result)
+        return result
+
+    def moved(self, source: Matrix, change: Change, tensor: str, axes: Axes) -> Matrix:
+        """Return the elements of `source` as the matrices of another view, moved on the chip."""
+        result = self.result(tensor, axes)
+        self.node("move", (source,), result, change)
+        return result
+
+    # What lowerings ask for
+
+    def view(self, tensor: str, axes: Axes) -> Matrix:
+        """Return a matrix of the tensor seen as `axes`, moved or turned if need be."""
+        if found := self.known(tensor, axes):
+            return found
+        source = self.known(tensor, swap(axes))
+        if source is None and self.dram.holds(tensor):
+            if not self.turn_is_cheaper(tensor, axes):
+                return self.load(tensor, axes)
+            source = self.load(tensor, swap(axes))
+        if self.options.via == "dram":
+            self.to_dram(tensor)
+            return self.load(tensor, axes)
+        if source is not None and self.can_turn(source.dtype):
+            return self.turned(source, tensor, axes)
+        return self._changed(tensor, axes)
+
+    def turn_is_cheaper(self, tensor: str, axes: Axes) -> bool:
+        """Return whether to bring the transpose of the view and turn it; note it if so."""
+        shape = self.dram.shape(tensor)
+        if self.options.via == "dram" or not self.can_turn(shape.element_type):
+            return False
+        through = load_cost(self.chip, shape, swap(axes)) + turn_cost(self.chip, shape, swap(axes))
+        direct = load_cost(self.chip, shape, axes)
+        if self.options.via is None and direct <= through:
+            return False
+        self.choose(
+            f"{tensor} is turned by identity products (about {through} cycles; a transposing "
+            f"DMA: {direct})"
+        )
+        return True
+
+    def can_turn(self, dtype: str) -> bool:
+        """Return whether the array takes the type."""
+        return dtype in self.chip.pe_array.cycles_per_vector
+
+    def _changed(self, tensor: str, *targets: Axes) -> Matrix:
+        """Move what is on the chip to the cheapest of some views: at once, or beside a turn."""
+        ways = [way for matrix, seen in self.views(tensor) for axes in targets
+                for way in self._ways(tensor, matrix, seen, axes)]  # fmt: skip
+        way = min(ways, key=lambda way: way.cycles)
+        self.choose(f"{tensor} changes its view on the chip (about {way.cycles} cycles)")
+        first = self.known(tensor, way.first) or self.turned(way.matrix, tensor, way.first)
+        if way.first != way.last:
+            change = self._change(tensor, way.first, way.last)
+            first = self.moved(first, change, tensor, way.last)
+        return first if way.last == way.axes else self.turned(first, tensor, way.axes)
+
+    def _ways(self, tensor: str, matrix: Matrix, seen: Axes, axes: Axes) -> list[_Way]:
+        ways = [_Way(self._move_cost(tensor, seen, axes), matrix, seen, axes, axes)]
+        if self.can_turn(matrix.dtype):
+            shape = self.graph.shape(tensor)
+            for first, last, turn in ((seen, swap(axes), swap(axes)), (swap(seen), axes, seen)):
+                cycles = self._move_cost(tensor, first, last) + turn_cost(self.chip, shape, turn)
+                ways.append(_Way(cycles, matrix, first, last, axes))
+        return ways
+
+    def _move_cost(self, tensor: str, seen: Axes, wanted: Axes) -> int:
+        if seen == wanted:
+            return 0
+        size = self.graph.shape(tensor).dtype.itemsize
+        return move_cost(self.chip, self.options, self._change(tensor, seen, wanted), size)
+
+    def _change(self, tensor: str, seen: Axes, wanted: Axes) -> Change:
+        dims = self.graph.shape(tensor).dims
+        return Change(Spread(dims, seen), Spread(dims, wanted))
+
+    # DRAM and the end
+
+    def to_dram(self, tensor: str) -> None:
+        """Have the tensor written to DRAM if it is not there."""
+        if not self.dram.holds(tensor):
+            matrix, axes = self.any_view(tensor)
+            shape = self.graph.shape(tensor)
+            self.store(matrix, tensor, Shape(shape.element_type, shape.dims), axes)
+
+    def store(self, matrix: Matrix, tensor: str, shape: Shape, axes: Axes, place: str = "") -> None:
+        """Write a matrix, which shows `axes` of the tensor, to its place in DRAM."""
+        place = place or tensor
+        self.dram.reserve(place, shape)
+        self._nodes.append(Node("store", self.layer, (matrix.name,), "", place, axes))
+        self.dram.put(tensor, place)
+
+    def storable(self, tensor: str, minor: tuple[int, ...]) -> tuple[Matrix, Axes]:
+        """Return the view of a tensor to write to DRAM, where it has those dimensions minor-most.
+
+        One whose columns end in them, so that runs are long: there, turned, or moved.
+        """
+        matrix, axes = self.any_view(tensor)
+        views = [view for view in self.views(tensor) if ends_in(view[1][-1], minor)]
+        if views:
+            return views[0]
+        if ends_in(axes[-2], minor) and self.can_turn(matrix.dtype):
+            return self.turned(matrix, tensor, swap(axes)), swap(axes)
+        rest = [axis for group in axes for axis in group if axis not in minor]
+        if self.options.via == "dram" or not rest:
+            return matrix, axes
+        wanted = (*((axis,) for axis in rest), minor)
+        return self._changed(tensor, wanted), wanted
+
+    def keep(self, tensor: str) -> None:
+        """Have the tensor stand on the chip at the end, as one of the views it may live as."""
+        shape = self.graph.shape(tensor)
+        legal = tuple(home_views(shape))
+        there = [(m, v) for m, v in self.views(tensor) if m.source != "dram" and v in legal]
+        if there:
+            matrix, axes = min(there, key=lambda view: legal.index(view[1]))
+        elif self.dram.holds(tensor) or self.options.via == "dram":
+            axes = legal[0]
+            loaded, matrix = self.view(tensor, axes), self.result(tensor, axes)
+            self.node("convert", (loaded,), matrix)
+        else:
+            matrix = self._changed(tensor, *dict.fromkeys(legal))
+            axes = next(seen for found, seen in self.views(tensor) if found == matrix)
+        self.keep_matrix(tensor, matrix, axes)
+
+    def keep_matrix(self, tensor: str, matrix: Matrix, axes: Axes) -> None:
+        """Have a matrix, which shows the tensor as `axes`, stand on the chip at the end."""
+        self._matrices[matrix.name] = replace(matrix, keep=True)
+        self._kept.append(Kept(tensor, matrix.name, axes, self.layer))
+        self._at_home.add(tensor)
+
+    def store_home(self, matrix: Matrix, tensor: str, axes: Axes) -> None:
+        """Write a matrix to where an output lives in DRAM, as which it shows `axes`."""
+        self.store(matrix, tensor, self.graph.shape(tensor), axes)
+        self._at_home.add(tensor)
+
+    def store_reshaped(self, matrix: Matrix, source: str, tensor: str, axes: Axes) -> None:
+        """Write a view of `source` to where a row-major output lives that has its elements."""
+        shape, name = self.graph.shape(source), f"{tensor}.linear"
+        self.dram.alias(name, tensor, Shape(shape.element_type, shape.dims))
+        self._nodes.append(Node("store", self.layer, (matrix.name,), "", name, axes))
+        self._at_home.add(tensor)
+
+    def at_home(self, tensor: str) -> bool:
+        """Return whether an output has been brought to where it lives."""
+        return tensor in self._at_home

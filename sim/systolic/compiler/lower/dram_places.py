@@ -1,0 +1,66 @@
+"""Which tensor lies where in DRAM: places are handed out one after another, none is given back."""
+
+from __future__ import annotations
+
+from systolic.compiler.ir.nodes import DramPlace
+from systolic.errors import CompileError
+from systolic.hw.datatypes import DATA_TYPES
+from systolic.hw.spec import Chip
+from systolic.layout import Shape
+
+
+class DramPlaces:
+    """Places by name, and in which of them a tensor lies."""
+
+    def __init__(self, chip: Chip) -> None:
+        self._chip = chip
+        self._places: dict[str, tuple[Shape, int]] = {}
+        self._of: dict[str, str] = {}
+        self._next_byte = 0
+
+    def places(self) -> tuple[DramPlace, ...]:
+        """Return all places."""
+        return tuple(
+            DramPlace(name, shape, base, dram_bytes(shape))
+            for name, (shape, base) in self._places.items()
+        )
+
+    def reserve(self, name: str, shape: Shape) -> None:
+        """Make a place for a tensor, unless there is one of that name."""
+        if name in self._places:
+            return
+        size, have = dram_bytes(shape), self._chip.dram.size_bytes
+        if self._next_byte + size > have:
+            raise CompileError(
+                f"dram of {self._chip.name} has no room for {name}: {shape} needs {size} bytes "
+                f"beside {self._next_byte} of others, found size_bytes = {have}"
+            )
+        self._places[name] = shape, self._next_byte
+        self._next_byte += size
+
+    def alias(self, name: str, place: str, shape: Shape) -> None:
+        """Name a place once more, with the same bytes in another shape."""
+        self._places[name] = shape, self._places[place][1]
+
+    def put(self, tensor: str, place: str) -> None:
+        """Say that a tensor lies in a place."""
+        self._of[tensor] = place
+
+    def holds(self, tensor: str) -> bool:
+        """Return whether the tensor lies in DRAM."""
+        return tensor in self._of
+
+    def of(self, tensor: str) -> str:
+        """Return the name of the place of a tensor."""
+        return self._of[tensor]
+
+    def shape(self, tensor: str) -> Shape:
+        """Return the shape, with layout, of the tensor as it lies in DRAM."""
+        return self._places[self._of[tensor]][0]
+
+
+def dram_bytes(shape: Shape) -> int:
+    """Return the bytes a tensor takes in DRAM, in whole bursts of 64; CompileError if no type."""
+    if shape.element_type not in DATA_TYPES:
+        raise CompileError(f"{shape}: the machine has no type {shape.element_type}")
+    return -(-shape.size_bytes() // 64) * 64

@@ -1,0 +1,194 @@
+"""Lowerings of operations that put elements in another order: transpose, relayout.
+
+What must move follows from where tensors lie before and after (`recognise`): nothing, whole rows,
+or matrices that are transposed. These go through the array (identity products, patent, para
+56-85), or through DRAM (para 13, 98); [compile] via says which, or else the cheaper is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from systolic.compiler.ir.nodes import Axes
+from systolic.compiler.lower.builder import LayerBuilder
+from systolic.compiler.lower.recognise import (
+    MatrixSet,
+    moves_nothing,
+    recognise_rows,
+    recognise_transpose,
+)
+from systolic.compiler.lower.views import physical
+from systolic.compiler.options import Options
+from systolic.compiler.place.fixed import check_result_bank, check_room
+from systolic.errors import CompileError
+from systolic.hw.datatypes import data_type
+from systolic.hw.spec import Chip
+from systolic.layout import Decomposition, Shape, decompose
+from systolic.workload import Graph, Home, Operation
+
+
+def lower_transpose(builder: LayerBuilder, op: Operation) -> None:
+    """Permute the axes: axis i of the result is axis permutation[i] of the source."""
+    _permute(builder, op, op.permutation)
+
+
+def lower_relayout(builder: LayerBuilder, op: Operation) -> None:
+    """Do what a transpose does that leaves every axis in its place."""
+    _permute(builder, op, range(builder.graph.shape(op.output).rank))
+
+
+def _permute(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -> None:
+    (source,) = op.inputs
+    home = both_at(builder.graph, op)
+    before, after = builder.graph.shape(source), builder.graph.shape(op.output)
+    if home is None or moves_nothing(before, after, permutation):
+        _see(builder, source, op.output, permutation)
+    elif home == "dram" and (rows := recognise_rows(before, after, permutation)):
+        builder.store_home(builder.load(source, rows.source), op.output, rows.result)
+    elif home == "dram":
+        _from_dram(builder, op, recognise_transpose(before, after, permutation))
+    elif goes_in_blocks(before, after, permutation, builder.chip, builder.options):
+        _in_blocks(builder, op, recognise_transpose(before, after, permutation))
+    else:
+        _see(builder, source, op.output, permutation)
+
+
+def both_at(graph: Graph, op: Operation) -> Home | None:
+    """Return the memory in which source and result both live, if nobody else takes either."""
+    source = op.inputs[0]
+    alone = sum(source in other.inputs for other in graph.operations) == 1
+    if source not in graph.inputs or op.output not in graph.outputs or not alone:
+        return None
+    home = graph.tensor(source).home
+    return home if home == graph.tensor(op.output).home else None
+
+
+def goes_in_blocks(
+    before: Shape, after: Shape, permutation: Sequence[int], chip: Chip, options: Options
+) -> bool:
+    """Return whether what is on the chip is transposed in blocks of equation 1.
+
+    Always if the run file says how. Else the array must take the type, and many small matrices,
+    each in a block of its own, must have room; if not, views are changed, which needs neither.
+    """
+    if options.via or options.block or (before.rank == 2 and _array_takes(chip, before)):
+        return True
+    matrices = recognise_transpose(before, after, permutation)
+    try:
+        _check_room(matrices, chip, options)
+    except CompileError:
+        return False
+    return _array_takes(chip, before)
+
+
+def _array_takes(chip: Chip, shape: Shape) -> bool:
+    return shape.element_type in chip.pe_array.cycles_per_vector
+
+
+def _check_room(matrices: MatrixSet, chip: Chip, options: Options) -> None:
+    """Raise CompileError unless blocks, results and an identity have room on the chip."""
+    blocks, height = blocks_of(matrices, chip, options), 0
+    if options.via != "dram":
+        height = min(chip.pe_array.rows, blocks.block[0], matrices.dims[-2])
+        check_result_bank(chip, height)
+    check_room(chip, blocks, data_type(matrices.element_type).size_bytes, height)
+
+
+def _in_blocks(builder: LayerBuilder, op: Operation, matrices: MatrixSet) -> None:
+    """Transpose what is on the chip block by block; block (i, j) becomes block (j, i)."""
+    chip, options = builder.chip, builder.options
+    (p, q), array = blocks_of(matrices, chip, options).block, options.via != "dram"
+    _refuse_sides(chip, (p, q))
+    if array:
+        _refuse_type(builder, op)
+    _check_room(matrices, chip, options)
+    source = builder.place(op.inputs[0], matrices.source, (p, q))
+    result = builder.result(op.output, matrices.result, (q, p))
+    builder.node("turn" if array else "bounce", (source,), result)
+    builder.keep_matrix(op.output, result, matrices.result)
+
+
+def _from_dram(builder: LayerBuilder, op: Operation, matrices: MatrixSet) -> None:
+    """Bring a matrix, transpose it, store it; or have it transposed on the way in."""
+    (source,), options = op.inputs, builder.options
+    *batch, rows, cols = matrices.source
+    turned = (*batch, cols, rows)
+    block = options.block and blocks_of(matrices, builder.chip, options).block
+    if block and options.via != "dram":
+        _refuse_sides(builder.chip, block)
+    if options.via == "pe":
+        _refuse_type(builder, op)
+    if options.via == "dram" or not builder.turn_is_cheaper(source, turned):
+        matrix = builder.load(source, turned, block and block[::-1])
+    else:
+        loaded = builder.load(source, matrices.source, block)
+        matrix = builder.result(source, turned, block and block[::-1])
+        builder.node("turn", (loaded,), matrix)
+    builder.store_home(matrix, op.output, matrices.result)
+
+
+def blocks_of(matrices: MatrixSet, chip: Chip, options: Options) -> Decomposition:
+    """Return the blocks p x q of equation 1, and their sub-blocks no larger than the array."""
+    partitions = chip.state_buffer.partitions
+    p, q = options.block or (partitions, partitions)
+    if options.via == "dram":
+        return decompose(matrices.shape, (p, q))
+    sub = min(p, chip.pe_array.rows), min(q, chip.pe_array.cols)
+    return decompose(matrices.shape, (p, q), sub)
+
+
+def equation_1(graph: Graph, chip: Chip, options: Options) -> Decomposition | None:
+    """Return the blocks of a graph that is one transpose, None of another."""
+    if len(graph.operations) > 1 or graph.operations[0].kind != "transpose":
+        return None
+    (op,) = graph.operations
+    before, after = graph.shape(op.inputs[0]), graph.shape(op.output)
+    home = graph.tensor(op.output).home
+    if moves_nothing(before, after, op.permutation) or (
+        home == "state_buffer" and not goes_in_blocks(before, after, op.permutation, chip, options)
+    ):
+        return None
+    return blocks_of(recognise_transpose(before, after, op.permutation), chip, options)
+
+
+def _refuse_sides(chip: Chip, block: tuple[int, int]) -> None:
+    partitions = chip.state_buffer.partitions
+    for name, side in zip(("rows", "columns"), block, strict=True):
+        if side > partitions:
+            raise CompileError(
+                f"compile.block: {name} of a block lie in partitions before or after the "
+                f"transpose; {side} are wanted, {chip.name} has {partitions}"
+            )
+
+
+def _refuse_type(builder: LayerBuilder, op: Operation) -> None:
+    shape = builder.graph.shape(op.inputs[0])
+    known = builder.chip.pe_array.cycles_per_vector
+    if shape.element_type not in known:
+        raise CompileError(
+            f'operation "{op.name}": {shape}: the array of {builder.chip.name} cannot take '
+            f"{shape.element_type}; it takes {', '.join(known)}"
+        )
+
+
+def _see(builder: LayerBuilder, source: str, output: str, permutation: Sequence[int]) -> None:
+    """Show `source` as the result: axis i of the result is axis permutation[i] of the source."""
+    back = {axis: place for place, axis in enumerate(permutation)}
+    seen = builder.views(source)
+    if builder.dram.holds(source):
+        wanted = physical(builder.graph.shape(output))
+        in_source: Axes = tuple(tuple(permutation[d] for d in group) for group in wanted)
+        if not builder.known(source, in_source):
+            in_source = _by_turning(builder, source, in_source)
+        seen = [(builder.view(source, in_source), in_source)]
+    for matrix, axes in seen:
+        builder.rename(matrix, output, tuple(tuple(back[d] for d in group) for group in axes))
+
+
+def _by_turning(builder: LayerBuilder, source: str, wanted: Axes) -> Axes:
+    """Return the view that a load with long runs and a turn give, if the columns differ."""
+    have = physical(builder.dram.shape(source))[-1]
+    if len(wanted) < 2 or have == wanted[-1] or have not in wanted:
+        return wanted
+    batch = tuple(group for group in wanted[:-1] if group != have)
+    return (*batch, have, wanted[-1])

@@ -1,0 +1,158 @@
+"""Lowering of a reshape: the same elements, in logical order, in other dimensions.
+
+Often nothing moves: the dimensions nest, and the same matrices show both; or the tensor lies in
+DRAM in logical order. Otherwise its elements change places on the chip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from systolic.compiler.ir.change_of_view import Change, Spread
+from systolic.compiler.ir.nodes import Axes
+from systolic.compiler.lower.builder import LayerBuilder
+from systolic.compiler.lower.views import home_views, lies_as, physical, row_major
+from systolic.layout import Shape
+from systolic.workload import Graph, Operation
+
+Atoms = tuple[tuple[int, ...], ...]
+"""For each dimension the factors it is made of, counted over all dimensions, major to minor."""
+
+
+def lower_reshape(builder: LayerBuilder, op: Operation) -> None:
+    """Show the tensor in other dimensions, where it is; else move it, or pass through DRAM."""
+    (source,), output = op.inputs, op.output
+    if builder.dram.holds(source):
+        _in_dram(builder, source, output)
+        return
+    _place(builder, op)
+    before, after = builder.graph.shape(source), builder.graph.shape(output)
+    views = builder.views(source)
+    shown = [(m, seen) for m, axes in views if (seen := regroup(axes, before.dims, after.dims))]
+    for matrix, seen in shown:
+        builder.rename(matrix, output, seen)
+    if shown:
+        return
+    if _straight_to_dram(builder.graph, output):
+        minor = physical(Shape(before.element_type, before.dims))[-1]
+        matrix, axes = builder.storable(source, minor)
+        builder.store_reshaped(matrix, source, output, axes)
+    elif builder.options.via == "dram":
+        _by_dram(builder, source, output)
+    else:
+        matrix, axes = views[0]
+        wanted = physical(after)
+        change = Change(Spread(before.dims, axes), Spread(after.dims, wanted))
+        builder.moved(matrix, change, output, wanted)
+
+
+def _straight_to_dram(graph: Graph, output: str) -> bool:
+    """Return whether the result goes to DRAM in logical order, and nowhere else."""
+    tensor = graph.tensor(output)
+    return output in graph.outputs and tensor.home == "dram" and row_major(tensor.shape)
+
+
+def _place(builder: LayerBuilder, op: Operation) -> None:
+    """Have an input on the chip lie from the start as the result wants it, if it may."""
+    (source,), graph = op.inputs, builder.graph
+    before, after = graph.shape(source), graph.shape(op.output)
+    users = sum(source in other.inputs for other in graph.operations)
+    if builder.unplaced(source) and users == 1 and (shared := shared_home(before, after)):
+        builder.place(source, shared)
+
+
+def shared_home(before: Shape, after: Shape) -> Axes | None:
+    """Return a view as which `before` may live on the chip and `after` as well, if there is one."""
+    for axes in home_views(before):
+        seen = regroup(axes, before.dims, after.dims)
+        if seen and lies_as(after, seen):
+            return axes
+    return None
+
+
+def _in_dram(builder: LayerBuilder, source: str, output: str) -> None:
+    if row_major(builder.dram.shape(source)):
+        _alias(builder, output, builder.dram.of(source))
+    else:
+        _by_dram(builder, source, output)
+
+
+def _by_dram(builder: LayerBuilder, source: str, output: str) -> None:
+    """Write the tensor to DRAM in logical order, where both shapes are the same bytes."""
+    matrix, axes = builder.any_view(source)
+    shape, name = builder.graph.shape(source), f"{source}.linear"
+    builder.store(matrix, source, Shape(shape.element_type, shape.dims), axes, name)
+    _alias(builder, output, name)
+
+
+def _alias(builder: LayerBuilder, output: str, place: str) -> None:
+    """Say that the result lies in DRAM where its elements lie in logical order."""
+    shape, name = builder.graph.shape(output), f"{output}.linear"
+    builder.dram.alias(name, place, Shape(shape.element_type, shape.dims))
+    builder.dram.put(output, name)
+
+
+def regroup(axes: Axes, before: Sequence[int], after: Sequence[int]) -> Axes | None:
+    """Return the view `axes` of dimensions `before` as a view of `after`; None if there is none.
+
+    [2, 14, 14, 32] seen as ((0,), (1, 2), (3,)) is [2, 196, 32] seen as ((0,), (1,), (2,)).
+    """
+    if (found := common_factors(before, after)) is None:
+        return None
+    old, new = found
+    dim_of = {atoms: dim for dim, atoms in enumerate(new) if atoms}
+    groups: list[tuple[int, ...]] = []
+    for group in axes:
+        dims = _dims_of(tuple(atom for dim in group for atom in old[dim]), dim_of)
+        if dims is None:
+            return None
+        groups.append(dims)
+    return _with_units(groups, [dim for dim, atoms in enumerate(new) if not atoms])
+
+
+def _with_units(groups: Sequence[tuple[int, ...]], units: Sequence[int]) -> Axes:
+    """Return the groups with dimensions of one put before their successors, or at the very end."""
+    found = [list(group) for group in groups]
+    for unit in reversed(units):
+        later = [(dim, group) for group in found for dim in group if dim > unit]
+        dim, group = min(later, key=lambda item: item[0], default=(None, found[-1]))
+        group.insert(len(group) if dim is None else group.index(dim), unit)
+    return tuple(map(tuple, found))
+
+
+def _dims_of(atoms: tuple[int, ...], dim_of: dict[tuple[int, ...], int]) -> tuple[int, ...] | None:
+    """Return the whole dimensions that factors make up, in order; None if they do not."""
+    dims: list[int] = []
+    first = 0
+    while first < len(atoms):
+        stops = range(first + 1, len(atoms) + 1)
+        stop = next((stop for stop in stops if atoms[first:stop] in dim_of), None)
+        if stop is None:
+            return None
+        dims.append(dim_of[atoms[first:stop]])
+        first = stop
+    return tuple(dims)
+
+
+def common_factors(one: Sequence[int], other: Sequence[int]) -> tuple[Atoms, Atoms] | None:
+    """Return the factors that dimensions of both shapes are made of; None if they do not nest.
+
+    (6, 4) and (3, 2, 4) give factors 3, 2, 4: ((0, 1), (2,)) and ((0,), (1,), (2,)). A dimension
+    of one has none. (6, 4) and (8, 3) do not nest.
+    """
+    made: tuple[list[list[int]], list[list[int]]] = ([[] for _ in one], [[] for _ in other])
+    a, b, left, right, atoms = -1, -1, 1, 1, 0
+    while True:
+        while left == 1 and a + 1 < len(one):
+            a, left = a + 1, one[a + 1]
+        while right == 1 and b + 1 < len(other):
+            b, right = b + 1, other[b + 1]
+        if left == 1 or right == 1:
+            break
+        factor = min(left, right)
+        if left % factor or right % factor:
+            return None
+        made[0][a].append(atoms)
+        made[1][b].append(atoms)
+        left, right, atoms = left // factor, right // factor, atoms + 1
+    return tuple(map(tuple, made[0])), tuple(map(tuple, made[1]))

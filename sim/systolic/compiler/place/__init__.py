@@ -1,0 +1,1 @@
+"""The third pass: which tile is where in the buffers, and when."""

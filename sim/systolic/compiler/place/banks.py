@@ -1,0 +1,110 @@
+"""Which banks of the state buffer each matrix had best lie in, so that units seldom meet at a port.
+
+Every bank has one read and one write port. Stationary and moving tiles are read in the same
+cycles; tiles to be turned arrive while turned ones are written; finished tiles are written, and
+leave, while operands arrive. So each of these has banks of its own, as far as there are enough,
+and takes them in turn: two queues that bring two tiles then seldom write to one bank.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from systolic.compiler.ir.nodes import Layers
+from systolic.compiler.place.free_bytes import End, Wish
+from systolic.hw.datatypes import data_type
+from systolic.hw.spec import Chip
+
+Role = Literal["stationary", "turned", "result", "moving"]
+ROLES: tuple[Role, ...] = ("stationary", "turned", "result", "moving")
+"""From the first bank to the last. turned: what is to be turned, not what comes of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """The byte ranges of neighbouring banks, counted round from the `turn`-th; none are listed."""
+
+    first: int = 0
+    count: int = 0
+    bank_bytes: int = 0
+    turn: int = 0
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        for number in range(self.count):
+            bank = self.first + (self.turn + number) % self.count
+            yield bank * self.bank_bytes, (bank + 1) * self.bank_bytes
+
+
+class Banks:
+    """The banks of each role that a graph has, and whose turn it is."""
+
+    def __init__(self, layers: Layers, chip: Chip) -> None:
+        self._roles = _roles(layers)
+        self._rings = _shares(layers, self._roles, chip)
+        self._turn = dict.fromkeys(ROLES, 0)
+
+    def wish_of(self, matrix: str) -> Wish:
+        """Return where the next tile of a matrix had best lie."""
+        return self.wish(self._roles.get(matrix, "result"))
+
+    def wish(self, role: Role) -> Wish:
+        """Return where the next tile of a role had best lie: the banks of the role in turn."""
+        ring = self._rings.get(role, Ring())
+        turn = self._turn[role]
+        self._turn[role] += 1
+        end: End = "high" if role == "moving" else "low"
+        return Wish(end, replace(ring, turn=turn))
+
+
+def _roles(layers: Layers) -> dict[str, Role]:
+    """Return the role of each matrix: what it is read for."""
+    roles: dict[str, Role] = {}
+    for node in layers.nodes:
+        if node.kind == "turn":
+            roles.setdefault(node.inputs[0], "turned")
+    for node in layers.nodes:
+        if node.kind == "multiply":
+            roles[node.inputs[0]] = "stationary"
+    for node in layers.nodes:
+        if node.kind == "multiply":
+            roles[node.inputs[1]] = "moving"
+    for matrix in layers.matrices:
+        roles.setdefault(matrix.name, "result")
+    return roles
+
+
+def _shares(layers: Layers, roles: dict[str, Role], chip: Chip) -> dict[Role, Ring]:
+    """Return the banks of each role; none if there are too few banks.
+
+    One bank each; every further one goes to the role that has most bytes for each of its banks.
+    """
+    banks, size = chip.state_buffer.banks, chip.state_buffer.bank_bytes
+    load: dict[Role, int] = {}
+    for matrix in layers.matrices:
+        role = roles[matrix.name]
+        load[role] = load.get(role, 0) + math.prod(matrix.dims) * data_type(matrix.dtype).size_bytes
+    if any(node.kind == "turn" for node in layers.nodes):
+        load.setdefault("moving", 0)  # the identity is read while results are written and leave
+    if banks < len(load):
+        return {}
+    first, found = 0, {}
+    for role, many in _dealt({role: load[role] for role in ROLES if role in load}, banks).items():
+        found[role] = Ring(first, many, size)
+        first += many
+    return found
+
+
+def _dealt(load: dict[Role, int], banks: int) -> dict[Role, int]:
+    """Return how many of the banks each role gets, dealt out one by one as `_shares` says.
+
+    Of many banks most are dealt at once: a role's last bank was its turn, so it has load / count
+    no less than any other's load / (count + 1), and at least its share of banks - roles.
+    """
+    total, shared = sum(load.values()), max(0, banks - len(load))
+    count = {role: max(1, -(-shared * each // total)) for role, each in load.items()}
+    for _ in range(banks - sum(count.values())):
+        count[max(count, key=lambda role: load[role] / count[role])] += 1
+    return count

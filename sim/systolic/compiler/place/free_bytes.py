@@ -1,0 +1,162 @@
+"""Room in the state buffer: bytes of every partition, handed out by bank, and given back.
+
+Fresh bytes go first, then those that were given back longest ago, so that a new tile seldom waits
+for the last user of an old one. Knows nothing of tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from systolic.compiler.ir.dependencies import Ref
+
+ALIGNMENT = 4
+FEW_BANKS = ALIGNMENT + 1
+"""From each end: with as many, every way in which a whole bank lies among words is met."""
+
+End = Literal["low", "high"]
+
+
+def in_words(size_bytes: int) -> int:
+    """Return the bytes that so many take of a partition: tiles begin and end at whole words."""
+    return -(-size_bytes // ALIGNMENT) * ALIGNMENT
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Where bytes had best be: in one of these ranges, the first best; else from that end."""
+
+    end: End
+    ranges: Iterable[tuple[int, int]] = ()
+
+
+@dataclass(slots=True)
+class _Used:
+    """Bytes given back, and who used them last."""
+
+    start: int
+    stop: int
+    users: list[Ref]
+
+
+@dataclass(slots=True)
+class Room:
+    """Free intervals of [0, size_bytes), sorted; what was given back remembers its users.
+
+    bank_bytes: nothing may lie across two banks of that size (0: it may).
+    """
+
+    size_bytes: int
+    bank_bytes: int = 0
+    free: list[tuple[int, int]] = field(init=False)
+    fresh: list[tuple[int, int]] = field(init=False)
+    used: list[_Used] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.free = [(0, self.size_bytes)]
+        self.fresh = [(0, self.size_bytes)]
+
+    def take(self, size_bytes: int, wish: Wish) -> tuple[int, list[Ref]] | None:
+        """Return where so many bytes are free, and who used them before; None if nowhere."""
+        size = in_words(size_bytes)
+        start = self.find(size, wish)
+        if start is None:
+            return None
+        self._remove(start, start + size)
+        return start, self._users(start, start + size)
+
+    def find(self, size: int, wish: Wish) -> int | None:
+        """Return the first place for whole words, in the order of the wish, fresh before used."""
+        for parts in (self.fresh, self.free):
+            for low, high in wish.ranges:
+                if high - low < size:
+                    break  # they are all alike, and may be millions
+                inside = _within(parts, low, high)
+                if (start := self._fit(inside, size, wish.end)) is not None:
+                    return start
+        for parts in (self.fresh, self.free):
+            if (start := self._fit(parts, size, wish.end)) is not None:
+                return start
+        return None
+
+    def give_back(self, start: int, size_bytes: int, users: list[Ref]) -> None:
+        """Make bytes free again."""
+        stop = start + in_words(size_bytes)
+        self.used.append(_Used(start, stop, users))
+        merged: list[tuple[int, int]] = []
+        for low, high in sorted([*self.free, (start, stop)]):
+            if merged and merged[-1][1] == low:
+                merged[-1] = merged[-1][0], high
+            else:
+                merged.append((low, high))
+        self.free = merged
+
+    @property
+    def free_bytes(self) -> int:
+        """Return how many bytes nobody has."""
+        return sum(high - low for low, high in self.free)
+
+    @property
+    def largest_piece(self) -> int:
+        """Return the size of the largest tile that has room, a multiple of `ALIGNMENT`."""
+        inside = (part for low, high in self.free for part in self._in_banks(low, high, "low"))
+        return max((high - low for low, high in inside), default=0)
+
+    def _fit(self, parts: list[tuple[int, int]], size: int, end: End) -> int | None:
+        high_first = end == "high"
+        for low, high in sorted(parts, reverse=high_first):
+            for first, stop in self._in_banks(low, high, end):
+                if stop - first >= size:
+                    return stop - size if high_first else first
+        return None
+
+    def _in_banks(self, low: int, high: int, end: End) -> Iterator[tuple[int, int]]:
+        """Yield the pieces in which a tile may lie, from that end: in one bank, in whole words.
+
+        Of whole banks, all alike in the words they hold, few are looked at: a buffer may have
+        millions. Banks need not begin or end at a whole word; tiles do.
+        """
+        bank = self.bank_bytes or self.size_bytes
+        first, last = low // bank, (high - 1) // bank
+        if last - first > 2 * FEW_BANKS:
+            numbers = [*range(first, first + FEW_BANKS), *range(last - FEW_BANKS + 1, last + 1)]
+        else:
+            numbers = [*range(first, last + 1)]
+        for number in numbers if end == "low" else reversed(numbers):
+            start, stop = max(low, number * bank), min(high, (number + 1) * bank)
+            yield in_words(start), stop // ALIGNMENT * ALIGNMENT
+
+    def _remove(self, start: int, stop: int) -> None:
+        self.free = _without(self.free, start, stop)
+        self.fresh = _without(self.fresh, start, stop)
+
+    def _users(self, start: int, stop: int) -> list[Ref]:
+        found: list[Ref] = []
+        kept: list[_Used] = []
+        for old in self.used:
+            if old.stop <= start or stop <= old.start:
+                kept.append(old)
+                continue
+            found += old.users
+            if old.start < start:
+                kept.append(_Used(old.start, start, old.users))
+            if stop < old.stop:
+                kept.append(_Used(stop, old.stop, old.users))
+        self.used = kept
+        return list(dict.fromkeys(found))
+
+
+def _within(parts: list[tuple[int, int]], start: int, stop: int) -> list[tuple[int, int]]:
+    cut = ((max(low, start), min(high, stop)) for low, high in parts)
+    return [part for part in cut if part[0] < part[1]]
+
+
+def _without(parts: list[tuple[int, int]], start: int, stop: int) -> list[tuple[int, int]]:
+    return [
+        part
+        for low, high in parts
+        for part in ((low, min(high, start)), (max(low, stop), high))
+        if part[0] < part[1]
+    ]

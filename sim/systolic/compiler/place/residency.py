@@ -1,0 +1,152 @@
+"""The third pass, places: which tile is in the state buffer when, and where; who must go.
+
+All uses of every tile are known beforehand, so memory is given back after the last one, and if
+it is full the tile that is needed again latest goes (Belady): forgotten if DRAM has it, else
+spilled. Not here: the transfers themselves (`schedule` makes them).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from systolic.compiler.ir.dependencies import Ref, Region
+from systolic.compiler.ir.tasks import Task, Tile
+from systolic.compiler.place.free_bytes import ALIGNMENT, Room, Wish, in_words
+from systolic.errors import CompileError
+
+
+@dataclass(slots=True)
+class Resident:
+    """A tile in the state buffer: its byte in each partition, and whether DRAM has no copy.
+
+    lasting: its bytes are not given back, since they may share a word with a neighbour's.
+    """
+
+    tile: Tile
+    start: int
+    size_bytes: int
+    region: Region
+    dirty: bool
+    lasting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """A tile's stay in the state buffer, for printing: bytes, and tasks from first to last."""
+
+    tile: Tile
+    start: int
+    size_bytes: int
+    first_task: int
+    last_task: int
+
+
+@dataclass(slots=True)
+class Residency:
+    """Tiles in the state buffer while tasks are gone through one by one."""
+
+    room: Room
+    wish_of: Callable[[Tile], Wish]
+    size_of: Callable[[Tile], int]
+    where: str
+    resident: dict[Tile, Resident] = field(default_factory=dict)
+    uses: dict[Tile, deque[int]] = field(default_factory=dict)
+    task: int = 0
+    stays: list[Stay] = field(default_factory=list)
+    _since: dict[Tile, int] = field(default_factory=dict)
+
+    def plan(self, tasks: Iterable[Task], kept: Iterable[Tile]) -> None:
+        """Take in when each tile is used; those to be kept are used again at the very end."""
+        number = -1
+        for number, task in enumerate(tasks):
+            for tile in dict.fromkeys((*task.reads, *task.writes)):
+                self.uses.setdefault(tile, deque()).append(number)
+        for tile in kept:
+            self.uses.setdefault(tile, deque()).append(number + 1)
+
+    def place(
+        self, tile: Tile, *, dirty: bool, pinned: Collection[Tile], wish: Wish | None = None
+    ) -> list[Resident] | Resident:
+        """Give the tile a place, or return those that may be taken out for it, the best last.
+
+        There are none if all that is here is pinned.
+        """
+        size = self.size_of(tile)
+        found = self.room.take(size, wish or self.wish_of(tile))
+        if found is None:
+            return self._victims(pinned)
+        start, users = found
+        region = Region(f"sb{start}", before=users)
+        self.resident[tile] = Resident(tile, start, size, region, dirty)
+        self._since[tile] = self.task
+        return self.resident[tile]
+
+    def place_together(self, tiles: Sequence[Tile], *, dirty: bool) -> bool:
+        """Place equally large tiles one after another; False if they have no room so."""
+        size = self.size_of(tiles[0])
+        found = self.room.take(size * len(tiles), Wish("low"))
+        if found is None:
+            return False
+        for number, tile in enumerate(tiles):
+            start = found[0] + number * size
+            region = Region(f"sb{start}", before=list(found[1]))
+            self.resident[tile] = Resident(tile, start, size, region, dirty, bool(size % ALIGNMENT))
+            self._since[tile] = self.task
+        return True
+
+    def _victims(self, pinned: Collection[Tile]) -> list[Resident]:
+        """Return those that may go, the one needed again latest last (Belady)."""
+        others = [r for r in self.resident.values() if r.tile not in pinned and not r.lasting]
+        return sorted(others, key=lambda r: self._next_use(r.tile))
+
+    def no_room(self, tile: Tile, pinned: Collection[Tile]) -> CompileError:
+        """Return the error for a tile that has no room beside those used with it.
+
+        Its numbers add up: what is needed, rounded as the room rounds it, exceeds what is found,
+        or the largest piece left.
+        """
+        size = self.size_of(tile)
+        held = [self.resident[t] for t in pinned if t in self.resident]
+        beside = sum(in_words(r.size_bytes) for r in held if not r.lasting)
+        rest = self.room.size_bytes - self.room.free_bytes - beside
+        text = f"{self.where} has no room for {tile}: it needs {in_words(size)} bytes per partition"
+        text += f" ({size} in whole words of {ALIGNMENT})" if size % ALIGNMENT else ""
+        text += f" beside {beside} of the tiles used with it"
+        text += f" and {rest} of what stays (identities, blocks)" if rest else ""
+        text += f", found {self.room.size_bytes}"
+        if in_words(size) + beside + rest <= self.room.size_bytes:
+            text += f", of which the largest piece free is {self.room.largest_piece} bytes"
+        return CompileError(text)
+
+    def _next_use(self, tile: Tile) -> int:
+        later = self.uses.get(tile)
+        return later[0] if later else 1 << 60
+
+    def forget(self) -> None:
+        """Begin with an empty state buffer: nothing has used it yet."""
+        self.room = Room(self.room.size_bytes, self.room.bank_bytes)
+        self.resident.clear()
+        self._since.clear()
+
+    def drop(self, resident: Resident) -> None:
+        """Take a tile out and give its bytes back."""
+        tile = resident.tile
+        del self.resident[tile]
+        if not resident.lasting:
+            self.room.give_back(resident.start, resident.size_bytes, resident.region.users())
+        self.stays.append(
+            Stay(tile, resident.start, resident.size_bytes, self._since.pop(tile), self.task)
+        )
+
+    def used(self, tile: Tile) -> bool:
+        """Note that the present task has used a tile; return whether nobody will again."""
+        later = self.uses[tile]
+        if later and later[0] == self.task:
+            later.popleft()
+        return not later
+
+    def users(self, tile: Tile) -> list[Ref]:
+        """Return who uses a tile's bytes."""
+        return self.resident[tile].region.users()

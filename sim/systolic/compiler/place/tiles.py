@@ -1,0 +1,179 @@
+"""Tiles on the chip: how large each is, which is where, and the accesses that reach parts of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from systolic.compiler.ir.nodes import Layers, Matrix
+from systolic.compiler.ir.parts import Made
+from systolic.compiler.ir.tasks import Task, Tile, Tiled, tiling, whole_banks
+from systolic.compiler.place.banks import Banks
+from systolic.compiler.place.free_bytes import ALIGNMENT, Room, Wish, in_words
+from systolic.compiler.place.residency import Residency, Resident
+from systolic.errors import CompileError
+from systolic.hw.datatypes import data_type
+from systolic.hw.spec import Chip
+from systolic.isa import Access, Buffer
+from systolic.layout import Block
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A tile of an input or output on the chip: its tensor's matrix, slices of it, and place."""
+
+    matrix: str
+    slices: tuple[int | slice, ...]
+    access: Access
+
+
+class OnChip:
+    """The tiles T(p,q) of all matrices, and the state buffer they come to and leave."""
+
+    def __init__(self, layers: Layers, tiled: Tiled, chip: Chip) -> None:
+        self.chip = chip
+        self.p, self.q = tiled.block
+        self._sides = {m.name: m.block or tiled.block for m in layers.matrices}
+        self.matrices = {m.name: m for m in layers.matrices}
+        self._blocks = {m.name: tiling(m, tiled.block) for m in layers.matrices}
+        self.banks = Banks(layers, chip)
+        room = Room(chip.state_buffer.bytes_per_partition, whole_banks(chip))
+        where = f"state_buffer of {chip.name}"
+        self.memory = Residency(room, self._wish_of, self.size_bytes, where)
+        self.multiplies = any(node.kind == "multiply" for node in layers.nodes)
+        self._made: dict[Tile, Made] = {}
+        self.most_together = max(map(self._bytes_of_task, tiled.tasks), default=0)
+
+    # Tiles
+
+    def all_tiles(self, matrix: Matrix) -> Iterator[Tile]:
+        """Yield the tiles of a matrix in logical order."""
+        blocks = self._blocks[matrix.name]
+        for block in blocks:
+            yield Tile(
+                matrix.name, block.number // blocks.count_per_matrix, block.row, block.column
+            )
+
+    def block(self, tile: Tile) -> Block:
+        """Return a tile as a block of its matrix: origin, extents, slices."""
+        blocks = self._blocks[tile.matrix]
+        number = tile.number * blocks.count_per_matrix + tile.row * blocks.grid[1] + tile.col
+        return blocks.at(number)
+
+    def size_bytes(self, tile: Tile) -> int:
+        """Return the bytes a tile takes of each partition: all alike in a matrix of blocks."""
+        own = self.matrices[tile.matrix].block
+        return (own[1] if own else self.block(tile).extents[1]) * self.element_bytes(tile)
+
+    def element_bytes(self, tile: Tile) -> int:
+        """Return the bytes of an element."""
+        return data_type(self.matrices[tile.matrix].dtype).size_bytes
+
+    def _bytes_of_task(self, task: Task) -> int:
+        """Return the bytes of each partition that a task's tiles take together."""
+        return sum(in_words(self.size_bytes(t)) for t in {*task.reads, *task.writes})
+
+    def _wish_of(self, tile: Tile) -> Wish:
+        return self.banks.wish_of(tile.matrix)
+
+    def made(self, tile: Tile) -> Made:
+        """Return what is made of a tile so far: all, unless nodes make it piece by piece."""
+        if tile not in self._made:
+            rows, cols = self.block(tile).extents
+            self._made[tile] = Made(rows, cols)
+            if self.matrices[tile.matrix].source != "node":
+                self._made[tile].add(0, rows, 0, cols)
+        return self._made[tile]
+
+    # Places
+
+    def give(self, matrices: Iterable[Matrix]) -> list[Piece]:
+        """Place what is there at cycle 0; return where it is."""
+        given = [m for m in matrices if m.source == "state_buffer"]
+        if not (all(self._settle(m) for m in given) or self._settle_anew(given)):
+            tiles = [tile for m in given for tile in self.all_tiles(m)]
+            need = sum(in_words(self.size_bytes(tile)) for tile in tiles)
+            raise CompileError(
+                f"state_buffer of {self.chip.name} has no room for the inputs: they need "
+                f"{need} bytes per partition{self._rounding(tiles)}, "
+                f"found {self.memory.room.size_bytes}"
+            )
+        return [self.piece(tile) for matrix in given for tile in self.all_tiles(matrix)]
+
+    def _settle_anew(self, matrices: Iterable[Matrix]) -> bool:
+        """Place inputs side by side, the largest first: their wishes left no room for all."""
+        self.memory.forget()
+        blocks = [m for m in matrices if m.block]
+        others = (tile for m in matrices if not m.block for tile in self.all_tiles(m))
+        return all(self._settle(matrix) for matrix in blocks) and all(
+            isinstance(self.memory.place(t, dirty=True, pinned=(), wish=Wish("low")), Resident)
+            for t in sorted(others, key=self.size_bytes, reverse=True)
+        )
+
+    def _rounding(self, tiles: list[Tile]) -> str:
+        """Return what makes tiles need more than their elements take, in words."""
+        words = any(self.size_bytes(tile) % ALIGNMENT for tile in tiles)
+        banks = self.memory.room.bank_bytes
+        return (f", each of {len(tiles)} tiles in whole words of {ALIGNMENT}" if words else "") + (
+            f", none across two banks of {banks}" if banks else ""
+        )
+
+    def reserve(self, matrices: Iterable[Matrix]) -> None:
+        """Place the blocks that must be there at the end, if they have room beside the inputs."""
+        for matrix in matrices:
+            if matrix.keep and matrix.block:
+                self._settle(matrix)
+
+    def _settle(self, matrix: Matrix) -> bool:
+        """Place all tiles of a matrix for good, blocks one after another."""
+        tiles = list(self.all_tiles(matrix))
+        if matrix.block and self.memory.place_together(tiles, dirty=True):
+            return True
+        return all(
+            isinstance(self.memory.place(tile, dirty=True, pinned=()), Resident) for tile in tiles
+        )
+
+    def piece(self, tile: Tile) -> Piece:
+        """Return where a tile lies, and of which elements it is made."""
+        return Piece(tile.matrix, self.block(tile).slices, self.whole(self.memory.resident[tile]))
+
+    def resident(self, matrix: Matrix, number: int, row: int, col: int) -> Resident:
+        """Return the place of the tile that holds an element."""
+        p, q = self._sides[matrix.name]
+        return self.memory.resident[Tile(matrix.name, number, row // p, col // q)]
+
+    def whole(self, resident: Resident) -> Access:
+        """Return the access to all of a tile."""
+        rows, cols = self.block(resident.tile).extents
+        return self.part(resident, 0, rows, 0, cols)
+
+    def span(
+        self, place: Resident, rows: tuple[int, int], cols: tuple[int, int]
+    ) -> Access:  # fmt: skip
+        """Return the access to rows and columns of a matrix that lie in one tile."""
+        p, q = self._sides[place.tile.matrix]
+        return self.part(place, rows[0] % p, rows[1], cols[0] % q, cols[1])
+
+    def make(self, place: Resident, partition: int, rows: int, col: int, cols: int) -> Access:
+        """Return the access by which rows and columns of a tile, counted from its first, are made.
+
+        What is written so is noted: a tile that must leave half made is not moved whole.
+        """
+        self.made(place.tile).add(partition, rows, col, cols)
+        return self.part(place, partition, rows, col, cols)
+
+    def make_span(self, place: Resident, rows: tuple[int, int], cols: tuple[int, int]) -> Access:
+        """Return the access by which rows and columns of a matrix, all in one tile, are made."""
+        p, q = self._sides[place.tile.matrix]
+        return self.make(place, rows[0] % p, rows[1], cols[0] % q, cols[1])
+
+    def make_whole(self, place: Resident) -> Access:
+        """Return the access by which all of a tile is made."""
+        rows, cols = self.block(place.tile).extents
+        return self.make(place, 0, rows, 0, cols)
+
+    def part(self, place: Resident, partition: int, rows: int, col: int, cols: int) -> Access:
+        """Return the access to rows and columns of a tile, counted from its first."""
+        dtype = self.matrices[place.tile.matrix].dtype
+        start = place.start + col * data_type(dtype).size_bytes
+        return Access(Buffer.STATE, dtype, partition, rows, start, ((1, cols),))

@@ -1,0 +1,125 @@
+"""With how much of the state buffer to plan: passes two to four for several sizes, the best taken.
+
+Tiles and loops are chosen for a size of the state buffer. Where a graph does not fit as a whole,
+the largest that fit are seldom the best: smaller ones leave room to keep others and to bring the
+next. So the same graph is planned as if there were less memory, always with all of it to lie in,
+and the plan of the least estimate is taken (`pace`). The sizes tried are powers of two and halfway
+between, so that a larger buffer is also offered what a smaller one may have. Where everything
+fits at once there is one plan; but products from DRAM with channels and banks are always planned
+so: how long the runs of a tile are decides what its queues lose to one another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from systolic.compiler.cost.pace import estimated_ticks
+from systolic.compiler.ir.nodes import Layers
+from systolic.compiler.ir.tasks import Tiled
+from systolic.compiler.options import Options
+from systolic.compiler.schedule.schedule import Scheduled, schedule
+from systolic.compiler.tile.cut import cut_tiles
+from systolic.errors import CompileError
+from systolic.hw.spec import Chip
+
+OCTAVES = 8
+"""How far below the state buffer's size plans are tried."""
+
+MOST_INSTRUCTIONS = 16_000
+"""Of all plans after the first together: compiling must not take long for a better program."""
+
+LEAST_BYTES = 1
+"""Planned with so little, tiles and groups of sums are the smallest there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Tiles and schedule as chosen for a size of the state buffer's partitions.
+
+    cycles: about how many of the array's it takes; 0 if there was no choice.
+    """
+
+    room_bytes: int
+    tiled: Tiled
+    scheduled: Scheduled
+    cycles: int = 0
+
+
+def best_plan(layers: Layers, chip: Chip, options: Options) -> Plan:
+    """Return the plan of the least estimate.
+
+    Raises CompileError if the tiles of a task have no room together even if they are the smallest.
+    """
+    have = chip.state_buffer.bytes_per_partition
+    tiled = cut_tiles(layers, chip, options)
+    try:
+        scheduled = schedule(layers, tiled, chip, options)
+    except CompileError:
+        scheduled = None
+    if scheduled and _fits(layers, scheduled, chip):
+        return Plan(have, tiled, scheduled)
+    found = [_rated(have, tiled, scheduled, chip)] if scheduled else []
+    found += _smaller_plans(layers, tiled, chip, options)
+    return min(found, key=lambda plan: plan.cycles) if found else _least(layers, chip, options)
+
+
+def _fits(layers: Layers, scheduled: Scheduled, chip: Chip) -> bool:
+    """Return whether a plan with all bytes is as good as any: the size decides nothing.
+
+    Without products every tile is used once, so nothing need stay as long as nothing must go.
+    """
+    if scheduled.evictions:
+        return False
+    if not any(node.kind == "multiply" for node in layers.nodes):
+        return True
+    if layers.dram and chip.dram.organisation is not None:
+        return False
+    return scheduled.all_bytes <= chip.state_buffer.bytes_per_partition
+
+
+def _rated(room_bytes: int, tiled: Tiled, scheduled: Scheduled, chip: Chip) -> Plan:
+    cycles = estimated_ticks(scheduled.drafts, chip) // chip.period("pe_array")
+    return Plan(room_bytes, tiled, scheduled, cycles)
+
+
+def _smaller_plans(layers: Layers, first: Tiled, chip: Chip, options: Options) -> Iterator[Plan]:
+    """Yield plans for less than all bytes, each other than those before, while they are cheap."""
+    seen, spent = [first], 0
+    for room_bytes in sizes_below(chip.state_buffer.bytes_per_partition):
+        tiled = cut_tiles(layers, chip, options, room_bytes)
+        if tiled in seen:
+            continue
+        seen.append(tiled)
+        try:
+            scheduled = schedule(layers, tiled, chip, options)
+        except CompileError:
+            continue
+        yield _rated(room_bytes, tiled, scheduled, chip)
+        spent += len(scheduled.drafts)
+        if spent > MOST_INSTRUCTIONS:
+            return
+
+
+def sizes_below(size_bytes: int) -> Iterator[int]:
+    """Yield the powers of two, and halfway between, from a size down: larger first."""
+    power = 1 << size_bytes.bit_length() - 1
+    for octave in range(OCTAVES):
+        for size in (power * 3 // 2 >> octave, power >> octave):
+            if 0 < size < size_bytes:
+                yield size
+
+
+def _least(layers: Layers, chip: Chip, options: Options) -> Plan:
+    """Return the plan of the smallest tiles, the only one that may have room.
+
+    Raises CompileError if it has none.
+    """
+    tiled = cut_tiles(layers, chip, options, LEAST_BYTES)
+    try:
+        return Plan(LEAST_BYTES, tiled, schedule(layers, tiled, chip, options))
+    except CompileError as error:
+        if options.tile_columns is None and options.group is None:
+            raise
+        hint = "smaller tiles (compile.tile_columns, compile.group) may fit"
+        raise CompileError(f"{error}; {hint}") from None

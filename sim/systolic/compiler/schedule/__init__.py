@@ -1,0 +1,1 @@
+"""The fourth pass: tasks become instructions in the queues of the units."""

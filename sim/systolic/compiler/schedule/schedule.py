@@ -1,0 +1,189 @@
+"""The fourth pass: tasks become instructions in the queues of the units, with their dependencies.
+
+Each queue is filled in the order of the tasks. A transfer is queued right before the task that
+needs it, but in a DMA queue, which runs ahead as far as memory allows: that is the prefetching.
+The instructions themselves are made by `transfers` and `array_work`. Not here: semaphores
+(`sync`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from systolic.compiler.ir.drafts import Draft, Drafts
+from systolic.compiler.ir.nodes import Layers
+from systolic.compiler.ir.tasks import Task, Tile, Tiled
+from systolic.compiler.options import Options
+from systolic.compiler.place.free_bytes import Wish, in_words
+from systolic.compiler.place.residency import Resident, Stay
+from systolic.compiler.place.tiles import OnChip, Piece
+from systolic.compiler.schedule.moves import MoveWork
+from systolic.compiler.schedule.products import ArrayWork
+from systolic.compiler.schedule.transfers import Transfers
+from systolic.hw.spec import Chip
+from systolic.isa import Access
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """The result of the fourth pass: drafts in order, tiles there at the start and at the end.
+
+    stays: what lay where, when (the third pass). spilled: bytes written to DRAM for want of room.
+    dram_bytes: how much of DRAM is used. identities: identity matrices that must be there.
+    evictions: how many tiles had to go before their last use.
+    """
+
+    drafts: tuple[Draft, ...]
+    given: tuple[Piece, ...]
+    kept: tuple[Piece, ...]
+    identities: tuple[Access, ...]
+    stays: tuple[Stay, ...]
+    spilled_bytes: int
+    dram_bytes: int
+    evictions: int
+
+    @property
+    def all_bytes(self) -> int:
+        """Return the bytes of each partition that all tiles would take side by side."""
+        return sum({stay.tile: in_words(stay.size_bytes) for stay in self.stays}.values())
+
+
+def schedule(layers: Layers, tiled: Tiled, chip: Chip, options: Options) -> Scheduled:
+    """Return the instructions of all tasks."""
+    return _Scheduler(layers, tiled, chip, options).run()
+
+
+def _inwards(layers: Layers) -> float:
+    """Return the share of DRAM's bytes that come in, each matrix counted once."""
+    come = sum(m.size_bytes for m in layers.matrices if m.source == "dram")
+    go = sum(layers.matrix(n.inputs[0]).size_bytes for n in layers.nodes if n.kind == "store")
+    return come / (come + go) if come + go else 0.5
+
+
+class _Scheduler:
+    """Goes through the tasks once; brings tiles in, has instructions made, lets tiles go."""
+
+    def __init__(self, layers: Layers, tiled: Tiled, chip: Chip, options: Options) -> None:
+        self._layers, self._tiled = layers, tiled
+        self._drafts = Drafts()
+        self._tiles = OnChip(layers, tiled, chip)
+        self._memory = self._tiles.memory
+        self._transfers = Transfers(self._drafts, self._tiles, layers.dram, _inwards(layers))
+        self._array = ArrayWork(self._drafts, self._tiles, layers, options)
+        self._moves = MoveWork(self._drafts, self._tiles, layers, options, self._transfers)
+        self._makers: dict[str, Callable[[Task], None]] = {
+            "multiply": self._array.multiply, "turn": self._array.turn,
+            "bounce": self._transfers.bounce, "move": self._moves.move,
+            "convert": self._array.convert,
+            "store": self._store,
+        }  # fmt: skip
+        self._last_load_task = self._find_last_load()
+        self._begun = False
+        self._evictions = 0
+
+    def _find_last_load(self) -> int:
+        """Return the last task that is the first to need a tile from DRAM."""
+        last = -1
+        seen: set[Tile] = set()
+        for number, task in enumerate(self._tiled.tasks):
+            for tile in task.reads:
+                if self._tiles.matrices[tile.matrix].source == "dram" and tile not in seen:
+                    seen.add(tile)
+                    last = number
+        return last
+
+    def _first_layer(self, kind: str) -> str:
+        """Return the operation of the first node of a kind ("" if there is none)."""
+        return next((node.layer for node in self._layers.nodes if node.kind == kind), "")
+
+    def run(self) -> Scheduled:
+        """Return everything the later passes need."""
+        matrices = self._layers.matrices
+        kept = [t for m in matrices if m.keep for t in self._tiles.all_tiles(m)]
+        self._memory.plan(self._tiled.tasks, kept)
+        pieces = self._tiles.give(matrices)
+        self._tiles.reserve(matrices)
+        self._drafts.layer = self._first_layer("turn")
+        self._array.make_identities()
+        for number, task in enumerate(self._tiled.tasks):
+            self._memory.task = number
+            self._drafts.layer = self._layers.nodes[task.node].layer
+            self._task(task)
+            self._begun = self._begun or task.kind != "store"
+        self._memory.task = len(self._tiled.tasks)
+        makers = {each.matrix: each.layer for each in self._layers.kept}
+        self._gather(kept, (), makers)
+        ends = [self._tiles.piece(tile) for tile in kept]
+        for resident in list(self._memory.resident.values()):
+            self._memory.drop(resident)
+        return Scheduled(
+            tuple(self._drafts.found), tuple(pieces), tuple(ends), tuple(self._array.stored),
+            tuple(self._memory.stays), self._transfers.spilled_bytes, self._transfers.next_byte,
+            self._evictions,
+        )  # fmt: skip
+
+    def _task(self, task: Task) -> None:
+        self._gather(task.reads, task.writes)
+        self._makers[task.kind](task)
+        for tile in dict.fromkeys((*task.reads, *task.writes)):
+            if self._memory.used(tile):
+                self._memory.drop(self._memory.resident[tile])
+
+    def _store(self, task: Task) -> None:
+        (tile,) = task.reads
+        everywhere = self._transfers.shareable and self._memory.task > self._last_load_task
+        node, resident = self._layers.nodes[task.node], self._memory.resident[tile]
+        number, tasks = self._memory.task, self._tiled.tasks
+        is_last = number == len(tasks) - 1 and tasks[number - 1].kind != "store"
+        self._transfers.store(node, resident, everywhere=everywhere, alone=everywhere and is_last)
+
+    def _gather(
+        self, reads: Sequence[Tile], writes: Sequence[Tile], layers: Mapping[str, str] | None = None
+    ) -> None:
+        """Have all these tiles in the state buffer together.
+
+        `layers` names the operation that a matrix's tiles are brought for, if not the current one.
+
+        Those that are there may leave no piece large enough between them. Then all go, and come
+        back side by side, the largest first.
+        """
+        tiles = dict.fromkeys((*reads, *writes))
+        for tile in tiles:
+            if layers:
+                self._drafts.layer = layers[tile.matrix]
+            if not self._ensure(tile, tiles, write=tile in writes):
+                break
+        else:
+            return
+        for resident in [*self._memory.resident.values()]:
+            if not resident.lasting:
+                self._evict(resident)
+        for tile in sorted(tiles, key=self._tiles.size_bytes, reverse=True):
+            if not self._ensure(tile, tiles, write=tile in writes, wish=Wish("low")):
+                raise self._memory.no_room(tile, tiles)
+
+    def _ensure(
+        self, tile: Tile, pinned: Collection[Tile], *, write: bool, wish: Wish | None = None
+    ) -> bool:
+        """Have the tile in the state buffer; False if there is no room beside pinned ones."""
+        if resident := self._memory.resident.get(tile):
+            resident.dirty = resident.dirty or write
+            return True
+        backed = self._transfers.backed(tile)
+        dirty = write or not backed
+        while not isinstance(found := self._memory.place(tile, dirty=dirty, pinned=pinned,
+                                                         wish=wish), Resident):  # fmt: skip
+            if not found:
+                return False
+            self._evict(found[-1])
+        if backed:
+            everywhere = self._transfers.shareable and not self._begun
+            self._transfers.bring(tile, found, everywhere=everywhere)
+        return True
+
+    def _evict(self, victim: Resident) -> None:
+        if victim.dirty:
+            self._transfers.spill(victim)
+        self._evictions += 1
+        self._memory.drop(victim)

@@ -1,0 +1,213 @@
+"""DMA of the fourth pass: tiles are brought from DRAM, spilled to it, and stored there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from systolic.compiler.ir.dependencies import Region
+from systolic.compiler.ir.drafts import Drafts
+from systolic.compiler.ir.dram_tensor import DramTensor, Rectangle
+from systolic.compiler.ir.nodes import Axes, DramPlace, Node
+from systolic.compiler.ir.parts import Mask, Part, parts_of
+from systolic.compiler.ir.tasks import Task, Tile
+from systolic.compiler.place.residency import Resident
+from systolic.compiler.place.tiles import OnChip
+from systolic.errors import CompileError
+from systolic.hw.formulas.dram import dram_rate, run_cycles
+from systolic.hw.spec import Chip
+from systolic.isa import Access, Buffer, DmaCopy
+from systolic.layout import Block
+
+
+@dataclass(slots=True)
+class _Queues:
+    """DMA queues by direction, and how busy each will be.
+
+    inwards_share: of the bytes moved, how many come in.
+    """
+
+    chip: Chip
+    inwards_share: float
+    busy: dict[int, int] = field(default_factory=dict)
+
+    def pick(self, *, inwards: bool, cycles: int, everywhere: bool) -> int:
+        """Return the queue that will be free first."""
+        count = self.chip.dma.queues
+        bring = min(max(1, round(count * self.inwards_share)), max(1, count - 1))
+        some = range(bring) if inwards else range(min(bring, count - 1), count)
+        queue = min(range(count) if everywhere else some, key=lambda q: self.busy.get(q, 0))
+        self.busy[queue] = self.busy.get(queue, 0) + cycles
+        return queue
+
+
+@dataclass(slots=True)
+class _Spill:
+    """The place of a tile in DRAM that has none of its own, and which elements are there."""
+
+    base: int
+    region: Region
+    stored: Mask
+
+
+class Transfers:
+    """Makes the copies between DRAM and the tiles on the chip.
+
+    spilled_bytes: written to DRAM for want of room. next_byte: how much of DRAM is used.
+    """
+
+    def __init__(
+        self, drafts: Drafts, tiles: OnChip, places: tuple[DramPlace, ...], inwards_share: float
+    ) -> None:
+        self._drafts, self._tiles, self._chip = drafts, tiles, tiles.chip
+        self._queues = _Queues(self._chip, inwards_share)
+        self._places = {place.name: place for place in places}
+        self._tensors: dict[tuple[str, Axes], DramTensor] = {}
+        self._regions: dict[int, Region] = {}
+        self._spills: dict[Tile, _Spill] = {}
+        self.spilled_bytes = 0
+        self.next_byte = max((p.base + p.size_bytes for p in places), default=0)
+        # Queues that share DRAM's rate would only hold one another's bank for longer, and what is
+        # not multiplied keeps all of them busy anyway.
+        shared = dram_rate(self._chip, 2) >= 2 * dram_rate(self._chip, 1)
+        self.shareable = shared and tiles.multiplies
+
+    def backed(self, tile: Tile) -> bool:
+        """Return whether DRAM has the tile."""
+        return self._tiles.matrices[tile.matrix].source == "dram" or tile in self._spills
+
+    def bring(self, tile: Tile, resident: Resident, *, everywhere: bool) -> None:
+        """Copy a tile from DRAM to its place; everywhere: through all queues at once."""
+        if spill := self._spills.get(tile):
+            for held in parts_of(spill.stored):
+                source, target = self._spilled_part(spill, tile, held), self._held(resident, held)
+                self._move(source, target, spill.region, resident.region, inwards=True)
+            return
+        matrix = self._tiles.matrices[tile.matrix]
+        tensor, region = self._tensor(matrix.dram, matrix.axes)
+        ways = self._ways(everywhere=everywhere)
+        for part in self._parts(tensor, self._tiles.block(tile), ways):
+            target = self._tiles.part(resident, part.row, part.rows, part.col, part.cols)
+            self._move(part.access, target, region, resident.region, inwards=True,
+                       everywhere=everywhere)  # fmt: skip
+
+    def spill(self, resident: Resident) -> None:
+        """Copy to DRAM what is made of a tile, except what DRAM has from an earlier time.
+
+        Nothing is made twice, so what DRAM has is not out of date.
+        """
+        tile = resident.tile
+        made = self._tiles.made(tile).mask()
+        if not made.any():
+            return
+        if tile not in self._spills:
+            self._spills[tile] = _Spill(*self._reserve(tile), np.zeros_like(made))
+        spill = self._spills[tile]
+        for part in parts_of(made & ~spill.stored):
+            source, target = self._held(resident, part), self._spilled_part(spill, tile, part)
+            self.spilled_bytes += target.size_bytes
+            self._move(source, target, resident.region, spill.region, inwards=False)
+        spill.stored = made.copy()
+
+    def _held(self, resident: Resident, part: Part) -> Access:
+        """Return the access to a part of a tile in the state buffer."""
+        run = self._tiles.part(resident, part.row, part.rows, part.col, part.cols)
+        if part.times == 1:
+            return run
+        return replace(run, pattern=((part.step, part.times), (1, part.cols)))
+
+    def _spilled_part(self, spill: _Spill, tile: Tile, part: Part) -> Access:
+        """Return the access to a part of a spilled tile, which lies row by row in DRAM."""
+        whole = self._spilled(tile, spill.base)
+        _, cols = self._tiles.block(tile).extents
+        start = spill.base + (part.row * cols + part.col) * whole.element_bytes
+        if part.cols == cols:
+            return replace(whole, start=start, pattern=((1, part.rows * cols),))
+        pairs = ((cols, part.rows), (part.step, part.times), (1, part.cols))
+        pattern = tuple(pair for pair in pairs if pair[1] > 1) or ((1, 1),)
+        return replace(whole, start=start, pattern=pattern)
+
+    def within(self, source: Access, target: Access, read: Region, written: Region) -> None:
+        """Copy from one place in the state buffer to another."""
+        self._move(source, target, read, written, inwards=True, everywhere=True)
+
+    def bounce(self, task: Task) -> None:
+        """Transpose a tile: write it to DRAM by rows, read it back by columns.
+
+        Each way has its queues: two that write to one bank at once would hold each other up.
+        """
+        source, target = (self._tiles.memory.resident[t] for t in (*task.reads, *task.writes))
+        base, region = self._reserve(source.tile)
+        rows, cols = self._tiles.block(source.tile).extents
+        out = self._spilled(source.tile, base)
+        back = replace(out, pattern=((1, cols), (cols, rows)))
+        self._move(self._tiles.whole(source), out, source.region, region, inwards=True)
+        self._move(back, self._tiles.make_whole(target), region, target.region, inwards=False)
+
+    def store(self, node: Node, resident: Resident, *, everywhere: bool, alone: bool) -> None:
+        """Copy a finished tile to its tensor in DRAM; alone: nothing else is moved meanwhile."""
+        tensor, region = self._tensor(node.dram, node.axes)
+        block = self._tiles.block(resident.tile)
+        ways = self._ways(everywhere=everywhere)
+        for part in self._parts(tensor, block, self._chip.dma.queues if alone else ways):
+            source = self._tiles.part(resident, part.row, part.rows, part.col, part.cols)
+            self._move(source, part.access, resident.region, region, inwards=False,
+                       everywhere=everywhere)  # fmt: skip
+
+    def _reserve(self, tile: Tile) -> tuple[int, Region]:
+        size = -(-self._spilled(tile, 0).size_bytes // 64) * 64
+        base, have = self.next_byte, self._chip.dram.size_bytes
+        if base + size > have:
+            raise CompileError(
+                f"dram of {self._chip.name} has no room to spill {tile}: {size} bytes beside "
+                f"{base} of others, found {have}"
+            )
+        self.next_byte += size
+        return base, Region(f"spill{base}")
+
+    def _spilled(self, tile: Tile, base: int) -> Access:
+        rows, cols = self._tiles.block(tile).extents
+        dtype = self._tiles.matrices[tile.matrix].dtype
+        return Access(Buffer.DRAM, dtype, 0, 1, base, ((1, rows * cols),))
+
+    def _ways(self, *, everywhere: bool) -> int:
+        """Return how many queues share a tile.
+
+        If it is one of few that move, half of them, so that two tiles move at once: all of them
+        would hold one another's port of the tile's bank.
+        """
+        return max(1, self._chip.dma.queues // 2) if everywhere else 1
+
+    def _parts(self, tensor: DramTensor, block: Block, ways: int) -> Iterator[Rectangle]:
+        """Yield a tile's rectangles in DRAM, its rows shared out."""
+        (row, col), (rows, cols) = block.origin, block.extents
+        share = -(-rows // ways)
+        for first in range(0, rows, share):
+            count = min(share, rows - first)
+            for part in tensor.rectangles(block.batch, (row + first, col), (count, cols)):
+                yield Rectangle(part.access, first + part.row, part.rows, part.col, part.cols)
+
+    def _tensor(self, place: str, axes: Axes) -> tuple[DramTensor, Region]:
+        where = self._places[place]
+        if (place, axes) not in self._tensors:
+            self._tensors[place, axes] = DramTensor(where.shape, where.base, axes)
+        region = self._regions.setdefault(where.base, Region(f"dram{where.base}"))
+        return self._tensors[place, axes], region
+
+    def _move(
+        self, source: Access, target: Access, read: Region, written: Region, *,
+        inwards: bool, everywhere: bool = False,
+    ) -> None:  # fmt: skip
+        dma = self._chip.dma
+        rows = max(source.partitions, target.partitions)
+        row = -(-source.size_bytes // rows)
+        cycles = dma.latency_cycles + self._chip.dram.latency_cycles
+        moving = -(-row // dma.bytes_per_cycle)
+        if self._chip.dram.organisation is not None:
+            moving = run_cycles(self._chip, row)
+        cycles += rows * (dma.descriptor_cycles + moving)
+        queue = self._queues.pick(inwards=inwards, cycles=cycles, everywhere=everywhere)
+        copy = DmaCopy(dma_queue=queue, source=source, target=target)
+        self._drafts.add(copy, (read,), (written,))

@@ -1,0 +1,1 @@
+"""The fifth pass: dependencies become semaphores."""

@@ -1,0 +1,1 @@
+"""The second pass: nodes become tasks on tiles."""

@@ -1,0 +1,315 @@
+"""The second pass: nodes are cut into tasks on tiles, in the order in which they will be queued.
+
+A turned operand is turned tile by tile, just before the first sums that need it; a store follows
+the last task that writes its tile. The last sums of a product are made one by one and copied out
+in parts, so that little is left to do after the last vector. Not here: addresses (`residency`) and
+instructions (`schedule`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+
+from systolic.compiler.cost.products import Loops, Work, choose_loops, part_of_last, turning_banks
+from systolic.compiler.ir.nodes import Layers, Matrix, Node, operand_number
+from systolic.compiler.ir.tasks import (
+    Span,
+    Task,
+    Tile,
+    Tiled,
+    block_rows,
+    k_tiles,
+    spans,
+    tile_columns,
+    tiling,
+)
+from systolic.compiler.options import Options
+from systolic.compiler.tile.move_pairs import crosswise, tile_pairs
+from systolic.hw.datatypes import data_type
+from systolic.hw.formulas.timing import load_reads
+from systolic.hw.spec import Chip
+
+
+def cut_tiles(layers: Layers, chip: Chip, options: Options, room_bytes: int | None = None) -> Tiled:
+    """Return the tasks of all nodes.
+
+    room_bytes: of each partition of the state buffer, to be planned with (None: all there are).
+
+    Raises CompileError if `options` ask for a group or for tiles that cannot be.
+    """
+    room_bytes = room_bytes or chip.state_buffer.bytes_per_partition
+    columns = tile_columns(layers, chip, options, room_bytes)
+    cutter = _Cutter(layers, chip, options, (block_rows(chip), columns), room_bytes)
+    for number, node in enumerate(layers.nodes):
+        getattr(cutter, f"cut_{node.kind}")(number, node)
+    return cutter.result()
+
+
+class _Cutter:
+    """Collects tasks node by node.
+
+    A task's place among the others is its number, then: 0 work, 1 turns of results, 2 stores.
+    """
+
+    def __init__(
+        self, layers: Layers, chip: Chip, options: Options, block: tuple[int, int],
+        room_bytes: int,
+    ) -> None:  # fmt: skip
+        self._room_bytes = room_bytes
+        self._layers, self._chip, self._options, self._block = layers, chip, options, block
+        self._matrices = {m.name: m for m in layers.matrices}
+        self._tasks: list[tuple[tuple[int, int], Task]] = []
+        self._written: dict[Tile, int] = {}
+        self._loops: list[tuple[int, Loops]] = []
+        self._ends: list[int] = []
+        self._turns: dict[tuple[Tile, int], Task] = {}
+        self._multiplied = {n for node in layers.nodes if node.kind == "multiply"
+                            for n in node.inputs}  # fmt: skip
+        self._made = {node.output for node in layers.nodes if node.kind == "multiply"}
+
+    def result(self) -> Tiled:
+        """Return the tasks in order."""
+        ordered = sorted(self._tasks, key=lambda item: item[0])
+        return Tiled(self._block, tuple(self._loops), tuple(task for _, task in ordered))
+
+    def _add(self, task: Task) -> None:
+        """Add a task behind all others, and before it the turns it waits for."""
+        self._turn_for(task)
+        self._put(task, len(self._tasks), 0)
+
+    def _put(self, task: Task, place: int, rank: int) -> None:
+        for tile in task.writes:
+            self._written[tile] = max(place, self._written.get(tile, 0))
+        self._tasks.append(((place, rank), task))
+
+    def _turn_for(self, task: Task) -> None:
+        """Add the turns that make what a task reads, if they are not there yet."""
+        for tile in task.reads if self._turns else ():
+            for block in self._blocks_read(task, tile):
+                if turn := self._turns.get((tile, block)):
+                    for key in self._turn_keys(turn):
+                        del self._turns[key]
+                    self._add(turn)
+
+    def _blocks_read(self, task: Task, tile: Tile) -> Iterator[int]:
+        """Yield which p columns of a tile a task reads, counted from the matrix's first."""
+        p, q = self._block
+        columns: tuple[Span, ...] = ((tile.col * q, q),)
+        if task.kind == "multiply":
+            held, moving = self._layers.nodes[task.node].inputs
+            columns = (task.cols if tile.matrix == held else ()) + (
+                task.moving if tile.matrix == moving else ())  # fmt: skip
+        for first, count in columns:
+            yield from range(first // p, -(-(first + count) // p))
+
+    def _turn_keys(self, turn: Task) -> Iterator[tuple[Tile, int]]:
+        """Yield what a turn makes: tiles, and which p columns of them."""
+        return ((tile, turn.reads[0].row) for tile in turn.writes)
+
+    def _tile(self, matrix: Matrix, number: int, row: int, col: int) -> Tile:
+        p, q = matrix.block or self._block
+        return Tile(matrix.name, number, row // p, col // q)
+
+    # Products
+
+    def cut_multiply(self, number: int, node: Node) -> None:
+        """Cut a product: group by group, inside it K-tile by K-tile."""
+        a, b = (self._matrices[name] for name in node.inputs)
+        out = self._matrices[node.output]
+        p, q = self._block
+        cols = list(spans(0, a.cols, p, min(p, self._chip.pe_array.cols)))
+        chunk = min(b.cols, q, self._chip.result_buffer.bank_words)
+        moving = list(spans(0, b.cols, q, chunk))
+        loops, ahead, banks = self._choose(node, (a, b, out), (len(cols), len(moving)), chunk)
+        self._loops.append((number, loops))
+        groups = list(_groups(cols, moving, loops))
+        for matrix in range(out.matrices):
+            # A lone group whose operands are still arriving takes them K-tile by K-tile.
+            alone = out.matrices * len(groups) == 1 and "dram" in (a.source, b.source)
+            is_last = matrix == out.matrices - 1 and not alone
+            last = self._last_sums((a, b), groups[-1], banks) if is_last else groups[-1:]
+            for some, others in [*groups[:-1], *last]:
+                tasks = list(self._sweep(number, (a, b, out), matrix, some, others))
+                self._add_sweep(tasks, ahead)
+
+    def _add_sweep(self, tasks: Sequence[Task], ahead: int) -> None:
+        for place, task in enumerate(tasks):
+            for soon in tasks[place : place + ahead]:
+                self._turn_for(soon)
+            self._add(task)
+        self._ends.append(len(self._tasks) - 1)
+
+    def _choose(
+        self, node: Node, matrices: tuple[Matrix, Matrix, Matrix], counts: tuple[int, int],
+        chunk: int,
+    ) -> tuple[Loops, int, int]:  # fmt: skip
+        """Return the loops, how many tasks ahead of its use an operand is turned, banks for sums.
+
+        All of a sweep, if there is room for that; else tile by tile, while sums grow.
+        """
+        a, b, out = matrices
+        banks = self._chip.result_buffer.banks
+        work = Work(
+            a.cols, b.cols, a.rows, b.dtype, data_type(out.dtype).size_bytes, self._block,
+            "dram" in (a.source, b.source), chunk, counts, node.layer, self._room_bytes,
+        )  # fmt: skip
+        loops = choose_loops(self._chip, self._options, work)
+        sweep = len(k_tiles(self._chip, a.rows)) - 1
+        if self._turned_bytes((a, b), loops) * 4 <= self._room_bytes:
+            return loops, sweep, banks
+        spare = turning_banks(self._chip, self._options, b.dtype)
+        spared = choose_loops(self._chip, self._options, work, spare_banks=spare)
+        taken = spared.group[0] * spared.group[1]
+        if taken == banks:
+            return loops, sweep, banks
+        return spared, 2, max(1, banks - spare)
+
+    def _turned_bytes(self, operands: tuple[Matrix, Matrix], loops: Loops) -> int:
+        """Return the bytes of each partition that a sweep's turned tiles take."""
+        total = 0
+        widths = (loops.group[0] * self._chip.pe_array.cols, loops.group[1] * loops.chunk)
+        for matrix, width in zip(operands, widths, strict=True):
+            if any(tile.matrix == matrix.name for tile, _ in self._turns):
+                rows = -(-matrix.rows // self._block[0])
+                total += rows * min(width, matrix.cols) * data_type(matrix.dtype).size_bytes
+        return total
+
+    def _last_sums(
+        self, operands: tuple[Matrix, Matrix], group: tuple[Sequence[Span], Sequence[Span]],
+        banks: int,
+    ) -> list[tuple[Sequence[Span], Sequence[Span]]]:  # fmt: skip
+        """Cut the last group so that few sums are left to copy out and to store at the end.
+
+        Its operands must have room on the chip while they are gone through again. Each chunk then
+        needs loads of its own, so they must hide behind it.
+        """
+        (some, others), (a, b) = group, operands
+        array, K = self._chip.pe_array, a.rows
+        room = self._room_bytes // 2
+        for matrix, columns in ((a, some), (b, others)):
+            if matrix.source != "state_buffer":
+                width = sum(count for _, count in columns) * data_type(matrix.dtype).size_bytes
+                room -= -(-K // self._block[0]) * width
+        if room < 0:
+            return [group]
+        stream = min(count for _, count in others) * array.cycles_per_vector[b.dtype]
+        hidden = load_reads(array, min(K, array.rows), some[0][1]) <= stream
+        if not hidden or array.weight_buffer != "double" or self._chip.state_buffer.banks == 1:
+            return [([col], others) for col in some]
+        one_by_one = [([col], [chunk]) for col in some for chunk in others]
+        (col,), (chunk,) = one_by_one[-1]
+        part = part_of_last(self._chip, self._options, (chunk[1], K, col[1]), b.dtype, banks)
+        parts = [(chunk[0] + n, min(part, chunk[1] - n)) for n in range(0, chunk[1], part)]
+        return [*one_by_one[:-1], ([col], parts)]
+
+    def _sweep(
+        self, node: int, matrices: tuple[Matrix, Matrix, Matrix], number: int,
+        cols: Sequence[Span], moving: Sequence[Span],
+    ) -> Iterator[Task]:  # fmt: skip
+        a, b, out = matrices
+        rows = self._block[0]
+        tiles = list(spans(0, a.rows, rows, min(rows, self._chip.pe_array.rows)))
+        outs = dict.fromkeys(self._tile(out, number, c, m) for c, _ in cols for m, _ in moving)
+        for place, (k, height) in enumerate(tiles):
+            reads = [self._tile(a, operand_number(a, out, number), k, c) for c, _ in cols]
+            reads += [self._tile(b, operand_number(b, out, number), k, m) for m, _ in moving]
+            last = place == len(tiles) - 1
+            yield Task(
+                "multiply", node, tuple(dict.fromkeys(reads)), tuple(outs) if last else (),
+                number, ((k, height),), tuple(cols), tuple(moving), place == 0, last,
+            )  # fmt: skip
+
+    # Other nodes
+
+    def cut_turn(self, number: int, node: Node) -> None:
+        """Cut a transpose tile by tile, each into sub-blocks of the array.
+
+        An operand's turns wait for their first use; a finished result is turned after the next
+        sums, when it has surely been copied out.
+        """
+        for task in self._turn_tasks(number, node):
+            if node.output in self._multiplied:
+                self._turns.update(dict.fromkeys(self._turn_keys(task), task))
+            elif node.inputs[0] in self._made:
+                written = self._written[task.reads[0]]
+                following = bisect_right(self._ends, written)
+                place = self._ends[following] if following < len(self._ends) else written
+                self._put(task, place, 1)
+            else:
+                self._add(task)
+
+    def _turn_tasks(self, number: int, node: Node) -> Iterator[Task]:
+        source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
+        p, array = (source.block or self._block)[0], self._chip.pe_array
+        q = source.block[1] if source.block else p
+        tiles = list(self._tiles(source))
+        if source.source == "dram" and not source.block and not self._multiplied:
+            # Down as far as a tile of the result goes: it is complete, and gone, the sooner.
+            tall = max(1, self._block[1] // self._block[0])
+            tiles.sort(key=lambda item: (item[1].number, item[1].row // tall, item[1].col))
+        for (row, col), tile in tiles:
+            rows = tuple(spans(row[0], row[0] + row[1], p, min(array.rows, p)))
+            cols = tuple(spans(col[0], col[0] + col[1], q, min(array.cols, q)))
+            writes = dict.fromkeys(
+                self._tile(out, tile.number, c, r) for c, _ in cols for r, _ in rows
+            )
+            yield Task("turn", number, (tile,), tuple(writes), tile.number, rows, cols)
+
+    def cut_bounce(self, number: int, node: Node) -> None:
+        """Cut a transpose through DRAM: tile by tile, each becomes one tile of the result."""
+        source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
+        for _, tile in self._tiles(source):
+            write = Tile(out.name, tile.number, tile.col, tile.row)
+            self._add(Task("bounce", number, (tile,), (write,), tile.number))
+
+    def cut_move(self, number: int, node: Node) -> None:
+        """Cut a change of view: from one tile to one tile at a time."""
+        source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
+        assert node.change is not None
+        p, q = source.block or self._block
+        targets = ((rows, cols, tile) for (rows, cols), tile in self._tiles(out))
+        pairs = tile_pairs(node.change, source.name, (p, q), targets)
+        tiles = {tile for pair in pairs for tile in pair}
+        each = q * data_type(out.dtype).size_bytes
+        roomy = 4 * len(tiles) * each <= self._room_bytes
+        for read, tile in crosswise(pairs) if roomy else pairs:
+            self._add(Task("move", number, (read,), (tile,), tile.number))
+
+    def cut_convert(self, number: int, node: Node) -> None:
+        """Cut a conversion: tile by tile."""
+        source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
+        for _, tile in self._tiles(source):
+            write = tile._replace(matrix=out.name)
+            self._add(Task("convert", number, (tile,), (write,), tile.number))
+
+    def cut_store(self, number: int, node: Node) -> None:
+        """Cut a transfer to DRAM: each tile as soon as it is complete."""
+        for _, tile in self._tiles(self._matrices[node.inputs[0]]):
+            store = Task("store", number, (tile,), (), tile.number)
+            self._turn_for(store)
+            self._put(store, self._written.get(tile, len(self._tasks)), 2)
+
+    def _tiles(self, matrix: Matrix) -> Iterator[tuple[tuple[Span, Span], Tile]]:
+        blocks = tiling(matrix, self._block)
+        for block in blocks:
+            (row, col), (rows, cols) = block.origin, block.extents
+            number = block.number // blocks.count_per_matrix
+            yield ((row, rows), (col, cols)), Tile(matrix.name, number, block.row, block.column)
+
+
+def _groups(
+    cols: Sequence[Span], moving: Sequence[Span], loops: Loops
+) -> Iterator[tuple[Sequence[Span], Sequence[Span]]]:
+    """Yield stationary and moving columns whose sums stand side by side, in the loops' order."""
+    p, q = loops.group
+    some = [cols[n : n + p] for n in range(0, len(cols), p)]
+    others = [moving[n : n + q] for n in range(0, len(moving), q)]
+    if loops.outer == "stationary":
+        for number, part in enumerate(some):
+            for other in others if number % 2 == 0 else others[::-1]:
+                yield part, other
+    else:
+        for number, other in enumerate(others):
+            for part in some if number % 2 == 0 else some[::-1]:
+                yield part, other

@@ -1,0 +1,33 @@
+"""Which file or override a value came from, so that an error can name it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from systolic.config.override import Override, origin_of
+from systolic.errors import ConfigError, SystolicError
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """Says which file or override a value came from."""
+
+    path: Path
+    overrides: tuple[Override, ...]
+
+    def line(self, table: str, key: str, text: str) -> ConfigError:
+        """Return the error of one line about `key` of `table` ("" at the top of the file)."""
+        place = (table, key) if table else (key,)
+        origin = origin_of(place, self.overrides, str(self.path))
+        return ConfigError(f"{origin}: {f'[{table}] ' if table else ''}{key}: {text}")
+
+    @contextmanager
+    def on(self, table: str, key: str) -> Iterator[None]:
+        """Name the key in any error raised inside."""
+        try:
+            yield
+        except SystolicError as error:
+            raise self.line(table, key, str(error)) from None

@@ -1,0 +1,80 @@
+"""Chip files: TOML -> `Chip`, and finding them by name.
+
+Not here: what the figures mean (`systolic.hw.spec`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from systolic.config.explain import explain
+from systolic.config.override import Override, apply, origin_of
+from systolic.config.toml_file import read_toml
+from systolic.errors import ConfigError, listed, perhaps, shortened
+from systolic.hw.spec import Chip
+from systolic.reading import check_file
+from systolic.shipped import CHIPS
+
+
+def load_chip(path: str | Path, overrides: Sequence[Override] = ()) -> Chip:
+    """Return the chip a file describes, after overrides of its keys.
+
+    Raises:
+        ConfigError: one line naming file, table and key.
+
+    """
+    file = Path(path)
+    return chip_of_tables(read_toml(file, "a chip file"), str(file), overrides)
+
+
+def chip_of_tables(tables: dict[str, Any], origin: str, overrides: Sequence[Override] = ()) -> Chip:
+    """Return the chip that tables describe, after overrides; `origin` is how messages call them."""
+    try:
+        return Chip.model_validate(apply(tables, overrides))
+    except ValidationError as error:
+        raise explain(error, Chip, lambda at: origin_of(at, overrides, origin)) from None
+
+
+def find_chip(name: str, folder: Path, origin: str) -> Path:
+    """Return the chip file meant by `name`.
+
+    A name that ends in .toml or holds a slash is a path from `folder`. A bare name is looked for
+    as NAME.toml in `folder`, in ../chips beside it, and among the chips that come with systolic.
+    """
+    if name.endswith(".toml") or "/" in name:
+        return _checked(folder / name, origin)
+    places = (folder, folder.parent / "chips", CHIPS)
+    for place in places:
+        if _is_there(place / f"{name}.toml"):
+            return _checked(place / f"{name}.toml", origin)
+    known = sorted({path.stem for place in places[1:] for path in place.glob("*.toml")})
+    looked = "" if known else f"; looked in {', '.join(map(str, dict.fromkeys(places)))}"
+    raise ConfigError(
+        f'{origin}: chip: no chip "{shortened(name)}" (known: {listed(known)}){looked}'
+        f"{perhaps(name, known) or _as_path(folder / name, name)}"
+    )
+
+
+def _checked(path: Path, origin: str) -> Path:
+    """Return the path if it is a file's; ConfigError says what else it is."""
+    try:
+        check_file(path, ConfigError)
+    except ConfigError as error:
+        raise ConfigError(f"{origin}: chip: {error}") from None
+    return path
+
+
+def _as_path(path: Path, name: str) -> str:
+    """Return how to mean the file of that very name, if there is one."""
+    return f'; the file of that name is "./{name}"' if _is_there(path) else ""
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,36 @@
+"""Values back to TOML, for a chip file of a Chip and for the pinned cycle counts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from systolic.hw.spec import Chip
+
+
+def to_toml(chip: Chip) -> str:
+    """Return the chip as the text of a chip file that gives the same chip when loaded."""
+    tables = chip.model_dump(mode="json")
+    lines = [f"{key} = {toml_text(v)}" for key, v in tables.items() if not isinstance(v, dict)]
+    for name, table in tables.items():
+        if isinstance(table, dict):
+            lines += ["", f"[{name}]"]
+            kept = {k: v for k, v in table.items() if v is not None}
+            lines += [f"{toml_key(k)} = {toml_text(v)}" for k, v in kept.items()]
+    return "\n".join(lines) + "\n"
+
+
+def toml_key(key: str) -> str:
+    """Return a key as TOML writes it: quoted if it is not a bare word."""
+    plain = key.isascii() and key.replace("_", "").replace("-", "").isalnum()
+    return key if plain else toml_text(key)
+
+
+def toml_text(value: Any) -> str:
+    """Return text, an integer, a boolean, a list or a table as a TOML value on one line."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{toml_key(k)} = {toml_text(v)}" for k, v in value.items()) + " }"
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml_text, value))}]"
+    # JSON writes text, integers, true and false as TOML does, but for one control character.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,207 @@
+"""Loading a run: run file and chip file, overrides, and the checks that need more than one table.
+
+The result is one frozen RunConfig; everything in it is known to be well formed. Whether the work
+fits the chip is for the compiler to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+from pydantic import ValidationError
+
+from systolic import workload
+from systolic.config.blame import Blame
+from systolic.config.chip_file import chip_of_tables, find_chip, load_chip
+from systolic.config.explain import explain
+from systolic.config.graph_tables import input_sources, read_graph, refuse_keys
+from systolic.config.override import Override, apply, origin_of, setter_of
+from systolic.config.run_file import CompileTable, EngineKind, RunFile, SweepTable, WorkloadTable
+from systolic.config.toml_file import read_toml
+from systolic.hw.datatypes import DATA_TYPES
+from systolic.hw.spec import Chip
+from systolic.workload import OPERATIONS, DataSource, Graph, Transpose
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A run as an earlier one resolved it: its tables, its chip's, and what had been overridden.
+
+    They stand in place of the run file and the chip file, which are not read again.
+    """
+
+    tables: dict[str, Any]
+    chip: dict[str, Any]
+    chip_path: Path
+    overrides: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """A run, ready to be compiled: chip, operation, data source and settings.
+
+    workload, compile, sweep: the run file's tables. operation, data: what [workload] means.
+    path, chip_path: the files. overrides: what replaced values of the files. sources: of a graph,
+    where each input's elements come from. recorded: what stands in place of the files, if anything.
+    """
+
+    name: str
+    description: str
+    chip: Chip
+    workload: WorkloadTable
+    compile: CompileTable
+    engine: EngineKind
+    sweep: tuple[SweepTable, ...]
+    operation: Transpose | Graph
+    data: DataSource
+    path: Path
+    chip_path: Path
+    overrides: tuple[Override, ...]
+    sources: tuple[tuple[str, DataSource], ...] = ()
+    recorded: Recorded | None = None
+
+    def load_data(self) -> npt.NDArray[Any]:
+        """Return the source's elements, in its dimensions and numpy type; WorkloadError if not."""
+        assert isinstance(self.operation, Transpose)
+        return workload.load_data(self.data, self.operation.shape)
+
+    def load_inputs(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the elements of every input of a graph, by name; WorkloadError if not."""
+        assert isinstance(self.operation, Graph)
+        return {
+            name: workload.load_data(source, self.operation.shape(name))
+            for name, source in self.sources
+        }
+
+    def with_overrides(self, overrides: Sequence[Override]) -> RunConfig:
+        """Return the run of the same file with more values replaced (the file is read again)."""
+        return load_overridden(self.path, (*self.overrides, *overrides), self.recorded)
+
+
+def load_run(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
+    """Return the run that a run file describes.
+
+    Args:
+        path: the run file.
+        overrides: texts such as ``compile.drain=row``, ``chip=other.toml`` (relative to the
+            current directory) or ``chip.pe_array.rows=5``; later ones win.
+
+    Raises:
+        ConfigError: one line naming the file (or override), table and key.
+
+    """
+    return load_overridden(Path(path), tuple(Override.parse(text) for text in overrides))
+
+
+def load_recorded(path: Path, recorded: Recorded) -> RunConfig:
+    """Return the run that an earlier run of the file `path` recorded; ConfigError as `load_run`."""
+    return load_overridden(path, (), recorded)
+
+
+def load_overridden(
+    path: Path, overrides: tuple[Override, ...], recorded: Recorded | None = None
+) -> RunConfig:
+    """Return the run of a run file with some of its values replaced; ConfigError as `load_run`."""
+    tables = recorded.tables if recorded else read_toml(path, "a run file")
+    run = _run_file(tables, path, tuple(o for o in overrides if not o.below("chip")))
+    for_chip = tuple(inner for o in overrides if (inner := o.below("chip")))
+    if recorded and setter_of(("chip",), overrides) is None:
+        chip_path = recorded.chip_path
+        chip = chip_of_tables(recorded.chip, str(chip_path), for_chip)
+    else:
+        chip_path = _chip_path(run, path, overrides)
+        chip = load_chip(chip_path, for_chip)
+    blame = Blame(path, overrides)
+    operation = _work(run.workload, blame)
+    if isinstance(operation, Transpose):
+        _check_type(run, chip, operation, blame)
+    return RunConfig(
+        name=_name(run, blame),
+        description=run.description,
+        chip=chip,
+        workload=run.workload,
+        compile=run.compile,
+        engine=run.engine,
+        sweep=run.sweep,
+        operation=operation,
+        data=_data_source(run.workload, blame),
+        path=path,
+        chip_path=chip_path,
+        overrides=overrides,
+        sources=input_sources(run.workload, operation, blame, _data_source),
+        recorded=recorded,
+    )
+
+
+def _run_file(tables: dict[str, Any], path: Path, overrides: tuple[Override, ...]) -> RunFile:
+    try:
+        return RunFile.model_validate(apply(tables, overrides))
+    except ValidationError as error:
+        raise explain(error, RunFile, lambda at: origin_of(at, overrides, str(path))) from None
+
+
+def _chip_path(run: RunFile, path: Path, overrides: tuple[Override, ...]) -> Path:
+    setter = setter_of(("chip",), overrides)
+    folder = path.parent if setter is None or setter.folder is None else setter.folder
+    return find_chip(run.chip, folder, origin_of(("chip",), overrides, str(path)))
+
+
+def _name(run: RunFile, blame: Blame) -> str:
+    name = run.name or blame.path.stem
+    # The name becomes a folder's name, so it must not lead elsewhere.
+    if name in (".", "..") or not all(c.isalnum() or c in " ._+-" for c in name):
+        raise blame.line("", "name", f'needs letters, digits and " ._+-" only, found {name!r}')
+    return name
+
+
+def _work(table: WorkloadTable, blame: Blame) -> Transpose | Graph:
+    if table.ops or table.tensors or table.op not in (None, "transpose"):
+        return read_graph(table, blame)
+    return _operation(table, blame)
+
+
+def _operation(table: WorkloadTable, blame: Blame) -> Transpose:
+    refuse_keys(table, ("lhs", "rhs"), blame)
+    for key in ("op", "shape"):
+        if getattr(table, key) is None:
+            what = f"one of {', '.join(OPERATIONS)}" if key == "op" else "text"
+            raise blame.line("workload", key, f"is missing; needs {what}")
+    assert table.shape is not None
+    with blame.on("workload", "shape"):
+        shape = workload.parse_shape(table.shape)
+        workload.check_host_memory(shape)
+    with blame.on("workload", "out"):
+        out = None if table.out is None else workload.parse_shape(table.out)
+    with blame.on("workload", "shape" if table.permutation is None else "permutation"):
+        plain = workload.transpose(shape, table.permutation, home=table.home)
+    with blame.on("workload", "out"):
+        return workload.transpose(shape, plain.permutation, out, table.home)
+
+
+def _data_source(table: WorkloadTable, blame: Blame) -> DataSource:
+    if table.seed is not None and table.data != "random":
+        raise blame.line("workload", "seed", f'only data = "random" has one, not {table.data!r}')
+    if table.data == "arange":
+        return DataSource("arange")
+    if table.data == "random":
+        return DataSource("random", table.seed or 0)
+    if not table.data.lower().endswith((".npy", ".csv")):
+        needed = f'needs "arange", "random" or a .npy or .csv file, found {table.data!r}'
+        raise blame.line("workload", "data", needed)
+    setter = setter_of(("workload", "data"), blame.overrides)
+    folder = blame.path.parent if setter is None or setter.folder is None else setter.folder
+    return DataSource("file", path=folder / table.data)
+
+
+def _check_type(run: RunFile, chip: Chip, operation: Transpose, blame: Blame) -> None:
+    name = operation.shape.element_type
+    array = run.compile.via != "dram"
+    taken = chip.pe_array.cycles_per_vector if array else DATA_TYPES
+    if name not in taken:
+        how = "cycles_per_vector of its pe_array has" if array else "there are"
+        text = f'chip "{chip.name}" cannot take data type {name} ({how}: {", ".join(taken)})'
+        raise blame.line("workload", "shape", text)

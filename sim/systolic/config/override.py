@@ -1,0 +1,104 @@
+"""Values that replace those of a file: `--set a.b.c=VALUE`, or a point of a sweep.
+
+An override is applied to the plain tables before they are validated, so it can reach every key
+and is checked like any other value; a complaint about it names the override, not the file.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from systolic.errors import ConfigError, shortened
+
+LONGEST_SHOWN = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """Put `value` at the dotted key `path`.
+
+    origin: how messages call it. folder: what a file name in `value` is relative to (None: the
+    file that is overridden); on the command line that is the current directory.
+    """
+
+    path: tuple[str, ...]
+    value: Any
+    origin: str
+    folder: Path | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Override:
+        """Return the override of ``a.b.c=VALUE``: VALUE as TOML if it is any, else as a string."""
+        key, equals, value = text.partition("=")
+        origin = f"--set {shortened(text, LONGEST_SHOWN)}"
+        path = split_key(key.strip(), origin)
+        if not equals:
+            raise ConfigError(f"{origin}: needs the form key=VALUE")
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise ConfigError(f"{origin!a}: is not UTF-8 text") from None
+        return cls(path, toml_value(value.strip()), origin, Path())
+
+    def below(self, first: str) -> Override | None:
+        """Return the override without its first word if that is `first` and more follow."""
+        if self.path[0] == first and len(self.path) > 1:
+            return replace(self, path=self.path[1:])
+        return None
+
+
+def split_key(key: str, origin: str) -> tuple[str, ...]:
+    """Return the words of a dotted key; ConfigError if one is empty."""
+    words = tuple(word.strip() for word in key.split("."))
+    if not all(words):
+        raise ConfigError(
+            f'{origin}: "{shortened(key)}" is not a dotted key such as workload.shape'
+        )
+    return words
+
+
+def toml_value(text: str) -> Any:
+    """Return text as a TOML value, or unchanged if it is not one."""
+    try:
+        table = tomllib.loads(f"value = {text}")
+    except (ValueError, RecursionError):
+        return text
+    return table["value"] if len(table) == 1 else text
+
+
+def apply(tables: dict[str, Any], overrides: Iterable[Override]) -> dict[str, Any]:
+    """Return the tables with all overrides made, in order; the argument is left as it was."""
+    for override in overrides:
+        tables = _with(tables, override.path, override)
+    return tables
+
+
+def _with(tables: dict[str, Any], path: tuple[str, ...], override: Override) -> dict[str, Any]:
+    if len(path) == 1:
+        return {**tables, path[0]: override.value}
+    inner = tables.get(path[0], {})
+    if not isinstance(inner, dict):
+        outer = ".".join(override.path[: len(override.path) - len(path) + 1])
+        raise ConfigError(f"{override.origin}: {shortened(outer)} is a value, not a table")
+    return {**tables, path[0]: _with(inner, path[1:], override)}
+
+
+def origin_of(place: tuple[str | int, ...], overrides: Sequence[Override], file: str) -> str:
+    """Return how to call what set the value at `place`: an override, or the file.
+
+    If overrides set only parts of that value, both are named.
+    """
+    setter = setter_of(place, overrides)
+    if setter:
+        return setter.origin
+    parts = [o.origin for o in overrides if o.path[: len(place)] == place]
+    return " ".join([file, "with", *parts]) if parts else file
+
+
+def setter_of(place: tuple[str | int, ...], overrides: Iterable[Override]) -> Override | None:
+    """Return the last override that set the value at `place`, or a table it is in."""
+    return next((o for o in reversed([*overrides]) if place[: len(o.path)] == o.path), None)

@@ -1,0 +1,164 @@
+"""What a run file says, one frozen class per table. Validation of each key on its own.
+
+Not here: loading, the chip, and checks across tables (`load`); what the operation means
+(`systolic.workload`).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from systolic.errors import perhaps, shortened
+from systolic.hw.spec import Count, Spec
+
+EngineKind = Literal["event", "register"]
+Axes = Annotated[tuple[Annotated[int, Field(ge=0, le=63)], ...], Field(strict=False)]
+Block = Annotated[tuple[Count, Count], Field(strict=False)]
+
+
+OperationKind = Literal["transpose", "matmul", "relayout", "reshape", "cast"]
+HomeName = Literal["state_buffer", "dram"]
+Seed = Annotated[int, Field(ge=0, le=1 << 63)]
+
+
+class TensorTable(Spec):
+    """[workload.tensors.NAME]: an input of a graph."""
+
+    shape: str = Field(description='XLA shape with its layout, such as "bf16[64,128]{1,0}"')
+    home: HomeName | None = Field(default=None, description="memory (default: the workload's)")
+    data: str | None = Field(default=None, description="elements (default: the workload's)")
+    seed: Seed | None = Field(default=None, description='seed of data = "random"')
+
+
+class OperationTable(Spec):
+    """[[workload.ops]]: one operation of a graph; its result bears its name."""
+
+    op: str = Field(description="operation: transpose, matmul, relayout, reshape, cast")
+    name: str | None = Field(default=None, description="name of the result (default: op + number)")
+    inputs: Annotated[tuple[str, ...], Field(strict=False)] = Field(
+        description="tensors or results of other operations"
+    )
+    out: str = Field(description="XLA shape of the result with its layout")
+    permutation: Axes | None = Field(
+        default=None, description="source axis of each result axis (transpose only)"
+    )
+
+
+class WorkloadTable(Spec):
+    """[workload]: one operation and its tensors, or a graph (`tensors` and `ops`), and data."""
+
+    op: OperationKind | None = Field(default=None, description="operation")
+    shape: str | None = Field(
+        default=None, description='XLA shape of the source, such as "f32[128,64]"'
+    )
+    lhs: str | None = Field(default=None, description="XLA shape [.., M, K] of a matmul's left")
+    rhs: str | None = Field(default=None, description="XLA shape [.., K, N] of a matmul's right")
+    tensors: dict[str, TensorTable] = Field(default={}, description="inputs of a graph, by name")
+    ops: tuple[OperationTable, ...] = Field(
+        default=(), strict=False, description="operations of a graph"
+    )
+    out: str | None = Field(
+        default=None, description="XLA shape of the result, for its layout (default: row major)"
+    )
+    permutation: Axes | None = Field(
+        default=None, description="source axis of each result axis (a matrix needs none)"
+    )
+    home: Literal["state_buffer", "dram"] = Field(
+        default="state_buffer", description="memory in which source and result live"
+    )
+    data: str = Field(
+        default="arange", description='"arange", "random", or a .npy or .csv file beside the run'
+    )
+    seed: Annotated[int, Field(ge=0, le=1 << 63)] | None = Field(
+        default=None, description='seed of data = "random" (default 0)'
+    )
+
+
+class CompileTable(Spec):
+    """[compile]: choices the compiler leaves to the user."""
+
+    drain: Literal["row", "partition", "block"] = Field(
+        default="block", description="when results leave the result buffer"
+    )
+    drain_engine: Literal["activation", "pooling"] = Field(
+        default="activation", description="engine that copies results back"
+    )
+    identity: Literal["stored", "built"] = Field(
+        default="stored", description="identity matrix: there at cycle 0, or built by one Select"
+    )
+    via: Literal["pe", "dram"] | None = Field(
+        default=None,
+        description="transpose through the array, or by DMA through DRAM (default: the cheaper)",
+    )
+    block: Block | None = Field(
+        default=None, description="block [p, q] of equation 1 (default: partitions x partitions)"
+    )
+    stationary: Literal["lhs", "rhs"] | None = Field(
+        default=None, description="operand of a matmul held in the array (default: the cheaper)"
+    )
+    group: Block | None = Field(
+        default=None, description="stationary tiles x banks of vectors that accumulate together"
+    )
+    outer: Literal["stationary", "moving"] | None = Field(
+        default=None, description="operand the outer loop runs over (default: the cheaper)"
+    )
+    tile_columns: Count | None = Field(
+        default=None, description="columns of the tiles that are moved as one"
+    )
+
+
+class SweepTable(Spec):
+    """[[sweep]]: the run once for every combination of values (the last key varies fastest)."""
+
+    name: str = Field(description="name of the sweep")
+    description: str = Field(default="", description="what it shows")
+    vary: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(
+        min_length=1, description='dotted key of the run file, or of the chip as "chip.", to values'
+    )
+    zip: Annotated[
+        tuple[Annotated[tuple[str, ...], Field(strict=False, min_length=2)], ...],
+        Field(strict=False),
+    ] = Field(default=(), description="groups of keys of vary that go together, value by value")
+
+    @field_validator("zip")
+    @classmethod
+    def _keys_go_together(
+        cls, groups: tuple[tuple[str, ...], ...], info: ValidationInfo
+    ) -> tuple[tuple[str, ...], ...]:
+        vary = info.data.get("vary")
+        if vary is not None:  # else vary itself is refused
+            _check_zip(groups, vary)
+        return groups
+
+
+def _check_zip(groups: tuple[tuple[str, ...], ...], vary: dict[str, list[Any]]) -> None:
+    """Raise ValueError for a group that names no key of vary, one twice, or unequal lists."""
+    keys = [key for group in groups for key in group]
+    for key in keys:
+        if key not in vary:
+            known = ", ".join(f'"{shortened(name)}"' for name in vary)
+            text = f'"{shortened(key)}" is no key of vary (known: {known})'
+            raise ValueError(f"{text}{perhaps(key, vary)}")
+        if keys.count(key) > 1:
+            raise ValueError(f'"{shortened(key)}" is named twice')
+    for group in groups:
+        counts = {len(vary[key]) for key in group}
+        if len(counts) > 1:
+            found = ", ".join(f"{shortened(key)} has {len(vary[key])}" for key in group)
+            raise ValueError(f"keys that go together need equally many values, found: {found}")
+
+
+class RunFile(Spec):
+    """A whole run file."""
+
+    name: str = Field(default="", description="name of the run (default: the file's)")
+    description: str = Field(default="", description="what the run shows")
+    chip: str = Field(description="chip file (path from this file), or the name of a shipped chip")
+    workload: WorkloadTable
+    compile: CompileTable = CompileTable()
+    engine: EngineKind = Field(default="event", description="engine that steps the machine")
+    sweep: tuple[SweepTable, ...] = Field(
+        default=(), strict=False, description="sweeps over values of this file or its chip"
+    )

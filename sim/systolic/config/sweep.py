@@ -1,0 +1,102 @@
+"""Sweeps: one run file, many runs. A point is the run with a few values replaced.
+
+Not here: running the points.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from systolic.config.load import RunConfig, load_overridden
+from systolic.config.override import Override, split_key
+from systolic.config.run_file import SweepTable
+from systolic.errors import ConfigError, shortened
+
+MAX_POINTS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class SweepPoint:
+    """One run of a sweep: the sweep's name, the values that were varied, and where they go.
+
+    path: the run file. overrides: everything that replaces its values, the varied ones last.
+    The values have not been looked at yet: a point that makes no sense says so in `config`.
+    """
+
+    sweep: str
+    labels: dict[str, Any]
+    path: Path
+    overrides: tuple[Override, ...]
+
+    @property
+    def config(self) -> RunConfig:
+        """Return the run, read and checked now; ConfigError if a value does not fit its key."""
+        return load_overridden(self.path, self.overrides)
+
+    @property
+    def name(self) -> str:
+        """Return ``sweep: key=value key=value``, by the last word of each key."""
+        return f"{self.sweep}: {values_text(self.labels)}"
+
+
+def values_text(labels: dict[str, Any]) -> str:
+    """Return ``key=value key=value``, by the last word of each key."""
+    return " ".join(f"{key.rsplit('.', 1)[-1]}={v}" for key, v in labels.items())
+
+
+def expand(config: RunConfig) -> Iterator[SweepPoint]:
+    """Yield every point of every sweep of the run file, in its order; none if it has no sweep.
+
+    Raises:
+        ConfigError: there are too many points, two sweeps of one name, or a key that cannot vary.
+
+    """
+    count = sum(points(table) for table in config.sweep)
+    if count > MAX_POINTS:
+        raise ConfigError(f"{config.path}: [sweep] has {count} points, more than {MAX_POINTS}")
+    names: set[str] = set()
+    for table in config.sweep:
+        if table.name in names:
+            raise ConfigError(f'{config.path}: two sweeps are called "{shortened(table.name)}"')
+        names.add(table.name)
+        for values in itertools.product(*_axes(table)):
+            merged = {key: value for part in values for key, value in part.items()}
+            labels = {key: merged[key] for key in table.vary}
+            yield SweepPoint(table.name, labels, config.path, _overrides(config, table, labels))
+
+
+def points(table: SweepTable) -> int:
+    """Return how many runs a sweep has."""
+    return math.prod(map(len, _axes(table)))
+
+
+def _axes(table: SweepTable) -> list[list[dict[str, Any]]]:
+    """Return what is multiplied: for each key, or group of keys that go together, its values.
+
+    A group stands where its first key stands in `vary`.
+    """
+    group_of = {key: group for group in table.zip for key in group}
+    groups = dict.fromkeys(group_of.get(key, (key,)) for key in table.vary)
+    return [
+        [dict(zip(group, values, strict=True)) for values in zip(*lists, strict=True)]
+        for group in groups
+        for lists in [[table.vary[key] for key in group]]
+    ]
+
+
+def _overrides(
+    config: RunConfig, table: SweepTable, labels: dict[str, Any]
+) -> tuple[Override, ...]:
+    origin = f'{config.path}: sweep "{shortened(table.name)}"'
+    overrides = [Override(("sweep",), [], origin)]
+    for key, value in labels.items():
+        path = split_key(key, origin)
+        if path[0] in ("sweep", "name"):
+            raise ConfigError(f'{origin}: cannot vary "{shortened(key)}"')
+        overrides.append(Override(path, value, f"{origin}: {shortened(f'{key}={value}')}"))
+    return (*config.overrides, *overrides)

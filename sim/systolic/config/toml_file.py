@@ -1,0 +1,55 @@
+"""Reading a TOML file into plain values, with every way that can fail as one line.
+
+Not here: what the keys mean.
+"""
+
+from __future__ import annotations
+
+import codecs
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from systolic.errors import ConfigError, shortened
+from systolic.reading import read_file
+
+LIMIT_BYTES = 1 << 20
+# How programs begin (`systolic.isa`, which this package does not know): the one format a user of run
+# files also has at hand.
+BINARY_PROGRAM, TEXT_PROGRAM = b"SYSB", b"systolic program"
+HEAD_BYTES = 1 << 16
+LONGEST_REASON = 200
+
+
+def read_toml(path: Path, what: str = "a chip or run file") -> dict[str, Any]:
+    """Return the tables of a TOML file; ConfigError names the file and, for syntax, the line.
+
+    what: the kind of file it should be, for messages. A byte-order mark is skipped.
+    """
+    data = read_file(path, LIMIT_BYTES, ConfigError, "a chip or run file")
+    data = data.removeprefix(codecs.BOM_UTF8)
+    _refuse_program(path, data, what)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise ConfigError(f"{path}: line {line}: is not UTF-8 text") from None
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ConfigError(f"{path}: is nested too deeply") from None
+    except ValueError as error:  # TOMLDecodeError, or an integer of thousands of digits
+        raise ConfigError(
+            f"{path}: is not valid TOML: {shortened(str(error), LONGEST_REASON)}"
+        ) from None
+
+
+def _refuse_program(path: Path, data: bytes, what: str) -> None:
+    """Raise ConfigError for a program, text or binary: not TOML, and easily mistaken for it."""
+    lines = (line.strip() for line in data[:HEAD_BYTES].split(b"\n"))
+    first = next((line for line in lines if line and not line.startswith(b"#")), b"")
+    if data.startswith(BINARY_PROGRAM) or first.startswith(TEXT_PROGRAM):
+        raise ConfigError(
+            f"{path}: is a program, and {what} is needed here (systolic run, trace, lint, assemble "
+            "and disassemble take programs; their names do not end in .toml)"
+        )

@@ -1,0 +1,52 @@
+"""Lower bounds of work that only moves elements: transposes, permutations, reshapes.
+
+Closed formulas that anyone can recompute, in ticks; see `systolic.hw.formulas.timing` and `systolic.hw.formulas.products`
+for those of work of the array. Source: docs/timing_model.md, section 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from systolic.hw.formulas.ticks import Way, after, least_end
+from systolic.hw.formulas.timing import Bound, dma_cycles
+from systolic.hw.spec import Chip
+
+
+def bounce_bound(chip: Chip, tiles: Sequence[tuple[int, int]], size_bytes: int) -> Bound:
+    """Return the least time in which DMA transposes K x N blocks by way of DRAM.
+
+    A block is written by rows, K descriptors of N elements, and read back by columns, a
+    descriptor for each of its elements (one of K elements if N = 1). All queues together must do
+    that work, and no block takes less than its two copies one after the other, perhaps in one
+    queue. In cycles of the DMA engine's clock:
+
+        max(sum of both copies of all blocks / queues, both copies of the quickest block)
+    """
+    both = [
+        dma_cycles(chip, [(K, N * size_bytes)], dram=True)
+        + dma_cycles(chip, [(1, K * size_bytes) if N == 1 else (K * N, size_bytes)], dram=True)
+        for K, N in tiles
+    ]
+    cycles = max(-(-sum(both) // chip.dma.queues), min(both))
+    ticks = after(chip, 0, "dma", cycles)
+    return Bound(ticks, "descriptors of all DMA queues", chip.period("pe_array"))
+
+
+def copied_bound(chip: Chip, elements: int, size_bytes: int) -> Bound:
+    """Return the least time in which elements get another place in the state buffer.
+
+    Each is written by a lane of an engine or by a DMA queue. In a cycle of its clock
+
+        an engine      moves partitions * elements_per_cycle elements, over latency + 1 cycles later
+        the DMA queues move queues * bytes_per_cycle bytes, from the cycle after their latency on
+    """
+    lanes = chip.state_buffer.partitions * size_bytes
+    ways = [
+        Way(chip.period(unit), lanes * engine.elements_per_cycle, engine.latency_cycles + 1)
+        for unit, engine in (("activation", chip.activation), ("pooling", chip.pooling))
+    ]
+    dma = chip.dma
+    ways.append(Way(chip.period("dma"), dma.queues * dma.bytes_per_cycle, dma.latency_cycles + 1))
+    ticks = least_end(0, elements * size_bytes, ways)
+    return Bound(ticks, "lanes and DMA queues that copy", chip.period("pe_array"))

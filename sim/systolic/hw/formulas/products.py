@@ -1,0 +1,226 @@
+"""How few cycles a matrix product can take, from its sizes and layouts alone. Closed formulas.
+
+The array contracts over partitions, so both operands must lie with K on partitions; one that does
+not is turned, by identity products or by DMA. Source: docs/timing_model.md; docs/compiler.md
+spells the formulas out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product as choices
+from typing import Literal
+
+from systolic.hw.datatypes import data_type
+from systolic.hw.formulas.ticks import Way, least_end
+from systolic.hw.formulas.timing import (
+    ArrayWork,
+    Bound,
+    array_bound,
+    cut_finer,
+    dram_bound,
+    largest,
+    load_reads,
+    right_cycles,
+)
+from systolic.hw.spec import Chip, PEArray
+
+ENGINES = ("activation", "pooling")
+Dimension = Literal["M", "N"]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Matrices to be transposed: each [rows, cols] with its rows on partitions, of a type."""
+
+    matrices: int
+    rows: int
+    cols: int
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """The sizes of a batched product M x K x N; `dtype` of its operands.
+
+    turns: operands that do not lie with K on partitions. minor: the result's dimension whose
+    elements must lie one after another (None: either); out_dtype: the result's type.
+    """
+
+    matrices: int
+    M: int
+    K: int
+    N: int
+    dtype: str
+    turns: tuple[Turn, ...] = ()
+    minor: Dimension | None = None
+    out_dtype: str = ""
+
+    def mappings(self) -> Iterator[tuple[int, int, tuple[Turn, ...]]]:
+        """Yield (P, Q, turns) with rhs and with lhs stationary: [P, Q] is what the array gives."""
+        for P, Q, along in ((self.N, self.M, "M"), (self.M, self.N, "N")):
+            wrong = self.minor is not None and self.minor != along
+            result = (Turn(self.matrices, P, Q, self.out_dtype),) if wrong else ()
+            yield P, Q, self.turns + result
+
+
+def product_bound(
+    chip: Chip, product: Product, *, dram_bytes: int = 0, to_dram: bool = False
+) -> Bound:
+    """Return the best possible time of a product: with the better operand stationary.
+
+    Stationary [K, P], moving [K, Q], (P, Q) = (N, M) or (M, N); the array runs ceil(K / R) x
+    ceil(P / C) tiles, partial or not, and streams Q vectors through each. To turn [rows, cols] it
+    runs ceil(cols / C) tiles of as many identity vectors as there are rows.
+
+        multiply  head + first load + all vectors * v - v + tail
+        weights   head + the reads of every tile, each loaded once + tail
+        port      head + reads + vectors - 1 + tail, if the state buffer has a single bank
+        drain     head + first load + D + semaphore + words of a lane, by both engines + last write
+        turning   what is not turned by the array: elements one by one, by DMA and engines
+
+    head: latency of DMA and DRAM if operands come from there (`dram_bytes` of them and of the
+    result move); tail: from the last injection to the last write, and to DRAM (`to_dram`). The
+    largest of these, for the best mapping and the best choice of how each matrix is turned. Each
+    step is in the clock of its unit and begins at one of its edges. A schedule that cuts a tile
+    more than need be may load fewer columns first, or end with fewer, and has the vectors of that
+    tile more to stream (`cut_finer`): if that is less, it counts.
+    """
+    bounds = [
+        _bound(chip, product, sizes, turns, ways, from_dram=bool(dram_bytes), to_dram=to_dram)
+        for *sizes, turns in product.mappings()
+        for ways in choices(("array", "moved"), repeat=len(turns))
+        if all(w == "moved" or t.dtype in chip.pe_array.cycles_per_vector
+               for w, t in zip(ways, turns, strict=True))
+    ]  # fmt: skip
+    best = min(bounds, key=lambda bound: bound.ticks)
+    return largest([best, dram_bound(chip, dram_bytes)]) if dram_bytes else best
+
+
+def product_vectors(chip: Chip, product: Product, P: int, Q: int) -> int:
+    """Return the moving vectors of a product with P stationary and Q moving columns."""
+    array = chip.pe_array
+    return product.matrices * -(-product.K // array.rows) * -(-P // array.cols) * Q
+
+
+@dataclass(frozen=True, slots=True)
+class _Tiles:
+    """Stationary tiles of one size: rows, cols, how many, and the vectors streamed through each."""
+
+    rows: int
+    cols: int
+    count: int
+    vectors: int
+    v: int
+
+
+def _bound(
+    chip: Chip, product: Product, sizes: Sequence[int], turns: Sequence[Turn],
+    ways: Sequence[str], *, from_dram: bool, to_dram: bool,
+) -> Bound:  # fmt: skip
+    """Return the bound of one mapping, each turn made in the way said."""
+    by_array = [turn for turn, way in zip(turns, ways, strict=True) if way == "array"]
+    moved = [turn for turn, way in zip(turns, ways, strict=True) if way == "moved"]
+    operands = ways[: len(product.turns)].count("array")
+    own = [*_product_tiles(chip, product, *sizes)]
+    tiles = [*own, *_turn_tiles(chip, by_array)]
+    work = _work(chip, tiles, product, sizes, by_array)
+    # What is injected last is the product, or its result that is turned: no operand that is.
+    last = [*own, *_turn_tiles(chip, by_array[operands:])]
+    finer = cut_finer(chip, work, _least(tiles), _least(last))
+    found = [
+        array_bound(chip, each, ENGINES, from_dram=from_dram, to_dram=to_dram)
+        for each in (work, *finer)
+    ]
+    return largest([min(found, key=lambda bound: bound.ticks), _moved_bound(chip, moved)])
+
+
+def _least(tiles: Sequence[_Tiles]) -> tuple[int, int]:
+    """Return the vectors and the cycles of the tile that takes least."""
+    return min(tile.vectors for tile in tiles), min(tile.vectors * tile.v for tile in tiles)
+
+
+def _work(
+    chip: Chip, tiles: Sequence[_Tiles], product: Product, sizes: Sequence[int],
+    turns: Sequence[Turn],
+) -> ArrayWork:  # fmt: skip
+    """Return what the array does if it runs these tiles: of one mapping, as wide as can be."""
+    (P, Q), array = sizes, chip.pe_array
+    words = product.matrices * -(-P // array.cols) * Q
+    words += sum(t.matrices * -(-t.cols // array.cols) * t.rows for t in turns)
+    first = min(load_reads(array, tile.rows, tile.cols) for tile in tiles)
+    if turns and array.weight_path == "top":
+        first = 1  # rows of what is turned can be cut, which costs no vectors
+    width = min(tile.cols for tile in tiles)
+    return ArrayWork(
+        first=first,
+        ends=first + right_cycles(array, width - 1),
+        reads=_reads(chip, product, P, turns),
+        vectors=sum(tile.count * tile.vectors for tile in tiles),
+        stream=sum(tile.count * tile.vectors * tile.v for tile in tiles) - min(t.v for t in tiles),
+        width=width,
+        words=words,
+    )
+
+
+def _reads(chip: Chip, product: Product, P: int, turns: Sequence[Turn]) -> int:
+    """Return the reads of all weights, however they are cut into tiles."""
+    array = chip.pe_array
+    held = [(product.matrices, product.K, P), *((t.matrices, t.rows, t.cols) for t in turns)]
+    return sum(n * _least_reads(array, rows, cols) for n, rows, cols in held)
+
+
+def _least_reads(array: PEArray, rows: int, cols: int) -> int:
+    """Return the reads of one matrix: f columns in each on the left path, f rows on the top."""
+    f = array.fast_load
+    if array.weight_path == "left":
+        return -(-rows // array.rows) * -(-cols // f)
+    return -(-cols // array.cols) * -(-rows // f)
+
+
+def _product_tiles(chip: Chip, product: Product, P: int, Q: int) -> Iterator[_Tiles]:
+    array = chip.pe_array
+    v = array.cycles_per_vector[product.dtype]
+    for rows, n in _cut(product.K, array.rows):
+        for cols, m in _cut(P, array.cols):
+            yield _Tiles(rows, cols, n * m * product.matrices, Q, v)
+
+
+def _turn_tiles(chip: Chip, turns: Sequence[Turn]) -> Iterator[_Tiles]:
+    """Yield the tiles of identity products: a tile of `rows` rows takes so many vectors."""
+    array = chip.pe_array
+    for turn in turns:
+        v = array.cycles_per_vector[turn.dtype]
+        for rows, n in _cut(turn.rows, array.rows):
+            for cols, m in _cut(turn.cols, array.cols):
+                yield _Tiles(rows, cols, n * m * turn.matrices, rows, v)
+
+
+def _moved_bound(chip: Chip, turns: Sequence[Turn]) -> Bound:
+    """Return the least time in which engines and DMA queues turn matrices, element by element.
+
+    An engine copies between lanes that are equally far apart, and from one address to another in
+    all of them: of a matrix one element in an instruction, of a batch the same one of each.
+    """
+    dma, period = chip.dma, chip.period
+    elements = sum(turn.matrices * turn.rows * turn.cols for turn in turns)
+    if not elements:
+        return Bound(0, "nothing is moved", period("pe_array"))
+    together = max(turn.matrices for turn in turns)
+    size = min(data_type(turn.dtype).size_bytes for turn in turns)
+    cost = dma.descriptor_cycles - (-size // dma.bytes_per_cycle)
+    ways = [Way(period("dma"), Fraction(dma.queues, cost), dma.latency_cycles + 1)]
+    for unit, engine in (("activation", chip.activation), ("pooling", chip.pooling)):
+        each = max(1, engine.min_interval_cycles)
+        behind = engine.latency_cycles + 2 - each  # n cycles have room for ceil(n / each) starts
+        ways.append(Way(period(unit), Fraction(together, each), behind))
+    ticks = least_end(0, elements, ways)
+    return Bound(ticks, "elements turned one by one", period("pe_array"))
+
+
+def _cut(size: int, tile: int) -> list[tuple[int, int]]:
+    """Return (extent, how many) of the tiles of a dimension."""
+    whole, rest = divmod(size, tile)
+    return [(e, n) for e, n in ((tile, whole), (rest, 1 if rest else 0)) if n]

@@ -1,0 +1,252 @@
+"""Closed formulas of the timing model: how long things take when nothing gets in their way.
+
+The second oracle: the machine never imports this module, so where both agree, two derivations
+agree. Lower bounds built from these formulas tell how good a schedule is. Bounds are in ticks, as
+runs are; the other formulas are in cycles of the unit they speak of, and those that speak of
+several are for a chip with one clock. Source: docs/timing_model.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from systolic.hw.formulas.dram import least_cycles, run_cycles
+from systolic.hw.formulas.ticks import Way, after, least_end
+from systolic.hw.spec import Chip, Engine, PEArray
+
+
+def load_reads(array: PEArray, K: int, N: int) -> int:
+    """Return L, the reads of a K x N weight load: ceil(N / f) left, ceil(K / f) top."""
+    lanes = N if array.weight_path == "left" else K
+    return -(-lanes // array.fast_load)
+
+
+def right_cycles(array: PEArray, col: int) -> int:
+    """Return the cycles a vector takes from column 0 to column `col`."""
+    return array.hop[1] * (col // array.cell[1])
+
+
+def result_depth(chip: Chip) -> int:
+    """Return D, the cycles from a vector's injection to its result in PSUM partition 0."""
+    array = chip.pe_array
+    down = array.hop[0] * (array.rows // array.cell[0])
+    return array.entry_cycles + down - 1 + chip.result_buffer.write_latency_cycles
+
+
+def result_cycles(chip: Chip, N: int) -> int:
+    """Return the cycles from a vector's injection to its result in the last of N partitions."""
+    return result_depth(chip) + right_cycles(chip.pe_array, N - 1)
+
+
+def engine_reads(engine: Engine, elements: int) -> int:
+    """Return the cycles an engine needs to read that many elements per lane."""
+    return -(-elements // engine.elements_per_cycle)
+
+
+def dma_cycles(
+    chip: Chip, descriptor_bytes: Sequence[tuple[int, int]], *, dram: bool, within: bool = False
+) -> int:
+    """Return the cycles of one DmaCopy alone: (count, bytes) of its descriptors.
+
+    latency + sum over descriptors of (descriptor_cycles + ceil(bytes / rate)). dram: one end lies
+    in DRAM; within: the other as well, so that every byte is moved twice. For DRAM with an
+    organisation this is the least: every run begins with a burst, every row is open
+    (`systolic.hw.formulas.dram.lone_copy_cycles` knows addresses).
+    """
+    fetch, rate = chip.dma.descriptor_cycles, chip.dma.bytes_per_cycle
+    if not dram:
+        moving = sum(count * (fetch - (-size // rate)) for count, size in descriptor_bytes)
+        return chip.dma.latency_cycles + moving
+    moving = sum(
+        count * (fetch + run_cycles(chip, size, within=within)) for count, size in descriptor_bytes
+    )
+    return chip.dma.latency_cycles + chip.dram.latency_cycles + moving
+
+
+def transpose_block_cycles(chip: Chip, K: int, N: int, dtype: str, drain: str, unit: str) -> int:
+    """Return the cycles of one K x N block, in the state buffer at both ends, identity stored.
+
+    drain: "block", "row" or "partition"; unit: "activation" or "pooling". Section 8 of the
+    timing model; holds for engines without fixed_cycles and min_interval_cycles, dispatch 0.
+    """
+    engine: Engine = getattr(chip, unit)
+    v = chip.pe_array.cycles_per_vector[dtype]
+    last_injection = load_reads(chip.pe_array, K, N) + (K - 1) * v
+    complete = last_injection + result_cycles(chip, N)
+    seen = complete + chip.semaphore_cycles
+    if drain == "row":
+        last_read = seen
+    elif drain == "block" or engine.independent_lanes:
+        last_read = seen + engine_reads(engine, K) - 1
+    else:
+        first = last_injection + result_depth(chip) + chip.semaphore_cycles
+        each = engine_reads(engine, K)
+        last_read = max(first + c_delay + (N - i) * each - 1 for i, c_delay in _delays(chip, N))
+    return last_read + engine.latency_cycles + 1
+
+
+def _delays(chip: Chip, N: int) -> list[tuple[int, int]]:
+    return [(c, right_cycles(chip.pe_array, c)) for c in range(N)]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """No schedule can take fewer ticks, because of the resource named.
+
+    ticks: the time of a run, from tick 0 to the end of its last cycle of whatever unit.
+    ticks_per_cycle: a cycle of the array's clock, the one in which runs are reported.
+    """
+
+    ticks: int
+    why: str
+    ticks_per_cycle: int = 1
+
+    @property
+    def cycles(self) -> int:
+        """Return the same in cycles of the array's clock, rounded up."""
+        return -(-self.ticks // self.ticks_per_cycle)
+
+
+def largest(bounds: Iterable[Bound]) -> Bound:
+    """Return the bound that says most; of equals the first."""
+    return max(bounds, key=lambda bound: bound.ticks)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayWork:
+    """What the array must do whatever the schedule, in cycles of its clock.
+
+    first: reads of the first load. reads: of all loads. vectors: all moving vectors; stream: the
+    cycles from the first injection to the last. width: columns of the tile whose results are last;
+    ends: the reads of the first load and the cycles from column 0 to the last of that tile,
+    together. words: of the lane with most results. last: cycles from the first injection of the
+    tile that is loaded last to its last.
+    """
+
+    first: int
+    ends: int
+    reads: int
+    vectors: int
+    stream: int
+    width: int
+    words: int
+    last: int = 0
+
+
+def array_bound(
+    chip: Chip, work: ArrayWork, units: Sequence[str], *, from_dram: bool, to_dram: bool
+) -> Bound:
+    """Return the bound of work of the array whose results `units` (engines) copy out.
+
+    Each resource must be busy for its work; before it can begin and after it has ended stands the
+    least that any tile needs, each step in the clock of its unit.
+    """
+    begin = first_byte(chip) if from_dram else 0
+    array = chip.period("pe_array")
+    ways = [_drain_way(chip, unit, to_dram=to_dram) for unit in units]
+
+    def end(seen: int, words: int) -> int:
+        copied = least_end(seen, words, ways)
+        return last_byte(chip, copied) if to_dram else copied
+
+    behind = result_depth(chip) + chip.semaphore_cycles
+    right = right_cycles(chip.pe_array, work.width - 1)
+    ports = work.reads + work.vectors - 1 if chip.state_buffer.banks == 1 else 0
+
+    def through(cycles: int, why: str) -> Bound:
+        return Bound(end(after(chip, begin, "pe_array", cycles + behind), 1), why, array)
+
+    seen = after(chip, begin, "pe_array", work.first + behind)
+    name = "both engines" if len(units) > 1 else units[0]
+    found = [
+        through(work.ends + work.stream, "moving vectors of pe_array"),
+        through(work.reads + work.last + right, "weight loads of pe_array"),
+        Bound(end(seen, work.words), f"drain by {name}", array),
+    ]
+    if ports:
+        found.append(through(ports + right, "read port of the state buffer's only bank"))
+    return largest(found)
+
+
+def _drain_way(chip: Chip, unit: str, *, to_dram: bool) -> Way:
+    """Return how an engine takes words of a lane: until written, or until DMA sees them written."""
+    engine: Engine = getattr(chip, unit)
+    behind = engine.latency_cycles + (chip.semaphore_cycles if to_dram else 1)
+    return Way(chip.period(unit), engine.elements_per_cycle, behind)
+
+
+def first_byte(chip: Chip) -> int:
+    """Return the tick at which the array can first see that DMA has brought a byte from DRAM."""
+    latency = chip.dma.latency_cycles + chip.dram.latency_cycles
+    return after(chip, 0, "dma", latency + chip.semaphore_cycles)
+
+
+def last_byte(chip: Chip, tick: int) -> int:
+    """Return the end of the least copy to DRAM that can start at `tick`."""
+    latency = chip.dma.latency_cycles + chip.dram.latency_cycles
+    return after(chip, tick, "dma", latency + 1)
+
+
+def transpose_bound(
+    chip: Chip, tiles: Sequence[tuple[int, int]], dtype: str, unit: str, dram_bytes: int = 0,
+    *, whole: bool = True,
+) -> Bound:  # fmt: skip
+    """Return the best possible time for transposing these K x N tiles on the array.
+
+    `dram_bytes` are moved in and moved out as well (0: on chip). whole: the tiles are those of
+    every schedule; else a schedule may cut others out of them, at the price of more vectors.
+    """
+    array, engine = chip.pe_array, getattr(chip, unit)
+    v = array.cycles_per_vector[dtype]
+    loads = [load_reads(array, K, N) for K, N in tiles]
+    vectors = [K for K, _ in tiles]
+    words = sum(engine_reads(engine, K) for K in vectors) * engine.elements_per_cycle
+    first, width = min(loads), min(N for _, N in tiles)
+    if not whole and array.weight_path == "top":
+        first = 1  # rows can be cut, which costs no vectors
+    work = ArrayWork(
+        first, first + right_cycles(array, width - 1), sum(loads), sum(vectors),
+        (sum(vectors) - 1) * v, width, words, (min(vectors) - 1) * v if whole else 0,
+    )  # fmt: skip
+    outside, extra = bool(dram_bytes), (min(vectors), min(vectors) * v)
+    cuts = [work] if whole else [work, *cut_finer(chip, work, extra, extra)]
+    found = [array_bound(chip, w, [unit], from_dram=outside, to_dram=outside) for w in cuts]
+    best = min(found, key=lambda bound: bound.ticks)
+    return largest([best, dram_bound(chip, 2 * dram_bytes)]) if dram_bytes else best
+
+
+def cut_finer(
+    chip: Chip, work: ArrayWork, any_tile: tuple[int, int], last_tile: tuple[int, int]
+) -> list[ArrayWork]:
+    """Return the work of schedules that cut one tile more than need be, and two.
+
+    What is cut off may be loaded first, or have its results last: a columns of a tile of `width`
+    first and the others last, or, with two, a single one both times. any_tile and last_tile: the
+    vectors and cycles of the tile that costs least, of all and of those that may be last.
+    """
+    array, width = chip.pe_array, work.width
+    if array.weight_path == "left":
+        ends = min(
+            load_reads(array, 1, a) + right_cycles(array, max(0, width - a - 1))
+            for a in range(1, width + 1)
+        )
+    else:  # rows are cut for a shorter load, columns for a shorter way
+        ends = min(1 + right_cycles(array, width - 1), work.first)
+    both = (any_tile[0] + last_tile[0], any_tile[1] + last_tile[1])
+    return [
+        replace(work, first=1, width=1, ends=found, vectors=work.vectors + vectors,
+                stream=work.stream + cycles, last=0)
+        for found, (vectors, cycles) in ((ends, any_tile), (1, both))
+    ]  # fmt: skip
+
+
+def dram_bound(chip: Chip, bytes_moved: int) -> Bound:
+    """Return the least time in which DRAM and the DMA queues can move that many bytes."""
+    rate = min(chip.dram.bytes_per_cycle, chip.dma.queues * chip.dma.bytes_per_cycle)
+    latency = chip.dma.latency_cycles + chip.dram.latency_cycles
+    moving = -(-bytes_moved // rate)
+    if chip.dram.organisation is not None:
+        moving = least_cycles(chip, bytes_moved)
+    ticks = after(chip, 0, "dma", latency + moving)
+    return Bound(ticks, "DRAM bandwidth", chip.period("pe_array"))

@@ -1,0 +1,297 @@
+"""Frozen specifications of every unit: exactly what a chip file says, one class per table.
+
+A specification is plain data, validated on construction, and prints back as the table that made
+it (`Chip.to_toml`). Cycle counts are in cycles of the unit's own clock. Nothing here acts.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from systolic.hw.datatypes import DATA_TYPES, PSUM_WORD_BYTES
+
+Count = Annotated[int, Field(ge=1, le=1 << 40)]
+Cycles = Annotated[int, Field(ge=0, le=1 << 40)]
+Side = Annotated[int, Field(ge=1, le=4096)]
+Client = Literal["moving", "weights", "activation", "pooling", "dma"]
+CLIENTS: tuple[Client, ...] = ("moving", "weights", "activation", "pooling", "dma")
+
+
+class Spec(BaseModel):
+    """Base: frozen, strict (no silent conversion), unknown keys refused."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+
+class StateBuffer(Spec):
+    """The state buffer: partitions are rows; each partition is cut into equal banks."""
+
+    partitions: Side = Field(description="row partitions")
+    bytes_per_partition: Count = Field(description="bytes in each partition")
+    banks: Count = Field(default=1, description="banks per partition, one read and one write each")
+    port_bytes: Count = Field(
+        default=64, description="bytes of one partition an access moves in one cycle"
+    )
+
+    @property
+    def bank_bytes(self) -> int:
+        """Return the bytes of one bank of one partition."""
+        return self.bytes_per_partition // self.banks
+
+    @model_validator(mode="after")
+    def _banks_divide(self) -> StateBuffer:
+        if self.bytes_per_partition % self.banks:
+            raise ValueError(
+                f"bytes_per_partition ({self.bytes_per_partition}) must be a multiple of "
+                f"banks ({self.banks})"
+            )
+        return self
+
+
+class PEArray(Spec):
+    """The grid of processing elements (timing contract, section 1)."""
+
+    rows: Side = Field(description="PE rows R; row r is fed by state-buffer partition r")
+    cols: Side = Field(description="PE columns C; column c writes result-buffer partition c")
+    weight_path: Literal["left", "top"] = Field(
+        default="left", description="side on which weights enter"
+    )
+    weight_buffer: Literal["double", "single", "serial"] = Field(
+        default="double", description="shadow register per PE, none, or no overlap at all"
+    )
+    fast_load: Side = Field(default=1, description="weight elements per lane and cycle (f)")
+    hop: tuple[Count, Count] = Field(
+        default=(1, 1), strict=False, description="cycles per register hop [down, right]"
+    )
+    cell: tuple[Count, Count] = Field(
+        default=(1, 1), strict=False, description="PEs between registers [rows, cols]"
+    )
+    entry_cycles: Cycles = Field(default=0, description="registers before the first PE")
+    fused_multiply_add: bool = Field(
+        default=False, description="round once per multiply-add instead of twice"
+    )
+    dispatch_cycles: Cycles = Field(default=0, description="cycles charged before an instruction")
+    clock: str = Field(default="", description="clock of this unit (default: the first clock)")
+    cycles_per_vector: dict[str, Count] = Field(
+        description="cycles each moving vector takes, by operand type; other types are refused"
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> PEArray:
+        for name in self.cycles_per_vector:
+            if name not in DATA_TYPES:
+                raise ValueError(
+                    f'cycles_per_vector: unknown data type "{name}" '
+                    f"(known: {', '.join(DATA_TYPES)})"
+                )
+        if not self.cycles_per_vector:
+            raise ValueError("cycles_per_vector: needs at least one data type")
+        for side, size, cell in (
+            ("rows", self.rows, self.cell[0]),
+            ("cols", self.cols, self.cell[1]),
+        ):
+            if size % cell:
+                raise ValueError(f"{side} ({size}) must be a multiple of its cell size ({cell})")
+        return self
+
+
+class ResultBuffer(Spec):
+    """The result buffer (PSUM): one partition per PE column, 32-bit words, banks per partition."""
+
+    banks: Count = Field(description="banks per partition, one read and one write port each")
+    bank_bytes: Count = Field(description="bytes of one bank of one partition")
+    write_latency_cycles: Cycles = Field(
+        default=0, description="cycles from the last PE row's adder to the written word"
+    )
+
+    @property
+    def bank_words(self) -> int:
+        """Return the 32-bit words of one bank of one partition."""
+        return self.bank_bytes // PSUM_WORD_BYTES
+
+    @property
+    def bytes_per_partition(self) -> int:
+        """Return the bytes of all banks of one partition."""
+        return self.banks * self.bank_bytes
+
+    @model_validator(mode="after")
+    def _whole_words(self) -> ResultBuffer:
+        if self.bank_bytes % PSUM_WORD_BYTES:
+            raise ValueError(f"bank_bytes ({self.bank_bytes}) must be a multiple of 4")
+        return self
+
+
+class Engine(Spec):
+    """The activation or the pooling engine: one lane per partition."""
+
+    latency_cycles: Count = Field(default=1, description="from reading an element to writing it")
+    elements_per_cycle: Side = Field(default=1, description="elements per lane and cycle (rate)")
+    min_interval_cycles: Cycles = Field(
+        default=0, description="least distance between the starts of two instructions"
+    )
+    fixed_cycles: Cycles = Field(
+        default=0, description="cycles an instruction holds its lanes before its first read"
+    )
+    independent_lanes: bool = Field(
+        default=False, description="instructions on disjoint lanes overlap (patent, para 43-44)"
+    )
+    dispatch_cycles: Cycles = Field(default=0, description="cycles charged before an instruction")
+    clock: str = Field(default="", description="clock of this unit (default: the first clock)")
+
+
+class Dma(Spec):
+    """The DMA engine: queues of descriptors, each queue serial."""
+
+    queues: Annotated[int, Field(ge=1, le=256)] = Field(default=2, description="queues")
+    latency_cycles: Cycles = Field(default=0, description="fixed cost of each DmaCopy")
+    descriptor_cycles: Cycles = Field(default=0, description="cost of each descriptor")
+    bytes_per_cycle: Count = Field(description="most bytes one queue moves in a cycle")
+    dispatch_cycles: Cycles = Field(default=0, description="cycles charged before an instruction")
+    clock: str = Field(default="", description="clock of this unit (default: the first clock)")
+
+
+class DramOrganisation(Spec):
+    """What DRAM is made of: channels with banks, each bank with a buffer of one row."""
+
+    channels: Annotated[int, Field(ge=1, le=256)] = Field(
+        description="channels, each with a controller, banks and a data bus of its own"
+    )
+    banks: Annotated[int, Field(ge=1, le=1024)] = Field(description="banks of each channel")
+    row_bytes: Count = Field(description="bytes of a row: what a bank holds open")
+    burst_bytes: Count = Field(description="bytes of a burst: the least a channel moves")
+    interleave_bytes: Count = Field(
+        description="consecutive bytes in a channel before the next channel follows"
+    )
+    activate_cycles: Cycles = Field(description="DMA cycles to open a row of a closed bank")
+    precharge_cycles: Cycles = Field(description="DMA cycles to close an open row before that")
+
+    @model_validator(mode="after")
+    def _whole_bursts(self) -> DramOrganisation:
+        for key in ("row_bytes", "interleave_bytes"):
+            size = getattr(self, key)
+            if size % self.burst_bytes:
+                raise ValueError(
+                    f"{key} ({size}) must be a multiple of burst_bytes ({self.burst_bytes})"
+                )
+        return self
+
+
+class Dram(Spec):
+    """The DRAM behind the DMA engine.
+
+    Without an organisation its bandwidth is shared equally among active queues; with one, the
+    queues meet at its channels and banks.
+    """
+
+    size_bytes: Annotated[int, Field(ge=1, le=1 << 50)] = Field(description="capacity")
+    bytes_per_cycle: Count = Field(description="bytes all queues together move in a DMA cycle")
+    latency_cycles: Cycles = Field(
+        default=0, description="added to the DMA's latency of a DmaCopy that touches DRAM"
+    )
+    organisation: DramOrganisation | None = Field(
+        default=None, description="channels, banks and row buffers (default: none are modelled)"
+    )
+
+    @model_validator(mode="after")
+    def _channels_divide(self) -> Dram:
+        parts = self.organisation
+        if parts is None:
+            return self
+        if self.bytes_per_cycle % parts.channels:
+            raise ValueError(
+                f"bytes_per_cycle ({self.bytes_per_cycle}) must be a multiple of "
+                f"organisation.channels ({parts.channels}): each has an equal part"
+            )
+        rows = parts.channels * parts.banks * parts.row_bytes
+        if self.size_bytes % rows:
+            raise ValueError(
+                f"size_bytes ({self.size_bytes}) must be a multiple of channels x banks x "
+                f"row_bytes ({rows}): every bank has equally many rows"
+            )
+        return self
+
+
+class Chip(Spec):
+    """A whole chip file. `clock` maps names to MHz; the first is the default of every unit."""
+
+    name: str = Field(description="name of the chip")
+    description: str = Field(default="", description="what it is, and where its figures come from")
+    semaphore_cycles: Count = Field(default=1, description="from a post to its being visible")
+    port_priority: tuple[Client, ...] = Field(
+        default=CLIENTS, strict=False, description="who wins a memory port, first to last"
+    )
+    clock: dict[str, Count] = Field(description="clocks in MHz, by name")
+    state_buffer: StateBuffer
+    pe_array: PEArray
+    result_buffer: ResultBuffer
+    activation: Engine = Engine()
+    pooling: Engine = Engine()
+    dma: Dma
+    dram: Dram
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Chip:
+        if not self.clock:
+            raise ValueError("clock: needs at least one clock")
+        for unit in ("pe_array", "activation", "pooling", "dma"):
+            clock = getattr(self, unit).clock
+            if clock and clock not in self.clock:
+                raise ValueError(
+                    f'{unit}.clock: no clock "{clock}" (there are: {", ".join(self.clock)})'
+                )
+        if sorted(self.port_priority) != sorted(CLIENTS):
+            raise ValueError(f"port_priority: must name each of {', '.join(CLIENTS)} once")
+        self._ports_wide_enough()
+        return self
+
+    def _ports_wide_enough(self) -> None:
+        widest = max(DATA_TYPES[name].size_bytes for name in self.pe_array.cycles_per_vector)
+        port = self.state_buffer.port_bytes
+        if self.pe_array.weight_path == "left" and self.pe_array.fast_load * widest > port:
+            raise ValueError(
+                f"state_buffer.port_bytes ({port}) is less than fast_load x element size "
+                f"({self.pe_array.fast_load} x {widest})"
+            )
+        for unit in ("activation", "pooling"):
+            rate = getattr(self, unit).elements_per_cycle
+            if rate * widest > port:
+                raise ValueError(
+                    f"state_buffer.port_bytes ({port}) is less than {unit}.elements_per_cycle x "
+                    f"element size ({rate} x {widest})"
+                )
+
+    @property
+    def burst_cycles(self) -> tuple[int, int]:
+        """Return the bytes a queue moves in a cycle of a burst, and the cycles of a burst."""
+        parts = self.dram.organisation
+        assert parts is not None
+        width = min(self.dram.bytes_per_cycle // parts.channels, self.dma.bytes_per_cycle)
+        return width, -(-parts.burst_bytes // width)
+
+    def clock_mhz(self, unit: str) -> int:
+        """Return the frequency of `unit` ("pe_array", "activation", "pooling", "dma") in MHz."""
+        name = getattr(self, unit).clock or next(iter(self.clock))
+        return self.clock[name]
+
+    @cached_property
+    def ticks_mhz(self) -> int:
+        """Return the tick rate: the least common multiple of the frequencies of the units."""
+        return math.lcm(*(self.clock_mhz(u) for u in ("pe_array", "activation", "pooling", "dma")))
+
+    def period(self, unit: str) -> int:
+        """Return the cycle of `unit` in ticks."""
+        return self._periods[unit]
+
+    @cached_property
+    def _periods(self) -> dict[str, int]:
+        units = ("pe_array", "activation", "pooling", "dma")
+        return {unit: self.ticks_mhz // self.clock_mhz(unit) for unit in units}
+
+    @cached_property
+    def units(self) -> tuple[str, ...]:
+        """Return the names of the units that carry labels, in the order of the reports."""
+        return ("pe_array", "activation", "pooling", *(f"dma{q}" for q in range(self.dma.queues)))

@@ -1,0 +1,92 @@
+"""The instruction set: instructions and programs as values, files of them, and their checker.
+
+Everything public of the package is here; what its modules have besides is their own affair.
+
+* What a program is made of: Access, Buffer, the instructions, Wait, Post, Program.
+* What a program file holds: Module, Binding, Part; `load_module` reads one in either form.
+* The two forms: `parse_text` and `format_text`, `decode` and `encode`.
+* Is it right? `check_program` (legal on a chip), `lint` and `require_clean` (races besides).
+"""
+
+from systolic.isa.access import Access, Buffer
+from systolic.isa.formats.binary import decode, encode, is_binary
+from systolic.isa.formats.boxes import parts_of
+from systolic.isa.formats.files import load_module, module_of
+from systolic.isa.formats.module import Binding, Module, Part, check_bindings
+from systolic.isa.formats.module_on_chip import check_bindings_on, element_type
+from systolic.isa.formats.read_text import parse_text
+from systolic.isa.formats.write_text import format_access, format_instruction, format_text
+from systolic.isa.instruction import (
+    Activate,
+    Comparison,
+    Copy,
+    DmaCopy,
+    EngineName,
+    Event,
+    Function,
+    Instruction,
+    Iota,
+    LoadWeights,
+    MatMul,
+    Memset,
+    OnEngine,
+    Operation,
+    Pool,
+    Post,
+    Reduction,
+    Select,
+    TensorScalar,
+    TensorTensor,
+    Wait,
+)
+from systolic.isa.legality.program import check_program
+from systolic.isa.lint.diagnostic import Diagnostic
+from systolic.isa.lint.lint import lint, require_clean
+from systolic.isa.program import Program
+
+__all__ = [
+    "Access",
+    "Activate",
+    "Binding",
+    "Buffer",
+    "Comparison",
+    "Copy",
+    "Diagnostic",
+    "DmaCopy",
+    "EngineName",
+    "Event",
+    "Function",
+    "Instruction",
+    "Iota",
+    "LoadWeights",
+    "MatMul",
+    "Memset",
+    "Module",
+    "OnEngine",
+    "Operation",
+    "Part",
+    "Pool",
+    "Post",
+    "Program",
+    "Reduction",
+    "Select",
+    "TensorScalar",
+    "TensorTensor",
+    "Wait",
+    "check_bindings",
+    "check_bindings_on",
+    "check_program",
+    "decode",
+    "element_type",
+    "encode",
+    "format_access",
+    "format_instruction",
+    "format_text",
+    "is_binary",
+    "lint",
+    "load_module",
+    "module_of",
+    "parse_text",
+    "parts_of",
+    "require_clean",
+]

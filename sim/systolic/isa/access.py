@@ -1,0 +1,119 @@
+"""Access patterns: which bytes of which buffer an instruction reads or writes, and in what order.
+
+An access names partitions, a first byte, and up to four [step, count] pairs, the same in every
+partition. It knows nothing of tensors. Elements are enumerated partition by partition, and inside
+a partition with the last pair fastest.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from systolic.hw.datatypes import PSUM_WORD_BYTES, SIZE_BYTES
+
+MAX_PAIRS = 4
+
+
+class Buffer(StrEnum):
+    """The memories an access can name."""
+
+    STATE = "state_buffer"
+    RESULT = "result_buffer"
+    DRAM = "dram"
+
+
+Pattern = tuple[tuple[int, int], ...]
+
+
+# A program repeats few patterns many times, so what follows from one alone is kept.
+
+
+@lru_cache(maxsize=4096)
+def _elements(pattern: Pattern) -> int:
+    return math.prod(count for _, count in pattern)
+
+
+@lru_cache(maxsize=4096)
+def _reach(pattern: Pattern) -> tuple[int, int]:
+    """Return the lowest and the highest element touched, relative to the first."""
+    low = sum(step * (count - 1) for step, count in pattern if step < 0)
+    high = sum(step * (count - 1) for step, count in pattern if step > 0)
+    return low, high
+
+
+@lru_cache(maxsize=256)
+def _steps(pattern: Pattern) -> npt.NDArray[np.int64]:
+    """Return the elements touched, relative to the first, in order; not to be written to."""
+    index = np.zeros(1, np.int64)
+    for step, count in pattern:
+        index = (index[:, None] + step * np.arange(count, dtype=np.int64)).reshape(-1)
+    index.setflags(write=False)
+    return index
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A strided region of one buffer.
+
+    Args:
+        buffer: the memory.
+        dtype: XLA name of the element type. In the result buffer every element takes one 32-bit
+            word and dtype is the accumulator's ("f32" or "s32").
+        partition: first partition (0 in DRAM).
+        partitions: number of consecutive partitions (1 in DRAM).
+        start: byte offset of the first element in its partition (in DRAM: the address).
+        pattern: (step, count) pairs, outermost first; steps in elements, may be negative.
+
+    """
+
+    buffer: Buffer
+    dtype: str
+    partition: int
+    partitions: int
+    start: int
+    pattern: tuple[tuple[int, int], ...]
+
+    @property
+    def element_bytes(self) -> int:
+        """Return the bytes from one element to the next."""
+        if self.buffer is Buffer.RESULT:
+            return PSUM_WORD_BYTES
+        return SIZE_BYTES[self.dtype]
+
+    @property
+    def elements(self) -> int:
+        """Return the number of elements in each partition."""
+        return _elements(self.pattern)
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the bytes the access moves, over all its partitions."""
+        return self.partitions * self.elements * self.element_bytes
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Return the first byte touched and the byte after the last, in each partition."""
+        low, high = _reach(self.pattern)
+        size = PSUM_WORD_BYTES if self.buffer is Buffer.RESULT else SIZE_BYTES[self.dtype]
+        return self.start + low * size, self.start + (high + 1) * size
+
+    @property
+    def first_element(self) -> int:
+        """Return the first element's index in its partition."""
+        return self.start // self.element_bytes
+
+    def offsets(self) -> npt.NDArray[np.int64]:
+        """Return the element indices in the partition, int64, in the order of the accesses."""
+        return _steps(self.pattern) + self.first_element
+
+    def __str__(self) -> str:
+        """Return the text form, such as ``state_buffer[0:4]+16 f32 (1x4)``."""
+        last = self.partition + self.partitions
+        pairs = " ".join(f"{step}x{count}" for step, count in self.pattern)
+        return f"{self.buffer}[{self.partition}:{last}]+{self.start} {self.dtype} ({pairs})"

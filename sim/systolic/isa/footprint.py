@@ -1,0 +1,206 @@
+"""The set of bytes an access touches, whatever the order: normalised, compared, subtracted.
+
+A footprint is a range of partitions times runs of `run` bytes that begin at regular distances.
+Nothing here knows who reads or writes, or when.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from systolic.isa.access import Access, Buffer
+from systolic.isa.lint.diagnostic import Region
+
+LARGEST_RUNS = 1 << 21
+"""Two sets with more runs than this, and no cheaper proof, are taken to overlap."""
+LARGEST_MASK = 1 << 26
+"""Sets with more granules than this, and no cheaper proof, are taken to be not covered."""
+
+
+@dataclass(slots=True)
+class Footprint:
+    """Partitions first <= p < stop times runs of `run` bytes from `low`, in steps of (step, count).
+
+    The steps are positive, larger than what they repeat where possible, and ascend. repeats: some
+    byte is touched by more than one element.
+    """
+
+    buffer: Buffer
+    first: int
+    stop: int
+    low: int
+    high: int
+    run: int
+    steps: tuple[tuple[int, int], ...]
+    repeats: bool
+    _starts: npt.NDArray[np.int64] | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, access: Access) -> Footprint:
+        """Return the footprint of an access."""
+        size = access.element_bytes
+        low, high = access.span
+        run, repeats = size, False
+        steps: list[tuple[int, int]] = []
+        for step, count in sorted((abs(s) * size, c) for s, c in access.pattern if c > 1):
+            extent = sum(s * (c - 1) for s, c in steps) + run
+            repeats |= step < extent
+            if step <= run and not steps:
+                run += step * (count - 1)
+            else:
+                steps.append((step, count))
+        stop = access.partition + access.partitions
+        return cls(access.buffer, access.partition, stop, low, high, run, tuple(steps), repeats)
+
+    @property
+    def is_dense(self) -> bool:
+        """Return whether every byte from low to high is touched."""
+        return not self.steps
+
+    @property
+    def runs(self) -> int:
+        """Return the number of runs in each partition."""
+        return math.prod(count for _, count in self.steps)
+
+    @property
+    def region(self) -> Region:
+        """Return the bounding box."""
+        return Region(self.buffer, (self.first, self.stop), (self.low, self.high))
+
+    def starts(self) -> npt.NDArray[np.int64]:
+        """Return the first byte of every run, ascending."""
+        if self._starts is None:
+            found = np.array([self.low], np.int64)
+            for step, count in self.steps:
+                found = (found[None, :] + step * np.arange(count, dtype=np.int64)[:, None]).ravel()
+            self._starts = np.unique(found)
+        return self._starts
+
+    def boxes_meet(self, other: Footprint) -> bool:
+        """Return whether the bounding boxes (of the same buffer) have a byte in common."""
+        return (
+            self.first < other.stop
+            and other.first < self.stop
+            and self.low < other.high
+            and other.low < self.high
+        )
+
+    def meets(self, other: Footprint) -> bool:
+        """Return whether the sets (of the same buffer) have a byte in common."""
+        if not self.boxes_meet(other):
+            return False
+        if not self.steps and not other.steps:
+            return True
+        return not self._apart_by_steps(other) and self._runs_meet(other)
+
+    def _apart_by_steps(self, other: Footprint) -> bool:
+        """Return whether all runs of the two lie apart modulo the greatest common step."""
+        step = math.gcd(*(s for s, _ in self.steps), *(s for s, _ in other.steps))
+        gap = (other.low - self.low) % step
+        return gap >= self.run and gap + other.run <= step
+
+    def _runs_meet(self, other: Footprint) -> bool:
+        if self.runs + other.runs > LARGEST_RUNS:
+            return True
+        few, many = (self, other) if self.runs <= other.runs else (other, self)
+        starts = many.starts()
+        after = np.searchsorted(starts, few.starts() + few.run, "left")
+        before = after - 1
+        touching = starts[np.maximum(before, 0)] + many.run > few.starts()
+        return bool((touching & (before >= 0)).any())
+
+    def covers(self, other: Footprint) -> bool:
+        """Return whether `other` (of the same buffer) is surely contained in this set."""
+        if not (self.first <= other.first and other.stop <= self.stop):
+            return False
+        if not (self.low <= other.low and other.high <= self.high):
+            return False
+        if not self.steps:
+            return True
+        return (self.low, self.run, self.steps) == (other.low, other.run, other.steps)
+
+    def shared_box(self, other: Footprint) -> Region:
+        """Return the box common to both bounding boxes."""
+        return Region(
+            self.buffer,
+            (max(self.first, other.first), min(self.stop, other.stop)),
+            (max(self.low, other.low), min(self.high, other.high)),
+        )
+
+    def holds(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Return which of these byte addresses the set touches (in its partitions)."""
+        if not self.steps:
+            return (places >= self.low) & (places < self.high)
+        starts = self.starts()
+        before = np.searchsorted(starts, places, "right") - 1
+        return (before >= 0) & (places - starts[np.maximum(before, 0)] < self.run)
+
+
+def uncovered(
+    wanted: Footprint, covers: Sequence[Footprint], within: Iterable[Footprint] = ()
+) -> Region | None:
+    """Return the box of those bytes of `wanted` that none of `covers` touches, None if all are.
+
+    within: only bytes that all of these touch as well are asked for.
+    """
+    within = tuple(within)
+    covers = [cover for cover in covers if cover.runs <= LARGEST_RUNS]
+    if any(cover.covers(wanted) for cover in covers):
+        return None
+    granule = _granule([wanted, *covers, *within])
+    per_run, parts = wanted.run // granule, wanted.stop - wanted.first
+    if wanted.runs * per_run * parts > LARGEST_MASK:
+        return wanted.region
+    places = wanted.starts()[:, None] + granule * np.arange(per_run, dtype=np.int64)[None, :]
+    missing = _missing(wanted, places.reshape(-1), granule, covers, within)
+    lanes, bytes_ = np.flatnonzero(missing.any(axis=1)), places.reshape(-1)[missing.any(axis=0)]
+    if not len(lanes):
+        return None
+    return Region(
+        wanted.buffer,
+        (wanted.first + int(lanes[0]), wanted.first + int(lanes[-1]) + 1),
+        (int(bytes_[0]), int(bytes_[-1]) + granule),
+    )
+
+
+def _missing(
+    wanted: Footprint,
+    places: npt.NDArray[np.int64],
+    granule: int,
+    covers: Sequence[Footprint],
+    within: Sequence[Footprint],
+) -> npt.NDArray[Any]:
+    missing = np.ones((wanted.stop - wanted.first, len(places)), np.bool_)
+    for other in within:
+        keep = np.zeros_like(missing)
+        keep[_lanes(wanted, other)] = other.holds(places)
+        missing &= keep
+    for cover in covers:
+        if not cover.boxes_meet(wanted):
+            continue
+        if wanted.is_dense and cover.is_dense:
+            first = max(0, cover.low - wanted.low) // granule
+            missing[_lanes(wanted, cover), first : (cover.high - wanted.low) // granule] = False
+        else:
+            missing[_lanes(wanted, cover)] &= ~cover.holds(places)
+    return missing
+
+
+def _lanes(wanted: Footprint, other: Footprint) -> slice:
+    return slice(
+        max(0, other.first - wanted.first),
+        max(0, min(wanted.stop, other.stop) - wanted.first),
+    )
+
+
+def _granule(footprints: Sequence[Footprint]) -> int:
+    """Return the largest of 4, 2, 1 that all runs and their distances are multiples of."""
+    sizes = [4, *(f.run for f in footprints), *(f.low for f in footprints)]
+    sizes += [step for f in footprints for step, _ in f.steps]
+    return math.gcd(*sizes)

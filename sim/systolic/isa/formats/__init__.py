@@ -1,0 +1,1 @@
+"""Programs as files: modules, the text form, the binary form."""

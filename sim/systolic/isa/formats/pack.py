@@ -1,0 +1,162 @@
+"""Modules to bytes: the body of the binary form. Its counterpart, field by field, is `unpack`.
+
+Every integer is a signed 64-bit number, every count an unsigned 32-bit one; strings stand once,
+in a table in front, and are named by their number.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from systolic.errors import ProgramError
+from systolic.isa.access import Access, Buffer
+from systolic.isa.formats.module import Binding, Module
+from systolic.isa.instruction import Instruction
+from systolic.isa.opcodes import BY_CLASS, Field, Kind
+
+BUFFER_NUMBERS = {Buffer.STATE: 0, Buffer.RESULT: 1, Buffer.DRAM: 2}
+EVENT_NUMBERS = {"done": 0, "row": 1, "partition": 2}
+ABSENT, PRESENT = 0, 1
+INT, FLOAT, ACCESS = 0, 1, 2
+
+
+class Writer:
+    """Bytes under construction, and the strings they name."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._strings: dict[str, int] = {}
+
+    def finish(self) -> bytes:
+        """Return the string table and the bytes behind it."""
+        table = [struct.pack("<I", len(self._strings))]
+        for text in self._strings:
+            try:
+                data = text.encode("utf-8")
+            except UnicodeEncodeError:
+                raise ProgramError(f"{text!a} is not valid text") from None
+            table.append(struct.pack("<I", len(data)) + data)
+        return b"".join([*table, *self._parts])
+
+    def byte(self, value: int) -> None:
+        """Append an unsigned byte."""
+        self._parts.append(struct.pack("<B", value))
+
+    def count(self, value: int) -> None:
+        """Append the length of a list."""
+        self._parts.append(struct.pack("<I", value))
+
+    def integers(self, *values: int) -> None:
+        """Append integers."""
+        try:
+            self._parts.append(struct.pack(f"<{len(values)}q", *values))
+        except struct.error:
+            raise ProgramError(f"{values}: an integer does not fit 64 bits") from None
+
+    def real(self, value: float) -> None:
+        """Append a float64."""
+        self._parts.append(struct.pack("<d", value))
+
+    def string(self, text: str) -> None:
+        """Append the number of a string."""
+        self.count(self._strings.setdefault(text, len(self._strings)))
+
+
+def write_module(writer: Writer, module: Module) -> None:
+    """Append a whole module."""
+    program = module.program
+    writer.string(program.name)
+    writer.string(module.chip)
+    writer.count(len(program.semaphores))
+    for name in program.semaphores:
+        writer.string(name)
+    for bindings in (module.inputs, module.outputs):
+        writer.count(len(bindings))
+        for binding in bindings:
+            _binding(writer, binding)
+    writer.count(len(program.instructions))
+    for instruction in program.instructions:
+        _instruction(writer, instruction)
+
+
+def _binding(writer: Writer, binding: Binding) -> None:
+    writer.string(binding.name)
+    writer.count(len(binding.shape))
+    writer.integers(*binding.shape)
+    writer.count(len(binding.parts))
+    for part in binding.parts:
+        writer.count(len(part.box))
+        for pair in part.box:
+            writer.integers(*pair)
+        write_access(writer, part.access)
+
+
+def write_access(writer: Writer, access: Access) -> None:
+    """Append an access."""
+    writer.byte(BUFFER_NUMBERS[access.buffer])
+    writer.string(access.dtype)
+    writer.integers(access.partition, access.partitions, access.start)
+    writer.count(len(access.pattern))
+    for pair in access.pattern:
+        writer.integers(*pair)
+
+
+def _instruction(writer: Writer, instruction: Instruction) -> None:
+    opcode = BY_CLASS[type(instruction)]
+    writer.byte(opcode.number)
+    for field in opcode.fields:
+        _field(writer, field, getattr(instruction, field.name))
+    writer.count(len(instruction.waits))
+    for wait in instruction.waits:
+        writer.integers(wait.semaphore, wait.value)
+    writer.count(len(instruction.posts))
+    for post in instruction.posts:
+        writer.integers(post.semaphore)
+        writer.byte(EVENT_NUMBERS[post.on])
+
+
+def _field(writer: Writer, field: Field, value: Any) -> None:
+    if field.optional:
+        writer.byte(ABSENT if value is None else PRESENT)
+        if value is None:
+            return
+    _WRITE[field.kind](writer, value)
+
+
+def _flag(writer: Writer, value: bool) -> None:
+    writer.byte(bool(value))
+
+
+def _number(writer: Writer, value: int | float) -> None:
+    if isinstance(value, float):
+        writer.byte(FLOAT)
+        writer.real(value)
+    else:
+        writer.byte(INT)
+        writer.integers(value)
+
+
+def _operand(writer: Writer, value: Access | int | float) -> None:
+    if isinstance(value, Access):
+        writer.byte(ACCESS)
+        write_access(writer, value)
+    else:
+        _number(writer, value)
+
+
+def _list(writer: Writer, values: tuple[int, ...]) -> None:
+    writer.count(len(values))
+    writer.integers(*values)
+
+
+_WRITE: dict[Kind, Callable[[Writer, Any], None]] = {
+    Kind.ACCESS: write_access,
+    Kind.FLAG: _flag,
+    Kind.INTEGER: Writer.integers,
+    Kind.NUMBER: _number,
+    Kind.OPERAND: _operand,
+    Kind.WORD: Writer.string,
+    Kind.LIST: _list,
+}

@@ -1,0 +1,1 @@
+"""Is a program legal on a chip? Static rules; not timing, not races."""

@@ -1,0 +1,1 @@
+"""The program checker: races, order, posts and guarantees, without running a program."""

@@ -1,0 +1,168 @@
+"""What is ordered without semaphores: the guarantees of the timing model, and nothing more.
+
+From docs/timing_model.md, whatever ports are refused and however clocks differ:
+
+1. Starts. A queue starts its instructions in order (section 3).
+2. DMA. A queue starts a copy after the last byte of the one before (section 6).
+3. Engines. An instruction starts after the last read of every earlier one of its engine, with
+   `independent_lanes` of every earlier one that names one of its lanes (section 4). As results are
+   written later than an instruction starts, a write never overtakes an earlier instruction's read.
+   Nothing is guaranteed of an earlier instruction's *writes*: they come `latency_cycles` after its
+   reads, and later if a port is refused.
+4. Loads. What follows a LoadWeights in the array's queue starts after its last read (section 2).
+5. Vectors. A MatMul starts after the last vector of the MatMul before it has been injected (section
+   2): operands have been read. A load may start while vectors are still being injected.
+6. Sums. PSUM word (row m, partition c) is written, and with accumulate read, a fixed distance
+   after the injection of vector m, the same for all MatMuls but for c. So MatMuls that share a word
+   act on it in the order of the queue.
+7. Posts of MatMuls. By 5 and 6 rows are posted in order, partitions are posted in order, and "done"
+   of a later MatMul is posted not before that of an earlier one unless it uses so many columns less
+   that the vectors in between do not make up for it; `window` says when.
+8. Two writes of one engine to a word: see `systolic.isa.lint.overtaking`.
+
+Everything else is assumed to be possible. Here are 1 to 7 as numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from systolic.hw.spec import Chip
+from systolic.isa.effects import lanes
+from systolic.isa.instruction import LoadWeights, MatMul, Post
+from systolic.isa.program import Program
+
+QueueKind = Literal["array", "engine", "dma"]
+NEVER = (1 << 31) - 1
+"""A position in a queue that no instruction has."""
+ANY_TIME = 1 << 62
+
+
+@dataclass
+class Structure:
+    """The queues of a program and what their order implies.
+
+    queue, position: of each instruction (queue_of: as a list). after_reads, after_done: the first
+    position in the instruction's own queue that starts after its operands are read, after it is
+    done. elapsed: for the array's instructions, vector cycles of all MatMuls before them.
+    """
+
+    program: Program
+    chip: Chip
+    names: tuple[str, ...]
+    kinds: tuple[QueueKind, ...]
+    members: tuple[tuple[int, ...], ...]
+    queue: npt.NDArray[np.int32]
+    position: npt.NDArray[np.int32]
+    after_reads: npt.NDArray[np.int32]
+    after_done: npt.NDArray[np.int32]
+    elapsed: list[int]
+    queue_of: list[int]
+
+    @classmethod
+    def of(cls, program: Program, chip: Chip) -> Structure:
+        """Return the structure of a legal program."""
+        queues = program.queues()
+        count = len(program.instructions)
+        made = cls(
+            program=program,
+            chip=chip,
+            names=tuple(queues),
+            kinds=tuple(_kind(name) for name in queues),
+            members=tuple(tuple(m) for m in queues.values()),
+            queue=np.zeros(count, np.int32),
+            position=np.zeros(count, np.int32),
+            after_reads=np.full(count, NEVER, np.int32),
+            after_done=np.full(count, NEVER, np.int32),
+            elapsed=[0] * count,
+            queue_of=[0] * count,
+        )
+        for number, (kind, members) in enumerate(zip(made.kinds, made.members, strict=True)):
+            made.queue[list(members)] = number
+            made.position[list(members)] = np.arange(len(members))
+            _FILL[kind](made, members)
+        made.queue_of = made.queue.tolist()
+        return made
+
+    def right(self, column: int) -> int:
+        """Return the cycles a vector takes to reach a column."""
+        array = self.chip.pe_array
+        return array.hop[1] * (column // array.cell[1])
+
+    def vector_cycles(self, multiply: MatMul) -> int:
+        """Return the cycles from one vector to the next."""
+        return self.chip.pe_array.cycles_per_vector[multiply.moving.dtype]
+
+    def window(self, index: int, post: Post) -> tuple[int, int]:
+        """Return (low, high) of the posts an instruction makes by one `post`.
+
+        If high of one is at most low of another, and its instruction is not the later one, its last
+        post is visible no later than the other's first. For MatMuls these are the cycles in which
+        they would be posted if vectors followed each other as closely as they can: in reality later
+        ones are delayed at least as much as earlier ones.
+        """
+        instruction = self.program.instructions[index]
+        kind = self.kinds[self.queue[index]]
+        if kind == "dma":
+            return int(self.position[index]), int(self.position[index])
+        if isinstance(instruction, LoadWeights):
+            return -1, -1
+        if not isinstance(instruction, MatMul):
+            return -1, ANY_TIME
+        last_column = instruction.result.partitions - 1
+        first = self.elapsed[index]
+        last = first + (instruction.moving.elements - 1) * self.vector_cycles(instruction)
+        end = last + self.right(last_column)
+        if post.on == "row":
+            return first + self.right(last_column), end
+        return (last, end) if post.on == "partition" else (end, end)
+
+
+def _kind(name: str) -> QueueKind:
+    if name == "pe_array":
+        return "array"
+    return "dma" if name.startswith("dma") else "engine"
+
+
+def _fill_dma(structure: Structure, members: tuple[int, ...]) -> None:
+    for position, index in enumerate(members):
+        structure.after_reads[index] = structure.after_done[index] = position + 1
+
+
+def _fill_array(structure: Structure, members: tuple[int, ...]) -> None:
+    elapsed = 0
+    for position, index in enumerate(members):
+        instruction = structure.program.instructions[index]
+        structure.elapsed[index] = elapsed
+        if isinstance(instruction, MatMul):
+            elapsed += instruction.moving.elements * structure.vector_cycles(instruction)
+        else:
+            structure.after_reads[index] = structure.after_done[index] = position + 1
+    next_multiply = NEVER
+    for position in range(len(members) - 1, -1, -1):
+        index = members[position]
+        if isinstance(structure.program.instructions[index], MatMul):
+            structure.after_reads[index] = next_multiply
+            next_multiply = position
+
+
+def _fill_engine(structure: Structure, members: tuple[int, ...]) -> None:
+    chip = structure.chip
+    name = structure.program.instructions[members[0]].queue
+    if not getattr(chip, name).independent_lanes:
+        for position, index in enumerate(members):
+            structure.after_reads[index] = position + 1
+        return
+    size = max(chip.state_buffer.partitions, chip.pe_array.cols)
+    free = np.full(size, NEVER, np.int32)
+    for position in range(len(members) - 1, -1, -1):
+        first, stop = lanes(structure.program.instructions[members[position]])
+        structure.after_reads[members[position]] = free[first:stop].min()
+        free[first:stop] = position
+
+
+_FILL = {"dma": _fill_dma, "array": _fill_array, "engine": _fill_engine}

@@ -1,0 +1,156 @@
+"""Who last wrote and who has since read which bytes: records in cells, for one pass over a program.
+
+A cell is an equal piece of a buffer's address range, over all partitions. Records say nothing about
+order; the pass (`systolic.isa.lint.races`) visits instructions in an order they can start in.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from systolic.isa.access import Access, Buffer
+from systolic.isa.footprint import Footprint
+
+SMALLEST_CELL = 256
+CELLS_PER_SPAN = 4
+MOST_CELLS = 64
+"""A record in more cells than this is kept in a list of its own, looked at by every access."""
+TOLERATED_DEAD = 64
+WIDE = -1
+INITIAL = -1
+"""The instruction of what lies in memory at cycle 0."""
+
+
+@dataclass(slots=True, eq=False)
+class Record:
+    """An instruction's read or write. visit: its place in the pass; live: not yet overwritten.
+
+    links: later instructions of its engine that are done only after it is (no semaphore says so).
+    """
+
+    index: int
+    visit: int
+    place: Place
+    live: bool = True
+    links: list[int] = field(default_factory=list)
+
+
+Boxed = tuple[int, int, int, int, Record]
+"""A record behind the box of its footprint: first, stop, low, high. Most are told apart by it."""
+
+
+class Cell:
+    """The records of a piece of a buffer; version counts the writes, dead those to be swept."""
+
+    __slots__ = ("dead", "reads", "version", "writes")
+
+    def __init__(self) -> None:
+        self.writes: list[Boxed] = []
+        self.reads: list[Boxed] = []
+        self.version = 0
+        self.dead = 0
+
+    def sweep(self) -> None:
+        """Forget the records that have been overwritten."""
+        self.writes = [boxed for boxed in self.writes if boxed[4].live]
+        self.reads = [boxed for boxed in self.reads if boxed[4].live]
+        self.dead = 0
+
+
+@dataclass(slots=True, eq=False)
+class Place:
+    """An access, its footprint, and the cells its records are kept in.
+
+    readers: by queue, the last read of exactly this access and the version it saw.
+    """
+
+    access: Access
+    footprint: Footprint
+    homes: list[Cell]
+    readers: dict[int, tuple[int, Record | None]] = field(default_factory=dict)
+
+
+class Shadow:
+    """All live records of all buffers."""
+
+    def __init__(self, accesses: Iterable[Access]) -> None:
+        footprints = {access: Footprint.of(access) for access in accesses}
+        spans: dict[Buffer, list[int]] = defaultdict(list)
+        for access, footprint in footprints.items():
+            spans[access.buffer].append(footprint.high - footprint.low)
+        self._size = {buffer: _cell_size(found) for buffer, found in spans.items()}
+        self._cells: dict[Buffer, dict[int, Cell]] = {b: defaultdict(Cell) for b in Buffer}
+        self.places = {access: self._place(access, f) for access, f in footprints.items()}
+
+    def _place(self, access: Access, footprint: Footprint) -> Place:
+        size, cells = self._size[access.buffer], self._cells[access.buffer]
+        first, last = footprint.low // size, (footprint.high - 1) // size
+        if last - first >= MOST_CELLS:
+            return Place(access, footprint, [cells[WIDE]])
+        return Place(access, footprint, [cells[number] for number in range(first, last + 1)])
+
+    def cells(self, place: Place) -> list[Cell]:
+        """Return the cells in which records that meet the place can be."""
+        cells = self._cells[place.access.buffer]
+        wide = cells.get(WIDE)
+        if wide is None:
+            return place.homes
+        return list(cells.values()) if place.homes[0] is wide else [*place.homes, wide]
+
+    def version(self, place: Place) -> int:
+        """Return a number that grows with every write that may touch the place."""
+        return sum([cell.version for cell in self.cells(place)])
+
+    def writes_at(self, place: Place) -> list[Record]:
+        """Return every live write that meets the place."""
+        return _meeting(place.footprint, [cell.writes for cell in self.cells(place)])
+
+    def reads_at(self, place: Place) -> list[Record]:
+        """Return every live read that meets the place."""
+        return _meeting(place.footprint, [cell.reads for cell in self.cells(place)])
+
+    def add_read(self, record: Record) -> None:
+        """Keep a read."""
+        for cell in record.place.homes:
+            cell.reads.append(_boxed(record))
+
+    def add_write(self, record: Record, met: Iterable[Record] = ()) -> None:
+        """Keep a write; of the records it met, those it covers entirely are dropped."""
+        footprint = record.place.footprint
+        for other in met:
+            if footprint.covers(other.place.footprint):
+                other.live = False
+                for cell in other.place.homes:
+                    cell.dead += 1
+        for cell in record.place.homes:
+            if cell.dead > TOLERATED_DEAD:
+                cell.sweep()
+            cell.writes.append(_boxed(record))
+            cell.version += 1
+
+
+def _boxed(record: Record) -> Boxed:
+    box = record.place.footprint
+    return box.first, box.stop, box.low, box.high, record
+
+
+def _meeting(footprint: Footprint, lists: list[list[Boxed]]) -> list[Record]:
+    first, stop, low, high = footprint.first, footprint.stop, footprint.low, footprint.high
+    found: dict[Record, None] = {}
+    for records in lists:
+        for a, b, c, d, record in records:
+            if c < high and low < d and a < stop and first < b and record not in found:
+                other = record.place.footprint
+                if not record.live:
+                    continue
+                if (footprint.is_dense and other.is_dense) or footprint.meets(other):
+                    found[record] = None
+    return list(found)
+
+
+def _cell_size(spans: list[int]) -> int:
+    """Return a size such that nearly all accesses touch a few cells."""
+    large = sorted(spans)[len(spans) * 19 // 20]
+    return max(SMALLEST_CELL, 1 << (max(1, large // CELLS_PER_SPAN) - 1).bit_length())

@@ -1,0 +1,203 @@
+"""What surely happens before what: clocks of starts, and who surely knows what is done.
+
+Every instruction has a clock: for each queue, the last position that surely has started when it
+starts. `known` says, for each instruction and each queue, the first position that starts only after
+the instruction is done. Both grow, from what `systolic.isa.lint.guarantees` guarantees and from what waits
+guarantee (`systolic.isa.lint.posts`), until nothing is added. Each step adds only what follows from the steps
+before, so whatever is said here holds for every timing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from systolic.isa.instruction import MatMul, Post
+from systolic.isa.lint.guarantees import NEVER, Structure
+from systolic.isa.lint.posts import Chain, Semaphore, Waits
+
+MOST_ROUNDS = 64
+"""After that many rounds what is known is taken as all there is; that is on the safe side."""
+
+
+class Order:
+    """The order of a program that does not get stuck; `order`: an order it can start in."""
+
+    def __init__(self, structure: Structure, order: Sequence[int]) -> None:
+        self.structure = structure
+        count = len(structure.program.instructions)
+        self.clock = np.full((count, len(structure.names)), -1, np.int32)
+        self.known = np.full_like(self.clock, NEVER)
+        self.known[np.arange(count), structure.queue] = structure.after_done
+        self._order = order
+        self._before = _before(structure)
+        self._semaphores = _semaphores(structure)
+        self._rows: dict[int, dict[int, list[tuple[int, int]]]] = {}
+        self._columns: dict[int, dict[int, list[tuple[int, int]]]] = {}
+        self._settle()
+        self._knowing = _pairs(self.known)
+        self._seen: tuple[int, list[int]] = (-1, [])
+
+    def _settle(self) -> None:
+        for _ in range(MOST_ROUNDS):
+            self._tick()
+            self._learn()
+            changed = [semaphore.update(self.clock, self.known) for semaphore in self._semaphores]
+            if not any(changed):
+                break
+        self._tick()
+        self._learn()
+        self._learn_parts()
+
+    def _tick(self) -> None:
+        """Work out all clocks from the starts that are surely before each start."""
+        sources: list[list[int]] = [[] for _ in self._order]
+        for semaphore in self._semaphores:
+            for index, found in zip(
+                semaphore.waits.members.tolist(), semaphore.sources.tolist(), strict=True
+            ):
+                sources[index] += [source for source in found if source >= 0]
+        clock, queue = self.clock, self.structure.queue.tolist()
+        position = self.structure.position.tolist()
+        for index in self._order:
+            mine, before = clock[index], self._before[index]
+            if before >= 0:
+                np.maximum(mine, clock[before], out=mine)
+            for source in sources[index]:
+                np.maximum(mine, clock[source], out=mine)
+            mine[queue[index]] = position[index]
+
+    def _learn(self) -> None:
+        """Work out who knows what is done, from what the waits guarantee."""
+        known = self.known
+        for semaphore in self._semaphores:
+            waits = semaphore.waits
+            for number, chain in enumerate(semaphore.chains):
+                for group in waits.groups():
+                    reached = np.maximum.accumulate(semaphore.reached[group, number])
+                    first = np.searchsorted(reached, chain.starts[1:], "left")
+                    some = first < len(reached)
+                    where = chain.members[some], waits.queues[group.start]
+                    np.minimum.at(known, where, waits.positions[group][first[some]])
+        self._learn_multiplies()
+
+    def _learn_multiplies(self) -> None:
+        """Whoever knows that a MatMul is done knows it of those that cannot be done later."""
+        structure, program = self.structure, self.structure.program
+        members = [i for i, x in enumerate(program.instructions) if isinstance(x, MatMul)]
+        if not members:
+            return
+        ends = np.array([structure.window(i, Post(0))[1] for i in members], np.int64)
+        least = np.minimum.accumulate(ends[::-1])[::-1]
+        never = np.full((1, self.known.shape[1]), NEVER, np.int32)
+        later = np.minimum.accumulate(self.known[members][::-1], axis=0)[::-1]
+        later = np.concatenate([later, never])
+        place = np.maximum(np.searchsorted(least, ends, "left"), np.arange(len(members)) + 1)
+        self.known[members] = np.minimum(self.known[members], later[place])
+
+    def _learn_parts(self) -> None:
+        """Note which waits guarantee some rows, or some partitions, of a MatMul."""
+        for semaphore in self._semaphores:
+            for number, chain in enumerate(semaphore.chains):
+                if int(chain.counts.max()) > 1:
+                    for group in semaphore.waits.groups():
+                        self._learn_group(semaphore, number, chain, group)
+        for by_queue in (*self._rows.values(), *self._columns.values()):
+            for queue, entries in by_queue.items():
+                entries.sort()
+                most = accumulate((part for _, part in entries), max)
+                by_queue[queue] = [(at, part) for (at, _), part in zip(entries, most, strict=True)]
+
+    def _learn_group(self, semaphore: Semaphore, number: int, chain: Chain, group: slice) -> None:
+        queue = int(semaphore.waits.queues[group.start])
+        reached = np.maximum.accumulate(semaphore.reached[group, number])
+        runs = chain.run_of(np.maximum(reached, 1))
+        for position, posts, run in zip(
+            semaphore.waits.positions[group].tolist(), reached.tolist(), runs.tolist(), strict=True
+        ):
+            part = posts - int(chain.starts[run])
+            if 0 < part < chain.counts[run]:
+                kept = self._rows if chain.on[run] == "row" else self._columns
+                by_queue = kept.setdefault(int(chain.members[run]), {})
+                by_queue.setdefault(queue, []).append((position, part))
+
+    # -- questions --------------------------------------------------------------------------------
+
+    def done_before(self, index: int, later: int) -> bool:
+        """Return whether an instruction surely is done when `later` starts."""
+        if self._seen[0] != later:
+            self._seen = later, self.clock[later].tolist()
+        seen = self._seen[1]
+        return any(seen[queue] >= position for queue, position in self._knowing[index])
+
+    def read_before(self, index: int, later: int) -> bool:
+        """Return whether its operands surely have been read when `later` starts."""
+        seen = self.clock[later, self.structure.queue[index]]
+        if seen >= self.structure.after_reads[index] or self.done_before(index, later):
+            return True
+        return self.columns_before(index, later) > 0
+
+    def rows_before(self, index: int, later: int) -> int:
+        """Return how many rows of a MatMul surely are written when `later` starts, if not all."""
+        return self._part_before(self._rows, index, later)
+
+    def columns_before(self, index: int, later: int) -> int:
+        """Return how many partitions of a MatMul surely are written by then, if not all."""
+        return self._part_before(self._columns, index, later)
+
+    def _part_before(
+        self, parts: dict[int, dict[int, list[tuple[int, int]]]], index: int, later: int
+    ) -> int:
+        best = 0
+        for queue, entries in parts.get(index, {}).items():
+            place = bisect_right(entries, (int(self.clock[later, queue]), NEVER))
+            if place:
+                best = max(best, entries[place - 1][1])
+        return best
+
+
+def _pairs(known: npt.NDArray[np.int32]) -> list[list[tuple[int, int]]]:
+    """Return, for each instruction, the (queue, position) that are not NEVER."""
+    found: list[list[tuple[int, int]]] = [[] for _ in known]
+    rows, queues = np.nonzero(known < NEVER)
+    positions = known[rows, queues]
+    for row, queue, position in zip(
+        rows.tolist(), queues.tolist(), positions.tolist(), strict=True
+    ):
+        found[row].append((queue, position))
+    return found
+
+
+def _before(structure: Structure) -> list[int]:
+    """Return the instruction before each in its queue, -1 for the first."""
+    found = [-1] * len(structure.program.instructions)
+    for members in structure.members:
+        for before, index in pairwise(members):
+            found[index] = before
+    return found
+
+
+def _semaphores(structure: Structure) -> list[Semaphore]:
+    """Return the semaphores that are waited for and posted."""
+    waits: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    posts: dict[int, dict[int, list[tuple[int, Post]]]] = defaultdict(lambda: defaultdict(list))
+    queue = structure.queue.tolist()
+    for index, instruction in enumerate(structure.program.instructions):
+        for wait in instruction.waits:
+            if wait.value > 0:
+                waits[wait.semaphore].append((index, wait.value))
+        for post in instruction.posts:
+            posts[post.semaphore][queue[index]].append((index, post))
+    return [
+        Semaphore(
+            [Chain(structure, members) for members in posts[semaphore].values()],
+            Waits.of(structure, found),
+        )
+        for semaphore, found in waits.items()
+        if semaphore in posts
+    ]

@@ -1,0 +1,234 @@
+"""Races and lost values: every word's writes and reads, compared with what is surely in order.
+
+Instructions are visited in an order they can start in. A read must come after the last write of
+each of its words, a write after the last write and after every read since. If each of these pairs
+is in order, so are all pairs that touch a word; if some pair is not, one of these is found. Then:
+words read that nobody has written, and results overwritten that nobody has read. Not here: what is
+in order (`systolic.isa.lint.order`), programs that are illegal or get stuck (they have no order to check).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from systolic.hw.spec import Chip
+from systolic.isa.access import Access, Buffer
+from systolic.isa.effects import reads, writes
+from systolic.isa.footprint import Footprint, uncovered
+from systolic.isa.instruction import Instruction, MatMul
+from systolic.isa.lint.diagnostic import Code, Diagnostic, Region, named
+from systolic.isa.lint.guarantees import Structure
+from systolic.isa.lint.last_accesses import INITIAL, Place, Record, Shadow
+from systolic.isa.lint.order import Order
+from systolic.isa.lint.overtaking import Overtaking
+from systolic.isa.program import Program
+
+
+def find_hazards(
+    program: Program, chip: Chip, order: Sequence[int], inputs: Iterable[Access] | None
+) -> list[Diagnostic]:
+    """Return what is wrong with the memory accesses of a legal program that does not get stuck.
+
+    order: an order the instructions can start in. inputs: what has contents at cycle 0; None if
+    that is not known, and then reads of words never written are not looked for.
+    """
+    return list(_Pass(program, chip, order, inputs).run())
+
+
+class _Pass:
+    """One pass over the instructions."""
+
+    def __init__(
+        self,
+        program: Program,
+        chip: Chip,
+        order: Sequence[int],
+        inputs: Iterable[Access] | None,
+    ) -> None:
+        self._instructions = program.instructions
+        self._visits = order
+        self._structure = Structure.of(program, chip)
+        self._order = Order(self._structure, order)
+        self._overtaking = Overtaking(self._order)
+        self._inputs = None if inputs is None else tuple(inputs)
+        self._effects = [(reads(i), writes(i)) for i in program.instructions]
+        everything = [access for read, written in self._effects for access in (*read, *written)]
+        self._shadow = Shadow([*everything, *(self._inputs or ())])
+        self._said: set[tuple[str, int, int]] = set()
+
+    def run(self) -> Iterator[Diagnostic]:
+        """Yield findings in the order of the visits."""
+        places = self._shadow.places
+        for access in self._inputs or ():
+            self._shadow.add_write(Record(INITIAL, -1, places[access]))
+        for visit, index in enumerate(self._visits):
+            read, written = self._effects[index]
+            for access in read:
+                yield from self._read(index, visit, places[access])
+            for access in written:
+                yield from self._write(index, visit, places[access])
+
+    # -- reads ------------------------------------------------------------------------------------
+
+    def _read(self, index: int, visit: int, place: Place) -> Iterator[Diagnostic]:
+        queue = self._structure.queue_of[index]
+        version = self._shadow.version(place)
+        seen, record = place.readers.get(queue, (-1, None))
+        if seen != version:
+            # Unchanged since an earlier read of the same queue: in order for that one and so for
+            # this one, which starts later.
+            yield from self._check_read(index, place)
+        if self._is_own_sum(index, place.access):
+            return
+        if record and record.live and self._replaces(record, index):
+            record.index, record.visit = index, visit
+        else:
+            record = Record(index, visit, place)
+            self._shadow.add_read(record)
+        place.readers[queue] = version, record
+
+    def _is_own_sum(self, index: int, access: Access) -> bool:
+        """Return whether this is the read of an accumulation, made together with its write."""
+        return access.buffer is Buffer.RESULT and isinstance(self._instructions[index], MatMul)
+
+    def _replaces(self, record: Record, index: int) -> bool:
+        """Return whether whoever comes after this read also comes after the recorded one."""
+        after = int(self._structure.after_reads[record.index])
+        return after <= int(self._structure.position[index])
+
+    def _check_read(self, index: int, place: Place) -> Iterator[Diagnostic]:
+        met = self._shadow.writes_at(place)
+        for record in met:
+            if not self._is_written(record, index, place, reading=True):
+                yield from self._race("read-after-write", record, index, place)
+        if self._inputs is None:
+            return
+        missing = uncovered(place.footprint, [record.place.footprint for record in met])
+        if missing:
+            yield self._finding(
+                "unwritten", f"reads {missing}, which nothing has written", (index,), missing
+            )
+
+    # -- writes -----------------------------------------------------------------------------------
+
+    def _write(self, index: int, visit: int, place: Place) -> Iterator[Diagnostic]:
+        written = self._shadow.writes_at(place)
+        read = [r for r in self._shadow.reads_at(place) if r.index != index]
+        for record in written:
+            if self._is_written(record, index, place, reading=False):
+                self._link(record, index)
+            else:
+                yield from self._race("write-after-write", record, index, place)
+        for record in read:
+            if not self._is_read(record, index, place):
+                yield from self._race("write-after-read", record, index, place)
+        if place.access.buffer is Buffer.RESULT:
+            yield from self._undrained(index, place, written, read)
+        self._shadow.add_write(Record(index, visit, place), (*written, *read))
+
+    def _link(self, record: Record, index: int) -> None:
+        """Note that `index` is done only after `record` is, though no semaphore says so."""
+        if record.index >= 0 and self._kind(index) == "engine":
+            queue_of = self._structure.queue_of
+            same = queue_of[record.index] == queue_of[index]
+            if same and not self._order.done_before(record.index, index):
+                record.links.append(index)
+
+    def _undrained(
+        self, index: int, place: Place, written: list[Record], read: list[Record]
+    ) -> Iterator[Diagnostic]:
+        if getattr(self._instructions[index], "accumulate", False):
+            return
+        for record in written:
+            if record.index == INITIAL:
+                continue
+            later = [r.place.footprint for r in (*read, *written) if r.visit > record.visit]
+            missing = uncovered(place.footprint, later, within=[record.place.footprint])
+            if missing:
+                message = f"overwrites {missing}, {self._who(record.index)}'s result, unread"
+                yield self._finding("undrained", message, (index, record.index), missing)
+
+    # -- what is in order -------------------------------------------------------------------------
+
+    def _kind(self, index: int) -> str:
+        return self._structure.kinds[self._structure.queue_of[index]]
+
+    def _is_written(self, record: Record, index: int, place: Place, *, reading: bool) -> bool:
+        """Return whether the words two accesses share surely are written before `index` acts."""
+        first = record.index
+        if first == INITIAL or self._order.done_before(first, index):
+            return True
+        if any(self._order.done_before(link, index) for link in record.links):
+            return True
+        if self._structure.queue_of[first] == self._structure.queue_of[index]:
+            kind = self._kind(index)
+            if kind == "array":
+                return True
+            if kind == "engine" and not reading:
+                return self._overtaking.is_excluded(first, index)
+            return False
+        instruction = self._instructions[first]
+        if not isinstance(instruction, MatMul):
+            return False
+        columns = self._order.columns_before(first, index)
+        if columns and min(record.place.footprint.stop, place.footprint.stop) <= columns:
+            return True
+        rows = self._order.rows_before(first, index)
+        return rows > 0 and _last_place(record.place.access, place.footprint) < rows
+
+    def _is_read(self, record: Record, index: int, place: Place) -> bool:
+        """Return whether a recorded read surely was made before `index` writes."""
+        if self._order.read_before(record.index, index):
+            return True
+        instruction = self._instructions[record.index]
+        if not isinstance(instruction, MatMul):
+            return False
+        rows = self._order.rows_before(record.index, index)
+        return rows > 0 and _last_place(record.place.access, place.footprint) < rows
+
+    # -- findings ---------------------------------------------------------------------------------
+
+    def _race(self, code: Code, record: Record, index: int, place: Place) -> Iterator[Diagnostic]:
+        key = (code, record.index, index)
+        if key in self._said:
+            return
+        self._said.add(key)
+        does, did = {
+            "read-after-write": ("reads", "write"),
+            "write-after-write": ("writes", "write"),
+            "write-after-read": ("writes", "read"),
+        }[code]
+        region = record.place.footprint.shared_box(place.footprint)
+        message = f"{does} {region}, and nothing makes {self._who(record.index)} {did} it before"
+        yield self._finding(code, message, (index, record.index), region)
+
+    def _who(self, index: int) -> str:
+        return named(index, self._instructions[index])
+
+    def _finding(
+        self, code: Code, message: str, indices: tuple[int, ...], region: Region
+    ) -> Diagnostic:
+        text = f"{self._who(indices[0])} {message}"
+        return Diagnostic(code, "error", text, _involved(self._instructions, indices), region)
+
+
+def _involved(
+    instructions: Sequence[Instruction], indices: tuple[int, ...]
+) -> tuple[tuple[int, str], ...]:
+    return tuple((i, type(instructions[i]).__name__) for i in indices)
+
+
+def _last_place(access: Access, footprint: Footprint) -> int:
+    """Return the number, in the access's order, of its last element the footprint touches."""
+    size = access.element_bytes
+    if len(access.pattern) == 1 and access.pattern[0][0] > 0 and footprint.is_dense:
+        step, count = access.pattern[0]
+        return min(count - 1, (footprint.high - 1 - access.start) // (step * size))
+    offsets = access.offsets() * size
+    touched = np.zeros(len(offsets), np.bool_)
+    for byte in range(size):
+        touched |= footprint.holds(offsets + byte)
+    places = np.flatnonzero(touched)
+    return int(places[-1]) if len(places) else -1

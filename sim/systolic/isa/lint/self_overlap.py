@@ -1,0 +1,125 @@
+"""Instructions at odds with themselves: a word written twice, or read after it was overwritten.
+
+An instruction's values are those of reading all its operands first. An engine writes while it
+still reads, a DMA queue too; this finds where the two would differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from systolic.hw.spec import Chip
+from systolic.isa.access import Access
+from systolic.isa.effects import reads, reads_per_lane, writes
+from systolic.isa.footprint import Footprint
+from systolic.isa.instruction import (
+    DmaCopy,
+    Instruction,
+    LoadWeights,
+    MatMul,
+    Pool,
+    TensorTensor,
+)
+from systolic.isa.lint.diagnostic import Diagnostic, Region, named
+from systolic.isa.program import Program
+
+LARGEST = 1 << 20
+"""Accesses of more bytes than this that overlap, and differ, are taken to be at odds."""
+
+
+PARTITION = 1 << 50
+"""More bytes than a partition has."""
+
+
+def self_overlaps(program: Program, chip: Chip) -> list[Diagnostic]:
+    """Return the instructions that write a word twice, or read what they have overwritten."""
+    found = []
+    cache: dict[Access, Footprint] = {}
+    for index, instruction in enumerate(program.instructions):
+        for region, what in _overlaps(instruction, chip, cache):
+            message = f"{named(index, instruction)} {what} {region}"
+            involved = ((index, type(instruction).__name__),)
+            found.append(Diagnostic("self-overlap", "error", message, involved, region))
+    return found
+
+
+def _overlaps(
+    instruction: Instruction, chip: Chip, cache: dict[Access, Footprint]
+) -> Iterator[tuple[Region, str]]:
+    for target in writes(instruction):
+        written = _footprint(cache, target)
+        if written.repeats and _writes_twice(target):
+            yield written.region, "writes a word more than once in"
+        if isinstance(instruction, LoadWeights | MatMul):
+            continue
+        for source in reads(instruction):
+            if source.buffer is not target.buffer or source == target:
+                continue
+            read = _footprint(cache, source)
+            if read.meets(written) and _reads_late(instruction, source, target, chip):
+                yield read.shared_box(written), "reads what it may have overwritten in"
+
+
+def _footprint(cache: dict[Access, Footprint], access: Access) -> Footprint:
+    if access not in cache:
+        cache[access] = Footprint.of(access)
+    return cache[access]
+
+
+def _writes_twice(access: Access) -> bool:
+    if access.elements > LARGEST:
+        return True
+    return len(np.unique(access.offsets())) < access.elements
+
+
+def _reads_late(instruction: Instruction, source: Access, target: Access, chip: Chip) -> bool:
+    """Return whether a byte is read after the cycle in which it was written."""
+    if max(source.size_bytes, target.size_bytes) > LARGEST:
+        return True
+    read, read_when = _bytes(source)
+    written, written_when = _bytes(target)
+    if not isinstance(instruction, DmaCopy):
+        read_step, write_step = _steps(instruction, source, target, chip)
+        read_when = read_step[read_when % source.elements]
+        written_when = write_step[written_when % target.elements]
+    # The last read of each byte against its first write.
+    order = np.argsort(read_when, kind="stable")
+    last = dict(zip(read[order].tolist(), read_when[order].tolist(), strict=True))
+    return any(
+        last.get(byte, -1) > when
+        for byte, when in zip(written.tolist(), written_when.tolist(), strict=True)
+    )
+
+
+def _steps(
+    instruction: Instruction, source: Access, target: Access, chip: Chip
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the steps of an engine in which elements of an operand are read, and results written.
+
+    The two operands of a TensorTensor are taken to be read one after the other. Then most steps lie
+    between a write and a later read: in one step nothing is read late that is not here.
+    """
+    engine = getattr(chip, instruction.queue)
+    rate, latency = engine.elements_per_cycle, engine.latency_cycles
+    read, made = np.arange(source.elements), np.arange(target.elements)
+    if source in reads_per_lane(instruction):
+        return np.full(source.elements, -1), made // rate + latency
+    if isinstance(instruction, Pool):
+        return read // rate, ((made + 1) * instruction.window - 1) // rate + latency
+    if isinstance(instruction, TensorTensor):
+        behind = int(source == instruction.right)
+        return 2 * (read // rate) + behind, 2 * (made // rate) + 1 + latency
+    return read // rate, made // rate + latency
+
+
+def _bytes(access: Access) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return every byte of an access as one number, and the number of the element it is of."""
+    size = access.element_bytes
+    lanes = (access.partition + np.arange(access.partitions, dtype=np.int64)) * PARTITION
+    places = access.offsets() * size
+    found = lanes[:, None, None] + places[None, :, None] + np.arange(size)[None, None, :]
+    numbers = np.arange(access.partitions * access.elements, dtype=np.int64)
+    return found.reshape(-1), np.repeat(numbers, size)

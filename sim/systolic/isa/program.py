@@ -1,0 +1,50 @@
+"""A Program: instructions in program order and the names of its semaphores. A frozen value.
+
+The order matters inside each queue only; across queues, semaphores alone order anything.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from systolic.isa.instruction import Instruction, LoadWeights, MatMul
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Instructions for all queues of one chip, and a name for each semaphore (by its number)."""
+
+    name: str
+    instructions: tuple[Instruction, ...]
+    semaphores: tuple[str, ...] = ()
+
+    def queues(self) -> dict[str, list[int]]:
+        """Return, for each queue that is used, the indices of its instructions in order."""
+        queues: dict[str, list[int]] = {}
+        for index, instruction in enumerate(self.instructions):
+            queues.setdefault(instruction.queue, []).append(index)
+        return queues
+
+    def posters(self) -> tuple[str, ...]:
+        """Return, by semaphore number, the units that post it, joined by "+"."""
+        units: list[dict[str, None]] = [{} for _ in self.semaphores]
+        for instruction in self.instructions:
+            for post in instruction.posts:
+                units[post.semaphore][instruction.queue] = None
+        return tuple("+".join(names) or "nobody" for names in units)
+
+    def products(self) -> int:
+        """Return how many products the array makes in all: rows x columns loaded x vectors."""
+        products = columns = 0
+        for instruction in self.instructions:
+            if isinstance(instruction, LoadWeights):
+                columns = instruction.weights.elements
+            elif isinstance(instruction, MatMul):
+                moving = instruction.moving
+                products += moving.partitions * moving.elements * columns
+        return products
+
+    def count(self) -> dict[str, int]:
+        """Return how many instructions of each kind there are, by class name, sorted."""
+        return dict(sorted(Counter(type(i).__name__ for i in self.instructions).items()))

@@ -1,0 +1,75 @@
+"""XLA shapes, layouts and tiles: the vocabulary for DRAM formats, blocks and buffer placement.
+
+A leaf package: it imports numpy, ml_dtypes and ``systolic.errors``, nothing else of ``sim``; numba only
+where a large array is packed, and only if it is there. Not here: time, engines, plotting, printing.
+"""
+
+from __future__ import annotations
+
+from systolic.layout.blocks import Block, Decomposition, decompose
+from systolic.layout.broadcasting.broadcast import (
+    broadcast,
+    broadcast_in_dim,
+    broadcast_shapes,
+    operands,
+)
+from systolic.layout.broadcasting.elementwise import OPERATIONS, binary
+from systolic.layout.element_types import ELEMENT_TYPES, ElementType, element_type, element_type_of
+from systolic.layout.errors import LayoutError, ShapeError
+from systolic.layout.layout import Layout
+from systolic.layout.packing.packing import pack, tiled_view, unpack, view
+from systolic.layout.packing.subbyte import pack_bits, unpack_bits
+from systolic.layout.placement.buffer import Buffer
+from systolic.layout.placement.conventions import (
+    accumulator_shape,
+    place_in_dram,
+    place_in_result_buffer,
+    place_in_state_buffer,
+)
+from systolic.layout.placement.placement import Placement
+from systolic.layout.relayout.plan import RelayoutPlan, Run, relayout
+from systolic.layout.shape import Shape
+from systolic.layout.text.read import parse_form, parse_layout
+from systolic.layout.tile import COMBINE, Tile
+from systolic.layout.tpu_formats import raw_format, tpu_format
+
+__all__ = [
+    "COMBINE",
+    "ELEMENT_TYPES",
+    "OPERATIONS",
+    "Block",
+    "Buffer",
+    "Decomposition",
+    "ElementType",
+    "Layout",
+    "LayoutError",
+    "Placement",
+    "RelayoutPlan",
+    "Run",
+    "Shape",
+    "ShapeError",
+    "Tile",
+    "accumulator_shape",
+    "binary",
+    "broadcast",
+    "broadcast_in_dim",
+    "broadcast_shapes",
+    "decompose",
+    "element_type",
+    "element_type_of",
+    "operands",
+    "pack",
+    "pack_bits",
+    "parse_form",
+    "parse_layout",
+    "place_in_dram",
+    "place_in_result_buffer",
+    "place_in_state_buffer",
+    "raw_format",
+    "relayout",
+    "tiled_view",
+    "tpu_format",
+    "unpack",
+    "unpack_bits",
+    "view",
+]

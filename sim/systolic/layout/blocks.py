@@ -1,0 +1,184 @@
+"""Blocks are tiles: cutting a tensor into blocks and sub-blocks, said as a tiled shape.
+
+A tensor larger than the state buffer (p partitions of q columns) is cut into blocks ``T(p,q)``; a
+block larger than the array is cut again, ``T(p,q)(p2,q2)`` (seed 004, paragraphs 52-57, 90-93).
+This is the only place that knows how many blocks there are and where they begin. Not here: which
+block is computed when, or where its bytes lie in a buffer (``placement``).
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from systolic.layout.errors import LayoutError
+from systolic.layout.layout import Layout
+from systolic.layout.shape import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One block, or sub-block, of one matrix.
+
+    ``batch`` are the leading indices of its matrix; ``row`` and ``column`` count blocks (for a
+    sub-block: within its block); ``origin`` is the (row, column) of its first element in the
+    matrix; ``extents`` are the (rows, columns) it really has, less than the tile at ragged edges;
+    ``number`` counts along the iteration it came from.
+    """
+
+    number: int
+    batch: tuple[int, ...]
+    row: int
+    column: int
+    origin: tuple[int, int]
+    extents: tuple[int, int]
+
+    @property
+    def index(self) -> tuple[int, ...]:
+        """The block's index: batch, block row, block column."""
+        return (*self.batch, self.row, self.column)
+
+    @property
+    def elements(self) -> int:
+        """How many elements the block has."""
+        return self.extents[0] * self.extents[1]
+
+    @property
+    def slices(self) -> tuple[int | slice, ...]:
+        """What indexes a (batch..., rows, columns) numpy array to get the block."""
+        spans = (slice(o, o + n) for o, n in zip(self.origin, self.extents, strict=True))
+        return (*self.batch, *spans)
+
+
+@dataclass(frozen=True, slots=True)
+class Decomposition:
+    """A tensor as a batch of matrices, each cut into blocks; iterating gives the blocks.
+
+    ``batch`` are the leading dimensions, ``rows`` and ``columns`` those of each matrix (a vector
+    is one row), ``block`` is (p, q), ``sub_block`` (p2, q2) or None, and ``tiled`` the shape that
+    says the same as a layout: row major in ``T(p,q)`` or ``T(p,q)(p2,q2)``.
+    """
+
+    tiled: Shape
+    batch: tuple[int, ...]
+    rows: int
+    columns: int
+    block: tuple[int, int]
+    sub_block: tuple[int, int] | None
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """(block rows, block columns) of one matrix; 0 where a dimension is 0."""
+        return _count(self.rows, self.block[0]), _count(self.columns, self.block[1])
+
+    @property
+    def count_per_matrix(self) -> int:
+        """k = [(m-1)//p + 1] * [(n-1)//q + 1], equation 1 of seed 004."""
+        return self.grid[0] * self.grid[1]
+
+    @property
+    def count(self) -> int:
+        """How many blocks there are over the whole batch."""
+        return math.prod(self.batch) * self.count_per_matrix
+
+    def at(self, number: int) -> Block:
+        """Return block ``number`` (batch, block row, block column in row-major order)."""
+        if not 0 <= number < self.count:
+            raise LayoutError(f"block {number} is out of range: there are {self.count}")
+        matrix, inside = divmod(number, self.count_per_matrix)
+        row, column = divmod(inside, self.grid[1])
+        return self._block(number, _unravel(matrix, self.batch), row, column)
+
+    def __iter__(self) -> Iterator[Block]:
+        return (self.at(number) for number in range(self.count))
+
+    def __len__(self) -> int:
+        return self.count
+
+    def sub_grid(self, block: Block) -> tuple[int, int]:
+        """Return (sub-block rows, sub-block columns) that hold elements of ``block``."""
+        p, q = self.sub_block or self.block
+        return _count(block.extents[0], p), _count(block.extents[1], q)
+
+    def sub_blocks(self, block: Block) -> Iterator[Block]:
+        """Yield the sub-blocks of ``block`` that hold elements, row by row.
+
+        Without a ``sub_block`` size the block itself is the only one.
+        """
+        size = self.sub_block or self.block
+        rows, columns = self.sub_grid(block)
+        for number in range(rows * columns):
+            row, column = divmod(number, columns)
+            offset = (row * size[0], column * size[1])
+            origin = (block.origin[0] + offset[0], block.origin[1] + offset[1])
+            extents = (
+                min(size[0], block.extents[0] - offset[0]),
+                min(size[1], block.extents[1] - offset[1]),
+            )
+            yield Block(number, block.batch, row, column, origin, extents)
+
+    def transposed(self) -> Decomposition:
+        """Return the decomposition of the transposed matrices: block (i, j) becomes (j, i)."""
+        sub = None if self.sub_block is None else self.sub_block[::-1]
+        shape = Shape(self.tiled.element_type, (*self.batch, self.columns, self.rows))
+        return decompose(shape, self.block[::-1], sub)
+
+    def _block(self, number: int, batch: tuple[int, ...], row: int, column: int) -> Block:
+        origin = (row * self.block[0], column * self.block[1])
+        extents = (
+            min(self.block[0], self.rows - origin[0]),
+            min(self.block[1], self.columns - origin[1]),
+        )
+        return Block(number, batch, row, column, origin, extents)
+
+
+def decompose(
+    shape: Shape, block: Sequence[int], sub_block: Sequence[int] | None = None
+) -> Decomposition:
+    """Cut ``shape`` into blocks of (p, q) elements and these into sub-blocks of (p2, q2).
+
+    Only the logical dimensions count: how the tensor lies in DRAM does not change its blocks.
+    The last two dimensions are rows and columns, leading ones a batch; a vector is one row.
+    A sub-block need not divide its block: those at the block's edge are smaller. Raises
+    LayoutError for sizes below 1.
+    """
+    size = _pair(block, "block")
+    sub = None if sub_block is None else _pair(sub_block, "sub-block")
+    *batch, rows, columns = (1,) * (2 - shape.rank) + shape.dims
+    tiles = (size,) if sub is None else (size, sub)
+    layout = Layout.row_major(shape.rank, *tiles, element_bits=shape.layout.element_bits)
+    return Decomposition(
+        tiled=shape.with_layout(layout),
+        batch=tuple(batch),
+        rows=rows,
+        columns=columns,
+        block=size,
+        sub_block=sub,
+    )
+
+
+def _pair(sizes: Sequence[int], what: str) -> tuple[int, int]:
+    pair = tuple(operator.index(size) for size in sizes)
+    if len(pair) != 2:
+        raise LayoutError(f"a {what} has 2 sizes (rows, columns), found {len(pair)}")
+    if min(pair) < 1:
+        raise LayoutError(f"the sizes of a {what} must be at least 1, found {_times(pair)}")
+    return pair[0], pair[1]
+
+
+def _times(sizes: Sequence[int]) -> str:
+    return " x ".join(map(str, sizes))
+
+
+def _count(size: int, tile: int) -> int:
+    return (size - 1) // tile + 1
+
+
+def _unravel(number: int, sizes: Sequence[int]) -> tuple[int, ...]:
+    found: list[int] = []
+    for size in reversed(sizes):
+        number, inside = divmod(number, size)
+        found.append(inside)
+    return tuple(reversed(found))

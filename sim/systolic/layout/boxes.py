@@ -1,0 +1,161 @@
+"""Cutting an array into boxes inside which one or more layouts are plain strides.
+
+A layout without folds sees a logical index digit by digit (which tile, which place in it, ...).
+Where all layouts in question read the same digits, a box of digits is a strided block in each of
+them, so copies and copy plans are a handful of strided copies. Ragged edges are boxes of their own.
+Not here: data.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from systolic.layout.shape import Shape
+from systolic.layout.steps import TileStep
+
+MAX_BOXES = 256
+"""More boxes than this and the plain way is better."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """``size`` steps of ``unit`` elements along logical dimension ``dim``."""
+
+    dim: int
+    unit: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """The elements at ``origin`` plus every combination of steps along ``axes``."""
+
+    origin: tuple[int, ...]
+    axes: tuple[Axis, ...]
+
+    def base(self, shape: Shape) -> int:
+        """Return the offset of the box's first element in the memory of ``shape``."""
+        return shape.linear_index(self.origin)
+
+    def strides(self, shape: Shape) -> tuple[int, ...]:
+        """Return how far, in elements, one step along each axis goes in the memory of ``shape``."""
+        base = self.base(shape)
+        found = []
+        for axis in self.axes:
+            moved = list(self.origin)
+            moved[axis.dim] += axis.unit
+            found.append(shape.linear_index(moved) - base)
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Digit:
+    """A physical coordinate that is one digit of a logical index.
+
+    Its values are 0 to ``values`` - 1, in steps of ``unit`` elements of dimension ``dim``. The
+    physical dimension may be wider: what an earlier tile padded is never reached, so a later tile
+    that cuts the padding only does not cut the digit.
+    """
+
+    dim: int
+    unit: int
+    values: int
+
+    def cut(self, size: int) -> tuple[_Digit | None, _Digit | None]:
+        """Return the tile's number and the place in it, None for one that is always 0."""
+        if size == 1:
+            return self, None
+        if size >= self.values:
+            return None, self
+        number = _Digit(self.dim, self.unit * size, -(-self.values // size))
+        return number, _Digit(self.dim, self.unit, size)
+
+
+def units(shape: Shape) -> tuple[frozenset[int], ...] | None:
+    """Return, for each logical dimension, the digit units its layout reads; None if it folds.
+
+    Every unit but 1 lies between two others that it was cut from, so in falling order they are the
+    digits of the index: each is read of what the larger ones leave over.
+    """
+    current: list[_Digit | None] = [
+        _Digit(d, 1, shape.dims[d]) for d in shape.layout.major_to_minor
+    ]
+    found: list[set[int]] = [{1} for _ in shape.dims]
+    for step in shape.steps():
+        if any(sum(size != 1 for size in group) > 1 for group in step.groups):
+            return None
+        current = _cut(step, [*[None] * step.missing, *current])
+        for digit in current:
+            if digit is not None:
+                found[digit.dim].add(digit.unit)
+    return tuple(frozenset(part) for part in found)
+
+
+def _cut(step: TileStep, digits: list[_Digit | None]) -> list[_Digit | None]:
+    """Return the digits after a tile: untouched, tile numbers, places inside the tile."""
+    rest = iter(digits[step.untouched :])
+    numbers: list[_Digit | None] = []
+    places: list[_Digit | None] = []
+    for group, size in zip(step.groups, step.sizes, strict=True):
+        members = [(next(rest), part) for part in group]
+        digit = next((member for member, part in members if part != 1), None)
+        number, place = (None, None) if digit is None else digit.cut(size)
+        numbers.append(number)
+        places.append(place)
+    return digits[: step.untouched] + numbers + places
+
+
+def boxes(dims: Sequence[int], *read: Sequence[frozenset[int]]) -> tuple[Box, ...] | None:
+    """Return boxes that cover ``dims`` and are strided for every layout whose units are given.
+
+    None where the layouts' digits do not nest in each other, or where there would be too many.
+    """
+    columns = []
+    for number, size in enumerate(dims):
+        chain = _common(*(units_of[number] for units_of in read))
+        if chain is None:
+            return None
+        columns.append(_pieces(size, chain))
+    total = 1
+    for column in columns:
+        total *= len(column)
+    if total > MAX_BOXES:
+        return None
+    return tuple(_box(pieces) for pieces in itertools.product(*columns))
+
+
+def _box(pieces: Sequence[tuple[int, tuple[tuple[int, int], ...]]]) -> Box:
+    axes = [
+        Axis(dim, unit, size)
+        for dim, (_, digits) in enumerate(pieces)
+        for unit, size in digits
+        if size > 1
+    ]
+    return Box(tuple(start for start, _ in pieces), tuple(axes))
+
+
+def _common(*chains: frozenset[int]) -> tuple[int, ...] | None:
+    """Return the units of all chains, the largest first, if every digit stays a digit."""
+    distinct = {chain for chain in chains if len(chain) > 1}
+    merged = sorted(frozenset({1}).union(*distinct), reverse=True)
+    nested = all(a % b == 0 for a, b in itertools.pairwise(merged))
+    # A single layout's digits always nest in its own sense: ragged inside a tile, not across.
+    return tuple(merged) if nested or len(distinct) < 2 else None
+
+
+def _pieces(size: int, chain: tuple[int, ...]) -> list[tuple[int, tuple[tuple[int, int], ...]]]:
+    """Return (start, ((unit, count), ...)) of the pieces of range(size) that are whole digits."""
+    if size == 0:
+        return []
+    unit, rest = chain[0], chain[1:]
+    if not rest:
+        return [(0, ((unit, size),))]
+    whole, ragged = divmod(size, unit)
+    found = []
+    if whole:
+        found += [(start, ((unit, whole), *digits)) for start, digits in _pieces(unit, rest)]
+    if ragged:
+        found += [(whole * unit + start, digits) for start, digits in _pieces(ragged, rest)]
+    return found

@@ -1,0 +1,1 @@
+"""Broadcasting and element-wise operations by XLA's rules."""

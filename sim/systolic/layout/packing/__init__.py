@@ -1,0 +1,1 @@
+"""Data in and out of memory in a layout."""

@@ -1,0 +1,141 @@
+"""Packing and unpacking layouts whose elements are less than a byte (``E(4)``, ``E(1)``).
+
+Where no byte is shared between strided pieces, elements go straight to their bytes; elsewhere they
+are laid out one to a byte first. Not here: the bits of one byte (``subbyte``).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+
+from systolic.layout.packing import subbyte
+from systolic.layout.packing.copying import gather_bits, scatter_bits
+from systolic.layout.packing.items import pack_items, unpack_items
+from systolic.layout.packing.memory import one_per_item
+from systolic.layout.packing.pieces import Piece, in_array, pieces_of
+from systolic.layout.shape import Shape
+
+Array = NDArray[Any]
+
+
+def pack_packed(
+    source: Array, shape: Shape, fill: Any, buffer: Array, bits: int, order: subbyte.BitOrder
+) -> None:
+    """Join elements into bytes piece by piece; where pieces share bytes, lay them out first."""
+    subbyte.check(bits, order)
+    legacy = shape.layout.padded_dimensions not in (None, shape.dims)
+    pieces = None if legacy else _separate_pieces(shape, bits)
+    if pieces is None:
+        whole = one_per_item(shape)
+        spread = np.empty(whole.padded_elements(), shape.dtype)
+        pack_items(source, whole, fill, spread, fresh=False)
+        subbyte.pack_bits(spread, bits, order, out=buffer)
+        return
+    _fill_bytes(buffer, shape, fill, bits, order)
+    values = source.view(np.uint8)
+    for piece in pieces:
+        _Joint(buffer, piece, values, bits, order).join()
+
+
+def unpack_packed(
+    memory: Array, shape: Shape, array: Array, bits: int, order: subbyte.BitOrder
+) -> None:
+    """Read the packed elements in ``memory`` into ``array``."""
+    subbyte.check(bits, order)
+    pieces = _separate_pieces(shape, bits)
+    # Plain int8 (a 1-bit type that numpy lacks) wants its sign extended, which is done below.
+    if pieces is None or shape.dtype == np.int8:
+        whole = one_per_item(shape)
+        spread = subbyte.unpack_bits(memory, bits, whole.padded_elements(), shape.type, order)
+        unpack_items(spread, whole, array)
+        return
+    values = array.view(np.uint8)
+    for piece in pieces:
+        _Joint(memory, piece, values, bits, order).split()
+
+
+def _separate_pieces(shape: Shape, bits: int) -> tuple[Piece, ...] | None:
+    """Return the shape's pieces if only steps along the fastest axis stay within a byte."""
+    pieces = pieces_of(shape)
+    apart = pieces is not None and all(
+        stride % (8 // bits) == 0 for piece in pieces for stride in piece.strides if stride != 1
+    )
+    return pieces if apart else None
+
+
+def _fill_bytes(buffer: Array, shape: Shape, fill: Any, bits: int, order: subbyte.BitOrder) -> None:
+    """Write bytes full of ``fill``, and a last one that ends where the elements do."""
+    places = shape.padded_elements()
+    if not places:
+        return
+    pattern = np.full(8 // bits, fill).astype(shape.dtype)
+    buffer[...] = subbyte.pack_bits(pattern, bits, order)[0]
+    ragged = places % (8 // bits)
+    buffer[-1] = subbyte.pack_bits(pattern[: ragged or None], bits, order)[0]
+
+
+class _Joint:
+    """One piece: the bytes of the memory and the elements of the array that belong together.
+
+    ``whole`` bytes along the fastest axis are full of the piece's elements; the elements of bytes
+    the piece only touches are moved one by one.
+    """
+
+    def __init__(
+        self, memory: Array, piece: Piece, values: Array, bits: int, order: subbyte.BitOrder
+    ) -> None:
+        self.memory, self.base = memory, piece.base
+        self.per_byte = 8 // bits
+        self.mask = np.uint8((1 << bits) - 1)
+        self.shifts = [subbyte.shift_of(at, bits, order) for at in range(self.per_byte)]
+        elements = in_array(values, piece.box)
+        strides = [stride // self.per_byte for stride in piece.strides]
+        if 1 in piece.strides:
+            axis = piece.strides.index(1)
+            elements = np.moveaxis(elements, axis, -1)
+            del strides[axis]
+        else:
+            elements = elements[..., np.newaxis]
+        self.elements, self.strides = elements, strides
+        aligned = piece.base % self.per_byte == 0
+        self.whole = elements.shape[-1] // self.per_byte if aligned else 0
+
+    def join(self) -> None:
+        """Write the elements to the bytes."""
+        if self.whole:
+            gather_bits(self._bytes(), self._bytewise(), self.shifts, int(self.mask))
+        for place in self._rest():
+            target, shift = self._byte_of(place)
+            value = (self.elements[..., place] & self.mask) << shift
+            target[...] = (target & ~(self.mask << shift)) | value
+
+    def split(self) -> None:
+        """Write the bytes to the elements."""
+        if self.whole:
+            scatter_bits(self._bytewise(), self._bytes(), self.shifts, int(self.mask))
+        for place in self._rest():
+            source, shift = self._byte_of(place)
+            self.elements[..., place] = (source >> shift) & self.mask
+
+    def _bytes(self) -> Array:
+        sizes = (*self.elements.shape[:-1], self.whole)
+        return as_strided(self.memory[self.base // self.per_byte :], sizes, (*self.strides, 1))
+
+    def _bytewise(self) -> Array:
+        """Return the elements of whole bytes with a last axis along each byte."""
+        step = self.elements.strides[-1]
+        sizes = (*self.elements.shape[:-1], self.whole, self.per_byte)
+        strides = (*self.elements.strides[:-1], step * self.per_byte, step)
+        return as_strided(self.elements, sizes, strides)
+
+    def _rest(self) -> range:
+        return range(self.whole * self.per_byte, self.elements.shape[-1])
+
+    def _byte_of(self, place: int) -> tuple[Array, np.uint8]:
+        number, inside = divmod(self.base + place, self.per_byte)
+        found = as_strided(self.memory[number:], self.elements.shape[:-1], self.strides)
+        return found, np.uint8(self.shifts[inside])

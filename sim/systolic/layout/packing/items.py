@@ -1,0 +1,105 @@
+"""Packing and unpacking layouts whose elements are whole items of a numpy array.
+
+A layout that needs no folding is a few strided copies (``pieces``); a fold in the first tile is a
+reshape before them; whatever else there is goes through ``chain``. Not here: checks (``memory``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from systolic.layout.packing import by_definition as chain
+from systolic.layout.packing.copying import copy_strided
+from systolic.layout.packing.memory import NUMPY_RANK
+from systolic.layout.packing.pieces import in_array, in_memory, pieces_of
+from systolic.layout.shape import Shape
+from systolic.layout.tile import Tile
+
+Array = NDArray[Any]
+
+
+def pack_items(source: Array, shape: Shape, fill: Any, buffer: Array, *, fresh: bool) -> None:
+    """Write ``source`` and its padding to ``buffer``; a ``fresh`` one is known to be zeros."""
+    legacy = shape.layout.padded_dimensions not in (None, shape.dims)
+    pieces = None if legacy else pieces_of(shape)
+    if pieces is None:
+        folded = None if legacy else without_fold(shape)
+        if folded is None:
+            buffer[...] = chain.into_memory(source, shape, fill) if shape.padded_elements() else 0
+            return
+        ordered = source.transpose(shape.layout.major_to_minor).reshape(folded.dims)
+        pack_items(ordered, folded, fill, buffer, fresh=fresh)
+        return
+    _fill_padding(buffer, shape, fill, fresh=fresh)
+    for piece in pieces:
+        copy_strided(in_memory(buffer, piece), in_array(source, piece.box))
+
+
+def unpack_items(memory: Array, shape: Shape, array: Array) -> None:
+    """Read the elements in ``memory`` into ``array``."""
+    pieces = pieces_of(shape)
+    if pieces is not None:
+        for piece in pieces:
+            copy_strided(in_array(array, piece.box), in_memory(memory, piece))
+        return
+    folded = without_fold(shape)
+    if folded is None:
+        array[...] = chain.out_of_memory(memory, shape)
+        return
+    ordered = array.transpose(shape.layout.major_to_minor)
+    merged = np.empty(folded.dims, shape.dtype)
+    unpack_items(memory, folded, merged)
+    ordered[...] = merged.reshape(ordered.shape)
+
+
+@lru_cache(maxsize=256)
+def without_fold(shape: Shape) -> Shape | None:
+    """Return the same memory as a row-major shape whose first tile has no ``*``.
+
+    Its dimensions are the folded physical ones. None where a later tile folds, or legacy padding
+    lies inside the folded dimensions.
+    """
+    steps = shape.steps()
+    if shape.layout.padded_dimensions not in (None, shape.dims):
+        return None
+    if not steps or not steps[0].folds or any(step.folds for step in steps[1:]):
+        return None
+    first = steps[0]
+    dims = first.before[: first.untouched] + first.covered
+    tiles = tuple(Tile(step.sizes) for step in steps)
+    order = tuple(range(len(dims) - 1, -1, -1))
+    layout = replace(shape.layout, minor_to_major=order, tiles=tiles, padded_dimensions=None)
+    return Shape(shape.element_type, dims, layout)
+
+
+def _fill_padding(buffer: Array, shape: Shape, fill: Any, *, fresh: bool) -> None:
+    """Write ``fill`` wherever padding may lie; real elements are written over it later."""
+    if shape.padded_elements() == shape.num_elements():
+        return
+    if fresh and _is_zero(fill, buffer.dtype):
+        return
+    steps = shape.steps()
+    only_first = (
+        steps
+        and shape.layout.tail_align == 1
+        and not any(step.pads or len(step.sizes) > len(steps[0].sizes) for step in steps[1:])
+        and len(steps[0].after) <= NUMPY_RANK
+    )
+    if not only_first:
+        buffer[...] = fill
+        return
+    first = steps[0]
+    tiles = buffer.reshape((*first.before[: first.untouched], *first.counts, -1))
+    for axis, (dim, size) in enumerate(zip(first.covered, first.sizes, strict=True)):
+        if dim % size:
+            edge: list[slice | int] = [slice(None)] * (first.untouched + axis)
+            tiles[(*edge, -1)] = fill
+
+
+def _is_zero(fill: Any, dtype: np.dtype[Any]) -> bool:
+    return not np.asarray(fill).astype(dtype).tobytes().strip(b"\0")

@@ -1,0 +1,82 @@
+"""The strided copies that make up a layout, and the numpy views they copy between.
+
+Not here: which copies are fast (``copying``), or what is copied when (``packing``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+
+from systolic.layout.boxes import Box, boxes, units
+from systolic.layout.shape import Shape
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One strided copy: elements from ``origin`` along ``dims`` to ``base`` along ``strides``."""
+
+    box: Box
+    base: int
+    strides: tuple[int, ...]
+
+
+@lru_cache(maxsize=256)
+def pieces_of(shape: Shape) -> tuple[Piece, ...] | None:
+    """Return the strided copies that fill the memory of ``shape``; None if it folds."""
+    digits = units(shape)
+    parts = None if digits is None else boxes(shape.dims, digits)
+    if parts is None:
+        return None
+    return tuple(Piece(box, box.base(shape), box.strides(shape)) for box in parts)
+
+
+def as_plain(array: Array) -> Array:
+    """Return ``array`` seen as integers of the same size: numpy strides not every type's arrays.
+
+    Element types of ml_dtypes are strangers to ``as_strided``, and copy more slowly.
+    """
+    size = array.itemsize
+    return array.view(f"u{size}") if size in (1, 2, 4, 8) else array
+
+
+def in_memory(buffer: Array, piece: Piece) -> Array:
+    """Return the piece's elements as a view of the flat ``buffer``."""
+    sizes = [axis.size for axis in piece.box.axes]
+    steps = [stride * buffer.strides[0] for stride in piece.strides]
+    return as_strided(as_plain(buffer)[piece.base :], sizes, steps)
+
+
+def in_array(array: Array, box: Box) -> Array:
+    """Return the box's elements as a view of the logical ``array``."""
+    corner = as_plain(array)[tuple(slice(start, start + 1) for start in box.origin)]
+    sizes = [axis.size for axis in box.axes]
+    return as_strided(corner, sizes, [array.strides[axis.dim] * axis.unit for axis in box.axes])
+
+
+@lru_cache(maxsize=256)
+def logical_strides(shape: Shape) -> tuple[int, ...] | None:
+    """Return one stride (in elements) per logical dimension if the layout is that simple."""
+    pieces = pieces_of(shape)
+    if pieces is None or len(pieces) != 1:
+        return None
+    strides = [0] * shape.rank
+    covered = [1] * shape.rank
+    digits = sorted(zip(pieces[0].box.axes, pieces[0].strides, strict=True), key=_unit)
+    for axis, stride in digits:
+        if covered[axis.dim] == 1:
+            strides[axis.dim] = stride
+        elif stride != strides[axis.dim] * covered[axis.dim]:
+            return None
+        covered[axis.dim] *= axis.size
+    return tuple(strides)
+
+
+def _unit(digit: tuple[Any, int]) -> int:
+    return int(digit[0].unit)

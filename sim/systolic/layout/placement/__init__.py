@@ -1,0 +1,1 @@
+"""Where the elements of a tensor lie in a buffer of the accelerator."""

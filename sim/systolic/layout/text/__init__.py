@@ -1,0 +1,1 @@
+"""The text form of shapes: tokens, forms, reading."""

@@ -1,0 +1,266 @@
+"""Reading the text form of shapes: ``bf16[33,200]{1,0:T(8,128)(2,1)E(16)S(1)}``.
+
+Stricter than XLA's parser, which lets several malformed texts through: every refusal is a
+``ShapeError`` with a column. Printing is ``str()`` of the values themselves, and
+``Shape.parse(str(shape)) == shape`` (legacy padding aside, which has no text form).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+from systolic.layout.element_types import element_type
+from systolic.layout.errors import LayoutError
+from systolic.layout.layout import MAX_PARTS, Layout
+from systolic.layout.shape import Shape
+from systolic.layout.text.forms import (
+    Bound,
+    BufferShape,
+    DynamicShape,
+    Form,
+    NamedShape,
+    TupleShape,
+)
+from systolic.layout.text.tokens import Token, Tokens
+from systolic.layout.tile import COMBINE, Tile
+
+Value = TypeVar("Value")
+
+MAX_DEPTH = 32
+"""Deepest nesting of tuples that is read."""
+
+_ORDER = "TLES"
+_UNSUPPORTED = {
+    "D": "dimension level types",
+    "#": "an index type",
+    "*": "a pointer type",
+    "SC": "splits over cores",
+    "P": "physical shapes",
+    "M": "dynamic shape metadata",
+}
+
+
+def parse_shape(text: str) -> Shape:
+    """Return the array shape that ``text`` spells; raises ShapeError."""
+    tokens = Tokens(text)
+    first = tokens.next
+    form = _whole(tokens)
+    if isinstance(form, Shape):
+        return form
+    if isinstance(form, DynamicShape):
+        return tokens.fail(first, f"expected an array of known size, found {_short(form)}")
+    return tokens.fail(first, f"expected an array shape, found {_short(form)}")
+
+
+def parse_form(text: str) -> Form:
+    """Return whatever shape ``text`` spells: an array, a dynamic array, a tuple, a token, ..."""
+    return _whole(Tokens(text))
+
+
+def parse_layout(text: str) -> Layout:
+    """Return the layout that ``text`` spells, e.g. ``{1,0:T(8,128)}``; raises ShapeError."""
+    tokens = Tokens(text)
+    layout = _layout(tokens)
+    _end(tokens)
+    return layout
+
+
+def _short(form: Form) -> str:
+    shown = str(form)
+    return f'"{shown[:40]}..."' if len(shown) > 40 else f'"{shown}"'
+
+
+def _whole(tokens: Tokens) -> Form:
+    form = _form(tokens, depth=0)
+    _end(tokens)
+    return form
+
+
+def _end(tokens: Tokens) -> None:
+    if tokens.next.kind != "end":
+        tokens.fail(tokens.next, f"expected the end of the text, found {tokens.next}")
+
+
+def _form(tokens: Tokens, depth: int) -> Form:
+    if depth > MAX_DEPTH:
+        tokens.fail(tokens.next, f"tuples may be nested {MAX_DEPTH} deep")
+    if tokens.take_if("("):
+        return _tuple(tokens, depth)
+    name = tokens.next
+    if name.kind != "word":
+        tokens.fail(name, f"expected an element type, found {name}")
+    tokens.take()
+    if name.text == "b" and tokens.take_if("("):
+        inner = _form(tokens, depth + 1)
+        tokens.expect(")", "at the end of the buffer")
+        return BufferShape(inner)
+    if name.text in ("token", "opaque"):
+        tokens.expect("[", f"after {name.text}")
+        tokens.expect("]", f"after {name.text}[")
+        return NamedShape(name.text)
+    return _array(tokens, name)
+
+
+def _tuple(tokens: Tokens, depth: int) -> TupleShape:
+    elements: list[Form] = []
+    if not tokens.take_if(")"):
+        elements.append(_form(tokens, depth + 1))
+        while tokens.take_if(","):
+            elements.append(_form(tokens, depth + 1))
+        tokens.expect(")", "or a comma at the end of a tuple's element")
+    return TupleShape(tuple(elements))
+
+
+def _array(tokens: Tokens, name: Token) -> Shape | DynamicShape:
+    kind = _built(tokens, name, lambda: element_type(name.text)).name
+    sizes = tokens.next
+    dims = _dims(tokens)
+    given = tokens.next
+    layout = _layout(tokens) if given.text == "{" else None
+    if layout is not None and layout.rank != len(dims):
+        tokens.fail(
+            given,
+            f"minor_to_major has {layout.rank} entries, but the shape has {len(dims)} dimensions",
+        )
+    fixed = [size for size in dims if isinstance(size, int)]
+    if len(fixed) == len(dims):
+        return _built(tokens, sizes, lambda: Shape(kind, fixed, layout))
+    chosen = layout or _built(tokens, sizes, lambda: Layout.row_major(len(dims)))
+    return DynamicShape(kind, dims, chosen)
+
+
+def _built(tokens: Tokens, where: Token, build: Callable[[], Value]) -> Value:
+    """Return what ``build`` makes; a value refused there becomes a ShapeError at ``where``."""
+    try:
+        return build()
+    except LayoutError as refused:
+        return tokens.fail(where, str(refused))
+
+
+def _dims(tokens: Tokens) -> tuple[int | Bound, ...]:
+    tokens.expect("[", "after the element type")
+    if tokens.take_if("]"):
+        return ()
+    dims = [_dim(tokens)]
+    while tokens.take_if(","):
+        dims.append(_dim(tokens))
+        if len(dims) > MAX_PARTS:
+            tokens.fail(tokens.next, f"a shape may have at most {MAX_PARTS} dimensions")
+    tokens.expect("]", "or a comma after a dimension")
+    return tuple(dims)
+
+
+def _dim(tokens: Tokens) -> int | Bound:
+    token = tokens.next
+    if tokens.take_if("?"):
+        return Bound(None)
+    bounded = tokens.take_if("<=")
+    size = tokens.integer("a dimension")
+    if size < 0:
+        tokens.fail(token, f"a dimension must not be negative, found {size}")
+    return Bound(size) if bounded else size
+
+
+def _layout(tokens: Tokens) -> Layout:
+    start = tokens.expect("{", "at the start of a layout")
+    order: tuple[int, ...] = ()
+    if tokens.next.kind == "integer":
+        order = tokens.integers("a dimension number")
+    elif tokens.next.text != ":":
+        tokens.fail(tokens.next, f'expected a dimension number or ":", found {tokens.next}')
+    attributes = _Attributes()
+    if tokens.take_if(":"):
+        _attributes(tokens, attributes)
+    tokens.expect("}", "at the end of the layout")
+    return _built(
+        tokens,
+        start,
+        lambda: Layout(
+            order,
+            attributes.tiles,
+            element_bits=attributes.numbers.get("E", 0),
+            memory_space=attributes.numbers.get("S", 0),
+            tail_align=attributes.numbers.get("L", 1),
+        ),
+    )
+
+
+class _Attributes:
+    """What has been read behind the colon of a layout."""
+
+    def __init__(self) -> None:
+        self.tiles: tuple[Tile, ...] = ()
+        self.numbers: dict[str, int] = {}
+        self.seen = ""
+
+
+def _attributes(tokens: Tokens, attributes: _Attributes) -> None:
+    while tokens.next.text != "}" and tokens.next.kind != "end":
+        letter = tokens.next
+        if letter.text in _UNSUPPORTED:
+            tokens.fail(letter, f'{_UNSUPPORTED[letter.text]}, "{letter.text}", are not supported')
+        if letter.text not in tuple(_ORDER):
+            hint = _tiles_without_letter(tokens.text[letter.column - 1 :])
+            tokens.fail(letter, f'expected T, L, E, S or "}}" in the layout, found {letter}{hint}')
+        _check_order(tokens, letter, attributes.seen)
+        attributes.seen += tokens.take().text
+        if letter.text == "T":
+            attributes.tiles = _tiles(tokens)
+        else:
+            attributes.numbers[letter.text] = _number(tokens, letter)
+
+
+def _tiles_without_letter(text: str) -> str:
+    """Return what was perhaps meant by tiles without a T, as the documents write some."""
+    tiles = re.match(r"(\([0-9*, ]+\)){1,4}", text[:64])
+    return "" if tiles is None else f'; perhaps "T{tiles[0]}" was meant'
+
+
+def _check_order(tokens: Tokens, letter: Token, seen: str) -> None:
+    if letter.text in seen:
+        tokens.fail(letter, f'"{letter.text}" stands twice in the layout')
+    if seen and _ORDER.index(letter.text) < _ORDER.index(seen[-1]):
+        reason = f'"{letter.text}" must stand before "{seen[-1]}": the order is T, L, E, S'
+        tokens.fail(letter, reason)
+
+
+def _number(tokens: Tokens, letter: Token) -> int:
+    tokens.expect("(", f"after {letter.text}")
+    where = tokens.next
+    number = tokens.integer(f"the number of {letter.text}")
+    least = {"L": 1, "E": 0}.get(letter.text)
+    if least is not None and number < least:
+        tokens.fail(where, f"{letter.text} needs at least {least}, found {number}")
+    tokens.expect(")", f"after the number of {letter.text}")
+    return number
+
+
+def _tiles(tokens: Tokens) -> tuple[Tile, ...]:
+    tokens.expect("(", "after T: at least one tile")
+    tiles = [_tile(tokens)]
+    while tokens.take_if("("):
+        tiles.append(_tile(tokens))
+    return tuple(tiles)
+
+
+def _tile(tokens: Tokens) -> Tile:
+    first = tokens.next
+    sizes = [_tile_size(tokens)]
+    while tokens.take_if(","):
+        sizes.append(_tile_size(tokens))
+    tokens.expect(")", "or a comma after a tile size")
+    return _built(tokens, first, lambda: Tile(sizes))
+
+
+def _tile_size(tokens: Tokens) -> int:
+    token = tokens.next
+    if tokens.take_if("*"):
+        return COMBINE
+    if token.kind != "integer":
+        tokens.fail(token, f'expected a tile size (an integer or "*"), found {token}')
+    size = tokens.integer("a tile size")
+    if size < 1:
+        tokens.fail(token, f"a tile size must be at least 1, found {size}")
+    return size

@@ -1,0 +1,1 @@
+"""The DMA queues of the event engine."""

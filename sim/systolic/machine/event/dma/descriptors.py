@@ -1,0 +1,174 @@
+"""A DmaCopy cut into descriptors: runs contiguous on both sides, equal neighbours grouped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from systolic.hw.spec import Chip
+from systolic.isa import Access, Buffer, DmaCopy
+from systolic.machine.event.ports.ports import Need, Needs, Port
+
+Offsets = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """`count` descriptors of `size_bytes` each that touch the same banks.
+
+    source and target: byte offsets (in the partition) of the first descriptor. A group whose
+    descriptors straddle banks has count 1. `bank_bytes`: of the state buffer.
+    """
+
+    count: int
+    size_bytes: int
+    source: int
+    target: int
+    bank_bytes: int
+    one_bank: bool
+
+
+@dataclass(frozen=True, eq=False)
+class _Runs:
+    """Descriptors of a copy, in bytes relative to its first elements; neighbours with `alike`
+    lengths begin at `edges`.
+    """
+
+    source: Offsets
+    target: Offsets
+    lengths: Offsets
+    edges: list[int]
+
+
+class Runs(NamedTuple):
+    """The descriptors of a copy, in order, one by one: int64 [descriptors].
+
+    source and target: byte offsets in the partition; length: bytes.
+    """
+
+    source: Offsets
+    target: Offsets
+    length: Offsets
+
+
+def descriptor_runs(copy: DmaCopy) -> Runs:
+    """Return the descriptors of a copy, one by one."""
+    runs = _runs(_pattern(copy.source), _pattern(copy.target))
+    return Runs(runs.source + copy.source.start, runs.target + copy.target.start, runs.lengths)
+
+
+def descriptor_groups(copy: DmaCopy, chip: Chip) -> list[Group]:
+    """Return the descriptors of a copy, in order, as groups."""
+    runs = _runs(_pattern(copy.source), _pattern(copy.target))
+    bank = chip.state_buffer.bank_bytes
+    source, target = runs.source + copy.source.start, runs.target + copy.target.start
+    edges, straddles = runs.edges, np.zeros(0, bool)
+    if not (_in_one_bank(copy.source, bank) and _in_one_bank(copy.target, bank)):
+        edges, straddles = _edges(copy, runs, source, target, bank)
+    return [
+        Group(
+            j - i,
+            int(runs.lengths[i]),
+            int(source[i]),
+            int(target[i]),
+            bank,
+            not (straddles.size and straddles[i]),
+        )
+        for i, j in pairwise(edges)
+    ]
+
+
+def touched_banks(group: Group, index: int, first: int, stop: int) -> tuple[range, range]:
+    """Return the banks of bytes first <= byte < stop of a descriptor, in source and target."""
+    bank = group.bank_bytes
+    if group.one_bank:
+        first, stop = 0, 1
+    return (
+        range((group.source + first) // bank, (group.source + stop - 1) // bank + 1),
+        range((group.target + first) // bank, (group.target + stop - 1) // bank + 1),
+    )
+
+
+def needs_of(copy: DmaCopy, banks: tuple[Sequence[int], Sequence[int]]) -> Needs:
+    """Return the state-buffer ports of these banks of a copy's source and target."""
+    found = []
+    for access, direction, numbers in (
+        (copy.source, "read", banks[0]),
+        (copy.target, "write", banks[1]),
+    ):
+        if access.buffer is Buffer.STATE:
+            last = access.partition + access.partitions
+            found += [
+                Need(Port(access.buffer.value, b, direction), access.partition, last)
+                for b in numbers
+            ]
+    return tuple(found)
+
+
+def all_needs(copy: DmaCopy, groups: Sequence[Group]) -> list[Need]:
+    """Return every port that these descriptors of a copy may need."""
+    return [need for g in groups for need in needs_of(copy, touched_banks(g, 0, 0, g.size_bytes))]
+
+
+_Pattern = tuple[int, int, tuple[tuple[int, int], ...]]
+
+
+def _pattern(access: Access) -> _Pattern:
+    """Return what of an access decides its runs: element size, partitions, pairs."""
+    return access.element_bytes, access.partitions, access.pattern
+
+
+@lru_cache(maxsize=256)
+def _runs(source: _Pattern, target: _Pattern) -> _Runs:
+    """Return the descriptors of a copy between two patterns."""
+    size = source[0]
+    a, b = _relative(source), _relative(target)
+    fresh = np.ones(len(a), bool)
+    fresh[1:] = (np.diff(a) != size) | (np.diff(b) != size)
+    for _, partitions, _ in (source, target):
+        fresh[:: len(a) // partitions] = True
+    starts = np.flatnonzero(fresh)
+    lengths = np.diff(np.append(starts, len(a))) * size
+    edges = [0, *(np.flatnonzero(lengths[1:] != lengths[:-1]) + 1).tolist(), len(starts)]
+    return _Runs(a[starts], b[starts], lengths, edges)
+
+
+def _relative(pattern: _Pattern) -> Offsets:
+    """Return the byte offset of every element from the first one of its partition, in order."""
+    size, partitions, pairs = pattern
+    index = np.zeros(1, np.int64)
+    for step, count in pairs:
+        index = (index[:, None] + step * np.arange(count, dtype=np.int64)).reshape(-1)
+    return np.tile(index * size, partitions)
+
+
+def _in_one_bank(access: Access, bank_bytes: int) -> bool:
+    low, high = access.span
+    return access.buffer is Buffer.DRAM or low // bank_bytes == (high - 1) // bank_bytes
+
+
+def _edges(
+    copy: DmaCopy, runs: _Runs, source: Offsets, target: Offsets, bank: int
+) -> tuple[list[int], npt.NDArray[np.bool_]]:
+    """Return where a group begins because lengths or banks change, and which runs straddle."""
+    first_a, last_a = _banks(copy.source, source, runs.lengths, bank)
+    first_b, last_b = _banks(copy.target, target, runs.lengths, bank)
+    keys = np.stack([runs.lengths, first_a, last_a, first_b, last_b])
+    straddles = (first_a != last_a) | (first_b != last_b)
+    fresh = np.ones(len(source), bool)
+    fresh[1:] = (keys[:, 1:] != keys[:, :-1]).any(axis=0) | straddles[1:] | straddles[:-1]
+    return [*np.flatnonzero(fresh).tolist(), len(source)], straddles
+
+
+def _banks(
+    access: Access, offsets: Offsets, lengths: Offsets, bank_bytes: int
+) -> tuple[Offsets, Offsets]:
+    if access.buffer is Buffer.DRAM:
+        return np.zeros_like(offsets), np.zeros_like(offsets)
+    return offsets // bank_bytes, (offsets + lengths - 1) // bank_bytes

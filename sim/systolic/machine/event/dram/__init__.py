@@ -1,0 +1,1 @@
+"""DRAM with channels and banks in the event engine."""

@@ -1,0 +1,1 @@
+"""The activation and the pooling engine of the event engine."""

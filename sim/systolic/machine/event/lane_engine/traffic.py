@@ -1,0 +1,168 @@
+"""What an engine's instruction reads and writes in which slot, worked out before it begins.
+
+Slots count the cycles in which it is not held back, from its first read on: a closed form, or a
+table with one entry per element where the slots are not regular. No ticks, no other clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from systolic.hw.spec import Chip, Engine
+from systolic.isa import Access, Buffer, OnEngine, Pool, TensorTensor
+from systolic.isa.effects import reads_per_element, reads_per_lane, writes
+from systolic.machine.event.ports.ports import Needs, Stretch, Timeline, group_stretches, merge
+
+Slots = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moves:
+    """The elements of an access, element i in slot table[i], or shift + i // group without one."""
+
+    access: Access
+    direction: Literal["read", "write"]
+    shift: int = 0
+    group: int = 1
+    table: Slots | None = None
+
+    def slots(self) -> Slots:
+        """Return the slot of every element, int64, never descending."""
+        if self.table is not None:
+            return self.table
+        return self.shift + np.arange(self.access.elements, dtype=np.int64) // self.group
+
+    @property
+    def first(self) -> int:
+        """Return the slot of the first element."""
+        return self.shift if self.table is None else int(self.table[0])
+
+    @property
+    def last(self) -> int:
+        """Return the slot of the last element."""
+        if self.table is not None:
+            return int(self.table[-1])
+        return self.shift + (self.access.elements - 1) // self.group
+
+    def timeline(self, chip: Chip, slots: int) -> Timeline:
+        """Return the ports needed in each of the slots."""
+        return Timeline(self.stretches(chip), slots)
+
+    def stretches(self, chip: Chip) -> list[Stretch]:
+        """Return the ports needed, slot by slot."""
+        access = self.access
+        buffer = chip.state_buffer if access.buffer is Buffer.STATE else chip.result_buffer
+        if self.table is None:
+            return group_stretches(
+                access, self.group, buffer.bank_bytes, self.direction, self.shift
+            )
+        by_element = group_stretches(access, 1, buffer.bank_bytes, self.direction)
+        return _spread(by_element, self.table)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """All an instruction moves. steps: slots in which it reads; first_write: a slot."""
+
+    moves: tuple[Moves, ...]
+    timeline: Timeline
+    steps: int
+    first_write: int
+
+
+def plan_of(instruction: OnEngine, spec: Engine, chip: Chip) -> Plan:
+    """Return what the instruction moves: operands of one element per lane, the others, results."""
+    per_lane = reads_per_lane(instruction)
+    moves = [Moves(access, "read", slot) for slot, access in enumerate(per_lane)]
+    match instruction:
+        case Pool():
+            moves += _pooled(instruction, spec)
+        case TensorTensor():
+            moves += _paired(instruction, spec, chip)
+        case _:
+            moves += _one_by_one(instruction, spec, len(per_lane))
+    write = moves[-1]
+    slots = write.last + 1
+    needed: list[Stretch] = []
+    for move in moves[:-1]:
+        stretches = move.stretches(chip)
+        needed = list(merge(needed, stretches, slots)) if needed else stretches
+    timeline = merge(needed, write.stretches(chip), slots)
+    return Plan(tuple(moves), timeline, slots - spec.latency_cycles, write.first)
+
+
+def _one_by_one(instruction: OnEngine, spec: Engine, lead: int) -> list[Moves]:
+    """Return a group in each slot, read in one operand or none."""
+    rate, (target,) = spec.elements_per_cycle, writes(instruction)
+    reads = [Moves(a, "read", lead, rate) for a in reads_per_element(instruction)]
+    return [*reads, Moves(target, "write", lead + spec.latency_cycles, rate)]
+
+
+def _pooled(pool: Pool, spec: Engine) -> list[Moves]:
+    """Return results behind the slots in which their last element is read."""
+    rate = spec.elements_per_cycle
+    stop = np.arange(1, pool.target.elements + 1, dtype=np.int64) * pool.window
+    behind = (stop - 1) // rate + spec.latency_cycles
+    return [Moves(pool.source, "read", 0, rate), Moves(pool.target, "write", table=behind)]
+
+
+def _paired(both: TensorTensor, spec: Engine, chip: Chip) -> list[Moves]:
+    """Return both operands of a group in one slot, or in two where they need the same port."""
+    rate = spec.elements_per_cycle
+    left, right = (Moves(access, "read", 0, rate) for access in (both.left, both.right))
+    cost = _slots_per_group(left, right, chip)
+    if (cost == 1).all():
+        return _one_by_one(both, spec, 0)
+    group = np.arange(both.target.elements, dtype=np.int64) // rate
+    last = (np.cumsum(cost) - 1)[group]
+    return [
+        Moves(both.left, "read", table=last - cost[group] + 1),
+        Moves(both.right, "read", table=last),
+        Moves(both.target, "write", table=last + spec.latency_cycles),
+    ]
+
+
+def _slots_per_group(left: Moves, right: Moves, chip: Chip) -> Slots:
+    groups = left.last + 1
+    mine, theirs = left.timeline(chip, groups), right.timeline(chip, groups)
+    cost = np.ones(groups, np.int64)
+    group = 0
+    while group < groups:
+        (ours, until), (others, stop) = mine.at(group), theirs.at(group)
+        until = min(until, stop)
+        if _meet(ours, others):
+            cost[group:until] = 2
+        group = until
+    return cost
+
+
+def _meet(left: Needs, right: Needs) -> bool:
+    """Return whether two accesses want a port for the same lane."""
+    return any(
+        a.port == b.port and a.first < b.stop and b.first < a.stop for a in left for b in right
+    )
+
+
+def _spread(by_element: Iterable[Stretch], table: Slots) -> list[Stretch]:
+    """Return the stretches of elements as stretches of slots; a slot needs what its elements do."""
+    found: list[Stretch] = []
+    for stretch in by_element:
+        slots = np.unique(table[stretch.first : stretch.stop])
+        if found and found[-1].stop > slots[0]:
+            last = found.pop()
+            if last.first < last.stop - 1:
+                found.append(Stretch(last.first, last.stop - 1, last.needs))
+            both = tuple(sorted({*last.needs, *stretch.needs}))
+            found.append(Stretch(last.stop - 1, last.stop, both))
+            slots = slots[1:]
+        if len(slots):
+            edges = [0, *(np.flatnonzero(np.diff(slots) > 1) + 1).tolist(), len(slots)]
+            runs = ((int(slots[a]), int(slots[b - 1]) + 1) for a, b in pairwise(edges))
+            found += [Stretch(first, stop, stretch.needs) for first, stop in runs]
+    return found

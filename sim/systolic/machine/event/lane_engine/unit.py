@@ -1,0 +1,150 @@
+"""The activation and the pooling engine of the event engine: lanes that read, and write later."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from systolic.isa import Instruction, OnEngine
+from systolic.isa.effects import lanes, reads_per_element, reads_per_lane, writes
+from systolic.machine.event.lane_engine.traffic import Moves, Plan, plan_of
+from systolic.machine.event.ports.stream import Stream
+from systolic.machine.event.unit import Context, Unit
+from systolic.machine.values.lanes import Operands, compute
+from systolic.trace.records import InstructionTimes
+
+Array = npt.NDArray[Any]
+PLANS_KEPT = 256
+
+
+class _UnderWay(NamedTuple):
+    """An instruction that holds lanes first <= lane < stop until access `last_read`."""
+
+    first: int
+    stop: int
+    stream: Stream
+    last_read: int
+
+
+class EngineUnit(Unit):
+    """One lane per partition; instructions on disjoint lanes overlap if the chip says so."""
+
+    def __init__(self, context: Context, name: str, queue: Sequence[int]) -> None:
+        spec = getattr(context.chip, name)
+        super().__init__(context, name, name, queue, spec.dispatch_cycles)
+        self._spec = spec
+        self._under_way: list[_UnderWay] = []
+        self._plans: dict[tuple[Any, ...], Plan] = {}
+        self._last_start = -1
+        self._rank = context.chip.port_priority.index(name)
+
+    def earliest(self, instruction: Instruction) -> int:
+        """Return the first tick at which its lanes are free and the interval has passed."""
+        assert isinstance(instruction, OnEngine)
+        if self._last_start < 0:
+            return 0
+        interval = max(1, self._spec.min_interval_cycles)
+        tick: int = self._last_start + interval * self.period
+        now = self.env.tick
+        first, stop = lanes(instruction)
+        still = []
+        for other in self._under_way:
+            free = other.stream.tick_of(other.last_read) + self.period
+            if free > now:
+                still.append(other)
+            if not self._spec.independent_lanes or (first < other.stop and other.first < stop):
+                tick = max(tick, free)
+        self._under_way = still
+        return tick
+
+    def start(self, index: int, instruction: Instruction, *, asks_last: bool) -> None:
+        """Begin an instruction in the present tick."""
+        assert isinstance(instruction, OnEngine)
+        now = self.env.tick
+        self._last_start = now
+        plan = self._plan(instruction)
+        stream = self._stream(index, plan)
+        stream.begin(now + self._spec.fixed_cycles * self.period)
+        self._under_way.append(_UnderWay(*lanes(instruction), stream, plan.steps - 1))
+        values = self._compute(instruction) if self.context.values else None
+        last = stream.timeline.slots - 1
+        delay = self.post_delay
+        sources = self.announce(
+            instruction.posts, lambda _: lambda: (stream.tick_of(last) + delay,)
+        )
+        stream.then(lambda: self._finish(index, plan, stream, now, values, sources))
+        self.add_later(stream, self._spec.fixed_cycles)
+
+    def _plan(self, instruction: OnEngine) -> Plan:
+        """Return what the instruction moves; programs repeat few accesses many times."""
+        lanes, elements = reads_per_lane(instruction), reads_per_element(instruction)
+        window = getattr(instruction, "window", 0)
+        key = type(instruction), window, lanes, elements, writes(instruction)
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._plans[key] = plan_of(instruction, self._spec, self.chip)
+            if len(self._plans) > PLANS_KEPT:
+                del self._plans[next(iter(self._plans))]
+        return plan
+
+    def _stream(self, index: int, plan: Plan) -> Stream:
+        return Stream(
+            self.env,
+            unit=self.name,
+            client=self.name,
+            instruction=index,
+            rank=(self._rank, index),
+            period=self.period,
+            timeline=plan.timeline,
+        )
+
+    def _compute(self, instruction: OnEngine) -> tuple[Array, ...]:
+        """Do the arithmetic and store it; return what was read, in the order of the plan."""
+        memory, (target,) = self.context.memory, writes(instruction)
+        per_lane = [memory.read(access) for access in reads_per_lane(instruction)]
+        elements = [memory.read(access) for access in reads_per_element(instruction)]
+        result = compute(instruction, Operands(elements, per_lane, 0, target.elements))
+        memory.write(target, result)
+        return *per_lane, *elements, result
+
+    def _finish(
+        self,
+        index: int,
+        plan: Plan,
+        stream: Stream,
+        start: int,
+        values: tuple[Array, ...] | None,
+        sources: Any,
+    ) -> None:
+        first, last = stream.tick_of(0), stream.tick_of(plan.steps - 1)
+        wrote, done = stream.tick_of(plan.first_write), stream.tick_of(plan.timeline.slots - 1)
+        self._claim_streaming(stream, plan.steps)
+        self.claim("filling", start, wrote, index)
+        self.claim("draining", wrote, done + self.period, index)
+        self.settle(sources)
+        self.finish(InstructionTimes(index, self.name, start, first, last, done), stream)
+        if values and self.context.recorder.kinds:
+            for moves, moved in zip(plan.moves, values, strict=True):
+                self._record(index, moves, stream, moved)
+
+    def _claim_streaming(self, stream: Stream, steps: int) -> None:
+        for run in stream.progress:
+            slots = min(run.slot + run.slots, steps) - run.slot
+            self.claim("streaming", run.tick, run.tick + slots * self.period)
+
+    def _record(self, index: int, moves: Moves, stream: Stream, values: Array) -> None:
+        if not self.context.recorder.wants(moves.direction):
+            return
+        access = moves.access
+        shape = access.partitions, access.elements
+        # Of the slots that move something only: a latency makes any number of others.
+        when = np.broadcast_to(stream.ticks_at(moves.slots())[None, :], shape)
+        partitions = np.broadcast_to(np.arange(shape[0])[:, None] + access.partition, shape)
+        addresses = np.broadcast_to(access.offsets()[None, :], shape)
+        self.context.recorder.words(
+            moves.direction, self.name, index, when.ravel(), partitions.ravel(),
+            addresses.ravel(), access.dtype, np.ascontiguousarray(values).ravel(),
+        )  # fmt: skip

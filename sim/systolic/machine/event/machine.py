@@ -1,0 +1,146 @@
+"""Build the units of a chip around one simpy environment, run a Program, hand over the Trace."""
+
+from __future__ import annotations
+
+import gc
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from systolic.errors import SimulationError
+from systolic.hw.spec import Chip
+from systolic.isa import Program
+from systolic.machine.event.dma.unit import DmaUnit
+from systolic.machine.event.dram.channels import channels_of
+from systolic.machine.event.lane_engine.unit import EngineUnit
+from systolic.machine.event.pe_array.row_order import use_compiled
+from systolic.machine.event.pe_array.unit import PEArrayUnit
+from systolic.machine.event.ports.arbiter import Arbiter
+from systolic.machine.event.semaphores import Semaphores, posted_in_order
+from systolic.machine.event.ticks import TickEnvironment
+from systolic.machine.event.unit import Context, Unit
+from systolic.machine.memory import Memory
+from systolic.trace.grid import GridShape
+from systolic.trace.records import Recorder, Trace
+
+Progress = Callable[[int, int], None]
+
+
+def run_event(
+    chip: Chip,
+    program: Program,
+    memory: Memory,
+    recorder: Recorder,
+    *,
+    values: bool = True,
+    progress: Progress | None = None,
+    shuffle: random.Random | None = None,
+) -> Trace:
+    """Run `program` and return its Trace; `memory` is changed in place.
+
+    `shuffle` builds the units in a random order, which must not matter (a test says so).
+    Raises SimulationError on deadlock.
+    """
+    env = TickEnvironment()
+    if values:
+        use_compiled(program.products())
+    context = Context(
+        env=env,
+        chip=chip,
+        program=program,
+        memory=memory,
+        recorder=recorder,
+        semaphores=Semaphores(env, posted_in_order(program, chip)),
+        arbiter=Arbiter(env),
+        posters=program.posters(),
+        values=values,
+        on_done=_counter(len(program.instructions), progress),
+        dram=channels_of(chip, program, recorder),
+    )
+    units = _build(context)
+    if shuffle:
+        shuffle.shuffle(units)
+    for unit in units:
+        env.process(unit.process())
+    with _collector_at_rest():
+        env.run()
+    _refuse_deadlock(context, units)
+    context.account_ports()
+    if context.dram:
+        context.dram.account(recorder)
+    periods = {name: chip.period(name.rstrip("0123456789")) for name in chip.units}
+    return recorder.finish(context.end, periods, grid_shape(chip))
+
+
+def grid_shape(chip: Chip) -> GridShape:
+    """Return the array's shape and register distances, as the trace keeps them."""
+    spec = chip.pe_array
+    return GridShape(
+        rows=spec.rows,
+        cols=spec.cols,
+        entry=spec.entry_cycles,
+        hop=spec.hop,
+        cell=spec.cell,
+        fast_load=spec.fast_load,
+        weight_path=spec.weight_path,
+        weight_buffer=spec.weight_buffer,
+        fused=spec.fused_multiply_add,
+    )
+
+
+@contextmanager
+def _collector_at_rest() -> Iterator[None]:
+    """Keep Python from looking for reference cycles: a run leaves none, and has many objects."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _build(context: Context) -> list[Unit]:
+    queues: defaultdict[str, list[int]] = defaultdict(list, context.program.queues())
+    units: list[Unit] = [PEArrayUnit(context, queues["pe_array"])]
+    units += [EngineUnit(context, name, queues[name]) for name in ("activation", "pooling")]
+    count = context.chip.dma.queues
+    units += [DmaUnit(context, q, queues[f"dma{q}"]) for q in range(count)]
+    return units
+
+
+def _counter(total: int, progress: Progress | None) -> Callable[[], None]:
+    done = 0
+
+    def count() -> None:
+        nonlocal done
+        done += 1
+        if progress:
+            progress(done, total)
+
+    return count
+
+
+def _refuse_deadlock(context: Context, units: list[Unit]) -> None:
+    stuck = [unit for unit in units if unit.place < len(unit.queue)]
+    if stuck:
+        raise SimulationError(
+            "deadlock: " + "; ".join(sorted(_who_waits(context, unit) for unit in stuck))
+        )
+
+
+def _who_waits(context: Context, unit: Unit) -> str:
+    index = unit.queue[unit.place]
+    instruction = context.program.instructions[index]
+    since = unit.cycle(unit.head_since)
+    for wait in instruction.waits:
+        if context.semaphores.tick_of(wait) is None:
+            name = context.program.semaphores[wait.semaphore]
+            count = context.semaphores.count(wait.semaphore, context.env.tick)
+            return (
+                f"{unit.name} waits since cycle {since} with instruction {index} "
+                f"({type(instruction).__name__}) for semaphore {wait.semaphore} ({name}) to reach "
+                f"{wait.value}; it stands at {count}"
+            )
+    raise AssertionError(f"{unit.name} stopped without waiting")

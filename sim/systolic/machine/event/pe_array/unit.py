@@ -1,0 +1,294 @@
+"""The PE array of the event engine: two events for a load or a multiply, whatever its size.
+
+The history of the grid is its injection schedule; results reach PSUM at fixed distances behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from systolic.hw.datatypes import data_type
+from systolic.isa import Access, Instruction, LoadWeights, MatMul
+from systolic.machine.event.pe_array.row_order import row_order_product
+from systolic.machine.event.ports.arbiter import Hold
+from systolic.machine.event.ports.ports import (
+    Stretch,
+    Timeline,
+    bank_of,
+    group_stretches,
+    merge,
+    needs,
+    steady,
+)
+from systolic.machine.event.ports.stream import Stream
+from systolic.machine.event.semaphores import PostTicks
+from systolic.machine.event.unit import Context, Unit
+from systolic.trace.grid import LoadPass, MatMulPass
+from systolic.trace.records import InstructionTimes
+
+
+class PEArrayUnit(Unit):
+    """Loads weights and streams vectors, as early as ports, weights and the queue allow."""
+
+    def __init__(self, context: Context, queue: Sequence[int]) -> None:
+        spec = context.chip.pe_array
+        super().__init__(context, "pe_array", "pe_array", queue, spec.dispatch_cycles)
+        self._spec = spec
+        down = spec.hop[0] * (spec.rows // spec.cell[0])
+        latency = context.chip.result_buffer.write_latency_cycles
+        self._depth = spec.entry_cycles + down - 1 + latency
+        self._drained = spec.entry_cycles + down + self._right(spec.cols - 1)
+        self._load: Stream | None = None
+        self._multiply: Stream | None = None
+        self._multiply_vectors = 0
+        self._fresh_weights = False
+        self._weights: npt.NDArray[Any] | None = None
+        rank = context.chip.port_priority.index
+        self._ranks = {"moving": rank("moving"), "weights": rank("weights")}
+
+    def _right(self, column: int) -> int:
+        return self._spec.hop[1] * (column // self._spec.cell[1])
+
+    def earliest(self, instruction: Instruction) -> int:
+        """Return the first tick the rules of the weight buffer allow, as now known."""
+        ticks = [0]
+        if self._load:
+            ticks.append(self._load.tick_of(self._load.timeline.slots - 1) + self.period)
+        if self._multiply and isinstance(instruction, MatMul):
+            ticks.append(
+                self._multiply.tick_of(self._multiply_vectors - 1)
+                + self._multiply.spacing * self.period
+            )
+        elif self._multiply:
+            ticks.append(self._load_after_multiply(self._multiply))
+        return max(ticks)
+
+    def _load_after_multiply(self, multiply: Stream) -> int:
+        if self._spec.weight_buffer == "double":
+            return multiply.tick_of(0)
+        last = multiply.tick_of(self._multiply_vectors - 1)
+        if self._spec.weight_buffer == "single":
+            return last
+        return last + self._drained * self.period
+
+    def release(self, instruction: Instruction) -> tuple[Stream, int] | None:
+        """Return the injection in whose cycle a load may already start."""
+        if isinstance(instruction, LoadWeights) and self._multiply:
+            if self._spec.weight_buffer == "double":
+                return self._multiply, 0
+            if self._spec.weight_buffer == "single":
+                return self._multiply, self._multiply_vectors - 1
+        return None
+
+    def start(self, index: int, instruction: Instruction, *, asks_last: bool) -> None:
+        """Begin a load or a multiply in the present tick."""
+        if isinstance(instruction, LoadWeights):
+            self._start_load(index, instruction, asks_last)
+        else:
+            assert isinstance(instruction, MatMul)
+            self._start_multiply(index, instruction)
+
+    # Loads
+
+    def _start_load(self, index: int, load: LoadWeights, asks_last: bool) -> None:
+        stream = self._stream(index, "weights", self._load_timeline(load.weights))
+        self._load, self._fresh_weights = stream, True
+        if self.context.values:
+            self._weights = np.asfortranarray(self.context.memory.read(load.weights))
+        self.context.arbiter.add(stream, asks_last=asks_last)
+        last = stream.timeline.slots - 1
+        delay = self.post_delay
+        sources = self.announce(load.posts, lambda _: lambda: (stream.tick_of(last) + delay,))
+        start, weights = self.env.tick, self._weights
+        stream.then(lambda: self._finish_load(index, load, stream, start, weights, sources))
+
+    def _load_timeline(self, weights: Access) -> Timeline:
+        bank_bytes, fast = self.chip.state_buffer.bank_bytes, self._spec.fast_load
+        lanes = weights.elements if self._spec.weight_path == "left" else weights.partitions
+        reads = -(-lanes // fast)
+        bank = bank_of(weights, bank_bytes)
+        if bank is not None:
+            return steady(needs(weights, (bank,), "read"), reads)
+        return Timeline(group_stretches(weights, fast, bank_bytes, "read"), reads)
+
+    def _finish_load(
+        self,
+        index: int,
+        load: LoadWeights,
+        stream: Stream,
+        start: int,
+        weights: Any,
+        sources: Any,
+    ) -> None:
+        for run in stream.progress:
+            self.claim("loading", run.tick, run.tick + run.slots * self.period)
+        self.settle(sources)
+        first, last = stream.tick_of(0), stream.tick_of(stream.timeline.slots - 1)
+        self.finish(InstructionTimes(index, self.name, start, first, last, last), stream)
+        recorder = self.context.recorder
+        if recorder.keep_grid:
+            tile = weights if weights is not None else np.zeros((0, 0), np.float32)
+            recorder.loads.append(LoadPass(index, stream.ticks() // self.period, tile))
+        if recorder.wants("load") and weights is not None:
+            self._record_load(index, load.weights, stream.ticks(), weights)
+
+    def _record_load(
+        self, index: int, access: Access, ticks: npt.NDArray[np.int64], weights: npt.NDArray[Any]
+    ) -> None:
+        K, N = weights.shape
+        lane = np.arange(N)[None, :] if self._spec.weight_path == "left" else np.arange(K)[:, None]
+        read = np.broadcast_to(ticks[lane // self._spec.fast_load], (K, N))
+        partitions = np.broadcast_to(np.arange(K)[:, None] + access.partition, (K, N))
+        addresses = np.broadcast_to(access.offsets()[None, :], (K, N))
+        self.context.recorder.words(
+            "load", self.name, index, read.ravel(), partitions.ravel(), addresses.ravel(),
+            access.dtype, weights.ravel(),
+        )  # fmt: skip
+
+    # Multiplies
+
+    def _start_multiply(self, index: int, multiply: MatMul) -> None:
+        timeline = self._multiply_timeline(multiply)
+        spacing = self._spec.cycles_per_vector[multiply.moving.dtype]
+        stream = self._stream(index, "moving", timeline, spacing)
+        self._multiply, self._multiply_vectors = stream, multiply.moving.elements
+        exchange, self._fresh_weights = self._fresh_weights, False
+        values = self._multiply_values(multiply) if self.context.values else None
+        hold, start = self._hold(multiply, stream), self.env.tick
+        self.context.arbiter.add(stream)
+        self.context.arbiter.hold(hold)
+
+        sources = self.announce(multiply.posts, lambda on: self._visible(on, multiply, stream))
+        stream.then(
+            lambda: self._finish_multiply(
+                index, multiply, stream, start, values, sources, exchange, hold
+            )
+        )
+
+    def _visible(self, on: str, multiply: MatMul, stream: Stream) -> PostTicks:
+        """Return when others see that rows, partitions, or all of the result are complete."""
+        N, last = multiply.result.partitions, multiply.moving.elements - 1
+        columns = range(N) if on == "partition" else (N - 1,)
+        behind = [(self._depth + self._right(c)) * self.period + self.post_delay for c in columns]
+        if on == "row":
+            return lambda: (stream.ticks() + behind[0]).tolist()
+        if on == "partition":
+            return lambda: [stream.tick_of(last) + ticks for ticks in behind]
+        return lambda: (stream.tick_of(last) + behind[0],)
+
+    def _multiply_timeline(self, multiply: MatMul) -> Timeline:
+        bank_bytes, moving = self.chip.state_buffer.bank_bytes, multiply.moving
+        vectors = moving.elements
+        bank = bank_of(moving, bank_bytes)
+        if self._depth and bank is not None:
+            return steady(needs(moving, (bank,), "read"), vectors)
+        reads = group_stretches(moving, 1, bank_bytes, "read")
+        if self._depth:
+            return Timeline(reads, vectors)
+        result = [Stretch(0, vectors, self._result_needs(multiply))]
+        return merge(reads, result, vectors)
+
+    def _result_needs(self, multiply: MatMul) -> Any:
+        bank = multiply.result.span[0] // self.chip.result_buffer.bank_bytes
+        want = needs(multiply.result, (bank,), "write")
+        return needs(multiply.result, (bank,), "read") + want if multiply.accumulate else want
+
+    def _hold(self, multiply: MatMul, stream: Stream) -> Hold:
+        width = self._right(multiply.result.partitions - 1) + 1
+        wanted = self._result_needs(multiply)
+        if self._depth:
+            return Hold(stream, wanted, self._depth, width)
+        return Hold(stream, wanted, 1, width - 1)
+
+    def _multiply_values(self, multiply: MatMul) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Do the arithmetic and store it; race-free programs cannot tell when."""
+        assert self._weights is not None
+        memory = self.context.memory
+        moving = memory.read(multiply.moving)
+        weights = self._weights[: moving.shape[0], : multiply.result.partitions]
+        accumulator = data_type(multiply.moving.dtype).accumulator
+        sums = row_order_product(moving, weights, accumulator, fused=self._spec.fused_multiply_add)
+        if multiply.accumulate:
+            with np.errstate(all="ignore"):
+                sums = memory.read(multiply.result) + sums
+        if accumulator == "f32" and (unlike := np.isnan(sums)).any():
+            sums[unlike] = np.float32(np.nan)
+        memory.write(multiply.result, sums)
+        return moving, sums
+
+    def _finish_multiply(
+        self,
+        index: int,
+        multiply: MatMul,
+        stream: Stream,
+        start: int,
+        values: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None,
+        sources: Any,
+        exchange: bool,
+        hold: Hold,
+    ) -> None:
+        for first, stop in hold.intervals():
+            for need in hold.needs:
+                self.context.use_port(need.port, first, stop)
+        period, N = self.period, multiply.result.partitions
+        first, last = stream.tick_of(0), stream.tick_of(multiply.moving.elements - 1)
+        first_write = first + self._depth * period
+        done = last + (self._depth + self._right(N - 1)) * period
+        for run in stream.progress:
+            self.claim("streaming", run.tick, run.tick + run.slots * period)
+        self.claim("filling", first, first_write)
+        self.claim("draining", first_write, done + period)
+        self.settle(sources)
+        self.finish(InstructionTimes(index, self.name, start, first, last, done), stream)
+        recorder = self.context.recorder
+        if recorder.keep_grid:
+            e = stream.ticks()
+            moving = values[0].T if values else np.zeros((len(e), 0), np.float32)
+            recorder.matmuls.append(MatMulPass(index, e // period, moving, N, exchange))
+        if values and recorder.kinds:
+            self._record_multiply(index, multiply, stream.ticks(), *values)
+
+    def _record_multiply(
+        self,
+        index: int,
+        multiply: MatMul,
+        e: npt.NDArray[np.int64],
+        moving: npt.NDArray[Any],
+        sums: npt.NDArray[Any],
+    ) -> None:
+        recorder = self.context.recorder
+        if recorder.wants("inject"):
+            K, M = moving.shape
+            partitions = np.broadcast_to(np.arange(K)[:, None] + multiply.moving.partition, (K, M))
+            addresses = np.broadcast_to(multiply.moving.offsets()[None, :], (K, M))
+            ticks = np.broadcast_to(e[None, :], (K, M))
+            recorder.words(
+                "inject", self.name, index, ticks.ravel(), partitions.ravel(), addresses.ravel(),
+                multiply.moving.dtype, moving.ravel(),
+            )  # fmt: skip
+        if recorder.wants("psum_write"):
+            N, M = sums.shape
+            right = np.array([self._right(c) for c in range(N)])
+            ticks = e[None, :] + (self._depth + right[:, None]) * self.period
+            partitions = np.broadcast_to(np.arange(N)[:, None], (N, M))
+            addresses = np.broadcast_to(multiply.result.offsets()[None, :], (N, M))
+            recorder.words(
+                "psum_write", self.name, index, ticks.ravel(), partitions.ravel(),
+                addresses.ravel(), multiply.result.dtype, sums.ravel(),
+            )  # fmt: skip
+
+    def _stream(self, index: int, client: str, timeline: Timeline, spacing: int = 1) -> Stream:
+        return Stream(
+            self.env,
+            unit=self.name,
+            client=client,
+            instruction=index,
+            rank=(self._ranks[client], index),
+            period=self.period,
+            timeline=timeline,
+            spacing=spacing,
+        )

@@ -1,0 +1,1 @@
+"""Memory ports of the event engine: demands, streams and the arbiter."""

@@ -1,0 +1,253 @@
+"""The arbiter: decides, at the end of a tick, which streams advance and until when that holds.
+
+As long as no two streams can want the same port, a decision holds until one of them ends: one
+event for any number of cycles. Where they can, a decision holds for a stretch of constant needs,
+or, between units of different clocks, for one cycle. The outcome is that of stepping each cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import combinations
+
+import simpy
+
+from systolic.isa import Buffer
+from systolic.machine.event.ports.ports import Need, Port, mask_of
+from systolic.machine.event.ports.stream import Stream
+from systolic.machine.event.ticks import DECIDE, SETTLED, TickEnvironment
+
+Taken = dict[Port, list[tuple[Need, str, str]]]
+
+
+class Hold:
+    """Ports of PSUM that sums in flight take; they follow a multiply and are never refused."""
+
+    client = "moving"
+
+    def __init__(self, stream: Stream, needs: tuple[Need, ...], behind: int, width: int) -> None:
+        self._stream, self.needs, self.mask = stream, needs, mask_of(needs)
+        self._behind, self._width = behind, width
+        self._end: int | None = None
+
+    def intervals(self) -> Iterable[tuple[int, int]]:
+        """Yield [first, stop) ticks in which the ports are held, as far as known."""
+        stream = self._stream
+        step, period = stream.spacing, stream.period
+        for run in stream.runs():
+            first = -(-run.slot // step)
+            last = min(-(-(run.slot + run.slots) // step), stream.timeline.slots) - 1
+            if last < first:
+                continue
+            begin = run.tick + (first * step - run.slot + self._behind) * period
+            if step <= self._width:
+                yield begin, begin + ((last - first) * step + self._width) * period
+            else:
+                for access in range(last - first + 1):
+                    at = begin + access * step * period
+                    yield at, at + self._width * period
+
+    def state(self, tick: int) -> tuple[bool, int | None]:
+        """Return whether the ports are held at `tick`, and the tick at which that may change."""
+        change: int | None = None
+        for first, stop in self.intervals():
+            if first <= tick < stop:
+                return True, stop
+            if first > tick and (change is None or first < change):
+                change = first
+        return False, change
+
+    def over(self, tick: int) -> bool:
+        """Return whether nothing will be held from `tick` on."""
+        if not self._stream.done(tick):
+            return False
+        if self._end is None:
+            self._end = max((stop for _, stop in self.intervals()), default=0)
+        return self._end <= tick
+
+
+class Arbiter:
+    """All streams that are under way, and the one place where ports are given."""
+
+    def __init__(self, env: TickEnvironment) -> None:
+        self._env = env
+        self._streams: list[Stream] = []
+        self._holds: list[Hold] = []
+        self._deciding = False
+        self._wake_at: int | None = None
+        self._scheduled: set[int] = set()
+
+    def add(self, stream: Stream, *, asks_last: bool = False) -> None:
+        """Let a stream ask for its first slot in the present tick."""
+        stream.begin(self._env.tick)
+        if asks_last:
+            stream.asks_last_at = self._env.tick
+        self._streams.append(stream)
+        self.touch()
+
+    def hold(self, hold: Hold) -> None:
+        """Register PSUM ports that follow a multiply."""
+        self._holds.append(hold)
+
+    def touch(self) -> None:
+        """Have the present tick decided (again) when all units have acted in it."""
+        if not self._deciding:
+            self._deciding = True
+            self._env.at_end_of_tick(DECIDE).callbacks.append(self._decide)
+
+    def settled(self) -> simpy.Event:
+        """Return an event that comes after the present tick has been decided."""
+        self.touch()
+        return self._env.at_end_of_tick(SETTLED)
+
+    def _decide(self, _: simpy.Event) -> None:
+        self._deciding = False
+        self.advance()
+        now = self._env.tick
+        self._share_dram()
+        contended = self._contended()
+        changes: list[int] = []
+        for stream in self._streams:
+            if stream.tick == now and stream not in contended:
+                stream.grant()
+        if contended:
+            changes.append(self._arbitrate(contended, now))
+        for stream in self._streams:
+            if stream.granted:
+                changes.append(stream.tick + stream.remaining() * stream.period)
+            elif stream not in contended:
+                changes.append(stream.tick)
+        self._wake_at = min(changes, default=None)
+        if self._wake_at is not None:
+            self._wake(self._wake_at)
+
+    def _share_dram(self) -> None:
+        """Tell copies from and to DRAM, in the order of their queues, which shares they hold."""
+        sharing = sorted((s for s in self._streams if s.dram_shares), key=lambda s: s.rank)
+        shares, first = sum(s.dram_shares for s in sharing), 0
+        for stream in sharing:
+            stream.set_share(first, shares)
+            first += stream.dram_shares
+
+    def _wake(self, tick: int) -> None:
+        """Look again at a tick, unless that is arranged already or overtaken by then."""
+        if tick not in self._scheduled:
+            self._scheduled.add(tick)
+            self._env.timeout(tick - self._env.tick).callbacks.append(self._woken)
+
+    def _woken(self, _: simpy.Event) -> None:
+        self._scheduled.discard(self._env.tick)
+        if self._wake_at == self._env.tick:
+            self.touch()
+
+    def advance(self) -> None:
+        """Bring all streams up to now; tell those that are at their end."""
+        now = self._env.tick
+        for stream in self._streams:
+            if stream.tick < now:
+                stream.advance(now)
+        ended = [stream for stream in self._streams if stream.done(now)]
+        if ended:
+            self._streams = [stream for stream in self._streams if stream not in ended]
+            self._holds = [hold for hold in self._holds if not hold.over(now)]
+        for stream in ended:
+            stream.finish()
+
+    def _contended(self) -> set[Stream]:
+        """Return the streams that may meet another at some port in what remains of them."""
+        once = twice = held = 0
+        for stream in self._streams:
+            twice |= once & stream.mask
+            once |= stream.mask
+        for hold in self._holds:
+            held |= hold.mask
+        contended = {s for s in self._streams if s.mask & held} if once & held else set()
+        if twice:
+            shared = [stream for stream in self._streams if stream.mask & twice]
+            contended |= _meeting(shared, contended)
+        return contended
+
+    def _arbitrate(self, contended: set[Stream], now: int) -> int:
+        """Decide this tick among streams that may meet; return when to decide again."""
+        taken: Taken = {}
+        wanted = 0
+        for stream in contended:
+            wanted |= stream.mask
+        holds = [hold for hold in self._holds if hold.mask & wanted]
+        for hold in holds:
+            _take_hold(taken, hold, now)
+        changes: list[int] = []
+        for stream in contended:
+            if stream.tick > now and stream.granted:
+                _take(taken, stream, stream.needs_in_progress())
+        ready = [s for s in contended if s.tick == now]
+        for stream in sorted(ready, key=lambda s: (s.asks_last_at == now, s.rank)):
+            needs, slots = stream.needs()
+            if refusal := _first_refused(taken, stream, needs):
+                stream.refuse(*refusal)
+                if (same := stream.patience()) is not None:
+                    changes.append(now + same * stream.period)
+            else:
+                stream.grant()
+                _take(taken, stream, needs)
+                changes.append(now + slots * stream.period)
+            if stream.asks_last_at == now:
+                changes.append(now + stream.period)
+        # Only now is it known whether the multiplies go on.
+        changes += [t for hold in holds if (t := hold.state(now)[1]) is not None]
+        if len({s.period for s in contended}) > 1 or len(ready) < len(contended):
+            changes += [s.tick + (s.period if s.tick == now else 0) for s in contended]
+        return min(changes)
+
+
+def _take(taken: Taken, stream: Stream, needs: tuple[Need, ...]) -> None:
+    for need in needs:
+        taken.setdefault(need.port, []).append((need, stream.unit, stream.client))
+
+
+def _take_hold(taken: Taken, hold: Hold, now: int) -> None:
+    if hold.state(now)[0]:
+        for need in hold.needs:
+            taken.setdefault(need.port, []).append((need, "pe_array", hold.client))
+
+
+def _first_refused(
+    taken: Taken, stream: Stream, needs: tuple[Need, ...]
+) -> tuple[Port, str] | None:
+    for need in needs:
+        for other, unit, client in taken.get(need.port, ()):
+            apart = need.stop <= other.first or other.stop <= need.first
+            in_flight = unit == "pe_array" and need.port.buffer == Buffer.RESULT
+            own_lane = apart and (unit, client) == (stream.unit, stream.client)
+            if not (own_lane or (in_flight and unit == stream.unit)):
+                return need.port, client
+    return None
+
+
+def _meeting(shared: list[Stream], contended: set[Stream]) -> set[Stream]:
+    """Return the streams that may meet another, but not those who settle it among themselves.
+
+    As soon as one of those meets a stream of another kind too, the arbiter settles it for all.
+    """
+    pairs = [pair for pair in combinations(shared, 2) if _may_meet(*pair)]
+    own = {s for s in shared if s.settles_ports}
+    found = contended.union(*(pair for pair in pairs if not own.issuperset(pair)))
+    among_themselves = own.isdisjoint(found)
+    for stream in own:
+        stream.settle_ports(among_themselves=among_themselves)
+    return found if among_themselves else found.union(*pairs)
+
+
+def _may_meet(one: Stream, other: Stream) -> bool:
+    """Return whether two streams share a port and no lanes of one unit keep them apart there."""
+    if not one.mask & other.mask:
+        return False
+    if (one.unit, one.client) != (other.unit, other.client):
+        return True
+    return any(
+        a.port == b.port and a.first < b.stop and b.first < a.stop
+        for mine in one.timeline
+        for theirs in other.timeline
+        for a in mine.needs
+        for b in theirs.needs
+    )

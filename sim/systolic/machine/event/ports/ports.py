@@ -1,0 +1,160 @@
+"""What an instruction asks of the memory ports over its life, as stretches of constant demand.
+
+A stretch may be any length; it costs one object. Nothing here knows of time or of other clients.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from systolic.isa import Access, Buffer
+
+
+class Port(NamedTuple):
+    """The read or the write port of one bank, in all partitions."""
+
+    buffer: str
+    bank: int
+    direction: str
+
+
+class Need(NamedTuple):
+    """A port wanted for partitions first <= p < stop."""
+
+    port: Port
+    first: int
+    stop: int
+
+
+Needs = tuple[Need, ...]
+
+
+_bits: dict[Port, int] = {}
+
+
+@lru_cache(maxsize=4096)
+def mask_of(needs: Needs) -> int:
+    """Return a set of ports as the bits of an integer, so that sets can be compared quickly."""
+    mask = 0
+    for need in needs:
+        mask |= 1 << _bits.setdefault(need.port, len(_bits))
+    return mask
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The same needs in slots first <= slot < stop."""
+
+    first: int
+    stop: int
+    needs: Needs
+
+
+class Timeline:
+    """Needs by slot, piecewise constant; slots without needs carry an empty tuple."""
+
+    def __init__(self, stretches: Iterable[Stretch], slots: int) -> None:
+        self.slots = slots
+        self._stretches = [s for s in stretches if s.stop > s.first]
+        self._starts = [s.first for s in self._stretches]
+        self.mask = 0
+        for stretch in self._stretches:
+            self.mask |= mask_of(stretch.needs)
+
+    @property
+    def only(self) -> Stretch | None:
+        """Return the one stretch, if there is but one."""
+        return self._stretches[0] if len(self._stretches) == 1 else None
+
+    def at(self, slot: int) -> tuple[Needs, int]:
+        """Return the needs in a slot and the slot from which they may differ."""
+        place = bisect_right(self._starts, slot) - 1
+        if place >= 0 and slot < self._stretches[place].stop:
+            return self._stretches[place].needs, self._stretches[place].stop
+        following = place + 1
+        if following < len(self._starts):
+            return (), self._starts[following]
+        return (), self.slots
+
+    def __iter__(self) -> Iterator[Stretch]:
+        return iter(self._stretches)
+
+
+def group_stretches(
+    access: Access, group: int, bank_bytes: int, direction: str, shift: int = 0
+) -> list[Stretch]:
+    """Return stretches for elements read or written `group` at a time, from slot `shift` on."""
+    if access.buffer is Buffer.DRAM:
+        return []
+    size = access.element_bytes
+    bank = bank_of(access, bank_bytes)
+    if bank is not None:
+        slots = -(-access.elements // group)
+        return [Stretch(shift, shift + slots, needs(access, (bank,), direction))]
+    table = _touched(access.offsets() * size, size, group, bank_bytes)
+    edges = np.flatnonzero((table[1:] != table[:-1]).any(axis=1)) + 1
+    return [
+        Stretch(a + shift, b + shift, needs(access, sorted(set(table[a].tolist())), direction))
+        for a, b in pairwise([0, *edges.tolist(), len(table)])
+    ]
+
+
+def _touched(
+    offsets: npt.NDArray[np.int64], size: int, group: int, bank_bytes: int
+) -> npt.NDArray[np.int64]:
+    """Return [slots, 2 * group]: the bank of each element's first and last byte, in order."""
+    slots = -(-len(offsets) // group)
+    padded = np.full(slots * group, offsets[-1], np.int64)
+    padded[: len(offsets)] = offsets
+    ends = np.stack([padded, padded + size - 1], axis=1) // bank_bytes
+    return ends.reshape(slots, 2 * group)
+
+
+def bank_of(access: Access, bank_bytes: int) -> int | None:
+    """Return the bank in which all of an access lies; None if it reaches into more than one."""
+    first, stop = access.span
+    bank = first // bank_bytes
+    return bank if bank == (stop - 1) // bank_bytes else None
+
+
+def needs(access: Access, banks: Iterable[int], direction: str) -> Needs:
+    """Return the needs of an access to these banks."""
+    stop = access.partition + access.partitions
+    return tuple(
+        _need(access.buffer.value, bank, direction, access.partition, stop) for bank in banks
+    )
+
+
+@lru_cache(maxsize=4096)
+def _need(buffer: str, bank: int, direction: str, first: int, stop: int) -> Need:
+    return Need(Port(buffer, bank, direction), first, stop)
+
+
+@lru_cache(maxsize=4096)
+def steady(needs: Needs, slots: int) -> Timeline:
+    """Return the timeline with the same needs in every slot."""
+    return Timeline([Stretch(0, slots, needs)], slots)
+
+
+def merge(left: list[Stretch], right: list[Stretch], slots: int) -> Timeline:
+    """Return the timeline in which both lists of stretches apply, `left`'s needs first."""
+    a, b = Timeline(left, slots), Timeline(right, slots)
+    if not right:
+        return a
+    merged: list[Stretch] = []
+    slot = 0
+    while slot < slots:
+        mine, mine_until = a.at(slot)
+        theirs, theirs_until = b.at(slot)
+        until = min(mine_until, theirs_until)
+        merged.append(Stretch(slot, until, mine + theirs))
+        slot = until
+    return Timeline(merged, slots)

@@ -1,0 +1,253 @@
+"""A stream: one instruction's accesses on their way through the ports, slot by slot.
+
+A slot takes one cycle of the unit. The arbiter alone moves a stream: it advances while granted
+and stands while refused. What it did is kept as runs, never as single cycles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from systolic.machine.event.ports.ports import Needs, Port, Timeline
+from systolic.machine.event.ticks import TickEnvironment
+
+
+class Progress(NamedTuple):
+    """From `tick` on, `slots` slots beginning with number `slot` were granted one after another."""
+
+    slot: int
+    tick: int
+    slots: int
+
+
+@dataclass(slots=True)
+class Refusal:
+    """From `tick` on, `cycles` cycles were refused because `winner` had `port`."""
+
+    tick: int
+    cycles: int
+    port: Port
+    winner: str
+
+
+def _nothing() -> None:
+    """Do nothing: what follows a stream that nobody waits for."""
+
+
+class Stream:
+    """Accesses that cost one slot each, or one slot in every `spacing`.
+
+    Args:
+        unit, client, instruction: who asks.
+        rank: place in the arbitration, lowest first.
+        period: ticks per slot.
+        timeline: needs by access number (not by slot).
+        spacing: slots from one access to the next; only the first of them needs ports.
+
+    """
+
+    dram_shares = 0  # of the bandwidth that all copies to and from DRAM share
+    settles_ports = False  # whether streams of its kind settle among themselves who has a port
+
+    def settle_ports(self, *, among_themselves: bool) -> None:
+        """Say whether they are to do so from now on."""
+
+    def __init__(
+        self,
+        env: TickEnvironment,
+        *,
+        unit: str,
+        client: str,
+        instruction: int,
+        rank: tuple[int, int],
+        period: int,
+        timeline: Timeline,
+        spacing: int = 1,
+    ) -> None:
+        self._env = env
+        self.unit, self.client, self.instruction = unit, client, instruction
+        self.rank, self.period, self.spacing = rank, period, spacing
+        self.timeline = timeline
+        self.mask = timeline.mask
+        self.slots = timeline.slots * spacing
+        self.position = 0
+        self.tick = 0
+        self.granted = False
+        self.asks_last_at = self._refused_at = -1
+        self.progress: list[Progress] = []
+        self.refusals: list[Refusal] = []
+        self._on_finished: Callable[[], None] = _nothing
+
+    def then(self, action: Callable[[], None]) -> None:
+        """Have `action` called when the cycle of the last slot is over."""
+        self._on_finished = action
+
+    def finish(self) -> None:
+        """Do what follows, once, and let go of it: what follows knows the stream as well."""
+        action, self._on_finished = self._on_finished, _nothing
+        action()
+
+    def begin(self, tick: int) -> None:
+        """Place the stream at its first slot, to be decided in the cycle that begins at `tick`."""
+        self.tick = tick
+
+    def needs(self) -> tuple[Needs, int]:
+        """Return what the next slot needs and for how many slots that stays so."""
+        return self._needs_at(self.position)
+
+    def patience(self) -> int | None:
+        """Return for how many cycles, if held, it asks for the same; None: until it is granted."""
+        return None
+
+    def needs_in_progress(self) -> Needs:
+        """Return what the slot granted last needs, while its cycle is not yet over."""
+        return self._needs_at(self.position - 1)[0]
+
+    def _needs_at(self, slot: int) -> tuple[Needs, int]:
+        access, phase = divmod(slot, self.spacing)
+        if phase:
+            return (), self.spacing - phase
+        if access >= self.timeline.slots:
+            return (), 1
+        needs, until = self.timeline.at(access)
+        if self.spacing > 1 and needs:
+            return needs, 1
+        return needs, (until - access) * self.spacing
+
+    def remaining(self) -> int:
+        """Return the cycles to the end if nothing is refused any more."""
+        return self.slots - self.position
+
+    def advance(self, tick: int) -> None:
+        """Account for every cycle that began before `tick`, as last decided."""
+        cycles = -(-(tick - self.tick) // self.period)
+        if cycles <= 0:
+            return
+        if self.granted:
+            self._move(cycles)
+        else:
+            self.refusals[-1].cycles += cycles
+        self.tick += cycles * self.period
+
+    def _move(self, cycles: int) -> None:
+        cycles = min(cycles, self.slots - self.position)
+        self._note_progress(self.position, cycles)
+        self.position += cycles
+
+    def _note_progress(self, slot: int, cycles: int) -> None:
+        last = self.progress[-1] if self.progress else None
+        if last and last.tick + last.slots * self.period == self.tick:
+            self.progress[-1] = Progress(last.slot, last.tick, last.slots + cycles)
+        else:
+            self.progress.append(Progress(slot, self.tick, cycles))
+
+    def grant(self) -> None:
+        """Let the stream advance from now on."""
+        self.granted = True
+
+    def refuse(self, port: Port, winner: str) -> None:
+        """Hold the stream from now on."""
+        if self.refusals and not self.refusals[-1].cycles:
+            self.refusals.pop()  # of a decision that was made again in the same tick
+        last = self.refusals[-1] if self.refusals else None
+        again = last is not None and last.tick + last.cycles * self.period == self.tick
+        if not (again and last and (last.port, last.winner) == (port, winner)):
+            self.refusals.append(Refusal(self.tick, 0, port, winner))
+        self._refused_at = self.tick
+        self.granted = False
+
+    def set_share(self, first: int, shares: int) -> None:
+        """Tell the stream which of DRAM's shares it holds from now on (DMA only)."""
+
+    def done(self, tick: int) -> bool:
+        """Return whether nothing remains, the cycle of the last slot being over at `tick`."""
+        return self.tick <= tick and self.remaining() == 0
+
+    def runs(self) -> list[Progress]:
+        """Return the progress so far, and beyond it what follows if nothing more is refused."""
+        rest = self.slots - self.position
+        if not rest:
+            return self.progress
+        tick = self._next_tick()
+        last = self.progress[-1] if self.progress else None
+        if last and last.tick + last.slots * self.period == tick:
+            return [*self.progress[:-1], Progress(last.slot, last.tick, last.slots + rest)]
+        return [*self.progress, Progress(self.position, tick, rest)]
+
+    def tick_of(self, access: int) -> int:
+        """Return the tick of an access: final for what was granted, else the earliest possible."""
+        slot = access * self.spacing
+        if slot >= self.position:
+            return self._next_tick() + (slot - self.position) * self.period
+        for run in reversed(self.progress):
+            if run.slot <= slot:
+                return run.tick + (slot - run.slot) * self.period
+        raise IndexError(access)
+
+    def _next_tick(self) -> int:
+        """Return the earliest possible tick of the slot at `position`."""
+        tick = self.tick
+        if self.granted:
+            return tick
+        if self._refused_at == tick:
+            tick += self.period
+        return max(tick, -(-self._env.tick // self.period) * self.period)
+
+    def made(self, access: int, tick: int) -> bool:
+        """Return whether an access was made in a cycle that began at or before `tick`.
+
+        To be asked when that tick has been decided.
+        """
+        certain = self.granted or access * self.spacing < self.position
+        return certain and self.tick_of(access) <= tick
+
+    def ticks(self) -> npt.NDArray[np.int64]:
+        """Return the ticks of all accesses, int64."""
+        parts = []
+        for slot, tick, slots in self.runs():
+            first = -(-slot // self.spacing)
+            last = -(-(slot + slots) // self.spacing)
+            index = np.arange(first, min(last, self.timeline.slots), dtype=np.int64)
+            parts.append(tick + (index * self.spacing - slot) * self.period)
+        return np.concatenate(parts)
+
+    def ticks_at(self, accesses: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the ticks of some accesses by number; costs as many, however long the stream."""
+        runs = self.runs()
+        begins = np.array([run.slot for run in runs], np.int64)
+        ticks = np.array([run.tick for run in runs], np.int64)
+        slots = accesses * self.spacing
+        run = np.searchsorted(begins, slots, side="right") - 1
+        return np.asarray(ticks[run] + (slots - begins[run]) * self.period)
+
+    def port_use(self) -> Iterator[tuple[Port, int, int]]:
+        """Yield (port, first tick, tick after the last) for what was granted."""
+        only = self.timeline.only
+        if only and self.spacing == 1 and only.stop - only.first == self.slots:
+            for need in only.needs:
+                for _, tick, slots in self.progress:
+                    yield need.port, tick, tick + slots * self.period
+            return
+        for stretch in self.timeline:
+            for slot, tick, slots in self.progress:
+                first = max(stretch.first * self.spacing, slot)
+                stop = min(stretch.stop * self.spacing, slot + slots)
+                if first >= stop:
+                    continue
+                for at, until in self._busy(first, stop):
+                    for need in stretch.needs:
+                        begin = tick + (at - slot) * self.period
+                        yield need.port, begin, begin + (until - at) * self.period
+
+    def _busy(self, first: int, stop: int) -> Iterator[tuple[int, int]]:
+        """Yield the runs of slots first <= slot < stop that make an access."""
+        if self.spacing == 1:
+            yield first, stop
+            return
+        for slot in range(-(-first // self.spacing) * self.spacing, stop, self.spacing):
+            yield slot, slot + 1

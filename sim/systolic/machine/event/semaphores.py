@@ -1,0 +1,122 @@
+"""Semaphores: who will have posted what by when. Posts may be announced before they are final.
+
+An announced post can only move later (its stream may be refused a port), never earlier; so a
+waiter may sleep until the announced tick and look again.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Callable, Sequence
+
+import simpy
+
+from systolic.hw.spec import Chip
+from systolic.isa import LoadWeights, MatMul, Program, Wait
+from systolic.machine.event.ticks import TickEnvironment
+
+PostTicks = Callable[[], Sequence[int]]
+"""Returns the ticks, ascending, at which posts become visible, as far as known."""
+
+
+def posted_in_order(program: Program, chip: Chip) -> list[bool]:
+    """Return, by semaphore, whether its posts are surely made in the order of one queue.
+
+    So they are if a queue takes one instruction at a time (DMA, an engine without independent
+    lanes), or if it is the array's and its loads alone post, or its multiplies, with results of one
+    width, when done or row by row. Who waits for such a semaphore need not listen for more posts.
+    """
+    posters: list[set[tuple[object, ...]]] = [set() for _ in program.semaphores]
+    for instruction in program.instructions:
+        for post in instruction.posts:
+            match instruction:
+                case LoadWeights():
+                    kind: tuple[object, ...] = ("loads",)
+                case MatMul():
+                    kind = ("multiplies", post.on, instruction.result.partitions)
+                case _:
+                    kind = (instruction.queue,)
+            posters[post.semaphore].add(kind)
+    overtaking = {u for u in ("activation", "pooling") if getattr(chip, u).independent_lanes}
+    return [
+        len(kinds) == 1 and not any(k[0] in overtaking or "partition" in k for k in kinds)
+        for kinds in posters
+    ]
+
+
+class _Semaphore:
+    """Posts of one semaphore: final ones, and sources still under way."""
+
+    def __init__(self, env: TickEnvironment) -> None:
+        self.final: list[int] = []
+        self.sources: list[PostTicks] = []
+        self.changed = env.event()
+
+    def tick_of(self, value: int) -> int | None:
+        """Return the tick at which the count reaches `value`; None if not announced."""
+        if value <= 0:
+            return 0
+        if not self.sources:
+            return self.final[value - 1] if len(self.final) >= value else None
+        pending = self._pending()
+        if not pending or (len(self.final) >= value and self.final[value - 1] <= pending[0]):
+            return self.final[value - 1] if len(self.final) >= value else None
+        if not self.final:
+            return pending[value - 1] if value <= len(pending) else None
+        before = bisect_right(self.final, pending[0])
+        if before == len(self.final):
+            place = value - before - 1
+            return pending[place] if place < len(pending) else None
+        everything = sorted([*self.final, *pending])
+        return everything[value - 1] if value <= len(everything) else None
+
+    def _pending(self) -> Sequence[int]:
+        """Return the ticks, ascending, of what is announced and not final."""
+        if len(self.sources) == 1:
+            return self.sources[0]()
+        return sorted(t for source in self.sources for t in source())
+
+
+class Semaphores:
+    """All semaphores of a program."""
+
+    def __init__(self, env: TickEnvironment, in_order: Sequence[bool]) -> None:
+        self._env = env
+        self._semaphores = [_Semaphore(env) for _ in in_order]
+        self._in_order = in_order
+
+    def announce(self, semaphore: int, source: PostTicks) -> None:
+        """Make known that `source` will post; its ticks may still move later."""
+        self._semaphores[semaphore].sources.append(source)
+        self._wake(semaphore)
+
+    def settle(self, semaphore: int, source: PostTicks) -> None:
+        """Take over the ticks of an announced source as final."""
+        state = self._semaphores[semaphore]
+        state.sources.remove(source)
+        for tick in source():
+            insort(state.final, tick)
+
+    def tick_of(self, wait: Wait) -> int | None:
+        """Return the tick from which the wait is satisfied, as now known; None if unknown."""
+        return self._semaphores[wait.semaphore].tick_of(wait.value)
+
+    def may_come_sooner(self, semaphore: int) -> bool:
+        """Return whether a post announced later may be made before one announced now."""
+        return not self._in_order[semaphore]
+
+    def changed(self, semaphore: int) -> simpy.Event:
+        """Return an event that comes when another post is announced."""
+        return self._semaphores[semaphore].changed
+
+    def count(self, semaphore: int, tick: int) -> int:
+        """Return the posts visible at `tick`."""
+        state = self._semaphores[semaphore]
+        pending = [t for source in state.sources for t in source() if t <= tick]
+        return bisect_right(state.final, tick) + len(pending)
+
+    def _wake(self, semaphore: int) -> None:
+        state = self._semaphores[semaphore]
+        if state.changed.callbacks:
+            state.changed.succeed()
+            state.changed = self._env.event()

@@ -1,0 +1,225 @@
+"""What every unit of the event engine is: an in-order queue, served by one simpy process."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import simpy
+
+from systolic.hw.spec import Chip
+from systolic.isa import Instruction, Post, Program
+from systolic.machine.event.dram.channels import Channels
+from systolic.machine.event.ports.arbiter import Arbiter
+from systolic.machine.event.ports.ports import Port
+from systolic.machine.event.ports.stream import Stream
+from systolic.machine.event.semaphores import PostTicks, Semaphores
+from systolic.machine.event.ticks import TickEnvironment
+from systolic.machine.memory import Memory
+from systolic.trace.labels import Claim
+from systolic.trace.records import InstructionTimes, Recorder, Stall
+
+Process = Generator[simpy.Event, Any, None]
+
+
+@dataclass
+class Context:
+    """What all units of one run share."""
+
+    env: TickEnvironment
+    chip: Chip
+    program: Program
+    memory: Memory
+    recorder: Recorder
+    semaphores: Semaphores
+    arbiter: Arbiter
+    posters: tuple[str, ...]
+    values: bool
+    on_done: Callable[[], None]
+    dram: Channels | None = None
+    end: int = 0
+    port_use: dict[Port, list[tuple[int, int]]] = field(default_factory=dict)
+
+    def use_port(self, port: Port, first: int, stop: int) -> None:
+        """Note that a port is in use from tick `first` to tick `stop`."""
+        self.port_use.setdefault(port, []).append((first, stop))
+
+    def account_ports(self) -> None:
+        """Hand the ticks in which each port was in use to the recorder, overlaps counted once."""
+        for port, intervals in self.port_use.items():
+            end = total = 0
+            for first, stop in sorted(intervals):
+                total += max(0, stop - max(first, end))
+                end = max(end, stop)
+            self.recorder.port_cycles[port] += total
+
+
+class Unit(ABC):
+    """A unit and its queue. Subclasses say when an instruction may start, and what it does."""
+
+    def __init__(
+        self, context: Context, name: str, spec_name: str, queue: Sequence[int], dispatch: int
+    ) -> None:
+        self.context, self.name = context, name
+        self.env, self.chip = context.env, context.chip
+        self.period = context.chip.period(spec_name)
+        self._dispatch_ticks = dispatch * self.period
+        self._claims = context.recorder.claims[name]
+        self.queue = tuple(queue)
+        self.place = 0
+        self.head_since = 0
+
+    @abstractmethod
+    def earliest(self, instruction: Instruction) -> int:
+        """Return the first tick at which the unit itself could take the instruction, as known."""
+
+    @abstractmethod
+    def start(self, index: int, instruction: Instruction, *, asks_last: bool) -> None:
+        """Begin the instruction in the present tick."""
+
+    def release(self, instruction: Instruction) -> tuple[Stream, int] | None:
+        """Return an access that must have been made, possibly in the very cycle of the start."""
+        return None
+
+    def process(self) -> Process:
+        """Serve the queue: wait for each instruction's start, then begin it."""
+        for index in self.queue:
+            instruction = self.context.program.instructions[index]
+            asks_last = yield from self._await(instruction)
+            self._claim_waiting(instruction)
+            for wait in instruction.waits:
+                self.context.recorder.wait(self.env.tick, self.name, wait.semaphore, wait.value)
+            self.start(index, instruction, asks_last=asks_last)
+            self.head_since = self.env.tick
+            self.place += 1
+
+    def _await(self, instruction: Instruction) -> Generator[simpy.Event, Any, bool]:
+        while True:
+            ready = self._ready(instruction)
+            if ready is None or ready > self.env.tick:
+                yield self._until(ready, instruction)
+                continue
+            released = self.release(instruction)
+            asks_last = False
+            if released and released[0].tick_of(released[1]) >= self.env.tick:
+                yield self.context.arbiter.settled()
+                if not released[0].made(released[1], self.env.tick):
+                    yield self.env.timeout(self.period)
+                    continue
+                asks_last = True
+            if self._dispatch_ticks:
+                yield self.env.timeout(self._dispatch_ticks)
+                asks_last = False
+            return asks_last
+
+    def _ready(self, instruction: Instruction) -> int | None:
+        ready = self.earliest(instruction)
+        for wait in instruction.waits:
+            tick = self.context.semaphores.tick_of(wait)
+            if tick is None:
+                return None
+            ready = max(ready, tick)
+        return self.align(ready)
+
+    def _until(self, ready: int | None, instruction: Instruction) -> simpy.Event:
+        now, semaphores = self.env.tick, self.context.semaphores
+        news = [
+            semaphores.changed(w.semaphore)
+            for w in instruction.waits
+            if (tick := semaphores.tick_of(w)) is None
+            or (tick > now and semaphores.may_come_sooner(w.semaphore))
+        ]
+        if ready is None:
+            return self._first_of(news)
+        return self._first_of([self.env.timeout(ready - now), *news])
+
+    def _first_of(self, events: list[simpy.Event]) -> simpy.Event:
+        """Return an event that comes with the first of these (simpy's any_of, at half its cost)."""
+        if len(events) == 1:
+            return events[0]
+        bell = self.env.event()
+
+        def ring(_: simpy.Event) -> None:
+            if not bell.triggered:
+                bell.succeed()
+
+        for event in events:
+            event.callbacks.append(ring)
+        return bell
+
+    def add_later(self, stream: Stream, cycles: int) -> None:
+        """Let a stream ask for its first slot in that many cycles."""
+        if not cycles:
+            self.context.arbiter.add(stream)
+            return
+        delay = self.env.timeout(cycles * self.period)
+        delay.callbacks.append(lambda _: self.context.arbiter.add(stream))
+
+    def align(self, tick: int) -> int:
+        """Return the first cycle of this unit that begins at or after `tick`."""
+        return -(-tick // self.period) * self.period
+
+    def cycle(self, tick: int) -> int:
+        """Return the number of the cycle of this unit that begins at `tick`."""
+        return tick // self.period
+
+    def _claim_waiting(self, instruction: Instruction) -> None:
+        """Say what the head waited for: its waits in order, then its own unit."""
+        since, now = self.head_since, self.env.tick
+        for wait in instruction.waits:
+            tick = self.context.semaphores.tick_of(wait)
+            until = min(self.align(tick or 0), now)
+            if until > since:
+                self.claim(f"waiting for {self.context.posters[wait.semaphore]}", since, until)
+                since = until
+        self.claim("waiting for issue", since, now)
+
+    def claim(self, label: str, first: int, stop: int, order: int = 0) -> None:
+        """Claim a label from tick `first` to tick `stop`."""
+        if stop > first:
+            period = self.period
+            self._claims.append(Claim(first // period, stop // period, label, order))
+
+    def announce(
+        self, posts: tuple[Post, ...], visible: Callable[[str], PostTicks]
+    ) -> list[tuple[int, PostTicks]]:
+        """Announce posts; `visible` gives, for what a post is made on, when others see it."""
+        sources = [(post.semaphore, visible(post.on)) for post in posts]
+        for semaphore, ticks in sources:
+            self.context.semaphores.announce(semaphore, ticks)
+        return sources
+
+    @property
+    def post_delay(self) -> int:
+        """Return the ticks from a write to the cycle in which others see its post."""
+        return self.chip.semaphore_cycles * self.period
+
+    def settle(self, sources: list[tuple[int, PostTicks]]) -> None:
+        """Make announced posts final and record them."""
+        delay = self.post_delay if sources else 0
+        for semaphore, visible in sources:
+            for tick in visible():
+                self.context.recorder.post(tick - delay, self.name, semaphore)
+            self.context.semaphores.settle(semaphore, visible)
+
+    def finish(self, times: InstructionTimes, stream: Stream) -> None:
+        """Record the end of an instruction: its times, its stalls, the length of the run."""
+        recorder = self.context.recorder
+        recorder.times.append(times)
+        for refusal in stream.refusals:
+            if refusal.cycles:
+                stop = refusal.tick + refusal.cycles * self.period
+                label = f"stalled by {refusal.winner}"
+                self.claim(label, refusal.tick, stop, times.instruction)
+                recorder.stalls.append(
+                    Stall(
+                        refusal.tick, self.name, times.instruction, refusal.cycles, *refusal.port,
+                        refusal.winner,
+                    )
+                )  # fmt: skip
+        for port, first, stop in stream.port_use():
+            self.context.use_port(port, first, stop)
+        self.context.end = max(self.context.end, times.done + self.period)
+        self.context.on_done()

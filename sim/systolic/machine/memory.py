@@ -1,0 +1,175 @@
+"""The bytes of the state buffer, the result buffer and DRAM, read and written by access patterns.
+
+Storage only: no time, no ports. Both engines keep their values in one of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from systolic.errors import SimulationError
+from systolic.hw.datatypes import data_type
+from systolic.hw.spec import Chip
+from systolic.isa import Access, Buffer, Program
+from systolic.isa.effects import reads, writes
+
+LARGEST_BYTES = 4 << 30
+"""More than this for one buffer is refused instead of exhausting the host's memory."""
+
+PAGE_BYTES, PAD_BYTES = 4096, 192
+"""Partitions a whole number of pages apart would all meet in the same sets of the host's cache."""
+
+
+@dataclass(frozen=True, eq=False)
+class Image:
+    """Initial contents of a region: `values` has shape [partitions, elements] and its type."""
+
+    access: Access
+    values: npt.NDArray[Any]
+
+
+class Memory:
+    """All memories of a chip, zero at first, then the images. DRAM is as large as it is used."""
+
+    def __init__(self, chip: Chip, program: Program, images: Iterable[Image] = ()) -> None:
+        images = tuple(images)
+        state, result = chip.state_buffer, chip.result_buffer
+        self._dram_bytes = chip.dram.size_bytes
+        dram_bytes = _extent(program, images, Buffer.DRAM)
+        self._bytes: dict[Buffer, npt.NDArray[np.uint8]] = {
+            Buffer.DRAM: _zeros("dram", 1, dram_bytes),
+        }
+        for buffer, partitions, size in (
+            (Buffer.STATE, state.partitions, state.bytes_per_partition),
+            (Buffer.RESULT, chip.pe_array.cols, result.bytes_per_partition),
+        ):
+            if partitions * size > LARGEST_BYTES:  # then no more than is used, as of DRAM
+                size = min(size, _extent(program, images, buffer))
+            self._bytes[buffer] = _zeros(buffer.value, partitions, size)
+        for image in images:
+            self.write(image.access, image.values)
+
+    def view(self, access: Access) -> npt.NDArray[Any]:
+        """Return a writable view [partitions, count, count, ...] of the region, in its type."""
+        low, high = access.span
+        if access.buffer is Buffer.DRAM:
+            self._reach(high)
+        storage = self._bytes[access.buffer]
+        if low < 0 or high > storage.shape[1]:
+            raise SimulationError(f"access outside its buffer: {access}")
+        dtype = data_type(access.dtype).numpy
+        size = access.element_bytes
+        if dtype.itemsize > 1 and access.start % dtype.itemsize:
+            raise SimulationError(f"access not aligned: {access}")
+        return np.ndarray(
+            shape=(access.partitions, *(count for _, count in access.pattern)),
+            dtype=dtype,
+            buffer=storage.base if storage.base is not None else storage,
+            offset=access.partition * storage.strides[0] + access.start,
+            strides=(storage.strides[0], *(step * size for step, _ in access.pattern)),
+        )
+
+    def _reach(self, size_bytes: int) -> None:
+        """Extend DRAM with zeros; it is only as large as it has been used."""
+        missing = min(size_bytes, self._dram_bytes) - self._bytes[Buffer.DRAM].shape[1]
+        if missing > 0:
+            rest = _zeros("dram", 1, missing)
+            self._bytes[Buffer.DRAM] = np.concatenate([self._bytes[Buffer.DRAM], rest], axis=1)
+
+    def read(self, access: Access) -> npt.NDArray[Any]:
+        """Return a copy of the region, [partitions, elements]."""
+        return self.view(access).copy().reshape(access.partitions, access.elements)
+
+    def write(self, access: Access, values: npt.NDArray[Any]) -> None:
+        """Store values [partitions, elements], already of the access's type."""
+        view = self.view(access)
+        view[...] = values.reshape(view.shape)
+
+    def move(self, source: Access, target: Access) -> None:
+        """Copy element by element, in the order of both accesses; both are of one type."""
+        for access in (source, target):
+            if access.buffer is Buffer.DRAM:
+                self._reach(access.span[1])
+        into, out_of = self.view(target).squeeze(), self.view(source).squeeze()
+        if into.shape == out_of.shape:
+            into[...] = out_of
+        else:
+            self.write(target, self.read(source))
+
+    def bytes_of(self, buffer: Buffer) -> npt.NDArray[np.uint8]:
+        """Return the raw bytes of a buffer, [partitions, bytes] (a view)."""
+        return self._bytes[buffer]
+
+
+QUIET_NANS = {"f32": 0x7FC00000, "bf16": 0x7FC0, "f16": 0x7E00, "f8e4m3fn": 0x7F, "f8e5m2": 0x7E}
+"""The bits of the one NaN that a cast to the type makes: quiet, with sign 0."""
+
+EXACT_IN_SINGLE = 1 << 24
+"""Integers up to this have no more bits than a float32."""
+
+
+def cast(values: npt.NDArray[Any], dtype: str) -> npt.NDArray[Any]:
+    """Return the values in the named type; values of that type keep their bits.
+
+    To a float type every value is rounded once, to nearest even, and a NaN is the type's quiet NaN
+    with sign 0, whatever the host makes of it. To an integer type a float is truncated towards
+    zero, saturating, NaN to 0, and an integer wraps.
+    """
+    target = data_type(dtype).numpy
+    if values.dtype == target:
+        return values
+    with np.errstate(all="ignore"):
+        if data_type(dtype).accumulator == "s32":
+            return _to_integer(values, target)
+        if values.dtype == np.int32 and dtype != "f32":
+            values = _with_sticky_bit(values)
+        found = values.astype(target)
+        missing = np.isnan(found)
+        if missing.any():
+            found.view(f"u{target.itemsize}")[missing] = QUIET_NANS[dtype]
+        return found
+
+
+def _to_integer(values: npt.NDArray[Any], target: np.dtype[Any]) -> npt.NDArray[Any]:
+    if np.issubdtype(values.dtype, np.integer):
+        return values.astype(target)
+    bounds = np.iinfo(target)
+    wide = np.nan_to_num(values.astype(np.float64), nan=0.0)
+    return np.clip(wide, bounds.min, bounds.max).astype(target)
+
+
+def _with_sticky_bit(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return integers that a float32 holds and that round to a shorter type as `values` do.
+
+    The host goes to such types by way of float32, which would round twice. An integer beyond 2^24
+    has at least 17 bits behind the 8 that bf16 keeps, and the last 8 of them count only as a
+    whole, as zero or not: so one bit stands for all of them.
+    """
+    large = (values > EXACT_IN_SINGLE) | (values < -EXACT_IN_SINGLE)
+    if not large.any():
+        return values
+    sticky = ((values & 0xFF) != 0).astype(values.dtype) << 7
+    return np.where(large, (values & ~0xFF) | sticky, values)
+
+
+def _extent(program: Program, images: tuple[Image, ...], buffer: Buffer) -> int:
+    """Return how many bytes of each partition of a buffer are used, counted from its first."""
+    accesses = [image.access for image in images]
+    accesses += [a for i in program.instructions for a in (*reads(i), *writes(i))]
+    return max((a.span[1] for a in accesses if a.buffer is buffer), default=0)
+
+
+def _zeros(name: str, partitions: int, size_bytes: int) -> npt.NDArray[np.uint8]:
+    if partitions * size_bytes > LARGEST_BYTES:
+        raise SimulationError(
+            f"{name}: {partitions} partitions of {size_bytes} bytes are "
+            f"{partitions * size_bytes / 2**30:.1f} GiB; this simulator holds at most "
+            f"{LARGEST_BYTES >> 30} GiB per buffer"
+        )
+    pad = PAD_BYTES if partitions > 1 and size_bytes % PAGE_BYTES == 0 else 0
+    return np.zeros((partitions, size_bytes + pad), np.uint8)[:, :size_bytes]

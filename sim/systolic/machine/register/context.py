@@ -1,0 +1,72 @@
+"""What all units of a register machine share: chip, ports, semaphores, memory planes, recorder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from systolic.hw.spec import Chip
+from systolic.isa import Program
+from systolic.machine.memory import Memory
+from systolic.machine.register.dram.channels import Dram
+from systolic.machine.register.planes import Planes
+from systolic.machine.register.ports import Ports
+from systolic.machine.register.semaphores import Semaphores
+from systolic.trace.records import Recorder
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass
+class Context:
+    """The surroundings of a unit.
+
+    retired: instructions done; end: the tick after the last completion; rewire: set when a unit
+    falls asleep or wakes, so that the machine asks for the list of the awake again; dma_shares: by
+    queue, the last cycle in which its copy held shares of DRAM, and how many.
+    """
+
+    chip: Chip
+    program: Program
+    recorder: Recorder
+    ports: Ports
+    semaphores: Semaphores
+    planes: Planes
+    posters: tuple[str, ...]
+    queues: dict[str, list[int]]
+    progress: Progress | None = None
+    retired: int = 0
+    end: int = 0
+    rewire: bool = True
+    dma_shares: dict[int, tuple[int, int]] = field(default_factory=dict)
+    dram: Dram | None = None
+
+    @classmethod
+    def of(
+        cls,
+        chip: Chip,
+        program: Program,
+        memory: Memory,
+        recorder: Recorder,
+        progress: Progress | None,
+    ) -> Context:
+        """Return the surroundings of a machine that is about to start."""
+        return cls(
+            chip=chip,
+            program=program,
+            recorder=recorder,
+            ports=Ports(chip),
+            semaphores=Semaphores(len(program.semaphores), chip.semaphore_cycles, recorder),
+            planes=Planes(memory, program),
+            posters=program.posters(),
+            queues=program.queues(),
+            progress=progress,
+            dram=Dram(chip) if chip.dram.organisation else None,
+        )
+
+    def retire(self, end: int) -> None:
+        """Count an instruction whose last act ends at tick `end`."""
+        self.retired += 1
+        self.end = max(self.end, end)
+        if self.progress is not None:
+            self.progress(self.retired, len(self.program.instructions))

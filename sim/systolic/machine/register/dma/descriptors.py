@@ -1,0 +1,54 @@
+"""Descriptors of a DmaCopy: runs of elements contiguous in both its source and its target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from systolic.isa import Access
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a run begins: a partition and a byte in it."""
+
+    partition: int
+    byte: int
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """A run of bytes from one place to another."""
+
+    source: Place
+    target: Place
+    size_bytes: int
+
+
+def descriptors(source: Access, target: Access) -> Iterator[Descriptor]:
+    """Yield the longest runs, in the order of the copy."""
+    (p, a), (q, b) = _elements(source), _elements(target)
+    breaks = (np.diff(a) != 1) | (np.diff(b) != 1) | (np.diff(p) != 0) | (np.diff(q) != 0)
+    firsts = np.concatenate([[0], np.flatnonzero(breaks) + 1])
+    lengths = np.diff(np.append(firsts, len(a)))
+    size = source.element_bytes
+    for first, length in zip(firsts.tolist(), lengths.tolist(), strict=True):
+        yield Descriptor(
+            Place(int(p[first]), int(a[first]) * size),
+            Place(int(q[first]), int(b[first]) * size),
+            length * size,
+        )
+
+
+def _elements(access: Access) -> tuple[Array, Array]:
+    """Return partition and element index of every element, in the order of the accesses."""
+    offsets = access.offsets()
+    first, count = access.partition, access.partitions
+    partitions = np.repeat(np.arange(first, first + count), len(offsets))
+    return partitions, np.tile(offsets, count)

@@ -1,0 +1,199 @@
+"""A DMA queue: one copy at a time, descriptor by descriptor, bytes in every cycle it may."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from systolic.hw.datatypes import data_type
+from systolic.isa import Access, Buffer, DmaCopy
+from systolic.machine.register.context import Context
+from systolic.machine.register.dma.descriptors import Place, descriptors
+from systolic.machine.register.ports import PortTuple
+from systolic.machine.register.unit import Job, Unit
+
+Array = npt.NDArray[Any]
+CLIENT = "dma"
+
+
+class CopyJob(Job):
+    """A DmaCopy under way: cycles of latency and fetching left, and the descriptor in hand.
+
+    shares: of DRAM's bandwidth; passes: how often DRAM or the queue passes each byte on; moved: of
+    the descriptor, in bytes passed on, so twice its bytes from DRAM to DRAM.
+    """
+
+    def __init__(self, index: int, copy: DmaCopy) -> None:
+        super().__init__(index)
+        self.source = copy.source
+        self.target = copy.target
+        self.is_dram = Buffer.DRAM in (copy.source.buffer, copy.target.buffer)
+        self.shares = (copy.source.buffer, copy.target.buffer).count(Buffer.DRAM)
+        self.passes = max(1, self.shares)
+        self.latency_left = 0
+        self.fetch_left = 0
+        self.rest = deque(descriptors(copy.source, copy.target))
+        self.descriptor = self.rest.popleft()
+        self.moved = 0
+        self.words: list[Array] = []
+        self.sizes: list[int] = []
+
+
+class DmaQueue(Unit):
+    """One queue of the DMA engine. The queues share only DRAM bandwidth and ports."""
+
+    def __init__(self, context: Context, number: int) -> None:
+        chip = context.chip
+        self._number = number
+        self._spec, self._dram = chip.dma, chip.dram
+        self._job: CopyJob | None = None
+        self._landing: list[tuple[Array, slice, Array]] = []
+        super().__init__(context, f"dma{number}", chip.period("dma"), chip.dma.dispatch_cycles)
+
+    def begin(self, tick: int) -> None:
+        """Start a cycle, and say how many shares of DRAM this queue holds in it."""
+        super().begin(tick)
+        job = self._job
+        if job is not None and job.is_dram and job.latency_left == 0:
+            self.context.dma_shares[self._number] = self.now, job.shares
+
+    def request(self, tick: int) -> None:
+        """Spend one cycle on the copy in hand."""
+        job = self._job
+        if job is None:
+            return
+        if job.latency_left:
+            job.latency_left -= 1
+            self.claims.mark("filling", self.now, self.now + 1)
+        elif job.fetch_left:
+            job.fetch_left -= 1
+            self.claims.mark("streaming", self.now, self.now + 1)
+        else:
+            self._move(job, tick)
+
+    def _land(self) -> None:
+        for row, where, values in self._landing:
+            row[where] = values
+        self._landing.clear()
+
+    def _is_resting(self) -> bool:
+        return self._job is None
+
+    def _can_start(self, cycle: int) -> bool:
+        return self._job is None
+
+    def _make_job(self) -> Job:
+        assert isinstance(self.head, DmaCopy)
+        return CopyJob(self.head_index, self.head)
+
+    def _launch(self, job: Job, cycle: int) -> None:
+        assert isinstance(job, CopyJob)
+        job.latency_left = self._spec.latency_cycles
+        if job.is_dram:
+            job.latency_left += self._dram.latency_cycles
+        job.fetch_left = self._spec.descriptor_cycles
+        self._job = job
+
+    def _allowance(self, job: CopyJob) -> int:
+        """Return what the copy may pass on in this cycle, from DRAM to DRAM counted twice."""
+        own = self._spec.bytes_per_cycle
+        if not job.is_dram:
+            return own
+        held = self.context.dma_shares.items()
+        active = {queue: shares for queue, (cycle, shares) in held if cycle == self.now}
+        first = sum(shares for queue, shares in active.items() if queue < self._number)
+        got = [self._share(first + k, sum(active.values())) for k in range(job.shares)]
+        if job.shares == 1:
+            return min(own, got[0])
+        if self._dram.bytes_per_cycle < sum(active.values()):
+            return sum(got)  # one byte for each share at most, and perhaps never both at once
+        return 2 * min(own, *got)
+
+    def _share(self, number: int, shares: int) -> int:
+        """Return the bytes of one share in this cycle: what remains of all goes round."""
+        each, over = divmod(self._dram.bytes_per_cycle, shares)
+        return each + ((number - self.now * over) % shares < over)
+
+    def _move(self, job: CopyJob, tick: int) -> None:
+        part = job.descriptor
+        stop = min(job.moved + self._allowance(job), part.size_bytes * job.passes)
+        if stop == job.moved:  # its turn at DRAM comes in a later cycle
+            self.claims.mark("streaming", self.now, self.now + 1)
+            return
+        low, size = job.moved // job.passes, stop // job.passes - job.moved // job.passes
+        ports = (
+            *self._ports_of(job.source, part.source, low, size, "read"),
+            *self._ports_of(job.target, part.target, low, size, "write"),
+        )
+        if self._take_ports(job, ports, tick):
+            job.moved = stop
+            self._transfer(job, low, size, tick)
+
+    def _take_ports(self, job: Job, ports: PortTuple, tick: int) -> bool:
+        """Take all ports for this cycle, or none and note the first that is refused."""
+        for port in ports:
+            if self._ports.until[port] > tick:
+                winner = self._record_stall(job, port)
+                self.claims.mark(f"stalled by {winner}", self.now, self.now + 1)
+                return False
+        for port in ports:
+            self._ports.take(port, tick, self.period, CLIENT)
+        return True
+
+    def _ports_of(
+        self, access: Access, place: Place, moved: int, size: int, direction: str
+    ) -> PortTuple:
+        low = place.byte + moved
+        return self._ports.of_bytes(access.buffer, low, low + size, direction)
+
+    def _transfer(self, job: CopyJob, first: int, size: int, tick: int) -> None:
+        """Move `size` bytes of the descriptor from byte `first` on; they land in the next cycle."""
+        self.claims.mark("streaming", self.now, self.now + 1)
+        if job.first < 0:
+            job.first = tick
+        job.last = tick
+        part, planes = job.descriptor, self.context.planes
+        low, at = part.source.byte + first, part.target.byte + first
+        moving = planes.bytes_of(job.source.buffer)[part.source.partition, low : low + size].copy()
+        row = planes.bytes_of(job.target.buffer)[part.target.partition]
+        self._landing.append((row, slice(at, at + size), moving))
+        job.words.append(moving)
+        if job.moved == part.size_bytes * job.passes:
+            self._end_descriptor(job, tick)
+
+    def _end_descriptor(self, job: CopyJob, tick: int) -> None:
+        moved = np.concatenate(job.words)
+        self._record("read", job, job.source, job.descriptor.source, moved, tick)
+        self._record("write", job, job.target, job.descriptor.target, moved, tick)
+        job.words.clear()
+        job.sizes.append(job.descriptor.size_bytes)
+        job.moved = 0
+        if job.rest:
+            job.descriptor = job.rest.popleft()
+            job.fetch_left = self._spec.descriptor_cycles
+        else:
+            self._job = None
+            self.context.recorder.transfers.add((size, 1) for size in job.sizes)
+            self._retire(job, tick)
+
+    def _record(
+        self, kind: str, job: CopyJob, access: Access, place: Place, moved: Array, tick: int
+    ) -> None:
+        if not self.context.recorder.wants(kind):
+            return
+        values = moved.view(data_type(access.dtype).numpy)
+        count = len(values)
+        addresses = place.byte // access.element_bytes + np.arange(count)
+        self.context.recorder.words(
+            kind,
+            self.name,
+            job.index,
+            np.full(count, tick, np.int64),
+            np.full(count, place.partition),
+            addresses,
+            access.dtype,
+            values,
+        )

@@ -1,0 +1,1 @@
+"""The PE array of the register engine."""

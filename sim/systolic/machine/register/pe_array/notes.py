@@ -1,0 +1,89 @@
+"""What is written down about the array's operands: words read, and the grid's history.
+
+Exists only if somebody asked for one of them; nothing here changes what happens.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from systolic.machine.register.pe_array.control import Control
+from systolic.machine.register.pe_array.jobs import LoadJob, MatMulJob
+from systolic.machine.register.pe_array.results import UNIT
+from systolic.trace.grid import LoadPass, MatMulPass
+from systolic.trace.records import Recorder
+
+Array = npt.NDArray[Any]
+
+
+class Notes:
+    """Operands of the load and of the multiply in hand. Cycles are the array's."""
+
+    def __init__(self, recorder: Recorder, period: int) -> None:
+        self._recorder = recorder
+        self._period = period
+        self._reads: list[int] = []
+        self._tile: list[Array] = []
+        self._injections: list[int] = []
+        self._vectors: list[Array] = []
+
+    def vector(self, job: MatMulJob, operand: Array, cycle: int, slot: int, to: Control) -> None:
+        """Note a vector that was injected, and let its number travel along with it."""
+        to.vector[slot], to.owner[slot] = job.sent, job.index
+        self._injections.append(cycle)
+        self._vectors.append(operand.copy())
+        rows = job.access.partition + np.arange(len(operand))
+        self._words("inject", job, cycle, rows, job.offsets[job.sent], operand)
+
+    def lane(self, job: LoadJob, lane: int, operand: Array, cycle: int) -> None:
+        """Note the weights of one lane of a read."""
+        if self._reads[-1:] != [cycle]:
+            self._reads.append(cycle)
+        self._tile.append(operand.copy())
+        if job.is_left:
+            rows = job.access.partition + np.arange(len(operand))
+            self._words("load", job, cycle, rows, job.columns[lane], operand)
+        else:
+            self._words("load", job, cycle, job.access.partition + lane, job.offsets, operand)
+
+    def end_multiply(self, job: MatMulJob) -> None:
+        """All vectors have been injected."""
+        if self._recorder.keep_grid:
+            injections, vectors = np.array(self._injections, np.int64), np.stack(self._vectors)
+            one = MatMulPass(job.index, injections, vectors, job.cols, job.is_first)
+            self._recorder.matmuls.append(one)
+        self._injections.clear()
+        self._vectors.clear()
+
+    def end_load(self, job: LoadJob) -> None:
+        """All weights have been read."""
+        if self._recorder.keep_grid:
+            tile = np.stack(self._tile, axis=1 if job.is_left else 0)
+            self._recorder.loads.append(LoadPass(job.index, np.array(self._reads, np.int64), tile))
+        self._reads.clear()
+        self._tile.clear()
+
+    def _words(
+        self,
+        kind: str,
+        job: LoadJob | MatMulJob,
+        cycle: int,
+        partitions: Any,
+        addresses: Any,
+        values: Array,
+    ) -> None:
+        if not self._recorder.wants(kind):
+            return
+        self._recorder.words(
+            kind,
+            UNIT,
+            job.index,
+            np.full(values.shape, cycle * self._period, np.int64),
+            np.broadcast_to(np.asarray(partitions), values.shape),
+            np.broadcast_to(np.asarray(addresses), values.shape),
+            job.access.dtype,
+            np.ascontiguousarray(values),
+        )

@@ -1,0 +1,62 @@
+"""Looking at the grid from outside: the planes of one cycle, copied, in the accumulator's type.
+
+Costs nothing while nobody looks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from systolic.hw.datatypes import data_type
+from systolic.isa import LoadWeights, MatMul, Program
+from systolic.machine.register.pe_array.grid import Grid
+from systolic.trace.grid import GridState
+
+Array = npt.NDArray[Any]
+
+
+class GridStates:
+    """Makes a GridState of the registers as they stand."""
+
+    def __init__(self, program: Program) -> None:
+        self._dtypes = _accumulators(program)
+
+    @property
+    def is_mixed(self) -> bool:
+        """Return whether the program uses both accumulators."""
+        return len(self._dtypes) > 1
+
+    def of(self, grid: Grid) -> GridState:
+        """Return the grid at the end of the present cycle."""
+        control, base, weights = grid.control, grid.base, grid.weights
+        shape = grid.stages.rows, grid.stages.cols
+        valid = control.valid(base)
+        integer = control.integer(base)
+        return GridState(
+            moving=self._words(np.where(control.active(base), grid.operands(), 0), integer),
+            weight=self._words(weights.active, weights.active_is_integer).reshape(shape),
+            shadow=self._words(weights.shadow, weights.shadow_is_integer).reshape(shape),
+            sum=self._words(grid.adders(), integer),
+            valid=valid,
+            vector=np.where(valid, control.at_pes(control.vector, base), -1),
+            matmul=np.where(valid, control.at_pes(control.owner, base), -1),
+        )
+
+    def _words(self, bits: Array, integer: Array) -> Array:
+        """Return the words as numbers; a run with both accumulators needs float64 for that."""
+        if not self.is_mixed:
+            return bits.copy().view(self._dtypes[0])
+        return np.where(integer, bits.astype(np.float64), bits.view(np.float32))
+
+
+def _accumulators(program: Program) -> list[type]:
+    names = set()
+    for instruction in program.instructions:
+        if isinstance(instruction, LoadWeights):
+            names.add(data_type(instruction.weights.dtype).accumulator)
+        elif isinstance(instruction, MatMul):
+            names.add(data_type(instruction.moving.dtype).accumulator)
+    return [np.int32 if name == "s32" else np.float32 for name in sorted(names or {"f32"})]

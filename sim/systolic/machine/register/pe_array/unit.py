@@ -1,0 +1,266 @@
+"""The array's queue: when loads read and vectors enter, decided cycle by cycle from the state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+
+from systolic.isa import LoadWeights, MatMul
+from systolic.machine.register.context import Context
+from systolic.machine.register.pe_array.grid import Grid
+from systolic.machine.register.pe_array.jobs import NARROW, LoadJob, MatMulJob
+from systolic.machine.register.pe_array.notes import Notes
+from systolic.machine.register.pe_array.results import CLIENT, UNIT, Results
+from systolic.machine.register.pe_array.state import GridStates
+from systolic.machine.register.unit import Job, Unit
+from systolic.trace.grid import GridState
+
+Observer = Callable[[int, GridState], None]
+WEIGHTS = "weights"
+
+
+class Verdict(Enum):
+    """Whether the head may start: no, yes, or if the multiply before it injects in this cycle."""
+
+    NO = 0
+    YES = 1
+    LAST = 2
+
+
+class ArrayUnit(Unit):
+    """The array: at most one load reads and one multiply injects at a time."""
+
+    def __init__(self, context: Context, observer: Observer | None) -> None:
+        chip, recorder = context.chip, context.recorder
+        self._buffer = chip.pe_array.weight_buffer
+        states = GridStates(context.program)
+        self._grid = Grid(chip, states.is_mixed, context.program.products())
+        period = chip.period(UNIT)
+        self._results = Results(context, self._grid, period)
+        self._look: Callable[[int], None] | None = None
+        if observer is not None:
+            self._look = lambda cycle: observer(cycle, states.of(self._grid))
+        is_noted = recorder.keep_grid or recorder.kinds or observer is not None
+        self._notes = Notes(recorder, period) if is_noted else None
+        self._load: LoadJob | None = None
+        self._multiply: MatMulJob | None = None
+        self._gate: MatMulJob | None = None
+        self._next_multiply = 0
+        self._is_reloaded = False
+        self._asks_last = False
+        self._refusals: list[tuple[int, str]] = []
+        super().__init__(context, UNIT, period, chip.pe_array.dispatch_cycles)
+
+    def begin(self, tick: int) -> None:
+        """Start a cycle: land results, start what can start, take the result buffer's ports."""
+        self.now = cycle = tick // self.period
+        self._results.land()
+        if self._dispatched is not None:
+            self._begin_dispatched(cycle)
+        if self._load is None and not self.asleep and not self._is_engaged():
+            self._start_ready(cycle)
+        self._results.hold_ports(cycle, tick)
+        if cycle < self._grid.quiet or self._multiply is not None:
+            self._grid.advance()
+
+    def inject(self, tick: int) -> None:
+        """Read the next moving vector, if it is due and its ports are free."""
+        job = self._multiply
+        if job is None or self.now < job.due:
+            return
+        ports = self._ports
+        until = ports.until
+        needed = job.ports[job.sent]
+        for port in needed:
+            if until[port] > tick and not self._is_own(port, job, tick):
+                self._refusals.append((job.index, self._record_stall(job, port)))
+                self._end_run(job)
+                return
+        for port in needed:
+            ports.take(port, tick, self.period, CLIENT)
+        self._inject(job, tick)
+
+    def read_weights(self, tick: int) -> None:
+        """Read the next weights of the load in hand, if their ports are free."""
+        job = self._load
+        if job is None:
+            return
+        ports = self._ports
+        needed = job.ports[job.sent]
+        for port in needed:
+            if ports.until[port] > tick:
+                self._refusals.append((job.index, self._record_stall(job, port)))
+                self._end_run(job)
+                return
+        for port in needed:
+            ports.take(port, tick, self.period, WEIGHTS)
+        self._read(job, tick)
+
+    def end(self, tick: int) -> None:
+        """End a cycle: the load that asks last, all registers, results, posts."""
+        cycle = self.now
+        if self._asks_last:
+            self._ask_last(cycle, tick)
+        grid = self._grid
+        if cycle < grid.quiet:
+            grid.step(cycle)
+            self._results.write(tick)
+        if not grid.weights.are_still:
+            grid.weights.write(cycle)
+        if self._results.jobs:
+            for done in self._results.post(cycle, tick):
+                self._finish(done, tick)
+        if self._refusals:
+            _, winner = min(self._refusals)
+            self.claims.mark(f"stalled by {winner}", cycle, cycle + 1)
+            self._refusals.clear()
+        if self._look is not None:
+            self._look(cycle)
+
+    def _is_engaged(self) -> bool:
+        """Return whether the head, a multiply, waits for the one that injects."""
+        return self._multiply is not None and isinstance(self.head, MatMul)
+
+    def _end_run(self, job: LoadJob | MatMulJob) -> None:
+        """Claim the cycles since `run`, in which the job was not held back."""
+        if job.run >= 0:
+            label = "loading" if isinstance(job, LoadJob) else "streaming"
+            self.claims.mark(label, job.run, job.due)
+            job.run = -1
+
+    def _start_ready(self, cycle: int) -> None:
+        """Start as many instructions as the state allows."""
+        while self._dispatched is None:
+            if self.head is None or not self._waits_met(cycle):
+                if self._is_resting():
+                    self._sleep()
+                return
+            verdict = self._verdict(cycle)
+            if verdict is not Verdict.YES:
+                self._asks_last = verdict is Verdict.LAST
+                return
+            self._issue(cycle)
+
+    def _verdict(self, cycle: int) -> Verdict:
+        if self._load is not None:
+            return Verdict.NO
+        if isinstance(self.head, LoadWeights):
+            return self._load_verdict(cycle)
+        may = self._multiply is None and cycle >= self._next_multiply
+        return Verdict.YES if may else Verdict.NO
+
+    def _load_verdict(self, cycle: int) -> Verdict:
+        gate = self._gate
+        if gate is None:
+            return Verdict.YES
+        if self._buffer == "serial":
+            stages = self._grid.stages
+            last = gate.arrivals[-1] - stages.to_result if gate.is_injected else cycle
+            return Verdict.YES if cycle >= last + stages.drained else Verdict.NO
+        needed = 1 if self._buffer == "double" else gate.vectors
+        if gate.sent >= needed:
+            return Verdict.YES
+        return Verdict.LAST if gate.sent + 1 == needed and cycle >= gate.due else Verdict.NO
+
+    def _ask_last(self, cycle: int, tick: int) -> None:
+        self._asks_last = False
+        if self._load_verdict(cycle) is Verdict.YES:
+            self._issue(cycle)
+            self.read_weights(tick)
+
+    def _make_job(self) -> Job:
+        head, context, stages = self.head, self.context, self._grid.stages
+        if isinstance(head, LoadWeights):
+            self._is_reloaded = True
+            return LoadJob(self.head_index, head, context, stages)
+        assert isinstance(head, MatMul)
+        job = MatMulJob(self.head_index, head, context, stages)
+        job.is_first, self._is_reloaded = self._is_reloaded, False
+        return job
+
+    def _launch(self, job: Job, cycle: int) -> None:
+        if isinstance(job, LoadJob):
+            self._load = job
+        elif isinstance(job, MatMulJob):
+            self._multiply = self._gate = job
+            job.due = cycle
+            self._results.jobs.append(job)
+
+    def _is_own(self, port: int, job: MatMulJob, tick: int) -> bool:
+        """Return whether only the array itself holds this port of the result buffer (D = 0)."""
+        return port in job.result_ports and self._ports.is_held_by_sums_alone(port, tick)
+
+    def _winner(self, port: int) -> str:
+        """Return the client that has a port: sums do not keep the array from it."""
+        return self._ports.holder[port]
+
+    def _inject(self, job: MatMulJob, tick: int) -> None:
+        cycle, vector, grid = self.now, job.sent, self._grid
+        operand = job.rows[:, job.offsets[vector]]
+        grid.inject(cycle, operand, job.is_integer)
+        control, base = grid.control, grid.base
+        control.code[base], control.word[base] = job.code, job.words[vector]
+        if job.full_kind == NARROW:
+            grid.narrow(job.cols, cycle)
+        if self._notes is not None:
+            self._notes.vector(job, operand, cycle, base, control)
+        if vector == 0:
+            job.first = tick
+            if job.is_first:
+                grid.weights.begin_exchange(cycle)
+        to_result = grid.stages.to_result
+        job.arrivals.append(cycle + to_result)
+        job.sent = vector + 1
+        job.due = cycle + job.vector_cycles
+        if job.run < 0:
+            job.run = cycle
+        if to_result == 0:
+            self._results.enter_at_once(job)
+        if job.sent == job.vectors:
+            self._end_injection(job, tick)
+
+    def _end_injection(self, job: MatMulJob, tick: int) -> None:
+        job.last = tick
+        self._multiply = None
+        self._next_multiply = job.due
+        self._end_run(job)
+        if self._notes is not None:
+            self._notes.end_multiply(job)
+
+    def _read(self, job: LoadJob, tick: int) -> None:
+        cycle, rows, send = self.now, job.rows, self._grid.weights.send
+        for lane, pe, delay in job.routes[job.sent]:
+            operand = rows[:, job.columns[lane]] if job.is_left else rows[lane, job.offsets]
+            send(operand, job.is_integer, pe, cycle + delay)
+            if self._notes is not None:
+                self._notes.lane(job, lane, operand, cycle)
+        if job.sent == 0:
+            job.first = tick
+        job.sent += 1
+        job.due = cycle + 1
+        if job.run < 0:
+            job.run = cycle
+        if job.sent == job.reads:
+            self._end_load(job, tick)
+
+    def _end_load(self, job: LoadJob, tick: int) -> None:
+        job.last = tick
+        self._load = None
+        self._end_run(job)
+        if self._notes is not None:
+            self._notes.end_load(job)
+        self._retire(job, tick)
+
+    def _finish(self, job: MatMulJob, tick: int) -> None:
+        recorder = self.context.recorder
+        recorder.claim(UNIT, "filling", job.first // self.period, job.arrivals[0])
+        recorder.claim(UNIT, "draining", job.arrivals[0], self.now + 1)
+        self._retire(job, tick)
+
+    def _land(self) -> None:
+        self._results.land()
+
+    def _is_resting(self) -> bool:
+        if self._load is not None or self._dispatched is not None or self._results.jobs:
+            return False
+        return self.now >= self._grid.quiet and self._grid.weights.are_still

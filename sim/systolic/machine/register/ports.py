@@ -1,0 +1,122 @@
+"""The memory ports: one read and one write port per bank, who holds each, and until when.
+
+Not an arbiter: units ask in the order of the chip's priorities, and the first one to ask has it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+
+from systolic.hw.spec import Chip
+from systolic.isa import Access, Buffer
+
+PortTuple = tuple[int, ...]
+Lanes = tuple[int, int]
+SUMS = "moving"
+"""The client that the array's sums count as."""
+NOBODY: tuple[int, str, list[Lanes]] = (-1, "", [])
+
+
+class Ports:
+    """All ports of a chip, numbered; DRAM has none. Times in ticks.
+
+    until: the tick from which the port is free; sums_until: from which the array's sums leave it
+    alone; holder, holder_until: the client whose access had it last, and until when; used: ticks in
+    which it was in use. Sums are never refused, so they may pass over the access of a slower clock.
+    """
+
+    def __init__(self, chip: Chip) -> None:
+        self._first = {Buffer.STATE: 0, Buffer.RESULT: 2 * chip.state_buffer.banks}
+        self._bank_bytes = {
+            Buffer.STATE: chip.state_buffer.bank_bytes,
+            Buffer.RESULT: chip.result_buffer.bank_bytes,
+        }
+        # Only ports that a program asks for are kept: a buffer may have millions of banks.
+        self.until: dict[int, int] = defaultdict(int)
+        self.sums_until: dict[int, int] = defaultdict(int)
+        self.holder: dict[int, str] = defaultdict(str)
+        self.holder_until: dict[int, int] = defaultdict(int)
+        self.used: dict[int, int] = defaultdict(int)
+        self._shares: dict[int, tuple[int, str, list[Lanes]]] = {}
+
+    def key(self, port: int) -> tuple[str, int, str]:
+        """Return buffer, bank and direction of a port."""
+        buffer = Buffer.RESULT if port >= self._first[Buffer.RESULT] else Buffer.STATE
+        bank, direction = divmod(port - self._first[buffer], 2)
+        return str(buffer), bank, ("read", "write")[direction]
+
+    def number(self, buffer: Buffer, byte: int, direction: str) -> int:
+        """Return the port of the bank that holds `byte` of each partition."""
+        bank = byte // self._bank_bytes[buffer]
+        return self._first[buffer] + 2 * bank + (direction == "write")
+
+    def of_bytes(self, buffer: Buffer, low: int, high: int, direction: str) -> PortTuple:
+        """Return the ports that bytes low <= byte < high of a partition need (DRAM: none)."""
+        if buffer is Buffer.DRAM:
+            return ()
+        first = self.number(buffer, low, direction)
+        return tuple(range(first, self.number(buffer, high - 1, direction) + 1, 2))
+
+    def of_groups(self, access: Access, direction: str, group: int) -> list[PortTuple]:
+        """Return, for each group of `group` elements, its ports, the lowest bank first."""
+        size, bank = access.element_bytes, self._bank_bytes[access.buffer]
+        low = access.offsets() * size
+        first = self.number(access.buffer, 0, direction)
+        near, far = first + 2 * (low // bank), first + 2 * ((low + size - 1) // bank)
+        groups = -(-len(low) // group)
+        if int(near.min()) == int(far.max()):
+            return [(int(near[0]),)] * groups
+        pairs = np.stack([near, far], axis=1)
+        return [
+            tuple(np.unique(pairs[g * group : (g + 1) * group]).tolist()) for g in range(groups)
+        ]
+
+    def is_taken(self, port: int, tick: int, unit: str, lanes: Lanes) -> bool:
+        """Return whether the port is refused to these partitions of an engine's instruction.
+
+        Instructions of one engine on disjoint partitions share a port.
+        """
+        if self.until[port] <= tick:
+            return False
+        since, sharer, taken = self._shares.get(port, NOBODY)
+        if since != tick or sharer != unit:
+            return True
+        return any(low < lanes[1] and lanes[0] < high for low, high in taken)
+
+    def take(self, port: int, tick: int, period: int, client: str) -> None:
+        """Hold the port for one cycle of `period` ticks, also beside an access that holds it."""
+        self.holder[port], self.holder_until[port] = client, tick + period
+        self._hold(port, tick, period)
+
+    def take_for_sums(self, port: int, tick: int, period: int) -> None:
+        """Hold the port for sums that are written in this cycle; an access under way goes on."""
+        self.sums_until[port] = tick + period
+        self._hold(port, tick, period)
+
+    def winner(self, port: int, tick: int) -> str:
+        """Return the client that has the port in this cycle: the sums while they pass."""
+        return SUMS if self.sums_until[port] > tick else self.holder[port]
+
+    def is_held_by_sums_alone(self, port: int, tick: int) -> bool:
+        """Return whether sums have the port in this cycle and no access has it."""
+        return self.sums_until[port] > tick >= self.holder_until[port]
+
+    def _hold(self, port: int, tick: int, period: int) -> None:
+        held, stop = self.until[port], tick + period
+        if held <= tick:
+            self.used[port] += period
+            self.until[port] = stop
+        elif held < stop:
+            self.used[port] += stop - held
+            self.until[port] = stop
+
+    def take_lanes(
+        self, port: int, tick: int, period: int, client: str, unit: str, lanes: Lanes
+    ) -> None:
+        """Hold the port for some partitions of an engine's instruction."""
+        since, sharer, taken = self._shares.get(port, NOBODY)
+        shared = taken if since == tick and sharer == unit else []
+        self._shares[port] = (tick, unit, [*shared, lanes])
+        self.take(port, tick, period, client)

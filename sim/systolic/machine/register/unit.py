@@ -1,0 +1,190 @@
+"""What every unit has: a queue in order, a head that waits, dispatch, refused ports, sleep.
+
+A unit's cycle has three parts, called by the machine: `begin` (writes of its last cycle land, the
+head may start), then its requests in the order of the port priorities, then, for the array, `end`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from systolic.isa import Instruction, Wait
+from systolic.machine.register.claims import Claims
+from systolic.machine.register.context import Context
+from systolic.trace.records import InstructionTimes, Stall
+
+ISSUE = "waiting for issue"
+NEVER = 1 << 62
+
+
+class Job:
+    """An instruction that has been issued. Times in ticks, cycles in cycles of its unit."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.start = -1
+        self.first = -1
+        self.last = -1
+        self.stall_port = -1
+        self.stall_winner = ""
+        self.stall_first = 0
+        self.stall_stop = -1
+
+
+class Unit:
+    """A queue and its head. Subclasses say when the head may start and what an instruction does.
+
+    now: the unit's current cycle; asleep: nothing in flight, and the head (if any) waits for a
+    semaphore.
+    """
+
+    def __init__(self, context: Context, name: str, period: int, dispatch: int) -> None:
+        self.context = context
+        self.name = name
+        self.period = period
+        self.now = 0
+        self.asleep = False
+        self.head: Instruction | None = None
+        self.head_index = -1
+        self.wait_since = 0
+        self.claims = Claims(context.recorder, name)
+        self._dispatch = dispatch
+        self._dispatched: Job | None = None
+        self._begins = NEVER
+        self._queue = deque(context.queues.get(name, ()))
+        self._semaphores = context.semaphores
+        self._ports = context.ports
+        self._wait_label = ""
+        self._seen = -1
+        self._next_head(0)
+
+    def begin(self, tick: int) -> None:
+        """Start a cycle: land what the last one wrote, then start what can start."""
+        self.now = cycle = tick // self.period
+        self._land()
+        if self._dispatched is not None:
+            self._begin_dispatched(cycle)
+        elif self.head is not None and self._waits_met(cycle):
+            if self._can_start(cycle):
+                self._issue(cycle)
+        elif self._is_resting():
+            self._sleep()
+
+    def land(self) -> None:
+        """Make the writes of the last cycle visible (called at the end of a run)."""
+        self._land()
+        self._close_wait(self.now)
+        self.claims.flush()
+
+    def wake(self) -> None:
+        """Take part in the machine's cycles again."""
+        self.asleep = False
+        self.context.rewire = True
+
+    def first_unsatisfied(self) -> Wait | None:
+        """Return the wait that holds the head back, the first in the instruction's order."""
+        visible = self._semaphores.visible
+        waits = () if self.head is None else self.head.waits
+        return next((wait for wait in waits if visible[wait.semaphore] < wait.value), None)
+
+    def _land(self) -> None:
+        raise NotImplementedError
+
+    def _can_start(self, cycle: int) -> bool:
+        raise NotImplementedError
+
+    def _is_resting(self) -> bool:
+        raise NotImplementedError
+
+    def _make_job(self) -> Job:
+        raise NotImplementedError
+
+    def _launch(self, job: Job, cycle: int) -> None:
+        raise NotImplementedError
+
+    def _sleep(self) -> None:
+        wait = self.first_unsatisfied()
+        if wait is not None:
+            self._semaphores.sleep(wait.semaphore, wait.value, self)
+        self.asleep = True
+        self.context.rewire = True
+
+    def _next_head(self, cycle: int) -> None:
+        self._seen, self.wait_since, self._wait_label = -1, cycle, ""
+        self.head, self.head_index = None, -1
+        if self._queue:
+            self.head_index = self._queue.popleft()
+            self.head = self.context.program.instructions[self.head_index]
+
+    def _waits_met(self, cycle: int) -> bool:
+        if self._seen != self._semaphores.version:
+            self._seen = self._semaphores.version
+            wait = self.first_unsatisfied()
+            label = ISSUE if wait is None else f"waiting for {self.context.posters[wait.semaphore]}"
+            if label != self._wait_label:
+                self._close_wait(cycle)
+                self._wait_label = label
+        return self._wait_label is ISSUE
+
+    def _close_wait(self, cycle: int) -> None:
+        if self._wait_label:
+            self.claims.mark(self._wait_label, self.wait_since, cycle)
+            self.wait_since = cycle
+
+    def _issue(self, cycle: int) -> None:
+        self._close_wait(cycle)
+        job = self._make_job()
+        if self._dispatch:
+            self.claims.mark(ISSUE, cycle, cycle + self._dispatch)
+            self._dispatched, self._begins = job, cycle + self._dispatch
+            self._wait_label = ""
+        else:
+            self._start(job, cycle)
+
+    def _begin_dispatched(self, cycle: int) -> None:
+        if cycle >= self._begins and self._dispatched is not None:
+            job, self._dispatched = self._dispatched, None
+            self._start(job, cycle)
+
+    def _start(self, job: Job, cycle: int) -> None:
+        assert self.head is not None
+        job.start = cycle * self.period
+        for wait in self.head.waits:
+            self.context.recorder.wait(job.start, self.name, wait.semaphore, wait.value)
+        self._next_head(cycle)
+        self._launch(job, cycle)
+
+    def _winner(self, port: int) -> str:
+        """Return the client that has a port refused in this cycle."""
+        return self._ports.winner(port, self.now * self.period)
+
+    def _record_stall(self, job: Job, port: int) -> str:
+        """Note that `port` was refused to the job in this cycle; return the winner."""
+        winner = self._winner(port)
+        if (job.stall_port, job.stall_winner, job.stall_stop) != (port, winner, self.now):
+            self._flush_stall(job)
+            job.stall_port, job.stall_winner, job.stall_first = port, winner, self.now
+        job.stall_stop = self.now + 1
+        return winner
+
+    def _flush_stall(self, job: Job) -> None:
+        if job.stall_port < 0:
+            return
+        buffer, bank, direction = self._ports.key(job.stall_port)
+        cycles = job.stall_stop - job.stall_first
+        tick = job.stall_first * self.period
+        self.context.recorder.stalls.append(
+            Stall(tick, self.name, job.index, cycles, buffer, bank, direction, job.stall_winner)
+        )
+        job.stall_port = -1
+
+    def _retire(self, job: Job, tick: int) -> None:
+        """The instruction is done in the cycle that begins at `tick`."""
+        self._flush_stall(job)
+        self.context.recorder.times.append(
+            InstructionTimes(job.index, self.name, job.start, job.first, job.last, tick)
+        )
+        for post in self.context.program.instructions[job.index].posts:
+            if post.on == "done":
+                self._semaphores.post(tick, self.name, self.period, post.semaphore)
+        self.context.retire(tick + self.period)

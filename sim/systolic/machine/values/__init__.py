@@ -1,0 +1,1 @@
+"""What the lanes compute: functions of arrays, without time. Shared by both engines."""

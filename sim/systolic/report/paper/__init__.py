@@ -1,0 +1,1 @@
+"""What pictures are drawn on: page, style, lettering, PNG."""

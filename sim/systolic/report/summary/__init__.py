@@ -1,0 +1,1 @@
+"""The summary of a run: its values, and the table a person reads."""

@@ -1,0 +1,230 @@
+"""The summary as a table that a person reads: on 80 columns as well as on a wide terminal.
+
+Takes the dict of `systolic.report.summary.summarize`; prints to the console it is given and to nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import groupby
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from systolic.report.summary.transfers import bursts_text, channels_text, runs_text, waits_text
+from systolic.report.summary.values import values_text
+from systolic.report.summary.wording import number, percent, plural, time_text
+
+BAR_CELLS = 16
+UNLIMITED = 1 << 16
+"""Columns of a screen on which every table has room."""
+BUSY = "streaming"
+UNCHECKED = (
+    "skipped (--no-check): a race may end otherwise on another chip or engine; "
+    "systolic lint lists what it finds"
+)
+EIGHTHS = " ▏▎▍▌▋▊▉█"
+
+
+def print_summary(summary: Mapping[str, Any], console: Console) -> None:
+    """Print what a run did, where each unit's time went, and whether the result is right."""
+    console.print()
+    console.print(_headline(summary))
+    console.print(_facts(summary))
+    console.print(Whole(_units(summary, console)), crop=False)
+    if summary["stalls"]:
+        console.print(Whole(_stalls(summary)), crop=False)
+    if "values" in summary:
+        console.print(_values(summary["values"]))
+    console.print()
+
+
+def _headline(summary: Mapping[str, Any]) -> Text:
+    return Text.assemble(
+        (f"  {summary['run']}", "bold"),
+        (f"  on {summary['chip']}, {summary['engine']} engine", "dim"),
+    )
+
+
+def _facts(summary: Mapping[str, Any]) -> Padding:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row(
+        "length",
+        f"[bold]{number(summary['cycles'])} cycles[/bold], {time_text(summary['time_ns'])}",
+    )
+    if "bound" in summary:
+        table.add_row("bound", Text(bound_text(summary)))
+    for operation in summary.get("operations", ()):
+        table.add_row(operation["name"], Text(operation_text(operation)))
+    if "blocks" in summary:
+        blocks, sub_blocks = summary["blocks"], summary["sub_blocks"]
+        table.add_row("work", f"{plural(blocks, 'block')}, {plural(sub_blocks, 'sub-block')}")
+    if "layouts" in summary:
+        table.add_row("layout", Text(layouts_text(summary["layouts"])))
+    else:  # whose layouts are not said give types and shapes
+        for kind in ("inputs", "outputs"):
+            if arrays := summary.get(kind):
+                table.add_row(kind, Text(arrays_text(arrays)))
+    counts = [f"{number(count)} {name}" for name, count in summary["instructions"].items()]
+    table.add_row("program", ", ".join(counts) or "no instructions")
+    if summary.get("checker") == "skipped":
+        table.add_row("checker", Text(UNCHECKED, "yellow"))
+    _moved(summary, table)
+    return Padding(table, (1, 0, 1, 2))
+
+
+def _moved(summary: Mapping[str, Any], table: Table) -> None:
+    """Say what the queues moved, if anything, and what DRAM's channels and banks made of it."""
+    moved = summary.get("transfers")
+    if not moved or not moved["copies"]:
+        return
+    table.add_row("moved", Text(runs_text(moved)))
+    if dram := moved.get("dram"):
+        table.add_row("dram", Text(bursts_text(dram)))
+        table.add_row("", Text(channels_text(dram, summary["units"]["dma0"]["total"])))
+        table.add_row("", Text(waits_text(dram)))
+
+
+def layouts_text(layouts: Mapping[str, str]) -> str:
+    """Return what becomes what, and what the blocks look like as tiles of the source."""
+    text = f"{layouts['source']} to {layouts['result']}"
+    return f"{text}, blocks {layouts['blocks']}" if layouts.get("blocks") else text
+
+
+def arrays_text(arrays: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return names, types, shapes and files: ``a f32[4,4] in a.npy, b s8[3] in b.npy``."""
+    return ", ".join(
+        f"{name} {array['type']}[{','.join(map(str, array['shape']))}]"
+        + (f" in {array['file']}" if array.get("file") else "")
+        for name, array in arrays.items()
+    )
+
+
+def bound_text(summary: Mapping[str, Any]) -> str:
+    """Return the best possible length, what binds it, and how far above it the run stayed."""
+    cycles, best = summary["cycles"], summary["bound"]["cycles"]
+    if not best:
+        return f"0 cycles ({summary['bound']['why']})"
+    apart = abs(cycles - best)
+    way = "above" if cycles > best else "below"
+    distance = f"the run is {number(apart)} ({percent(apart, best)}) {way} it"
+    if not apart:
+        distance = "reached"
+    return f"{plural(best, 'cycle')} ({summary['bound']['why']}): {distance}"
+
+
+def operation_text(operation: Mapping[str, Any]) -> str:
+    """Return how long an operation was under way, and how far that is above what it needs alone."""
+    cycles, bound = operation["cycles"], operation["bound"]
+    if not cycles:
+        return f"{operation['op']}, without an instruction of its own"
+    text = f"{operation['op']}, under way for {plural(cycles, 'cycle')}"
+    if not bound["cycles"]:
+        return text
+    best = f"{number(bound['cycles'])} ({bound['why']})"
+    if cycles < bound["cycles"]:  # it shares loads with others, or began with their results
+        return f"{text}; alone it needs {best}"
+    return f"{text}, {percent(cycles - bound['cycles'], bound['cycles'])} above the {best} it needs"
+
+
+def _units(summary: Mapping[str, Any], console: Console) -> Padding:
+    """Return the table of the units, with bars if there is room for them."""
+    table = _units_table(summary, console.options.ascii_only, bars=True)
+    if _width(table, console, console.options) > console.width:
+        table = _units_table(summary, console.options.ascii_only, bars=False)
+    return table
+
+
+def _units_table(summary: Mapping[str, Any], plain: bool, *, bars: bool) -> Padding:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("unit", no_wrap=True)
+    table.add_column("busy, and why not", no_wrap=True)
+    table.add_column("cycles", justify="right", no_wrap=True)
+    table.add_column("share", justify="right", no_wrap=True)
+    if bars:
+        table.add_column("", no_wrap=True)
+    shown = len(table.columns) - 1
+    for (idle, _), group in groupby(summary["units"].items(), key=_idle_family):
+        units = list(group)
+        if idle:
+            table.add_row(_span([name for name, _ in units]), Text("idle", "dim"))
+            continue
+        for name, unit in units:
+            for place, (label, cycles) in enumerate(reasons(unit)):
+                cells = _reason(label, cycles, unit["total"], plain)
+                table.add_row("" if place else name, *cells[:shown])
+    return Padding(table, (0, 0, 1, 2))
+
+
+class Whole:
+    """A table as wide as its words and numbers, on a screen however narrow: nothing is cut."""
+
+    def __init__(self, table: Padding | Table) -> None:
+        self._table = table
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        wide = max(options.max_width, _width(self._table, console, options))
+        yield from console.render(self._table, options.update(width=wide))
+
+
+def _width(table: Padding | Table, console: Console, options: ConsoleOptions) -> int:
+    """Return the columns a table takes if nothing of it is cut."""
+    return Measurement.get(console, options.update(width=UNLIMITED), table).maximum
+
+
+def _reason(label: str, cycles: int, total: int, plain: bool) -> tuple[Text, str, str, Text]:
+    colour = "cyan" if label == BUSY else "red" if label.startswith("stalled") else "dim"
+    return (
+        Text(label, "" if colour == "dim" else colour),
+        number(cycles),
+        percent(cycles, total),
+        Text(bar(cycles / total, plain), colour),
+    )
+
+
+def _idle_family(item: tuple[str, Mapping[str, Any]]) -> tuple[bool, str]:
+    """Neighbours that did nothing share one line: "dma0 to dma1"."""
+    name, unit = item
+    idle = set(unit["labels"]) <= {"idle"}
+    return idle, name.rstrip("0123456789") if idle else ""
+
+
+def _span(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+
+
+def reasons(unit: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """Return labels and cycles: the busy ones first, then why it was not, the largest first."""
+    found = [(label, cycles) for label, cycles in unit["labels"].items() if cycles]
+    return sorted(found, key=lambda item: (item[0] != BUSY, -item[1], item[0]))
+
+
+def bar(share: float, plain: bool = False) -> str:
+    """Return a bar of BAR_CELLS characters, in eighths of a character unless `plain`."""
+    if plain:
+        return "#" * round(share * BAR_CELLS)
+    eighths = round(share * BAR_CELLS * 8)
+    return EIGHTHS[8] * (eighths // 8) + EIGHTHS[eighths % 8].strip()
+
+
+def _stalls(summary: Mapping[str, Any]) -> Padding:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for name in ("refused port", "bank", "held back", "in favour of"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("cycles", justify="right", no_wrap=True)
+    for s in summary["stalls"]:
+        port = f"{s['buffer']} {s['direction']}"
+        table.add_row(port, str(s["bank"]), s["unit"], s["winner"], number(s["cycles"]))
+    return Padding(table, (0, 0, 1, 2))
+
+
+def _values(values: Mapping[str, Any]) -> Padding:
+    text, good = values_text(values)
+    colour = "bold red" if not good else "yellow" if values.get("out_of_range") else "green"
+    return Padding(Text(text, colour), (0, 0, 0, 2))

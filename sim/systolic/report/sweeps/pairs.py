@@ -1,0 +1,102 @@
+"""A sweep that runs everything two ways, as data: pairs of times, their ratio, where it crosses 1.
+
+Points are summaries with `sweep` (its name) and `vary` (dotted key: value); two that differ only in
+`compile.via` make a pair. Draws nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from systolic.layout import Shape
+
+VIA = "compile.via"
+Point = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The same work via the array and via DRAM: the value varied, its place on the axis, times."""
+
+    label: str
+    x: float
+    array_ns: float
+    dram_ns: float
+
+    @property
+    def ratio(self) -> float:
+        """Return how many times longer the way through DRAM takes."""
+        return self.dram_ns / self.array_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A sweep over `key`, its pairs in the order of the axis."""
+
+    sweep: str
+    key: str
+    pairs: tuple[Pair, ...]
+
+    @property
+    def over_size(self) -> bool:
+        """Return whether the sizes of tensors are on the axis, in elements."""
+        return self.key.endswith("shape")
+
+    def crossing(self) -> float | None:
+        """Return where the ratio passes 1, interpolated on logarithmic axes; None if nowhere."""
+        for a, b in zip(self.pairs, self.pairs[1:], strict=False):
+            one, other = math.log(a.ratio), math.log(b.ratio)
+            if one * other < 0 or (one == 0 and other != 0):
+                part = one / (one - other)
+                if a.x > 0 and b.x > 0:
+                    return float(a.x * (b.x / a.x) ** part)
+                return a.x + (b.x - a.x) * part
+        return None
+
+
+def comparisons(points: Iterable[Point]) -> list[Comparison]:
+    """Return a comparison for each sweep that ran its points both ways, in their order."""
+    sweeps: dict[str, list[Point]] = {}
+    for point in points:
+        sweeps.setdefault(str(point["sweep"]), []).append(point)
+    found = (_comparison(name, rows) for name, rows in sweeps.items())
+    return [one for one in found if one is not None]
+
+
+def _comparison(sweep: str, points: Sequence[Point]) -> Comparison | None:
+    keys = [key for key in points[0]["vary"] if key != VIA]
+    varied = [k for k in keys if len({str(point["vary"].get(k)) for point in points}) > 1]
+    key = (varied or keys or [""])[0]
+    times: dict[str, dict[str, float]] = {}
+    places: dict[str, float] = {}
+    for point in points:
+        label = str(point["vary"].get(key, ""))
+        via = str(point["vary"].get(VIA))
+        times.setdefault(label, {})[via] = _time_ns(point)
+        places[label] = _place(key, label, len(places))
+    pairs = [
+        Pair(label, places[label], both["pe"], both["dram"])
+        for label, both in times.items()
+        if {"pe", "dram"} <= both.keys()
+    ]
+    if not pairs:
+        return None
+    return Comparison(sweep, key, tuple(sorted(pairs, key=lambda pair: pair.x)))
+
+
+def _time_ns(point: Point) -> float:
+    summary = point.get("summary", point)
+    return float(summary["time_ns"])
+
+
+def _place(key: str, label: str, order: int) -> float:
+    """Return where a value stands on the axis: elements of a shape, a number, or its order."""
+    if key.endswith("shape"):
+        return float(Shape.parse(label).num_elements())
+    try:
+        return float(label)
+    except ValueError:
+        return float(order)

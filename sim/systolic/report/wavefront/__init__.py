@@ -1,0 +1,1 @@
+"""The picture of the wavefront, and the timeline below it."""

@@ -1,0 +1,201 @@
+"""The space-time diagram as data: for each line and cycle, what moved there and which value.
+
+A band is a stack of lines (partitions, PE rows, or single PEs) over the cycles of a window. Each
+phase has its own layer, so that what happens at once can be shown at once. Draws nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from systolic.hw.spec import Chip
+from systolic.report.summary.wording import shorten, value_text
+from systolic.report.wavefront.moments import drains, load_extent, result_times
+from systolic.trace.records import Trace
+from systolic.trace.words import WordTable
+
+Phase = Literal["load", "stream", "next", "drain"]
+PHASES: tuple[Phase, ...] = ("load", "stream", "next", "drain")
+"""next: vectors of every second multiply, so that those that follow at once can be told apart."""
+
+Share = npt.NDArray[np.float64]
+Times = npt.NDArray[Any]
+
+STATE, RESULT = "state buffer", "result buffer"
+
+MOST_COLUMNS = 1600
+"""More columns than this no picture resolves: longer windows are binned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """Cycles first <= cycle < stop, `step` of them to a column."""
+
+    first: int
+    stop: int
+    step: int = 1
+
+    @classmethod
+    def fit(cls, first: int, stop: int) -> Axis:
+        """Return the axis of a window, binned if it is too long to be drawn cycle by cycle."""
+        return cls(first, stop, max(1, -(-(stop - first) // MOST_COLUMNS)))
+
+    @property
+    def columns(self) -> int:
+        """Return the number of columns."""
+        return -(-(self.stop - self.first) // self.step)
+
+    def place(self, cycles: Times) -> tuple[Times, npt.NDArray[np.bool_]]:
+        """Return the column of each cycle, and whether it lies in the window."""
+        inside = (cycles >= self.first) & (cycles < self.stop)
+        return (cycles - self.first) // self.step, inside
+
+
+@dataclass(eq=False)
+class Band:
+    """Lines over columns.
+
+    layers: per phase [lines, columns], the share of it that was busy, 0 to 1. texts: per phase,
+    the value that moved at (line, column). group: lines that belong together. place: the memory
+    it is about.
+    """
+
+    name: str
+    lines: int
+    axis: Axis
+    place: str = ""
+    group: int = 1
+    layers: dict[Phase, Share] = field(default_factory=dict)
+    texts: dict[Phase, dict[tuple[int, int], str]] = field(default_factory=dict)
+
+    def mark(self, phase: Phase, lines: Times, cycles: Times, weight: float = 1.0) -> None:
+        """Add busy (line, cycle) pairs; arrays broadcast."""
+        lines, cycles = np.broadcast_arrays(lines, cycles)
+        columns, inside = self.axis.place(cycles)
+        layer = self.layers.setdefault(phase, np.zeros((self.lines, self.axis.columns)))
+        np.add.at(layer, (lines[inside], columns[inside]), weight / self.axis.step)
+
+    def mark_span(self, phase: Phase, first: int, stop: int) -> None:
+        """Add all lines, busy in cycles first <= cycle < stop; costs columns, not cycles."""
+        begins = self.axis.first + np.arange(self.axis.columns) * self.axis.step
+        ends = np.minimum(begins + self.axis.step, self.axis.stop)
+        shared = np.clip(np.minimum(ends, stop) - np.maximum(begins, first), 0, None)
+        layer = self.layers.setdefault(phase, np.zeros((self.lines, self.axis.columns)))
+        layer += shared / self.axis.step
+
+    def write(self, phase: Phase, lines: Times, cycles: Times, values: Times) -> None:
+        """Note the values that moved at (line, cycle) pairs; arrays broadcast."""
+        columns, inside = self.axis.place(cycles)
+        texts = self.texts.setdefault(phase, {})
+        for line, column, value in zip(lines[inside], columns[inside], values[inside], strict=True):
+            texts[int(line), int(column)] = str(value)
+
+
+def stream_phase(place: int) -> Phase:
+    """Return the phase under which the vectors of the multiply at that place are shown."""
+    return "next" if place % 2 else "stream"
+
+
+def weights_band(trace: Trace, axis: Axis, values: bool) -> Band:
+    """Return which weights the array reads from each state-buffer partition."""
+    history = trace.grid
+    band = Band("weights read", history.shape.rows, axis, STATE)
+    for load in history.loads:
+        if load.reads[0] >= axis.stop or load.reads[-1] < axis.first:
+            continue
+        K, N = load_extent(history, load)
+        r, c = (plane.ravel() for plane in np.indices((K, N)))
+        read = load.reads[history.shape.read_of(K, N)].ravel()
+        left = history.shape.weight_path == "left"
+        band.mark("load", r, read, 1.0 / (history.shape.fast_load if left else N))
+        if values and left and history.shape.fast_load == 1 and load.weights.size:
+            band.write("load", r, read, texts_of(load.weights[r, c]))
+    return band
+
+
+def vectors_band(trace: Trace, axis: Axis, values: bool) -> Band:
+    """Return which moving operands the array reads from each state-buffer partition."""
+    band = Band("vectors read", trace.grid.shape.rows, axis, STATE)
+    for place, one in enumerate(trace.grid.matmuls):
+        if one.injections[0] >= axis.stop or one.injections[-1] < axis.first:
+            continue
+        used = one.moving.shape[1] or trace.grid.shape.rows
+        m, r = (plane.ravel() for plane in np.indices((len(one.injections), used)))
+        band.mark(stream_phase(place), r, one.injections[m])
+        if values and one.moving.size:
+            band.write(stream_phase(place), r, one.injections[m], texts_of(one.moving[m, r]))
+    return band
+
+
+def results_band(chip: Chip, trace: Trace, axis: Axis, values: bool) -> Band:
+    """Return what is written into each partition of the result buffer."""
+    band = Band("results written", trace.grid.shape.cols, axis, RESULT)
+    words = trace.words.of("psum_write").rows
+    for place, one in enumerate(trace.grid.matmuls):
+        times = result_times(chip, one)
+        if times[0, 0] >= axis.stop or times[-1, -1] < axis.first:
+            continue
+        phase = stream_phase(place)
+        c = np.broadcast_to(np.arange(one.cols), times.shape).ravel()
+        band.mark(phase, c, times.ravel())
+        mine = words[words["instruction"] == one.instruction]
+        if values and len(mine):
+            _write_words(band, phase, WordTable(mine, trace.words.units), trace)
+        elif values and one.moving.size:
+            band.write(phase, c, times.ravel(), texts_of(trace.grid.results(place)))
+    return band
+
+
+def drain_bands(chip: Chip, trace: Trace, axis: Axis, values: bool) -> tuple[Band, Band]:
+    """Return what the draining engine reads from the result buffer, and where it writes it."""
+    period, copies = trace.periods["pe_array"], drains(chip, trace)
+    chosen = np.array([t.instruction for t in copies], np.int64)
+    stored = trace.words.of("write").rows
+    highest = stored["partition"][np.isin(stored["instruction"], chosen)].max(initial=0)
+    partitions = min(chip.state_buffer.partitions, max(trace.grid.shape.cols, int(highest) + 1))
+    bands = (
+        Band("results read", trace.grid.shape.cols, axis, RESULT),
+        Band("results stored", partitions, axis, STATE),
+    )
+    for band, kind in zip(bands, ("read", "write"), strict=True):
+        words = trace.words.of(kind)
+        mine = words.rows[np.isin(words.rows["instruction"], chosen)]
+        if len(mine):
+            _mark_words(band, "drain", mine, period)
+            if values:
+                _write_words(band, "drain", WordTable(mine, words.units), trace)
+            continue
+        for t in copies:
+            late = t.done - t.last if kind == "write" else 0
+            begin, count = (t.first + late) // period, -(-(t.last - t.first) // period) + 1
+            band.mark_span("drain", begin, begin + count)
+    return bands
+
+
+def _mark_words(band: Band, phase: Phase, rows: npt.NDArray[np.void], period: int) -> None:
+    shown = rows[rows["partition"] < band.lines]
+    band.mark(phase, shown["partition"].astype(np.int64), shown["tick"] // period)
+    np.minimum(band.layers[phase], 1.0, out=band.layers[phase])
+
+
+def _write_words(band: Band, phase: Phase, words: WordTable, trace: Trace) -> None:
+    cycles = words.rows["tick"] // trace.periods["pe_array"]
+    shown = (words.rows["partition"] < band.lines) & band.axis.place(cycles)[1]
+    texts = [shorten(text) for text in WordTable(words.rows[shown], words.units).values()]
+    lines = words.rows["partition"][shown].astype(np.int64)
+    band.write(phase, lines, cycles[shown], np.array(texts, object))
+
+
+def texts_of(values: Times) -> Times:
+    """Return values as short texts, in one dimension."""
+    return np.array([value_text(v) for v in np.ravel(values)], object)
+
+
+def is_small(chip: Chip, axis: Axis) -> bool:
+    """Return whether single PEs and their values are readable: up to 6 x 6, and 64 cycles."""
+    array = chip.pe_array
+    return max(array.rows, array.cols) <= 6 and axis.stop - axis.first <= 64

@@ -1,0 +1,223 @@
+"""Draws the space-time diagram: bands one below the other on a common axis of cycles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from systolic.report.paper import style
+from systolic.report.paper.lettering import text_inches
+from systolic.report.paper.page import Box, Horizontal, Page
+from systolic.report.wavefront.bands import PHASES, Axis, Band, Phase
+from systolic.report.wavefront.moments import PhasePlace
+from systolic.report.wavefront.pe_bands import ROWS
+
+LINE, JOINT, LEAST_BAND, BAND_GAP, CAPTION_LEVEL = 0.17, 0.05, 0.28, 0.17, 0.34
+CAPTION = style.SMALL - 0.5
+JOINTS, LOAD_MARK, HAIRLINE = 0.8, 0.09, 0.6
+ZEROS = ("0", "-0")
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A part of a page whose x counts cycles: from `left`, `width` inches wide."""
+
+    page: Page
+    axis: Axis
+    left: float
+    width: float
+
+    @property
+    def cycle_inches(self) -> float:
+        """Return the width of a cycle."""
+        return self.width / (self.axis.stop - self.axis.first)
+
+    def x(self, cycle: float) -> float:
+        """Return where a cycle begins on the page."""
+        return self.left + (cycle - self.axis.first) * self.cycle_inches
+
+    def box(self, first: float, stop: float, top: float, height: float) -> Box:
+        """Return the box of some cycles."""
+        return self.x(first), top, (stop - first) * self.cycle_inches, height
+
+
+def band_height(band: Band, cells: bool) -> float:
+    """Return the height of a band in inches."""
+    if cells:
+        joints = (band.lines // band.group - 1) * (band.group > 1)
+        return max(LINE * band.lines + JOINT * joints, LEAST_BAND)
+    if band.name == ROWS:
+        return float(np.clip(band.lines * 0.018, 0.6, 2.4))
+    return float(np.clip(band.lines * 0.01, 0.3, 0.5))
+
+
+def draw_band(frame: Frame, top: float, band: Band, cells: bool) -> float:
+    """Draw a band and its labels from `top` on; return its height."""
+    height = band_height(band, cells)
+    x, page = frame.left - 0.42, frame.page
+    page.text(x, top, band.name, style.SMALL, ha="right")
+    page.text(x, top + 0.14, band.place, style.TINY, style.MUTED, ha="right")
+    if cells:
+        _draw_cells(frame, top, band)
+    else:
+        _draw_heat(frame, top, height, band)
+    return height
+
+
+def line_tops(band: Band) -> npt.NDArray[np.float64]:
+    """Return where each line of a band of cells begins, in inches."""
+    lines = np.arange(band.lines)
+    return np.asarray(lines * LINE + (lines // band.group) * JOINT * (band.group > 1))
+
+
+def _draw_cells(frame: Frame, top: float, band: Band) -> None:
+    tops = top + line_tops(band)
+    axis, page = frame.axis, frame.page
+    page.boxes([frame.box(axis.first, axis.stop, y, LINE) for y in tops], style.FAINT, JOINTS)
+    streaming = _busy(band, "stream") | _busy(band, "next") | _busy(band, "drain")
+    values: list[tuple[float, float, str, Phase]] = []
+    for phase in ("stream", "next", "drain", "load"):
+        strong: list[Box] = []
+        pale: list[Box] = []
+        for line, column in np.argwhere(_busy(band, phase)).tolist():
+            cycle, y = axis.first + column, tops[line]
+            if phase == "load" and streaming[line, column]:
+                strong.append(frame.box(cycle, cycle + LOAD_MARK, y, LINE))
+                continue
+            text = band.texts.get(phase, {}).get((line, column), "")
+            (pale if text in ZEROS else strong).append(frame.box(cycle, cycle + 1, y, LINE))
+            values.append((frame.x(cycle + 0.5), y + LINE / 2, text, phase))
+        page.boxes(strong, style.MID[phase], JOINTS)
+        page.boxes(pale, style.TINT[phase], JOINTS)
+    for value in values:  # a later phase's boxes would cover them
+        _value(frame, *value)
+    _line_names(frame, tops, band)
+
+
+def _busy(band: Band, phase: Phase) -> npt.NDArray[np.bool_]:
+    layer = band.layers.get(phase)
+    if layer is None:
+        return np.zeros((band.lines, band.axis.columns), bool)
+    return layer > 0
+
+
+def _value(frame: Frame, x: float, y: float, text: str, phase: Phase) -> None:
+    if not text or text_inches(text, style.TINY) > frame.cycle_inches:
+        return
+    frame.page.text(
+        x, y + 0.005, text, style.TINY + 0.5, style.TEXT[phase], ha="center", va="middle",
+        opacity=0.45 if text in ZEROS else 1.0,
+    )  # fmt: skip
+
+
+def _line_names(frame: Frame, tops: npt.NDArray[np.float64], band: Band) -> None:
+    x, muted = frame.left, style.MUTED
+    for line, y in enumerate(tops):
+        text = str(line % band.group if band.group > 1 else line)
+        size = style.TINY - 0.5
+        frame.page.text(x - 0.06, y + LINE / 2, text, size, muted, ha="right", va="middle")
+    if band.group > 1:
+        for row in range(0, band.lines // band.group):
+            y = tops[row * band.group : (row + 1) * band.group].mean() + LINE / 2
+            frame.page.text(x - 0.2, y, f"row {row}", style.TINY, muted, ha="right", va="middle")
+
+
+def _draw_heat(frame: Frame, top: float, height: float, band: Band) -> None:
+    image = style.paper(band.lines, band.axis.columns)
+    style.lay(image, np.ones(image.shape[:2], bool), style.FAINT)
+    for phase in PHASES:
+        if _busy(band, phase).any():
+            style.lay(image, _busy(band, phase), style.HUE[phase], _opacity(band, phase))
+    axis, size = frame.axis, style.TINY - 0.5
+    stop = min(axis.first + axis.columns * axis.step, axis.stop)
+    frame.page.image(frame.box(axis.first, stop, top, height), image)
+    frame.page.text(frame.left - 0.06, top, "0", size, style.MUTED, ha="right")
+    if band.lines > 1:
+        last, y = str(band.lines - 1), top + height
+        frame.page.text(frame.left - 0.06, y, last, size, style.MUTED, ha="right", va="bottom")
+
+
+def _opacity(band: Band, phase: Phase) -> npt.NDArray[np.float64]:
+    """Vectors cover what loads leave, in step with how many there are; a few must still show."""
+    if phase == "load":
+        return 0.5 * band.layers[phase]
+    vectors = [layer for name, layer in band.layers.items() if name != "load"]
+    most = max(float(layer.max(initial=0.0)) for layer in vectors)
+    return np.asarray(np.sqrt(band.layers[phase] / (most or 1.0)))
+
+
+def draw_turning_points(
+    frame: Frame, top: float, bottom: float, points: Sequence[tuple[int, str]]
+) -> None:
+    """Draw a hairline through all bands at each cycle, its number and caption above `top`."""
+    page, places = frame.page, caption_places(points, frame.axis, frame.width)
+    side: dict[bool, Horizontal] = {False: "left", True: "right"}
+    for (cycle, _), (level, _) in zip(points, places, strict=True):
+        y = top - 0.06 - level * CAPTION_LEVEL
+        page.upright(frame.x(cycle), y, bottom, style.INK, HAIRLINE)
+    for (cycle, caption), (level, to_the_left) in zip(points, places, strict=True):
+        y, ha = top - 0.06 - level * CAPTION_LEVEL, side[to_the_left]
+        x = frame.x(cycle) + (-0.04 if to_the_left else 0.04)
+        page.text(x, y, caption, CAPTION, style.MUTED, ha=ha, va="bottom", backed=True)
+        page.text(x, y - 0.13, f"{cycle:,}", weight="bold", ha=ha, va="bottom", backed=True)
+
+
+def draw_phase_names(frame: Frame, top: float, band: Band, places: Sequence[PhasePlace]) -> None:
+    """Name the phases inside a band of PE rows, each where it fits its rows and its cycles."""
+    line = band_height(band, cells=False) / band.lines
+    for place in places:
+        room = (min(place.end, frame.axis.stop) - place.begin) * frame.cycle_inches
+        tall = (place.rows[1] - place.rows[0]) * line
+        if text_inches(place.name, style.BODY) + 0.15 > room or tall < style.BODY / 72:
+            continue
+        frame.page.text(
+            frame.x((place.begin + place.end) / 2), top + (place.row + 0.5) * line, place.name,
+            ha="center", va="middle", weight="bold",
+            colour=style.TEXT["load"] if place.name == "load" else style.PAPER,
+        )  # fmt: skip
+
+
+def captions_height(points: Sequence[tuple[int, str]], axis: Axis, width: float) -> float:
+    """Return the height in inches that the captions of turning points take."""
+    levels = [level for level, _ in caption_places(points, axis, width)]
+    return 0.3 + CAPTION_LEVEL * max(levels, default=0)
+
+
+def caption_places(
+    points: Sequence[tuple[int, str]], axis: Axis, width: float
+) -> list[tuple[int, bool]]:
+    """Return each caption's level, and whether it stands left of its hairline; none touch."""
+    levels: list[list[tuple[float, float]]] = []
+    places = []
+    for cycle, caption in points:
+        extent = max(text_inches(caption, CAPTION), text_inches(f"{cycle:,}", 10)) + 0.14
+        x = (cycle - axis.first) * width / (axis.stop - axis.first)
+        left = x + extent > width + 0.1
+        begin, end = (x - extent, x) if left else (x, x + extent)
+        free = (i for i, used in enumerate(levels) if all(b <= begin or a >= end for a, b in used))
+        level = next(free, len(levels))
+        if level == len(levels):
+            levels.append([])
+        levels[level].append((begin, end))
+        places.append((level, left))
+    return places
+
+
+def draw_cycle_axis(frame: Frame, top: float) -> None:
+    """Draw the numbers of the cycles at `top`."""
+    axis = frame.axis
+    step = tick_step(axis.stop - axis.first, frame.width)
+    for cycle in range(-(-axis.first // step) * step, axis.stop, step):
+        x = cycle + (0.5 if step == 1 else 0.0)
+        frame.page.text(frame.x(x), top, f"{cycle:,}", style.TINY, style.MUTED, ha="center")
+    frame.page.text(frame.left - 0.42, top, "cycle", style.SMALL, style.MUTED, ha="right")
+
+
+def tick_step(cycles: int, width: float) -> int:
+    """Return the least round distance (1, 2, 5, 10, ...) at which the ticks' numbers stay apart."""
+    room = text_inches(f"{cycles:,}", style.TINY) + 0.16
+    steps = (int(digit * 10**power) for power in range(12) for digit in (1, 2, 5))
+    return next(step for step in steps if step * width / cycles >= room)

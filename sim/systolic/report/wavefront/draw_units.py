@@ -1,0 +1,89 @@
+"""Draws the timeline strip: what each unit did in every cycle, by the labels of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from systolic.report.paper import style
+from systolic.report.paper.lettering import text_inches
+from systolic.report.paper.page import Box
+from systolic.report.wavefront.draw_bands import JOINTS, Frame
+from systolic.trace.labels import Run
+from systolic.trace.records import Trace
+
+UNIT_LINE, UNIT_GAP = 0.2, 0.05
+MOST_JOINTS = 200
+DMA_HUE, DMA_TINT, DMA_TEXT = "#cc79a7", "#f0dbe6", "#6b2f50"
+
+
+def busy_units(trace: Trace) -> tuple[list[str], list[str]]:
+    """Return the units that did anything, and those that were idle throughout."""
+    busy = [u for u, runs in trace.labels.items() if any(r.label != "idle" for r in runs)]
+    return busy, [u for u in trace.labels if u not in busy]
+
+
+def units_height(trace: Trace) -> float:
+    """Return the height of the strip in inches."""
+    busy, idle = busy_units(trace)
+    return (len(busy) + bool(idle)) * (UNIT_LINE + UNIT_GAP)
+
+
+def colours(unit: str, label: str) -> tuple[str, str]:
+    """Return fill and text colour of a label; a phase of the work has the same hue everywhere."""
+    if label.startswith("stalled"):
+        return style.STALLED, style.PAPER
+    if label.startswith("waiting"):
+        return style.WAITING, style.MUTED
+    if unit.startswith("dma"):
+        return (DMA_HUE if label == "streaming" else DMA_TINT), DMA_TEXT
+    phase = {"loading": "load", "draining": "drain"}.get(label, "stream")
+    if unit != "pe_array":
+        phase = "drain"
+    strong = label in ("loading", "streaming")
+    return (style.MID if strong else style.TINT)[phase], style.TEXT[phase]
+
+
+def draw_units(frame: Frame, top: float, trace: Trace) -> None:
+    """Draw one line per unit that did anything, and name the others."""
+    busy, idle = busy_units(trace)
+    for place, unit in enumerate(busy):
+        y = top + place * (UNIT_LINE + UNIT_GAP)
+        _unit_name(frame, y, unit)
+        scale = trace.periods[unit] / trace.periods["pe_array"]
+        _runs(frame, y, unit, trace.labels[unit], scale)
+    if idle:
+        y = top + len(busy) * (UNIT_LINE + UNIT_GAP)
+        _unit_name(frame, y, "idle", style.MUTED)
+        text, size = name_list(idle), style.SMALL - 0.5
+        frame.page.text(frame.left, y + UNIT_LINE / 2, text, size, style.MUTED, va="middle")
+
+
+def name_list(units: Sequence[str]) -> str:
+    """Return names for a line of text; many queues are counted rather than listed."""
+    queues = [u for u in units if u.startswith("dma")]
+    if len(queues) > 4:
+        units = [u for u in units if u not in queues] + [f"{len(queues)} DMA queues"]
+    return ", ".join(units)
+
+
+def _unit_name(frame: Frame, y: float, name: str, colour: str = style.INK) -> None:
+    x, middle = frame.left - 0.42, y + UNIT_LINE / 2
+    frame.page.text(x, middle, name, style.SMALL, colour, ha="right", va="middle")
+
+
+def _runs(frame: Frame, y: float, unit: str, runs: Sequence[Run], scale: float) -> None:
+    axis, page = frame.axis, frame.page
+    shown: list[tuple[Box, str]] = []
+    for run in runs:
+        a, b = max(run.first * scale, axis.first), min(run.stop * scale, axis.stop)
+        if a < b and run.label != "idle":
+            shown.append((frame.box(a, b, y, UNIT_LINE), run.label))
+    joint = JOINTS if len(shown) < MOST_JOINTS else 0.0
+    for box, label in shown:
+        page.boxes([box], colours(unit, label)[0], joint)
+    for (left, top, width, height), label in shown:
+        if text_inches(label, style.SMALL) + 0.08 <= width:
+            page.text(
+                left + width / 2, top + height / 2, label, style.SMALL - 0.5,
+                colours(unit, label)[1], ha="center", va="middle",
+            )  # fmt: skip

@@ -1,0 +1,224 @@
+"""When things happened in a run: the turning points that a picture shows, as data.
+
+All times are cycles of the array. Reads a Trace; draws nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from systolic.hw.spec import Chip
+from systolic.trace.grid import GridHistory, LoadPass, MatMulPass
+from systolic.trace.records import InstructionTimes, Trace
+from systolic.trace.words import KINDS
+
+ENGINES = ("activation", "pooling")
+Cycles = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """The story of the first tile: load, stream, results, drain (None where it has none).
+
+    Each pair is first and last cycle: weights read, vectors injected, results written to the
+    result buffer, results read by the draining engine. `done` is the length of the run.
+    """
+
+    load: tuple[int, int] | None
+    stream: tuple[int, int]
+    result: tuple[int, int]
+    drain: tuple[int, int] | None
+    tile_done: int
+    done: int
+
+
+def result_times(chip: Chip, one: MatMulPass) -> Cycles:
+    """Return [M, N] the cycles in which the result buffer takes the results of a multiply."""
+    array = chip.pe_array
+    down = array.hop[0] * (array.rows // array.cell[0])
+    depth = array.entry_cycles + down - 1 + chip.result_buffer.write_latency_cycles
+    right = array.hop[1] * (np.arange(one.cols) // array.cell[1])
+    return np.asarray(one.injections[:, None] + depth + right[None, :])
+
+
+def load_extent(history: GridHistory, load: LoadPass) -> tuple[int, int]:
+    """Return K and N of a load; where only times are known, the most it can have been."""
+    if load.weights.size:
+        return int(load.weights.shape[0]), int(load.weights.shape[1])
+    shape, lanes = history.shape, len(load.reads) * history.shape.fast_load
+    if shape.weight_path == "left":
+        return shape.rows, min(lanes, shape.cols)
+    return min(lanes, shape.rows), shape.cols
+
+
+def drains(chip: Chip, trace: Trace) -> tuple[InstructionTimes, ...]:
+    """Return the engine instructions that read results, in order of their start."""
+    engines = [t for t in trace.times if t.unit in ENGINES]
+    if not trace.grid.matmuls:
+        return ()
+    readers = _readers_of_results(trace)
+    if readers is not None:
+        return tuple(sorted((t for t in engines if t.instruction in readers), key=_by_start))
+    first = int(result_times(chip, trace.grid.matmuls[0])[0, 0]) * trace.periods["pe_array"]
+    return tuple(sorted((t for t in engines if t.first >= first), key=_by_start))
+
+
+def _by_start(times: InstructionTimes) -> tuple[int, int]:
+    return times.first, times.instruction
+
+
+def _readers_of_results(trace: Trace) -> set[int] | None:
+    """Return which instructions read a place a result was written to, None without words."""
+    rows, units = trace.words.rows, trace.words.units
+    written = rows[rows["kind"] == KINDS.index("psum_write")]
+    engines = [place for place, unit in enumerate(units) if unit in ENGINES]
+    read = rows[(rows["kind"] == KINDS.index("read")) & np.isin(rows["unit"], engines)]
+    if not len(written) or not len(read):
+        return None
+    hit = np.isin(_places(read), _places(written)) & (read["tick"] > written["tick"].min())
+    return set(read["instruction"][hit].tolist())
+
+
+def _places(rows: npt.NDArray[np.void]) -> Cycles:
+    """Return one integer per (partition, address)."""
+    return np.asarray(rows["address"].astype(np.int64) << 16 | rows["partition"])
+
+
+def moments(chip: Chip, trace: Trace) -> Moments | None:
+    """Return the turning points of the first tile, None if the array multiplied nothing."""
+    history, period = trace.grid, trace.periods["pe_array"]
+    if not history.matmuls:
+        return None
+    first = history.matmuls[0]
+    e = (int(first.injections[0]), int(first.injections[-1]))
+    results = result_times(chip, first)
+    loads = [p for p in history.loads if p.reads[-1] < e[0]]
+    copies = drains(chip, trace)
+    copies = copies[: max(1, len(copies) // len(history.matmuls))]
+    drain = (copies[0].first // period, max(t.last for t in copies) // period) if copies else None
+    return Moments(
+        load=(int(loads[-1].reads[0]), int(loads[-1].reads[-1])) if loads else None,
+        stream=e,
+        result=(int(results[0, 0]), int(results[-1, -1])),
+        drain=drain,
+        tile_done=max([int(results[-1, -1]), *(t.done // period for t in copies)]) + 1,
+        done=trace.cycles(),
+    )
+
+
+def window(trace: Trace, when: Moments) -> tuple[int, int]:
+    """Return the cycles to show: the first tile whole, and of the next enough to see the overlap.
+
+    A run of one tile is shown to its end, unless the rest would dwarf the tile.
+    """
+    begin = when.load[0] if when.load else when.stream[0]
+    length = when.tile_done - begin
+    first = 0 if begin <= length // 2 else begin - length // 20
+    stop = when.tile_done + (length // 2 if len(trace.grid.matmuls) > 1 else 0)
+    if when.done <= first + (stop - first) * 5 // 4:
+        stop = when.done
+    return first, stop
+
+
+@dataclass(frozen=True, slots=True)
+class PhasePlace:
+    """Where the name of a phase belongs: in the middle of PE rows, first <= row < stop, and of
+    cycles, begin <= cycle < end, in which the middle one of these rows is in that phase.
+    """
+
+    name: str
+    rows: tuple[int, int]
+    begin: float
+    end: float
+
+    @property
+    def row(self) -> int:
+        """Return the row in the middle."""
+        return sum(self.rows) // 2
+
+
+def phase_places(history: GridHistory, when: Moments) -> list[PhasePlace]:
+    """Return where each phase of the first tile shows, in order of time."""
+    delay = history.shape.delay()
+    all_rows = (0, len(delay))
+    middle, across = delay[len(delay) // 2, 0], delay[0, history.matmuls[0].cols - 1] - delay[0, 0]
+    enter, leave = when.stream[0] + middle, when.stream[1] + 1 + middle
+    begin = float(min(enter + across / 3, leave))
+    places = [PhasePlace("stream", all_rows, begin, float(leave))]
+    if not _followed(history, when.stream[1] + across // 2):
+        places.append(PhasePlace("drain", all_rows, float(leave), float(leave + across * 2 / 3)))
+    load = _load_place(history, when)
+    return [load, *places] if load else places
+
+
+def _load_place(history: GridHistory, when: Moments) -> PhasePlace | None:
+    """Return where the load before the first vectors shows: in rows that it gives weights."""
+    loads = [p for p in history.loads if when.load and p.reads[0] == when.load[0]]
+    if not loads:
+        return None
+    K, N = load_extent(history, loads[-1])
+    delay, row = history.shape.delay(), K // 2
+    taken = loads[-1].reads[history.shape.read_of(K, N)[row]] + delay[row, :N]
+    end = min(int(taken.max()) + 1, when.stream[0] + int(delay[row, 0]))
+    return PhasePlace("load", (0, K), float(taken.min()), float(end))
+
+
+def turning_points(when: Moments) -> list[tuple[int, str]]:
+    """Return cycle and caption of the turning points, in order, one per cycle."""
+    points = {when.done: "done"}
+    if when.drain:
+        points[when.drain[0]] = "drain begins"
+    points[when.result[0]] = "first result"
+    points[when.stream[0]] = "first vector"
+    if when.load:
+        points[when.load[0]] = "first weight"
+    return sorted(points.items())
+
+
+def snapshots(history: GridHistory, when: Moments) -> list[tuple[int, str]]:
+    """Return the cycles at which to show the grid, with captions, in order, one per cycle."""
+    delay = history.shape.delay()[:, : history.matmuls[0].cols]  # where its sums go
+    entry, across = int(delay[0, 0]), int(delay[-1, -1] - delay[0, 0])
+    enter, bottom = when.stream[0] + entry, when.result[0]
+    cycles = {}
+    if when.drain:
+        cycles[sum(when.drain) // 2] = "the engine drains the results"
+    # The wave leaves while it is at the bottom: not before it has come there, nor when it is gone.
+    lowest = when.stream[0] + int(delay[-1, 0]), when.stream[1] + int(delay[-1, -1])
+    leaving = max(when.stream[1] + entry + across * 3 // 4, (sum(lowest) + 1) // 2)
+    followed = _followed(history, leaving - entry)
+    cycles[leaving] = "the next multiply follows" if followed else "drain: the wave leaves"
+    busiest = _busiest(history, max(when.stream[1] + entry, bottom + across // 6))
+    if abs(busiest - bottom) >= across // 16:
+        cycles[busiest] = "stream: most PEs multiply"
+    cycles[bottom] = "the wave reaches the bottom"
+    # Below the rows that have weights a vector is only passed on.
+    rows = history.matmuls[0].moving.shape[1] or len(delay)
+    inside = int(delay[rows - 1, 0]) - entry
+    cycles[min(enter + min(across // 6, inside), max(enter, bottom - 1))] = "first vectors multiply"
+    if when.load:
+        cycles[min(when.load[1] + entry, enter - 1)] = "load: weights arrive"
+    return sorted(cycles.items())
+
+
+def _followed(history: GridHistory, cycle: int) -> bool:
+    """Return whether the second multiply has begun to inject by then."""
+    return any(one.injections[0] <= cycle for one in history.matmuls[1:2])
+
+
+def _busiest(history: GridHistory, cycle: int) -> int:
+    """Return, of the cycles in which most PEs multiply, the one nearest to the given cycle."""
+    one = history.matmuls[0]
+    cells = np.bincount(history.shape.delay()[:, : one.cols].ravel())
+    # Vectors further apart than the longest way through the array are never in it together, so a
+    # longer wait changes nothing; left as it is, it would cost memory by its cycles.
+    gaps = np.minimum(np.diff(one.injections), len(cells))
+    close = np.concatenate([[0], np.cumsum(gaps)])
+    busy = np.round(np.convolve(np.bincount(close), cells)).astype(np.int64)
+    best = np.flatnonzero(busy == busy.max())
+    before = np.searchsorted(close, best, side="right") - 1
+    best = one.injections[before] + best - close[before]
+    return int(best[np.argmin(np.abs(best - cycle))])

@@ -1,0 +1,140 @@
+"""The picture of the product: how a wave of multiplications crosses the grid, and when.
+
+Above, the grid in chosen cycles with the result buffer filling beneath it; below, every cycle: what
+each memory partition and PE row did, with the turning points numbered; at the foot, what each unit
+says it did. All that is drawn is extracted by `moments`, `bands`, `pe_bands` and `panels`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from systolic.hw.spec import Chip
+from systolic.report.paper import style
+from systolic.report.paper.lettering import text_inches
+from systolic.report.paper.page import Page
+from systolic.report.summary.wording import number
+from systolic.report.wavefront.bands import (
+    Axis,
+    drain_bands,
+    is_small,
+    results_band,
+    vectors_band,
+    weights_band,
+)
+from systolic.report.wavefront.draw_bands import (
+    BAND_GAP,
+    Frame,
+    band_height,
+    captions_height,
+    draw_band,
+    draw_cycle_axis,
+    draw_phase_names,
+    draw_turning_points,
+)
+from systolic.report.wavefront.draw_panels import draw_panels, measure
+from systolic.report.wavefront.draw_units import draw_units, units_height
+from systolic.report.wavefront.moments import Moments, moments, phase_places, turning_points, window
+from systolic.report.wavefront.panels import panels
+from systolic.report.wavefront.pe_bands import ROWS, pe_band, row_band
+from systolic.report.wavefront.timeline import plot_timeline
+from systolic.trace.records import Trace
+
+WIDTH, MARGIN, NAMES = 14.0, 0.55, 1.35
+HEAD, BETWEEN, FOOT = 1.3, 0.35, 0.55
+CELLS_NOTE = (
+    "In each PE its weight; where it multiplies, the moving operand at its top left "
+    "and the sum it passes down at its bottom right"
+)
+HEAT_NOTE = "The deeper the colour, the larger the weight (blue, grey) or the sum; pale: still 0"
+SHADOW_NOTES = {True: "blue at its foot", False: "blue hatching"}
+
+
+def plot_wavefront(chip: Chip, trace: Trace, path: str | Path, *, title: str) -> None:
+    """Draw the wavefront picture of a run and save it as a PNG.
+
+    Args:
+        chip: the hardware.
+        trace: a run with grid history. Values are shown where operands were kept; words of the
+            kinds psum_write, read and write show which word moved when, and may be missing.
+        path: the file; replaced at once when the picture is complete.
+        title: headline.
+
+    """
+    when = moments(chip, trace)
+    if when is None:
+        plot_timeline(chip, trace, path, title=title)
+        return
+    axis = Axis.fit(*window(trace, when))
+    cells = is_small(chip, axis)
+    shots = panels(chip, trace, when)
+    size = measure(shots, WIDTH - 2 * MARGIN, cells)
+    diagram = Diagram(chip, trace, axis, cells, when)
+    page = Page(WIDTH, HEAD + size.height + BETWEEN + diagram.height + FOOT)
+    _head(page, title, chip, diagram, any((s.waiting & s.state.valid).any() for s in shots))
+    draw_panels(page, MARGIN, HEAD, shots, size, cells)
+    diagram.draw(page, HEAD + size.height + BETWEEN)
+    page.save(path)
+
+
+def _head(page: Page, title: str, chip: Chip, diagram: Diagram, shadows: bool) -> None:
+    page.text(MARGIN, 0.3, title, style.TITLE, weight="bold")
+    array, axis, done = chip.pe_array, diagram.axis, diagram.when.done
+    text = f"{chip.name}: {array.rows} x {array.cols} PEs, {number(done)} cycles in all"
+    if (axis.first, axis.stop) != (0, done):
+        text += f"; shown are cycles {number(axis.first)} to {number(axis.stop - 1)}"
+    page.text(MARGIN, 0.66, text, colour=style.MUTED)
+    note = HEAT_NOTE
+    if diagram.cells:
+        note = CELLS_NOTE if array.cols <= 5 else ""
+    if shadows:
+        note += f"; {SHADOW_NOTES[diagram.cells]}: the next weight waits" if note else ""
+    page.text(MARGIN, 0.88, note, style.SMALL, style.MUTED)
+    x = page.width - MARGIN
+    for phase in ("drain", "stream", "load"):
+        page.text(x, 0.36, phase, style.HEADING, style.HUE[phase], weight="bold", ha="right")
+        x -= text_inches(phase, style.HEADING, "bold") + 0.22
+
+
+class Diagram:
+    """The lower half of the picture: every cycle of a window, band by band, unit by unit."""
+
+    def __init__(self, chip: Chip, trace: Trace, axis: Axis, cells: bool, when: Moments) -> None:
+        self.trace, self.axis, self.cells, self.when = trace, axis, cells, when
+        loads = trace.grid.loads
+        values = cells and bool(loads and loads[0].weights.size)
+        self.bands = [
+            weights_band(trace, axis, values),
+            vectors_band(trace, axis, values),
+            pe_band(trace, axis, values) if cells else row_band(trace, axis),
+            results_band(chip, trace, axis, values),
+            *drain_bands(chip, trace, axis, values),
+        ]
+        self.width = WIDTH - 2 * MARGIN - NAMES
+        points = turning_points(when)
+        self.points = [p for p in points if axis.first <= p[0] <= axis.stop]
+        self.captions = captions_height(self.points, axis, self.width)
+
+    @property
+    def height(self) -> float:
+        """Return the height in inches, from the captions to the axis of cycles."""
+        bands = sum(band_height(band, self.cells) + BAND_GAP for band in self.bands)
+        return self.captions + bands + units_height(self.trace)
+
+    def draw(self, page: Page, top: float) -> None:
+        """Draw it on the page from `top` on."""
+        frame = Frame(page, self.axis, MARGIN + NAMES, self.width)
+        first = y = top + self.captions
+        for band in self.bands:
+            draw_band(frame, y, band, self.cells)
+            y += band_height(band, self.cells) + BAND_GAP
+        draw_turning_points(frame, first, y - BAND_GAP / 2, self.points)
+        self._name_phases(frame, first)
+        draw_units(frame, y, self.trace)
+        draw_cycle_axis(frame, y + units_height(self.trace) + 0.08)
+
+    def _name_phases(self, frame: Frame, y: float) -> None:
+        for band in self.bands:
+            if band.name == ROWS:
+                draw_phase_names(frame, y, band, phase_places(self.trace.grid, self.when))
+            y += band_height(band, self.cells) + BAND_GAP

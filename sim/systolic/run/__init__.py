@@ -1,0 +1,1 @@
+"""From a config, a graph or a program to a result."""

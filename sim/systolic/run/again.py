@@ -1,0 +1,165 @@
+"""Doing the run of a summary again: what it was, and whether it came out the same.
+
+Reads what `systolic.run.provenance` wrote. Nothing is run, written or printed here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from systolic import __version__
+from systolic.config import Recorded, RunConfig, load_recorded
+from systolic.errors import ResultError, SystolicError
+from systolic.report.summary.wording import number, plural
+from systolic.run.folder import SUMMARY_LIMIT_BYTES
+from systolic.run.provenance import Array, array_sha256
+
+# What a summary that can be done again holds, and of which type each is.
+NEEDED = {"version": str, "run": str, "config": dict, "files": dict, "options": dict,
+          "overrides": list}  # fmt: skip
+SAME = ("cycles", "time_ns")
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A summary.json that tells how to do its run again."""
+
+    path: Path
+    found: Mapping[str, Any]
+
+    @property
+    def is_program(self) -> bool:
+        """Return whether it is of a program's run and not of a run file's."""
+        return "program" in self.found["files"]
+
+    @property
+    def values(self) -> bool:
+        """Return whether the run computed values, and not times only."""
+        return bool(self.found["options"].get("values") != "none")
+
+    def file(self, kind: str) -> Path:
+        """Return where the run file, the program or the chip was."""
+        found = self.found["files"].get(kind)
+        if not isinstance(found, str):
+            raise self.error(f"files has no {kind}")
+        return Path(found)
+
+    def table(self, key: str) -> dict[str, Any]:
+        """Return a table of the summary's config."""
+        found = self.found["config"].get(key)
+        if not isinstance(found, dict):
+            raise self.error(f"config has no table {key}")
+        return found
+
+    def error(self, text: str) -> SystolicError:
+        """Return the one line that says why the run cannot be done again."""
+        return SystolicError(f"{self.path}: cannot be run again: {text}")
+
+
+def read_summary(path: Path) -> Summary:
+    """Return a summary that can be done again; SystolicError says why it cannot."""
+    found = _read(path)
+    version = found.get("version")
+    if version is not None and version != __version__:
+        raise SystolicError(
+            f"{path}: is of systolic {version}, and this is {__version__}, which may count "
+            "otherwise: run it again with that version"
+        )
+    for key, kind in NEEDED.items():
+        if not isinstance(found.get(key), kind):
+            raise SystolicError(
+                f'{path}: cannot be run again: needs "{key}", which summaries of systolic '
+                f"{__version__} have"
+            )
+    return Summary(path, found)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if path.is_dir():
+        path = path / "summary.json"
+    if path.exists() and not path.is_file():
+        raise SystolicError(f"{path}: is not a file")
+    try:
+        with path.open("rb") as file:
+            data = file.read(SUMMARY_LIMIT_BYTES + 1)
+    except OSError as error:
+        raise SystolicError(f"{path}: cannot be read ({error.strerror})") from None
+    if len(data) > SUMMARY_LIMIT_BYTES:
+        raise SystolicError(f"{path}: is larger than {SUMMARY_LIMIT_BYTES >> 20} MiB: no summary")
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise SystolicError(f"{path}: is no summary.json: not valid JSON ({error})") from None
+    if not isinstance(found, dict):
+        raise SystolicError(f"{path}: is no summary.json: needed an object")
+    return found
+
+
+def recorded_run(summary: Summary) -> RunConfig:
+    """Return the run that a run file's summary records; neither run nor chip file is read."""
+    config = dict(summary.found["config"])
+    chip = summary.table("chip")
+    overrides = tuple(map(str, summary.found["overrides"]))
+    recorded = Recorded(
+        {**config, "chip": chip.get("name", "")}, chip, summary.file("chip"), overrides
+    )
+    try:
+        return load_recorded(summary.file("run"), recorded)
+    except SystolicError as error:
+        raise summary.error(str(error)) from None
+
+
+def require_same_inputs(summary: Summary, arrays: Mapping[str, Array]) -> None:
+    """Raise SystolicError if an input holds other elements than it did."""
+    for name, array in arrays.items():
+        if entry(summary.found, "inputs", name, "sha256") != array_sha256(array):
+            where = entry(summary.found, "inputs", name, "data") or "it"
+            raise summary.error(f'input "{name}": {where} holds other elements than it did')
+
+
+def require_same(summary: Summary, found: Mapping[str, Any]) -> str:
+    """Return a sentence that says it is the same again; raise ResultError if it is not."""
+    differing = list(_differences(summary.found, found))
+    if differing:
+        more = f" (and {len(differing) - 1} more)" if len(differing) > 1 else ""
+        raise ResultError(
+            f"{summary.path}: is not the same again, and nothing was written: {differing[0]}{more}"
+        )
+    if "points" in found:
+        return f"the same again as {summary.path}: {plural(len(found['points']), 'point')}"
+    results = plural(len(found["outputs"]), "result") if summary.values else "times only"
+    return f"the same again as {summary.path}: {plural(found['cycles'], 'cycle')}, {results}"
+
+
+def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what differs in the cycles and results of two summaries, of every point of a sweep."""
+    if "points" in now:
+        found = entry(before, "points")
+        points = found if isinstance(found, list) else []
+        if len(points) != len(now["points"]):
+            yield f"{len(points)} points then, {len(now['points'])} now"
+            return
+        for place, pair in enumerate(zip(points, now["points"], strict=True), 1):
+            yield from (f"point {place}: {text}" for text in _differences(*pair))
+        return
+    for key in SAME:
+        if entry(before, key) != now.get(key):
+            yield f"{key} {_text(entry(before, key))} then, {_text(now.get(key))} now"
+    for name, record in now.get("outputs", {}).items():
+        if entry(before, "outputs", name, "sha256") != record["sha256"]:
+            yield f'output "{name}" holds other elements than it did'
+
+
+def entry(table: Any, *keys: str) -> Any:
+    """Return what stands at keys within keys of a table that a file gave; None if nothing does."""
+    for key in keys:
+        table = table.get(key) if isinstance(table, Mapping) else None
+    return table
+
+
+def _text(value: Any) -> str:
+    return number(value) if isinstance(value, int) else str(value)

@@ -1,0 +1,234 @@
+"""A compiled run as a program file: its program, and where its tensors lie as named arrays.
+
+Where that is, nobody needs to be asked: every element is given a number, the run's own functions
+carry the numbers' digits into memory and out of it, and what arrives says which element lies where.
+The places found are described by few accesses (`systolic.isa.parts_of`), so the program then runs
+without the compiler (`systolic.run.program`), from and to arrays in logical order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from systolic.config import RunConfig
+from systolic.config.chip_file import find_chip
+from systolic.errors import CompileError, ConfigError, ProgramError
+from systolic.hw.datatypes import data_type
+from systolic.hw.spec import Chip
+from systolic.isa import Binding, Buffer, Module, Part, Program, check_bindings, parts_of
+from systolic.isa.lint.lint import require_clean
+from systolic.layout import Shape
+from systolic.machine import Image, Memory
+from systolic.run.execute import compile_run, load_inputs
+from systolic.run.tensors import graph_images, graph_results
+
+Array = npt.NDArray[Any]
+Numbers = npt.NDArray[np.int64]
+Arrays = Mapping[str, Array]
+BASE = 8
+"""Digits 0 to 7 are exact in every type, float8_e5m2 too."""
+IDENTITY = "identity"
+
+
+@dataclass(frozen=True, eq=False)
+class Exported:
+    """A module, and those of its inputs that the run file does not give: stored identities."""
+
+    module: Module
+    constants: dict[str, Array]
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """A compiled run as functions: inputs to memory contents, memory to outputs."""
+
+    program: Program
+    inputs: dict[str, Shape]
+    outputs: dict[str, Shape]
+    images: Callable[[Arrays], Sequence[Image]]
+    results: Callable[[Memory], Arrays]
+
+
+def export_run(config: RunConfig, folder: Path = Path()) -> Exported:
+    """Return the program of a run file with its tensors bound to names.
+
+    A lone transpose has the input "source" and the output "result", a graph those of its tensors;
+    identity matrices that must be there are inputs too. `folder` is where the program file goes:
+    it names its chip as it will find it from there.
+
+    Raises:
+        SystolicError: the run does not compile, or to a program that `lint` refuses; or a layout
+            scatters a tensor beyond description.
+
+    """
+    run = _compiled(config)
+    inputs, constants = _inputs(run)
+    module = Module(
+        run.program, tuple(inputs), tuple(_outputs(run, config.chip)), _chip(config, folder)
+    )
+    check_bindings(module)
+    require_clean(module.program, config.chip, module.input_accesses)
+    return Exported(module, constants)
+
+
+def input_arrays(config: RunConfig, exported: Exported) -> dict[str, Array]:
+    """Return what a run file gives the inputs of its exported program, by name."""
+    return {**load_inputs(config), **exported.constants}
+
+
+def _compiled(config: RunConfig) -> _Run:
+    compiled = compile_run(config)
+    graph = compiled.graph
+    return _Run(
+        compiled.program,
+        {name: graph.shape(name) for name in graph.inputs},
+        {name: graph.shape(name) for name in graph.outputs},
+        lambda arrays: graph_images(compiled, arrays),
+        lambda memory: graph_results(compiled, memory),
+    )
+
+
+def _chip(config: RunConfig, folder: Path) -> str:
+    """Return the name by which the chip is found again; none if the command line changed it."""
+    if any(override.below("chip") for override in config.overrides):
+        return ""
+    path = config.chip_path.resolve()
+    with suppress(ConfigError):
+        if find_chip(path.stem, folder, "").resolve() == path:
+            return path.stem
+    return str(path)
+
+
+def _digits(most: int) -> Iterator[tuple[int, int]]:
+    """Yield (place, BASE to its power) for every digit of numbers up to `most`."""
+    place = 0
+    while BASE**place <= most:
+        yield place, BASE**place
+        place += 1
+
+
+# -- inputs ---------------------------------------------------------------------------------------
+
+
+def _inputs(run: _Run) -> tuple[list[Binding], dict[str, Array]]:
+    """Return the bindings of all inputs, and the arrays of those nobody else knows."""
+    first: dict[str, int] = {}
+    total = 0
+    for name, shape in run.inputs.items():
+        first[name] = total + 1  # 0 is padding
+        total += shape.num_elements()
+    carried = _carried(run, first, total)
+    bindings: list[Binding] = []
+    constants: dict[str, Array] = {}
+    for name, shape in run.inputs.items():
+        places = _places(carried, first[name], shape)
+        parts = [p for buffer in places for p in _parts(name, shape, buffer, *places[buffer])]
+        if parts:
+            bindings.append(Binding(name, shape.dims, tuple(parts)))
+    for image, numbers in carried:
+        if numbers.max() > total:
+            name = _free_name({*run.inputs, *constants})
+            constants[name] = image.values
+            bindings.append(Binding.whole(name, image.values.shape, image.access))
+    return bindings, constants
+
+
+def _carried(run: _Run, first: Mapping[str, int], total: int) -> list[tuple[Image, Numbers]]:
+    """Return every image with the number of each of its elements: 0 of padding, > total of 1s."""
+    numbers: list[Numbers] = []
+    found: Sequence[Image] = ()
+    for _, weight in _digits(BASE * total):  # one digit more than needed marks what never changes
+        arrays = {
+            name: (_counted(first[name], shape) // weight % BASE).astype(shape.dtype)
+            for name, shape in run.inputs.items()
+        }
+        found = run.images(arrays)
+        digits: list[Numbers] = [image.values.astype(np.int64) * weight for image in found]
+        numbers = [a + b for a, b in zip(numbers, digits, strict=True)] if numbers else digits
+    return list(zip(found, numbers, strict=True))
+
+
+def _counted(first: int, shape: Shape) -> Numbers:
+    count = shape.num_elements()
+    return np.arange(first, first + count, dtype=np.int64).reshape(shape.dims)
+
+
+def _places(
+    carried: Sequence[tuple[Image, Numbers]], first: int, shape: Shape
+) -> dict[Buffer, tuple[Numbers, Numbers]]:
+    """Return partitions and bytes of an input's elements in each buffer that holds it at cycle 0.
+
+    The compiler may want a tensor both on the chip and in DRAM.
+    """
+    found: dict[Buffer, tuple[Numbers, Numbers]] = {}
+    for image, numbers in carried:
+        access = image.access
+        mine = (numbers >= first) & (numbers < first + shape.num_elements())
+        if not mine.any():
+            continue
+        if access.buffer not in found:
+            partition, byte = (np.full(shape.num_elements(), -1, np.int64) for _ in range(2))
+            found[access.buffer] = partition, byte
+        partition, byte = found[access.buffer]
+        rows, columns = np.nonzero(mine.reshape(access.partitions, -1))
+        which = numbers.reshape(access.partitions, -1)[rows, columns] - first
+        if (byte[which] >= 0).any():
+            raise CompileError(f"{shape} lies twice in {access.buffer}: no program file says that")
+        byte[which] = access.offsets()[columns] * access.element_bytes
+        partition[which] = access.partition + rows
+    assert all((byte >= 0).all() for _, byte in found.values()), f"{shape} is not all there"
+    return found
+
+
+def _free_name(taken: set[str]) -> str:
+    numbered = (f"{IDENTITY}{number}" for number in range(2, len(taken) + 3))
+    return next(name for name in (IDENTITY, *numbered) if name not in taken)
+
+
+# -- outputs --------------------------------------------------------------------------------------
+
+
+def _outputs(run: _Run, chip: Chip) -> Iterator[Binding]:
+    """Yield the bindings of all outputs: memory holds its own addresses, digit by digit."""
+    memory = Memory(chip, run.program)
+    for name, shape in run.outputs.items():
+        buffers, rows, elements = (_read_back(run, memory, name, shape, what) for what in range(3))
+        buffer = list(Buffer)[int(buffers.flat[0])]
+        assert (buffers == buffers.flat[0]).all(), f"{name} lies in more than one buffer"
+        byte = elements * data_type(shape.element_type).size_bytes
+        yield Binding(name, shape.dims, _parts(name, shape, buffer, rows, byte))
+
+
+def _read_back(run: _Run, memory: Memory, name: str, shape: Shape, what: int) -> Numbers:
+    """Return, for each element of an output, its buffer's number, partition or element there."""
+    dtype = data_type(shape.element_type).numpy
+    stored = {}
+    for number, buffer in enumerate(Buffer):
+        raw = memory.bytes_of(buffer)
+        typed = raw[:, : raw.shape[1] // dtype.itemsize * dtype.itemsize].view(dtype)
+        index = (np.int64(number), np.arange(len(typed))[:, None], np.arange(typed.shape[1]))[what]
+        stored[buffer] = typed, np.asarray(index)
+    most = max(int(index.max(initial=0)) for _, index in stored.values())
+    found = np.zeros(shape.dims, np.int64)
+    for _, weight in _digits(max(1, most)):
+        for typed, index in stored.values():
+            typed[...] = (index // weight % BASE).astype(dtype)
+        found += run.results(memory)[name].astype(np.int64) * weight
+    return found
+
+
+def _parts(
+    name: str, shape: Shape, buffer: Buffer, partition: Numbers, byte: Numbers
+) -> tuple[Part, ...]:
+    places = partition.reshape(shape.dims), byte.reshape(shape.dims)
+    try:
+        return parts_of(*places, buffer, shape.element_type)
+    except ProgramError as error:
+        raise CompileError(f"{name}: {shape}: {error}") from None

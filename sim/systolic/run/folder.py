@@ -1,0 +1,156 @@
+"""The folder of a run: what is written there, what an older run left there, and whether it can be.
+
+A run owns the files of its own names in its folder. Its results replace those of an older run
+together: the older run's files go, those this run has no successor for among them, and summary.json
+comes last. So the files beside a summary are of the run it tells of. Not here: what the files hold.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from systolic.errors import SystolicError
+from systolic.writing import Writer, replacing, write_all
+
+SUMMARY = "summary.json"
+RESULT = "result.npy"
+PICTURE = "wavefront.png"
+SWEEP_ROWS, SWEEP, COMPARISON = "sweep.csv", "sweep.png", "comparison.png"
+OWN = (SUMMARY, RESULT, PICTURE, SWEEP_ROWS, SWEEP, COMPARISON)
+"""Names that some run writes, besides NAME.npy, which the summary beside it lists."""
+
+SUMMARY_LIMIT_BYTES = 256 << 20
+
+
+def npy_name(name: str) -> str:
+    """Return the file name of an array: its own, whatever could lead elsewhere percent-encoded."""
+    if not name:
+        return "%.npy"
+    encoded = quote(name, safe=" +,=@()[]", errors="surrogatepass")
+    return (f"%2E{encoded[1:]}" if encoded.startswith(".") else encoded) + ".npy"
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """A folder for the files of one run; it is made when the first is written."""
+
+    path: Path
+
+    def check(self, names: Iterable[str], reads: Iterable[Path] = ()) -> None:
+        """Raise SystolicError unless files of these names can be written; leave nothing behind.
+
+        reads: files this run reads, which must not be among those it writes or removes.
+        """
+        names = list(names)
+        with _made(self.path):
+            for name in names:
+                _require_file_name(self.path / name)
+            touched = {(self.path / name).resolve() for name in {*names, *self._left()}}
+        for path in reads:
+            if path.resolve() in touched:
+                raise SystolicError(
+                    f"{path}: this run reads it, and would replace it with its own results; "
+                    "needed another --out"
+                )
+
+    def replace(self, files: Mapping[str, Writer]) -> None:
+        """Write summary.json and the other files of a run, in place of all an older run left.
+
+        All of them or none. While names change hands there is no summary.json.
+        """
+        ordered = sorted(files, key=lambda name: name != SUMMARY)
+        left = [name for name in self._left() if name == SUMMARY or name not in files]
+        write_all(
+            {self.path / name: files[name] for name in ordered}, before=lambda: self._remove(left)
+        )
+
+    def clear(self) -> None:
+        """Remove what an older run left; SystolicError if that cannot be."""
+        self._remove(self._left())
+
+    def add(self, name: str, write: Writer) -> None:
+        """Write a further file of the run whose summary is there already."""
+        with replacing(self.path / name) as path:
+            write(path)
+
+    def _left(self) -> list[str]:
+        """Return the names of the files that an older run left here, summary.json first."""
+        found = [*OWN, *_listed(self.path / SUMMARY)]
+        return [name for name in dict.fromkeys(found) if (self.path / name).is_file()]
+
+    def _remove(self, names: Iterable[str]) -> None:
+        for name in names:
+            try:
+                (self.path / name).unlink(missing_ok=True)
+            except OSError as error:
+                text = f"of an older run, cannot be removed ({error.strerror})"
+                raise SystolicError(f"{self.path / name}: {text}") from None
+
+
+def require_writable(*paths: Path) -> None:
+    """Raise SystolicError unless these files can be written; a device or a FIFO is not tried."""
+    for path in paths:
+        if path.is_dir() or path.is_file() or not path.exists():
+            RunFolder(path.parent).check([path.name])
+
+
+@contextmanager
+def _made(folder: Path) -> Iterator[None]:
+    """Make a folder and a file in it, and take away again whatever was not there before."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    made: list[Path] = []
+    try:
+        for each in reversed(missing):
+            each.mkdir()
+            made.append(each)
+        handle, name = tempfile.mkstemp("", ".systolic-", folder)
+        os.close(handle)
+        Path(name).unlink()
+        yield
+    except OSError as error:
+        text = f"nothing can be written there ({error.strerror or error})"
+        raise SystolicError(f"{folder}: {text}") from None
+    finally:
+        for each in reversed(made):
+            with suppress(OSError):
+                each.rmdir()
+
+
+def _require_file_name(path: Path) -> None:
+    """Raise SystolicError if there can be no file of that name."""
+    try:
+        if path.is_dir():
+            raise SystolicError(f"{path}: is a folder; needed the name of a file to write")
+        path.lstat()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise SystolicError(f"{path}: cannot be written ({error.strerror})") from None
+
+
+def _listed(summary: Path) -> Iterator[str]:
+    """Yield the names of the arrays that a summary lists: bare names that end in .npy only."""
+    outputs = read_object(summary).get("outputs")
+    for name, record in (outputs if isinstance(outputs, dict) else {}).items():
+        file = record.get("file", npy_name(name)) if isinstance(record, dict) else None
+        if isinstance(file, str) and file.endswith(".npy") and Path(file).name == file:
+            yield file
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Return the object of a JSON file; an empty one if there is no such file or it is none."""
+    try:
+        if not path.is_file() or path.stat().st_size > SUMMARY_LIMIT_BYTES:
+            return {}
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

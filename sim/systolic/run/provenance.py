@@ -1,0 +1,148 @@
+"""Where a summary comes from: everything it takes to do the run again, as plain values.
+
+The version, the run and its chip as they were resolved, what had been overridden, the files they
+were read from, and what every input and output held. Doing it again is `systolic.run.again`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from systolic import __version__
+from systolic.config import Override, RunConfig
+from systolic.hw.spec import Chip
+from systolic.workload import DataSource, Graph
+
+Array = npt.NDArray[Any]
+Record = dict[str, Any]
+SET = "--set "
+
+
+def provenance(config: RunConfig, engine: str, *, values: bool) -> Record:
+    """Return version, config, overrides, files and options of a run file's run.
+
+    config: the tables of the run file with every key, and in place of the chip's name its table.
+    Data files are named by where they are.
+    """
+    return {
+        "version": __version__,
+        "config": _resolved(config, engine),
+        "overrides": _override_texts(config),
+        "files": {"run": str(config.path.resolve()), "chip": str(config.chip_path.resolve())},
+        "options": {"values": "exact" if values else "none"},
+    }
+
+
+def program_provenance(chip: Chip, engine: str, *, values: bool, check: bool) -> Record:
+    """Return version, config and options of a program's run; its files are for others to add."""
+    return {
+        "version": __version__,
+        "config": {"chip": chip_tables(chip), "engine": engine},
+        "overrides": [],
+        "options": {"values": "exact" if values else "none", "check": check},
+    }
+
+
+def chip_tables(chip: Chip) -> Record:
+    """Return a chip as the tables of a chip file, every key of them."""
+    return chip.model_dump(mode="json")
+
+
+def input_records(config: RunConfig, graph: Graph, arrays: Mapping[str, Array]) -> Record:
+    """Return type, shape, layout, data, seed and sha256 of every input of a run file's run."""
+    sources = dict(config.sources) or {"source": config.data}
+    return {
+        name: {
+            **_tensor(graph, name),
+            "data": _data_text(sources[name]),
+            "seed": sources[name].seed if sources[name].kind == "random" else None,
+            "sha256": array_sha256(arrays.get(name)),
+        }
+        for name in graph.inputs
+    }
+
+
+def output_records(graph: Graph, arrays: Mapping[str, Array]) -> Record:
+    """Return type, shape, layout and sha256 of every output of a run file's run."""
+    return {
+        name: {**_tensor(graph, name), "sha256": array_sha256(arrays.get(name))}
+        for name in graph.outputs
+    }
+
+
+def array_sha256(array: Array | None) -> str | None:
+    """Return the SHA-256 of an array's elements in row-major order; None if there are none."""
+    if array is None:
+        return None
+    raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return hashlib.sha256(raw.data).hexdigest()
+
+
+def _tensor(graph: Graph, name: str) -> Record:
+    shape = graph.shape(name)
+    return {"type": shape.element_type, "shape": list(shape.dims), "layout": str(shape)}
+
+
+def _resolved(config: RunConfig, engine: str) -> Record:
+    return {
+        "name": config.name,
+        "description": config.description,
+        "chip": chip_tables(config.chip),
+        "workload": _workload(config),
+        "compile": config.compile.model_dump(mode="json"),
+        "engine": engine,
+        "sweep": [
+            {**sweep.model_dump(exclude={"vary"}), "vary": _plain(sweep.vary)}
+            for sweep in config.sweep
+        ],
+    }
+
+
+def _workload(config: RunConfig) -> Record:
+    """Return the table [workload], with the seeds that were taken and data files in full."""
+    table = config.workload.model_dump(mode="json")
+    for name, entry in table["tensors"].items():
+        source = dict(config.sources)[name]
+        entry |= {"data": _data_text(source), "home": entry["home"] or table["home"]}
+        entry["seed"] = source.seed if source.kind == "random" else None
+    if not table["tensors"]:
+        source = config.data
+        table |= {"data": _data_text(source)}
+        table["seed"] = source.seed if source.kind == "random" else None
+    elif config.data.kind == "file":
+        table["data"] = _data_text(config.data)
+    return table
+
+
+def _data_text(source: DataSource) -> str:
+    return str(source.path.resolve()) if source.kind == "file" else source.kind
+
+
+def _override_texts(config: RunConfig) -> list[str]:
+    """Return KEY=VALUE of everything that was set, in order: the last of a key counts."""
+    earlier = config.recorded.overrides if config.recorded else ()
+    return [*earlier, *map(override_text, config.overrides)]
+
+
+def override_text(override: Override) -> str:
+    """Return an override as the command line takes it."""
+    if override.origin.startswith(SET):
+        return override.origin.removeprefix(SET)
+    return f"{'.'.join(override.path)}={json.dumps(_plain(override.value))}"
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it: what JSON has no word for, such as a date or NaN, as text."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not np.isfinite(value):
+        return str(value)
+    return value if value is None or isinstance(value, str | int | float) else str(value)

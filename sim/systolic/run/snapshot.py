@@ -1,0 +1,220 @@
+"""Snapshots: the whole machine in one cycle, and watchpoints, from a run's records alone.
+
+Nothing is stepped: the grid comes from schedules and operands, the buffers from what was there at
+the start and the words written since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from systolic.config import RunConfig
+from systolic.errors import SystolicError
+from systolic.isa import Buffer
+from systolic.machine import Image, Memory
+from systolic.run.execute import RunResult
+from systolic.trace.grid import GridState
+from systolic.trace.words import KINDS, VALUE_TYPES, WordTable, decimal
+from systolic.workload import Transpose
+
+WRITES = ("write", "psum_write")
+"""The word kinds a snapshot needs recorded."""
+
+_BUFFERS: dict[str, Buffer] = {"psum_write": Buffer.RESULT}
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """The machine as it stands at the end of a cycle of the array.
+
+    grid: [R, C] planes (see `systolic.trace.grid.GridState`); state_buffer, result_buffer: raw bytes
+    [partitions, bytes]; written: per buffer, which bytes hold initial contents or were written.
+    """
+
+    cycle: int
+    grid: GridState
+    state_buffer: npt.NDArray[np.uint8]
+    result_buffer: npt.NDArray[np.uint8]
+    written: dict[Buffer, npt.NDArray[np.bool_]]
+
+    def occupancy(self, buffer: Buffer) -> list[int]:
+        """Return, per partition, the bytes that hold something."""
+        return [int(n) for n in self.written[buffer].sum(axis=1)]
+
+
+def snapshot(result: RunResult, images: Sequence[Image], cycle: int) -> Snapshot:
+    """Return the machine at the end of a cycle of the array.
+
+    `result` must come from a run with kinds `WRITES` and grid kept; `images` are its initial
+    memory contents. Raises SystolicError for a cycle outside the run.
+    """
+    total = result.trace.cycles()
+    if not 0 <= cycle < total:
+        raise SystolicError(f"--cycle: the run has cycles 0 to {total - 1}, found {cycle}")
+    memory = Memory(result.chip, result.compiled.program, images)
+    written = {
+        buffer: np.zeros(memory.bytes_of(buffer).shape, np.bool_)
+        for buffer in (Buffer.STATE, Buffer.RESULT)
+    }
+    for image in images:
+        _mark(written, image)
+    until = (cycle + 1) * result.trace.periods["pe_array"]
+    for kind in WRITES:
+        table = result.trace.words.of(kind)
+        rows = table.rows[table.rows["tick"] < until]
+        _apply(rows, result, memory, written, kind)
+    return Snapshot(
+        cycle=cycle,
+        grid=result.trace.grid.at(cycle),
+        state_buffer=memory.bytes_of(Buffer.STATE),
+        result_buffer=memory.bytes_of(Buffer.RESULT),
+        written=written,
+    )
+
+
+def _mark(written: dict[Buffer, npt.NDArray[np.bool_]], image: Image) -> None:
+    access = image.access
+    if access.buffer in written:
+        size = access.element_bytes
+        bytes_ = (access.offsets()[:, None] * size + np.arange(size)).ravel()
+        lanes = slice(access.partition, access.partition + access.partitions)
+        written[access.buffer][lanes, bytes_] = True
+
+
+def _apply(
+    rows: npt.NDArray[np.void],
+    result: RunResult,
+    memory: Memory,
+    written: dict[Buffer, npt.NDArray[np.bool_]],
+    kind: str,
+) -> None:
+    """Write recorded words, in order of time, into the memories."""
+    instructions = result.compiled.program.instructions
+    for index in np.unique(rows["instruction"]):
+        mine = rows[rows["instruction"] == index]
+        buffer = _BUFFERS.get(kind) or instructions[index].target.buffer
+        if buffer not in written:
+            continue
+        for code, (_, dtype) in enumerate(VALUE_TYPES):
+            typed = mine[mine["type"] == code]
+            if typed.size:
+                size = 4 if buffer is Buffer.RESULT else dtype.itemsize
+                _store(typed, memory.bytes_of(buffer), written[buffer], size)
+
+
+def _store(
+    rows: npt.NDArray[np.void],
+    storage: npt.NDArray[np.uint8],
+    written: npt.NDArray[np.bool_],
+    size: int,
+) -> None:
+    raw = rows["bits"].astype("<u4").view(np.uint8).reshape(-1, 4)[:, :size]
+    columns = rows["address"][:, None] * size + np.arange(size)
+    storage[rows["partition"][:, None], columns] = raw
+    written[rows["partition"][:, None], columns] = True
+
+
+def as_json(shot: Snapshot, pe: tuple[int, int] | None = None) -> dict[str, Any]:
+    """Return a snapshot as plain data: the grid's planes as R x C lists (or one PE), occupancy."""
+    planes = {
+        "moving": shot.grid.moving,
+        "weight": shot.grid.weight,
+        "shadow": shot.grid.shadow,
+        "sum": shot.grid.sum,
+        "valid": shot.grid.valid.astype(np.int64),
+    }
+    where: Any = pe if pe else ...
+    rows, cols = shot.grid.valid.shape
+    if pe and not (0 <= pe[0] < rows and 0 <= pe[1] < cols):
+        raise SystolicError(f"--pe: the array has {rows} x {cols} PEs, found {pe[0]},{pe[1]}")
+    return {
+        "cycle": shot.cycle,
+        **({"pe": list(pe)} if pe else {}),
+        "pe_array": {name: _plain(plane[where]) for name, plane in planes.items()},
+        "result_buffer": {
+            "occupied_words": [n // 4 for n in shot.occupancy(Buffer.RESULT)],
+        },
+        "state_buffer": {"occupied_bytes": shot.occupancy(Buffer.STATE)},
+    }
+
+
+def _plain(plane: Any) -> Any:
+    """Return numbers as JSON can hold them: NaN and infinities as text."""
+    if np.ndim(plane):
+        return [_plain(part) for part in plane]
+    value = plane.item()
+    if isinstance(value, float) and not np.isfinite(value):
+        return str(value)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A word written: cycle of the writing unit, the unit, and its value as decimal text."""
+
+    cycle: int
+    unit: str
+    value: str
+
+
+def changes(result: RunResult, buffer: Buffer, partition: int, address: int) -> list[Change]:
+    """Return every write of one word, in order of time. Needs kinds `WRITES`."""
+    found: list[tuple[int, Change]] = []
+    instructions = result.compiled.program.instructions
+    for kind in WRITES:
+        table = result.trace.words.of(kind)
+        mask = (table.rows["partition"] == partition) & (table.rows["address"] == address)
+        chosen = WordTable(table.rows[mask], table.units)
+        for row, value in zip(chosen.rows, chosen.values(), strict=True):
+            target = getattr(instructions[row["instruction"]], "target", None)
+            if (_BUFFERS.get(kind) or target.buffer) is not buffer:  # type: ignore[union-attr]
+                continue
+            unit = table.units[row["unit"]]
+            cycle = int(row["tick"]) // result.trace.periods[unit]
+            found.append((int(row["tick"]), Change(cycle, unit, value)))
+    return [change for _, change in sorted(found, key=lambda item: item[0])]
+
+
+def first_change(writes: Sequence[Change], initial: str) -> Change | None:
+    """Return the first write that changes a word from its value at cycle 0."""
+    return next((change for change in writes if change.value != initial), None)
+
+
+def first_difference(writes: Sequence[Change], initial: str, expected: str) -> Change | None:
+    """Return the first moment at which a word differs from a reference value.
+
+    That is cycle 0 if the initial value differs.
+    """
+    if initial != expected:
+        return Change(0, "initial contents", initial)
+    return next((change for change in writes if change.value != expected), None)
+
+
+def initial_value(memory: Memory, buffer: Buffer, partition: int, address: int, dtype: str) -> str:
+    """Return a word's value at cycle 0 as decimal text, read as `dtype`."""
+    numpy = dict(VALUE_TYPES)[dtype]
+    storage = memory.bytes_of(buffer)
+    size = 4 if buffer is Buffer.RESULT else numpy.itemsize
+    if not (0 <= partition < storage.shape[0] and 0 <= (address + 1) * size <= storage.shape[1]):
+        raise SystolicError(
+            f"{buffer} has {storage.shape[0]} partitions of {storage.shape[1] // size} words of "
+            f"{size} bytes, found partition {partition}, word {address}"
+        )
+    raw = storage[partition, address * size : address * size + numpy.itemsize]
+    return decimal(raw.copy().view(numpy)[0])
+
+
+assert set(WRITES) <= set(KINDS)
+
+
+def element_type(config: RunConfig) -> str:
+    """Return the element type of a run's (first) input."""
+    work = config.operation
+    if isinstance(work, Transpose):
+        return work.shape.element_type
+    return work.shape(work.inputs[0]).element_type

@@ -1,0 +1,146 @@
+"""The points of a sweep, run one after another or in several processes; each gives a row.
+
+A row is a plain dict: `sweep`, `vary`, and either the summary of the run with the `utilisation` of
+its array, or `error`. Nothing is printed or written here.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from systolic.config import SweepPoint
+from systolic.errors import SystolicError
+from systolic.run.execute import execute
+from systolic.run.utilisation import array_utilisation
+
+Row = dict[str, Any]
+
+
+def sweep_rows(
+    points: Sequence[SweepPoint], *, jobs: int = 1, values: bool = True
+) -> Generator[Row, None, None]:
+    """Yield the row of every point, in the order of the points whatever `jobs` is.
+
+    Args:
+        points: the points, of `systolic.config.expand`.
+        jobs: how many run at once, each in a process of its own; 1: all in this process.
+        values: False: times only.
+
+    Raises:
+        KeyboardInterrupt: once all processes are gone and what had been finished is yielded.
+        SystolicError: a process was ended from outside.
+
+    """
+    if min(jobs, len(points)) > 1:
+        yield from _parallel_rows(points, min(jobs, len(points)), values)
+        return
+    for point in points:
+        yield point_row(point, values)
+
+
+def point_row(point: SweepPoint, values: bool) -> Row:
+    """Return the row of one point: a point that cannot be run is a row with its error."""
+    row: Row = {"sweep": point.sweep, "vary": plain(point.labels)}
+    try:
+        result = execute(point.config, values=values)
+    except SystolicError as error:
+        return {**row, "error": str(error)}
+    except MemoryError:
+        return {**row, "error": "this computer has too little memory for this"}
+    except Exception as error:
+        if os.environ.get("SYSTOLIC_DEBUG") == "1":
+            raise
+        return {**row, "error": f"a bug in systolic: {type(error).__name__}: {error}"}
+    used = array_utilisation(result.compiled.program, result.chip, result.summary["cycles"])
+    return {**row, **result.summary, "utilisation": used}
+
+
+def plain(value: Any) -> Any:
+    """Return a value of a TOML file as JSON has it: what JSON cannot say becomes text."""
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    return value
+
+
+# -- several processes ----------------------------------------------------------------------------
+
+
+def _parallel_rows(points: Sequence[SweepPoint], jobs: int, values: bool) -> Iterator[Row]:
+    # "spawn" on every system: a forked copy of a process with threads can hang.
+    context = multiprocessing.get_context("spawn")
+    others = multiprocessing.active_children()
+    with ProcessPoolExecutor(jobs, context, initializer=_follow_parent) as pool:
+        with _interrupts_held_back():  # the processes inherit it: Ctrl-C is for the parent alone
+            futures = [pool.submit(point_row, point, values) for point in points]
+        done = 0
+        try:
+            for future in futures:
+                yield future.result()
+                done += 1
+        except KeyboardInterrupt:
+            finished = [f for f in futures[done:] if _is_finished(f)]
+            _end(pool, others)
+            yield from (future.result() for future in finished)
+            raise
+        except BrokenProcessPool:
+            raise SystolicError(
+                f"a process that ran a point was ended from outside after {done} of {len(points)} "
+                "points (too little memory?); fewer --jobs need less"
+            ) from None
+        except BaseException:
+            _end(pool, others)
+            raise
+
+
+def _is_finished(future: Future[Row]) -> bool:
+    return future.done() and not future.cancelled() and future.exception() is None
+
+
+def _end(pool: ProcessPoolExecutor, others: Sequence[BaseProcess]) -> None:
+    """End the pool's processes at once, and none of the others this process has."""
+    pool.shutdown(wait=False, cancel_futures=True)
+    for process in multiprocessing.active_children():
+        if process not in others:
+            process.terminate()
+
+
+@contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """Hold Ctrl-C back for a moment; what is pressed meanwhile counts afterwards."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _follow_parent() -> None:
+    """Let this process end when its parent does, however that ends."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

@@ -1,0 +1,189 @@
+"""The verdict on the values of a run: against the reference, against numpy, and against float64.
+
+Nothing is simulated or printed here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from systolic.compiler import CompiledGraph, k_tiles
+from systolic.compiler.ir.nodes import Axes, Matrix
+from systolic.compiler.ir.tasks import turn_rows
+from systolic.errors import ResultError
+from systolic.hw.spec import Chip
+from systolic.report.summary.values import wrong_text
+from systolic.trace.words import decimal
+from systolic.workload import (
+    Operation,
+    Rules,
+    differing,
+    exact_graph,
+    first_differing,
+    max_abs_error,
+    numpy_transpose,
+    range_losses,
+    reference_transpose,
+    reference_values,
+)
+
+Array = npt.NDArray[Any]
+
+
+def graph_verdict(
+    compiled: CompiledGraph, chip: Chip, inputs: Mapping[str, Array], outputs: Mapping[str, Array]
+) -> dict[str, Any]:
+    """Return the verdict on the values: against the reference, numpy's type, and float64.
+
+    Keys: checked, equal, max_abs_error (against float64), differs_from_numpy (elements), wrong (a
+    record of each output that differs from the reference) and out_of_range (one of each tensor
+    whose type could not hold its numbers).
+    """
+    (op, *others), graph = compiled.graph.operations, compiled.graph
+    if op.kind == "transpose" and not others:
+        return _transpose_verdict(compiled, chip, op, inputs[op.inputs[0]], outputs[op.output])
+    values = reference_values(graph, _as_turned(compiled, chip, inputs), rules_of(chip))
+    true = exact_graph(graph, inputs)
+    strict = sum(differences(outputs[n], values[n]) for n in outputs)
+    turned = any(node.kind == "turn" for node in compiled.layers.nodes)
+    wrong = [_wrong(n, outputs[n], values[n], signed_zeros=not turned) for n in outputs]
+    return _verdict(
+        wrong=wrong,
+        max_abs_error=max(max_abs_error(outputs[n], true[n]) for n in outputs),
+        differs_from_numpy=strict,
+        out_of_range=[asdict(loss) for loss in range_losses(graph, values)],
+    )
+
+
+def _verdict(
+    *,
+    wrong: Sequence[Mapping[str, Any] | None],
+    max_abs_error: float,
+    differs_from_numpy: int,
+    out_of_range: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
+    found = [record for record in wrong if record]
+    return {
+        "checked": True,
+        "equal": not found,
+        "max_abs_error": max_abs_error,
+        "differs_from_numpy": differs_from_numpy,
+        "wrong": found,
+        "out_of_range": list(out_of_range),
+    }
+
+
+def require_right(summary: Mapping[str, Any]) -> None:
+    """Raise ResultError if a run's values were compared and are not what they must be."""
+    values = summary.get("values", {})
+    if values.get("checked") and not values["equal"]:
+        raise ResultError(f"{summary['run']}: the result is wrong: {wrong_text(values)}")
+
+
+def _wrong(
+    name: str, found: Array, expected: Array, *, signed_zeros: bool = True
+) -> dict[str, Any] | None:
+    """Return where and how an output differs from what it must be; None if it does not."""
+    found, expected = _comparable(found, expected, signed_zeros)
+    elements = differing(found, expected)
+    if not elements:
+        return None
+    first = first_differing(found, expected)
+    assert first is not None
+    return {
+        "output": name,
+        "elements": elements,
+        "of": found.size,
+        "first": list(first),
+        "found": decimal(found[first]),
+        "expected": decimal(expected[first]),
+    }
+
+
+def _transpose_verdict(
+    compiled: CompiledGraph, chip: Chip, op: Operation, data: Array, result: Array
+) -> dict[str, Any]:
+    """Return the verdict on a lone transpose, down to the sign of a zero."""
+    expected = numpy_transpose(data, op.permutation)
+    unlike_numpy = differing(result, expected)
+    error = max_abs_error(result, expected) if unlike_numpy else 0.0
+    turned = [n.inputs[0] for n in compiled.layers.nodes if n.kind == "turn"]
+    if turned:
+        del expected  # a large tensor's copies are the most memory a run takes
+        matrix = compiled.layers.matrix(turned[0])
+        back = {axis: place for place, axis in enumerate(op.permutation)}
+        *batch, rows, cols = (tuple(back[axis] for axis in group) for group in matrix.axes)
+        found = _turned(compiled, chip, matrix, data)
+        expected = as_tensor(found, (*batch, cols, rows), result.shape)
+    return _verdict(
+        wrong=[_wrong(op.output, result, expected)],
+        max_abs_error=error,
+        differs_from_numpy=unlike_numpy,
+    )
+
+
+def _turned(compiled: CompiledGraph, chip: Chip, matrix: Matrix, data: Array) -> Array:
+    """Return what identity products make of a matrix, [batch..., columns, rows]."""
+    matrices = as_matrices(data, matrix.axes)
+    last = matrices.ndim - 1
+    swapped = (*range(last - 1), last, last - 1)
+    bounds = turn_rows(matrix, compiled.tiled.block, chip)
+    return reference_transpose(matrices, swapped, row_blocks=bounds, row_axes=(last - 1,))
+
+
+def _as_turned(
+    compiled: CompiledGraph, chip: Chip, inputs: Mapping[str, Array]
+) -> dict[str, Array]:
+    """Return the inputs as identity products leave them: a NaN or an infinity has spread."""
+    found = dict(inputs)
+    for node in compiled.layers.nodes:
+        matrix = compiled.layers.matrix(node.inputs[0])
+        name = matrix.tensor
+        if node.kind != "turn" or name not in inputs or np.isfinite(inputs[name]).all():
+            continue
+        turned = np.swapaxes(_turned(compiled, chip, matrix, inputs[name]), -1, -2)
+        found[name] = as_tensor(turned, matrix.axes, inputs[name].shape)
+    return found
+
+
+def as_tensor(matrices: Array, axes: Axes, dims: tuple[int, ...]) -> Array:
+    """Return in logical order what `as_matrices` shows as [batch..., rows, columns]."""
+    order = [axis for group in axes for axis in group]
+    moved = np.ascontiguousarray(matrices).reshape([dims[axis] for axis in order])
+    return np.ascontiguousarray(moved.transpose(np.argsort(order)))
+
+
+def differences(found: Array, expected: Array, *, signed_zeros: bool = True) -> int:
+    """Return how many elements differ in any bit; -0.0 equals +0.0 unless `signed_zeros`.
+
+    A product with the identity makes +0.0 of -0.0 (docs/timing_model.md, "Values").
+    """
+    return differing(*_comparable(found, expected, signed_zeros))
+
+
+def _comparable(found: Array, expected: Array, signed_zeros: bool) -> tuple[Array, Array]:
+    """Return both arrays in row-major order, without signs of zeros unless `signed_zeros`."""
+    found, expected = np.ascontiguousarray(found), np.ascontiguousarray(expected)
+    if not signed_zeros:
+        found, expected = found.copy(), expected.copy()
+        found[found == 0] = 0
+        expected[expected == 0] = 0
+    return found, expected
+
+
+def rules_of(chip: Chip) -> Rules:
+    """Return what the arithmetic of a chip depends on."""
+    return Rules(lambda K: k_tiles(chip, K), chip.pe_array.fused_multiply_add)
+
+
+def as_matrices(array: Array, axes: Axes) -> Array:
+    """Return a tensor seen as [batch..., rows, columns]."""
+    order = [axis for group in axes for axis in group]
+    sizes = [math.prod(array.shape[axis] for axis in group) for group in axes]
+    return array.transpose(order).reshape(sizes)

@@ -1,0 +1,92 @@
+"""Labels: what each unit did in every cycle, as runs. The accounting law lives here.
+
+Units report claims (label over an interval of cycles); where claims overlap, the first label of
+the contract's order wins; what nobody claims is idle. So each cycle carries exactly one label.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable
+from functools import cache
+from typing import NamedTuple
+
+from systolic.errors import SimulationError
+
+ORDER = ("streaming", "stalled by", "loading", "filling", "draining", "waiting for")
+"""The first that applies (timing contract, section 5); "stalled by" and "waiting for" carry a
+name. Idle is what remains."""
+
+
+class Run(NamedTuple):
+    """A unit carried `label` in its own cycles first <= cycle < stop."""
+
+    first: int
+    stop: int
+    label: str
+
+
+@cache
+def rank(label: str) -> int:
+    """Return the place of a label in the contract's order."""
+    for place, prefix in enumerate(ORDER):
+        if label.startswith(prefix):
+            return place
+    raise ValueError(label)
+
+
+class Claim(NamedTuple):
+    """A unit says that `label` applies to its cycles first <= cycle < stop.
+
+    `order` settles claims of equal rank: the lowest wins (units give the instruction's index).
+    """
+
+    first: int
+    stop: int
+    label: str
+    order: int = 0
+
+
+def resolve(claims: Iterable[Claim], total: int) -> tuple[Run, ...]:
+    """Return the runs that cover cycles 0 to total - 1 exactly once, neighbours merged."""
+    pending = sorted((max(c.first, 0), rank(c.label), c.order, c.label, c.stop) for c in claims)
+    firsts: list[int] = []
+    stops: list[int] = []
+    labels: list[str] = []
+    active: list[tuple[int, int, str, int]] = []
+    now = place = 0
+    while now < total:
+        while place < len(pending) and pending[place][0] <= now:
+            _, level, order, label, stop = pending[place]
+            heapq.heappush(active, (level, order, label, stop))
+            place += 1
+        while active and active[0][3] <= now:
+            heapq.heappop(active)
+        until = pending[place][0] if place < len(pending) else total
+        label, stop = (active[0][2], active[0][3]) if active else ("idle", until)
+        stop = min(stop, until, total)
+        if labels and labels[-1] == label:
+            stops[-1] = stop
+        else:
+            firsts.append(now)
+            stops.append(stop)
+            labels.append(label)
+        now = stop
+    return tuple(map(Run, firsts, stops, labels))
+
+
+def tally(runs: Iterable[Run], total: int, unit: str) -> dict[str, int]:
+    """Return cycles by label; SimulationError if they do not sum to `total`."""
+    cycles: Counter[str] = Counter()
+    for run in runs:
+        cycles[run.label] += run.stop - run.first
+    if cycles.total() != total:
+        raise SimulationError(
+            f"{unit}: labels sum to {cycles.total()} cycles, but the run has {total}"
+        )
+    return dict(sorted(cycles.items(), key=lambda item: (_order(item[0]), item[0])))
+
+
+def _order(label: str) -> int:
+    return len(ORDER) if label == "idle" else rank(label)

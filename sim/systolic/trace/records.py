@@ -1,0 +1,173 @@
+"""What a run leaves behind: a Trace, and the Recorder that collects it while the machine runs.
+
+Both engines fill the same Trace. Words and grid history are kept only if asked for, so that a run
+nobody looks at pays nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from systolic.trace.grid import GridHistory, GridShape, LoadPass, MatMulPass
+from systolic.trace.labels import Claim, Run, resolve
+from systolic.trace.transfers import Transfers
+from systolic.trace.words import KINDS, WordTable, word_rows
+
+
+class InstructionTimes(NamedTuple):
+    """When one instruction did what, in ticks (each the beginning of a cycle of its unit).
+
+    start: issued; first and last: first and last read (or injection); done: last write (for a
+    LoadWeights its last read).
+    """
+
+    instruction: int
+    unit: str
+    start: int
+    first: int
+    last: int
+    done: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Stall:
+    """A port refused: `cycles` consecutive cycles of `unit` from `tick` on."""
+
+    tick: int
+    unit: str
+    instruction: int
+    cycles: int
+    buffer: str
+    bank: int
+    direction: str
+    winner: str
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SemaphoreEvent:
+    """A post made (value: count after it) or a wait satisfied at an instruction's start."""
+
+    tick: int
+    kind: str
+    unit: str
+    semaphore: int
+    value: int
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """Everything observed in one run. Times in ticks; `periods` gives each unit's ticks per cycle.
+
+    labels: per unit, runs in cycles of that unit that cover the whole run.
+    port_cycles: per (buffer, bank, direction), ticks in which the port was in use.
+    transfers: what the DMA queues moved, and what DRAM's channels and banks made of it.
+    """
+
+    ticks: int
+    periods: dict[str, int]
+    labels: dict[str, tuple[Run, ...]]
+    times: tuple[InstructionTimes, ...]
+    stalls: tuple[Stall, ...]
+    semaphores: tuple[SemaphoreEvent, ...]
+    port_cycles: dict[tuple[str, int, str], int]
+    words: WordTable
+    grid: GridHistory
+    transfers: Transfers
+
+    def cycles(self, unit: str = "pe_array") -> int:
+        """Return the length of the run in cycles of `unit`."""
+        return -(-self.ticks // self.periods[unit])
+
+
+@dataclass
+class Recorder:
+    """Collects records during a run. `kinds`: word kinds to keep; `grid`: keep grid history."""
+
+    units: tuple[str, ...]
+    kinds: frozenset[str] = frozenset()
+    keep_grid: bool = False
+    chunks: list[npt.NDArray[np.void]] = field(default_factory=list)
+    stalls: list[Stall] = field(default_factory=list)
+    posts: list[tuple[int, str, int]] = field(default_factory=list)
+    waits: list[SemaphoreEvent] = field(default_factory=list)
+    claims: defaultdict[str, list[Claim]] = field(default_factory=lambda: defaultdict(list))
+    port_cycles: Counter[tuple[str, int, str]] = field(default_factory=Counter)
+    times: list[InstructionTimes] = field(default_factory=list)
+    loads: list[LoadPass] = field(default_factory=list)
+    matmuls: list[MatMulPass] = field(default_factory=list)
+    transfers: Transfers = field(default_factory=Transfers)
+
+    def __post_init__(self) -> None:
+        unknown = self.kinds - set(KINDS)
+        if unknown:
+            raise ValueError(f"unknown word kinds {sorted(unknown)}")
+
+    def wants(self, kind: str) -> bool:
+        """Return whether words of that kind are to be recorded."""
+        return kind in self.kinds
+
+    def words(
+        self,
+        kind: str,
+        unit: str,
+        instruction: int,
+        ticks: npt.NDArray[np.int64],
+        partitions: npt.NDArray[Any],
+        addresses: npt.NDArray[Any],
+        dtype: str,
+        values: npt.NDArray[Any],
+    ) -> None:
+        """Record words (1-D columns of equal length) if that kind is wanted."""
+        if kind in self.kinds:
+            self.chunks.append(
+                word_rows(
+                    kind, self.units.index(unit), instruction,
+                    ticks, partitions, addresses, dtype, values,
+                )
+            )  # fmt: skip
+
+    def post(self, tick: int, unit: str, semaphore: int) -> None:
+        """Record a post made in the cycle of `unit` that begins at `tick`."""
+        self.posts.append((tick, unit, semaphore))
+
+    def wait(self, tick: int, unit: str, semaphore: int, value: int) -> None:
+        """Record a wait satisfied by an instruction that starts at `tick`."""
+        self.waits.append(SemaphoreEvent(tick, "wait", unit, semaphore, value))
+
+    def claim(self, unit: str, label: str, first: int, stop: int, order: int = 0) -> None:
+        """Claim a label for cycles first <= cycle < stop of the unit (see `labels.Claim`)."""
+        if stop > first:
+            self.claims[unit].append(Claim(first, stop, label, order))
+
+    def finish(self, ticks: int, periods: dict[str, int], shape: GridShape) -> Trace:
+        """Return the Trace of a run of `ticks` ticks, everything sorted."""
+        labels = {
+            unit: resolve(self.claims.get(unit, ()), -(-ticks // periods[unit]))
+            for unit in self.units
+        }
+        return Trace(
+            ticks=ticks,
+            periods=dict(periods),
+            labels=labels,
+            times=tuple(sorted(self.times)),
+            stalls=tuple(sorted(self.stalls)),
+            semaphores=tuple(sorted([*_counted(self.posts), *self.waits])),
+            port_cycles=dict(sorted(self.port_cycles.items())),
+            words=WordTable.join(self.chunks, self.units),
+            grid=GridHistory(shape, tuple(self.loads), tuple(self.matmuls)),
+            transfers=self.transfers,
+        )
+
+
+def _counted(posts: list[tuple[int, str, int]]) -> list[SemaphoreEvent]:
+    count: defaultdict[int, int] = defaultdict(int)
+    events = []
+    for tick, unit, semaphore in sorted(posts):
+        count[semaphore] += 1
+        events.append(SemaphoreEvent(tick, "post", unit, semaphore, count[semaphore]))
+    return events

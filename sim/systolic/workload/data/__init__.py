@@ -1,0 +1,1 @@
+"""Where the elements of tensors come from, and the files they are read from."""

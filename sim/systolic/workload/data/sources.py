@@ -1,0 +1,151 @@
+"""Where a tensor's elements come from: counted, random, or read from a .npy or .csv file.
+
+Files are not trusted: no pickle, dimensions are compared before anything is read, and an integer
+type takes only numbers it can hold. Not here: where the elements lie in a chip's memories.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from systolic.errors import WorkloadError
+from systolic.layout import Shape
+from systolic.workload.data.host_memory import check_host_memory
+from systolic.workload.data.npy_csv import PLAIN_TYPES, read_csv, read_npy
+
+Array = npt.NDArray[Any]
+
+# Elements made at a time: a random or counted array costs little more than itself.
+CHUNK_ELEMENTS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class DataSource:
+    """Where elements come from: "arange", "random" (with a seed), or "file" (with a path)."""
+
+    kind: Literal["arange", "random", "file"]
+    seed: int = 0
+    path: Path = Path()
+
+    def __str__(self) -> str:
+        if self.kind == "file":
+            return str(self.path)
+        return f"random, seed {self.seed}" if self.kind == "random" else self.kind
+
+
+def load_data(source: DataSource, shape: Shape) -> Array:
+    """Return the elements of an array of that shape: row-major, in the shape's numpy dtype.
+
+    * arange: 1, 2, 3, ... in row-major order. Integers wrap; floats round to the type, beyond
+      its range to its infinity or NaN.
+    * random: float32 standard normal rounded to the type; the full range for integers. Drawn
+      from `np.random.default_rng(seed)`.
+    * file: .npy or .csv of exactly the shape's dimensions. Floats round to the type; a number
+      that the type cannot hold (300 or 0.5 as s8, 1e10 as f16) is refused.
+
+    Raises:
+        WorkloadError: names the file, what was needed and what was found; or the array would
+            not fit this computer's memory.
+
+    """
+    check_host_memory(shape)
+    if source.kind == "file":
+        return _from_file(source.path, shape)
+    limits = number_limits(shape)
+    flat = np.empty(shape.num_elements(), shape.dtype)
+    rng = np.random.default_rng(source.seed)
+    for first in range(0, flat.size, CHUNK_ELEMENTS):
+        part = flat[first : first + CHUNK_ELEMENTS]
+        with _quiet():
+            if source.kind == "arange":
+                numbers = np.arange(first + 1, first + part.size + 1, dtype=np.int64)
+            else:
+                numbers = _random(rng, part.size, limits)
+            part[:] = numbers.astype(flat.dtype)
+    return flat.reshape(shape.dims)
+
+
+def number_limits(shape: Shape) -> tuple[int, int] | None:
+    """Return the least and greatest integer of the type, None for floats; else WorkloadError."""
+    types: Any = ml_dtypes  # its iinfo and finfo have no annotations
+    if shape.dtype.kind not in "bc":
+        with suppress(ValueError):
+            info = types.iinfo(shape.dtype)
+            return int(info.min), int(info.max)
+        with suppress(ValueError):
+            types.finfo(shape.dtype)
+            return None
+    raise WorkloadError(f"data type {shape.element_type} holds no real numbers to transpose")
+
+
+def _random(rng: np.random.Generator, count: int, limits: tuple[int, int] | None) -> Array:
+    if limits is None:
+        return rng.standard_normal(count, dtype=np.float32)
+    low, high = limits
+    return rng.integers(low, high, count, np.uint64 if low >= 0 else np.int64, endpoint=True)
+
+
+def _from_file(path: Path, shape: Shape) -> Array:
+    limits = number_limits(shape)
+    found = read_csv(path) if path.suffix.lower() == ".csv" else read_npy(path)
+    if found.shape != shape.dims:
+        raise WorkloadError(
+            f"{path}: holds {list(found.shape)} elements, but the shape is {list(shape.dims)}"
+        )
+    if found.dtype.kind == "V":
+        return _reinterpret(path, found, shape)
+    if found.dtype.kind not in "biuf":
+        raise WorkloadError(f"{path}: holds {found.dtype}, not real numbers")
+    if limits is None:
+        return _to_float(path, found, shape)
+    return _to_integer(path, found, shape, limits)
+
+
+def _reinterpret(path: Path, found: Array, shape: Shape) -> Array:
+    # numpy writes types it does not know (bfloat16, float8) as plain bytes of their size.
+    same_size = found.dtype.itemsize == shape.dtype.itemsize
+    if found.dtype.names or not same_size or shape.dtype in PLAIN_TYPES:
+        raise WorkloadError(f"{path}: holds {found.dtype}, which is not {shape.element_type}")
+    return np.ascontiguousarray(found).view(shape.dtype)
+
+
+def _to_float(path: Path, found: Array, shape: Shape) -> Array:
+    with _quiet():
+        values = np.ascontiguousarray(found.astype(shape.dtype))
+        lost = np.isfinite(found) & ~np.isfinite(values)
+    _refuse(path, found, lost, f"which {shape.element_type} cannot hold")
+    return values
+
+
+def _to_integer(path: Path, found: Array, shape: Shape, limits: tuple[int, int]) -> Array:
+    low, high = limits
+    with _quiet():
+        # Comparisons only: NaN fails both, and no conversion can have changed the number.
+        lost = ~((found >= low) & (found <= high))
+        if found.dtype.kind == "f":
+            lost |= found != np.floor(found)
+        values = np.ascontiguousarray(found.astype(shape.dtype))
+    why = f"which {shape.element_type} cannot hold (whole numbers from {low} to {high})"
+    _refuse(path, found, lost, why)
+    return values
+
+
+def _refuse(path: Path, found: Array, lost: npt.NDArray[np.bool_], why: str) -> None:
+    if lost.any():
+        index = [int(i) for i in np.argwhere(lost)[0]]
+        raise WorkloadError(f"{path}: holds {found[tuple(index)]} at {index}, {why}")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Let conversions overflow without numpy's warning: the caller looks at what came out."""
+    with np.errstate(all="ignore"):
+        yield

@@ -1,0 +1,212 @@
+"""Graphs: operations over named tensors, as frozen values, and a builder to write them in Python.
+
+What is to be computed, never how or on which chip. What each operation means is a row of
+`systolic.workload.operations.table.OPERATIONS`; a graph is checked against it when it is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from graphlib import CycleError, TopologicalSorter
+
+from systolic.errors import WorkloadError, listed, perhaps, shortened
+from systolic.layout import Shape
+from systolic.workload.operations.table import OPERATIONS
+from systolic.workload.tensor import HOMES, Home, Tensor, Transpose
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One node: `kind` is a row of OPERATIONS; inputs and output are names of tensors.
+
+    permutation: of a transpose, the source's axis of each axis of the result; of a matrix it may
+    be left out, and `make_graph` puts in the only other order there is.
+    """
+
+    name: str
+    kind: str
+    inputs: tuple[str, ...]
+    output: str
+    permutation: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Operations in an order in which each comes after those it depends on, and all tensors.
+
+    Make one with `make_graph` or a `GraphBuilder`, which check that everything goes together.
+    """
+
+    tensors: tuple[tuple[str, Tensor], ...]
+    operations: tuple[Operation, ...]
+
+    def tensor(self, name: str) -> Tensor:
+        """Return the tensor of that name."""
+        return dict(self.tensors)[name]
+
+    def shape(self, name: str) -> Shape:
+        """Return the shape of a tensor."""
+        return self.tensor(name).shape
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Return the tensors that no operation makes: they are there at cycle 0."""
+        made = {op.output for op in self.operations}
+        return tuple(name for name, _ in self.tensors if name not in made)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Return the tensors that no operation takes: they must be there at the end."""
+        taken = {name for op in self.operations for name in op.inputs}
+        made = {op.output for op in self.operations}
+        return tuple(n for n, _ in self.tensors if n in made and n not in taken)
+
+    def __str__(self) -> str:
+        return "; ".join(
+            f"{op.name}: {self.shape(op.output)} = "
+            f"{op.kind}({', '.join(str(self.shape(n)) for n in op.inputs)})"
+            for op in self.operations
+        )
+
+
+class GraphBuilder:
+    """Write a graph down: `tensor` names an input, every other method adds one operation."""
+
+    def __init__(self, home: Home = "dram") -> None:
+        self._home = home
+        self._tensors: dict[str, Tensor] = {}
+        self._operations: list[Operation] = []
+
+    def tensor(self, name: str, shape: str | Shape, home: Home | None = None) -> str:
+        """Add a tensor that has a value at the start; return its name."""
+        if name in self._tensors:
+            raise WorkloadError(f'tensor "{name}" is there twice')
+        parsed = Shape.parse(shape) if isinstance(shape, str) else shape
+        self._tensors[name] = Tensor(parsed, home or self._home)
+        return name
+
+    def add(
+        self, kind: str, inputs: Sequence[str], out: str | Shape, *,
+        name: str | None = None, permutation: Sequence[int] = (),
+    ) -> str:  # fmt: skip
+        """Add an operation of any kind; return the name of its result (default: kind + number)."""
+        output = self.tensor(name or f"{kind}{len(self._operations)}", out)
+        self._operations.append(Operation(output, kind, tuple(inputs), output, tuple(permutation)))
+        return output
+
+    def matmul(self, lhs: str, rhs: str, out: str | Shape, *, name: str | None = None) -> str:
+        """Add out [.., M, N] = lhs [.., M, K] times rhs [.., K, N]; what leads broadcasts."""
+        return self.add("matmul", (lhs, rhs), out, name=name)
+
+    def transpose(
+        self, source: str, out: str | Shape, permutation: Sequence[int], *, name: str | None = None
+    ) -> str:
+        """Add a permutation of axes, as `numpy.transpose` has it."""
+        return self.add("transpose", (source,), out, name=name, permutation=permutation)
+
+    def graph(self) -> Graph:
+        """Return the graph, checked."""
+        return make_graph(self._tensors, self._operations)
+
+
+def transpose_graph(operation: Transpose) -> Graph:
+    """Return a lone transpose as a graph: "result" is made of "source"."""
+    tensors = {"source": operation.source, "result": operation.result}
+    kind, axes = "transpose", operation.permutation
+    return make_graph(tensors, [Operation(kind, kind, ("source",), "result", axes)])
+
+
+def make_graph(tensors: Mapping[str, Tensor], operations: Iterable[Operation]) -> Graph:
+    """Return the graph of these operations in a possible order.
+
+    Raises:
+        WorkloadError: an unknown operation or tensor, shapes that do not go together, a tensor
+            made twice, an unused one, or a cycle; names the operation.
+
+    """
+    given = tuple(operations)
+    if not given:
+        raise WorkloadError("a graph needs at least one operation")
+    for op in given:
+        _check_names(op, tensors)
+    made: dict[str, Operation] = {}
+    for op in given:
+        if op.output in made:
+            first = made[op.output].name
+            raise WorkloadError(f'tensor "{op.output}" is made by "{first}" and by "{op.name}"')
+        made[op.output] = op
+    given = tuple(_with_permutation(op, tensors) for op in given)
+    made = {op.output: op for op in given}
+    for op in given:
+        _check_shapes(op, tensors)
+    _check_used(tensors, given)
+    return Graph(tuple(tensors.items()), _in_order(given, made))
+
+
+def _check_names(op: Operation, tensors: Mapping[str, Tensor]) -> None:
+    if op.kind not in OPERATIONS:
+        raise WorkloadError(
+            f'operation "{shortened(op.name)}": unknown operation "{shortened(op.kind)}" '
+            f"(known: {', '.join(OPERATIONS)}){perhaps(op.kind, OPERATIONS)}"
+        )
+    for name in (*op.inputs, op.output):
+        if name not in tensors:
+            raise WorkloadError(
+                f'operation "{shortened(op.name)}": no tensor "{shortened(name)}" '
+                f"(known: {listed(tensors)}){perhaps(name, tensors)}"
+            )
+    arity = OPERATIONS[op.kind].arity
+    if len(op.inputs) != arity:
+        raise WorkloadError(
+            f'operation "{shortened(op.name)}": {op.kind} takes '
+            f"{arity} tensor{'s' * (arity != 1)}, found {len(op.inputs)}"
+        )
+
+
+def _with_permutation(op: Operation, tensors: Mapping[str, Tensor]) -> Operation:
+    """Return a transpose of a matrix with its permutation if that was left out."""
+    if op.kind == "transpose" and not op.permutation and tensors[op.inputs[0]].shape.rank == 2:
+        return replace(op, permutation=(1, 0))
+    return op
+
+
+def _check_shapes(op: Operation, tensors: Mapping[str, Tensor]) -> None:
+    shapes = [tensors[name].shape for name in op.inputs]
+    out = tensors[op.output].shape
+    try:
+        for shape in (*shapes, out):
+            if 0 in shape.dims:
+                raise WorkloadError(f"{shape} has no elements")
+        OPERATIONS[op.kind].check(shapes, out, op.permutation)
+    except WorkloadError as error:
+        raise WorkloadError(f'operation "{shortened(op.name)}": {error}') from None
+
+
+def _check_used(tensors: Mapping[str, Tensor], operations: Sequence[Operation]) -> None:
+    used = {name for op in operations for name in (*op.inputs, op.output)}
+    for name, tensor in tensors.items():
+        if name not in used:
+            raise WorkloadError(f'tensor "{name}" is used by no operation')
+        if tensor.home not in HOMES:
+            raise WorkloadError(f'tensor "{name}": home must be one of {", ".join(HOMES)}')
+
+
+def _in_order(
+    operations: Sequence[Operation], made: Mapping[str, Operation]
+) -> tuple[Operation, ...]:
+    place = {op.name: n for n, op in enumerate(operations)}
+    if len(place) < len(operations):
+        raise WorkloadError("two operations have the same name")
+    before = {op.name: [made[n].name for n in op.inputs if n in made] for op in operations}
+    try:
+        sorter = TopologicalSorter(before)
+        sorter.prepare()
+    except CycleError as error:
+        raise WorkloadError(f"the graph has a cycle: {' -> '.join(error.args[1])}") from None
+    order: list[Operation] = []
+    while sorter.is_active():
+        ready = sorted(sorter.get_ready(), key=place.__getitem__)
+        order += [operations[place[name]] for name in ready]
+        sorter.done(*ready)
+    return tuple(order)

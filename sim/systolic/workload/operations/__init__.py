@@ -1,0 +1,1 @@
+"""What operations mean: one table, then a file per operation."""

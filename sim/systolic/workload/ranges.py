@@ -1,0 +1,83 @@
+"""Which numbers left the range of their type: wrapped, saturated, or became infinite.
+
+Such a result is what the hardware rules say, and what numpy gives in that type; it is not the
+number that was asked for. Each operation is looked at alone, from what the chip gives it. Not here:
+rounding (the numbers in between), and whether the chip was right (`systolic.run.verdict`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from systolic.workload.graph import Graph, Operation
+from systolic.workload.operations.table import OPERATIONS
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RangeLoss:
+    """How many elements of a tensor its type cannot hold, of how many, and what became of them."""
+
+    tensor: str
+    type: str
+    elements: int
+    of: int
+    how: str
+
+
+def range_losses(graph: Graph, values: Mapping[str, Array]) -> Iterator[RangeLoss]:
+    """Yield the tensors that lost numbers; `values` are those of `reference_values`."""
+    for op in graph.operations:
+        shape = graph.shape(op.output)
+        lost = _lost(op, graph, values)
+        if lost:
+            kinds = values[op.inputs[0]].dtype.kind in "iu", shape.dtype.kind in "iu"
+            yield RangeLoss(op.output, shape.element_type, lost, shape.num_elements(), _HOW[kinds])
+
+
+_HOW = {
+    (True, True): "wrapped",
+    (False, True): "saturated",
+    (True, False): "became infinite or NaN",
+    (False, False): "became infinite or NaN",
+}
+"""By whether operands and result are whole numbers (docs/timing_model.md, "Values")."""
+
+
+def _lost(op: Operation, graph: Graph, values: Mapping[str, Array]) -> int:
+    """Return how many elements of an operation's result are outside the range of their type."""
+    arrays, found = [values[name] for name in op.inputs], values[op.output]
+    whole = found.dtype.kind in "iu"
+    if whole and _surely_held(arrays, found.dtype):
+        return 0
+    if not whole and (np.isfinite(found).all() or _only_moves(arrays, found)):
+        return 0
+    exact = OPERATIONS[op.kind].exact(arrays, graph.shape(op.output), op.permutation)
+    if not whole:
+        return int(np.count_nonzero(np.isfinite(exact) & ~np.isfinite(found)))
+    limits = np.iinfo(found.dtype)
+    held = exact if exact.dtype.kind in "iu" else np.trunc(exact.astype(np.float64))
+    # NaN fails both comparisons: no whole number is one.
+    return int(np.count_nonzero(~((held >= limits.min) & (held <= limits.max))))
+
+
+def _only_moves(arrays: Sequence[Array], found: Array) -> bool:
+    return len(arrays) == 1 and arrays[0].dtype == found.dtype
+
+
+def _surely_held(arrays: Sequence[Array], dtype: np.dtype[Any]) -> bool:
+    """Return whether whole numbers as large as the operands' cannot leave the type's range."""
+    if _only_moves(arrays, np.empty(0, dtype)):
+        return True
+    if len(arrays) != 2 or arrays[0].dtype.kind not in "iu":
+        return False
+    largest = [max(abs(int(a.min())), abs(int(a.max()))) for a in arrays]
+    return arrays[0].shape[-1] * largest[0] * largest[1] <= np.iinfo(dtype).max and (
+        np.iinfo(dtype).min < 0 or all(int(a.min()) >= 0 for a in arrays)
+    )

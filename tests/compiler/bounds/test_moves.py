@@ -1,0 +1,125 @@
+"""Bounds of what only moves elements: by hand, reached where nothing is lost, never beaten."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from compiler.test_graph_values import random_chip, random_layout
+from support.chips import ideal_chip
+from systolic.compiler import Options
+from systolic.compiler.bounds.run import operation_bounds, run_bound
+from systolic.config import load_chip, load_run
+from systolic.errors import SystolicError
+from systolic.hw.formulas.moves import bounce_bound, copied_bound
+from systolic.run.execute import execute
+from systolic.run.tensors import run_graph
+from systolic.workload import Graph, GraphBuilder
+
+CONFIGS = Path(__file__).resolve().parents[3] / "configs"
+PATENT = load_chip(CONFIGS / "chips" / "patent_128x64.toml")
+VS_DRAM = CONFIGS / "runs" / "transpose_vs_dram.toml"
+
+
+def one(kind: str, source: str, result: str, axes=(), homes=("state_buffer",) * 2) -> Graph:
+    builder = GraphBuilder(homes[1])
+    x = builder.tensor("x", source, homes[0])
+    builder.add(kind, (x,), result, name="y", permutation=axes)
+    return builder.graph()
+
+
+def test_a_bounce_by_hand():
+    """4 x 4 float32: 4 rows of 16 bytes out, 16 elements back, 7 cycles for each descriptor."""
+    out, back = (600 + 42) + 4 * (7 + 1), (600 + 42) + 16 * (7 + 1)
+    assert bounce_bound(PATENT, [(4, 4)], 4).cycles == out + back
+    many = bounce_bound(PATENT, [(4, 4)] * 10, 4)
+    assert many.cycles == 10 * (out + back) // 2  # two queues
+    assert bounce_bound(PATENT, [(4, 1)], 4).cycles == 642 + 4 * 8 + 642 + 8
+
+
+def test_a_block_alone_reaches_the_bound_of_a_bounce():
+    run = load_run(CONFIGS / "runs" / "transpose_fig4.toml",
+                   ["compile.via=dram", "workload.shape=f32[4,4]"])  # fmt: skip
+    summary = execute(run, values=False).summary
+    assert summary["cycles"] == summary["bound"]["cycles"] == 1444
+
+
+def test_copies_by_hand():
+    """Two engines of 128 lanes, latency 1: 256 elements in a cycle, written in the next; two
+    queues of 272 bytes, from cycle 600 on: then 392 float32 in a cycle, those of the queues at
+    once."""
+    assert copied_bound(PATENT, 2 * 14 * 14 * 32, 4).cycles == 49 + 1
+    assert copied_bound(PATENT, 256, 4).cycles == 1 + 1
+    assert copied_bound(PATENT, 257, 4).cycles == 2 + 1
+    assert copied_bound(PATENT, 599 * 256 + 136, 4).cycles == 600 + 1
+    assert copied_bound(PATENT, 600 * 256 + 136 + 1, 4).cycles == 601 + 1
+
+
+@pytest.mark.parametrize(
+    ("graph", "cycles", "why"),
+    [
+        (one("reshape", "f32[6,10,7]", "f32[60,7]"), 0, "nothing need be busy"),
+        (one("reshape", "f32[6,4]", "f32[8,3]"), 1 + 1, "lanes and DMA queues that copy"),
+        (one("transpose", "f32[8,6]{0,1}", "f32[6,8]", (1, 0)), 0, "nothing need be busy"),
+        (one("transpose", "f32[128,64]", "f32[64,128]", (1, 0)), 510, "moving vectors of pe_array"),
+        (one("relayout", "f32[128,64]", "f32[128,64]{0,1}"), 510, "moving vectors of pe_array"),
+        (one("reshape", "f32[6,4]", "f32[24]", (), ("dram", "dram")), 642 + 4, "DRAM bandwidth"),
+        (one("transpose", "f32[5,4]", "f32[4,5]", (1, 0), ("dram", "state_buffer")), 642 + 2,
+         "DRAM bandwidth"),
+    ],
+)  # fmt: skip
+def test_which_form_holds(graph, cycles, why):
+    (found,) = operation_bounds(graph, PATENT)
+    if cycles == 510:  # Fig. 4 whole: N + K + (R - 1) + (N - 1) + 1 + latency, and one to be seen
+        cycles = 64 + 128 - 1 + (127 + 63) + 1 + 1 + 1
+    assert (found.bound.cycles, found.bound.why) == (cycles, why)
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_no_move_beats_its_bound(seed):
+    rng = Random(seed)
+    chip = random_chip(rng)
+    dims = [rng.randint(1, 12) for _ in range(rng.randint(2, 4))]
+    kind = rng.choice(["transpose", "relayout", "reshape"])
+    axes: list[int] = []
+    result = list(dims)
+    if kind == "transpose":
+        axes = rng.sample(range(len(dims)), len(dims))
+        result = [dims[axis] for axis in axes]
+    elif kind == "reshape":
+        result = [dims[0] * dims[1], *dims[2:]]
+    dtype = rng.choice(["f32", "bf16", "s8", "s32"])
+    texts = [
+        f"{dtype}[{','.join(map(str, d))}]{random_layout(rng, len(d))}" for d in (dims, result)
+    ]
+    homes = rng.choices(["state_buffer", "dram"], k=2)
+    options = Options(via=rng.choice([None, None, "pe", "dram"]))
+    graph = one(kind, *texts, axes, homes)
+    try:
+        run = run_graph(graph, chip, options=options)
+    except SystolicError as error:
+        assert "no room" in str(error) or "cannot take" in str(error)  # noqa: PT017
+        return
+    assert run.trace.cycles() >= run_bound(graph, chip, options).cycles
+
+
+@pytest.mark.parametrize(("side", "products"), [(4, False), (8, True)])
+def test_the_cost_model_chooses_where_the_run_file_does_not(side, products):
+    """From DRAM to DRAM a transposing DMA is quicker for 4 x 4, the array from 8 x 8 on."""
+    cycles = {}
+    for via in ("pe", "dram", None):
+        told = [f"compile.via={via}"] if via else []
+        run = load_run(CONFIGS / "runs" / "transpose_dram.toml",
+                       [f"workload.shape=f32[{side},{side}]", *told])  # fmt: skip
+        result = execute(run, values=False)
+        cycles[via] = result.summary["cycles"]
+    assert ("MatMul" in result.summary["instructions"]) == products
+    assert cycles[None] == min(cycles.values())
+
+
+def test_a_type_the_array_cannot_take_is_moved_by_others():
+    graph = one("transpose", "s32[5,7]", "s32[7,5]", (1, 0))
+    run = run_graph(graph, ideal_chip(4, 4))
+    assert "MatMul" not in run.compiled.program.count()

@@ -1,0 +1,178 @@
+"""Does docs/instruction_set.md say what the code does? Operations, cycles, names, examples."""
+
+from __future__ import annotations
+
+import re
+import typing
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from support.blocks import psum, state
+from support.chips import ideal_chip
+from support.page_tables import TEXT, table, words
+from systolic.isa import (
+    Activate,
+    Comparison,
+    Copy,
+    DmaCopy,
+    Function,
+    Instruction,
+    Iota,
+    LoadWeights,
+    MatMul,
+    Memset,
+    Operation,
+    Pool,
+    Program,
+    Reduction,
+    Select,
+    TensorScalar,
+    TensorTensor,
+    check_program,
+    format_instruction,
+    parse_text,
+)
+from systolic.isa.opcodes import BY_MNEMONIC, OPCODES, Opcode
+from systolic.machine import simulate
+
+EXAMPLES = [line for block in re.findall(r"```\n(.*?)```", TEXT, re.DOTALL)
+            for line in block.splitlines()]  # fmt: skip
+SEMAPHORES = 'systolic program 1\nsemaphore s0 "a"\nsemaphore s1 "b"\n'
+
+
+# -- the table of operations ----------------------------------------------------------------------
+
+ROWS = {words(row[1])[0]: row for row in table("| no. |")}
+
+
+def test_every_operation_has_its_row_and_no_other_has() -> None:
+    assert [(int(row[0]), name) for name, row in ROWS.items()] == [
+        (opcode.number, opcode.mnemonic) for opcode in OPCODES
+    ]
+
+
+def queues(opcode: Opcode) -> str:
+    """Return the queues an operation can stand in, as the page calls them."""
+    engine = next((f for f in opcode.fields if f.name == "engine"), None)
+    if engine:
+        return "both engines" if len(engine.words) == 2 else engine.words[0]
+    return "dma0, dma1, ..." if opcode.cls is DmaCopy else "pe_array"
+
+
+@pytest.mark.parametrize("opcode", OPCODES, ids=lambda opcode: opcode.mnemonic)
+def test_queue_and_operands(opcode: Opcode) -> None:
+    row = ROWS[opcode.mnemonic]
+    assert row[2] == queues(opcode)
+    named = re.search(r"\((\w+)\)", row[1])
+    assert named is None or named[1] == opcode.cls.__name__
+    mentioned = re.findall(r"\w+", row[3])
+    places = [f.name for f in opcode.fields if f.name in ("source", "target", "left", "right",
+              "weights", "moving", "result", "value", "scalar", "bias", "base")]  # fmt: skip
+    assert [name for name in places if name not in mentioned] == []
+
+
+# -- cycles ---------------------------------------------------------------------------------------
+
+ELEMENTS = 12
+A, B = state(0, 4, 0, ELEMENTS), state(0, 4, 2048, ELEMENTS)
+OTHER_BANK, TARGET = state(0, 4, 16384, ELEMENTS), state(0, 4, 40960, ELEMENTS)
+ONE = state(0, 4, 32768, 1)
+WIDE = state(0, 4, 0, 3 * ELEMENTS)
+
+
+def steps(*instructions: Instruction, rate: int = 1, **array: Any) -> int:
+    """Return the cycles from first to last read of the last instruction."""
+    chip = ideal_chip(
+        8, 8, pe_array={"cycles_per_vector": {"f32": 3}, **array},
+        activation={"elements_per_cycle": rate}, pooling={"elements_per_cycle": rate},
+    )  # fmt: skip
+    times = simulate(chip, Program("p", instructions)).trace.times[-1]
+    return times.last - times.start + 1
+
+
+def up(n: int, e: int) -> int:
+    return -(-n // e)
+
+
+LOAD = LoadWeights(weights=state(0, 8, 0, 7))
+MUL = MatMul(moving=state(0, 8, 4096, 5), result=psum(0, 7, 0, 5))
+COSTS: dict[str, list[tuple[Any, Callable[[int], int]]]] = {
+    "ceil(n / e)": [
+        (Copy(engine="pooling", source=A, target=TARGET), lambda e: up(ELEMENTS, e)),
+        (Memset(engine="pooling", target=TARGET, value=1), lambda e: up(ELEMENTS, e)),
+        (Iota(engine="pooling", target=TARGET), lambda e: up(ELEMENTS, e)),
+        (Select(engine="pooling", compare="equal", value=A, target=TARGET),
+         lambda e: up(ELEMENTS, e)),
+    ],
+    "ceil(n / e), + 1 if bias is an access": [
+        (Activate(function="exponential", source=A, target=TARGET), lambda e: up(ELEMENTS, e)),
+        (Activate(function="sin", source=A, target=TARGET, bias=ONE),
+         lambda e: up(ELEMENTS, e) + 1),
+    ],
+    "ceil(n / e), n elements of the source": [
+        (Pool(function="max", window=3, source=WIDE, target=TARGET),
+         lambda e: up(3 * ELEMENTS, e)),
+    ],
+    "ceil(n / e), or 2 ceil(n / e) if both operands lie in one bank and share a lane": [
+        (TensorTensor(engine="pooling", op="add", left=A, right=OTHER_BANK, target=TARGET),
+         lambda e: up(ELEMENTS, e)),
+        (TensorTensor(engine="pooling", op="add", left=A, right=B, target=TARGET),
+         lambda e: 2 * up(ELEMENTS, e)),
+    ],
+    "ceil(n / e), + 1 for each of scalar and other that is an access": [
+        (TensorScalar(engine="pooling", op="add", source=A, scalar=2.0, target=TARGET),
+         lambda e: up(ELEMENTS, e)),
+        (TensorScalar(engine="pooling", op="add", source=A, scalar=ONE, target=TARGET,
+                      then="multiply", other=ONE), lambda e: up(ELEMENTS, e) + 2),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mnemonic", [o.mnemonic for o in OPCODES if o.number not in (1, 2, 5)])
+def test_cycles_of_the_engines(mnemonic: str) -> None:
+    """What the page says an instruction costs is what both rates of the engine make of it."""
+    mine = [c for c in COSTS[ROWS[mnemonic][4]] if isinstance(c[0], BY_MNEMONIC[mnemonic].cls)]
+    assert mine
+    for instruction, cost in mine:
+        for rate in (1, 5):
+            assert steps(instruction, rate=rate) == cost(rate), (instruction, rate)
+
+
+def test_cycles_of_the_array() -> None:
+    assert ROWS["load"][4] == "ceil(N / f), or ceil(K / f) on the top path"
+    assert steps(LOAD, fast_load=2) == up(7, 2)
+    assert steps(LOAD, fast_load=2, weight_path="top") == up(8, 2)
+    assert ROWS["matmul"][4] == "M x `cycles_per_vector`"
+    assert steps(LOAD, MUL) == (5 - 1) * 3 + 1  # its first vector to its last: M - 1 intervals
+
+
+# -- names and examples ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("head", "names"),
+    [
+        ("| op |", Operation),
+        ("| function of `pool` |", Reduction),
+        ("| function of `activate` |", Function),
+    ],
+    ids=["operations", "reductions", "functions"],
+)
+def test_every_name_is_explained_and_no_other(head: str, names: Any) -> None:
+    listed = [name for row in table(head) for name in words(row[0])]
+    also = ["relu"] if "relu" in listed else []
+    assert sorted(listed) == sorted([*typing.get_args(names), *also])
+
+
+def test_comparisons_are_operations() -> None:
+    assert set(typing.get_args(Comparison)) <= set(typing.get_args(Operation))
+
+
+@pytest.mark.parametrize("line", EXAMPLES)
+def test_examples_are_canonical_and_legal(line: str) -> None:
+    program = parse_text(SEMAPHORES + line).program
+    (instruction,) = program.instructions
+    assert format_instruction(instruction) == line
+    check_program(Program("page", (instruction,), program.semaphores), ideal_chip(128, 64))

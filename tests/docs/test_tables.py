@@ -1,0 +1,239 @@
+"""Are the figures in the tables and sentences of README.md and docs/ what a run gives today?
+
+Times only, so that large work is quick; what takes seconds nevertheless is in the slow tier.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+
+from support.documents import ROOT
+from systolic.config import load_run
+from systolic.layout import Shape, relayout
+from systolic.run.execute import execute
+
+README, COMPILER, LAYOUTS = "README.md", "docs/compiler.md", "docs/layouts.md"
+VERSUS = "transpose_vs_dram"
+PE, DMA = "compile.via=pe", "compile.via=dram"
+ON_CHIP, FROM_DRAM = "workload.home=state_buffer", "workload.home=dram"
+
+
+@cache
+def text_of(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def row(page: str, first: str, columns: int) -> list[str]:
+    """Return the cells after the first of the row that begins so, of that many cells in all."""
+    rows = [
+        [cell.strip() for cell in line.strip().strip("|").split(" | ")]
+        for line in text_of(page).splitlines()
+        if line.startswith("| ")
+    ]
+    (found,) = [cells[1:] for cells in rows if cells[0] == first and len(cells) == columns]
+    return found
+
+
+@cache
+def summary(run: str, *overrides: str) -> dict[str, Any]:
+    path = ROOT / "configs" / "runs" / f"{run}.toml"
+    return execute(load_run(path, ["sweep=[]", *overrides]), values=False).summary
+
+
+def cycles(run: str, *overrides: str) -> int:
+    return int(summary(run, *overrides)["cycles"])
+
+
+def above(run: str) -> list[str]:
+    """Return cycles, bound and the distance between them, as tables write them."""
+    taken, bound = cycles(run), summary(run)["bound"]["cycles"]
+    return [f"{taken:,}", f"{bound:,}", f"{100 * (taken - bound) / bound:.1f} %"]
+
+
+def slow(*values: Any) -> Any:
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
+# -- array or DRAM --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("label", "home", "shape"),
+    [
+        ("4 x 4, on chip", ON_CHIP, "f32[4,4]"),
+        ("128 x 128, on chip", ON_CHIP, "f32[128,128]"),
+        slow("512 x 512, on chip", ON_CHIP, "f32[512,512]"),
+        ("4 x 4, from DRAM to DRAM", FROM_DRAM, "f32[4,4]"),
+        ("8 x 8, from DRAM to DRAM", FROM_DRAM, "f32[8,8]"),
+        ("24 x 1, from DRAM to DRAM", FROM_DRAM, "f32[24,1]"),
+        ("4096 x 1, from DRAM to DRAM", FROM_DRAM, "f32[4096,1]"),
+        ("512 x 512, from DRAM to DRAM", FROM_DRAM, "f32[512,512]"),
+    ],
+)
+def test_array_or_dram(label: str, home: str, shape: str) -> None:
+    pe, dma = (cycles(VERSUS, home, f"workload.shape={shape}", via) for via in (PE, DMA))
+    ratio = f"{dma / pe:.0f}x" if dma >= 2 * pe else f"{dma / pe:.2f}x"
+    assert row(README, label, 4) == [f"{pe:,}", f"{dma:,}", ratio]
+
+
+@pytest.mark.parametrize(
+    ("shape", "wins"),
+    [
+        ("16,2", False), ("5,4", False), ("1,20", False), ("128,1", False), ("300,1", False),
+        ("32,2", True), ("5,5", True), ("1,24", True), ("128,2", True), ("8,4", True),
+    ],
+)  # fmt: skip
+def test_where_the_array_stops_winning(shape: str, wins: bool) -> None:
+    """README: a single column, however long, and tiny matrices, up to 16 x 2."""
+    pe, dma = (cycles(VERSUS, FROM_DRAM, f"workload.shape=f32[{shape}]", v) for v in (PE, DMA))
+    assert (pe < dma) is wins
+
+
+RATES = {4: "4.1x", 13: "12x", 53: "40x", 820: "99x"}
+
+
+@pytest.mark.parametrize("rate", RATES)
+def test_what_bandwidth_does_from_dram_to_dram(rate: int) -> None:
+    work = (FROM_DRAM, "workload.shape=f32[512,512]", f"chip.dram.bytes_per_cycle={rate}")
+    ratio = cycles(VERSUS, *work, DMA) / cycles(VERSUS, *work, PE)
+    said = f"{ratio:.1f}x" if ratio < 10 else f"{ratio:.0f}x"
+    assert said == RATES[rate]
+    assert f"{said} at {rate}" in " ".join(text_of(README).split())
+
+
+def test_bandwidth_and_latency_hardly_matter_on_the_chip() -> None:
+    """README gives the ranges; the sweep of configs/runs/transpose_vs_dram.toml has these ends."""
+    rates = [cycles(VERSUS, DMA, f"chip.dram.bytes_per_cycle={rate}") for rate in (13, 820)]
+    latencies = [cycles(VERSUS, DMA, f"chip.dram.latency_cycles={n}") for n in (0, 420)]
+    assert max(rates) / min(rates) < 1.04
+    assert max(latencies) / min(latencies) < 1.04
+    assert len({cycles(VERSUS, PE, f"chip.dram.bytes_per_cycle={rate}") for rate in (4, 820)}) == 1
+    assert "by less than 4 %" in " ".join(text_of(README).split())
+
+
+def test_latency_hardly_matters_from_dram_to_dram() -> None:
+    work = (FROM_DRAM, "workload.shape=f32[512,512]")
+    ratios = [
+        cycles(VERSUS, *work, latency, DMA) / cycles(VERSUS, *work, latency, PE)
+        for latency in ("chip.dram.latency_cycles=0", "chip.dram.latency_cycles=420")
+    ]
+    assert [f"{ratio:.0f}x" for ratio in ratios] == ["40x", "38x"]
+    assert "latency from 0 to 420 cycles: 40x to 38x" in " ".join(text_of(README).split())
+
+
+# -- how good schedules are -----------------------------------------------------------------------
+
+
+PRODUCTS = {
+    "1024 x 1024 x 1024, operands on chip": "matmul_1024_onchip",
+    "the same from DRAM to DRAM": "matmul_1024_dram",
+    "the same with both operands row by row, lhs turned on the way": "matmul_1024_row_major",
+    "64 x 4096 x 4096, on chip": "matmul_skinny",
+    "64 x 4096 x 64, on chip": "matmul_deep",
+    "two products in a row, 256 x 512 x 384 and 256 x 384 x 256, DRAM to DRAM": "matmul_chain",
+}
+NOTES = {
+    "matmul_1024_row_major": " (lhs turned)",
+    "matmul_skinny": " (64 x 4096 x 4096)",
+    "matmul_deep": " (64 x 4096 x 64)",
+    "matmul_chain": " (this page's example)",
+}
+
+
+@pytest.mark.parametrize("label", PRODUCTS)
+def test_products(label: str) -> None:
+    run = PRODUCTS[label]
+    assert row(README, label, 4) == above(run)
+    assert row(COMPILER, f"`{run}`{NOTES.get(run, '')}", 4) == above(run)
+
+
+@pytest.mark.parametrize(
+    ("label", "run", "overrides"),
+    [
+        ("Fig. 4, 128 x 64, on the chip", "transpose_fig4", ()),
+        ("NHWC to NCHW, two images, on the chip", "transpose_rank4", ()),
+        ("300 x 1000, on the chip", "transpose_300x1000", ()),
+        (
+            "512 x 512, from DRAM to DRAM",
+            VERSUS,
+            (FROM_DRAM, "workload.shape=f32[512,512]"),
+        ),
+        slow("4096 x 4096, from DRAM to DRAM", "transpose_4096", ()),
+        ("512 x 512, the same in DDR4, `{1,0}`", "transpose_ddr4_rows", ()),
+        ("512 x 512, the same in DDR4, `{1,0:T(8,128)}`", "transpose_ddr4_tiles", ()),
+        ("512 x 512, the same in DDR4, `{0,1}`", "transpose_ddr4_columns", ()),
+        slow(
+            "1024 x 1024, the same in DDR4, `{1,0}`",
+            "transpose_ddr4_rows",
+            ("workload.shape=f32[1024,1024]", "workload.out=f32[1024,1024]"),
+        ),
+    ],
+)
+def test_transposes(label: str, run: str, overrides: tuple[str, ...]) -> None:
+    taken, bound = cycles(run, *overrides), summary(run, *overrides)["bound"]
+    percent = 100 * (taken - bound["cycles"]) / bound["cycles"]
+    shown = [f"{taken:,}", f"{bound['cycles']:,} ({bound['why']})", f"{percent:.0f} %"]
+    assert row(COMPILER, label, 4) == shown
+
+
+def test_who_stores_the_last_tiles_of_the_chain() -> None:
+    """compiler.md: its example stores every tile by dma3, long after the last product."""
+    path = ROOT / "configs" / "runs" / "matmul_chain.toml"
+    result = execute(load_run(path), values=False)
+    stores = [t for t in result.trace.times if t.unit == "dma3"]
+    others = [t.done for t in result.trace.times if t.unit.startswith("dma") and t not in stores]
+    begin, length = stores[0].start, result.trace.cycles()
+    assert max(others) < begin
+    share = f"{100 * (length - begin) / length:.0f} % of the run"
+    assert share in " ".join(text_of(COMPILER).split())
+
+
+# -- layouts --------------------------------------------------------------------------------------
+
+
+DDR4 = {
+    "`{1,0}`": "transpose_ddr4_rows",
+    "`{1,0:T(8,128)}`": "transpose_ddr4_tiles",
+    "`{0,1}`": "transpose_ddr4_columns",
+}
+
+
+def by_dma(run: str) -> tuple[str, str, str]:
+    found = summary(run, DMA)
+    dram = found["transfers"]["dram"]
+    hits = 100 * dram["hits"] / (dram["hits"] + dram["opened"] + dram["conflicts"])
+    return f"{found['cycles']:,}", f"{dram['bursts']:,}", f"{hits:.0f} %"
+
+
+@pytest.mark.parametrize("layout", DDR4)
+def test_what_a_layout_costs(layout: str) -> None:
+    run = DDR4[layout]
+    moved = summary(run)["transfers"]
+    shown = row(LAYOUTS, layout, 6)
+    assert shown[0] == f"`{run}`"
+    bursts, conflicts = moved["dram"]["bursts"], moved["dram"]["conflicts"]
+    assert shown[2:] == [f"{bursts:,}", f"{conflicts:,}", f"{cycles(run):,}"]
+
+
+@pytest.mark.parametrize("layout", DDR4)
+def test_what_a_layout_costs_dma_alone(layout: str) -> None:
+    taken, bursts, hits = by_dma(DDR4[layout])
+    assert row(LAYOUTS, layout, 5)[1:] == [bursts, hits, taken]
+    first = layout if layout != "`{0,1}`" else "`{0,1}`, the order of the result"
+    array = f"{cycles(DDR4[layout]):,}"
+    shown = row(README, first, 5)
+    assert shown[0].removeprefix("not turned: ") == array
+    assert shown[1:] == [taken, bursts, hits]
+
+
+@pytest.mark.parametrize(
+    ("source", "tiles"), [("f32[4096,4096]", "T(8,128)"), ("bf16[4096,4096]", "T(8,128)(2,1)")]
+)
+def test_runs_of_a_copy(source: str, tiles: str) -> None:
+    plan = relayout(Shape.parse(source), Shape.parse(f"{source}{{1,0:{tiles}}}"))
+    runs = plan.run_count
+    shown = row(LAYOUTS, f"`{source}` to `{tiles}`", 3)
+    assert shown == [f"{runs:,}".replace(",", " "), f"{4096 * 4096 / runs:.1f}"]

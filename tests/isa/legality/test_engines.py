@@ -1,0 +1,177 @@
+"""Does every illegal instruction of the engines get its clear line?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from support.blocks import psum, state
+from support.chips import ideal_chip
+from systolic.errors import ProgramError
+from systolic.isa import (
+    Access,
+    Activate,
+    Buffer,
+    Copy,
+    Iota,
+    Memset,
+    Pool,
+    Program,
+    Select,
+    TensorScalar,
+    TensorTensor,
+    check_program,
+)
+
+A, B, TARGET, LANE = state(0, 4, 0, 8), state(0, 4, 64, 8), state(0, 4, 128, 8), state(0, 4, 256, 1)
+BYTES = state(0, 4, 0, 8, "s8")
+DRAM = Access(Buffer.DRAM, "f32", 0, 1, 0, ((1, 8),))
+ACTIVATE = Activate(function="ramp", source=A, target=TARGET)
+POOL = Pool(function="max", window=4, source=A, target=state(0, 4, 128, 2))
+PAIR = TensorTensor(engine="pooling", op="add", left=A, right=B, target=TARGET)
+SCALAR = TensorScalar(engine="activation", op="add", source=A, scalar=LANE, target=TARGET)
+SELECT = Select(engine="pooling", compare="equal", value=A, target=TARGET)
+IOTA = Iota(engine="pooling", target=TARGET)
+COPY = Copy(engine="pooling", source=A, target=TARGET)
+MEMSET = Memset(engine="pooling", target=TARGET, value=0)
+
+
+def check(instruction):
+    check_program(Program("p", (instruction,)), ideal_chip(4, 4))
+
+
+@pytest.mark.parametrize(
+    "instruction",
+    [
+        *(ACTIVATE, POOL, PAIR, SCALAR, SELECT, IOTA, COPY, MEMSET),
+        replace(ACTIVATE, bias=LANE, source=psum(0, 4, 0, 8), target=psum(0, 4, 8, 8)),
+        replace(PAIR, op="xor", left=BYTES, right=state(0, 4, 32, 8, "s32")),
+        replace(SCALAR, op="and", source=BYTES, scalar=7, then="xor", other=1),
+        replace(
+            SCALAR, source=state(0, 2, 0, 8), scalar=state(2, 2, 0, 1), target=state(1, 2, 64, 8)
+        ),
+        replace(SELECT, value=1),
+        replace(IOTA, base=-(1 << 31)),
+    ],
+    ids=lambda i: type(i).__name__,
+)
+def test_legal(instruction):
+    check(instruction)
+
+
+CASES = {
+    "engine": (replace(POOL, engine="activation"), "engine: needed pooling, found activation"),
+    "engine 2": (replace(ACTIVATE, engine="pooling"), "engine: needed activation, found pooling"),
+    "engine 3": (replace(PAIR, engine="dma"), "engine: needed activation or pooling, found dma"),
+    "function": (
+        replace(ACTIVATE, function="sigmiod"),
+        'function: there is no "sigmiod" (there are: identity, exponential, square, square_root, '
+        "binary_step, bipolar_step, sigmoid, ramp, tanh, gelu, silu, reciprocal, rsqrt, log, sin, "
+        'abs, sign); perhaps "sigmoid" was meant',
+    ),
+    "reduction": (
+        replace(POOL, function="maximum"),
+        'function: there is no "maximum" (there are: max, min, mean, median, sum, product); '
+        'perhaps "max" was meant',
+    ),
+    "window": (replace(POOL, window=0), "window: needed at least 1 element, found 0"),
+    "windows": (
+        replace(POOL, window=3),
+        "source has 4 x 8 elements, target 4 x 2 of 3 each",
+    ),
+    "pool lanes": (
+        replace(POOL, target=state(0, 3, 128, 2)),
+        "source has 4 x 8 elements, target 3 x 2 of 4 each",
+    ),
+    "source": (
+        replace(ACTIVATE, source=state(0, 4, 0, 7)),
+        "source has 4 x 7 elements, target 4 x 8",
+    ),
+    "left": (replace(PAIR, left=state(0, 3, 0, 8)), "left has 3 x 8 elements, target 4 x 8"),
+    "right": (replace(PAIR, right=LANE), "right has 4 x 1 elements, target 4 x 8"),
+    "scalar source": (
+        replace(SCALAR, source=LANE),
+        "source has 4 x 1 elements, target 4 x 8",
+    ),
+    "value": (replace(SELECT, value=LANE), "value has 4 x 1 elements, target 4 x 8"),
+    "copy": (replace(COPY, source=LANE), "source has 4 x 1 elements, target 4 x 8"),
+    "bias": (
+        replace(ACTIVATE, bias=A),
+        "bias: needed one element in each of 4 partitions, found 4 x 8",
+    ),
+    "scalar": (
+        replace(SCALAR, scalar=state(0, 1, 0, 1)),
+        "scalar: needed one element in each of 4 partitions, found 1 x 1",
+    ),
+    "other": (
+        replace(SCALAR, then="add", other=A),
+        "other: needed one element in each of 4 partitions, found 4 x 8",
+    ),
+    "then": (
+        replace(SCALAR, other=2.0),
+        "other and then_reverse mean nothing without then",
+    ),
+    "then_reverse": (
+        replace(SCALAR, then_reverse=True),
+        "other and then_reverse mean nothing without then",
+    ),
+    "op": (
+        replace(PAIR, op="plus"),
+        'op: there is no "plus" (there are: add, subtract, multiply, divide, power, max, min, and, '
+        "or, xor, shift_left, shift_right_logical, shift_right_arithmetic, "
+        "equal, not_equal, greater, greater_equal, less, less_equal); "
+        'perhaps "less" was meant',
+    ),
+    "bits": (replace(PAIR, op="and"), "op: and takes integers, but left is floating-point"),
+    "bits of right": (
+        replace(PAIR, op="or", left=BYTES),
+        "op: or takes integers, but right is floating-point",
+    ),
+    "bits of a number": (
+        replace(SCALAR, op="xor", source=BYTES, scalar=1.0),
+        "op: xor takes integers, but scalar is floating-point",
+    ),
+    "bits of a shift": (
+        replace(SCALAR, op="shift_left", source=BYTES, scalar=1.0),
+        "op: shift_left takes integers, but scalar is floating-point",
+    ),
+    "bits of a result": (
+        replace(SCALAR, op="power", source=BYTES, scalar=2, then="and", other=1),
+        "then: and takes integers, but the result of power is floating-point",
+    ),
+    "then op": (
+        replace(SCALAR, then="nand"),
+        'then: there is no "nand" (there are: add, subtract, multiply, divide, power, max, min, '
+        "and, or, xor, shift_left, shift_right_logical, shift_right_arithmetic, "
+        "equal, not_equal, greater, greater_equal, less, less_equal); "
+        'perhaps "and" was meant',
+    ),
+    "compare": (
+        replace(SELECT, compare="equals"),
+        'compare: there is no "equals" (there are: equal, not_equal, greater, greater_equal, less, '
+        'less_equal); perhaps "equal" was meant',
+    ),
+    "number": (
+        replace(MEMSET, value=1 << 31),
+        "value: a whole number has 32 bits here, found 2147483648",
+    ),
+    "base": (
+        replace(IOTA, base=-(1 << 31) - 1),
+        "base: a whole number has 32 bits here, found -2147483649",
+    ),
+    "place": (replace(IOTA, target=DRAM), "target: must lie on chip, found dram"),
+    "place of a bias": (replace(ACTIVATE, bias=DRAM), "bias: must lie on chip, found dram"),
+    "outside": (
+        replace(ACTIVATE, bias=state(2, 4, 0, 1)),
+        "bias: partitions 2 to 5 of state_buffer, which has 4",
+    ),
+}
+
+
+@pytest.mark.parametrize(("instruction", "text"), CASES.values(), ids=CASES)
+def test_illegal(instruction, text):
+    kind = type(instruction).__name__
+    with pytest.raises(ProgramError) as caught:
+        check(instruction)
+    assert str(caught.value) == f"p: instruction 0 ({kind}): {text}"

@@ -1,0 +1,305 @@
+"""Do the copies that share DRAM get all of its bandwidth, never more, and everybody in turn?
+
+The event engine sums shares in closed form, the register engine forms them cycle by cycle, and a
+third model in `support.share_reference` deals out the bytes one by one.
+"""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from random import Random
+
+import pytest
+
+from support.blocks import state
+from support.chips import ideal_chip
+from support.command_line import run_command
+from support.compare_traces import assert_same
+from support.random_programs import random_chip
+from support.random_transfers import RandomTransfers
+from support.share_reference import Timing, Work, reference, shares_of
+from support.tiers import quick_first
+from systolic.hw.formulas import dram as formulas
+from systolic.hw.formulas import timing
+from systolic.hw.spec import Chip
+from systolic.isa import Access, Buffer, Copy, DmaCopy, Post, Program, Wait
+from systolic.machine import simulate
+from systolic.machine.event.dma.pace import Pace, dram_pace
+from systolic.trace.words import KINDS
+
+QUEUES, BANK = 8, 4096
+
+
+def _dram(start, *pattern):
+    return Access(Buffer.DRAM, "u8", 0, 1, start, pattern)
+
+
+def _chip(queues=QUEUES, **numbers):
+    return ideal_chip(
+        2, 2,
+        state_buffer={"bytes_per_partition": 2 * QUEUES * BANK, "banks": 2 * QUEUES},
+        dma={"queues": queues, "bytes_per_cycle": numbers.get("own", 64),
+             "latency_cycles": numbers.get("latency", 0),
+             "descriptor_cycles": numbers.get("fetch", 0)},
+        dram={"bytes_per_cycle": numbers["total"]},
+    )  # fmt: skip
+
+
+# -- the law --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shares", range(1, 17))
+def test_all_of_the_bandwidth_is_dealt_out_and_everybody_has_his_turn(shares):
+    for total in range(1, 21):
+        _check_law(total, shares)
+
+
+def _check_law(total, shares):
+    paces = [dram_pace(99, total, j, 1, shares) for j in range(shares)]
+    rows = [[pace.amount(t) for pace in paces] for t in range(3 * shares)]
+    assert rows == [shares_of(total, t, shares) for t in range(3 * shares)]
+    for first in range(2 * shares):
+        window = rows[first : first + shares]
+        assert [sum(row) for row in window] == [total] * shares
+        assert [sum(column) for column in zip(*window, strict=True)] == [total] * shares
+
+
+@pytest.mark.parametrize("shares", range(2, 12))
+def test_no_share_waits_longer_than_the_bytes_of_the_others_take(shares):
+    for total in range(1, shares):
+        for j in range(shares):
+            pace = dram_pace(99, total, j, 1, shares)
+            turns = [t for t in range(4 * shares) if pace.amount(t)]
+            assert max(b - a for a, b in pairwise(turns)) == -(-shares // total)
+
+
+@pytest.mark.parametrize("shares", range(1, 9))
+def test_the_closed_formula_of_a_share_is_the_sum_of_its_cycles(shares):
+    for total in range(1, 10):
+        for j in range(shares):
+            got = [shares_of(total, t, shares)[j] for t in range(30)]
+            for first in range(9):
+                for stop in range(first, 30):
+                    found = formulas.share_bytes(total, shares, j, first, stop)
+                    assert found == sum(got[first:stop])
+
+
+def test_a_pace_sums_and_ends_as_its_cycles_do():
+    rng = Random(2)
+    for _ in range(300):
+        amounts = tuple(rng.choice([0, 0, 1, 2, 5]) for _ in range(rng.randint(1, 6)))
+        if not any(amounts):
+            continue
+        pace, first = Pace(amounts), rng.randint(0, 20)
+        row = [amounts[t % len(amounts)] for t in range(first, first + 400)]
+        cycles, size = rng.randint(0, 40), rng.randint(1, 60)
+        assert pace.moved(first, cycles) == sum(row[:cycles])
+        assert pace.busy(first, cycles) == sum(a > 0 for a in row[:cycles])
+        assert pace.cycles(first, size) == next(n for n in range(400) if sum(row[:n]) >= size)
+
+
+def test_descriptors_in_a_row_are_those_one_by_one():
+    rng = Random(3)
+    for _ in range(200):
+        amounts = tuple(rng.choice([0, 1, 2, 5]) for _ in range(rng.randint(1, 7)))
+        if not any(amounts):
+            continue
+        pace, first = Pace(amounts), rng.randint(0, 9)
+        fetch, size, count = rng.randint(0, 3), rng.randint(1, 12), rng.randint(1, 40)
+        at, busy, ends = first, 0, []
+        for _ in range(count):
+            moving = pace.cycles(at + fetch, size)
+            busy += pace.busy(at + fetch, moving)
+            at += fetch + moving
+            ends.append(at - first)
+        orbit = pace.orbit(fetch, size, first)
+        assert [orbit.cycles(n) for n in range(count + 1)] == [0, *ends]
+        assert orbit.busy(count) == busy
+        assert all(
+            orbit.whole(cycles) == sum(end <= cycles for end in ends) for cycles in range(ends[-1])
+        )
+        series = orbit.series(count)
+        found = [end + n * apart for end, number, apart in series for n in range(number)]
+        assert sorted(found) == ends
+
+
+# -- both engines, and the third model ------------------------------------------------------------
+
+
+def _stream(rng: Random, queue: int, place: int):
+    """Return a copy with bytes and banks of its own, and what the third model needs of it."""
+    size, count = rng.choice([1, 1, 2, 3, 7, 20, 61]), rng.choice([1, 1, 2, 5, 30])
+    there = _dram(4096 * place, (size + 1, count), (1, size))
+    kind = rng.choice(["in", "out", "within"])
+    here = Access(Buffer.STATE, "u8", 0, 1, (2 * queue + (kind == "in")) * BANK,
+                  ((size + 1, count), (1, size)))  # fmt: skip
+    if kind == "within":
+        target = _dram(4096 * (place + 100), (size + 1, count), (1, size))
+        return DmaCopy(dma_queue=queue, source=there, target=target), Work(2, (size,) * count)
+    source, target = (there, here) if kind == "in" else (here, there)
+    return DmaCopy(dma_queue=queue, source=source, target=target), Work(1, (size,) * count)
+
+
+def _streams(seed: int):
+    rng = Random(seed)
+    numbers = {"own": rng.choice([1, 2, 5, 64]), "total": rng.randint(1, 9),
+               "latency": rng.choice([0, 0, 3]), "fetch": rng.choice([0, 0, 1, 3])}  # fmt: skip
+    count = rng.randint(1, QUEUES)
+    copies, works = [], [[] for _ in range(count)]
+    for place in range(rng.randint(1, 14)):
+        queue = rng.randrange(count)
+        copy, work = _stream(rng, queue, place)
+        copies.append(copy)
+        works[queue].append(work)
+    timed = Timing(numbers["own"], numbers["total"], numbers["latency"], numbers["fetch"])
+    return _chip(count, **numbers), Program("streams", tuple(copies)), timed, works
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_random_streams(seed):
+    chip, program, timed, works = _streams(seed)
+    event = simulate(chip, program, kinds=KINDS)
+    assert_same(event, simulate(chip, program, kinds=KINDS, engine="register"))
+    expected = reference(timed, works)
+    found = [
+        sorted(t.done for t in event.trace.times if t.unit == f"dma{queue}")
+        for queue in range(len(works))
+    ]
+    assert found == expected.ends
+    assert max(expected.traffic) <= timed.total
+
+
+@pytest.mark.parametrize("engine", ["event", "register"])
+@pytest.mark.parametrize("queues", [1, 2, 3, 5, 8])
+def test_no_window_moves_more_than_the_bandwidth_and_a_full_one_no_less(engine, queues):
+    """Single bytes, each noted in the cycle in which it moves, from and to DRAM."""
+    for total in range(1, 10):
+        _check_bytes_by_cycle(engine, queues, total)
+
+
+def _check_bytes_by_cycle(engine, queues, total):
+    copies = []
+    for q in range(queues):
+        there = _dram(4096 * q, (1, 60))
+        here = Access(Buffer.STATE, "u8", 0, 1, 2 * q * BANK, ((2, 60),))
+        source, target = (here, there) if q % 2 else (there, here)
+        copies.append(DmaCopy(dma_queue=q, source=source, target=target))
+    chip = _chip(queues, total=total, own=1)
+    trace = simulate(chip, Program("bytes", tuple(copies)), kinds=("read",), engine=engine).trace
+    ticks = trace.words.of("read").rows["tick"].tolist()
+    by_cycle = [ticks.count(t) for t in range(max(ticks) + 1)]
+    assert max(by_cycle) <= total
+    # a queue moves a byte in a cycle at most; until the first has ended, nothing of DRAM is wasted
+    full = min(t.done for t in trace.times)
+    assert by_cycle[:full] == [min(total, queues)] * full
+
+
+@pytest.mark.parametrize("seed", quick_first(range(120), 60))
+def test_random_transfers_that_meet_at_ports_too(seed):
+    rng = Random(seed)
+    chip = random_chip(rng, clocks=seed % 2 == 0).model_dump()
+    chip["dram"]["bytes_per_cycle"] = rng.randint(1, 9)
+    chip["dma"] |= {"queues": rng.randint(1, 8), "bytes_per_cycle": rng.choice([1, 2, 3, 8, 64])}
+    chip["state_buffer"]["banks"] = rng.choice([1, 2, 4, 16])
+    made = Chip.model_validate(chip)
+    program, images = RandomTransfers(rng, made).build(rng.randint(2, 14))
+    event = simulate(made, program, images, kinds=KINDS)
+    assert_same(event, simulate(made, program, images, kinds=KINDS, engine="register"))
+
+
+@pytest.mark.parametrize("engine", ["event", "register"])
+def test_cycles_are_those_of_the_dma_engine(engine):
+    """At a third of the array's clock ticks 0 to 2 are cycle 0, in which queue 0 has its turn."""
+    chip = ideal_chip(
+        2, 2,
+        clock={"core": 999, "slow": 333},
+        dma={"queues": 2, "bytes_per_cycle": 4, "clock": "slow"},
+        dram={"bytes_per_cycle": 1},
+    )  # fmt: skip
+    wake = Copy(engine="activation", source=state(0, 1, 0, 2), target=state(0, 1, 64, 2),
+                posts=(Post(0),))  # fmt: skip
+    copies = [
+        DmaCopy(
+            dma_queue=q, source=_dram(64 * q, (1, 2)),
+            target=state(0, 1, 8192 * (q + 1), 2, "u8"), waits=(Wait(0, 1),),
+        )
+        for q in range(2)
+    ]  # fmt: skip
+    trace = simulate(chip, Program("slow", (wake, *copies), ("go",)), engine=engine).trace
+    ends = {t.unit: (t.start, t.first, t.done) for t in trace.times if t.unit.startswith("dma")}
+    # the copy of the engine is done in tick 2 and seen in tick 3: cycle 1, an odd one
+    assert ends == {"dma0": (3, 6, 12), "dma1": (3, 3, 9)}
+
+
+# -- from DRAM to DRAM ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ["event", "register"])
+@pytest.mark.parametrize(
+    ("total", "own", "cycles"),
+    # 80 bytes are read and written; 7 // 2 and 3 // 2: the lesser share counts
+    [(8, 64, 20), (7, 64, 27), (3, 64, 80), (2, 64, 80), (1, 64, 160), (64, 5, 16), (64, 64, 3)],
+)
+def test_a_copy_within_dram_pays_for_both_ends(engine, total, own, cycles):
+    chip = _chip(1, total=total, own=own)
+    copy = DmaCopy(dma_queue=0, source=_dram(0, (1, 80)), target=_dram(4096, (1, 80)))
+    trace = simulate(chip, Program("within", (copy,)), engine=engine).trace
+    assert trace.cycles() == cycles
+    assert timing.dma_cycles(chip, [(1, 80)], dram=True, within=True) == cycles
+
+
+@pytest.mark.parametrize("engine", ["event", "register"])
+def test_a_copy_within_dram_is_served_although_its_shares_never_come_together(engine):
+    """Two bytes for four shares: 0 and 1 have their turn in one cycle, 2 and 3 in the next."""
+    chip = _chip(3, total=2)
+    copies = (
+        DmaCopy(dma_queue=0, source=_dram(0, (1, 40)), target=state(0, 1, 0, 40, "u8")),
+        DmaCopy(dma_queue=1, source=_dram(64, (1, 20)), target=_dram(4096, (1, 20))),
+        DmaCopy(dma_queue=2, source=_dram(128, (1, 40)), target=state(0, 1, BANK, 40, "u8")),
+    )
+    trace = simulate(chip, Program("within", copies), engine=engine).trace
+    # each share has a byte in every other cycle: 20 bytes read and written in 40 cycles
+    assert [t.done for t in trace.times if t.unit == "dma1"] == [39]
+
+
+# -- second oracle --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("total", [1, 2, 3, 5, 7, 8])
+@pytest.mark.parametrize("queues", [2, 3, 4, 8])
+def test_equal_copies_end_when_the_closed_formula_has_dealt_out_their_bytes(total, queues):
+    size = 96
+    copies = tuple(
+        DmaCopy(dma_queue=q, source=_dram(128 * q, (1, size)), target=state(0, 1, 2 * q * BANK,
+                size, "u8"))
+        for q in range(queues)
+    )  # fmt: skip
+    trace = simulate(_chip(queues, total=total), Program("equal", copies), values=False).trace
+    first = {t.unit: t.done for t in trace.times}
+    soonest = min(first.values())
+    for q in range(queues):
+        moved = formulas.share_bytes(total, queues, q, 0, soonest + 1)
+        before = formulas.share_bytes(total, queues, q, 0, soonest)
+        assert (moved >= size > before) == (first[f"dma{q}"] == soonest)
+    # together they never beat the bandwidth, and lose at most the rest of the last round
+    assert -(-queues * size // total) <= trace.cycles() <= -(-queues * size // total) + queues
+
+
+# -- runs that were refused, since they took less than DRAM's bandwidth allows ---------------------
+
+
+@pytest.mark.parametrize(
+    ("run", "total"),
+    [("matmul_chain", 1), ("matmul_chain", 2), *(("transpose_4096", n) for n in (1, 2, 3))],
+)
+def test_shipped_runs_from_a_slow_dram_keep_to_their_bound(run, total, tmp_path):
+    slow = f"chip.dram.bytes_per_cycle={total}"
+    file = f"configs/runs/{run}.toml"
+    status, out, err = run_command(
+        "run", file, "--set", slow, "--values", "none", "--no-plots", "--out", tmp_path
+    )
+    assert (status, err) == (0, ""), out
+    found = json.loads((tmp_path / "summary.json").read_text())
+    assert found["bound"]["why"] == "DRAM bandwidth"
+    assert found["bound"]["cycles"] <= found["cycles"] < 1.05 * found["bound"]["cycles"]

@@ -1,0 +1,103 @@
+"""Is the cycle right? Random streams of descriptors against a third model of DRAM, in tests alone.
+
+The event engine computes, `support.dram_reference` steps burst by burst; pure transfers, every
+queue with state-buffer banks of its own, so that nothing but DRAM decides.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from support.chips import ideal_chip
+from support.dram_reference import Timing, reference
+from support.random_transfers import random_organisation
+from systolic.isa import Access, Buffer, DmaCopy, Program
+from systolic.machine import simulate
+
+QUICK, MANY = 100, 3000
+QUEUES, BANK = 4, 4096
+
+
+def _chip(rng: Random):
+    return ideal_chip(
+        2,
+        2,
+        state_buffer={"bytes_per_partition": 2 * QUEUES * BANK, "banks": 2 * QUEUES},
+        dma={
+            "queues": QUEUES,
+            "latency_cycles": rng.choice([0, 1, 4]),
+            "descriptor_cycles": rng.choice([0, 0, 1, 3]),
+            "bytes_per_cycle": rng.choice([1, 3, 8, 64]),
+        },
+        dram=random_organisation(rng),
+    )
+
+
+def _timing(chip) -> Timing:
+    parts = chip.dram.organisation
+    rate = min(chip.dram.bytes_per_cycle // parts.channels, chip.dma.bytes_per_cycle)
+    return Timing(
+        parts.channels, parts.banks, parts.row_bytes, parts.burst_bytes, parts.interleave_bytes,
+        parts.activate_cycles, parts.precharge_cycles, -(-parts.burst_bytes // rate),
+        chip.dma.latency_cycles + chip.dram.latency_cycles, chip.dma.descriptor_cycles,
+    )  # fmt: skip
+
+
+def _copy(rng: Random, queue: int) -> tuple[DmaCopy, list]:
+    """Return a copy of `count` runs with gaps between them, and its descriptors."""
+    count, length, gap = rng.randint(1, 9), rng.randint(1, 90), rng.choice([1, 7, 64, 250])
+    step = length + gap
+    span = step * (count - 1) + length
+    a, b = (rng.randint(0, 4096 - span) if span < 4096 else 0 for _ in range(2))
+    kind = rng.choice(["in", "out", "within"])
+    pattern = ((step, count), (1, length))
+    on_chip = Access(Buffer.STATE, "u8", 0, 1, 2 * queue * BANK + (a if kind == "out" else b),
+                     ((step, count), (1, length)))  # fmt: skip
+    into = 8192 * (queue + 1) + b
+    source = on_chip if kind == "out" else Access(Buffer.DRAM, "u8", 0, 1, a, pattern)
+    target = on_chip if kind == "in" else Access(Buffer.DRAM, "u8", 0, 1, into, pattern)
+    runs = [
+        (None if kind == "out" else a + n * step, None if kind == "in" else into + n * step, length)
+        for n in range(count)
+    ]
+    return DmaCopy(dma_queue=queue, source=source, target=target), runs
+
+
+def _compare(seed: int):
+    rng = Random(seed)
+    chip = _chip(rng)
+    copies, queues = [], [[] for _ in range(QUEUES)]
+    for _ in range(rng.randint(1, 14)):
+        queue = rng.randrange(QUEUES)
+        copy, runs = _copy(rng, queue)
+        copies.append(copy)
+        queues[queue].append(runs)
+    trace = simulate(chip, Program("streams", tuple(copies)), values=False).trace
+    found = [[t.done for t in trace.times if t.unit == f"dma{q}"] for q in range(QUEUES)]
+    expected = reference(_timing(chip), queues)
+    assert [sorted(ends) for ends in found] == expected.ends
+    channels = trace.transfers.channels.values()
+    assert sum(c.hits for c in channels) == expected.hits
+    assert sum(c.opened for c in channels) == expected.opened
+    assert sum(c.conflicts for c in channels) == expected.conflicts
+    return expected
+
+
+@pytest.mark.parametrize("seed", range(QUICK))
+def test_random_descriptor_streams(seed):
+    _compare(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_many_random_descriptor_streams(part):
+    for seed in range(QUICK + part, QUICK + MANY, 4):
+        _compare(seed)
+
+
+def test_the_streams_find_rows_open_closed_and_in_conflict():
+    results = [_compare(seed) for seed in range(40)]
+    for kind in ("hits", "opened", "conflicts"):
+        assert sum(bool(getattr(result, kind)) for result in results) > 20, kind

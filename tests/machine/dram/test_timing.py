@@ -1,0 +1,457 @@
+"""Does DRAM with channels and banks take the time that section 6 gives it?
+
+By hand, by the closed formulas of `systolic.hw.formulas.dram`, and event engine against register engine.
+"""
+
+from __future__ import annotations
+
+import itertools
+from random import Random
+
+import numpy as np
+import pytest
+import simpy
+
+from support.blocks import state
+from support.chips import ideal_chip
+from support.compare_traces import assert_same
+from support.random_transfers import RandomTransfers, organised_chip
+from systolic.hw.formulas import dram as formulas
+from systolic.hw.formulas import timing
+from systolic.hw.formulas.dram import Run
+from systolic.hw.spec import Chip
+from systolic.isa import Access, Buffer, DmaCopy, Memset, Program
+from systolic.machine import simulate
+from systolic.machine.event.dram import channels as event_dram
+from systolic.trace.records import Stall
+from systolic.trace.transfers import ChannelCounts, QueueWaits
+from systolic.trace.words import KINDS
+
+ORGANISATION = {
+    "channels": 2,
+    "banks": 2,
+    "row_bytes": 64,
+    "burst_bytes": 16,
+    "interleave_bytes": 64,
+    "activate_cycles": 3,
+    "precharge_cycles": 2,
+}
+ENGINES = ("event", "register")
+
+
+def organised(dma=None, dram=None, **organisation):
+    """A channel moves 4 bytes per cycle, so a burst of 16 takes 4."""
+    return ideal_chip(
+        4,
+        4,
+        dma={"queues": 3, "bytes_per_cycle": 8, **(dma or {})},
+        dram={
+            "size_bytes": 1 << 16,
+            "bytes_per_cycle": 8,
+            "organisation": ORGANISATION | organisation,
+            **(dram or {}),
+        },
+    )
+
+
+def dram(start, *pattern, dtype="f32"):
+    return Access(Buffer.DRAM, dtype, 0, 1, start, pattern)
+
+
+def move(source, target, queue=0):
+    return DmaCopy(dma_queue=queue, source=source, target=target)
+
+
+def bank(number, elements, start=0):
+    """Return elements in a state-buffer bank of their own."""
+    return state(0, 1, number * 8192 + start, elements)
+
+
+def run(chip, *copies):
+    outcomes = [
+        simulate(chip, Program("dram", copies), kinds=KINDS, engine=engine) for engine in ENGINES
+    ]
+    assert_same(*outcomes)
+    return outcomes[0].trace
+
+
+# -- one queue, by hand ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "cycles"),
+    [
+        (dram(0, (1, 4)), bank(0, 4), 3 + 4),  # a burst in a closed bank
+        (dram(4, (1, 1)), bank(0, 1), 3 + 4),  # part of a burst costs a whole one
+        (dram(12, (1, 2)), bank(0, 2), 3 + 4 + 4),  # part of two bursts in one row
+        (dram(0, (1, 16)), bank(0, 16), 3 + 4 * 4),  # a row
+        (dram(0, (1, 20)), bank(0, 20), 3 + 16 + 3 + 4),  # the next block: the other channel
+        (dram(0, (1, 36)), bank(0, 36), 3 + 16 + 3 + 16 + 3 + 4),  # and then the other bank
+        # 0 and 256 bytes: rows 0 and 1 of bank 0 of channel 0; the second closes the first
+        (dram(0, (64, 2)), bank(0, 2), 3 + 4 + (2 + 3) + 4),
+        # back and forth between these rows
+        (dram(0, (0, 2), (64, 2)), bank(0, 4), 3 + 4 + 3 * (5 + 4)),
+        # 0 and 128: different banks, so both stay open
+        (dram(0, (0, 2), (32, 2)), bank(0, 4), 2 * (3 + 4) + 2 * 4),
+        # out of the chip: the same
+        (bank(0, 16), dram(0, (1, 16)), 3 + 4 * 4),
+        # within DRAM: each burst is read, then written; 0 and 64 are different channels
+        (dram(0, (1, 8)), dram(64, (1, 8)), 2 * (3 + 4) + 2 * (4 + 4) - 4 - 4),
+        # by 8 bytes out of step: read 16, (write 8 of 16, read 16, ... write what remains
+        (dram(0, (1, 8)), dram(72, (1, 8)), 3 + 4 + 3 + 4 + 4 + 4 + 4),
+    ],
+)
+def test_a_lone_copy_by_hand(source, target, cycles):
+    trace = run(organised(), move(source, target))
+    assert trace.times[0].done == cycles - 1
+    assert trace.times[0].first == 3
+
+
+def test_latency_and_fetch_come_before_the_burst():
+    chip = organised({"latency_cycles": 5, "descriptor_cycles": 2}, {"latency_cycles": 4})
+    trace = run(chip, move(dram(0, (2, 3)), bank(0, 3)))
+    # three runs in two bursts of one row: fetch, open, burst; fetch, burst; fetch, burst
+    assert trace.times[0].first == 9 + 2 + 3
+    assert trace.times[0].done == 9 + (2 + 3 + 4) + (2 + 4) + (2 + 4) - 1
+    assert [r.label for r in trace.labels["dma0"]] == ["filling", "streaming"]
+    assert trace.transfers.runs == {4: 3}
+    assert trace.transfers.channels[0] == ChannelCounts(2, 1, 0, 12)
+
+
+def test_a_slow_queue_holds_the_bus_for_longer():
+    trace = run(organised({"bytes_per_cycle": 1}), move(dram(0, (1, 4)), bank(0, 4)))
+    assert trace.times[0].done == 3 + 16 - 1
+
+
+# -- several queues -------------------------------------------------------------------------------
+
+
+def test_channels_work_side_by_side():
+    trace = run(
+        organised(),
+        move(dram(0, (1, 16)), bank(0, 16), 0),
+        move(dram(64, (1, 16)), bank(1, 16), 1),
+    )
+    assert [t.done for t in trace.times] == [18, 18]
+
+
+def test_a_row_is_opened_while_the_bus_serves_another_bank():
+    trace = run(
+        organised(),
+        move(dram(0, (1, 16)), bank(0, 16), 0),
+        move(dram(128, (1, 4)), bank(1, 4), 1),
+    )
+    # Both open in 0-2. Queue 0 has the bus in 3-6, queue 1 (in line since 0) in 7-10, then the
+    # three bursts that are left.
+    assert [t.done for t in trace.times] == [3 + 4 + 4 + 12 - 1, 10]
+    assert trace.transfers.waits["dma1"] == QueueWaits(0, 3, 4)
+    assert trace.transfers.waits["dma0"] == QueueWaits(0, 3, 4)
+
+
+def test_a_bank_works_for_one_burst_at_a_time():
+    trace = run(
+        organised(),
+        move(dram(0, (1, 4)), bank(0, 4), 0),
+        move(dram(256, (1, 4)), bank(1, 4), 1),  # another row of the same bank
+        move(dram(256, (1, 4)), bank(2, 4), 2),  # a hit, once it is its turn
+    )
+    assert [t.done for t in trace.times] == [6, 6 + 5 + 4, 6 + 5 + 4 + 4]
+    assert trace.transfers.channels[0] == ChannelCounts(1, 1, 1, 12)
+    assert trace.transfers.waits["dma2"].bank_cycles == 7 + 9
+
+
+def test_who_came_first_wins_over_the_lower_number():
+    chip = organised({"queues": 4}, banks=4)
+    copies = [
+        move(dram(0, (1, 8)), bank(0, 8), 2),
+        move(dram(128, (1, 4)), bank(1, 4), 3),
+        move(dram(256, (1, 4)), bank(2, 4), 0),
+    ]
+    trace = run(chip, *copies)
+    first = {t.unit: t.first for t in trace.times}
+    # All in line since cycle 0, so by number: 0, 2, 3. Queue 2's second burst, in hand since 11,
+    # comes behind queue 3's first.
+    assert first == {"dma0": 3, "dma2": 7, "dma3": 11}
+    assert {t.unit: t.done for t in trace.times} == {"dma0": 6, "dma3": 14, "dma2": 18}
+
+
+def test_a_refused_port_holds_the_bus():
+    """The engine fills the bank first; the queue behind waits for the bus all the while."""
+    chip = organised()
+    fill = Memset(engine="activation", target=bank(0, 10, 64), value=1)
+    trace = run(
+        chip,
+        move(dram(0, (1, 4)), bank(0, 4), 0),
+        move(dram(128, (1, 4)), bank(1, 4), 1),
+        fill,
+    )
+    (stall,) = (s for s in trace.stalls if s.unit == "dma0")
+    wrote = trace.times[2].done + 1
+    assert stall == Stall(3, "dma0", 0, wrote - 3, "state_buffer", 0, "write", "activation")
+    assert [t.done for t in trace.times[:2]] == [wrote + 3, wrote + 7]
+    assert trace.transfers.channels[0].busy_cycles == wrote - 3 + 8
+
+
+def test_of_two_banks_taken_by_others_the_first_is_the_one_refused():
+    chip = organised({"queues": 3}, {"bytes_per_cycle": 32}, channels=4)
+    trace = run(
+        chip,
+        move(dram(0, (1, 4)), bank(0, 4), 0),
+        move(dram(64, (1, 4)), bank(1, 4, 64), 1),
+        move(dram(128, (1, 4)), bank(1, 4, -4), 2),  # 4 bytes in bank 0, the others in bank 1
+    )
+    assert trace.stalls == (Stall(3, "dma2", 2, 2, "state_buffer", 0, "write", "dma"),)
+
+
+def test_a_refusal_goes_on_when_an_engine_begins_to_want_the_port_too():
+    """Queue 1 waits for queue 0; in the middle of that a fill, of lower rank, comes along."""
+    slow = organised({"bytes_per_cycle": 1}).model_dump()
+    slow["port_priority"] = ("dma", "moving", "weights", "activation", "pooling")
+    slow["activation"]["fixed_cycles"] = 8
+    trace = run(
+        Chip.model_validate(slow),
+        move(dram(0, (1, 4)), bank(0, 4), 0),
+        move(dram(64, (1, 4)), bank(0, 4, 64), 1),
+        Memset(engine="activation", target=bank(0, 4, 128), value=1),
+    )
+    assert [s for s in trace.stalls if s.unit == "dma1"] == [
+        Stall(3, "dma1", 1, 16, "state_buffer", 0, "write", "dma")
+    ]
+
+
+def test_queues_meet_at_one_port_while_one_of_them_meets_an_engine_at_another():
+    """Queue 0 fills bank 1, then bank 0, where an engine is; queue 1 fills bank 1."""
+    both = Access(Buffer.STATE, "f32", 0, 1, 8192, ((-2048, 2), (1, 16)))
+    trace = run(
+        organised(),
+        move(dram(0, (1, 32)), both, 0),
+        move(dram(64, (1, 16)), bank(1, 16, 64), 1),
+        Memset(engine="activation", target=bank(0, 60, 256), value=1),
+    )
+    first = min(s for s in trace.stalls if s.unit == "dma1")
+    assert first == Stall(3, "dma1", 1, 16, "state_buffer", 1, "write", "dma")
+
+
+def test_rows_stay_open_from_copy_to_copy():
+    trace = run(organised(), *[move(dram(0, (1, 4)), bank(n, 4)) for n in range(2)])
+    assert [t.done for t in trace.times] == [6, 10]
+
+
+# -- closed formulas ------------------------------------------------------------------------------
+
+
+def _runs(copy):
+    """Return the descriptors, found by walking both sides element by element."""
+    sides = []
+    for access in (copy.source, copy.target):
+        size = access.element_bytes
+        sides.append(
+            [
+                (p, int(offset) * size)
+                for p in range(access.partition, access.partition + access.partitions)
+                for offset in access.offsets()
+            ]
+        )
+    size, found = copy.source.element_bytes, []
+    for (p, a), (q, b) in zip(*sides, strict=True):
+        last = found[-1] if found else None
+        if last and last[:4] == [p, q, a - last[4], b - last[4]]:
+            last[4] += size
+        else:
+            found.append([p, q, a, b, size])
+    is_dram = [side.buffer is Buffer.DRAM for side in (copy.source, copy.target)]
+    return [
+        Run(a if is_dram[0] else None, b if is_dram[1] else None, size)
+        for _, _, a, b, size in found
+    ]
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_the_formula_of_a_lone_copy(seed):
+    rng = Random(seed)
+    chip = organised_chip(rng)
+    copies = [
+        i
+        for i in RandomTransfers(rng, chip).build(12)[0].instructions
+        if isinstance(i, DmaCopy) and Buffer.DRAM in (i.source.buffer, i.target.buffer)
+    ]
+    for copy in copies[:3]:
+        alone = DmaCopy(dma_queue=0, source=copy.source, target=copy.target)
+        trace = simulate(chip, Program("alone", (alone,)), values=False).trace
+        assert trace.cycles("dma0") == formulas.lone_copy_cycles(chip, _runs(alone))
+
+
+def test_the_formula_without_addresses_is_that_of_open_rows_and_aligned_runs():
+    chip = organised({"descriptor_cycles": 3, "latency_cycles": 7}, activate_cycles=0,
+                     precharge_cycles=0)  # fmt: skip
+    copy = move(dram(64, (1, 16)), Access(Buffer.STATE, "f32", 0, 1, 0, ((8, 4), (1, 4))))
+    trace = simulate(chip, Program("aligned", (copy,)), values=False).trace
+    assert trace.cycles() == timing.dma_cycles(chip, [(4, 16)], dram=True)
+    assert formulas.run_cycles(chip, 17) == 2 * formulas.run_cycles(chip, 16) == 2 * 4
+
+
+@pytest.mark.parametrize(
+    ("queues", "rate"),
+    [(1, 4), (2, 8), (3, 8)],  # a channel has 4 bytes per cycle, and there are two
+)
+def test_the_rate_of_queues_is_that_of_as_many_channels(queues, rate):
+    assert formulas.dram_rate(organised(), queues) == rate
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_run_is_faster_than_the_bound(seed):
+    rng = Random(seed)
+    chip = organised_chip(rng)
+    program, _ = RandomTransfers(rng, chip).build(20)
+    moved = sum(
+        side.partitions * side.elements * side.element_bytes
+        for i in program.instructions
+        if isinstance(i, DmaCopy)
+        for side in (i.source, i.target)
+        if side.buffer is Buffer.DRAM
+    )
+    if moved:
+        trace = simulate(chip, program, values=False).trace
+        assert trace.cycles() >= timing.dram_bound(chip, moved).cycles
+
+
+@pytest.mark.parametrize("queues", [1, 2, 4])
+def test_the_bound_is_reached_by_whole_rows_on_channels_of_their_own(queues):
+    chip = organised({"queues": queues}, {"bytes_per_cycle": 16}, channels=4, activate_cycles=0)
+    copies = [move(dram(64 * q, (1, 16)), bank(q, 16), q) for q in range(queues)]
+    trace = simulate(chip, Program("rows", tuple(copies)), values=False).trace
+    assert trace.cycles() == timing.dram_bound(chip, 64 * queues).cycles
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_every_byte_has_a_place_of_its_own(seed):
+    """Channel, bank, row and place in the row: one address each, rows filled without gaps."""
+    chip = organised_chip(Random(seed))
+    parts = chip.dram.organisation
+    size = parts.channels * parts.banks * parts.row_bytes * 2
+    # Whole stripes of rows only: an interleaving that does not divide a row needs more of them.
+    size *= parts.interleave_bytes // np.gcd(parts.interleave_bytes, parts.row_bytes)
+    found = {}
+    for address in range(0, int(size), parts.burst_bytes):
+        where = formulas.place(parts, address)
+        found.setdefault(where, []).append(address)
+        assert 0 <= where.channel < parts.channels
+        assert 0 <= where.bank < parts.banks
+    assert {len(bursts) * parts.burst_bytes for bursts in found.values()} == {parts.row_bytes}
+
+
+# -- both engines ---------------------------------------------------------------------------------
+
+QUICK, MANY = 100, 3000
+
+
+def _compare(seed: int) -> None:
+    rng = Random(seed)
+    chip = organised_chip(rng, clocks=seed % 3 == 0)
+    program, images = RandomTransfers(rng, chip).build(rng.randint(2, 20))
+    event = simulate(chip, program, images, kinds=KINDS)
+    assert_same(event, simulate(chip, program, images, kinds=KINDS, engine="register"))
+
+
+@pytest.mark.parametrize("seed", range(QUICK))
+def test_random_transfers(seed):
+    _compare(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(6))
+def test_many_random_transfers(part):
+    for seed in range(QUICK + part, QUICK + MANY, 6):
+        _compare(seed)
+
+
+def test_random_transfers_meet_everywhere():
+    """They are worth comparing: bursts wait for banks, rows, buses and ports in many of them."""
+    met = dict.fromkeys(("bank", "row", "bus", "port", "hit", "opened", "conflict"), 0)
+    for seed in range(QUICK):
+        rng = Random(seed)
+        chip = organised_chip(rng, clocks=seed % 3 == 0)
+        program, _ = RandomTransfers(rng, chip).build(rng.randint(2, 20))
+        trace = simulate(chip, program, values=False).trace
+        waits, channels = trace.transfers.waits.values(), trace.transfers.channels.values()
+        met["bank"] += any(w.bank_cycles for w in waits)
+        met["row"] += any(w.row_cycles for w in waits)
+        met["bus"] += any(w.bus_cycles for w in waits)
+        met["port"] += any(s.unit.startswith("dma") for s in trace.stalls)
+        met["hit"] += any(c.hits for c in channels)
+        met["opened"] += any(c.opened for c in channels)
+        met["conflict"] += any(c.conflicts for c in channels)
+    assert min(met.values()) > QUICK / 5, met
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_compiled_form_is_the_same(seed, monkeypatch):
+    rng = Random(seed)
+    chip = organised_chip(rng, clocks=seed % 3 == 0)
+    program, images = RandomTransfers(rng, chip).build(15)
+    plain = simulate(chip, program, images, kinds=KINDS)
+    monkeypatch.setattr(event_dram, "SMALL_ELEMENTS", 0)
+    assert_same(plain, simulate(chip, program, images, kinds=KINDS))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_short_log_of_refusals_is_the_same(seed, monkeypatch):
+    """The log has room for a refusal or two, so the arithmetic stops again and again."""
+    rng = Random(seed)
+    chip = organised_chip(rng, clocks=seed % 3 == 0)
+    program, images = RandomTransfers(rng, chip).build(25)
+    plain = simulate(chip, program, images, kinds=KINDS)
+    monkeypatch.setattr(event_dram, "LOG_LENGTH", 0)
+    assert_same(plain, simulate(chip, program, images, kinds=KINDS))
+
+
+# -- cost in events -------------------------------------------------------------------------------
+
+
+def _events(monkeypatch, chip, copies) -> int:
+    """Return the simpy events of a run."""
+    steps = itertools.count()
+    step = simpy.Environment.step
+    with monkeypatch.context() as patch:
+        patch.setattr(simpy.Environment, "step", lambda env: (next(steps), step(env))[1])
+        simulate(chip, Program("events", tuple(copies)), values=False)
+    return next(steps)
+
+
+def test_events_do_not_grow_with_the_bursts(monkeypatch):
+    """Four queues that meet at banks and buses: as many events for 40 bursts as for 40,000."""
+    chip = organised({"queues": 4}, {"size_bytes": 1 << 24})
+    counts = set()
+    for elements in (40, 400, 40_000):
+        copies = [
+            move(dram(q * (1 << 22), (8, elements)), dram(q * (1 << 22) + 16, (8, elements)), q)
+            for q in range(4)
+        ]
+        counts.add(_events(monkeypatch, chip, copies))
+    assert len(counts) == 1, counts
+
+
+def test_events_do_not_grow_where_queues_meet_at_a_port(monkeypatch):
+    """Three queues into one state-buffer bank: they settle among themselves who has its port."""
+    chip = organised({"queues": 3}, {"size_bytes": 1 << 20})
+    counts = set()
+    for elements in (8, 80, 640):
+        copies = [move(dram(q * 4160, (1, elements)), bank(0, elements, q * 2560), q)
+                  for q in range(3)]  # fmt: skip
+        counts.add(_events(monkeypatch, chip, copies))
+        trace = simulate(chip, Program("meet", tuple(copies)), values=False).trace
+        assert {s.winner for s in trace.stalls} == {"dma"}
+    assert len(counts) == 1, counts
+
+
+def test_events_grow_with_the_bursts_that_may_meet_an_engine_at_a_port(monkeypatch):
+    """The arbiter decides at every change of a phase: a few events per burst, however long."""
+    events = []
+    for size in (16, 64, 1024):
+        parts = {"burst_bytes": size, "row_bytes": 4 * size, "interleave_bytes": size}
+        chip = organised({"queues": 2}, {"bytes_per_cycle": 8, "size_bytes": 1 << 20}, **parts)
+        copies = [move(dram(0, (1, size)), bank(0, size))]
+        copies.append(Memset(engine="pooling", target=bank(0, 40, 4096), value=1))
+        copies.append(Memset(engine="activation", target=bank(0, 2048, 0), value=1))
+        events.append(_events(monkeypatch, chip, copies))
+    assert max(events) < 4 * 6 + 40, events

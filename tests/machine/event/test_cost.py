@@ -1,0 +1,94 @@
+"""What a run costs: events by the number of stretches, not of cycles, and no garbage of cycles."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from support.blocks import block_program, state
+from support.chips import ideal_chip
+from systolic.isa import Buffer, Copy, DmaCopy, Program
+from systolic.isa.access import Access
+from systolic.machine import simulate
+from systolic.machine.event.ticks import TickEnvironment
+
+
+@pytest.fixture
+def events(monkeypatch: pytest.MonkeyPatch):
+    """Return a function that runs a program and counts the events simpy served."""
+
+    def count(chip, program) -> tuple[int, int]:
+        served = 0
+        step = TickEnvironment.step
+
+        def counted(env):
+            nonlocal served
+            served += 1
+            step(env)
+
+        monkeypatch.setattr(TickEnvironment, "step", counted)
+        trace = simulate(chip, program, values=False).trace
+        monkeypatch.setattr(TickEnvironment, "step", step)
+        return served, trace.cycles()
+
+    return count
+
+
+def test_a_block_costs_the_same_events_at_any_size(events):
+    small = events(ideal_chip(4, 4), block_program(4, 4))
+    large = events(ideal_chip(64, 64), block_program(64, 64))
+    assert large[0] == small[0]
+    assert large[1] > 10 * small[1]
+
+
+def test_a_contended_stretch_costs_events_by_its_runs(events):
+    """Two engines read one bank: the loser waits for the winner, however long that takes."""
+
+    def both(elements: int) -> Program:
+        return Program(
+            "both",
+            (
+                Copy(engine="activation", source=state(0, 2, 0, elements),
+                     target=state(0, 2, 16384, elements)),
+                Copy(engine="pooling", source=state(2, 2, 0, elements),
+                     target=state(2, 2, 32768, elements)),
+            ),
+        )  # fmt: skip
+
+    chip = ideal_chip(4, 4)
+    small, large = events(chip, both(8)), events(chip, both(800))
+    assert large[1] > 50 * small[1]
+    assert large[0] == small[0]
+
+
+def test_a_transfer_costs_the_same_events_at_any_size(events):
+    def copy(elements: int) -> Program:
+        dram = Access(Buffer.DRAM, "f32", 0, 1, 0, ((1, elements),))
+        return Program(
+            "copy", (DmaCopy(dma_queue=0, source=dram, target=state(0, 1, 0, elements)),)
+        )
+
+    chip = ideal_chip(4, 4)
+    small, large = events(chip, copy(64)), events(chip, copy(2048))
+    assert large[0] == small[0]
+    assert large[1] > small[1]
+
+
+@pytest.mark.parametrize("values", [False, True])
+def test_a_run_leaves_no_reference_cycles(values):
+    """The collector rests during a run, so what a run drops must be freed by counting alone."""
+    chip = ideal_chip(4, 4)
+    block = block_program(4, 4)
+    gc.collect()
+    gc.disable()
+    try:
+        found = []
+        for repeats in (1, 50):
+            program = Program("many", block.instructions[:2] * repeats, block.semaphores)
+            outcome = simulate(chip, program, values=values)
+            del outcome
+            found.append(gc.collect())
+    finally:
+        gc.enable()
+    assert found[1] <= found[0] + 20

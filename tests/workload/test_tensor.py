@@ -1,0 +1,54 @@
+"""Is a transpose what numpy says, and is nonsense refused?"""
+
+from __future__ import annotations
+
+import pytest
+
+from systolic.errors import SystolicError, WorkloadError
+from systolic.workload import parse_shape, transpose
+
+
+def test_matrix_needs_no_permutation() -> None:
+    operation = transpose(parse_shape("f32[3,5]"), home="dram")
+    assert operation.permutation == (1, 0)
+    assert operation.out.dims == (5, 3)
+    assert operation.home == "dram"
+    assert str(operation) == "f32[3,5]{1,0} -> f32[5,3]{1,0} (axes 1, 0), home dram"
+
+
+def test_permutation_of_axes() -> None:
+    operation = transpose(parse_shape("s8[2,3,4,5]"), (0, 3, 1, 2))
+    assert operation.out.dims == (2, 5, 3, 4)
+    assert operation.shape.dims == (2, 3, 4, 5)
+
+
+def test_out_gives_the_layout_of_the_result() -> None:
+    out = parse_shape("f32[5,3]{0,1}")
+    assert transpose(parse_shape("f32[3,5]"), out=out).out == out
+
+
+@pytest.mark.parametrize(
+    ("shape", "permutation", "out", "text"),
+    [
+        ("f32[3]", None, None, "a transpose needs at least 2 dimensions, f32[3] has 1"),
+        ("f32[3,0]", None, None, "f32[3,0] has no elements: there is nothing to transpose"),
+        ("f32[1,2,3]", None, None,
+         "a permutation is needed: f32[1,2,3] has 3 dimensions "
+         "(only a matrix has just one other order)"),
+        ("f32[1,2,3]", (0, 1), None, "each axis from 0 to 2 must be named once, found [0, 1]"),
+        ("f32[1,2]", (1, 2), None, "each axis from 0 to 1 must be named once, found [1, 2]"),
+        ("f32[1,2]", None, "f32[1,2]", "the result is f32[2,1], but out is f32[1,2]"),
+        ("f32[1,2]", None, "s32[2,1]", "the result is f32[2,1], but out is s32[2,1]"),
+    ],
+)  # fmt: skip
+def test_refused(
+    shape: str, permutation: tuple[int, ...] | None, out: str | None, text: str
+) -> None:
+    with pytest.raises(WorkloadError) as caught:
+        transpose(parse_shape(shape), permutation, None if out is None else parse_shape(out))
+    assert str(caught.value) == text
+
+
+def test_shape_text_that_does_not_parse() -> None:
+    with pytest.raises(SystolicError, match="unknown element type"):
+        parse_shape("q[1]")
