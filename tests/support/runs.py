@@ -1,4 +1,4 @@
-"""Compile and simulate a transpose from plain values: what `systolic.run.execute` does, without files."""
+"""Compile and simulate a transpose from plain values: what `systolic.run` does, without files."""
 
 from __future__ import annotations
 

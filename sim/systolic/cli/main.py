@@ -5,8 +5,8 @@ With its neighbours `cli_*` the only place that prints.
 Every error a user can cause is one line on stderr and exit status 2; a result that is not what it
 must be (wrong, or not the same again; a moved count; a finding of the checker) is status 1. Nobody
 sees a traceback unless SYSTOLIC_DEBUG=1. Modules are imported where they are used, so that a
-command loads only what it needs. Not here: what a run is (`systolic.run.execute`) and what its output looks like
-(`systolic.cli.run`).
+command loads only what it needs. Not here: what a run is (`systolic.run.execute`) and what its
+output looks like (`systolic.cli.run`).
 """
 
 from __future__ import annotations

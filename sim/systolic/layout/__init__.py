@@ -1,7 +1,8 @@
 """XLA shapes, layouts and tiles: the vocabulary for DRAM formats, blocks and buffer placement.
 
-A leaf package: it imports numpy, ml_dtypes and ``systolic.errors``, nothing else of ``sim``; numba only
-where a large array is packed, and only if it is there. Not here: time, engines, plotting, printing.
+A leaf package: it imports numpy, ml_dtypes and ``systolic.errors``, nothing else of ``sim``; numba
+only where a large array is packed, and only if it is there. Not here: time, engines, plotting,
+printing.
 """
 
 from __future__ import annotations

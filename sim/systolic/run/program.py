@@ -1,7 +1,8 @@
 """Run a program file's module on a chip: named arrays in, named arrays out, and the summary.
 
 The compiler has no part in this: whoever wrote the program, by hand or with `systolic compile`,
-the machine runs what it says. Nothing is read from files or printed here (`systolic.cli.run_program`).
+the machine runs what it says. Nothing is read from files or printed here
+(`systolic.cli.run_program`).
 """
 
 from __future__ import annotations

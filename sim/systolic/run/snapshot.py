@@ -32,8 +32,9 @@ _BUFFERS: dict[str, Buffer] = {"psum_write": Buffer.RESULT}
 class Snapshot:
     """The machine as it stands at the end of a cycle of the array.
 
-    grid: [R, C] planes (see `systolic.trace.grid.GridState`); state_buffer, result_buffer: raw bytes
-    [partitions, bytes]; written: per buffer, which bytes hold initial contents or were written.
+    grid: [R, C] planes (see `systolic.trace.grid.GridState`); state_buffer, result_buffer: raw
+    bytes [partitions, bytes]; written: per buffer, which bytes hold initial contents or were
+    written.
     """
 
     cycle: int

@@ -1,4 +1,4 @@
-"""What does a tensor look like in the state buffer? The simulated bytes against `systolic.layout`."""
+"""What does a tensor look like in the state buffer? The simulated bytes against `layout`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Does DRAM with channels and banks take the time that section 6 gives it?
 
-By hand, by the closed formulas of `systolic.hw.formulas.dram`, and event engine against register engine.
+By hand, by the closed formulas of `systolic.hw.formulas.dram`, and event engine against register
+engine.
 """
 
 from __future__ import annotations

@@ -170,5 +170,6 @@ def test_a_page_with_axes_has_the_same_size(tmp_path: Path) -> None:
 
 
 def test_the_picture_of_a_run_loads_no_figures() -> None:
-    program = "import sys, systolic.report.wavefront.picture; sys.exit('matplotlib.figure' in sys.modules)"
+    module = "systolic.report.wavefront.picture"
+    program = f"import sys, {module}; sys.exit('matplotlib.figure' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

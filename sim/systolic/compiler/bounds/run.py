@@ -1,6 +1,7 @@
 """How good a schedule of a graph can be: bounds per operation and for the run, from closed forms.
 
-Only sizes of the graph and of the chip enter (`systolic.hw.formulas.timing`), nothing the compiler chose.
+Only sizes of the graph and of the chip enter (`systolic.hw.formulas.timing`), nothing the compiler
+chose.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The cost model: closed forms that choose the mapping, the loops and the tiles of a product.
 
-Estimates for choosing between schedules, not bounds (`systolic.hw.formulas.timing`) and not the machine.
+Estimates for choosing between schedules, not bounds (`systolic.hw.formulas.timing`) and not the
+machine.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A tensor in DRAM, in whatever XLA layout it has: which accesses reach a rectangle of a matrix.
 
-The offsets come from `systolic.layout`; here they are only recognised as [step, count] pairs. Without
-combined dimensions an offset is the sum of a part that depends on the row and one that depends on
-the column, so a block costs two short vectors, whatever its tiles.
+The offsets come from `systolic.layout`; here they are only recognised as [step, count] pairs.
+Without combined dimensions an offset is the sum of a part that depends on the row and one that
+depends on the column, so a block costs two short vectors, whatever its tiles.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Lower bounds of work that only moves elements: transposes, permutations, reshapes.
 
-Closed formulas that anyone can recompute, in ticks; see `systolic.hw.formulas.timing` and `systolic.hw.formulas.products`
-for those of work of the array. Source: docs/timing_model.md, section 6.
+Closed formulas that anyone can recompute, in ticks; see `systolic.hw.formulas.timing` and
+`systolic.hw.formulas.products` for those of work of the array. Source: docs/timing_model.md,
+section 6.
 """
 
 from __future__ import annotations

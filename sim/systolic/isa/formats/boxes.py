@@ -1,7 +1,7 @@
 """Where the elements of an array lie, as boxes of it that one access each enumerates.
 
-The other way round of what a binding says (`systolic.isa.formats.module`). Regularity is recognised from the
-places alone; how they came about, by tiles or layouts, is unknown here.
+The other way round of what a binding says (`systolic.isa.formats.module`). Regularity is
+recognised from the places alone; how they came about, by tiles or layouts, is unknown here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """A Module: a program, the chip it was written for, and where its named inputs and outputs lie.
 
-This is what a program file holds, in text (`systolic.isa.formats.write_text`) or binary (`systolic.isa.formats.binary`). The
-machine runs the program alone; bindings say which numpy array goes where before a run, and which
-comes from where after it. No values here, and nothing is read or written.
+This is what a program file holds, in text (`systolic.isa.formats.write_text`) or binary
+(`systolic.isa.formats.binary`). The machine runs the program alone; bindings say which numpy array
+goes where before a run, and which comes from where after it. No values here, and nothing is read
+or written.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Do a module's named arrays have a place on a chip? What every run of a program file must know.
 
-Not here: whether boxes and accesses agree in size (`systolic.isa.formats.module`), which no chip decides.
+Not here: whether boxes and accesses agree in size (`systolic.isa.formats.module`), which no chip
+decides.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Read the text form of a program, line by line. Driven by `systolic.isa.opcodes`.
 
 Errors name file, line and column, what was needed, what was found and what was perhaps meant.
-Not here: printing (`systolic.isa.formats.write_text`), legality on a chip (`systolic.isa.legality.program`).
+Not here: printing (`systolic.isa.formats.write_text`), legality on a chip
+(`systolic.isa.legality.program`).
 """
 
 from __future__ import annotations

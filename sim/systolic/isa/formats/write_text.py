@@ -2,7 +2,8 @@
 
 `parse_text(format_text(m)) == m` for every module, legal or not, and printing what was parsed
 changes nothing but blanks and comments. The grammar stands in docs/program_format.md. Printing is
-here, reading in `systolic.isa.formats.read_text`; whether a program is legal is for `systolic.isa.legality.program` to say.
+here, reading in `systolic.isa.formats.read_text`; whether a program is legal is for
+`systolic.isa.legality.program` to say.
 """
 
 from __future__ import annotations

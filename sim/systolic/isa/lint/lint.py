@@ -2,8 +2,9 @@
 
 `lint` collects findings, `require_clean` refuses a program that has errors. Findings are sound:
 a program without any is legal, comes to its end, and gives the same values whatever ports are
-refused, under the guarantees listed in `systolic.isa.lint.guarantees` and `systolic.isa.lint.overtaking`. The converse
-does not hold: a race may be reported that this chip's timing happens to exclude.
+refused, under the guarantees listed in `systolic.isa.lint.guarantees` and
+`systolic.isa.lint.overtaking`. The converse does not hold: a race may be reported that this chip's
+timing happens to exclude.
 """
 
 from __future__ import annotations

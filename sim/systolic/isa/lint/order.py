@@ -2,9 +2,9 @@
 
 Every instruction has a clock: for each queue, the last position that surely has started when it
 starts. `known` says, for each instruction and each queue, the first position that starts only after
-the instruction is done. Both grow, from what `systolic.isa.lint.guarantees` guarantees and from what waits
-guarantee (`systolic.isa.lint.posts`), until nothing is added. Each step adds only what follows from the steps
-before, so whatever is said here holds for every timing.
+the instruction is done. Both grow, from what `systolic.isa.lint.guarantees` guarantees and from
+what waits guarantee (`systolic.isa.lint.posts`), until nothing is added. Each step adds only what
+follows from the steps before, so whatever is said here holds for every timing.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ An engine's write follows its read by `latency_cycles`, but only if no port is r
 instruction A that is refused the port of one bank may be overtaken by a later B that writes to
 another. B cannot overtake if
 
-* B starts after the last read of A (`systolic.isa.lint.guarantees`, 3), so that whenever B writes and A is not
+* B starts after the last read of A (`systolic.isa.lint.guarantees`, 3), so that whenever B writes
+and A is not
   done, A has been refused a port and wants the same one again;
 * all A writes lies in one bank, and B writes to that bank, and the two share a target lane: then
   whatever refuses A refuses B in the same cycle, or A, being older, takes the port itself;

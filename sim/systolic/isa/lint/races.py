@@ -4,7 +4,8 @@ Instructions are visited in an order they can start in. A read must come after t
 each of its words, a write after the last write and after every read since. If each of these pairs
 is in order, so are all pairs that touch a word; if some pair is not, one of these is found. Then:
 words read that nobody has written, and results overwritten that nobody has read. Not here: what is
-in order (`systolic.isa.lint.order`), programs that are illegal or get stuck (they have no order to check).
+in order (`systolic.isa.lint.order`), programs that are illegal or get stuck (they have no order to
+check).
 """
 
 from __future__ import annotations

@@ -67,7 +67,8 @@ def _by_index(head: tuple[int, Wait]) -> int:
 def deadlocks(program: Program, execution: Execution) -> list[Diagnostic]:
     """Say of the head of every stuck queue what it waits for, and why that never comes.
 
-    For programs that post everything often enough (`systolic.isa.lint.lint` looks for the others first).
+    For programs that post everything often enough (`systolic.isa.lint.lint` looks for the others
+    first).
     """
     done = set(execution.order)
     posters: dict[int, int] = {}

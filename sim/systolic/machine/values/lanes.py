@@ -1,8 +1,9 @@
 """What the lanes of the engines compute: pure functions of arrays [lanes, elements]. No time.
 
 Operands are taken to float32, integers to int32 where an instruction says so; each step rounds as
-`systolic.machine.values.activation_functions` and `systolic.machine.values.arithmetic` say; a NaN that was computed is 0x7FC00000; the
-result is cast to the target's type. Copy and Select keep the bits of what they do not cast.
+`systolic.machine.values.activation_functions` and `systolic.machine.values.arithmetic` say; a NaN
+that was computed is 0x7FC00000; the result is cast to the target's type. Copy and Select keep the
+bits of what they do not cast.
 """
 
 from __future__ import annotations

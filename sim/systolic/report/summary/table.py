@@ -1,6 +1,7 @@
 """The summary as a table that a person reads: on 80 columns as well as on a wide terminal.
 
-Takes the dict of `systolic.report.summary.summarize`; prints to the console it is given and to nothing else.
+Takes the dict of `systolic.report.summary.summarize`; prints to the console it is given and to
+nothing else.
 """
 
 from __future__ import annotations
