@@ -71,7 +71,9 @@ def test_a_width_that_is_none_is_unknown(columns: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("columns", [1, 40])
 def test_numbers_and_names_stay_on_a_narrow_screen(columns: int, tmp_path: Path) -> None:
     run = f'systolic run "{RUNS / "transpose_300x1000.toml"}" --no-plots'
-    vary = '{"compile.drain"=["row"], "workload.shape"=["f32[12,34]"], "compile.via"=["pe", "dram"]}'
+    vary = (
+        '{"compile.drain"=["row"], "workload.shape"=["f32[12,34]"], "compile.via"=["pe", "dram"]}'
+    )
     sweep = f"systolic run '{FIG3}' --no-plots --set 'sweep=[{{name=\"s\", vary={vary}}}]'"
     layout = 'systolic layout "f32[5,7]" --buffer state_buffer --chip ideal_4x4 --index 2,3'
     options = "--set chip.state_buffer.banks=1"
