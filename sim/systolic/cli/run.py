@@ -10,8 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy.typing as npt
-
+from systolic.arrays import Array
 from systolic.config import RunConfig
 from systolic.run.execute import RunResult, execute
 from systolic.run.folder import PICTURE, RESULT, SUMMARY, RunFolder, npy_name
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress as Bar
 
-Array = npt.NDArray[Any]
 Accept: TypeAlias = Callable[[Mapping[str, Any]], str]
 
 # Of a point, these follow from the sweep's own and from "vary".

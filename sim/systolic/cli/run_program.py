@@ -16,8 +16,8 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-import numpy.typing as npt
 
+from systolic.arrays import Array
 from systolic.cli.options import EngineName, ProgramOptions
 from systolic.cli.run import (
     PICTURE_ELEMENTS,
@@ -41,7 +41,6 @@ from systolic.run.folder import PICTURE, SUMMARY, RunFolder, npy_name
 from systolic.run.program import ProgramRun, check_module, described, execute_program, unknown_input
 from systolic.workload.data.npy_csv import read_npy
 
-Array = npt.NDArray[Any]
 # Types that a .npy file cannot name: they come and go as plain bytes, or as whole numbers.
 NAMELESS = tuple(
     np.dtype(t) for t in (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)

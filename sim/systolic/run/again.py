@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from systolic import __version__
+from systolic.arrays import Array
 from systolic.config import Recorded, RunConfig, load_recorded
 from systolic.errors import ResultError, SystolicError
 from systolic.report.summary.wording import number, plural
 from systolic.run.folder import SUMMARY_LIMIT_BYTES
-from systolic.run.provenance import Array, array_sha256
+from systolic.run.provenance import array_sha256
 
 # What a summary that can be done again holds, and of which type each is.
 NEEDED = {"version": str, "run": str, "config": dict, "files": dict, "options": dict,

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy.typing as npt
-
+from systolic.arrays import Array
 from systolic.compiler import CompiledGraph, Options, compile_graph
 from systolic.compiler.bounds.run import run_bound
 from systolic.config import RunConfig
@@ -29,7 +28,6 @@ from systolic.run.tensors import (
 from systolic.trace.records import Trace
 from systolic.workload import Graph, Transpose, transpose_graph
 
-Array = npt.NDArray[Any]
 Progress = Callable[[int, int], None]
 UNCHECKED = {"checked": False, "equal": None, "max_abs_error": None, "differs_from_numpy": None}
 

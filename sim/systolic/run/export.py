@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from systolic.arrays import Array
 from systolic.config import RunConfig
 from systolic.config.chip_file import find_chip
 from systolic.errors import CompileError, ConfigError, ProgramError
@@ -29,7 +29,6 @@ from systolic.machine import Image, Memory
 from systolic.run.execute import compile_run, load_inputs
 from systolic.run.tensors import graph_images, graph_results
 
-Array = npt.NDArray[Any]
 Numbers = npt.NDArray[np.int64]
 Arrays = Mapping[str, Array]
 BASE = 8

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from systolic.arrays import Array
 from systolic.errors import WorkloadError, listed, perhaps, shortened
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
@@ -32,8 +32,6 @@ from systolic.report.summary.summarize import summarize
 from systolic.run.provenance import array_sha256, program_provenance
 from systolic.trace.records import Trace
 from systolic.workload import check_host_memory
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

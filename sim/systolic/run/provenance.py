@@ -12,14 +12,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from systolic import __version__
+from systolic.arrays import Array
 from systolic.config import Override, RunConfig
 from systolic.hw.spec import Chip
 from systolic.workload import DataSource, Graph
 
-Array = npt.NDArray[Any]
 Record = dict[str, Any]
 SET = "--set "
 

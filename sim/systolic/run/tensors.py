@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from systolic.arrays import Array
 from systolic.compiler import CompiledGraph, Options, compile_graph
 from systolic.compiler.bounds.run import operation_bounds, spans
 from systolic.compiler.ir.nodes import Axes
@@ -31,9 +31,6 @@ __all__ = [
     "GraphRun", "differences", "graph_images", "graph_results", "graph_verdict",
     "initial_accesses", "operation_records", "rules_of", "run_graph",
 ]  # fmt: skip
-
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,8 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from systolic.arrays import Array
 from systolic.compiler import CompiledGraph, k_tiles
 from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.ir.tasks import turn_rows
@@ -32,8 +32,6 @@ from systolic.workload import (
     reference_transpose,
     reference_values,
 )
-
-Array = npt.NDArray[Any]
 
 
 def graph_verdict(

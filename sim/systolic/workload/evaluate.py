@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-import numpy.typing as npt
-
+from systolic.arrays import Array
 from systolic.workload.graph import Graph
 from systolic.workload.operations.table import OPERATIONS, Rules
-
-Array = npt.NDArray[Any]
 
 
 def reference_graph(graph: Graph, inputs: Mapping[str, Array], rules: Rules) -> dict[str, Array]:

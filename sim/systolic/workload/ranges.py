@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from systolic.arrays import Array
 from systolic.workload.graph import Graph, Operation
 from systolic.workload.operations.table import OPERATIONS
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)

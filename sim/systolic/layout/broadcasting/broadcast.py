@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from systolic.arrays import Array
 from systolic.layout.element_types import element_type_of
 from systolic.layout.errors import LayoutError
 from systolic.layout.tile import INT64_MAX
 
-Array = NDArray[Any]
 Dims = Sequence[int]
 
 

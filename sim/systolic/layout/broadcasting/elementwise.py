@@ -10,14 +10,12 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from systolic.arrays import Array
 from systolic.errors import perhaps, shortened
 from systolic.layout.broadcasting.broadcast import operands
 from systolic.layout.element_types import element_type_of
 from systolic.layout.errors import LayoutError
-
-Array = NDArray[Any]
 
 
 def binary(op: str, lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] = ()) -> Array:

@@ -10,16 +10,14 @@ from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
-from numpy.typing import NDArray
 
+from systolic.arrays import Array
 from systolic.layout.packing import subbyte
 from systolic.layout.packing.copying import gather_bits, scatter_bits
 from systolic.layout.packing.items import pack_items, unpack_items
 from systolic.layout.packing.memory import one_per_item
 from systolic.layout.packing.pieces import Piece, in_array, pieces_of
 from systolic.layout.shape import Shape
-
-Array = NDArray[Any]
 
 
 def pack_packed(

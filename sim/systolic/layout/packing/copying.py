@@ -18,9 +18,8 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
+from systolic.arrays import Array
 from systolic.layout.packing import kernels
-
-Array = NDArray[Any]
 
 _WORDS: dict[int, np.dtype[Any]] = {width: np.dtype(f"u{width}") for width in (2, 4, 8)}
 _SMALL_RUN = 16

@@ -11,16 +11,14 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from systolic.arrays import Array
 from systolic.layout.packing import by_definition as chain
 from systolic.layout.packing.copying import copy_strided
 from systolic.layout.packing.memory import NUMPY_RANK
 from systolic.layout.packing.pieces import in_array, in_memory, pieces_of
 from systolic.layout.shape import Shape
 from systolic.layout.tile import Tile
-
-Array = NDArray[Any]
 
 
 def pack_items(source: Array, shape: Shape, fill: Any, buffer: Array, *, fresh: bool) -> None:

@@ -8,15 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from systolic.arrays import Array
 from systolic.layout.errors import LayoutError
 from systolic.layout.shape import Shape
-
-Array = NDArray[Any]
 
 NUMPY_RANK = 64
 """Most dimensions a numpy array has."""

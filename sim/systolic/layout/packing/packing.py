@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
-from numpy.typing import NDArray
 
+from systolic.arrays import Array
 from systolic.layout.errors import LayoutError
 from systolic.layout.packing import subbyte
 from systolic.layout.packing.bitpacking import pack_packed, unpack_packed
@@ -27,8 +27,6 @@ from systolic.layout.packing.memory import (
 )
 from systolic.layout.packing.pieces import as_plain, logical_strides
 from systolic.layout.shape import Shape
-
-Array = NDArray[Any]
 
 
 def pack(

@@ -10,12 +10,10 @@ from functools import lru_cache
 from typing import Any
 
 from numpy.lib.stride_tricks import as_strided
-from numpy.typing import NDArray
 
+from systolic.arrays import Array
 from systolic.layout.boxes import Box, boxes, units
 from systolic.layout.shape import Shape
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,17 +6,15 @@ end: rows a power of two apart would share cache sets, and an access takes a wor
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
+from systolic.arrays import Array
 from systolic.hw.datatypes import PSUM_WORD_BYTES, data_type
 from systolic.isa import Access, Buffer, Program
 from systolic.isa.effects import reads, writes
 from systolic.machine.memory import Memory
 
-Array = npt.NDArray[Any]
 LINE_BYTES = 64
 
 

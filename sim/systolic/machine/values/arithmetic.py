@@ -15,9 +15,9 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from systolic.arrays import Array
+
 """float32 or int32."""
 BITS = 32
 Binary = Callable[[Any, Any], Any]

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from systolic.arrays import Array
 from systolic.isa import (
     Access,
     Activate,
@@ -30,8 +30,6 @@ from systolic.isa import (
 from systolic.machine.memory import cast
 from systolic.machine.values.activation_functions import apply
 from systolic.machine.values.arithmetic import COMPARISONS, REDUCTIONS, operate
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)

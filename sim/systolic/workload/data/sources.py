@@ -16,12 +16,11 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from systolic.arrays import Array
 from systolic.errors import WorkloadError
 from systolic.layout import Shape
 from systolic.workload.data.host_memory import check_host_memory
 from systolic.workload.data.npy_csv import PLAIN_TYPES, read_csv, read_npy
-
-Array = npt.NDArray[Any]
 
 # Elements made at a time: a random or counted array costs little more than itself.
 CHUNK_ELEMENTS = 1 << 20

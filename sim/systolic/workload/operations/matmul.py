@@ -11,12 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from systolic.arrays import Array
 
 # Rows of the result computed together: their sums stay in a processor's cache.
 ROWS_AT_ONCE = 64

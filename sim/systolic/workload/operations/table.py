@@ -13,13 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from systolic.arrays import Array
 from systolic.errors import WorkloadError
 from systolic.layout import Shape
 from systolic.workload.operations.matmul import exact_product, reference_product
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)

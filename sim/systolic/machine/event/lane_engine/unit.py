@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from systolic.arrays import Array
 from systolic.isa import Instruction, OnEngine
 from systolic.isa.effects import lanes, reads_per_element, reads_per_lane, writes
 from systolic.machine.event.lane_engine.traffic import Moves, Plan, plan_of
@@ -16,7 +16,6 @@ from systolic.machine.event.unit import Context, Unit
 from systolic.machine.values.lanes import Operands, compute
 from systolic.trace.records import InstructionTimes
 
-Array = npt.NDArray[Any]
 PLANS_KEPT = 256
 
 

@@ -7,12 +7,11 @@ Column c of vector m is accumulated over rows 0, 1, ..., K - 1 from +0, one roun
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from systolic.arrays import Array
+
 SMALL_PRODUCTS = 50_000_000
 """Below this many products in all, importing numba costs more than it saves."""
 

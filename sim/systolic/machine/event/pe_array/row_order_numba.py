@@ -8,12 +8,10 @@ numpy form.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numba
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from systolic.arrays import Array
+
 BLOCK = 4
 
 _compile = numba.njit(

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from systolic.arrays import Array
 from systolic.isa import Access
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from systolic.arrays import Array
 from systolic.hw.datatypes import data_type
 from systolic.isa import Access, Buffer, DmaCopy
 from systolic.machine.register.context import Context
@@ -15,7 +14,6 @@ from systolic.machine.register.dma.descriptors import Place, descriptors
 from systolic.machine.register.ports import PortTuple
 from systolic.machine.register.unit import Job, Unit
 
-Array = npt.NDArray[Any]
 CLIENT = "dma"
 
 

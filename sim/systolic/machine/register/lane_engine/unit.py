@@ -5,11 +5,11 @@ Each instruction has a clock of its own that stands still in a cycle in which a 
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from systolic.arrays import Array
 from systolic.hw.spec import Engine
 from systolic.isa import Access, OnEngine, Pool
 from systolic.isa.effects import lanes, reads_per_element, reads_per_lane, writes
@@ -17,8 +17,6 @@ from systolic.machine.register.context import Context
 from systolic.machine.register.lane_engine.steps import Step, Wanted, lanes_of, steps_of
 from systolic.machine.register.unit import NEVER, Job, Unit
 from systolic.machine.values.lanes import Operands, compute
-
-Array = npt.NDArray[Any]
 
 
 class LaneJob(Job):

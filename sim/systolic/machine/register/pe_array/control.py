@@ -7,14 +7,12 @@ tapped at every distance, is what each PE's own control register would hold.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from systolic.arrays import Array
 from systolic.machine.register.pe_array.distances import Stages
 
-Array = npt.NDArray[Any]
 ACCUMULATES, INTEGER = 1, 2
 """Bits of a vector's kind."""
 _FIELD = 16

@@ -7,18 +7,15 @@ Planes hold 32-bit words, looked at as float32 or int32. The grid does not know 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from systolic.arrays import Array
 from systolic.hw.spec import Chip
 from systolic.machine.register.pe_array.control import Control, cols_of
 from systolic.machine.register.pe_array.distances import Stages
 from systolic.machine.register.pe_array.multiply import multiply_add, plain_step
 from systolic.machine.register.pe_array.weights import Weights
 
-Array = npt.NDArray[Any]
 LINE_WORDS, APART_WORDS = 16, 272
 SPARE = 256
 """Cycles until the planes are moved back. A matter of speed only."""

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from systolic.hw.datatypes import data_type
 from systolic.isa import Buffer, LoadWeights, MatMul
@@ -16,7 +14,6 @@ from systolic.machine.register.pe_array.distances import Stages
 from systolic.machine.register.ports import Ports, PortTuple
 from systolic.machine.register.unit import Job
 
-Array = npt.NDArray[Any]
 Route = tuple[int, int, int]
 NARROW = -1
 

@@ -6,12 +6,12 @@ Planes are 32-bit words; which type they hold is the caller's business.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from systolic.arrays import Array
+
 MANY_PRODUCTS = 50_000_000
 """From so many on in a run, loading numba costs less than it saves."""
 

@@ -6,12 +6,9 @@ the sum are rounded one by one, as numpy does it; int32 wraps.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numba
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from systolic.arrays import Array
 
 
 @numba.njit(cache=True, fastmath=False, nogil=True, boundscheck=False, error_model="numpy")

@@ -8,15 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from systolic.arrays import Array
 from systolic.machine.register.pe_array.control import Control
 from systolic.machine.register.pe_array.jobs import LoadJob, MatMulJob
 from systolic.machine.register.pe_array.results import UNIT
 from systolic.trace.grid import LoadPass, MatMulPass
 from systolic.trace.records import Recorder
-
-Array = npt.NDArray[Any]
 
 
 class Notes:

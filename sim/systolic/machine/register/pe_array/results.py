@@ -5,17 +5,14 @@ Sums cannot wait, so nothing here is ever refused.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from systolic.arrays import Array
 from systolic.machine.register.context import Context
 from systolic.machine.register.pe_array.control import ACCUMULATES, INTEGER, kind_of
 from systolic.machine.register.pe_array.grid import Grid
 from systolic.machine.register.pe_array.jobs import NARROW, MatMulJob
 
-Array = npt.NDArray[Any]
 UNIT, CLIENT = "pe_array", "moving"
 NAN_BITS = np.int32(0x7FC00000)
 """How every NaN is stored."""

@@ -5,17 +5,13 @@ Costs nothing while nobody looks.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from systolic.arrays import Array
 from systolic.hw.datatypes import data_type
 from systolic.isa import LoadWeights, MatMul, Program
 from systolic.machine.register.pe_array.grid import Grid
 from systolic.trace.grid import GridState
-
-Array = npt.NDArray[Any]
 
 
 class GridStates:

@@ -5,16 +5,12 @@ Which weights are there, not what is done with them.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from systolic.arrays import Array
 from systolic.hw.spec import Chip
 from systolic.machine.register.pe_array.distances import Stages
 from systolic.machine.register.pe_array.in_transit import Fronts, Way
-
-Array = npt.NDArray[Any]
 
 
 class Weights:
