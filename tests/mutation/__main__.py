@@ -11,6 +11,7 @@ import sys
 import tempfile
 import tomllib
 from collections import Counter
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
@@ -105,6 +106,8 @@ def report(tree: Tree, options: argparse.Namespace) -> None:
     for row in rows:
         if _fate(row, reasons) == "survived":
             print(f"{row['status']} ({row['tests']} tests): {row['key']}")
+    for file, function, _, before, after in stale(tree, reasons):
+        print(f"equivalent.toml: no longer there: {file} {function}: {before} -> {after}")
 
 
 def equivalents() -> dict[tuple[str, ...], str]:
@@ -113,8 +116,14 @@ def equivalents() -> dict[tuple[str, ...], str]:
     return {_note_key(note): note["reason"] for note in listed}
 
 
+def stale(tree: Tree, reasons: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Return the notes whose mutant the tree no longer has."""
+    there = {_note_key(vars(m)) for m in all_mutants(tree, sorted({r[0] for r in reasons}))}
+    return [note for note in reasons if note not in there]
+
+
 def _note_key(row: Row) -> tuple[str, ...]:
-    return tuple(row[name] for name in ("file", "function", "before", "after"))
+    return tuple(row[name] for name in ("file", "function", "text", "before", "after"))
 
 
 def _fate(row: Row, reasons: dict[tuple[str, ...], str]) -> str:

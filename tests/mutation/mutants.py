@@ -55,7 +55,7 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Mutant:
-    """One mistake. Columns are in characters; file is below the package."""
+    """One mistake. Columns are in characters; file is below the package; text is its first line."""
 
     file: str
     function: str
@@ -64,6 +64,7 @@ class Mutant:
     column: int
     end_line: int
     end_column: int
+    text: str
     before: str
     after: str
 
@@ -127,11 +128,12 @@ class _Finder:
         start, end = self._column(place, "start"), self._column(place, "end")
         line, end_line = place.lineno, place.end_lineno  # type: ignore[attr-defined]
         whole = self._lines[line - 1 : end_line]
+        text = whole[0].strip()
         whole[-1] = whole[-1][:end]
         whole[0] = whole[0][start:]
         before = " ".join("".join(whole).split())
         where = (line, start, end_line, end)
-        mutant = Mutant(self._file, ".".join(self._scope), kind, *where, before, after)
+        mutant = Mutant(self._file, ".".join(self._scope), kind, *where, text, before, after)
         self._found.setdefault(mutant)
 
     def _column(self, node: ast.AST, side: str) -> int:

@@ -88,7 +88,7 @@ def test_likely_and_cheap_tests_come_first():
     known.add("tests/cli/test_main.py::quick", 0.1, on_line, name)
     known.add("tests/isa/test_a.py::other", 0.1, elsewhere, name)
     known.add("tests/isa/test_a.py::none", 0.1, {}, {})
-    mutant = Mutant("isa/check.py", "check", "constant", 7, 0, 7, 1, "1", "2")
+    mutant = Mutant("isa/check.py", "check", "constant", 7, 0, 7, 1, "1", "1", "2")
     assert [test.split("::")[1] for test in known.tests_of(mutant)] == [
         "quick[1]", "slow", "quick[2]", "quick", "other",
     ]  # fmt: skip

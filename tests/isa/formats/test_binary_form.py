@@ -102,6 +102,8 @@ def test_every_cut_is_noticed() -> None:
         (b"", "not a binary program: needed \"SYSB\", found b''"),
         (b"ELF!" + BLOCK[4:], "not a binary program: needed \"SYSB\", found b'ELF!'"),
         (BLOCK[:12], "cut off: 12 bytes are too few for a header"),
+        (BLOCK[: HEADER + 3], f"cut off: {HEADER + 3} bytes are too few for a header"),
+        (BLOCK[: HEADER + 4], f"cut off: needed {len(BLOCK)} bytes, found {HEADER + 4}"),
         (BLOCK[:-1], f"cut off: needed {len(BLOCK)} bytes, found {len(BLOCK) - 1}"),
         (BLOCK + b"x", f"too long: needed {len(BLOCK)} bytes, found {len(BLOCK) + 1}"),
         (BLOCK[:4] + b"\x02" + BLOCK[5:], "this simulator reads version 1 of the binary form "

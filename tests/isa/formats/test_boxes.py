@@ -106,6 +106,13 @@ def test_partitions_along_the_last_axis() -> None:
     assert found[2].access == Access(Buffer.STATE, "f32", 2, 1, 0, ((1, 6),))
 
 
+def test_a_box_is_cut_where_the_steps_of_any_row_change() -> None:
+    """The second row jumps after two elements: two parts of both rows, not a row and two halves."""
+    byte = np.array([[0, 4, 8, 12], [100, 104, 200, 204]])
+    found = parts_of(np.zeros_like(byte), byte, Buffer.STATE, "f32")
+    assert [part.box for part in found] == [((0, 2), (0, 2)), ((0, 2), (2, 4))]
+
+
 def test_what_is_scattered_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(boxes, "MOST_PARTS", 100)
     byte = 4 * np.random.default_rng(1).permutation(1000)

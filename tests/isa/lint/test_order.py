@@ -53,6 +53,33 @@ class TestWaits:
         assert races(lines) == []
         assert races([*lines[:2], lines[2].replace("wait s1>=1 ", ""), lines[3]]) != []
 
+    def test_what_one_semaphore_teaches_another(self) -> None:
+        """Each of s0 and s1 has two posters, of which one comes after whom it could release.
+
+        s2 shows that for s1: the last memset comes after the DMA. So the DMA waits for the pooling
+        engine's memset, which shows it for s0. Nothing is to be learnt of s2 meanwhile.
+        """
+        lines = [
+            "memset activation target=sb0:4+0x4 value=1 post s0",
+            "copy pooling source=sb0:4+0x4 target=sb0:4+64x4 wait s0>=1",
+            "memset pooling target=sb0:4+128x4 value=2 post s1",
+            "dma q0 source=sb0:4+128x4 target=dr0:1+0x16 wait s1>=1 post s0",
+            "dma q0 source=dr0:1+0x16 target=dr0:1+64x16 post s2",
+            "memset activation target=sb0:4+192x4 value=3 wait s2>=1 post s1",
+        ]
+        assert races(lines) == []
+        early = lines[5].replace("wait s2>=1 ", "")
+        assert ("read-after-write", (1, 0)) in races([*lines[:5], early])
+
+    def test_of_several_reads_of_a_queue_the_last_is_named(self) -> None:
+        """Who comes after the second read comes after the first, so one finding says it all."""
+        lines = [
+            "copy pooling source=sb0:4+0x4 target=sb0:4+64x4",
+            "copy pooling source=sb0:4+0x4 target=sb0:4+128x4",
+            "memset activation target=sb0:4+0x4 value=1",
+        ]
+        assert races(lines) == [("write-after-read", (2, 1))]
+
     def test_an_early_post_that_is_late_is_not_guaranteed_by_later_ones(self) -> None:
         """Of the three posts the third comes after the second, the first at any time."""
         lines = [

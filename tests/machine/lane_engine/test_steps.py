@@ -11,6 +11,7 @@ from systolic.isa import (
     Access,
     Activate,
     Buffer,
+    Copy,
     Iota,
     Pool,
     Program,
@@ -222,3 +223,33 @@ def test_the_register_engine_shows_a_race(engine, distance):
     chip = ideal_chip(4, 4, activation={"latency_cycles": 2})
     findings = lint(program, chip, [whole, one])
     assert [finding.code for finding in findings] == ["self-overlap"] * is_race
+
+
+@pytest.mark.parametrize("rate", [1, 2])
+@pytest.mark.parametrize("latency", [1, 2, 3])
+@pytest.mark.parametrize("distance", range(1, 9))
+def test_a_copy_onto_its_own_source_races_beyond_its_latency(engine, rate, latency, distance):
+    """Element i is read in step i // rate, written `latency` later, `distance` places on.
+
+    The last of the sources that is a target too decides: is any read after it was written?
+    """
+    count = 8
+    copy = Copy(
+        engine="activation", source=state(0, 1, 0, count),
+        target=state(0, 1, 4 * distance, count),
+    )  # fmt: skip
+    late = any(
+        (i + distance) // rate > i // rate + latency for i in range(count) if i + distance < count
+    )
+    whole = state(0, 1, 0, count + distance)
+    values = np.arange(whole.elements, dtype=np.float32)[None, :]
+    found = outcome(
+        engine, copy, images=[Image(whole, values)], latency_cycles=latency,
+        elements_per_cycle=rate,
+    )  # fmt: skip
+    plain = [*range(distance), *range(count)]
+    is_plain = found.memory.read(whole).tolist() == [plain]
+    assert is_plain == (not late or engine == "event")
+    spec = {"latency_cycles": latency, "elements_per_cycle": rate}
+    findings = lint(Program("copy", (copy,)), ideal_chip(4, 4, activation=spec), [whole])
+    assert [finding.code for finding in findings] == ["self-overlap"] * late
