@@ -56,7 +56,7 @@ def test_options_that_do_not_belong() -> None:
     assert refused("run", fig3, "--no-check").startswith("--no-check: is for programs, and ")
     assert refused("run", LAYER, "--chip", "ideal_4x5").endswith('perhaps "ideal_4x4" was meant')
     assert refused("run", LAYER, "--engine", "evnt").endswith('perhaps "event" was meant')
-    assert refused("run", "no.bin") == "no.bin: cannot be read (No such file or directory)"
+    assert refused("run", "no.bin") == "no.bin: no such file"
     for content in (b"", b'chip = "ideal_4x4"\n', b"\x7fELF\xff", b"SYS"):
         Path("other.cfg").write_bytes(content)
         assert refused("run", "other.cfg") == (
@@ -99,13 +99,13 @@ AT_4X4 = ("--chip", "ideal_4x4")
         ("output a (1099511627776) = dram[0:1]+0 s8 (0x1099511627776)",
          "s8[1099511627776]{0} needs 4.0 TiB in this computer's memory"),
         ("memset pooling target=state_buffer[0:1]+0 f32 (0x16777217) value=1",
-         "p: illegal: instruction 0 (Memset): target: at most 16777216 elements in a partition, "
-         "found 16777217"),
+         "p: illegal: instruction 0 (Memset, line 3): target: at most 16777216 elements in a "
+         "partition, found 16777217"),
         ("copy pooling source=state_buffer[0:1]+0 f32 (1x4) target=state_buffer[0:1]+64 f32 (1x4)",
-         "p: unwritten: instruction 0 (Copy) reads state_buffer[0:1] bytes 0:16, which nothing has "
-         "written"),
+         "p: unwritten: instruction 0 (Copy, line 3) reads state_buffer[0:1] bytes 0:16, which "
+         "nothing has written"),
         ("matmul moving=state_buffer[0:4]+0 f32 (1x4) result=result_buffer[0:4]+0 f32 (1x4)",
-         "p: no-weights: instruction 0 (MatMul): no LoadWeights before it"),
+         "p: no-weights: instruction 0 (MatMul, line 3): no LoadWeights before it"),
     ],
 )  # fmt: skip
 def test_programs_that_cannot_be_right(text: str, message: str) -> None:
@@ -211,7 +211,7 @@ def test_the_api_refuses_what_the_command_line_does() -> None:
 @pytest.mark.parametrize("cases", [100, pytest.param(1000, marks=pytest.mark.slow)])
 def test_damaged_programs_give_one_line(cases: int) -> None:
     """Binaries damaged under a good checksum, and text with pieces missing: refused, or run."""
-    from isa.test_binary_form import HEADER, sealed
+    from isa.formats.test_binary_form import HEADER, sealed
 
     given = [*saved_layer(), "--no-plots", "--out", "o"]
     body = encode(load_module(LAYER))[HEADER:-4]
