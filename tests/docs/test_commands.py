@@ -61,6 +61,21 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         'systolic layout "f32[4,6]" --buffer state_buffer --chip ideal_4x4',
     ),
     "systolic run FILE": (f"systolic run {FIG_3}",),
+    "systolic run FILE \\| head -1": (f"systolic run {FIG_3}",),
+    "systolic run --again summary.json": (
+        f"systolic run {FIG_3} --no-plots --out o",
+        "systolic run --again o/summary.json",
+    ),
+    "systolic check RUN... --pins FILE --update": (
+        f"systolic check {FIG_3} --pins pins.toml --update",
+    ),
+    "systolic check RUN... --pins FILE": (
+        f"systolic check {FIG_3} --pins pins.toml --update",
+        f"systolic check {FIG_3} --pins pins.toml",
+    ),
+    "systolic layout SHAPE --plot tiles.png": (
+        'systolic layout "f32[40,50]{1,0:T(2,8)}" --plot tiles.png',
+    ),
     "systolic run PROGRAM [--chip CHIP] --input NAME=FILE.npy ... [--out FOLDER]": (
         f"systolic run {LAYER} --input x=x.npy --input w=w.npy --input b=b.npy",
         f"systolic run {LAYER} --chip ideal_4x4 --input folder --out results",
@@ -217,7 +232,8 @@ def _check_script(tool: str, words: list[str]) -> None:
         marks = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
         assert f'    "{words[1]}: ' in marks
     elif words[0] == "-m":
-        assert (ROOT / words[1] / "__main__.py").is_file()
+        module = Path(*words[1].split("."))
+        assert any((place / module / "__main__.py").is_file() for place in (ROOT, ROOT / "sim"))
     else:
         assert (ROOT / words[0]).is_file()
 

@@ -51,7 +51,8 @@ def test_the_run_file_example_runs(tmp_path):
 
 def test_the_sweep_example_has_the_points_it_says(tmp_path):
     path = tmp_path / "example.toml"
-    path.write_text("\n".join(blocks(RUN_FILES, "toml")), encoding="utf-8")
+    _, text = blocks(RUN_FILES, "toml")
+    path.write_text(text, encoding="utf-8")
     points = list(expand(load_run(path)))
     assert len(points) == 6
     assert [point.config.chip.pe_array.rows for point in points] == [32, 32, 64, 64, 128, 128]
@@ -80,7 +81,7 @@ NAMES = sorted(
     {
         (page.name, name)
         for page in PAGES
-        for name in re.findall(r"`((?:sim\.)[\w.]+\w)`", page.read_text(encoding="utf-8"))
+        for name in re.findall(r"`((?:systolic\.)[\w.]+\w)`", page.read_text(encoding="utf-8"))
     }
 )
 FILES = sorted(
@@ -111,7 +112,7 @@ def test_a_module_or_name_that_is_mentioned_exists(page: str, name: str) -> None
 
 @pytest.mark.parametrize(("page", "name"), FILES)
 def test_a_file_that_is_mentioned_exists(page: str, name: str) -> None:
-    assert (ROOT / name).exists()
+    assert any((place / name).exists() for place in (ROOT, ROOT / "tests"))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

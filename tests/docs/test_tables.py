@@ -212,10 +212,12 @@ def by_dma(run: str) -> tuple[str, str, str]:
 def test_what_a_layout_costs(layout: str) -> None:
     run = DDR4[layout]
     moved = summary(run)["transfers"]
-    shown = row(LAYOUTS, layout, 6)
+    shown = row(LAYOUTS, layout, 8)
     assert shown[0] == f"`{run}`"
     bursts, conflicts = moved["dram"]["bursts"], moved["dram"]["conflicts"]
-    assert shown[2:] == [f"{bursts:,}", f"{conflicts:,}", f"{cycles(run):,}"]
+    assert shown[2:5] == [f"{bursts:,}", f"{conflicts:,}", f"{cycles(run):,}"]
+    taken, bound = cycles(run), summary(run)["bound"]["cycles"]
+    assert shown[5:] == [f"{bound:,}", f"{100 * (taken - bound) / bound:.0f} %"]
 
 
 @pytest.mark.parametrize("layout", DDR4)
