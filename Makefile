@@ -4,13 +4,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN := configs/runs/transpose_digits.toml
 
-.PHONY: help demo test check lint types bench clean
+.PHONY: help demo test slow check pins lint wheel bench clean
 
 help:
 	@echo "make demo    transpose a real matrix on the patent's 128 x 64 array, with a picture"
 	@echo "make test    run the tests (a few minutes)"
+	@echo "make slow    run what \`make test\` leaves out of the long sweeps (about half an hour)"
 	@echo "make check   compare the cycle counts of all shipped runs with the pinned ones"
+	@echo "make pins    write the counts of all shipped runs, keeping the reasons"
 	@echo "make lint    ruff and mypy"
+	@echo "make wheel   build the package and run it as users install it"
 	@echo "make bench   the measurements of docs/performance.md"
 	@echo "make clean   remove what the others made"
 
@@ -21,8 +24,17 @@ demo: $(VENV)/user
 test: $(VENV)/dev
 	$(BIN)/python -m pytest -m "not slow" -n auto $(PYTEST_ARGS)
 
+slow: $(VENV)/dev
+	$(BIN)/python -m pytest -m slow -n auto $(PYTEST_ARGS)
+
 check: $(VENV)/user
 	$(BIN)/systolic check
+
+pins: $(VENV)/user
+	$(BIN)/systolic check --update --pins configs/pinned_cycles.toml
+
+wheel: $(VENV)/dev
+	.ci/wheel $(BIN)/python
 
 lint: $(VENV)/dev
 	$(BIN)/ruff check .
@@ -33,7 +45,7 @@ bench: $(VENV)/dev
 	for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
 
 clean:
-	rm -rf $(VENV) out build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
