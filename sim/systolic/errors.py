@@ -77,9 +77,9 @@ def listed(names: Iterable[str], most: int = LISTED) -> str:
 def perhaps(word: str, known: Iterable[str]) -> str:
     """Return ``'; perhaps "x" was meant'`` for the nearest of the known words, or ``''``.
 
-    Near means: alike but for one change in every three letters of the known word, or its
-    beginning ("chp" is near "chip", "precharge" near "precharge_cycles", "relu" not near
-    "relayout"). Letters' case does not count.
+    Near means: alike but for one change in every three letters of the known word, or one the
+    beginning of the other ("chp" is near "chip", "precharge" near "precharge_cycles", "maximum"
+    near "max", "relu" not near "relayout"). Letters' case does not count.
     """
     if len(word) > LONGEST_COMPARED:
         return ""
@@ -96,7 +96,8 @@ def _alike(one: str, other: str) -> float:
 
 
 def _is_near(word: str, name: str) -> bool:
-    if len(word) >= LEAST_BEGINNING and name.startswith(word):
+    shorter, longer = sorted((word, name), key=len)
+    if len(shorter) >= LEAST_BEGINNING and longer.startswith(shorter):
         return True
     few = max(1, len(name) // 3)
     return _alike(word, name) >= LEAST_ALIKE and _changes(word, name) <= few
