@@ -1,6 +1,6 @@
 """Does each package import only what docs/architecture.md lets it? Read from the source by ast.
 
-Imports inside functions count; those under TYPE_CHECKING and circles through functions do not.
+Imports inside functions count, those under TYPE_CHECKING do not.
 """
 
 from __future__ import annotations

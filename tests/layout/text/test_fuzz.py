@@ -97,14 +97,14 @@ HOSTILE = [
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: text[:40])
 def test_hostile_sizes_take_no_time_and_no_memory(text: str) -> None:
     tracemalloc.start()
-    begun = time.perf_counter()
+    begun = time.process_time()
     try:
         form = parse_form(text)
         if isinstance(form, Shape):
             use(form)
     except LayoutError:
         pass
-    taken = time.perf_counter() - begun
+    taken = time.process_time() - begun
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert taken < 3
