@@ -28,7 +28,7 @@ from systolic.layout.placement.conventions import (
     place_in_state_buffer,
 )
 from systolic.layout.placement.placement import Placement
-from systolic.layout.relayout.plan import RelayoutPlan, Run, relayout
+from systolic.layout.relayout.plan import ContiguousRun, RelayoutPlan, relayout
 from systolic.layout.shape import Shape, parse_form
 from systolic.layout.text.read import parse_layout
 from systolic.layout.tile import COMBINE, Tile
@@ -40,13 +40,13 @@ __all__ = [
     "OPERATIONS",
     "Block",
     "Buffer",
+    "ContiguousRun",
     "Decomposition",
     "ElementType",
     "Layout",
     "LayoutError",
     "Placement",
     "RelayoutPlan",
-    "Run",
     "Shape",
     "ShapeError",
     "Tile",

@@ -30,6 +30,7 @@ from systolic.report.wavefront.moments import (
 )
 from systolic.report.wavefront.picture import plot_wavefront
 from systolic.run.execute import execute
+from systolic.spans import Interval
 from systolic.trace.records import Trace
 
 KINDS = ("psum_write", "read", "write")
@@ -81,8 +82,8 @@ def story(request: pytest.FixtureRequest) -> tuple[Trace, Moments]:
 
 def test_every_cycle_that_is_shown_is_one_of_the_run(story: tuple[Trace, Moments]) -> None:
     trace, when = story
-    first, stop = window(trace, when)
-    assert 0 <= first < stop <= trace.cycles()
+    shown = window(trace, when)
+    assert 0 <= shown.first < shown.stop <= trace.cycles()
     assert all(0 <= cycle < trace.cycles() for cycle, _ in snapshots(trace.grid, when))
     assert all(0 <= cycle <= trace.cycles() for cycle, _ in turning_points(when))
 
@@ -134,7 +135,7 @@ def test_the_findings_in_numbers() -> None:
     when = moments(chip, trace)
     assert when is not None
     (load, *_) = phase_places(trace.grid, when)
-    assert (load.name, load.rows) == ("load", (0, 8))
+    assert (load.name, load.rows) == ("load", Interval(0, 8))
     (leaving,) = [c for c, caption in snapshots(trace.grid, when) if caption == LEAVES]
     assert 841 <= leaving <= 855
     chip, trace = RUNS["4 x 4 on 128 x 64"]()
@@ -193,6 +194,6 @@ def test_the_busiest_cycle_of_a_multiply_that_waits_long() -> None:
 def test_a_span_is_what_its_cycles_are_one_by_one(first: int, stop: int, step: int) -> None:
     axis = Axis(2, 18, step)
     whole, single = (Band("b", 3, axis) for _ in range(2))
-    whole.mark_span("drain", first, stop)
+    whole.mark_all_lines("drain", Interval(first, stop))
     single.mark("drain", np.arange(3)[:, None], np.arange(first, stop)[None, :])
     np.testing.assert_allclose(whole.layers["drain"], single.layers["drain"])

@@ -28,7 +28,7 @@ MAX_RUNS = 2**25
 """Most runs that are listed one by one (three 64-bit numbers each)."""
 
 
-class Run(NamedTuple):
+class ContiguousRun(NamedTuple):
     """``length`` consecutive elements: from ``source`` to ``target``, all in elements."""
 
     source: int
@@ -79,10 +79,10 @@ class RelayoutPlan:
         """Return (source offsets, target offsets, lengths) of all runs, in target order."""
         return _merged_runs(self)
 
-    def runs(self) -> Iterator[Run]:
+    def runs(self) -> Iterator[ContiguousRun]:
         """Yield the runs in target order."""
         for source, target, length in zip(*self.runs_as_arrays(), strict=True):
-            yield Run(int(source), int(target), int(length))
+            yield ContiguousRun(int(source), int(target), int(length))
 
     def apply(
         self,
