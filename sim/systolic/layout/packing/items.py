@@ -29,7 +29,8 @@ def pack_items(source: Array, shape: Shape, fill: Any, buffer: Array, *, fresh: 
     if parts is None:
         folded = None if legacy else without_fold(shape)
         if folded is None:
-            buffer[...] = by_definition.into_memory(source, shape, fill) if shape.padded_elements() else 0
+            if buffer.size:
+                buffer[...] = by_definition.into_memory(source, shape, fill)
             return
         ordered = source.transpose(shape.layout.major_to_minor).reshape(folded.dims)
         pack_items(ordered, folded, fill, buffer, fresh=fresh)

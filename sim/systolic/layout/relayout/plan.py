@@ -1,5 +1,7 @@
 """From one layout to another: a copy plan whose cost can be counted, and which moves real data.
 
+Used by `systolic layout --to` and from Python.
+
 The plan is a set of strided boxes from which the contiguous runs follow: a run is a longest stretch
 of elements that is consecutive in both memories, in the order of the target. Padding is no part of
 it. Not here: what a run costs (the DMA engine's chip data), or when it is moved.
