@@ -119,8 +119,7 @@ class Shape:
 
     def padded_elements(self) -> int:
         """Return the number of element places in memory: all tiles, rounded up to ``L(n)``."""
-        align = self.layout.tail_align
-        return -(-math.prod(self.physical_dims()) // align) * align
+        return self.layout.places(math.prod(self.physical_dims()))
 
     def size_bytes(self) -> int:
         """Return the bytes the array takes in memory, padding of every level counted."""

@@ -7,6 +7,7 @@ takes a reshape before them. All other layouts are padded, reshaped and transpos
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -86,7 +87,7 @@ def _fill_padding(buffer: Array, shape: Shape, fill: Any, *, fresh: bool) -> Non
     steps = shape.steps()
     only_first = (
         steps
-        and shape.layout.tail_align == 1
+        and shape.padded_elements() == math.prod(shape.physical_dims())
         and not any(step.pads or len(step.sizes) > len(steps[0].sizes) for step in steps[1:])
         and len(steps[0].after) <= NUMPY_RANK
     )

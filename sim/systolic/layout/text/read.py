@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeAlias, TypeVar
 
+from systolic.layout.attributes import ATTRIBUTES
 from systolic.layout.element_types import element_type
 from systolic.layout.errors import LayoutError
 from systolic.layout.layout import MAX_PARTS, Layout
@@ -32,7 +33,6 @@ Value = TypeVar("Value")
 MAX_DEPTH = 32
 """Deepest nesting of tuples that is read."""
 
-_ORDER = "TLES"
 _UNSUPPORTED = {
     "D": "dimension level types",
     "#": "an index type",
@@ -187,14 +187,13 @@ def _layout(tokens: Tokens) -> Layout:
     return _built(
         tokens,
         start,
-        lambda: Layout(
-            order,
-            attributes.tiles,
-            element_bits=attributes.numbers.get("E", 0),
-            memory_space=attributes.numbers.get("S", 0),
-            tail_align=attributes.numbers.get("L", 1),
-        ),
+        lambda: Layout(order, attributes.tiles, numbers=attributes.numbers.items()),
     )
+
+
+def _order() -> tuple[str, ...]:
+    """Return the letters of a layout's attributes, in the order in which they stand."""
+    return "T", *ATTRIBUTES
 
 
 class _Attributes:
@@ -203,7 +202,7 @@ class _Attributes:
     def __init__(self) -> None:
         self.tiles: tuple[Tile, ...] = ()
         self.numbers: dict[str, int] = {}
-        self.seen = ""
+        self.seen: list[str] = []
 
 
 def _attributes(tokens: Tokens, attributes: _Attributes) -> None:
@@ -211,11 +210,12 @@ def _attributes(tokens: Tokens, attributes: _Attributes) -> None:
         letter = tokens.next
         if letter.text in _UNSUPPORTED:
             tokens.fail(letter, f'{_UNSUPPORTED[letter.text]}, "{letter.text}", are not supported')
-        if letter.text not in tuple(_ORDER):
+        if letter.text not in _order():
             hint = _tiles_without_letter(tokens.text[letter.column - 1 :])
-            tokens.fail(letter, f'expected T, L, E, S or "}}" in the layout, found {letter}{hint}')
+            known = ", ".join(_order())
+            tokens.fail(letter, f'expected {known} or "}}" in the layout, found {letter}{hint}')
         _check_order(tokens, letter, attributes.seen)
-        attributes.seen += tokens.take().text
+        attributes.seen.append(tokens.take().text)
         if letter.text == "T":
             attributes.tiles = _tiles(tokens)
         else:
@@ -228,11 +228,12 @@ def _tiles_without_letter(text: str) -> str:
     return "" if tiles is None else f'; perhaps "T{tiles[0]}" was meant'
 
 
-def _check_order(tokens: Tokens, letter: Token, seen: str) -> None:
+def _check_order(tokens: Tokens, letter: Token, seen: Sequence[str]) -> None:
+    order = _order()
     if letter.text in seen:
         tokens.fail(letter, f'"{letter.text}" stands twice in the layout')
-    if seen and _ORDER.index(letter.text) < _ORDER.index(seen[-1]):
-        reason = f'"{letter.text}" must stand before "{seen[-1]}": the order is T, L, E, S'
+    if seen and order.index(letter.text) < order.index(seen[-1]):
+        reason = f'"{letter.text}" must stand before "{seen[-1]}": the order is {", ".join(order)}'
         tokens.fail(letter, reason)
 
 
@@ -240,8 +241,8 @@ def _number(tokens: Tokens, letter: Token) -> int:
     tokens.expect("(", f"after {letter.text}")
     where = tokens.next
     number = tokens.integer(f"the number of {letter.text}")
-    least = {"L": 1, "E": 0}.get(letter.text)
-    if least is not None and number < least:
+    least = ATTRIBUTES[letter.text].least
+    if number < least:
         tokens.fail(where, f"{letter.text} needs at least {least}, found {number}")
     tokens.expect(")", f"after the number of {letter.text}")
     return number
