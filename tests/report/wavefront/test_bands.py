@@ -25,8 +25,8 @@ from systolic.report.wavefront.bands import (
 from systolic.report.wavefront.moments import (
     drains,
     moments,
+    panel_cycles,
     result_times,
-    snapshots,
     turning_points,
     window,
 )
@@ -212,7 +212,7 @@ def test_a_weight_waits_until_the_first_vector_passes(fig3: Run) -> None:
 
 def test_snapshots_lie_within_the_tile(fig3: Run) -> None:
     when = moments(*fig3)
-    assert all(0 <= cycle < when.tile_done for cycle, _ in snapshots(fig3[1].grid, when))
+    assert all(0 <= cycle < when.tile_done for cycle, _ in panel_cycles(fig3[1].grid, when))
 
 
 def test_a_window_shows_the_first_tile_and_enough_of_the_next() -> None:

@@ -185,7 +185,7 @@ def turning_points(when: Moments) -> list[tuple[int, str]]:
     return sorted(points.items())
 
 
-def snapshots(history: GridHistory, when: Moments) -> list[tuple[int, str]]:
+def panel_cycles(history: GridHistory, when: Moments) -> list[tuple[int, str]]:
     """Return the cycles at which to show the grid, with captions, in order, one per cycle."""
     delay = history.shape.delay()[:, : history.matmuls[0].cols]  # where its sums go
     entry, across = int(delay[0, 0]), int(delay[-1, -1] - delay[0, 0])
