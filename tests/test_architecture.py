@@ -1,6 +1,6 @@
 """Does each package import only what docs/architecture.md lets it? Read from the source by ast.
 
-Imports inside functions count; those under TYPE_CHECKING and circles through functions do not.
+Imports inside functions count, those under TYPE_CHECKING do not.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ FILES = sorted((ROOT / "sim" / "systolic").rglob("*.py"))
 
 # What each room may import of the package, besides itself, the rooms in it, and EVERYBODYS. A room
 # without a row of its own obeys the row of the room it is in.
-EVERYBODYS = {"arrays", "errors", "reading", "writing"}
+EVERYBODYS = {"arrays", "errors", "reading", "spans", "writing"}
 PASSES = {"workload", "layout", "hw", "isa", "compiler.options", "compiler.ir", "compiler.cost"}
 ALLOWED: dict[str, set[str]] = {
     "arrays": set(),
     "errors": set(),
     "reading": set(),
+    "spans": set(),
     "writing": set(),
     "shipped": set(),
     "layout": set(),

@@ -24,7 +24,7 @@ from systolic.report.wavefront.draw_panels import strength
 from systolic.report.wavefront.draw_units import colours, name_list
 from systolic.report.wavefront.picture import plot_wavefront
 from systolic.report.wavefront.timeline import plot_timeline
-from systolic.trace.labels import Run
+from systolic.trace.labels import LabelInterval
 from systolic.trace.records import Trace
 
 KINDS = ("psum_write", "read", "write")
@@ -228,4 +228,4 @@ def test_each_phase_keeps_its_hue() -> None:
 def test_strength_survives_nan() -> None:
     values = np.array([0.0, -2.0, 1.0, np.nan, np.inf])
     np.testing.assert_array_equal(strength(values), [0, 1, 0.5, 1, 1])
-    assert Run(0, 1, "idle").label == "idle"
+    assert LabelInterval(0, 1, "idle").label == "idle"

@@ -290,7 +290,7 @@ def refusals(case: Case, trace: Trace) -> tuple[NDArray[np.bool_], NDArray[np.bo
 
 def run_rtl(case: Case, trace: Trace, tool: str, straps: Straps = NO_STRAPS) -> RtlTrace:
     """Run the RTL in the surroundings of that run, until run and grid have come to rest."""
-    cycles = max(trace.cycles(ARRAY), trace.grid.span()[1]) + 2
+    cycles = max(trace.cycles(ARRAY), trace.grid.interval().stop) + 2
     program = rtl_program(case, trace)
     return simulate(case.config, program, tool, straps=straps, cycles=cycles)  # type: ignore[arg-type]
 

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from systolic.spans import Interval
 from systolic.trace.grid import GridHistory, GridShape, GridState, LoadPass, MatMulPass
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -154,7 +155,7 @@ def same(found: np.ndarray, wanted: np.ndarray) -> None:
 
 def compare(history: GridHistory, cycles: int | None = None) -> None:
     shape = (history.shape.rows, history.shape.cols)
-    for cycle, seen in enumerate(Stepped(history).run(cycles or history.span()[1] + 2)):
+    for cycle, seen in enumerate(Stepped(history).run(cycles or history.interval().stop + 2)):
         state = history.at(cycle)
         for name in GridState.__dataclass_fields__:
             wanted = np.array([seen[p][name] for p in np.ndindex(shape)], object).reshape(shape)
@@ -255,7 +256,7 @@ def test_fig3_wavefront_moves_along_the_diagonal(fig3: GridHistory) -> None:
     np.testing.assert_array_equal(state.vector, np.where(r + c <= 3, 3 - r - c, -1))
     assert state.sum[3, 0] == 1
     assert fig3.at(13).sum[3, 3] == 16
-    assert fig3.span() == (0, 14)
+    assert fig3.interval() == Interval(0, 14)
 
 
 def test_weights_stand_in_the_shadow_until_the_exchange_passes(fig3: GridHistory) -> None:
@@ -278,7 +279,7 @@ def test_vectors_names_pass_and_vector(fig3: GridHistory) -> None:
 
 def test_nothing_happened_is_an_empty_grid() -> None:
     history = GridHistory(ideal(2, 3))
-    assert history.span() == (0, 0)
+    assert history.interval() == Interval(0, 0)
     state = history.at(5)
     assert not state.valid.any()
     assert not state.sum.any()

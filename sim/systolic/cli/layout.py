@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from systolic.errors import perhaps
+from systolic.errors import SystolicError, perhaps
 from systolic.layout import (
     Buffer,
     LayoutError,
@@ -30,6 +30,7 @@ from systolic.layout import (
     relayout,
 )
 from systolic.report.summary.table import Whole
+from systolic.report.views import LAYOUT, LayoutSubject
 
 BUFFERS = ("state_buffer", "result_buffer", "dram")
 SMALL = 256
@@ -85,18 +86,18 @@ def layout_command(
         raise refused
 
 
-def _plot(facts: dict[str, Any], shape: Shape, path: Path) -> LayoutError | None:
+def _plot(facts: dict[str, Any], shape: Shape, path: Path) -> SystolicError | None:
     """Draw the picture around the element of ``facts`` and add to them what it shows.
 
     Returns why there is no picture, if there is none.
     """
     # matplotlib takes a while
-    from systolic.report.layout_picture import picture_window, save_layout_picture
+    from systolic.report.layout_picture import picture_window
 
     try:
         window = picture_window(shape, facts["index"])
-        save_layout_picture(shape, path, index=facts["index"])
-    except LayoutError as refused:
+        LAYOUT.draw(LayoutSubject(shape, facts["index"]), path, str(shape))
+    except SystolicError as refused:
         return refused
     facts["picture"] = str(path)
     facts["window"] = {

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from systolic.arrays import Array
 from systolic.config import RunConfig
+from systolic.report.views import NO_RECORDS, WAVEFRONT, RunSubject
 from systolic.run.execute import RunResult, execute
 from systolic.run.folder import PICTURE, RESULT, SUMMARY, RunFolder, npy_name
 from systolic.run.verdict import require_right
@@ -26,9 +27,6 @@ Accept: TypeAlias = Callable[[Mapping[str, Any]], str]
 
 # Of a point, these follow from the sweep's own and from "vary".
 
-# Pictures of more words than this show no more than fewer do, and each word is kept.
-PICTURE_ELEMENTS = 1 << 19
-PICTURE_KINDS = ("psum_write", "read", "write")
 PATIENCE_SECONDS = 1.0
 
 
@@ -48,10 +46,11 @@ def run_and_report(
     """
     folder = RunFolder(out)
     folder.check(_file_names(config, plots=plots, values=values), data_files(config))
-    picture = plots and _elements(config) <= PICTURE_ELEMENTS
+    records = WAVEFRONT.records.of(_elements(config)) if plots else NO_RECORDS
     with Progress(config.name) as progress:
-        kinds = PICTURE_KINDS if picture else ()
-        result = execute(config, kinds=kinds, grid=picture, progress=progress, values=values)
+        result = execute(
+            config, kinds=records.words, grid=records.grid, progress=progress, values=values
+        )
     arrays = named_files(output_files(config), result.outputs, result.summary)
     note = accept(result.summary)
     folder.replace({SUMMARY: summary_writer(result.summary), **arrays})
@@ -116,10 +115,8 @@ def summary_text(summary: Mapping[str, Any]) -> str:
 
 
 def _write_picture(result: RunResult, folder: RunFolder) -> None:
-    from systolic.report.wavefront.picture import plot_wavefront
-
-    title = result.summary["run"]
-    folder.add(PICTURE, lambda path: plot_wavefront(result.chip, result.trace, path, title=title))
+    run = RunSubject(result.chip, result.trace)
+    folder.add(PICTURE, lambda path: WAVEFRONT.draw(run, path, result.summary["run"]))
 
 
 def print_table(summary: Mapping[str, Any], out: Path, note: str = "") -> None:

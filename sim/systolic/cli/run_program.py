@@ -20,8 +20,6 @@ import numpy as np
 from systolic.arrays import Array
 from systolic.cli.options import EngineName, ProgramOptions
 from systolic.cli.run import (
-    PICTURE_ELEMENTS,
-    PICTURE_KINDS,
     Accept,
     Progress,
     named_files,
@@ -37,6 +35,7 @@ from systolic.hw.spec import Chip
 from systolic.isa import Binding, MatMul, Module, element_type, is_binary, module_of
 from systolic.isa.formats.files import read_bytes
 from systolic.isa.formats.lines import with_lines
+from systolic.report.views import NO_RECORDS, WAVEFRONT, RunSubject
 from systolic.run.folder import PICTURE, SUMMARY, RunFolder, npy_name
 from systolic.run.program import ProgramRun, check_module, described, execute_program, unknown_input
 from systolic.workload.data.npy_csv import read_npy
@@ -95,8 +94,8 @@ def run_program_and_report(
     arrays = names.values() if job.values else ()
     reads = [job.path, *(job.files.values() if job.values else ())]
     folder.check([SUMMARY, *arrays, *([PICTURE] if plots else [])], reads)
-    picture = plots and picture_elements(job.module) <= PICTURE_ELEMENTS
-    result = run_job(job, PICTURE_KINDS if picture else (), grid=picture)
+    records = WAVEFRONT.records.of(picture_elements(job.module)) if plots else NO_RECORDS
+    result = run_job(job, records.words, grid=records.grid)
     files = named_files(names, result.outputs, result.summary)
     note = accept(result.summary)
     folder.replace({SUMMARY: summary_writer(result.summary), **files})
@@ -109,10 +108,8 @@ def run_program_and_report(
 
 
 def _write_picture(result: ProgramRun, folder: RunFolder) -> None:
-    from systolic.report.wavefront.picture import plot_wavefront
-
-    title = printable(result.summary["run"])
-    folder.add(PICTURE, lambda path: plot_wavefront(result.chip, result.trace, path, title=title))
+    run, title = RunSubject(result.chip, result.trace), printable(result.summary["run"])
+    folder.add(PICTURE, lambda path: WAVEFRONT.draw(run, path, title))
 
 
 def load_program(path: Path) -> Module:

@@ -22,6 +22,7 @@ from systolic.cli.run import Accept, Progress, console, data_files, say_where, s
 from systolic.config import RunConfig, SweepTable, expand
 from systolic.config.sweep import values_text
 from systolic.errors import InterruptedRunError, SystolicError, shortened
+from systolic.report import views
 from systolic.report.summary.wording import plural
 from systolic.run.folder import COMPARISON, SUMMARY, SWEEP, SWEEP_ROWS, RunFolder
 from systolic.run.provenance import provenance
@@ -245,9 +246,7 @@ def _line(cells: Sequence[Any]) -> str:
 
 def _plot(config: RunConfig, rows: Sequence[Row], out: Path) -> None:
     """Draw the sweeps that ran both ways as comparison.png, the others as sweep.png."""
-    from systolic.report.sweeps.comparison import plot_comparison
     from systolic.report.sweeps.pairs import comparisons
-    from systolic.report.sweeps.sweep import plot_sweeps
 
     title = config.description or config.name
     good = [row for row in rows if "error" not in row]
@@ -256,7 +255,7 @@ def _plot(config: RunConfig, rows: Sequence[Row], out: Path) -> None:
         notes = {sweep.name: sweep.description for sweep in config.sweep}
         with replacing(out / COMPARISON) as path:
             points = [row for row in good if row["sweep"] in both]
-            plot_comparison(points, path, title=title, notes=notes)
+            views.COMPARISON.draw(views.ComparisonSubject(points, notes), path, title)
     others = [
         (sweep.name, sweep.description, _of(sweep, good))
         for sweep in config.sweep
@@ -264,7 +263,7 @@ def _plot(config: RunConfig, rows: Sequence[Row], out: Path) -> None:
     ]
     if others:
         with replacing(out / SWEEP) as path:
-            plot_sweeps(others, path, title=title)
+            views.SWEEP.draw(views.SweepSubject(others), path, title)
 
 
 def _of(sweep: SweepTable, rows: Sequence[Row]) -> list[Row]:

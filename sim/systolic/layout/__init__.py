@@ -1,6 +1,6 @@
 """XLA shapes, layouts and tiles: the vocabulary for DRAM formats, blocks and buffer placement.
 
-A leaf package: it imports numpy, ml_dtypes and ``systolic.errors``, nothing else of ``sim``; numba
+A leaf package: it imports numpy, ml_dtypes and, of the package, ``systolic.errors``; numba
 only where a large array is packed, and only if it is there. Not here: time, engines, plotting,
 printing.
 """
@@ -28,9 +28,9 @@ from systolic.layout.placement.conventions import (
     place_in_state_buffer,
 )
 from systolic.layout.placement.placement import Placement
-from systolic.layout.relayout.plan import RelayoutPlan, Run, relayout
-from systolic.layout.shape import Shape
-from systolic.layout.text.read import parse_form, parse_layout
+from systolic.layout.relayout.plan import ContiguousRun, RelayoutPlan, relayout
+from systolic.layout.shape import Shape, parse_form
+from systolic.layout.text.read import parse_layout
 from systolic.layout.tile import COMBINE, Tile
 from systolic.layout.tpu_formats import raw_format, tpu_format
 
@@ -40,13 +40,13 @@ __all__ = [
     "OPERATIONS",
     "Block",
     "Buffer",
+    "ContiguousRun",
     "Decomposition",
     "ElementType",
     "Layout",
     "LayoutError",
     "Placement",
     "RelayoutPlan",
-    "Run",
     "Shape",
     "ShapeError",
     "Tile",

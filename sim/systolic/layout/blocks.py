@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from systolic.layout.errors import LayoutError
 from systolic.layout.layout import Layout
 from systolic.layout.shape import Shape
+from systolic.spans import Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,17 +24,26 @@ class Block:
     """One block, or sub-block, of one matrix.
 
     ``batch`` are the leading indices of its matrix; ``row`` and ``column`` count blocks (for a
-    sub-block: within its block); ``origin`` is the (row, column) of its first element in the
-    matrix; ``extents`` are the (rows, columns) it really has, less than the tile at ragged edges;
-    ``number`` counts along the iteration it came from.
+    sub-block: within its block); ``rows`` and ``columns`` are those of its matrix that it has,
+    fewer than the tile's at ragged edges; ``number`` counts along the iteration it came from.
     """
 
     number: int
     batch: tuple[int, ...]
     row: int
     column: int
-    origin: tuple[int, int]
-    extents: tuple[int, int]
+    rows: Span
+    columns: Span
+
+    @property
+    def origin(self) -> tuple[int, int]:
+        """The row and the column of its first element."""
+        return self.rows.first, self.columns.first
+
+    @property
+    def extents(self) -> tuple[int, int]:
+        """How many rows and how many columns it has."""
+        return self.rows.count, self.columns.count
 
     @property
     def index(self) -> tuple[int, ...]:
@@ -43,13 +53,13 @@ class Block:
     @property
     def elements(self) -> int:
         """How many elements the block has."""
-        return self.extents[0] * self.extents[1]
+        return self.rows.count * self.columns.count
 
     @property
     def slices(self) -> tuple[int | slice, ...]:
         """What indexes a (batch..., rows, columns) numpy array to get the block."""
-        spans = (slice(o, o + n) for o, n in zip(self.origin, self.extents, strict=True))
-        return (*self.batch, *spans)
+        sides = (self.rows, self.columns)
+        return (*self.batch, *(slice(side.first, side.stop) for side in sides))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,24 +110,19 @@ class Decomposition:
     def sub_grid(self, block: Block) -> tuple[int, int]:
         """Return (sub-block rows, sub-block columns) that hold elements of ``block``."""
         p, q = self.sub_block or self.block
-        return _count(block.extents[0], p), _count(block.extents[1], q)
+        return _count(block.rows.count, p), _count(block.columns.count, q)
 
     def sub_blocks(self, block: Block) -> Iterator[Block]:
         """Yield the sub-blocks of ``block`` that hold elements, row by row.
 
         Without a ``sub_block`` size the block itself is the only one.
         """
-        size = self.sub_block or self.block
+        p, q = self.sub_block or self.block
         rows, columns = self.sub_grid(block)
         for number in range(rows * columns):
             row, column = divmod(number, columns)
-            offset = (row * size[0], column * size[1])
-            origin = (block.origin[0] + offset[0], block.origin[1] + offset[1])
-            extents = (
-                min(size[0], block.extents[0] - offset[0]),
-                min(size[1], block.extents[1] - offset[1]),
-            )
-            yield Block(number, block.batch, row, column, origin, extents)
+            sides = _part(block.rows, row, p), _part(block.columns, column, q)
+            yield Block(number, block.batch, row, column, *sides)
 
     def transposed(self) -> Decomposition:
         """Return the decomposition of the transposed matrices: block (i, j) becomes (j, i)."""
@@ -126,12 +131,9 @@ class Decomposition:
         return decompose(shape, self.block[::-1], sub)
 
     def _block(self, number: int, batch: tuple[int, ...], row: int, column: int) -> Block:
-        origin = (row * self.block[0], column * self.block[1])
-        extents = (
-            min(self.block[0], self.rows - origin[0]),
-            min(self.block[1], self.columns - origin[1]),
-        )
-        return Block(number, batch, row, column, origin, extents)
+        p, q = self.block
+        rows = _part(Span(0, self.rows), row, p)
+        return Block(number, batch, row, column, rows, _part(Span(0, self.columns), column, q))
 
 
 def decompose(
@@ -166,6 +168,12 @@ def _pair(sizes: Sequence[int], what: str) -> tuple[int, int]:
     if min(pair) < 1:
         raise LayoutError(f"the sizes of a {what} must be at least 1, found {_times(pair)}")
     return pair[0], pair[1]
+
+
+def _part(whole: Span, number: int, size: int) -> Span:
+    """Return part ``number`` of a span that is cut into parts of ``size``; the last is shorter."""
+    first = whole.first + number * size
+    return Span(first, min(size, whole.stop - first))
 
 
 def _times(sizes: Sequence[int]) -> str:

@@ -9,6 +9,7 @@ Not here: data.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -112,50 +113,61 @@ def boxes(dims: Sequence[int], *read: Sequence[frozenset[int]]) -> tuple[Box, ..
 
     None where the layouts' digits do not nest in each other, or where there would be too many.
     """
-    columns = []
-    for number, size in enumerate(dims):
-        chain = _common(*(units_of[number] for units_of in read))
+    along: list[list[_Segment]] = []
+    for dim, size in enumerate(dims):
+        chain = _common(*(units_of[dim] for units_of in read))
         if chain is None:
             return None
-        columns.append(_pieces(size, chain))
-    total = 1
-    for column in columns:
-        total *= len(column)
-    if total > MAX_BOXES:
+        along.append(_segments(dim, size, chain))
+    if math.prod(len(segments) for segments in along) > MAX_BOXES:
         return None
-    return tuple(_box(pieces) for pieces in itertools.product(*columns))
+    return tuple(_box(segments) for segments in itertools.product(*along))
 
 
-def _box(pieces: Sequence[tuple[int, tuple[tuple[int, int], ...]]]) -> Box:
-    axes = [
-        Axis(dim, unit, size)
-        for dim, (_, digits) in enumerate(pieces)
-        for unit, size in digits
-        if size > 1
-    ]
-    return Box(tuple(start for start, _ in pieces), tuple(axes))
+@dataclass(frozen=True, slots=True)
+class _Segment:
+    """The part of one dimension from ``start`` on that all steps along ``axes`` reach."""
+
+    start: int
+    axes: tuple[Axis, ...]
+
+    def inside(self, start: int, *outer: Axis) -> _Segment:
+        """Return the same segment, counted from ``start`` and repeated along ``outer``."""
+        return _Segment(start + self.start, (*outer, *self.axes))
+
+
+def _box(segments: Sequence[_Segment]) -> Box:
+    axes = (axis for segment in segments for axis in segment.axes if axis.size > 1)
+    return Box(tuple(segment.start for segment in segments), tuple(axes))
 
 
 def _common(*chains: frozenset[int]) -> tuple[int, ...] | None:
-    """Return the units of all chains, the largest first, if every digit stays a digit."""
+    """Return the units of all layouts, the largest first, if every digit stays a digit."""
     distinct = {chain for chain in chains if len(chain) > 1}
     merged = sorted(frozenset({1}).union(*distinct), reverse=True)
-    nested = all(a % b == 0 for a, b in itertools.pairwise(merged))
-    # A single layout's digits always nest in its own sense: ragged inside a tile, not across.
-    return tuple(merged) if nested or len(distinct) < 2 else None
+    # The units of one layout need not divide each other. T(4)(3) has the units 4, 3 and 1: each
+    # tile of 4 is cut into 3 and 1. Units of two layouts must: tiles of 4 begin at 0, 4, 8, those
+    # of 3 at 0, 3, 6, and no box is strided for both.
+    divide = all(larger % smaller == 0 for larger, smaller in itertools.pairwise(merged))
+    return tuple(merged) if divide or len(distinct) < 2 else None
 
 
-def _pieces(size: int, chain: tuple[int, ...]) -> list[tuple[int, tuple[tuple[int, int], ...]]]:
-    """Return (start, ((unit, count), ...)) of the pieces of range(size) that are whole digits."""
+def _segments(dim: int, size: int, chain: tuple[int, ...]) -> list[_Segment]:
+    """Return the segments of a dimension of that size, each made of whole digits.
+
+    Size 10 in units of 4 and 1 gives two: two steps of 4 with four of 1 in each, then, from 8 on,
+    two steps of 1.
+    """
     if size == 0:
         return []
     unit, rest = chain[0], chain[1:]
     if not rest:
-        return [(0, ((unit, size),))]
+        return [_Segment(0, (Axis(dim, unit, size),))]
     whole, ragged = divmod(size, unit)
     found = []
     if whole:
-        found += [(start, ((unit, whole), *digits)) for start, digits in _pieces(unit, rest)]
+        outer = Axis(dim, unit, whole)
+        found += [segment.inside(0, outer) for segment in _segments(dim, unit, rest)]
     if ragged:
-        found += [(whole * unit + start, digits) for start, digits in _pieces(ragged, rest)]
+        found += [segment.inside(whole * unit) for segment in _segments(dim, ragged, rest)]
     return found

@@ -6,11 +6,12 @@ Not here: sizes and indices, which need a shape (see ``shape``).
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from systolic.layout.attributes import ATTRIBUTES
 from systolic.layout.errors import LayoutError
-from systolic.layout.tile import INT64_MAX, Tile
+from systolic.layout.tile import Tile
 
 MAX_PARTS = 1024
 """Most dimensions and tile sizes one layout may have together: an end for hostile text."""
@@ -21,17 +22,15 @@ class Layout:
     """The layout of an array (seed 001 Layout, seed 002 tiles).
 
     ``minor_to_major[0]`` is the dimension that varies fastest in memory. ``tiles`` apply one after
-    the other to the most minor physical dimensions. ``element_bits`` is ``E(n)``, 0 for the type's
-    own whole bytes; ``memory_space`` is ``S(n)``; ``tail_align`` is ``L(n)``, in elements.
-    ``padded_dimensions`` and ``padding_value`` are the legacy fields: logical dimensions are padded
-    to these widths first, then tiled. They have no text form.
+    the other to the most minor physical dimensions. ``numbers`` are those attributes, by letter,
+    that are not at their default: (("L", 16), ("E", 4)). ``padded_dimensions`` and
+    ``padding_value`` are the legacy fields: logical dimensions are padded to these widths first,
+    then tiled. They have no text form.
     """
 
     minor_to_major: tuple[int, ...]
     tiles: tuple[Tile, ...]
-    element_bits: int
-    memory_space: int
-    tail_align: int
+    numbers: tuple[tuple[str, int], ...]
     padded_dimensions: tuple[int, ...] | None
     padding_value: float
 
@@ -40,18 +39,20 @@ class Layout:
         minor_to_major: Sequence[int],
         tiles: Sequence[Tile | Sequence[int]] = (),
         *,
-        element_bits: int = 0,
-        memory_space: int = 0,
-        tail_align: int = 1,
+        element_bits: int | None = None,
+        memory_space: int | None = None,
+        tail_align: int | None = None,
+        numbers: Iterable[tuple[str, int]] = (),
         padded_dimensions: Sequence[int] | None = None,
         padding_value: float = 0,
     ) -> None:
+        """Make a layout; ``element_bits`` is ``E(n)``, and so on, where None leaves ``numbers``."""
+        named = {"L": tail_align, "E": element_bits, "S": memory_space}
+        given = dict(numbers) | {k: number for k, number in named.items() if number is not None}
         values = {
             "minor_to_major": tuple(operator.index(d) for d in minor_to_major),
             "tiles": tuple(t if isinstance(t, Tile) else Tile(t) for t in tiles),
-            "element_bits": operator.index(element_bits),
-            "memory_space": operator.index(memory_space),
-            "tail_align": operator.index(tail_align),
+            "numbers": _numbers(given),
             "padded_dimensions": None
             if padded_dimensions is None
             else tuple(operator.index(d) for d in padded_dimensions),
@@ -88,21 +89,58 @@ class Layout:
         """Whether the physical order is the logical one (tiles are not looked at)."""
         return self.major_to_minor == tuple(range(self.rank))
 
+    def number(self, letter: str) -> int:
+        """Return the number of an attribute, its default where the layout does not have it."""
+        return next((n for name, n in self.numbers if name == letter), ATTRIBUTES[letter].default)
+
+    def with_number(self, letter: str, number: int) -> Layout:
+        """Return the same layout with another number for one attribute."""
+        return replace(self, numbers=(*self.numbers, (letter, number)))
+
+    @property
+    def element_bits(self) -> int:
+        """``E(n)``: bits of an element in memory, 0 for the type's own whole bytes."""
+        return self.number("E")
+
+    @property
+    def memory_space(self) -> int:
+        """``S(n)``: the memory space, which moves nothing."""
+        return self.number("S")
+
+    @property
+    def tail_align(self) -> int:
+        """``L(n)``: the buffer is rounded up to n elements."""
+        return self.number("L")
+
+    def places(self, tiled: int) -> int:
+        """Return the element places in memory where the tiles give ``tiled``."""
+        for letter, number in self.numbers:
+            tiled = ATTRIBUTES[letter].places(tiled, number)
+        return tiled
+
     def attributes(self) -> str:
         """Return what stands behind the colon: ``T(8,128)(2,1)L(16)E(4)S(1)``, without defaults."""
-        parts = ["T" + "".join(map(str, self.tiles))] if self.tiles else []
-        if self.tail_align != 1:
-            parts.append(f"L({self.tail_align})")
-        if self.element_bits:
-            parts.append(f"E({self.element_bits})")
-        if self.memory_space:
-            parts.append(f"S({self.memory_space})")
-        return "".join(parts)
+        tiles = "T" + "".join(map(str, self.tiles)) if self.tiles else ""
+        return tiles + "".join(f"{letter}({number})" for letter, number in self.numbers)
 
     def __str__(self) -> str:
         attributes = self.attributes()
         order = ",".join(map(str, self.minor_to_major))
         return "{" + order + (":" + attributes if attributes else "") + "}"
+
+
+def _numbers(given: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    """Return the numbers that are not at their default, in the order of the table."""
+    unknown = next((letter for letter in given if letter not in ATTRIBUTES), None)
+    if unknown is not None:
+        raise LayoutError(f'a layout has {", ".join(ATTRIBUTES)}, not "{unknown}"')
+    found = []
+    for letter, attribute in ATTRIBUTES.items():
+        number = operator.index(given.get(letter, attribute.default))
+        attribute.check(number)
+        if number != attribute.default:
+            found.append((letter, number))
+    return tuple(found)
 
 
 def _check(layout: Layout) -> None:
@@ -113,12 +151,6 @@ def _check(layout: Layout) -> None:
             f"a layout may have at most {MAX_PARTS} dimensions and tile sizes together, "
             f"found {parts}"
         )
-    if not 0 <= layout.element_bits <= INT64_MAX:
-        raise LayoutError(f"element bits must not be negative, found E({layout.element_bits})")
-    if not 1 <= layout.tail_align <= INT64_MAX:
-        raise LayoutError(f"tail alignment must be at least 1, found L({layout.tail_align})")
-    if not -INT64_MAX - 1 <= layout.memory_space <= INT64_MAX:
-        raise LayoutError(f"memory space must fit int64, found S({layout.memory_space})")
     padded = layout.padded_dimensions
     if padded is not None and len(padded) != layout.rank:
         raise LayoutError(

@@ -1,7 +1,8 @@
 """A shape: element type, dimensions and layout; the value everything else is said in.
 
 Sizes are computed in Python integers, so a shape of any size costs nothing until data are packed.
-Not here: data (``packing``), the text grammar (``text``), what formats a TPU uses (``tpu``).
+Not here: data (``packing``), the text grammar (``text``), what formats a TPU uses
+(``tpu_formats``).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, overload
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from systolic.layout.element_types import ElementType, element_type
 from systolic.layout.errors import LayoutError
 from systolic.layout.layout import Layout
 from systolic.layout.steps import TileStep, ordered_dims, tile_steps
+from systolic.layout.text import forms, read
 from systolic.layout.tile import COMBINE, INT64_MAX, Tile
 
 
@@ -48,11 +50,7 @@ class Shape:
     @staticmethod
     def parse(text: str) -> Shape:
         """Return the array shape that ``text`` spells; ShapeError says what is wrong and where."""
-        from systolic.layout.text.read import (
-            parse_shape,  # text builds shapes, so it imports this module
-        )
-
-        return parse_shape(text)
+        return read.parse_array(text, Shape)
 
     def __str__(self) -> str:
         layout = str(self.layout) if self.dims or self.layout.attributes() else ""
@@ -121,8 +119,7 @@ class Shape:
 
     def padded_elements(self) -> int:
         """Return the number of element places in memory: all tiles, rounded up to ``L(n)``."""
-        align = self.layout.tail_align
-        return -(-math.prod(self.physical_dims()) // align) * align
+        return self.layout.places(math.prod(self.physical_dims()))
 
     def size_bytes(self) -> int:
         """Return the bytes the array takes in memory, padding of every level counted."""
@@ -202,6 +199,15 @@ class Shape:
         for part, size in zip(found, self.dims, strict=True):
             number = number * size + part
         return np.where(is_element, number, -1)
+
+
+Form: TypeAlias = forms.Form[Shape]
+"""Whatever the text of a shape can spell; of these only ``Shape`` has a place in memory."""
+
+
+def parse_form(text: str) -> Form:
+    """Return whatever shape ``text`` spells: an array, a dynamic array, a tuple, a token, ..."""
+    return read.parse_form(text, Shape)
 
 
 @lru_cache(maxsize=1024)

@@ -1,5 +1,8 @@
 """The formats a TPU uses: which tiles an array of a given type and size gets.
 
+Used from Python only, as in `notebooks/02_layouts.ipynb`: the simulated chip has no formats that it
+prefers.
+
 Two rules: the documents' (seed 002, examples of formats) and the one compiled into the TPU
 dialect, which depends on the hardware generation. Not here: why a register is 8 x 128.
 """

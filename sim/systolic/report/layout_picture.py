@@ -21,7 +21,7 @@ from matplotlib.patches import FancyBboxPatch, Rectangle
 from numpy.typing import NDArray
 
 from systolic.layout import LayoutError, Shape
-from systolic.report.paper.png import replacing
+from systolic.writing import replacing
 
 MOST_SHOWN = 32
 """Most rows, and columns, that are shown whole: more could not be read on a page."""
@@ -143,24 +143,22 @@ def layout_picture(
 def save_layout_picture(
     shape: Shape, path: Path, title: str | None = None, index: Sequence[int] | None = None
 ) -> None:
-    """Write the picture to ``path``, whole or not at all.
+    """Write the picture to ``path``, whole or not at all; the ending says in which format.
 
-    The ending says which format, and there must be one.
+    Raises LayoutError for a path without an ending, or with one that is no format of pictures, and
+    SystolicError where nothing can be written.
     """
     if not path.suffix:
         raise LayoutError(
             f"a picture needs a file name with an ending that says its format, "
             f'e.g. tiles.png, found "{path.name}"'
         )
-    if path.is_dir():
-        raise LayoutError(f"{path}: is a folder; needed the name of a file to write")
     figure = layout_picture(shape, title, index)
     try:
         with replacing(path) as partial:
-            figure.savefig(partial, format=path.suffix[1:] or "png")
-    except (ValueError, OSError) as refused:
-        why = getattr(refused, "strerror", None) or refused
-        raise LayoutError(f"the picture cannot be written to {path}: {why}") from None
+            figure.savefig(partial, format=path.suffix[1:])
+    except ValueError as refused:
+        raise LayoutError(f"the picture cannot be written to {path}: {refused}") from None
 
 
 class _Grid:

@@ -15,6 +15,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from systolic.spans import Interval
+
 Plane: TypeAlias = npt.NDArray[np.int64]
 
 
@@ -99,13 +101,13 @@ class GridHistory:
     loads: tuple[LoadPass, ...] = ()
     matmuls: tuple[MatMulPass, ...] = ()
 
-    def span(self) -> tuple[int, int]:
-        """Return the first cycle of a read or injection, and the cycle after the last PE acted."""
+    def interval(self) -> Interval:
+        """Return the cycles from the first read or injection to the last in which a PE acts."""
         schedules = [p.reads for p in self.loads] + [p.injections for p in self.matmuls]
         if not schedules:
-            return 0, 0
+            return Interval(0, 0)
         last = max(int(s[-1]) for s in schedules) + int(self.shape.delay()[-1, -1])
-        return min(int(s[0]) for s in schedules), last + 1
+        return Interval(min(int(s[0]) for s in schedules), last + 1)
 
     def vectors(self, cycle: int) -> tuple[Plane, Plane]:
         """Return which of `matmuls` and which of its vectors is in each PE, -1 where none.

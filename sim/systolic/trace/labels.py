@@ -1,4 +1,4 @@
-"""Labels: what each unit did in every cycle, as runs. The accounting law lives here.
+"""Labels: what each unit did in every cycle, as intervals. The accounting law lives here.
 
 Units report claims (label over an interval of cycles); where claims overlap, the first label of
 the contract's order wins; what nobody claims is idle. So each cycle carries exactly one label.
@@ -19,7 +19,7 @@ ORDER = ("streaming", "stalled by", "loading", "filling", "draining", "waiting f
 name. Idle is what remains."""
 
 
-class Run(NamedTuple):
+class LabelInterval(NamedTuple):
     """A unit carried `label` in its own cycles first <= cycle < stop."""
 
     first: int
@@ -48,8 +48,8 @@ class Claim(NamedTuple):
     order: int = 0
 
 
-def resolve(claims: Iterable[Claim], total: int) -> tuple[Run, ...]:
-    """Return the runs that cover cycles 0 to total - 1 exactly once, neighbours merged."""
+def resolve(claims: Iterable[Claim], total: int) -> tuple[LabelInterval, ...]:
+    """Return the intervals that cover cycles 0 to total - 1 exactly once, neighbours merged."""
     pending = sorted((max(c.first, 0), rank(c.label), c.order, c.label, c.stop) for c in claims)
     firsts: list[int] = []
     stops: list[int] = []
@@ -73,14 +73,14 @@ def resolve(claims: Iterable[Claim], total: int) -> tuple[Run, ...]:
             stops.append(stop)
             labels.append(label)
         now = stop
-    return tuple(map(Run, firsts, stops, labels))
+    return tuple(map(LabelInterval, firsts, stops, labels))
 
 
-def tally(runs: Iterable[Run], total: int, unit: str) -> dict[str, int]:
+def tally(labels: Iterable[LabelInterval], total: int, unit: str) -> dict[str, int]:
     """Return cycles by label; SimulationError if they do not sum to `total`."""
     cycles: Counter[str] = Counter()
-    for run in runs:
-        cycles[run.label] += run.stop - run.first
+    for one in labels:
+        cycles[one.label] += one.stop - one.first
     if cycles.total() != total:
         raise SimulationError(
             f"{unit}: labels sum to {cycles.total()} cycles, but the run has {total}"

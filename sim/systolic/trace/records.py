@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from systolic.trace.grid import GridHistory, GridShape, LoadPass, MatMulPass
-from systolic.trace.labels import Claim, Run, resolve
+from systolic.trace.labels import Claim, LabelInterval, resolve
 from systolic.trace.transfers import Transfers
 from systolic.trace.words import KINDS, WordTable, word_rows
 
@@ -63,14 +63,14 @@ class SemaphoreEvent:
 class Trace:
     """Everything observed in one run. Times in ticks; `periods` gives each unit's ticks per cycle.
 
-    labels: per unit, runs in cycles of that unit that cover the whole run.
+    labels: per unit, intervals in cycles of that unit that cover the whole run.
     port_cycles: per (buffer, bank, direction), ticks in which the port was in use.
     transfers: what the DMA queues moved, and what DRAM's channels and banks made of it.
     """
 
     ticks: int
     periods: dict[str, int]
-    labels: dict[str, tuple[Run, ...]]
+    labels: dict[str, tuple[LabelInterval, ...]]
     times: tuple[InstructionTimes, ...]
     stalls: tuple[Stall, ...]
     semaphores: tuple[SemaphoreEvent, ...]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from systolic.layout import Layout, LayoutError, Run, Shape, pack, relayout
+from systolic.layout import ContiguousRun, Layout, LayoutError, Shape, pack, relayout
 
 
 def runs_by_hand(source: Shape, target: Shape) -> list[tuple[int, int, int]]:
@@ -99,7 +99,7 @@ def test_hostile_sizes_cost_nothing_until_listed() -> None:
 
 def test_runs_are_named() -> None:
     first = next(relayout(shape("f32[2,3]"), shape("f32[2,3]{0,1}")).runs())
-    assert first == Run(source=0, target=0, length=1)
+    assert first == ContiguousRun(source=0, target=0, length=1)
 
 
 def test_bits_are_moved_too() -> None:

@@ -9,7 +9,7 @@ from support.chips import ideal_chip
 from systolic.hw.spec import CLIENTS
 from systolic.isa import Access, Buffer, Copy, DmaCopy, LoadWeights, MatMul, Memset, Program
 from systolic.machine import simulate
-from systolic.trace.labels import Run
+from systolic.trace.labels import LabelInterval
 from systolic.trace.records import Stall
 
 OWN = 16384
@@ -46,7 +46,7 @@ def test_the_client_named_first_wins(order, first):
     winner = ("activation", "pooling")[first]
     assert trace.stalls == (Stall(0, loser, 1 - first, 3, "state_buffer", 0, "read", winner),)
     assert trace.port_cycles["state_buffer", 0, "read"] == 6
-    assert trace.labels[loser][0] == Run(0, 3, f"stalled by {winner}")
+    assert trace.labels[loser][0] == LabelInterval(0, 3, f"stalled by {winner}")
 
 
 def test_different_banks_and_directions_do_not_meet():
@@ -203,7 +203,7 @@ def test_the_oldest_of_two_refused_instructions_gives_the_label():
         Stall(5, "pe_array", 1, 2, "state_buffer", 1, "read", "dma"),
         Stall(5, "pe_array", 2, 2, "state_buffer", 0, "read", "pooling"),
     ]
-    assert trace.labels["pe_array"][2] == Run(5, 7, "stalled by dma")
+    assert trace.labels["pe_array"][2] == LabelInterval(5, 7, "stalled by dma")
 
 
 def test_psum_accesses_of_the_array_are_never_refused():

@@ -18,7 +18,7 @@ from systolic.report.paper import style
 from systolic.report.paper.figure_page import FigurePage
 from systolic.report.paper.lettering import lettering, text_inches
 from systolic.report.paper.page import Page, pixel
-from systolic.report.paper.png import png_bytes, replacing
+from systolic.report.paper.png import png_bytes
 
 WHITE = (255, 255, 255)
 MATPLOTLIB = {"top": "top", "middle": "center_baseline", "bottom": "bottom"}
@@ -152,15 +152,6 @@ def test_png_holds_the_pixels(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(png_bytes(pixels, 150))
     read = imread(tmp_path / "a.png")
     np.testing.assert_array_equal(np.rint(read * 255), pixels)
-
-
-def test_a_file_that_fails_leaves_the_old_one(tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    path.write_text("old")
-    with pytest.raises(FileNotFoundError), replacing(path) as partial:
-        partial.with_suffix(".missing").read_text()
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_page_with_axes_has_the_same_size(tmp_path: Path) -> None:

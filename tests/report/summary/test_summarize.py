@@ -15,7 +15,7 @@ from systolic.errors import SimulationError
 from systolic.hw.spec import Chip
 from systolic.machine import simulate
 from systolic.report.summary.summarize import summarize
-from systolic.trace.labels import Run
+from systolic.trace.labels import LabelInterval
 from systolic.trace.records import Stall, Trace
 
 
@@ -93,7 +93,7 @@ def test_stalls_are_summed_costliest_first(chip: Chip, trace: Trace) -> None:
 
 
 def test_a_run_whose_labels_do_not_sum_is_refused(chip: Chip, trace: Trace) -> None:
-    labels = trace.labels | {"pooling": (Run(0, 18, "idle"),)}
+    labels = trace.labels | {"pooling": (LabelInterval(0, 18, "idle"),)}
     with pytest.raises(
         SimulationError, match=r"^pooling: labels sum to 18 cycles, but the run has 19$"
     ):

@@ -25,13 +25,14 @@ from systolic.report.wavefront.bands import (
 from systolic.report.wavefront.moments import (
     drains,
     moments,
+    panel_cycles,
     result_times,
-    snapshots,
     turning_points,
     window,
 )
 from systolic.report.wavefront.panels import panels
 from systolic.report.wavefront.pe_bands import dry_spells, in_spell, pe_band, row_band
+from systolic.spans import Interval
 from systolic.trace.records import Trace
 from systolic.trace.words import WordTable
 
@@ -71,7 +72,7 @@ def fig3() -> Run:
 def test_fig3_turning_points(fig3: Run) -> None:
     when = moments(*fig3)
     assert [cycle for cycle, _ in turning_points(when)] == [0, 4, 7, 14, 19]
-    assert window(fig3[1], when) == (0, 19)
+    assert window(fig3[1], when) == Interval(0, 19)
 
 
 def test_fig3_results_by_processing_cycle(fig3: Run) -> None:
@@ -171,7 +172,7 @@ def test_row_band_binned_keeps_the_work(fig3: Run) -> None:
 
 
 def test_long_windows_are_binned() -> None:
-    axis = Axis.fit(100, 100_100)
+    axis = Axis.fit(Interval(100, 100_100))
     assert axis.columns <= 1600
     assert axis.columns * axis.step >= 100_000
 
@@ -211,15 +212,15 @@ def test_a_weight_waits_until_the_first_vector_passes(fig3: Run) -> None:
 
 def test_snapshots_lie_within_the_tile(fig3: Run) -> None:
     when = moments(*fig3)
-    assert all(0 <= cycle < when.tile_done for cycle, _ in snapshots(fig3[1].grid, when))
+    assert all(0 <= cycle < when.tile_done for cycle, _ in panel_cycles(fig3[1].grid, when))
 
 
 def test_a_window_shows_the_first_tile_and_enough_of_the_next() -> None:
     _, trace = tiles(4, 4, 40, 4)
     when = moments(ideal_chip(4, 4), trace)
-    first, stop = window(trace, when)
-    assert first == 0
-    assert when.tile_done < stop < trace.cycles()
+    shown = window(trace, when)
+    assert shown.first == 0
+    assert when.tile_done < shown.stop < trace.cycles()
 
 
 def test_no_multiply_no_story(fig3: Run) -> None:

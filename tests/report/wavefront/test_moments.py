@@ -23,13 +23,14 @@ from systolic.report.wavefront.moments import (
     Moments,
     _busiest,
     moments,
+    panel_cycles,
     phase_places,
-    snapshots,
     turning_points,
     window,
 )
 from systolic.report.wavefront.picture import plot_wavefront
 from systolic.run.execute import execute
+from systolic.spans import Interval
 from systolic.trace.records import Trace
 
 KINDS = ("psum_write", "read", "write")
@@ -81,15 +82,15 @@ def story(request: pytest.FixtureRequest) -> tuple[Trace, Moments]:
 
 def test_every_cycle_that_is_shown_is_one_of_the_run(story: tuple[Trace, Moments]) -> None:
     trace, when = story
-    first, stop = window(trace, when)
-    assert 0 <= first < stop <= trace.cycles()
-    assert all(0 <= cycle < trace.cycles() for cycle, _ in snapshots(trace.grid, when))
+    shown = window(trace, when)
+    assert 0 <= shown.first < shown.stop <= trace.cycles()
+    assert all(0 <= cycle < trace.cycles() for cycle, _ in panel_cycles(trace.grid, when))
     assert all(0 <= cycle <= trace.cycles() for cycle, _ in turning_points(when))
 
 
 def test_the_wave_leaves_while_it_is_at_the_bottom(story: tuple[Trace, Moments]) -> None:
     trace, when = story
-    found = {caption: cycle for cycle, caption in snapshots(trace.grid, when)}
+    found = {caption: cycle for cycle, caption in panel_cycles(trace.grid, when)}
     if LEAVES in found:
         assert trace.grid.at(found[LEAVES]).valid[-1].any()
         assert not trace.grid.at(found[LEAVES]).valid[0, 0]
@@ -98,7 +99,7 @@ def test_the_wave_leaves_while_it_is_at_the_bottom(story: tuple[Trace, Moments])
 
 def test_the_first_vectors_are_shown_among_weights(story: tuple[Trace, Moments]) -> None:
     trace, when = story
-    (cycle,) = [c for c, text in snapshots(trace.grid, when) if text == "first vectors multiply"]
+    (cycle,) = [c for c, text in panel_cycles(trace.grid, when) if text == "first vectors multiply"]
     used = trace.grid.matmuls[0].moving.shape[1]
     assert trace.grid.at(cycle).valid[:used].any()
 
@@ -134,13 +135,13 @@ def test_the_findings_in_numbers() -> None:
     when = moments(chip, trace)
     assert when is not None
     (load, *_) = phase_places(trace.grid, when)
-    assert (load.name, load.rows) == ("load", (0, 8))
-    (leaving,) = [c for c, caption in snapshots(trace.grid, when) if caption == LEAVES]
+    assert (load.name, load.rows) == ("load", Interval(0, 8))
+    (leaving,) = [c for c, caption in panel_cycles(trace.grid, when) if caption == LEAVES]
     assert 841 <= leaving <= 855
     chip, trace = RUNS["4 x 4 on 128 x 64"]()
     when = moments(chip, trace)
     assert when is not None
-    (leaving,) = [c for c, caption in snapshots(trace.grid, when) if caption == LEAVES]
+    (leaving,) = [c for c, caption in panel_cycles(trace.grid, when) if caption == LEAVES]
     assert 131 <= leaving <= 137
     assert trace.cycles() == 143
 
@@ -193,6 +194,6 @@ def test_the_busiest_cycle_of_a_multiply_that_waits_long() -> None:
 def test_a_span_is_what_its_cycles_are_one_by_one(first: int, stop: int, step: int) -> None:
     axis = Axis(2, 18, step)
     whole, single = (Band("b", 3, axis) for _ in range(2))
-    whole.mark_span("drain", first, stop)
+    whole.mark_all_lines("drain", Interval(first, stop))
     single.mark("drain", np.arange(3)[:, None], np.arange(first, stop)[None, :])
     np.testing.assert_allclose(whole.layers["drain"], single.layers["drain"])

@@ -1,5 +1,7 @@
 """Broadcasting as XLA has it: explicit between ranks, sizes of 1 stretched, nothing guessed.
 
+Used from Python only.
+
 Checks and their order are XLA's, and so are the sentences of the refusals (seed 003; precedence as
 compiled). Results are numpy views wherever no arithmetic is asked for. Not here: when an engine
 executes such an operation, or in what precision it accumulates.

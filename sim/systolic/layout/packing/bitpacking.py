@@ -1,6 +1,6 @@
 """Packing and unpacking layouts whose elements are less than a byte (``E(4)``, ``E(1)``).
 
-Where no byte is shared between strided pieces, elements go straight to their bytes; elsewhere they
+Where no byte is shared between strided boxes, elements go straight to their bytes; elsewhere they
 are laid out one to a byte first. Not here: the bits of one byte (``subbyte``).
 """
 
@@ -16,18 +16,18 @@ from systolic.layout.packing import subbyte
 from systolic.layout.packing.copying import gather_bits, scatter_bits
 from systolic.layout.packing.items import pack_items, unpack_items
 from systolic.layout.packing.memory import one_per_item
-from systolic.layout.packing.pieces import Piece, in_array, pieces_of
+from systolic.layout.packing.strided_boxes import StridedBox, in_array, strided_boxes
 from systolic.layout.shape import Shape
 
 
 def pack_packed(
     source: Array, shape: Shape, fill: Any, buffer: Array, bits: int, order: subbyte.BitOrder
 ) -> None:
-    """Join elements into bytes piece by piece; where pieces share bytes, lay them out first."""
+    """Join elements into bytes box by box; where boxes share bytes, lay elements out first."""
     subbyte.check(bits, order)
     legacy = shape.layout.padded_dimensions not in (None, shape.dims)
-    pieces = None if legacy else _separate_pieces(shape, bits)
-    if pieces is None:
+    parts = None if legacy else _boxes_apart(shape, bits)
+    if parts is None:
         whole = one_per_item(shape)
         spread = np.empty(whole.padded_elements(), shape.dtype)
         pack_items(source, whole, fill, spread, fresh=False)
@@ -35,8 +35,8 @@ def pack_packed(
         return
     _fill_bytes(buffer, shape, fill, bits, order)
     values = source.view(np.uint8)
-    for piece in pieces:
-        _Joint(buffer, piece, values, bits, order).join()
+    for part in parts:
+        _Joint(buffer, part, values, bits, order).join()
 
 
 def unpack_packed(
@@ -44,25 +44,25 @@ def unpack_packed(
 ) -> None:
     """Read the packed elements in ``memory`` into ``array``."""
     subbyte.check(bits, order)
-    pieces = _separate_pieces(shape, bits)
+    parts = _boxes_apart(shape, bits)
     # Plain int8 (a 1-bit type that numpy lacks) wants its sign extended, which is done below.
-    if pieces is None or shape.dtype == np.int8:
+    if parts is None or shape.dtype == np.int8:
         whole = one_per_item(shape)
         spread = subbyte.unpack_bits(memory, bits, whole.padded_elements(), shape.type, order)
         unpack_items(spread, whole, array)
         return
     values = array.view(np.uint8)
-    for piece in pieces:
-        _Joint(memory, piece, values, bits, order).split()
+    for part in parts:
+        _Joint(memory, part, values, bits, order).split()
 
 
-def _separate_pieces(shape: Shape, bits: int) -> tuple[Piece, ...] | None:
-    """Return the shape's pieces if only steps along the fastest axis stay within a byte."""
-    pieces = pieces_of(shape)
-    apart = pieces is not None and all(
-        stride % (8 // bits) == 0 for piece in pieces for stride in piece.strides if stride != 1
+def _boxes_apart(shape: Shape, bits: int) -> tuple[StridedBox, ...] | None:
+    """Return the shape's boxes if only steps along the fastest axis stay within a byte."""
+    parts = strided_boxes(shape)
+    apart = parts is not None and all(
+        stride % (8 // bits) == 0 for part in parts for stride in part.strides if stride != 1
     )
-    return pieces if apart else None
+    return parts if apart else None
 
 
 def _fill_bytes(buffer: Array, shape: Shape, fill: Any, bits: int, order: subbyte.BitOrder) -> None:
@@ -77,29 +77,29 @@ def _fill_bytes(buffer: Array, shape: Shape, fill: Any, bits: int, order: subbyt
 
 
 class _Joint:
-    """One piece: the bytes of the memory and the elements of the array that belong together.
+    """One strided box: the bytes of the memory and the elements of the array that belong together.
 
-    ``whole`` bytes along the fastest axis are full of the piece's elements; the elements of bytes
-    the piece only touches are moved one by one.
+    ``whole`` bytes along the fastest axis are full of the box's elements; the elements of bytes
+    the box only touches are moved one by one.
     """
 
     def __init__(
-        self, memory: Array, piece: Piece, values: Array, bits: int, order: subbyte.BitOrder
+        self, memory: Array, part: StridedBox, values: Array, bits: int, order: subbyte.BitOrder
     ) -> None:
-        self.memory, self.base = memory, piece.base
+        self.memory, self.base = memory, part.base
         self.per_byte = 8 // bits
         self.mask = np.uint8((1 << bits) - 1)
         self.shifts = [subbyte.shift_of(at, bits, order) for at in range(self.per_byte)]
-        elements = in_array(values, piece.box)
-        strides = [stride // self.per_byte for stride in piece.strides]
-        if 1 in piece.strides:
-            axis = piece.strides.index(1)
+        elements = in_array(values, part.box)
+        strides = [stride // self.per_byte for stride in part.strides]
+        if 1 in part.strides:
+            axis = part.strides.index(1)
             elements = np.moveaxis(elements, axis, -1)
             del strides[axis]
         else:
             elements = elements[..., np.newaxis]
         self.elements, self.strides = elements, strides
-        aligned = piece.base % self.per_byte == 0
+        aligned = part.base % self.per_byte == 0
         self.whole = elements.shape[-1] // self.per_byte if aligned else 0
 
     def join(self) -> None:

@@ -1,11 +1,13 @@
 """Packing and unpacking layouts whose elements are whole items of a numpy array.
 
-A layout that needs no folding is a few strided copies (``pieces``); a fold in the first tile is a
-reshape before them; whatever else there is goes through ``chain``. Not here: checks (``memory``).
+A layout without ``*`` takes a few strided copies (``strided_boxes``). A ``*`` in the first tile
+takes a reshape before them. All other layouts are padded, reshaped and transposed tile by tile
+(``by_definition``). Not here: checks (``memory``).
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -13,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from systolic.arrays import Array
-from systolic.layout.packing import by_definition as chain
+from systolic.layout.packing import by_definition
 from systolic.layout.packing.copying import copy_strided
 from systolic.layout.packing.memory import NUMPY_RANK
-from systolic.layout.packing.pieces import in_array, in_memory, pieces_of
+from systolic.layout.packing.strided_boxes import in_array, in_memory, strided_boxes
 from systolic.layout.shape import Shape
 from systolic.layout.tile import Tile
 
@@ -24,30 +26,31 @@ from systolic.layout.tile import Tile
 def pack_items(source: Array, shape: Shape, fill: Any, buffer: Array, *, fresh: bool) -> None:
     """Write ``source`` and its padding to ``buffer``; a ``fresh`` one is known to be zeros."""
     legacy = shape.layout.padded_dimensions not in (None, shape.dims)
-    pieces = None if legacy else pieces_of(shape)
-    if pieces is None:
+    parts = None if legacy else strided_boxes(shape)
+    if parts is None:
         folded = None if legacy else without_fold(shape)
         if folded is None:
-            buffer[...] = chain.into_memory(source, shape, fill) if shape.padded_elements() else 0
+            if buffer.size:
+                buffer[...] = by_definition.into_memory(source, shape, fill)
             return
         ordered = source.transpose(shape.layout.major_to_minor).reshape(folded.dims)
         pack_items(ordered, folded, fill, buffer, fresh=fresh)
         return
     _fill_padding(buffer, shape, fill, fresh=fresh)
-    for piece in pieces:
-        copy_strided(in_memory(buffer, piece), in_array(source, piece.box))
+    for part in parts:
+        copy_strided(in_memory(buffer, part), in_array(source, part.box))
 
 
 def unpack_items(memory: Array, shape: Shape, array: Array) -> None:
     """Read the elements in ``memory`` into ``array``."""
-    pieces = pieces_of(shape)
-    if pieces is not None:
-        for piece in pieces:
-            copy_strided(in_array(array, piece.box), in_memory(memory, piece))
+    parts = strided_boxes(shape)
+    if parts is not None:
+        for part in parts:
+            copy_strided(in_array(array, part.box), in_memory(memory, part))
         return
     folded = without_fold(shape)
     if folded is None:
-        array[...] = chain.out_of_memory(memory, shape)
+        array[...] = by_definition.out_of_memory(memory, shape)
         return
     ordered = array.transpose(shape.layout.major_to_minor)
     merged = np.empty(folded.dims, shape.dtype)
@@ -84,7 +87,7 @@ def _fill_padding(buffer: Array, shape: Shape, fill: Any, *, fresh: bool) -> Non
     steps = shape.steps()
     only_first = (
         steps
-        and shape.layout.tail_align == 1
+        and shape.padded_elements() == math.prod(shape.physical_dims())
         and not any(step.pads or len(step.sizes) > len(steps[0].sizes) for step in steps[1:])
         and len(steps[0].after) <= NUMPY_RANK
     )

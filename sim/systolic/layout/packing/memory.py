@@ -6,7 +6,6 @@ Not here: moving data between the two (``packing``).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -37,7 +36,7 @@ def packed_bits(shape: Shape) -> int:
 @lru_cache(maxsize=256)
 def one_per_item(shape: Shape) -> Shape:
     """Return the same layout with whole bytes for each element, without ``E(n)``."""
-    return shape.with_layout(replace(shape.layout, element_bits=0))
+    return shape.with_layout(shape.layout.with_number("E", 0))
 
 
 def checked_array(array: Array, shape: Shape) -> Array:

@@ -25,7 +25,7 @@ from systolic.layout.packing.memory import (
     new_buffer,
     packed_bits,
 )
-from systolic.layout.packing.pieces import as_plain, logical_strides
+from systolic.layout.packing.strided_boxes import as_plain, logical_strides
 from systolic.layout.shape import Shape
 
 

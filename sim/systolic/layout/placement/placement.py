@@ -1,8 +1,10 @@
 """Placement: what a tensor looks like in a buffer of the accelerator.
 
+Used by `systolic layout --buffer`, through ``conventions``, and from Python.
+
 A tiled shape's physical dimensions are split in two: some say which partition an element is in,
 the others, row major, its address inside the partition. Not here: which memory uses which split
-(``places``), what is in a buffer at what time.
+(``conventions``), what is in a buffer at what time.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Loop nests of equal stretches: the strided form of a copy between two memories.
 
-Not here: how two layouts come to such nests (``relayout``).
+Not here: how two layouts come to such nests (``plan``).
 """
 
 from __future__ import annotations

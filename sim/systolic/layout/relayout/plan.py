@@ -1,5 +1,7 @@
 """From one layout to another: a copy plan whose cost can be counted, and which moves real data.
 
+Used by `systolic layout --to` and from Python.
+
 The plan is a set of strided boxes from which the contiguous runs follow: a run is a longest stretch
 of elements that is consecutive in both memories, in the order of the target. Padding is no part of
 it. Not here: what a run costs (the DMA engine's chip data), or when it is moved.
@@ -28,7 +30,7 @@ MAX_RUNS = 2**25
 """Most runs that are listed one by one (three 64-bit numbers each)."""
 
 
-class Run(NamedTuple):
+class ContiguousRun(NamedTuple):
     """``length`` consecutive elements: from ``source`` to ``target``, all in elements."""
 
     source: int
@@ -79,10 +81,10 @@ class RelayoutPlan:
         """Return (source offsets, target offsets, lengths) of all runs, in target order."""
         return _merged_runs(self)
 
-    def runs(self) -> Iterator[Run]:
+    def runs(self) -> Iterator[ContiguousRun]:
         """Yield the runs in target order."""
         for source, target, length in zip(*self.runs_as_arrays(), strict=True):
-            yield Run(int(source), int(target), int(length))
+            yield ContiguousRun(int(source), int(target), int(length))
 
     def apply(
         self,

@@ -1,16 +1,20 @@
 """What a shape's text can spell besides an array: kept to be read and printed, nothing more.
 
 Bounded dimensions (``f32[<=3]``), unknown ones (``?``), tuples, ``token[]``, ``opaque[]`` and
-``b(...)`` buffers. Not here: any arithmetic; only ``Shape`` has a place in memory.
+``b(...)`` buffers. A tuple or buffer may hold arrays of known size; what type those have, its type
+parameter says (in this package: ``Shape``, which reads text and so is not imported here).
+Not here: any arithmetic; only ``Shape`` has a place in memory.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
 from systolic.layout.layout import Layout
-from systolic.layout.shape import Shape
+
+Array = TypeVar("Array")
+"""The type of arrays of known size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +40,10 @@ class DynamicShape:
 
 
 @dataclass(frozen=True, slots=True)
-class TupleShape:
+class TupleShape(Generic[Array]):
     """Several shapes as one value; every fifth is numbered in print, as XLA does."""
 
-    elements: tuple[Form, ...]
+    elements: tuple[Form[Array], ...]
 
     def __str__(self) -> str:
         parts = [
@@ -60,13 +64,13 @@ class NamedShape:
 
 
 @dataclass(frozen=True, slots=True)
-class BufferShape:
+class BufferShape(Generic[Array]):
     """``b(shape)``: an array held by reference."""
 
-    element: Form
+    element: Form[Array]
 
     def __str__(self) -> str:
         return f"b({self.element})"
 
 
-Form: TypeAlias = Shape | DynamicShape | TupleShape | NamedShape | BufferShape
+Form: TypeAlias = Array | DynamicShape | TupleShape[Array] | NamedShape | BufferShape[Array]

@@ -2,20 +2,22 @@
 
 Stricter than XLA's parser, which lets several malformed texts through: every refusal is a
 ``ShapeError`` with a column. Printing is ``str()`` of the values themselves, and
-``Shape.parse(str(shape)) == shape`` (legacy padding aside, which has no text form).
+``Shape.parse(str(shape)) == shape`` (legacy padding aside, which has no text form). The reader is
+given what makes an array, so it stands below ``shape``, whose ``Shape.parse`` calls it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeAlias, TypeVar
 
+from systolic.layout.attributes import ATTRIBUTES
 from systolic.layout.element_types import element_type
 from systolic.layout.errors import LayoutError
 from systolic.layout.layout import MAX_PARTS, Layout
-from systolic.layout.shape import Shape
 from systolic.layout.text.forms import (
+    Array,
     Bound,
     BufferShape,
     DynamicShape,
@@ -31,7 +33,6 @@ Value = TypeVar("Value")
 MAX_DEPTH = 32
 """Deepest nesting of tuples that is read."""
 
-_ORDER = "TLES"
 _UNSUPPORTED = {
     "D": "dimension level types",
     "#": "an index type",
@@ -42,21 +43,25 @@ _UNSUPPORTED = {
 }
 
 
-def parse_shape(text: str) -> Shape:
-    """Return the array shape that ``text`` spells; raises ShapeError."""
+ArrayMaker: TypeAlias = Callable[[str, Sequence[int], Layout | None], Array]
+"""Makes an array of known size from its element type, dimensions and layout: ``Shape`` does."""
+
+
+def parse_array(text: str, array: ArrayMaker[Array]) -> Array:
+    """Return what ``array`` makes of the array that ``text`` spells; raises ShapeError."""
     tokens = Tokens(text)
     first = tokens.next
-    form = _whole(tokens)
-    if isinstance(form, Shape):
-        return form
+    form = _FormReader(tokens, array).whole()
     if isinstance(form, DynamicShape):
         return tokens.fail(first, f"expected an array of known size, found {_short(form)}")
-    return tokens.fail(first, f"expected an array shape, found {_short(form)}")
+    if isinstance(form, TupleShape | NamedShape | BufferShape):
+        return tokens.fail(first, f"expected an array shape, found {_short(form)}")
+    return form
 
 
-def parse_form(text: str) -> Form:
+def parse_form(text: str, array: ArrayMaker[Array]) -> Form[Array]:
     """Return whatever shape ``text`` spells: an array, a dynamic array, a tuple, a token, ..."""
-    return _whole(Tokens(text))
+    return _FormReader(Tokens(text), array).whole()
 
 
 def parse_layout(text: str) -> Layout:
@@ -67,15 +72,9 @@ def parse_layout(text: str) -> Layout:
     return layout
 
 
-def _short(form: Form) -> str:
+def _short(form: object) -> str:
     shown = str(form)
     return f'"{shown[:40]}..."' if len(shown) > 40 else f'"{shown}"'
-
-
-def _whole(tokens: Tokens) -> Form:
-    form = _form(tokens, depth=0)
-    _end(tokens)
-    return form
 
 
 def _end(tokens: Tokens) -> None:
@@ -83,52 +82,63 @@ def _end(tokens: Tokens) -> None:
         tokens.fail(tokens.next, f"expected the end of the text, found {tokens.next}")
 
 
-def _form(tokens: Tokens, depth: int) -> Form:
-    if depth > MAX_DEPTH:
-        tokens.fail(tokens.next, f"tuples may be nested {MAX_DEPTH} deep")
-    if tokens.take_if("("):
-        return _tuple(tokens, depth)
-    name = tokens.next
-    if name.kind != "word":
-        tokens.fail(name, f"expected an element type, found {name}")
-    tokens.take()
-    if name.text == "b" and tokens.take_if("("):
-        inner = _form(tokens, depth + 1)
-        tokens.expect(")", "at the end of the buffer")
-        return BufferShape(inner)
-    if name.text in ("token", "opaque"):
-        tokens.expect("[", f"after {name.text}")
-        tokens.expect("]", f"after {name.text}[")
-        return NamedShape(name.text)
-    return _array(tokens, name)
+class _FormReader(Generic[Array]):
+    """Reads a form from tokens; every array of known size in it is made by ``array``."""
 
+    def __init__(self, tokens: Tokens, array: ArrayMaker[Array]) -> None:
+        self._tokens, self._array = tokens, array
 
-def _tuple(tokens: Tokens, depth: int) -> TupleShape:
-    elements: list[Form] = []
-    if not tokens.take_if(")"):
-        elements.append(_form(tokens, depth + 1))
-        while tokens.take_if(","):
-            elements.append(_form(tokens, depth + 1))
-        tokens.expect(")", "or a comma at the end of a tuple's element")
-    return TupleShape(tuple(elements))
+    def whole(self) -> Form[Array]:
+        """Return the form that all the tokens spell."""
+        form = self._form(depth=0)
+        _end(self._tokens)
+        return form
 
+    def _form(self, depth: int) -> Form[Array]:
+        tokens = self._tokens
+        if depth > MAX_DEPTH:
+            tokens.fail(tokens.next, f"tuples may be nested {MAX_DEPTH} deep")
+        if tokens.take_if("("):
+            return self._tuple(depth)
+        name = tokens.next
+        if name.kind != "word":
+            tokens.fail(name, f"expected an element type, found {name}")
+        tokens.take()
+        if name.text == "b" and tokens.take_if("("):
+            inner = self._form(depth + 1)
+            tokens.expect(")", "at the end of the buffer")
+            return BufferShape(inner)
+        if name.text in ("token", "opaque"):
+            tokens.expect("[", f"after {name.text}")
+            tokens.expect("]", f"after {name.text}[")
+            return NamedShape(name.text)
+        return self._dimensioned(name)
 
-def _array(tokens: Tokens, name: Token) -> Shape | DynamicShape:
-    kind = _built(tokens, name, lambda: element_type(name.text)).name
-    sizes = tokens.next
-    dims = _dims(tokens)
-    given = tokens.next
-    layout = _layout(tokens) if given.text == "{" else None
-    if layout is not None and layout.rank != len(dims):
-        tokens.fail(
-            given,
-            f"minor_to_major has {layout.rank} entries, but the shape has {len(dims)} dimensions",
-        )
-    fixed = [size for size in dims if isinstance(size, int)]
-    if len(fixed) == len(dims):
-        return _built(tokens, sizes, lambda: Shape(kind, fixed, layout))
-    chosen = layout or _built(tokens, sizes, lambda: Layout.row_major(len(dims)))
-    return DynamicShape(kind, dims, chosen)
+    def _tuple(self, depth: int) -> TupleShape[Array]:
+        elements: list[Form[Array]] = []
+        if not self._tokens.take_if(")"):
+            elements.append(self._form(depth + 1))
+            while self._tokens.take_if(","):
+                elements.append(self._form(depth + 1))
+            self._tokens.expect(")", "or a comma at the end of a tuple's element")
+        return TupleShape(tuple(elements))
+
+    def _dimensioned(self, name: Token) -> Array | DynamicShape:
+        """Return the array whose element type, ``name``, has just been taken."""
+        tokens = self._tokens
+        kind = _built(tokens, name, lambda: element_type(name.text)).name
+        sizes = tokens.next
+        dims = _dims(tokens)
+        given = tokens.next
+        layout = _layout(tokens) if given.text == "{" else None
+        if layout is not None and layout.rank != len(dims):
+            reason = f"minor_to_major has {layout.rank} entries, but the shape has"
+            tokens.fail(given, f"{reason} {len(dims)} dimensions")
+        fixed = [size for size in dims if isinstance(size, int)]
+        if len(fixed) == len(dims):
+            return _built(tokens, sizes, lambda: self._array(kind, fixed, layout))
+        chosen = layout or _built(tokens, sizes, lambda: Layout.row_major(len(dims)))
+        return DynamicShape(kind, dims, chosen)
 
 
 def _built(tokens: Tokens, where: Token, build: Callable[[], Value]) -> Value:
@@ -177,14 +187,13 @@ def _layout(tokens: Tokens) -> Layout:
     return _built(
         tokens,
         start,
-        lambda: Layout(
-            order,
-            attributes.tiles,
-            element_bits=attributes.numbers.get("E", 0),
-            memory_space=attributes.numbers.get("S", 0),
-            tail_align=attributes.numbers.get("L", 1),
-        ),
+        lambda: Layout(order, attributes.tiles, numbers=attributes.numbers.items()),
     )
+
+
+def _order() -> tuple[str, ...]:
+    """Return the letters of a layout's attributes, in the order in which they stand."""
+    return "T", *ATTRIBUTES
 
 
 class _Attributes:
@@ -193,7 +202,7 @@ class _Attributes:
     def __init__(self) -> None:
         self.tiles: tuple[Tile, ...] = ()
         self.numbers: dict[str, int] = {}
-        self.seen = ""
+        self.seen: list[str] = []
 
 
 def _attributes(tokens: Tokens, attributes: _Attributes) -> None:
@@ -201,11 +210,12 @@ def _attributes(tokens: Tokens, attributes: _Attributes) -> None:
         letter = tokens.next
         if letter.text in _UNSUPPORTED:
             tokens.fail(letter, f'{_UNSUPPORTED[letter.text]}, "{letter.text}", are not supported')
-        if letter.text not in tuple(_ORDER):
+        if letter.text not in _order():
             hint = _tiles_without_letter(tokens.text[letter.column - 1 :])
-            tokens.fail(letter, f'expected T, L, E, S or "}}" in the layout, found {letter}{hint}')
+            known = ", ".join(_order())
+            tokens.fail(letter, f'expected {known} or "}}" in the layout, found {letter}{hint}')
         _check_order(tokens, letter, attributes.seen)
-        attributes.seen += tokens.take().text
+        attributes.seen.append(tokens.take().text)
         if letter.text == "T":
             attributes.tiles = _tiles(tokens)
         else:
@@ -218,11 +228,12 @@ def _tiles_without_letter(text: str) -> str:
     return "" if tiles is None else f'; perhaps "T{tiles[0]}" was meant'
 
 
-def _check_order(tokens: Tokens, letter: Token, seen: str) -> None:
+def _check_order(tokens: Tokens, letter: Token, seen: Sequence[str]) -> None:
+    order = _order()
     if letter.text in seen:
         tokens.fail(letter, f'"{letter.text}" stands twice in the layout')
-    if seen and _ORDER.index(letter.text) < _ORDER.index(seen[-1]):
-        reason = f'"{letter.text}" must stand before "{seen[-1]}": the order is T, L, E, S'
+    if seen and order.index(letter.text) < order.index(seen[-1]):
+        reason = f'"{letter.text}" must stand before "{seen[-1]}": the order is {", ".join(order)}'
         tokens.fail(letter, reason)
 
 
@@ -230,8 +241,8 @@ def _number(tokens: Tokens, letter: Token) -> int:
     tokens.expect("(", f"after {letter.text}")
     where = tokens.next
     number = tokens.integer(f"the number of {letter.text}")
-    least = {"L": 1, "E": 0}.get(letter.text)
-    if least is not None and number < least:
+    least = ATTRIBUTES[letter.text].least
+    if number < least:
         tokens.fail(where, f"{letter.text} needs at least {least}, found {number}")
     tokens.expect(")", f"after the number of {letter.text}")
     return number

@@ -10,7 +10,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from systolic.report.paper import style
-from systolic.report.paper.png import replacing
+from systolic.writing import replacing
 
 
 class FigurePage:
@@ -43,5 +43,5 @@ class FigurePage:
 
     def save(self, path: str | Path) -> None:
         """Write a PNG; the file appears under its name only once it is complete."""
-        with replacing(path) as partial:
+        with replacing(Path(path)) as partial:
             self.figure.savefig(partial, format="png", dpi=style.DPI)

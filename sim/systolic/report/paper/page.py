@@ -17,7 +17,8 @@ import numpy.typing as npt
 
 from systolic.report.paper import style
 from systolic.report.paper.lettering import ASCENT, DESCENT, Lettering, Weight, lettering
-from systolic.report.paper.png import png_bytes, replacing
+from systolic.report.paper.png import png_bytes
+from systolic.writing import replacing
 
 Box: TypeAlias = tuple[float, float, float, float]
 """Left, top, width, height."""
@@ -98,7 +99,7 @@ class Page:
 
     def save(self, path: str | Path) -> None:
         """Write a PNG; the file appears under its name only once it is complete."""
-        with replacing(path) as partial:
+        with replacing(Path(path)) as partial:
             partial.write_bytes(png_bytes(self.pixels, style.DPI))
 
     def _write(self, x: int, y: int, letters: Lettering, colour: str, opacity: float) -> None:

@@ -1,13 +1,9 @@
-"""PNG files: written plainly and quickly, and under their name only once they are complete."""
+"""PNG files, written plainly and quickly: the bytes of one, not where they go."""
 
 from __future__ import annotations
 
-import os
 import struct
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -37,15 +33,3 @@ def png_bytes(pixels: npt.NDArray[np.uint8], dpi: int) -> bytes:
 def _chunk(kind: bytes, content: bytes) -> bytes:
     checksum = zlib.crc32(content, zlib.crc32(kind))
     return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", checksum)
-
-
-@contextmanager
-def replacing(path: str | Path) -> Iterator[Path]:
-    """Give a path to write to; what was written replaces `path` at once if nothing failed."""
-    path = Path(path)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        yield partial
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)

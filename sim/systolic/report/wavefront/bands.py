@@ -15,6 +15,7 @@ import numpy.typing as npt
 from systolic.hw.spec import Chip
 from systolic.report.summary.wording import shorten, value_text
 from systolic.report.wavefront.moments import drains, load_extent, result_times
+from systolic.spans import Interval
 from systolic.trace.records import Trace
 from systolic.trace.words import WordTable
 
@@ -40,9 +41,9 @@ class Axis:
     step: int = 1
 
     @classmethod
-    def fit(cls, first: int, stop: int) -> Axis:
-        """Return the axis of a window, binned if it is too long to be drawn cycle by cycle."""
-        return cls(first, stop, max(1, -(-(stop - first) // MOST_COLUMNS)))
+    def fit(cls, cycles: Interval) -> Axis:
+        """Return the axis of these cycles, binned if they are too many to be drawn one by one."""
+        return cls(cycles.first, cycles.stop, max(1, -(-cycles.count // MOST_COLUMNS)))
 
     @property
     def columns(self) -> int:
@@ -79,11 +80,11 @@ class Band:
         layer = self.layers.setdefault(phase, np.zeros((self.lines, self.axis.columns)))
         np.add.at(layer, (lines[inside], columns[inside]), weight / self.axis.step)
 
-    def mark_span(self, phase: Phase, first: int, stop: int) -> None:
-        """Add all lines, busy in cycles first <= cycle < stop; costs columns, not cycles."""
+    def mark_all_lines(self, phase: Phase, cycles: Interval) -> None:
+        """Add all lines, busy in these cycles; costs columns, not cycles."""
         begins = self.axis.first + np.arange(self.axis.columns) * self.axis.step
         ends = np.minimum(begins + self.axis.step, self.axis.stop)
-        shared = np.clip(np.minimum(ends, stop) - np.maximum(begins, first), 0, None)
+        shared = np.clip(np.minimum(ends, cycles.stop) - np.maximum(begins, cycles.first), 0, None)
         layer = self.layers.setdefault(phase, np.zeros((self.lines, self.axis.columns)))
         layer += shared / self.axis.step
 
@@ -172,7 +173,7 @@ def drain_bands(chip: Chip, trace: Trace, axis: Axis, values: bool) -> tuple[Ban
         for t in copies:
             late = t.done - t.last if kind == "write" else 0
             begin, count = (t.first + late) // period, -(-(t.last - t.first) // period) + 1
-            band.mark_span("drain", begin, begin + count)
+            band.mark_all_lines("drain", Interval(begin, begin + count))
     return bands
 
 

@@ -170,7 +170,7 @@ def draw_phase_names(frame: Frame, top: float, band: Band, places: Sequence[Phas
     line = band_height(band, cells=False) / band.lines
     for place in places:
         room = (min(place.end, frame.axis.stop) - place.begin) * frame.cycle_inches
-        tall = (place.rows[1] - place.rows[0]) * line
+        tall = place.rows.count * line
         if text_inches(place.name, style.BODY) + 0.15 > room or tall < style.BODY / 72:
             continue
         frame.page.text(

@@ -8,7 +8,7 @@ from systolic.report.paper import style
 from systolic.report.paper.lettering import text_inches
 from systolic.report.paper.page import Box
 from systolic.report.wavefront.draw_bands import JOINTS, Frame
-from systolic.trace.labels import Run
+from systolic.trace.labels import LabelInterval
 from systolic.trace.records import Trace
 
 UNIT_LINE, UNIT_GAP = 0.2, 0.05
@@ -18,7 +18,7 @@ DMA_HUE, DMA_TINT, DMA_TEXT = "#cc79a7", "#f0dbe6", "#6b2f50"
 
 def busy_units(trace: Trace) -> tuple[list[str], list[str]]:
     """Return the units that did anything, and those that were idle throughout."""
-    busy = [u for u, runs in trace.labels.items() if any(r.label != "idle" for r in runs)]
+    busy = [u for u, found in trace.labels.items() if any(one.label != "idle" for one in found)]
     return busy, [u for u in trace.labels if u not in busy]
 
 
@@ -50,7 +50,7 @@ def draw_units(frame: Frame, top: float, trace: Trace) -> None:
         y = top + place * (UNIT_LINE + UNIT_GAP)
         _unit_name(frame, y, unit)
         scale = trace.periods[unit] / trace.periods["pe_array"]
-        _runs(frame, y, unit, trace.labels[unit], scale)
+        _labels(frame, y, unit, trace.labels[unit], scale)
     if idle:
         y = top + len(busy) * (UNIT_LINE + UNIT_GAP)
         _unit_name(frame, y, "idle", style.MUTED)
@@ -71,13 +71,15 @@ def _unit_name(frame: Frame, y: float, name: str, colour: str = style.INK) -> No
     frame.page.text(x, middle, name, style.SMALL, colour, ha="right", va="middle")
 
 
-def _runs(frame: Frame, y: float, unit: str, runs: Sequence[Run], scale: float) -> None:
+def _labels(
+    frame: Frame, y: float, unit: str, labels: Sequence[LabelInterval], scale: float
+) -> None:
     axis, page = frame.axis, frame.page
     shown: list[tuple[Box, str]] = []
-    for run in runs:
-        a, b = max(run.first * scale, axis.first), min(run.stop * scale, axis.stop)
-        if a < b and run.label != "idle":
-            shown.append((frame.box(a, b, y, UNIT_LINE), run.label))
+    for found in labels:
+        a, b = max(found.first * scale, axis.first), min(found.stop * scale, axis.stop)
+        if a < b and found.label != "idle":
+            shown.append((frame.box(a, b, y, UNIT_LINE), found.label))
     joint = JOINTS if len(shown) < MOST_JOINTS else 0.0
     for box, label in shown:
         page.boxes([box], colours(unit, label)[0], joint)

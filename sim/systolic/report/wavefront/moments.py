@@ -6,11 +6,13 @@ All times are cycles of the array. Reads a Trace; draws nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from systolic.hw.spec import Chip
+from systolic.spans import Interval
 from systolic.trace.grid import GridHistory, LoadPass, MatMulPass
 from systolic.trace.records import InstructionTimes, Trace
 from systolic.trace.words import KINDS
@@ -23,14 +25,14 @@ Cycles = npt.NDArray[np.int64]
 class Moments:
     """The story of the first tile: load, stream, results, drain (None where it has none).
 
-    Each pair is first and last cycle: weights read, vectors injected, results written to the
-    result buffer, results read by the draining engine. `done` is the length of the run.
+    The intervals are of cycles: weights read, vectors injected, results written to the result
+    buffer, results read by the draining engine. `done` is the length of the run.
     """
 
-    load: tuple[int, int] | None
-    stream: tuple[int, int]
-    result: tuple[int, int]
-    drain: tuple[int, int] | None
+    load: Interval | None
+    stream: Interval
+    result: Interval
+    drain: Interval | None
     tile_done: int
     done: int
 
@@ -93,62 +95,67 @@ def moments(chip: Chip, trace: Trace) -> Moments | None:
     if not history.matmuls:
         return None
     first = history.matmuls[0]
-    e = (int(first.injections[0]), int(first.injections[-1]))
+    stream = _from_to(first.injections[0], first.injections[-1])
     results = result_times(chip, first)
-    loads = [p for p in history.loads if p.reads[-1] < e[0]]
+    loads = [p for p in history.loads if p.reads[-1] < stream.first]
     copies = drains(chip, trace)
     copies = copies[: max(1, len(copies) // len(history.matmuls))]
-    drain = (copies[0].first // period, max(t.last for t in copies) // period) if copies else None
+    result = _from_to(results[0, 0], results[-1, -1])
+    last_read = max((t.last for t in copies), default=0)
     return Moments(
-        load=(int(loads[-1].reads[0]), int(loads[-1].reads[-1])) if loads else None,
-        stream=e,
-        result=(int(results[0, 0]), int(results[-1, -1])),
-        drain=drain,
-        tile_done=max([int(results[-1, -1]), *(t.done // period for t in copies)]) + 1,
+        load=_from_to(loads[-1].reads[0], loads[-1].reads[-1]) if loads else None,
+        stream=stream,
+        result=result,
+        drain=_from_to(copies[0].first // period, last_read // period) if copies else None,
+        tile_done=max([result.stop, *(t.done // period + 1 for t in copies)]),
         done=trace.cycles(),
     )
 
 
-def window(trace: Trace, when: Moments) -> tuple[int, int]:
+def _from_to(first: np.integer[Any] | int, last: np.integer[Any] | int) -> Interval:
+    return Interval(int(first), int(last) + 1)
+
+
+def window(trace: Trace, when: Moments) -> Interval:
     """Return the cycles to show: the first tile whole, and of the next enough to see the overlap.
 
     A run of one tile is shown to its end, unless the rest would dwarf the tile.
     """
-    begin = when.load[0] if when.load else when.stream[0]
+    begin = when.load.first if when.load else when.stream.first
     length = when.tile_done - begin
     first = 0 if begin <= length // 2 else begin - length // 20
     stop = when.tile_done + (length // 2 if len(trace.grid.matmuls) > 1 else 0)
     if when.done <= first + (stop - first) * 5 // 4:
         stop = when.done
-    return first, stop
+    return Interval(first, stop)
 
 
 @dataclass(frozen=True, slots=True)
 class PhasePlace:
-    """Where the name of a phase belongs: in the middle of PE rows, first <= row < stop, and of
-    cycles, begin <= cycle < end, in which the middle one of these rows is in that phase.
+    """Where the name of a phase belongs: in the middle of PE rows, and of the cycles,
+    begin <= cycle < end, in which the middle row of these is in that phase.
     """
 
     name: str
-    rows: tuple[int, int]
+    rows: Interval
     begin: float
     end: float
 
     @property
     def row(self) -> int:
         """Return the row in the middle."""
-        return sum(self.rows) // 2
+        return (self.rows.first + self.rows.stop) // 2
 
 
 def phase_places(history: GridHistory, when: Moments) -> list[PhasePlace]:
     """Return where each phase of the first tile shows, in order of time."""
     delay = history.shape.delay()
-    all_rows = (0, len(delay))
+    all_rows = Interval(0, len(delay))
     middle, across = delay[len(delay) // 2, 0], delay[0, history.matmuls[0].cols - 1] - delay[0, 0]
-    enter, leave = when.stream[0] + middle, when.stream[1] + 1 + middle
+    enter, leave = when.stream.first + middle, when.stream.stop + middle
     begin = float(min(enter + across / 3, leave))
     places = [PhasePlace("stream", all_rows, begin, float(leave))]
-    if not _followed(history, when.stream[1] + across // 2):
+    if not _followed(history, when.stream.stop - 1 + across // 2):
         places.append(PhasePlace("drain", all_rows, float(leave), float(leave + across * 2 / 3)))
     load = _load_place(history, when)
     return [load, *places] if load else places
@@ -156,42 +163,43 @@ def phase_places(history: GridHistory, when: Moments) -> list[PhasePlace]:
 
 def _load_place(history: GridHistory, when: Moments) -> PhasePlace | None:
     """Return where the load before the first vectors shows: in rows that it gives weights."""
-    loads = [p for p in history.loads if when.load and p.reads[0] == when.load[0]]
+    loads = [p for p in history.loads if when.load and p.reads[0] == when.load.first]
     if not loads:
         return None
     K, N = load_extent(history, loads[-1])
     delay, row = history.shape.delay(), K // 2
     taken = loads[-1].reads[history.shape.read_of(K, N)[row]] + delay[row, :N]
-    end = min(int(taken.max()) + 1, when.stream[0] + int(delay[row, 0]))
-    return PhasePlace("load", (0, K), float(taken.min()), float(end))
+    end = min(int(taken.max()) + 1, when.stream.first + int(delay[row, 0]))
+    return PhasePlace("load", Interval(0, K), float(taken.min()), float(end))
 
 
 def turning_points(when: Moments) -> list[tuple[int, str]]:
     """Return cycle and caption of the turning points, in order, one per cycle."""
     points = {when.done: "done"}
     if when.drain:
-        points[when.drain[0]] = "drain begins"
-    points[when.result[0]] = "first result"
-    points[when.stream[0]] = "first vector"
+        points[when.drain.first] = "drain begins"
+    points[when.result.first] = "first result"
+    points[when.stream.first] = "first vector"
     if when.load:
-        points[when.load[0]] = "first weight"
+        points[when.load.first] = "first weight"
     return sorted(points.items())
 
 
-def snapshots(history: GridHistory, when: Moments) -> list[tuple[int, str]]:
+def panel_cycles(history: GridHistory, when: Moments) -> list[tuple[int, str]]:
     """Return the cycles at which to show the grid, with captions, in order, one per cycle."""
     delay = history.shape.delay()[:, : history.matmuls[0].cols]  # where its sums go
     entry, across = int(delay[0, 0]), int(delay[-1, -1] - delay[0, 0])
-    enter, bottom = when.stream[0] + entry, when.result[0]
+    enter, bottom = when.stream.first + entry, when.result.first
+    last = when.stream.stop - 1
     cycles = {}
     if when.drain:
-        cycles[sum(when.drain) // 2] = "the engine drains the results"
+        cycles[(when.drain.first + when.drain.stop - 1) // 2] = "the engine drains the results"
     # The wave leaves while it is at the bottom: not before it has come there, nor when it is gone.
-    lowest = when.stream[0] + int(delay[-1, 0]), when.stream[1] + int(delay[-1, -1])
-    leaving = max(when.stream[1] + entry + across * 3 // 4, (sum(lowest) + 1) // 2)
+    lowest = when.stream.first + int(delay[-1, 0]), last + int(delay[-1, -1])
+    leaving = max(last + entry + across * 3 // 4, (sum(lowest) + 1) // 2)
     followed = _followed(history, leaving - entry)
     cycles[leaving] = "the next multiply follows" if followed else "drain: the wave leaves"
-    busiest = _busiest(history, max(when.stream[1] + entry, bottom + across // 6))
+    busiest = _busiest(history, max(last + entry, bottom + across // 6))
     if abs(busiest - bottom) >= across // 16:
         cycles[busiest] = "stream: most PEs multiply"
     cycles[bottom] = "the wave reaches the bottom"
@@ -200,7 +208,7 @@ def snapshots(history: GridHistory, when: Moments) -> list[tuple[int, str]]:
     inside = int(delay[rows - 1, 0]) - entry
     cycles[min(enter + min(across // 6, inside), max(enter, bottom - 1))] = "first vectors multiply"
     if when.load:
-        cycles[min(when.load[1] + entry, enter - 1)] = "load: weights arrive"
+        cycles[min(when.load.stop - 1 + entry, enter - 1)] = "load: weights arrive"
     return sorted(cycles.items())
 
 

@@ -9,7 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from systolic.hw.spec import Chip
-from systolic.report.wavefront.moments import Moments, drains, load_extent, result_times, snapshots
+from systolic.report.wavefront.moments import (
+    Moments,
+    drains,
+    load_extent,
+    panel_cycles,
+    result_times,
+)
 from systolic.report.wavefront.pe_bands import dry_spells, in_spell
 from systolic.trace.grid import GridState
 from systolic.trace.records import Trace
@@ -53,7 +59,7 @@ def panels(chip: Chip, trace: Trace, when: Moments) -> list[Panel]:
     results = trace.grid.results(0)
     return [
         _panel(trace, cycle, caption, written, read, results)
-        for cycle, caption in snapshots(trace.grid, when)
+        for cycle, caption in panel_cycles(trace.grid, when)
     ]
 
 

@@ -65,7 +65,7 @@ def plot_wavefront(chip: Chip, trace: Trace, path: str | Path, *, title: str) ->
     if when is None:
         plot_timeline(chip, trace, path, title=title)
         return
-    axis = Axis.fit(*window(trace, when))
+    axis = Axis.fit(window(trace, when))
     cells = is_small(chip, axis)
     shots = panels(chip, trace, when)
     size = measure(shots, WIDTH - 2 * MARGIN, cells)

@@ -17,8 +17,8 @@ from systolic.layout.shape import Shape
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """One strided copy: elements from ``origin`` along ``dims`` to ``base`` along ``strides``."""
+class StridedBox:
+    """A box of the array, and where it lies in memory: at ``base``, its axes with ``strides``."""
 
     box: Box
     base: int
@@ -26,13 +26,13 @@ class Piece:
 
 
 @lru_cache(maxsize=256)
-def pieces_of(shape: Shape) -> tuple[Piece, ...] | None:
+def strided_boxes(shape: Shape) -> tuple[StridedBox, ...] | None:
     """Return the strided copies that fill the memory of ``shape``; None if it folds."""
     digits = units(shape)
     parts = None if digits is None else boxes(shape.dims, digits)
     if parts is None:
         return None
-    return tuple(Piece(box, box.base(shape), box.strides(shape)) for box in parts)
+    return tuple(StridedBox(box, box.base(shape), box.strides(shape)) for box in parts)
 
 
 def as_plain(array: Array) -> Array:
@@ -44,11 +44,11 @@ def as_plain(array: Array) -> Array:
     return array.view(f"u{size}") if size in (1, 2, 4, 8) else array
 
 
-def in_memory(buffer: Array, piece: Piece) -> Array:
-    """Return the piece's elements as a view of the flat ``buffer``."""
-    sizes = [axis.size for axis in piece.box.axes]
-    steps = [stride * buffer.strides[0] for stride in piece.strides]
-    return as_strided(as_plain(buffer)[piece.base :], sizes, steps)
+def in_memory(buffer: Array, part: StridedBox) -> Array:
+    """Return the box's elements as a view of the flat ``buffer``."""
+    sizes = [axis.size for axis in part.box.axes]
+    steps = [stride * buffer.strides[0] for stride in part.strides]
+    return as_strided(as_plain(buffer)[part.base :], sizes, steps)
 
 
 def in_array(array: Array, box: Box) -> Array:
@@ -61,12 +61,12 @@ def in_array(array: Array, box: Box) -> Array:
 @lru_cache(maxsize=256)
 def logical_strides(shape: Shape) -> tuple[int, ...] | None:
     """Return one stride (in elements) per logical dimension if the layout is that simple."""
-    pieces = pieces_of(shape)
-    if pieces is None or len(pieces) != 1:
+    found = strided_boxes(shape)
+    if found is None or len(found) != 1:
         return None
     strides = [0] * shape.rank
     covered = [1] * shape.rank
-    digits = sorted(zip(pieces[0].box.axes, pieces[0].strides, strict=True), key=_unit)
+    digits = sorted(zip(found[0].box.axes, found[0].strides, strict=True), key=_unit)
     for axis, stride in digits:
         if covered[axis.dim] == 1:
             strides[axis.dim] = stride
