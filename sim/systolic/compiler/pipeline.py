@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from systolic.compiler.ir.nodes import Layers
 from systolic.compiler.ir.tasks import Tiled
-from systolic.compiler.lower.permute import equation_1
+from systolic.compiler.lower.blocks import equation_1
 from systolic.compiler.lower.table import lower_graph
 from systolic.compiler.options import Options
 from systolic.compiler.plans import Plan, best_plan

@@ -79,9 +79,9 @@ def _task(task: Task) -> str:
     where = f" -> {writes}" if writes else ""
     if task.kind != "multiply":
         return f"{task.kind} {reads}{where}"
-    ((k, height),) = task.rows
+    (rows,) = task.rows
     sums = "begin" if task.first else "add to"
-    return f"multiply rows {k}:{k + height} of {reads}, {sums} sums{where}"
+    return f"multiply rows {rows.first}:{rows.stop} of {reads}, {sums} sums{where}"
 
 
 def show_place(compiled: CompiledGraph, limit: int = LIMIT) -> Iterator[str]:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from systolic.compiler.ir.tasks import Loops, Outer
 from systolic.compiler.options import Options
 from systolic.errors import CompileError
 from systolic.hw.datatypes import data_type
@@ -20,21 +21,6 @@ from systolic.hw.spec import Chip
 from systolic.isa import Access
 
 Mapping = Literal["rhs", "lhs"]
-Outer = Literal["stationary", "moving"]
-
-
-@dataclass(frozen=True, slots=True)
-class Loops:
-    """How a product is run: which sums stand in the result buffer at once, and what comes next.
-
-    group: stationary tiles x chunks of moving vectors whose sums accumulate side by side;
-    chunk: vectors of one multiply (they fill one bank at most); outer: the slower loop.
-    """
-
-    group: tuple[int, int]
-    chunk: int
-    outer: Outer
-    estimate: int
 
 
 def product_cost(

@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from systolic.compiler.cost.moves import move_cost
 from systolic.compiler.cost.views import load_cost, turn_cost
 from systolic.compiler.ir.change_of_view import Change, Spread
 from systolic.compiler.ir.nodes import Axes, Kept, Layers, Matrix, Node, NodeKind
 from systolic.compiler.lower.dram_places import DramPlaces
 from systolic.compiler.lower.views import ends_in, home_views, physical, swap
 from systolic.compiler.options import Options
-from systolic.compiler.schedule.moves import move_cost
 from systolic.hw.spec import Chip
 from systolic.layout import Shape
 from systolic.workload import Graph
