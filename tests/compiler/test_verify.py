@@ -11,7 +11,7 @@ from systolic.compiler import compile_graph
 from systolic.compiler.ir.broken import BrokenPassError
 from systolic.compiler.ir.dependencies import Ref
 from systolic.compiler.ir.drafts import Draft
-from systolic.compiler.ir.nodes import Layers
+from systolic.compiler.ir.nodes import NODE_KINDS, Layers, for_every_kind
 from systolic.compiler.ir.tasks import Task, Tile
 from systolic.compiler.lower.verify import verify_layers
 from systolic.compiler.place.verify import verify_places
@@ -312,3 +312,11 @@ def test_sync_posts_in_order():
     program = Program("test", (*posting, waiting), ("written sb0 both",))
     with broken("sync", "may post"):
         verify_synchronised(drafts, program)
+
+
+def test_a_kind_of_node_without_a_row_fails_at_import():
+    rows = dict.fromkeys(NODE_KINDS, "done")
+    assert for_every_kind(rows) == rows
+    del rows["bounce"]
+    with pytest.raises(KeyError, match="no row for node kind bounce"):
+        for_every_kind(rows)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from systolic.compiler.ir.nodes import Matrix
+from systolic.compiler.ir.nodes import Matrix, NodeKind
 from systolic.compiler.ir.ranges import Span
 from systolic.layout import Decomposition, Shape, decompose
 
@@ -39,7 +39,7 @@ class Task:
     tile.
     """
 
-    kind: Literal["multiply", "turn", "bounce", "move", "convert", "store"]
+    kind: NodeKind
     node: int
     reads: tuple[Tile, ...]
     writes: tuple[Tile, ...]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import dropwhile
 
 import numpy as np
 
 from systolic.compiler.ir.broken import BrokenPassError
-from systolic.compiler.ir.nodes import Layers, Matrix, Node, NodeKind
+from systolic.compiler.ir.nodes import Layers, Matrix, Node, NodeKind, for_every_kind
 
 
 def verify_layers(layers: Layers) -> None:
@@ -131,11 +131,13 @@ def _unlike(node: Node, matrix: Matrix, wanted: str) -> str:
     return f"node {node}: {matrix.name} is {list(matrix.dims)}, not {wanted}"
 
 
-_AGREE: dict[NodeKind, _Check] = {
-    "multiply": _multiply,
-    "turn": _transposed,
-    "bounce": _transposed,
-    "move": _moved,
-    "convert": _converted,
-    "store": _stored,
-}
+_AGREE: Mapping[NodeKind, _Check] = for_every_kind(
+    {
+        "multiply": _multiply,
+        "turn": _transposed,
+        "bounce": _transposed,
+        "move": _moved,
+        "convert": _converted,
+        "store": _stored,
+    }
+)

@@ -21,7 +21,7 @@ from systolic.layout import Block
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class PlacedTile:
     """A tile of an input or output on the chip: its tensor's matrix, slices of it, and place."""
 
     matrix: str
@@ -89,7 +89,7 @@ class OnChip:
 
     # Places
 
-    def give(self, matrices: Iterable[Matrix]) -> list[Piece]:
+    def give(self, matrices: Iterable[Matrix]) -> list[PlacedTile]:
         """Place what is there at cycle 0; return where it is."""
         given = [m for m in matrices if m.source == "state_buffer"]
         if not (all(self._settle(m) for m in given) or self._settle_anew(given)):
@@ -135,9 +135,11 @@ class OnChip:
             isinstance(self.memory.place(tile, dirty=True, pinned=()), Resident) for tile in tiles
         )
 
-    def piece(self, tile: Tile) -> Piece:
+    def piece(self, tile: Tile) -> PlacedTile:
         """Return where a tile lies, and of which elements it is made."""
-        return Piece(tile.matrix, self.block(tile).slices, self.whole(self.memory.resident[tile]))
+        return PlacedTile(
+            tile.matrix, self.block(tile).slices, self.whole(self.memory.resident[tile])
+        )
 
     def resident(self, matrix: Matrix, number: int, row: int, col: int) -> Resident:
         """Return the place of the tile that holds an element."""

@@ -9,11 +9,18 @@ instructions (`schedule`).
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from systolic.compiler.cost.products import Work, choose_loops, part_of_last, turning_banks
 from systolic.compiler.ir.chip_tiles import block_rows, k_tiles
-from systolic.compiler.ir.nodes import Layers, Matrix, Node, operand_number
+from systolic.compiler.ir.nodes import (
+    Layers,
+    Matrix,
+    Node,
+    NodeKind,
+    for_every_kind,
+    operand_number,
+)
 from systolic.compiler.ir.ranges import Span, spans
 from systolic.compiler.ir.tasks import Loops, Task, Tile, Tiled, tiling
 from systolic.compiler.options import Options
@@ -35,7 +42,7 @@ def cut_tiles(layers: Layers, chip: Chip, options: Options, room_bytes: int | No
     columns = tile_columns(layers, chip, options, room_bytes)
     cutter = _Cutter(layers, chip, options, (block_rows(chip), columns), room_bytes)
     for number, node in enumerate(layers.nodes):
-        getattr(cutter, f"cut_{node.kind}")(number, node)
+        _CUTS[node.kind](cutter, number, node)
     return cutter.result()
 
 
@@ -297,6 +304,18 @@ class _Cutter:
                 (Span(row, rows), Span(col, cols)),
                 Tile(matrix.name, number, block.row, block.column),
             )
+
+
+_CUTS: Mapping[NodeKind, Callable[[_Cutter, int, Node], None]] = for_every_kind(
+    {
+        "multiply": _Cutter.cut_multiply,
+        "turn": _Cutter.cut_turn,
+        "bounce": _Cutter.cut_bounce,
+        "move": _Cutter.cut_move,
+        "convert": _Cutter.cut_convert,
+        "store": _Cutter.cut_store,
+    }
+)
 
 
 def _groups(

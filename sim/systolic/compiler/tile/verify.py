@@ -5,13 +5,20 @@ Matrices are looked at element by element, so this costs time; a run does withou
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import numpy.typing as npt
 
 from systolic.compiler.ir.broken import BrokenPassError
-from systolic.compiler.ir.nodes import Layers, Matrix, Node, NodeKind, operand_number
+from systolic.compiler.ir.nodes import (
+    Layers,
+    Matrix,
+    Node,
+    NodeKind,
+    for_every_kind,
+    operand_number,
+)
 from systolic.compiler.ir.ranges import Span
 from systolic.compiler.ir.tasks import Task, Tile, Tiled, tiling
 
@@ -44,14 +51,6 @@ class _Verifier:
         self._blocks = {m.name: tiling(m, tiled.block) for m in layers.matrices}
         self._stored: set[tuple[int, Tile]] = set()
         self._sums: Task | None = None
-        self._checks: dict[NodeKind, Callable[[Task, Node], None]] = {
-            "multiply": self._multiply,
-            "turn": self._turn,
-            "bounce": self._bounce,
-            "move": self._move,
-            "convert": self._convert,
-            "store": self._store,
-        }
 
     def check(self, number: int, task: Task) -> None:
         """Check a task, and note what it writes."""
@@ -62,7 +61,7 @@ class _Verifier:
         for tile, names in self._tiles(task, node):
             if tile.matrix not in names or not self._exists(tile):
                 raise self._broken(f"{tile} is no tile of {' or '.join(names)}")
-        self._checks[task.kind](task, node)
+        _CHECKS[task.kind](self, task, node)
 
     def finish(self) -> None:
         """Check that nothing has been left out."""
@@ -80,7 +79,8 @@ class _Verifier:
 
     # What tasks read and write
 
-    def _multiply(self, task: Task, node: Node) -> None:
+    def multiply(self, task: Task, node: Node) -> None:
+        """Check a task of this kind."""
         a, b = (self._matrices[name] for name in node.inputs)
         out = self._matrices[node.output]
         (rows,) = task.rows
@@ -109,28 +109,32 @@ class _Verifier:
             raise self._broken(f"rows {rows.first}:{rows.stop} of {K} come behind {expected}")
         self._sums = None if task.last else task
 
-    def _turn(self, task: Task, node: Node) -> None:
+    def turn(self, task: Task, node: Node) -> None:
+        """Check a task of this kind."""
         source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
         for rows in task.rows:
             for cols in task.cols:
                 self._read(source, task.number, rows, cols, task.reads)
                 self._write(out, task.number, cols, rows, task.writes)
 
-    def _bounce(self, task: Task, node: Node) -> None:
+    def bounce(self, task: Task, node: Node) -> None:
+        """Check a task of this kind."""
         rows, cols = self._read_all(task)
         self._write(self._matrices[node.output], task.number, cols, rows, task.writes)
 
-    def _convert(self, task: Task, node: Node) -> None:
+    def convert(self, task: Task, node: Node) -> None:
+        """Check a task of this kind."""
         rows, cols = self._read_all(task)
         self._write(self._matrices[node.output], task.number, rows, cols, task.writes)
 
-    def _store(self, task: Task, node: Node) -> None:
+    def store(self, task: Task, node: Node) -> None:
+        """Check a task of this kind."""
         self._read_all(task)
         if (task.node, task.reads[0]) in self._stored:
             raise self._broken(f"{task.reads[0]} is stored twice")
         self._stored.add((task.node, task.reads[0]))
 
-    def _move(self, task: Task, node: Node) -> None:
+    def move(self, task: Task, node: Node) -> None:
         """Check the elements that the tile it writes has of the tile it reads."""
         assert node.change is not None
         (read,), (written,) = task.reads, task.writes
@@ -214,3 +218,15 @@ class _Verifier:
 
     def _broken(self, message: str) -> BrokenPassError:
         return BrokenPassError("tile", f"{self._where}: {message}")
+
+
+_CHECKS: Mapping[NodeKind, Callable[[_Verifier, Task, Node], None]] = for_every_kind(
+    {
+        "multiply": _Verifier.multiply,
+        "turn": _Verifier.turn,
+        "bounce": _Verifier.bounce,
+        "move": _Verifier.move,
+        "convert": _Verifier.convert,
+        "store": _Verifier.store,
+    }
+)
