@@ -17,7 +17,7 @@ from systolic.layout import Shape
 LIMIT = 24
 
 
-def show_graph(compiled: CompiledGraph, limit: int = LIMIT) -> Iterator[str]:
+def show_lower(compiled: CompiledGraph, limit: int = LIMIT) -> Iterator[str]:
     """Yield layers, their nodes and what connects them, places in DRAM, and what was chosen."""
     layers = compiled.layers
     for op in compiled.graph.operations:
@@ -166,9 +166,12 @@ def _cut(lines: Sequence[str], limit: int) -> Iterator[str]:
 
 
 PASSES: dict[str, Callable[[CompiledGraph, int], Iterator[str]]] = {
-    "graph": show_graph,
+    "lower": show_lower,
     "tile": show_tile,
     "place": show_place,
     "schedule": show_schedule,
     "sync": show_sync,
 }
+
+OLD_NAMES = {"graph": "lower"}
+"""Passes that had another name, still accepted."""
