@@ -11,6 +11,8 @@ import os
 import pytest
 from hypothesis import settings
 
+os.environ.setdefault("SYSTOLIC_VERIFY", "1")  # the compiler checks the result of every pass
+
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("explore", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))

@@ -32,7 +32,7 @@ ALLOWED: dict[str, set[str]] = {
     "workload": {"layout"},
     "isa": {"hw.spec", "hw.datatypes"},
     "compiler": {"workload", "layout", "hw", "isa"},
-    "compiler.ir": {"workload", "layout", "hw", "isa", "compiler.options", "compiler.cost"},
+    "compiler.ir": {"workload", "layout", "hw", "isa", "compiler.options"},
     "compiler.cost": {"workload", "layout", "hw", "isa", "compiler.options", "compiler.ir"},
     "compiler.lower": PASSES,
     "compiler.tile": PASSES,

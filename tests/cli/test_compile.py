@@ -18,7 +18,8 @@ RUNS = Path(__file__).resolve().parents[2] / "configs" / "runs"
 @pytest.mark.parametrize(
     ("after", "words"),
     [
-        ("graph", "node x.1 = turn(x.0)"),
+        ("lower", "node x.1 = turn(x.0)"),
+        ("graph", "node x.1 = turn(x.0)"),  # its old name
         ("tile", "data and"),
         ("place", "bytes spilled to DRAM"),
         ("schedule", "pe_array: "),
@@ -49,14 +50,14 @@ def test_every_transpose_is_compiled_as_a_graph(path, capsys):
     p, q = config.compile.block or (config.chip.state_buffer.partitions,) * 2
     k = math.prod(batch) * ((m - 1) // p + 1) * ((n - 1) // q + 1)
     assert f"equation 1: {k} blocks of {p} x {q}" in shown["tile"]
-    assert "layer transpose: " in shown["graph"]
+    assert "layer transpose: " in shown["lower"]
     assert "pe_array: " in shown["schedule"] or "dma" in shown["schedule"]
 
 
 def test_an_unknown_pass_is_one_line(capsys):
     assert call(["compile", str(RUNS / "matmul_chain.toml"), "--after", "tiles"]) == 2
     assert capsys.readouterr().err == (
-        'systolic: error: --after: needs one of "graph", "tile", "place", "schedule", "sync", '
+        'systolic: error: --after: needs one of "lower", "tile", "place", "schedule", "sync", '
         'found "tiles"; perhaps "tile" was meant\n'
     )
 

@@ -20,6 +20,7 @@ from support.compare_traces import assert_same
 from systolic.compiler import Options, compile_graph
 from systolic.compiler.bounds.run import run_bound
 from systolic.compiler.ir.change_of_view import Spread, pieces
+from systolic.compiler.ir.ranges import Span
 from systolic.compiler.lower.reshape import common_factors, regroup
 from systolic.config import load_run
 from systolic.isa import Buffer, DmaCopy, MatMul
@@ -207,7 +208,7 @@ def test_pieces_cover_each_element_once(rng):
     before, after = (as_batch(tensor, spread) for spread in (source, target))
     number = rng.randrange(len(after))
     _, rows, cols = target.sizes()
-    logical = target.logical(number, (0, rows), (0, cols))
+    logical = target.logical(number, Span(0, rows), Span(0, cols))
     assert np.array_equal(logical, after[number])
     matrix, row, col = source.locate(logical)
     assert np.array_equal(before[matrix, row, col], after[number])

@@ -53,9 +53,9 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         f"systolic compile {FIG_3} --program file.bin --inputs given",
         "systolic run file.bin --input given",
     ),
-    "systolic compile RUN.toml --after graph|tile|place|schedule|sync": tuple(
+    "systolic compile RUN.toml --after lower|tile|place|schedule|sync": tuple(
         f"systolic compile {FIG_3} --after {name}"
-        for name in ("graph", "tile", "place", "schedule", "sync")
+        for name in ("lower", "tile", "place", "schedule", "sync")
     ),
     'systolic layout "f32[4,6]" --buffer state_buffer --chip NAME': (
         'systolic layout "f32[4,6]" --buffer state_buffer --chip ideal_4x4',

@@ -19,7 +19,7 @@ Overrides = Annotated[
 def compile_command(
     config: Config,
     after: Annotated[
-        str, typer.Option("--after", help="graph, tile, place, schedule or sync.")
+        str, typer.Option("--after", help="lower, tile, place, schedule or sync.")
     ] = "sync",
     overrides: Overrides = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Most lines of a list.")] = 24,
@@ -36,10 +36,11 @@ def compile_command(
     if program is not None or inputs is not None:
         _write(config, overrides or [], program, inputs)
         return
-    from systolic.compiler.show import PASSES
+    from systolic.compiler.show import OLD_NAMES, PASSES
     from systolic.config import load_run
     from systolic.run.execute import compile_run
 
+    after = OLD_NAMES.get(after, after)
     if after not in PASSES:
         known = ", ".join(f'"{name}"' for name in PASSES)
         raise SystolicError(

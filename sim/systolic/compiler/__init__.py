@@ -1,6 +1,6 @@
 """The compiler: from operations on tensors to a Program. It never sees the machine."""
 
-from systolic.compiler.ir.tasks import k_tiles
+from systolic.compiler.ir.chip_tiles import k_tiles
 from systolic.compiler.options import Options
 from systolic.compiler.pipeline import CompiledGraph, compile_graph
 

@@ -17,7 +17,7 @@ from systolic.layout import Shape
 LIMIT = 24
 
 
-def show_graph(compiled: CompiledGraph, limit: int = LIMIT) -> Iterator[str]:
+def show_lower(compiled: CompiledGraph, limit: int = LIMIT) -> Iterator[str]:
     """Yield layers, their nodes and what connects them, places in DRAM, and what was chosen."""
     layers = compiled.layers
     for op in compiled.graph.operations:
@@ -79,9 +79,9 @@ def _task(task: Task) -> str:
     where = f" -> {writes}" if writes else ""
     if task.kind != "multiply":
         return f"{task.kind} {reads}{where}"
-    ((k, height),) = task.rows
+    (rows,) = task.rows
     sums = "begin" if task.first else "add to"
-    return f"multiply rows {k}:{k + height} of {reads}, {sums} sums{where}"
+    return f"multiply rows {rows.first}:{rows.stop} of {reads}, {sums} sums{where}"
 
 
 def show_place(compiled: CompiledGraph, limit: int = LIMIT) -> Iterator[str]:
@@ -166,9 +166,12 @@ def _cut(lines: Sequence[str], limit: int) -> Iterator[str]:
 
 
 PASSES: dict[str, Callable[[CompiledGraph, int], Iterator[str]]] = {
-    "graph": show_graph,
+    "lower": show_lower,
     "tile": show_tile,
     "place": show_place,
     "schedule": show_schedule,
     "sync": show_sync,
 }
+
+OLD_NAMES = {"graph": "lower"}
+"""Passes that had another name, still accepted."""

@@ -16,7 +16,7 @@ from systolic.arrays import Array
 from systolic.compiler import CompiledGraph, Options, compile_graph
 from systolic.compiler.bounds.run import operation_bounds, spans
 from systolic.compiler.ir.nodes import Axes
-from systolic.compiler.place.tiles import Piece
+from systolic.compiler.place.tiles import PlacedTile
 from systolic.compiler.schedule.products import identity_values
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, require_clean
@@ -163,7 +163,11 @@ def operation_records(compiled: CompiledGraph, chip: Chip, trace: Trace) -> list
 
 
 def _gather(
-    pieces: Iterable[Piece], axes: Axes, sizes: Sequence[int], dims: tuple[int, ...], memory: Memory
+    pieces: Iterable[PlacedTile],
+    axes: Axes,
+    sizes: Sequence[int],
+    dims: tuple[int, ...],
+    memory: Memory,
 ) -> Array:
     """Return in logical order a tensor that lies in pieces, [batch..., rows, columns] = `axes`."""
     found = [(piece.slices, memory.read(piece.access)) for piece in pieces]

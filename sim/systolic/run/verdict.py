@@ -14,8 +14,8 @@ import numpy as np
 
 from systolic.arrays import Array
 from systolic.compiler import CompiledGraph, k_tiles
+from systolic.compiler.ir.chip_tiles import turn_rows
 from systolic.compiler.ir.nodes import Axes, Matrix
-from systolic.compiler.ir.tasks import turn_rows
 from systolic.errors import ResultError
 from systolic.hw.spec import Chip
 from systolic.report.summary.values import wrong_text

@@ -13,7 +13,7 @@ import pytest
 
 from support.chips import ideal_chip
 from systolic.compiler import compile_graph
-from systolic.compiler.show import show_graph
+from systolic.compiler.show import show_lower
 from systolic.isa import Buffer
 from systolic.layout import Layout, Shape
 from systolic.machine import simulate
@@ -106,5 +106,5 @@ def test_a_place_in_dram_holds_the_shape_itself() -> None:
     shapes = {place.name: place.shape for place in compiled.layers.dram}
     assert shapes["x"] is graph.shape("x")
     assert shapes["y"] is graph.shape("y")
-    listing = "\n".join(show_graph(compiled))
+    listing = "\n".join(show_lower(compiled))
     assert "x = f32[5,6]{1,0} padded to [7,9], 256 bytes" in listing

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from systolic.compiler import compile_graph
+from systolic.compiler.ir.ranges import Interval
 from systolic.compiler.place.free_bytes import Room, Wish
 from systolic.config import load_chip
 from systolic.isa import Buffer, Copy, DmaCopy, LoadWeights, MatMul
@@ -42,7 +43,7 @@ def test_ports_are_not_shared(lhs, rhs):
 
 def test_a_wish_is_followed_while_there_is_room():
     room = Room(100)
-    wish = Wish("low", [(40, 60), (20, 40)])
+    wish = Wish("low", [Interval(40, 60), Interval(20, 40)])
     assert [room.take(12, wish)[0] for _ in range(4)] == [40, 20, 0, 52]
     assert room.take(12, Wish("high"))[0] == 88
     room.give_back(40, 12, [])
@@ -52,6 +53,6 @@ def test_a_wish_is_followed_while_there_is_room():
 
 def test_banks_of_odd_sizes_hold_tiles_at_whole_words():
     room = Room(100)
-    low, high = Wish("low", [(10, 50)]), Wish("high", [(51, 99)])
+    low, high = Wish("low", [Interval(10, 50)]), Wish("high", [Interval(51, 99)])
     assert [room.take(8, low)[0] for _ in range(2)] == [12, 20]
     assert [room.take(8, high)[0] for _ in range(2)] == [88, 80]

@@ -8,6 +8,7 @@ import pytest
 
 from support.chips import ideal_chip
 from systolic.compiler import Options, compile_graph
+from systolic.compiler.ir.ranges import Interval
 from systolic.compiler.ir.tasks import Task, Tile
 from systolic.compiler.place.banks import ROLES, Ring, _dealt
 from systolic.compiler.place.free_bytes import Room, Wish
@@ -31,10 +32,11 @@ def test_the_tile_needed_again_latest_goes(order, goes):
     """Two have room; at the third use, `goes` is needed again later than the other, or never."""
     memory = Residency(Room(8), lambda _: Wish("low"), lambda _: 4, "here")
     memory.plan([reads(name) for name in order], ())
-    for memory.task, name in enumerate(order[:2]):
+    for number, name in enumerate(order[:2]):
+        memory.begin(number)
         memory.place(tile(name), dirty=False, pinned=())
         memory.used(tile(name))
-    memory.task = 2
+    memory.begin(2)
     victims = memory.place(tile(order[2]), dirty=False, pinned=())
     assert isinstance(victims, list)
     assert victims[-1].tile == tile(goes)
@@ -62,7 +64,8 @@ def test_as_few_tiles_are_brought_as_can_be():
         memory = Residency(Room(4 * keeps), lambda _: Wish("low"), lambda _: 4, "here")
         memory.plan([reads(name) for name in order], ())
         brought = 0
-        for memory.task, name in enumerate(order):
+        for number, name in enumerate(order):
+            memory.begin(number)
             if tile(name) not in memory.resident:
                 brought += 1
                 found = memory.place(tile(name), dirty=False, pinned={tile(name)})
@@ -108,4 +111,4 @@ def test_banks_are_dealt_out_as_if_one_by_one():
             for _ in range(banks - len(load)):
                 slow[max(slow, key=lambda role: load[role] / slow[role])] += 1
             assert _dealt(load, banks) == slow, (loads, banks)
-    assert list(Ring(2, 3, 10, 1)) == [(30, 40), (40, 50), (20, 30)]
+    assert list(Ring(2, 3, 10, 1)) == [Interval(30, 40), Interval(40, 50), Interval(20, 30)]

@@ -17,6 +17,7 @@ from support.command_line import run_command
 from support.tiers import quick_first
 from systolic.compiler import Options, compile_graph
 from systolic.compiler.ir.parts import Made, Part, parts_of
+from systolic.compiler.ir.ranges import Span
 from systolic.compiler.lower.table import lower_graph
 from systolic.compiler.plans import Plan, sizes_below
 from systolic.compiler.schedule.schedule import schedule
@@ -232,17 +233,20 @@ def test_the_parts_of_a_tile_are_what_was_noted():
     """Disjoint, and together all that was made; runs at one distance are one part."""
     made = Made(6, 9)
     for col in (0, 4, 8):
-        made.add(1, 3, col, 1)
-    made.add(2, 1, 2, 1)
+        made.add(Span(1, 3), Span(col, 1))
+    made.add(Span(2, 1), Span(2, 1))
     assert parts_of(made.mask()) == [
-        Part(1, 1, 0, 1, 3, 4), Part(2, 1, 0, 1, 3, 2), Part(2, 1, 8, 1), Part(3, 1, 0, 1, 3, 4),
-    ]  # fmt: skip
+        Part(Span(1, 1), Span(0, 1), 3, 4),
+        Part(Span(2, 1), Span(0, 1), 3, 2),
+        Part(Span(2, 1), Span(8, 1)),
+        Part(Span(3, 1), Span(0, 1), 3, 4),
+    ]
     rng = np.random.default_rng(7)
     for _ in range(50):
         mask = rng.random((5, 11)) < 0.6
         seen = np.zeros(mask.shape, int)
         for part in parts_of(mask):
             for time in range(part.times):
-                col = part.col + time * part.step
-                seen[part.row : part.row + part.rows, col : col + part.cols] += 1
+                col = part.cols.first + time * part.step
+                seen[part.rows.first : part.rows.stop, col : col + part.cols.count] += 1
         assert np.array_equal(seen, mask.astype(int))

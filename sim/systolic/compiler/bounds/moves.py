@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from systolic.compiler.lower.permute import blocks_of, both_at, goes_in_blocks
+from systolic.compiler.lower.blocks import blocks_of, goes_in_blocks
+from systolic.compiler.lower.permute import both_at
 from systolic.compiler.lower.recognise import (
     MatrixSet,
     moves_nothing,

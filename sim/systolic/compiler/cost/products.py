@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from systolic.compiler.ir.tasks import Loops, Outer
 from systolic.compiler.options import Options
 from systolic.errors import CompileError
 from systolic.hw.datatypes import data_type
@@ -20,36 +21,27 @@ from systolic.hw.spec import Chip
 from systolic.isa import Access
 
 Mapping = Literal["rhs", "lhs"]
-Outer = Literal["stationary", "moving"]
-
-
-@dataclass(frozen=True, slots=True)
-class Loops:
-    """How a product is run: which sums stand in the result buffer at once, and what comes next.
-
-    group: stationary tiles x chunks of moving vectors whose sums accumulate side by side;
-    chunk: vectors of one multiply (they fill one bank at most); outer: the slower loop.
-    """
-
-    group: tuple[int, int]
-    chunk: int
-    outer: Outer
-    estimate: int
 
 
 def product_cost(
-    chip: Chip, mapping: Mapping, batch: Sequence[int], M: int, K: int, N: int, dtype: str
+    chip: Chip, mapping: Mapping, batch: Sequence[int], sizes: tuple[int, int, int], dtype: str
 ) -> int:
-    """Return about how many cycles a product takes in the array with that operand stationary."""
+    """Return about how many cycles a product takes in the array with that operand stationary.
+
+    sizes: M rows of lhs, K of the contraction, N columns of rhs.
+    """
+    M, K, N = sizes
     P, Q = (N, M) if mapping == "rhs" else (M, N)
-    return math.prod(batch) * array_cycles(chip, P, Q, K, dtype, _chunks(chip, Q))
+    return math.prod(batch) * array_cycles(chip, (P, Q, K), dtype, _chunks(chip, Q))
 
 
-def array_cycles(chip: Chip, P: int, Q: int, K: int, dtype: str, chunks: int) -> int:
+def array_cycles(chip: Chip, sizes: tuple[int, int, int], dtype: str, chunks: int) -> int:
     """Return the cycles of streams and loads, the longer hiding the other with a double buffer.
 
-    `chunks`: how many chunks of moving vectors are streamed for each load.
+    sizes: P stationary and Q moving columns, K rows of both. chunks: how many chunks of moving
+    vectors are streamed for each load.
     """
+    P, Q, K = sizes
     array = chip.pe_array
     v = array.cycles_per_vector[dtype]
     total = 0
@@ -172,7 +164,7 @@ def _rated(
 ) -> tuple[tuple[int, int, int], Loops]:
     """Return the loops and what they cost: cycles, then how few sums stand side by side."""
     p, q = group
-    cycles = array_cycles(chip, work.P, work.Q, work.K, work.dtype, q)
+    cycles = array_cycles(chip, (work.P, work.Q, work.K), work.dtype, q)
     preference = -q
     if work.streamed:
         moved = _traffic(chip, work, (p, q * chunk), outer)

@@ -23,8 +23,8 @@ def load_cost(chip: Chip, shape: Shape, axes: Axes) -> int:
     cycles = 0
     for part in DramTensor(shape, 0, axes).rectangles((0,) * len(batch), (0, 0), (rows, cols)):
         step, run = part.access.pattern[-1]
-        length = min(run, part.cols) if step == 1 else 1
-        count = part.rows * part.cols // length
+        length = min(run, part.cols.count) if step == 1 else 1
+        count = part.rows.count * part.cols.count // length
         cycles += runs_cycles(chip, part.access, count, length * size)
     return cycles * math.prod(batch) * all_rows * all_cols // (rows * cols)
 

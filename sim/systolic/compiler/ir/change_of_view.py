@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from systolic.compiler.ir.ranges import Interval, Span
+
 Indices = npt.NDArray[np.int64]
 Pairs = tuple[tuple[int, int], ...]
 MOST_PAIRS = 4
@@ -33,12 +35,12 @@ class Spread:
         *batch, rows, cols = (math.prod(self.dims[a] for a in group) for group in self.axes)
         return math.prod(batch), rows, cols
 
-    def logical(self, number: int, rows: tuple[int, int], cols: tuple[int, int]) -> Indices:
+    def logical(self, number: int, rows: Span, cols: Span) -> Indices:
         """Return the row-major index of each element of a block, int64 [rows, columns]."""
         *batch, row, col = self.axes
         start = self._linear(tuple(a for group in batch for a in group), np.asarray([number]))
-        down = self._linear(row, rows[0] + np.arange(rows[1]))
-        across = self._linear(col, cols[0] + np.arange(cols[1]))
+        down = self._linear(row, rows.first + np.arange(rows.count))
+        across = self._linear(col, cols.first + np.arange(cols.count))
         found: Indices = start + down[:, None] + across[None, :]
         return found
 
@@ -117,11 +119,11 @@ def pieces(rows: Indices, cols: Indices, here: npt.NDArray[np.bool_]) -> list[Pi
     known: dict[bytes, tuple[_Part, ...]] = {}
     for row in range(rows.shape[0]):
         fresh: dict[_Part, Piece] = {}
-        for first, stop in _stretches(here[row]):
-            a, b = rows[row, first:stop], cols[row, first:stop]
+        for stretch in _stretches(here[row]):
+            a, b = (index[row, stretch.first : stretch.stop] for index in (rows, cols))
             for part in _parts(a, b, known):
                 at = part.col
-                moved = _Part(first + part.col, part.cols, part.rows, part.pairs)
+                moved = _Part(stretch.first + part.col, part.cols, part.rows, part.pairs)
                 piece = Piece(row, 1, moved.col, part.cols, int(a[at]), part.rows, int(b[at]),
                               part.pairs)  # fmt: skip
                 before = open_.pop(moved, None)
@@ -134,10 +136,10 @@ def pieces(rows: Indices, cols: Indices, here: npt.NDArray[np.bool_]) -> list[Pi
     return [*done, *open_.values()]
 
 
-def _stretches(here: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
-    """Yield (first, stop) of the columns that are here."""
+def _stretches(here: npt.NDArray[np.bool_]) -> Iterator[Interval]:
+    """Yield the intervals of columns that are here."""
     edges = np.flatnonzero(np.diff(np.concatenate(([0], here.astype(np.int8), [0]))))
-    return ((int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True))
+    return (Interval(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True))
 
 
 def _parts(rows: Indices, cols: Indices, known: dict[bytes, tuple[_Part, ...]]) -> Sequence[_Part]:

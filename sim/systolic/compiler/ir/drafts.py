@@ -38,10 +38,14 @@ class Draft:
 
 @dataclass(slots=True)
 class Drafts:
-    """Drafts so far; `layer` is the operation the next one belongs to."""
+    """Drafts so far, each of the layer that has begun."""
 
-    layer: str = ""
     found: list[Draft] = field(default_factory=list)
+    _layer: str = ""
+
+    def begin(self, layer: str) -> None:
+        """Say to which operation the drafts that follow belong."""
+        self._layer = layer
 
     def add(
         self, instruction: Instruction, reads: Iterable[Region], writes: Iterable[Region], *,
@@ -66,4 +70,4 @@ class Drafts:
         needs = tuple(dict.fromkeys(needed(refs, queue)))
         posted = None if parts is None else (keys[-1], *parts)
         keys = list(dict.fromkeys(keys))
-        self.found.append(Draft(instruction, self.layer, needs, tuple(keys), data, posted))
+        self.found.append(Draft(instruction, self._layer, needs, tuple(keys), data, posted))

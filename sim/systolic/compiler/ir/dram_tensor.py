@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from systolic.compiler.ir.ranges import Span
 from systolic.isa import Access, Buffer
 from systolic.isa.access import MAX_PAIRS
 from systolic.layout import COMBINE, Shape
@@ -27,10 +28,8 @@ class Rectangle:
     """Rows and columns of a block, counted from the block's origin, and where they lie."""
 
     access: Access
-    row: int
-    rows: int
-    col: int
-    cols: int
+    rows: Span
+    cols: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +40,11 @@ class Segment:
     count: int
     base: int
     pairs: Pairs
+
+    @property
+    def span(self) -> Span:
+        """Return the indices."""
+        return Span(self.first, self.count)
 
 
 class DramTensor:
@@ -93,7 +97,7 @@ class DramTensor:
         if len(pairs) <= MAX_PAIRS:
             start = self.base + (outer + row.base + col.base) * self._bytes
             access = Access(Buffer.DRAM, self.shape.element_type, 0, 1, start, pairs)
-            yield Rectangle(access, row.first, row.count, col.first, col.count)
+            yield Rectangle(access, row.span, col.span)
             return
         if len(row.pairs) >= len(col.pairs):
             for part in _split(row):
@@ -116,9 +120,9 @@ class DramTensor:
                     start = self.base + piece.base * self._bytes
                     access = Access(Buffer.DRAM, self.shape.element_type, 0, 1, start, piece.pairs)
                     if by_column:
-                        yield Rectangle(access, piece.first, piece.count, line, 1)
+                        yield Rectangle(access, piece.span, Span(line, 1))
                     else:
-                        yield Rectangle(access, line, 1, piece.first, piece.count)
+                        yield Rectangle(access, Span(line, 1), piece.span)
 
     def _grid(
         self, batch: Sequence[int], origin: tuple[int, int], extents: tuple[int, int]

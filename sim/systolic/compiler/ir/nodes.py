@@ -7,8 +7,9 @@ matrices from matrices; layers say which operation each node came from. No sizes
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar, get_args
 
 from systolic.compiler.ir.change_of_view import Change
 from systolic.hw.datatypes import data_type
@@ -17,6 +18,17 @@ from systolic.layout import Shape
 Axes = tuple[tuple[int, ...], ...]
 Source = Literal["state_buffer", "dram", "node"]
 NodeKind = Literal["multiply", "turn", "bounce", "move", "convert", "store"]
+NODE_KINDS: tuple[NodeKind, ...] = get_args(NodeKind)
+"""Each pass has a table with a row for each of them (`for_every_kind`)."""
+
+Row = TypeVar("Row")
+
+
+def for_every_kind(table: Mapping[NodeKind, Row]) -> Mapping[NodeKind, Row]:
+    """Return a pass's table of node kinds; raise KeyError at import if a kind has no row."""
+    if missing := set(NODE_KINDS) - table.keys():
+        raise KeyError(f"no row for node kind {', '.join(sorted(missing))}")
+    return table
 
 
 @dataclass(frozen=True, slots=True)

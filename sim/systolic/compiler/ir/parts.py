@@ -15,16 +15,16 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from systolic.compiler.ir.ranges import Span
+
 Mask = npt.NDArray[np.bool_]
 
 
 class Part(NamedTuple):
     """Rows, and in each of them `times` runs of columns, `step` columns from one to the next."""
 
-    row: int
-    rows: int
-    col: int
-    cols: int
+    rows: Span
+    cols: Span
     times: int = 1
     step: int = 0
 
@@ -38,50 +38,51 @@ class Made:
 
     rows: int
     cols: int
-    _noted: list[tuple[int, int, int, int]] = field(default_factory=list)
+    _noted: list[tuple[Span, Span]] = field(default_factory=list)
     _mask: Mask | None = None
 
-    def add(self, row: int, rows: int, col: int, cols: int) -> None:
+    def add(self, rows: Span, cols: Span) -> None:
         """Note that a rectangle is made."""
-        self._noted.append((row, rows, col, cols))
+        self._noted.append((rows, cols))
 
     def mask(self) -> Mask:
         """Return whether each element is made, bool [rows, columns]."""
         if self._mask is None:
             self._mask = np.zeros((self.rows, self.cols), bool)
-        for row, rows, col, cols in self._noted:
-            self._mask[row : row + rows, col : col + cols] = True
+        for rows, cols in self._noted:
+            self._mask[rows.first : rows.stop, cols.first : cols.stop] = True
         self._noted.clear()
         return self._mask
 
 
 def parts_of(mask: Mask) -> list[Part]:
     """Return disjoint parts that together are what the mask shows, top to bottom."""
-    return [part for row, rows in _bands(mask) for part in _runs(mask[row], row, rows)]
+    return [part for rows in _bands(mask) for part in _runs(mask[rows.first], rows)]
 
 
-def _bands(mask: Mask) -> Iterator[tuple[int, int]]:
-    """Yield (first, count) of neighbouring rows that are alike."""
+def _bands(mask: Mask) -> Iterator[Span]:
+    """Yield neighbouring rows that are alike."""
     changes = np.flatnonzero((mask[1:] != mask[:-1]).any(axis=1)) + 1
     for first, stop in pairwise([0, *changes.tolist(), len(mask)]):
-        yield first, stop - first
+        yield Span(first, stop - first)
 
 
-def _runs(line: Mask, row: int, rows: int) -> Iterator[Part]:
+def _runs(line: Mask, rows: Span) -> Iterator[Part]:
     """Yield the runs of a row; those of one length at one distance are one part."""
     edges = np.flatnonzero(np.diff(line, prepend=False, append=False)).tolist()
-    runs = [(first, stop - first) for first, stop in zip(edges[::2], edges[1::2], strict=True)]
+    runs = [Span(first, stop - first) for first, stop in zip(edges[::2], edges[1::2], strict=True)]
     while runs:
         times, step = _alike(runs)
-        yield Part(row, rows, *runs[0], times, step)
+        yield Part(rows, runs[0], times, step)
         del runs[:times]
 
 
-def _alike(runs: list[tuple[int, int]]) -> tuple[int, int]:
+def _alike(runs: list[Span]) -> tuple[int, int]:
     """Return how many runs from the first have one length and one distance, and the distance."""
     times, step = 1, 0
-    for (first, length), (following, also) in pairwise(runs):
-        if length != also or (times > 1 and following - first != step):
+    for run, following in pairwise(runs):
+        distance = following.first - run.first
+        if run.count != following.count or (times > 1 and distance != step):
             break
-        times, step = times + 1, following - first
+        times, step = times + 1, distance
     return times, step

@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from systolic.compiler.cost.moves import move_cost
 from systolic.compiler.cost.views import load_cost, turn_cost
 from systolic.compiler.ir.change_of_view import Change, Spread
 from systolic.compiler.ir.nodes import Axes, Kept, Layers, Matrix, Node, NodeKind
 from systolic.compiler.lower.dram_places import DramPlaces
 from systolic.compiler.lower.views import ends_in, home_views, physical, swap
 from systolic.compiler.options import Options
-from systolic.compiler.schedule.moves import move_cost
 from systolic.hw.spec import Chip
 from systolic.layout import Shape
 from systolic.workload import Graph
@@ -41,7 +41,7 @@ class LayerBuilder:
 
     def __init__(self, graph: Graph, chip: Chip, options: Options) -> None:
         self.graph, self.chip, self.options = graph, chip, options
-        self.layer = ""
+        self._layer = ""
         self.dram = DramPlaces(chip)
         self._nodes: list[Node] = []
         self._matrices: dict[str, Matrix] = {}
@@ -60,6 +60,10 @@ class LayerBuilder:
             if graph.tensor(name).home == "dram":
                 self.dram.reserve(name, graph.shape(name))
 
+    def begin(self, layer: str) -> None:
+        """Say to which operation the nodes that follow belong."""
+        self._layer = layer
+
     def layers(self) -> Layers:
         """Return what has been collected."""
         used = {n for node in self._nodes for n in (*node.inputs, node.output)}
@@ -70,7 +74,7 @@ class LayerBuilder:
 
     def choose(self, text: str) -> None:
         """Note a decision."""
-        self._choices.append(f"{self.layer}: {text}")
+        self._choices.append(f"{self._layer}: {text}")
 
     # Matrices
 
@@ -133,7 +137,7 @@ class LayerBuilder:
     ) -> None:  # fmt: skip
         """Add a node."""
         names = tuple(m.name for m in inputs)
-        self._nodes.append(Node(kind, self.layer, names, output.name, change=change))
+        self._nodes.append(Node(kind, self._layer, names, output.name, change=change))
 
     def turned(self, source: Matrix, tensor: str, axes: Axes) -> Matrix:
         """Return `source` turned by identity products, which shows the tensor as `axes`."""
@@ -228,7 +232,7 @@ class LayerBuilder:
         """Write a matrix, which shows `axes` of the tensor, to its place in DRAM."""
         place = place or tensor
         self.dram.reserve(place, shape)
-        self._nodes.append(Node("store", self.layer, (matrix.name,), "", place, axes))
+        self._nodes.append(Node("store", self._layer, (matrix.name,), "", place, axes))
         self.dram.put(tensor, place)
 
     def storable(self, tensor: str, minor: tuple[int, ...]) -> tuple[Matrix, Axes]:
@@ -267,7 +271,7 @@ class LayerBuilder:
     def keep_matrix(self, tensor: str, matrix: Matrix, axes: Axes) -> None:
         """Have a matrix, which shows the tensor as `axes`, stand on the chip at the end."""
         self._matrices[matrix.name] = replace(matrix, keep=True)
-        self._kept.append(Kept(tensor, matrix.name, axes, self.layer))
+        self._kept.append(Kept(tensor, matrix.name, axes, self._layer))
         self._at_home.add(tensor)
 
     def store_home(self, matrix: Matrix, tensor: str, axes: Axes) -> None:
@@ -279,7 +283,7 @@ class LayerBuilder:
         """Write a view of `source` to where a row-major output lives that has its elements."""
         shape, name = self.graph.shape(source), f"{tensor}.linear"
         self.dram.alias(name, tensor, Shape(shape.element_type, shape.dims))
-        self._nodes.append(Node("store", self.layer, (matrix.name,), "", name, axes))
+        self._nodes.append(Node("store", self._layer, (matrix.name,), "", name, axes))
         self._at_home.add(tensor)
 
     def at_home(self, tensor: str) -> bool:

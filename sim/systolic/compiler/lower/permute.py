@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from systolic.compiler.ir.nodes import Axes
+from systolic.compiler.lower.blocks import blocks_of, check_room, goes_in_blocks
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.recognise import (
     MatrixSet,
@@ -18,12 +19,8 @@ from systolic.compiler.lower.recognise import (
     recognise_transpose,
 )
 from systolic.compiler.lower.views import physical
-from systolic.compiler.options import Options
-from systolic.compiler.place.fixed import check_result_bank, check_room
 from systolic.errors import CompileError
-from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
-from systolic.layout import Decomposition, Shape, decompose
 from systolic.workload import Graph, Home, Operation
 
 
@@ -63,37 +60,6 @@ def both_at(graph: Graph, op: Operation) -> Home | None:
     return home if home == graph.tensor(op.output).home else None
 
 
-def goes_in_blocks(
-    before: Shape, after: Shape, permutation: Sequence[int], chip: Chip, options: Options
-) -> bool:
-    """Return whether what is on the chip is transposed in blocks of equation 1.
-
-    Always if the run file says how. Else the array must take the type, and many small matrices,
-    each in a block of its own, must have room; if not, views are changed, which needs neither.
-    """
-    if options.via or options.block or (before.rank == 2 and _array_takes(chip, before)):
-        return True
-    matrices = recognise_transpose(before, after, permutation)
-    try:
-        _check_room(matrices, chip, options)
-    except CompileError:
-        return False
-    return _array_takes(chip, before)
-
-
-def _array_takes(chip: Chip, shape: Shape) -> bool:
-    return shape.element_type in chip.pe_array.cycles_per_vector
-
-
-def _check_room(matrices: MatrixSet, chip: Chip, options: Options) -> None:
-    """Raise CompileError unless blocks, results and an identity have room on the chip."""
-    blocks, height = blocks_of(matrices, chip, options), 0
-    if options.via != "dram":
-        height = min(chip.pe_array.rows, blocks.block[0], matrices.dims[-2])
-        check_result_bank(chip, height)
-    check_room(chip, blocks, data_type(matrices.element_type).size_bytes, height)
-
-
 def _in_blocks(builder: LayerBuilder, op: Operation, matrices: MatrixSet) -> None:
     """Transpose what is on the chip block by block; block (i, j) becomes block (j, i)."""
     chip, options = builder.chip, builder.options
@@ -101,7 +67,7 @@ def _in_blocks(builder: LayerBuilder, op: Operation, matrices: MatrixSet) -> Non
     _refuse_sides(chip, (p, q))
     if array:
         _refuse_type(builder, op)
-    _check_room(matrices, chip, options)
+    check_room(matrices, chip, options)
     source = builder.place(op.inputs[0], matrices.source, (p, q))
     result = builder.result(op.output, matrices.result, (q, p))
     builder.node("turn" if array else "bounce", (source,), result)
@@ -125,30 +91,6 @@ def _from_dram(builder: LayerBuilder, op: Operation, matrices: MatrixSet) -> Non
         matrix = builder.result(source, turned, block and block[::-1])
         builder.node("turn", (loaded,), matrix)
     builder.store_home(matrix, op.output, matrices.result)
-
-
-def blocks_of(matrices: MatrixSet, chip: Chip, options: Options) -> Decomposition:
-    """Return the blocks p x q of equation 1, and their sub-blocks no larger than the array."""
-    partitions = chip.state_buffer.partitions
-    p, q = options.block or (partitions, partitions)
-    if options.via == "dram":
-        return decompose(matrices.shape, (p, q))
-    sub = min(p, chip.pe_array.rows), min(q, chip.pe_array.cols)
-    return decompose(matrices.shape, (p, q), sub)
-
-
-def equation_1(graph: Graph, chip: Chip, options: Options) -> Decomposition | None:
-    """Return the blocks of a graph that is one transpose, None of another."""
-    if len(graph.operations) > 1 or graph.operations[0].kind != "transpose":
-        return None
-    (op,) = graph.operations
-    before, after = graph.shape(op.inputs[0]), graph.shape(op.output)
-    home = graph.tensor(op.output).home
-    if moves_nothing(before, after, op.permutation) or (
-        home == "state_buffer" and not goes_in_blocks(before, after, op.permutation, chip, options)
-    ):
-        return None
-    return blocks_of(recognise_transpose(before, after, op.permutation), chip, options)
 
 
 def _refuse_sides(chip: Chip, block: tuple[int, int]) -> None:

@@ -66,7 +66,7 @@ def _mapping(builder: LayerBuilder, op: Operation, axes: ProductAxes) -> Mapping
     costs: dict[Mapping, int] = {}
     for mapping in ("rhs", "lhs"):
         K = graph.shape(op.inputs[0]).dims[-1]
-        costs[mapping] = product_cost(builder.chip, mapping, batch, M, K, N, dtype)
+        costs[mapping] = product_cost(builder.chip, mapping, batch, (M, K, N), dtype)
         along = axes.out[-1] if mapping == "lhs" else axes.out[-2]
         if minor != along[-1:] and op.output in graph.outputs:
             P, Q = (N, M) if mapping == "rhs" else (M, N)
@@ -100,15 +100,13 @@ def lower_graph(graph: Graph, chip: Chip, options: Options) -> Layers:
     """Return the layers of a graph: the first pass."""
     builder = LayerBuilder(graph, chip, options)
     for op in graph.operations:
-        builder.layer = op.name
+        builder.begin(op.name)
         for name in (*op.inputs, op.output):
             data_type(graph.shape(name).element_type)
         LOWERINGS[op.kind](builder, op)
     makers = {op.output: op.name for op in graph.operations}
     for name in graph.outputs:
-        builder.layer = makers[
-            name
-        ]  # bringing a result home is part of the operation that makes it
+        builder.begin(makers[name])  # bringing a result home is part of what makes it
         _finish(builder, name)
     return builder.layers()
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from systolic.compiler.ir.nodes import Layers
+from systolic.compiler.ir.ranges import Interval
 from systolic.compiler.place.free_bytes import End, Wish
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
@@ -32,10 +33,10 @@ class Ring:
     bank_bytes: int = 0
     turn: int = 0
 
-    def __iter__(self) -> Iterator[tuple[int, int]]:
+    def __iter__(self) -> Iterator[Interval]:
         for number in range(self.count):
             bank = self.first + (self.turn + number) % self.count
-            yield bank * self.bank_bytes, (bank + 1) * self.bank_bytes
+            yield Interval(bank * self.bank_bytes, (bank + 1) * self.bank_bytes)
 
 
 class Banks:

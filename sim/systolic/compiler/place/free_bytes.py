@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from systolic.compiler.ir.dependencies import Ref
+from systolic.compiler.ir.ranges import Interval
 
 ALIGNMENT = 4
 FEW_BANKS = ALIGNMENT + 1
@@ -29,7 +30,7 @@ class Wish:
     """Where bytes had best be: in one of these ranges, the first best; else from that end."""
 
     end: End
-    ranges: Iterable[tuple[int, int]] = ()
+    ranges: Iterable[Interval] = ()
 
 
 @dataclass(slots=True)
@@ -50,13 +51,13 @@ class Room:
 
     size_bytes: int
     bank_bytes: int = 0
-    free: list[tuple[int, int]] = field(init=False)
-    fresh: list[tuple[int, int]] = field(init=False)
+    free: list[Interval] = field(init=False)
+    fresh: list[Interval] = field(init=False)
     used: list[_Used] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.free = [(0, self.size_bytes)]
-        self.fresh = [(0, self.size_bytes)]
+        self.free = [Interval(0, self.size_bytes)]
+        self.fresh = [Interval(0, self.size_bytes)]
 
     def take(self, size_bytes: int, wish: Wish) -> tuple[int, list[Ref]] | None:
         """Return where so many bytes are free, and who used them before; None if nowhere."""
@@ -70,10 +71,10 @@ class Room:
     def find(self, size: int, wish: Wish) -> int | None:
         """Return the first place for whole words, in the order of the wish, fresh before used."""
         for parts in (self.fresh, self.free):
-            for low, high in wish.ranges:
-                if high - low < size:
+            for wished in wish.ranges:
+                if wished.size < size:
                     break  # they are all alike, and may be millions
-                inside = _within(parts, low, high)
+                inside = _within(parts, wished)
                 if (start := self._fit(inside, size, wish.end)) is not None:
                     return start
         for parts in (self.fresh, self.free):
@@ -85,52 +86,53 @@ class Room:
         """Make bytes free again."""
         stop = start + in_words(size_bytes)
         self.used.append(_Used(start, stop, users))
-        merged: list[tuple[int, int]] = []
-        for low, high in sorted([*self.free, (start, stop)]):
-            if merged and merged[-1][1] == low:
-                merged[-1] = merged[-1][0], high
+        merged: list[Interval] = []
+        for part in sorted([*self.free, Interval(start, stop)]):
+            if merged and merged[-1].stop == part.first:
+                merged[-1] = Interval(merged[-1].first, part.stop)
             else:
-                merged.append((low, high))
+                merged.append(part)
         self.free = merged
 
     @property
     def free_bytes(self) -> int:
         """Return how many bytes nobody has."""
-        return sum(high - low for low, high in self.free)
+        return sum(part.size for part in self.free)
 
     @property
     def largest_piece(self) -> int:
         """Return the size of the largest tile that has room, a multiple of `ALIGNMENT`."""
-        inside = (part for low, high in self.free for part in self._in_banks(low, high, "low"))
-        return max((high - low for low, high in inside), default=0)
+        inside = (part.size for free in self.free for part in self._in_banks(free, "low"))
+        return max(inside, default=0)
 
-    def _fit(self, parts: list[tuple[int, int]], size: int, end: End) -> int | None:
+    def _fit(self, parts: list[Interval], size: int, end: End) -> int | None:
         high_first = end == "high"
-        for low, high in sorted(parts, reverse=high_first):
-            for first, stop in self._in_banks(low, high, end):
-                if stop - first >= size:
-                    return stop - size if high_first else first
+        for free in sorted(parts, reverse=high_first):
+            for part in self._in_banks(free, end):
+                if part.size >= size:
+                    return part.stop - size if high_first else part.first
         return None
 
-    def _in_banks(self, low: int, high: int, end: End) -> Iterator[tuple[int, int]]:
+    def _in_banks(self, free: Interval, end: End) -> Iterator[Interval]:
         """Yield the pieces in which a tile may lie, from that end: in one bank, in whole words.
 
         Of whole banks, all alike in the words they hold, few are looked at: a buffer may have
         millions. Banks need not begin or end at a whole word; tiles do.
         """
         bank = self.bank_bytes or self.size_bytes
-        first, last = low // bank, (high - 1) // bank
+        first, last = free.first // bank, (free.stop - 1) // bank
         if last - first > 2 * FEW_BANKS:
             numbers = [*range(first, first + FEW_BANKS), *range(last - FEW_BANKS + 1, last + 1)]
         else:
             numbers = [*range(first, last + 1)]
         for number in numbers if end == "low" else reversed(numbers):
-            start, stop = max(low, number * bank), min(high, (number + 1) * bank)
-            yield in_words(start), stop // ALIGNMENT * ALIGNMENT
+            start, stop = max(free.first, number * bank), min(free.stop, (number + 1) * bank)
+            yield Interval(in_words(start), stop // ALIGNMENT * ALIGNMENT)
 
     def _remove(self, start: int, stop: int) -> None:
-        self.free = _without(self.free, start, stop)
-        self.fresh = _without(self.fresh, start, stop)
+        taken = Interval(start, stop)
+        self.free = _without(self.free, taken)
+        self.fresh = _without(self.fresh, taken)
 
     def _users(self, start: int, stop: int) -> list[Ref]:
         found: list[Ref] = []
@@ -148,15 +150,20 @@ class Room:
         return list(dict.fromkeys(found))
 
 
-def _within(parts: list[tuple[int, int]], start: int, stop: int) -> list[tuple[int, int]]:
-    cut = ((max(low, start), min(high, stop)) for low, high in parts)
-    return [part for part in cut if part[0] < part[1]]
+def _within(parts: list[Interval], wished: Interval) -> list[Interval]:
+    """Return what lies inside an interval."""
+    cut = (Interval(max(p.first, wished.first), min(p.stop, wished.stop)) for p in parts)
+    return [part for part in cut if part.size > 0]
 
 
-def _without(parts: list[tuple[int, int]], start: int, stop: int) -> list[tuple[int, int]]:
-    return [
-        part
-        for low, high in parts
-        for part in ((low, min(high, start)), (max(low, stop), high))
-        if part[0] < part[1]
-    ]
+def _without(parts: list[Interval], taken: Interval) -> list[Interval]:
+    """Return what is left without an interval."""
+    halves = (
+        half
+        for part in parts
+        for half in (
+            Interval(part.first, min(part.stop, taken.first)),
+            Interval(max(part.first, taken.stop), part.stop),
+        )
+    )
+    return [half for half in halves if half.size > 0]

@@ -66,6 +66,17 @@ class Residency:
         for tile in kept:
             self.uses.setdefault(tile, deque()).append(number + 1)
 
+    def begin(self, task: int) -> None:
+        """Begin with the next task; the one behind the last is the end."""
+        self.task = task
+
+    def holds(self, tile: Tile, *, write: bool) -> bool:
+        """Return whether a tile is here; one that is written is then more than DRAM has."""
+        resident = self.resident.get(tile)
+        if resident is not None:
+            resident.dirty = resident.dirty or write
+        return resident is not None
+
     def place(
         self, tile: Tile, *, dirty: bool, pinned: Collection[Tile], wish: Wish | None = None
     ) -> list[Resident] | Resident:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from systolic.compiler.ir.chip_tiles import whole_banks
 from systolic.compiler.ir.nodes import Layers, Matrix
 from systolic.compiler.ir.parts import Made
-from systolic.compiler.ir.tasks import Task, Tile, Tiled, tiling, whole_banks
+from systolic.compiler.ir.ranges import Span
+from systolic.compiler.ir.tasks import Task, Tile, Tiled, tiling
 from systolic.compiler.place.banks import Banks
 from systolic.compiler.place.free_bytes import ALIGNMENT, Room, Wish, in_words
 from systolic.compiler.place.residency import Residency, Resident
@@ -19,7 +21,7 @@ from systolic.layout import Block
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class PlacedTile:
     """A tile of an input or output on the chip: its tensor's matrix, slices of it, and place."""
 
     matrix: str
@@ -79,15 +81,15 @@ class OnChip:
     def made(self, tile: Tile) -> Made:
         """Return what is made of a tile so far: all, unless nodes make it piece by piece."""
         if tile not in self._made:
-            rows, cols = self.block(tile).extents
-            self._made[tile] = Made(rows, cols)
+            rows, cols = self._all_of(tile)
+            self._made[tile] = Made(rows.count, cols.count)
             if self.matrices[tile.matrix].source != "node":
-                self._made[tile].add(0, rows, 0, cols)
+                self._made[tile].add(rows, cols)
         return self._made[tile]
 
     # Places
 
-    def give(self, matrices: Iterable[Matrix]) -> list[Piece]:
+    def give(self, matrices: Iterable[Matrix]) -> list[PlacedTile]:
         """Place what is there at cycle 0; return where it is."""
         given = [m for m in matrices if m.source == "state_buffer"]
         if not (all(self._settle(m) for m in given) or self._settle_anew(given)):
@@ -133,9 +135,11 @@ class OnChip:
             isinstance(self.memory.place(tile, dirty=True, pinned=()), Resident) for tile in tiles
         )
 
-    def piece(self, tile: Tile) -> Piece:
+    def piece(self, tile: Tile) -> PlacedTile:
         """Return where a tile lies, and of which elements it is made."""
-        return Piece(tile.matrix, self.block(tile).slices, self.whole(self.memory.resident[tile]))
+        return PlacedTile(
+            tile.matrix, self.block(tile).slices, self.whole(self.memory.resident[tile])
+        )
 
     def resident(self, matrix: Matrix, number: int, row: int, col: int) -> Resident:
         """Return the place of the tile that holds an element."""
@@ -144,36 +148,40 @@ class OnChip:
 
     def whole(self, resident: Resident) -> Access:
         """Return the access to all of a tile."""
-        rows, cols = self.block(resident.tile).extents
-        return self.part(resident, 0, rows, 0, cols)
+        return self.part(resident, *self._all_of(resident.tile))
 
-    def span(
-        self, place: Resident, rows: tuple[int, int], cols: tuple[int, int]
-    ) -> Access:  # fmt: skip
+    def span(self, place: Resident, rows: Span, cols: Span) -> Access:
         """Return the access to rows and columns of a matrix that lie in one tile."""
-        p, q = self._sides[place.tile.matrix]
-        return self.part(place, rows[0] % p, rows[1], cols[0] % q, cols[1])
+        return self.part(place, *self._within(place, rows, cols))
 
-    def make(self, place: Resident, partition: int, rows: int, col: int, cols: int) -> Access:
+    def make(self, place: Resident, rows: Span, cols: Span) -> Access:
         """Return the access by which rows and columns of a tile, counted from its first, are made.
 
         What is written so is noted: a tile that must leave half made is not moved whole.
         """
-        self.made(place.tile).add(partition, rows, col, cols)
-        return self.part(place, partition, rows, col, cols)
+        self.made(place.tile).add(rows, cols)
+        return self.part(place, rows, cols)
 
-    def make_span(self, place: Resident, rows: tuple[int, int], cols: tuple[int, int]) -> Access:
+    def make_span(self, place: Resident, rows: Span, cols: Span) -> Access:
         """Return the access by which rows and columns of a matrix, all in one tile, are made."""
-        p, q = self._sides[place.tile.matrix]
-        return self.make(place, rows[0] % p, rows[1], cols[0] % q, cols[1])
+        return self.make(place, *self._within(place, rows, cols))
 
     def make_whole(self, place: Resident) -> Access:
         """Return the access by which all of a tile is made."""
-        rows, cols = self.block(place.tile).extents
-        return self.make(place, 0, rows, 0, cols)
+        return self.make(place, *self._all_of(place.tile))
 
-    def part(self, place: Resident, partition: int, rows: int, col: int, cols: int) -> Access:
+    def part(self, place: Resident, rows: Span, cols: Span) -> Access:
         """Return the access to rows and columns of a tile, counted from its first."""
         dtype = self.matrices[place.tile.matrix].dtype
-        start = place.start + col * data_type(dtype).size_bytes
-        return Access(Buffer.STATE, dtype, partition, rows, start, ((1, cols),))
+        start = place.start + cols.first * data_type(dtype).size_bytes
+        return Access(Buffer.STATE, dtype, rows.first, rows.count, start, ((1, cols.count),))
+
+    def _within(self, place: Resident, rows: Span, cols: Span) -> tuple[Span, Span]:
+        """Return rows and columns of a matrix counted from the first of the tile they are in."""
+        p, q = self._sides[place.tile.matrix]
+        return Span(rows.first % p, rows.count), Span(cols.first % q, cols.count)
+
+    def _all_of(self, tile: Tile) -> tuple[Span, Span]:
+        """Return all rows and columns of a tile."""
+        rows, cols = self.block(tile).extents
+        return Span(0, rows), Span(0, cols)

@@ -6,21 +6,18 @@ partitions otherwise is for the DMA queues, a descriptor for each run. DRAM is n
 
 from __future__ import annotations
 
+from systolic.compiler.cost.moves import by_engine
 from systolic.compiler.ir.change_of_view import Change, Piece, pieces
 from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.nodes import Layers
-from systolic.compiler.ir.tasks import Task, Tile, block_rows
+from systolic.compiler.ir.ranges import Span
+from systolic.compiler.ir.tasks import Task, Tile
 from systolic.compiler.options import Options
 from systolic.compiler.place.residency import Resident
 from systolic.compiler.place.tiles import OnChip
 from systolic.compiler.schedule.transfers import Transfers
 from systolic.hw.datatypes import data_type
-from systolic.hw.formulas.timing import dma_cycles, engine_reads
-from systolic.hw.spec import Chip, Engine
 from systolic.isa import Access, Buffer, Copy
-
-SAMPLE_COLUMNS = 512
-"""Of a matrix, looked at for an estimate."""
 
 
 class MoveWork:
@@ -50,7 +47,7 @@ class MoveWork:
         """Return the pieces in rows and columns of the two tiles."""
         there, here = self._tiles.block(target), self._tiles.block(source)
         (row, col), (rows, cols) = there.origin, there.extents
-        logical = change.target.logical(target.number, (row, rows), (col, cols))
+        logical = change.target.logical(target.number, Span(row, rows), Span(col, cols))
         number, down, across = change.source.locate(logical)
         down, across = down - here.origin[0], across - here.origin[1]
         mine = number == source.number
@@ -65,38 +62,5 @@ class MoveWork:
         return Access(Buffer.STATE, dtype, first, count, start, piece.pairs)
 
     def _target(self, place: Resident, piece: Piece) -> Access:
-        return self._tiles.make(place, piece.row, piece.rows, piece.col, piece.cols)
-
-
-def by_engine(chip: Chip, options: Options, piece: Piece, size_bytes: int) -> bool:
-    """Return whether an engine takes a piece, and sooner than a DMA queue."""
-    engine: Engine = getattr(chip, options.drain_engine)
-    if piece.source_rows != piece.rows:
-        return False
-    alone = engine.fixed_cycles + engine_reads(engine, piece.cols) + engine.latency_cycles
-    return alone <= _dma(chip, piece, size_bytes)
-
-
-def _dma(chip: Chip, piece: Piece, size_bytes: int) -> int:
-    runs = piece.rows * piece.cols // piece.run
-    return dma_cycles(chip, [(runs, piece.run * size_bytes)], dram=False)
-
-
-def move_cost(chip: Chip, options: Options, change: Change, size_bytes: int) -> int:
-    """Return about how many cycles a change of view takes, judged by the target's first tile."""
-    count, rows, cols = change.target.sizes()
-    p = block_rows(chip)
-    block = min(rows, p), min(cols, SAMPLE_COLUMNS)
-    logical = change.target.logical(0, (0, block[0]), (0, block[1]))
-    number, down, across = change.source.locate(logical)
-    cycles = {True: 0, False: 0}
-    for tile in {*zip(number.ravel().tolist(), (down // p).ravel().tolist(), strict=True)}:
-        here = (number == tile[0]) & (down // p == tile[1])
-        for piece in pieces(down % p, across, here):
-            if by_engine(chip, options, piece, size_bytes):
-                engine: Engine = getattr(chip, options.drain_engine)
-                cycles[True] += engine.fixed_cycles + engine_reads(engine, piece.cols)
-            else:
-                cycles[False] += _dma(chip, piece, size_bytes)
-    share = -(-cycles[False] // chip.dma.queues)
-    return max(cycles[True], share) * -(-count * rows * cols // (block[0] * block[1]))
+        rows, cols = Span(piece.row, piece.rows), Span(piece.col, piece.cols)
+        return self._tiles.make(place, rows, cols)

@@ -13,16 +13,20 @@ import numpy as np
 from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.nodes import Layers, Matrix, operand_number
-from systolic.compiler.ir.tasks import Span, Task
+from systolic.compiler.ir.ranges import Span
+from systolic.compiler.ir.tasks import Task
 from systolic.compiler.options import Options
-from systolic.compiler.place.fixed import PsumMap, place_psum
 from systolic.compiler.place.free_bytes import Wish, in_words
+from systolic.compiler.place.psum import PsumMap, place_psum
 from systolic.compiler.place.residency import Resident
 from systolic.compiler.place.tiles import OnChip
 from systolic.errors import CompileError
 from systolic.hw.datatypes import PSUM_WORD_BYTES, data_type
 from systolic.isa import Access, Buffer, Copy, LoadWeights, MatMul, Select
 from systolic.isa.instruction import Event
+
+_Held = tuple[Access, Region]
+"""Where something lies in a buffer, and the region that says who uses it."""
 
 
 class ArrayWork:
@@ -49,16 +53,17 @@ class ArrayWork:
         """Stream the moving tiles through each stationary one, adding to the group's sums."""
         node = self._nodes[task.node]
         a, b, out = (self._matrices[n] for n in (*node.inputs, node.output))
-        ((k, height),) = task.rows
+        (rows,) = task.rows
         if task.first:
             self._sums = [self._free_bank() for _ in range(len(task.cols) * len(task.moving))]
         banks = iter(self._sums)
-        for c, width in task.cols:
-            place = self._tiles.resident(a, operand_number(a, out, task.number), k, c)
-            weights = self._part(place, (k, height), (c, width))
+        for cols in task.cols:
+            number = operand_number(a, out, task.number)
+            place = self._tiles.resident(a, number, rows.first, cols.first)
+            weights = self._tiles.span(place, rows, cols)
             self._drafts.add(LoadWeights(weights=weights), (place.region,), ())
             for moving in task.moving:
-                self._product(task, (b, out), (k, height), (c, width), moving, next(banks))
+                self._product(task, (b, out), cols, moving, next(banks))
         if task.last:
             self._sums = []
 
@@ -71,29 +76,27 @@ class ArrayWork:
         return bank
 
     def _product(
-        self, task: Task, matrices: tuple[Matrix, Matrix], rows: Span, cols: Span, moving: Span,
-        bank: int,
-    ) -> None:  # fmt: skip
+        self, task: Task, matrices: tuple[Matrix, Matrix], cols: Span, moving: Span, bank: int
+    ) -> None:
         """Add one chunk's products to a bank; if they are the last, copy the sums out."""
-        b, out = matrices
-        place = self._tiles.resident(b, operand_number(b, out, task.number), rows[0], moving[0])
-        sums, region = self._psum(b.dtype, cols[1], moving[1], bank)
-        vectors = self._part(place, rows, moving)
+        (b, out), (rows,) = matrices, task.rows
+        number = operand_number(b, out, task.number)
+        place = self._tiles.resident(b, number, rows.first, moving.first)
+        sums, region = self._psum(b.dtype, cols.count, moving.count, bank)
+        vectors = self._tiles.span(place, rows, moving)
         multiply = MatMul(moving=vectors, result=sums, accumulate=not task.first)
         self._drafts.add(multiply, (place.region,), (region,), accumulates=not task.first)
         if task.last:
-            target = self._tiles.resident(out, task.number, cols[0], moving[0])
-            self._drain(sums, region, target, cols, moving)
+            target = self._tiles.resident(out, task.number, cols.first, moving.first)
+            self._drain((sums, region), target, cols, moving)
 
     def _drain(
-        self, sums: Access, region: Region, target: Resident, rows: Span, cols: Span,
-        part: int = 0,
-    ) -> None:  # fmt: skip
+        self, held: _Held, target: Resident, rows: Span, cols: Span, *, part: int = 0
+    ) -> None:
         """Copy finished sums from column partitions to row partitions, cast on the way."""
-        copy = Copy(
-            engine=self._options.drain_engine,
-            source=sums, target=self._tiles.make_span(target, rows, cols),
-        )  # fmt: skip
+        sums, region = held
+        made = self._tiles.make_span(target, rows, cols)
+        copy = Copy(engine=self._options.drain_engine, source=sums, target=made)
         self._drafts.add(copy, (region,), (target.region,), part=part)
 
     # Turns and conversions
@@ -103,18 +106,22 @@ class ArrayWork:
         source = self._tiles.memory.resident[task.reads[0]]
         out = self._matrices[self._nodes[task.node].output]
         identity, held = self._identity[self._matrices[source.tile.matrix].dtype]
-        for r, height in task.rows:
-            for c, width in task.cols:
-                weights = self._part(source, (r, height), (c, width))
+        for rows in task.rows:
+            for cols in task.cols:
+                weights = self._tiles.span(source, rows, cols)
                 self._drafts.add(LoadWeights(weights=weights), (source.region,), ())
-                for i, vectors in _pieces(height, self._chip.result_buffer.bank_words):
-                    sums, region = self._psum(identity.dtype, width, vectors, self._free_bank())
-                    start = identity.start + i * identity.element_bytes
-                    ones = Access(Buffer.STATE, identity.dtype, 0, height, start, ((1, vectors),))
+                target = self._tiles.resident(out, task.number, cols.first, rows.first)
+                for some in _pieces(rows, self._chip.result_buffer.bank_words):
+                    sums, region = self._psum(
+                        identity.dtype, cols.count, some.count, self._free_bank()
+                    )
+                    start = identity.start + (some.first - rows.first) * identity.element_bytes
+                    ones = replace(
+                        identity, partitions=rows.count, start=start, pattern=((1, some.count),)
+                    )
                     multiply = MatMul(moving=ones, result=sums)
                     self._drafts.add(multiply, (held,), (region,), parts=self._posted(sums))
-                    target = self._tiles.resident(out, task.number, c, r)
-                    self._drain_turned(sums, region, target, (c, width), (r + i, vectors))
+                    self._drain_turned((sums, region), target, cols, some)
 
     def _posted(self, sums: Access) -> tuple[Event, int] | None:
         """Return on which event a multiply posts, and how often, if not once at its end."""
@@ -122,21 +129,22 @@ class ArrayWork:
             return "row", sums.elements
         return ("partition", sums.partitions) if self._options.drain == "partition" else None
 
-    def _drain_turned(
-        self, sums: Access, region: Region, target: Resident, rows: Span, cols: Span
-    ) -> None:
+    def _drain_turned(self, held: _Held, target: Resident, rows: Span, cols: Span) -> None:
         """Copy a sub-block whole, or every row or partition as soon as it is complete."""
+        sums, region = held
         if self._options.drain == "block":
-            self._drain(sums, region, target, rows, cols)
+            self._drain(held, target, rows, cols)
         elif self._options.drain == "row":
-            for row in range(cols[1]):
+            for row in range(cols.count):
                 start = sums.start + row * PSUM_WORD_BYTES
                 part = replace(sums, start=start, pattern=((1, 1),))
-                self._drain(part, region, target, rows, (cols[0] + row, 1), part=row + 1)
+                column = Span(cols.first + row, 1)
+                self._drain((part, region), target, rows, column, part=row + 1)
         else:
-            for lane in range(rows[1]):
+            for lane in range(rows.count):
                 part = replace(sums, partition=lane, partitions=1)
-                self._drain(part, region, target, (rows[0] + lane, 1), cols, part=lane + 1)
+                line = Span(rows.first + lane, 1)
+                self._drain((part, region), target, line, cols, part=lane + 1)
 
     def convert(self, task: Task) -> None:
         """Copy a tile to one of another type."""
@@ -202,10 +210,6 @@ class ArrayWork:
 
     # Accesses
 
-    def _part(self, place: Resident, rows: Span, cols: Span) -> Access:
-        """Return the access to rows and columns of a matrix that lie in one tile."""
-        return self._tiles.span(place, rows, cols)
-
     def _place_sums(self) -> PsumMap:
         """Return a slot for each bank, or as many as have room if nothing but turns needs them."""
         words = self._chip.result_buffer.bank_words
@@ -222,9 +226,10 @@ class ArrayWork:
         return access, self._banks.setdefault(slot, Region(f"psum{slot}"))
 
 
-def _pieces(size: int, most: int) -> Iterator[Span]:
-    """Yield (first, count) of pieces of at most `most`."""
-    return ((first, min(most, size - first)) for first in range(0, size, most))
+def _pieces(span: Span, most: int) -> Iterator[Span]:
+    """Cut a span into spans of at most `most`, counted from its first."""
+    firsts = range(span.first, span.stop, most)
+    return (Span(first, min(most, span.stop - first)) for first in firsts)
 
 
 def identity_values(access: Access) -> np.ndarray:

@@ -12,12 +12,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from systolic.compiler.ir.drafts import Draft, Drafts
-from systolic.compiler.ir.nodes import Layers
+from systolic.compiler.ir.nodes import Layers, NodeKind, for_every_kind
 from systolic.compiler.ir.tasks import Task, Tile, Tiled
 from systolic.compiler.options import Options
 from systolic.compiler.place.free_bytes import Wish, in_words
 from systolic.compiler.place.residency import Resident, Stay
-from systolic.compiler.place.tiles import OnChip, Piece
+from systolic.compiler.place.tiles import OnChip, PlacedTile
 from systolic.compiler.schedule.moves import MoveWork
 from systolic.compiler.schedule.products import ArrayWork
 from systolic.compiler.schedule.transfers import Transfers
@@ -35,8 +35,8 @@ class Scheduled:
     """
 
     drafts: tuple[Draft, ...]
-    given: tuple[Piece, ...]
-    kept: tuple[Piece, ...]
+    given: tuple[PlacedTile, ...]
+    kept: tuple[PlacedTile, ...]
     identities: tuple[Access, ...]
     stays: tuple[Stay, ...]
     spilled_bytes: int
@@ -69,15 +69,9 @@ class _Scheduler:
         self._drafts = Drafts()
         self._tiles = OnChip(layers, tiled, chip)
         self._memory = self._tiles.memory
-        self._transfers = Transfers(self._drafts, self._tiles, layers.dram, _inwards(layers))
-        self._array = ArrayWork(self._drafts, self._tiles, layers, options)
-        self._moves = MoveWork(self._drafts, self._tiles, layers, options, self._transfers)
-        self._makers: dict[str, Callable[[Task], None]] = {
-            "multiply": self._array.multiply, "turn": self._array.turn,
-            "bounce": self._transfers.bounce, "move": self._moves.move,
-            "convert": self._array.convert,
-            "store": self._store,
-        }  # fmt: skip
+        self.transfers = Transfers(self._drafts, self._tiles, layers.dram, _inwards(layers))
+        self.array = ArrayWork(self._drafts, self._tiles, layers, options)
+        self.moves = MoveWork(self._drafts, self._tiles, layers, options, self.transfers)
         self._last_load_task = self._find_last_load()
         self._begun = False
         self._evictions = 0
@@ -104,39 +98,40 @@ class _Scheduler:
         self._memory.plan(self._tiled.tasks, kept)
         pieces = self._tiles.give(matrices)
         self._tiles.reserve(matrices)
-        self._drafts.layer = self._first_layer("turn")
-        self._array.make_identities()
+        self._drafts.begin(self._first_layer("turn"))
+        self.array.make_identities()
         for number, task in enumerate(self._tiled.tasks):
-            self._memory.task = number
-            self._drafts.layer = self._layers.nodes[task.node].layer
+            self._memory.begin(number)
+            self._drafts.begin(self._layers.nodes[task.node].layer)
             self._task(task)
             self._begun = self._begun or task.kind != "store"
-        self._memory.task = len(self._tiled.tasks)
+        self._memory.begin(len(self._tiled.tasks))
         makers = {each.matrix: each.layer for each in self._layers.kept}
         self._gather(kept, (), makers)
         ends = [self._tiles.piece(tile) for tile in kept]
         for resident in list(self._memory.resident.values()):
             self._memory.drop(resident)
         return Scheduled(
-            tuple(self._drafts.found), tuple(pieces), tuple(ends), tuple(self._array.stored),
-            tuple(self._memory.stays), self._transfers.spilled_bytes, self._transfers.next_byte,
+            tuple(self._drafts.found), tuple(pieces), tuple(ends), tuple(self.array.stored),
+            tuple(self._memory.stays), self.transfers.spilled_bytes, self.transfers.next_byte,
             self._evictions,
         )  # fmt: skip
 
     def _task(self, task: Task) -> None:
         self._gather(task.reads, task.writes)
-        self._makers[task.kind](task)
+        _MAKERS[task.kind](self, task)
         for tile in dict.fromkeys((*task.reads, *task.writes)):
             if self._memory.used(tile):
                 self._memory.drop(self._memory.resident[tile])
 
-    def _store(self, task: Task) -> None:
+    def store(self, task: Task) -> None:
+        """Copy a finished tile to DRAM: through all queues if it is the last to go."""
         (tile,) = task.reads
-        everywhere = self._transfers.shareable and self._memory.task > self._last_load_task
+        everywhere = self.transfers.shareable and self._memory.task > self._last_load_task
         node, resident = self._layers.nodes[task.node], self._memory.resident[tile]
         number, tasks = self._memory.task, self._tiled.tasks
         is_last = number == len(tasks) - 1 and tasks[number - 1].kind != "store"
-        self._transfers.store(node, resident, everywhere=everywhere, alone=everywhere and is_last)
+        self.transfers.store(node, resident, everywhere=everywhere, alone=everywhere and is_last)
 
     def _gather(
         self, reads: Sequence[Tile], writes: Sequence[Tile], layers: Mapping[str, str] | None = None
@@ -151,7 +146,7 @@ class _Scheduler:
         tiles = dict.fromkeys((*reads, *writes))
         for tile in tiles:
             if layers:
-                self._drafts.layer = layers[tile.matrix]
+                self._drafts.begin(layers[tile.matrix])
             if not self._ensure(tile, tiles, write=tile in writes):
                 break
         else:
@@ -167,10 +162,9 @@ class _Scheduler:
         self, tile: Tile, pinned: Collection[Tile], *, write: bool, wish: Wish | None = None
     ) -> bool:
         """Have the tile in the state buffer; False if there is no room beside pinned ones."""
-        if resident := self._memory.resident.get(tile):
-            resident.dirty = resident.dirty or write
+        if self._memory.holds(tile, write=write):
             return True
-        backed = self._transfers.backed(tile)
+        backed = self.transfers.backed(tile)
         dirty = write or not backed
         while not isinstance(found := self._memory.place(tile, dirty=dirty, pinned=pinned,
                                                          wish=wish), Resident):  # fmt: skip
@@ -178,12 +172,24 @@ class _Scheduler:
                 return False
             self._evict(found[-1])
         if backed:
-            everywhere = self._transfers.shareable and not self._begun
-            self._transfers.bring(tile, found, everywhere=everywhere)
+            everywhere = self.transfers.shareable and not self._begun
+            self.transfers.bring(tile, found, everywhere=everywhere)
         return True
 
     def _evict(self, victim: Resident) -> None:
         if victim.dirty:
-            self._transfers.spill(victim)
+            self.transfers.spill(victim)
         self._evictions += 1
         self._memory.drop(victim)
+
+
+_MAKERS: Mapping[NodeKind, Callable[[_Scheduler, Task], None]] = for_every_kind(
+    {
+        "multiply": lambda scheduler, task: scheduler.array.multiply(task),
+        "turn": lambda scheduler, task: scheduler.array.turn(task),
+        "bounce": lambda scheduler, task: scheduler.transfers.bounce(task),
+        "move": lambda scheduler, task: scheduler.moves.move(task),
+        "convert": lambda scheduler, task: scheduler.array.convert(task),
+        "store": _Scheduler.store,
+    }
+)

@@ -12,6 +12,7 @@ from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.dram_tensor import DramTensor, Rectangle
 from systolic.compiler.ir.nodes import Axes, DramPlace, Node
 from systolic.compiler.ir.parts import Mask, Part, parts_of
+from systolic.compiler.ir.ranges import Span
 from systolic.compiler.ir.tasks import Task, Tile
 from systolic.compiler.place.residency import Resident
 from systolic.compiler.place.tiles import OnChip
@@ -89,7 +90,7 @@ class Transfers:
         tensor, region = self._tensor(matrix.dram, matrix.axes)
         ways = self._ways(everywhere=everywhere)
         for part in self._parts(tensor, self._tiles.block(tile), ways):
-            target = self._tiles.part(resident, part.row, part.rows, part.col, part.cols)
+            target = self._tiles.part(resident, part.rows, part.cols)
             self._move(part.access, target, region, resident.region, inwards=True,
                        everywhere=everywhere)  # fmt: skip
 
@@ -113,19 +114,20 @@ class Transfers:
 
     def _held(self, resident: Resident, part: Part) -> Access:
         """Return the access to a part of a tile in the state buffer."""
-        run = self._tiles.part(resident, part.row, part.rows, part.col, part.cols)
+        run = self._tiles.part(resident, part.rows, part.cols)
         if part.times == 1:
             return run
-        return replace(run, pattern=((part.step, part.times), (1, part.cols)))
+        return replace(run, pattern=((part.step, part.times), (1, part.cols.count)))
 
     def _spilled_part(self, spill: _Spill, tile: Tile, part: Part) -> Access:
         """Return the access to a part of a spilled tile, which lies row by row in DRAM."""
         whole = self._spilled(tile, spill.base)
         _, cols = self._tiles.block(tile).extents
-        start = spill.base + (part.row * cols + part.col) * whole.element_bytes
-        if part.cols == cols:
-            return replace(whole, start=start, pattern=((1, part.rows * cols),))
-        pairs = ((cols, part.rows), (part.step, part.times), (1, part.cols))
+        first = part.rows.first * cols + part.cols.first
+        start = spill.base + first * whole.element_bytes
+        if part.cols.count == cols:
+            return replace(whole, start=start, pattern=((1, part.rows.count * cols),))
+        pairs = ((cols, part.rows.count), (part.step, part.times), (1, part.cols.count))
         pattern = tuple(pair for pair in pairs if pair[1] > 1) or ((1, 1),)
         return replace(whole, start=start, pattern=pattern)
 
@@ -152,7 +154,7 @@ class Transfers:
         block = self._tiles.block(resident.tile)
         ways = self._ways(everywhere=everywhere)
         for part in self._parts(tensor, block, self._chip.dma.queues if alone else ways):
-            source = self._tiles.part(resident, part.row, part.rows, part.col, part.cols)
+            source = self._tiles.part(resident, part.rows, part.cols)
             self._move(source, part.access, resident.region, region, inwards=False,
                        everywhere=everywhere)  # fmt: skip
 
@@ -187,7 +189,9 @@ class Transfers:
         for first in range(0, rows, share):
             count = min(share, rows - first)
             for part in tensor.rectangles(block.batch, (row + first, col), (count, cols)):
-                yield Rectangle(part.access, first + part.row, part.rows, part.col, part.cols)
+                yield Rectangle(
+                    part.access, Span(first + part.rows.first, part.rows.count), part.cols
+                )
 
     def _tensor(self, place: str, axes: Axes) -> tuple[DramTensor, Region]:
         where = self._places[place]

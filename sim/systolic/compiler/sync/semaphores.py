@@ -165,14 +165,14 @@ def _posting(
         last = drafts[steps[value - 1]].instruction
         found += [
             n for n in range(low + 1, value)
-            if not _follows(key, drafts[steps[n - 1]].instruction, last)
+            if not follows(key, drafts[steps[n - 1]].instruction, last)
         ]  # fmt: skip
         found.append(value)
         low = value
     return found
 
 
-def _follows(key: Key, first: Instruction, last: Instruction) -> bool:
+def follows(key: Key, first: Instruction, last: Instruction) -> bool:
     """Return whether `last` is done only when what `key` says of `first` has happened.
 
     From docs/timing_model.md: DMA copies end in order. Sums leave the array in order, in as many

@@ -9,23 +9,23 @@ instructions (`schedule`).
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from systolic.compiler.cost.products import Loops, Work, choose_loops, part_of_last, turning_banks
-from systolic.compiler.ir.nodes import Layers, Matrix, Node, operand_number
-from systolic.compiler.ir.tasks import (
-    Span,
-    Task,
-    Tile,
-    Tiled,
-    block_rows,
-    k_tiles,
-    spans,
-    tile_columns,
-    tiling,
+from systolic.compiler.cost.products import Work, choose_loops, part_of_last, turning_banks
+from systolic.compiler.ir.chip_tiles import block_rows, k_tiles
+from systolic.compiler.ir.nodes import (
+    Layers,
+    Matrix,
+    Node,
+    NodeKind,
+    for_every_kind,
+    operand_number,
 )
+from systolic.compiler.ir.ranges import Span, spans
+from systolic.compiler.ir.tasks import Loops, Task, Tile, Tiled, tiling
 from systolic.compiler.options import Options
 from systolic.compiler.tile.move_pairs import crosswise, tile_pairs
+from systolic.compiler.tile.width import tile_columns
 from systolic.hw.datatypes import data_type
 from systolic.hw.formulas.timing import load_reads
 from systolic.hw.spec import Chip
@@ -42,7 +42,7 @@ def cut_tiles(layers: Layers, chip: Chip, options: Options, room_bytes: int | No
     columns = tile_columns(layers, chip, options, room_bytes)
     cutter = _Cutter(layers, chip, options, (block_rows(chip), columns), room_bytes)
     for number, node in enumerate(layers.nodes):
-        getattr(cutter, f"cut_{node.kind}")(number, node)
+        _CUTS[node.kind](cutter, number, node)
     return cutter.result()
 
 
@@ -95,13 +95,13 @@ class _Cutter:
     def _blocks_read(self, task: Task, tile: Tile) -> Iterator[int]:
         """Yield which p columns of a tile a task reads, counted from the matrix's first."""
         p, q = self._block
-        columns: tuple[Span, ...] = ((tile.col * q, q),)
+        columns: tuple[Span, ...] = (Span(tile.col * q, q),)
         if task.kind == "multiply":
             held, moving = self._layers.nodes[task.node].inputs
             columns = (task.cols if tile.matrix == held else ()) + (
                 task.moving if tile.matrix == moving else ())  # fmt: skip
-        for first, count in columns:
-            yield from range(first // p, -(-(first + count) // p))
+        for span in columns:
+            yield from range(span.first // p, -(-span.stop // p))
 
     def _turn_keys(self, turn: Task) -> Iterator[tuple[Tile, int]]:
         """Yield what a turn makes: tiles, and which p columns of them."""
@@ -189,18 +189,20 @@ class _Cutter:
         room = self._room_bytes // 2
         for matrix, columns in ((a, some), (b, others)):
             if matrix.source != "state_buffer":
-                width = sum(count for _, count in columns) * data_type(matrix.dtype).size_bytes
+                width = sum(span.count for span in columns) * data_type(matrix.dtype).size_bytes
                 room -= -(-K // self._block[0]) * width
         if room < 0:
             return [group]
-        stream = min(count for _, count in others) * array.cycles_per_vector[b.dtype]
-        hidden = load_reads(array, min(K, array.rows), some[0][1]) <= stream
+        stream = min(span.count for span in others) * array.cycles_per_vector[b.dtype]
+        hidden = load_reads(array, min(K, array.rows), some[0].count) <= stream
         if not hidden or array.weight_buffer != "double" or self._chip.state_buffer.banks == 1:
             return [([col], others) for col in some]
         one_by_one = [([col], [chunk]) for col in some for chunk in others]
         (col,), (chunk,) = one_by_one[-1]
-        part = part_of_last(self._chip, self._options, (chunk[1], K, col[1]), b.dtype, banks)
-        parts = [(chunk[0] + n, min(part, chunk[1] - n)) for n in range(0, chunk[1], part)]
+        part = part_of_last(self._chip, self._options, (chunk.count, K, col.count), b.dtype, banks)
+        parts = [
+            Span(chunk.first + n, min(part, chunk.count - n)) for n in range(0, chunk.count, part)
+        ]
         return [*one_by_one[:-1], ([col], parts)]
 
     def _sweep(
@@ -210,14 +212,17 @@ class _Cutter:
         a, b, out = matrices
         rows = self._block[0]
         tiles = list(spans(0, a.rows, rows, min(rows, self._chip.pe_array.rows)))
-        outs = dict.fromkeys(self._tile(out, number, c, m) for c, _ in cols for m, _ in moving)
-        for place, (k, height) in enumerate(tiles):
-            reads = [self._tile(a, operand_number(a, out, number), k, c) for c, _ in cols]
-            reads += [self._tile(b, operand_number(b, out, number), k, m) for m, _ in moving]
+        outs = dict.fromkeys(
+            self._tile(out, number, c.first, m.first) for c in cols for m in moving
+        )
+        for place, tall in enumerate(tiles):
+            k = tall.first
+            reads = [self._tile(a, operand_number(a, out, number), k, c.first) for c in cols]
+            reads += [self._tile(b, operand_number(b, out, number), k, m.first) for m in moving]
             last = place == len(tiles) - 1
             yield Task(
                 "multiply", node, tuple(dict.fromkeys(reads)), tuple(outs) if last else (),
-                number, ((k, height),), tuple(cols), tuple(moving), place == 0, last,
+                number, (tall,), tuple(cols), tuple(moving), place == 0, last,
             )  # fmt: skip
 
     # Other nodes
@@ -249,10 +254,10 @@ class _Cutter:
             tall = max(1, self._block[1] // self._block[0])
             tiles.sort(key=lambda item: (item[1].number, item[1].row // tall, item[1].col))
         for (row, col), tile in tiles:
-            rows = tuple(spans(row[0], row[0] + row[1], p, min(array.rows, p)))
-            cols = tuple(spans(col[0], col[0] + col[1], q, min(array.cols, q)))
+            rows = tuple(spans(row.first, row.stop, p, min(array.rows, p)))
+            cols = tuple(spans(col.first, col.stop, q, min(array.cols, q)))
             writes = dict.fromkeys(
-                self._tile(out, tile.number, c, r) for c, _ in cols for r, _ in rows
+                self._tile(out, tile.number, c.first, r.first) for c in cols for r in rows
             )
             yield Task("turn", number, (tile,), tuple(writes), tile.number, rows, cols)
 
@@ -295,7 +300,22 @@ class _Cutter:
         for block in blocks:
             (row, col), (rows, cols) = block.origin, block.extents
             number = block.number // blocks.count_per_matrix
-            yield ((row, rows), (col, cols)), Tile(matrix.name, number, block.row, block.column)
+            yield (
+                (Span(row, rows), Span(col, cols)),
+                Tile(matrix.name, number, block.row, block.column),
+            )
+
+
+_CUTS: Mapping[NodeKind, Callable[[_Cutter, int, Node], None]] = for_every_kind(
+    {
+        "multiply": _Cutter.cut_multiply,
+        "turn": _Cutter.cut_turn,
+        "bounce": _Cutter.cut_bounce,
+        "move": _Cutter.cut_move,
+        "convert": _Cutter.cut_convert,
+        "store": _Cutter.cut_store,
+    }
+)
 
 
 def _groups(

@@ -1,0 +1,47 @@
+"""How long a change of view takes on the chip, and which of its pieces an engine copies."""
+
+from __future__ import annotations
+
+from systolic.compiler.ir.change_of_view import Change, Piece, pieces
+from systolic.compiler.ir.chip_tiles import block_rows
+from systolic.compiler.ir.ranges import Span
+from systolic.compiler.options import Options
+from systolic.hw.formulas.timing import dma_cycles, engine_reads
+from systolic.hw.spec import Chip, Engine
+
+SAMPLE_COLUMNS = 512
+"""Of a matrix, looked at for an estimate."""
+
+
+def by_engine(chip: Chip, options: Options, piece: Piece, size_bytes: int) -> bool:
+    """Return whether an engine takes a piece, and sooner than a DMA queue."""
+    engine: Engine = getattr(chip, options.drain_engine)
+    if piece.source_rows != piece.rows:
+        return False
+    alone = engine.fixed_cycles + engine_reads(engine, piece.cols) + engine.latency_cycles
+    return alone <= _dma(chip, piece, size_bytes)
+
+
+def _dma(chip: Chip, piece: Piece, size_bytes: int) -> int:
+    runs = piece.rows * piece.cols // piece.run
+    return dma_cycles(chip, [(runs, piece.run * size_bytes)], dram=False)
+
+
+def move_cost(chip: Chip, options: Options, change: Change, size_bytes: int) -> int:
+    """Return about how many cycles a change of view takes, judged by the target's first tile."""
+    count, rows, cols = change.target.sizes()
+    p = block_rows(chip)
+    block = min(rows, p), min(cols, SAMPLE_COLUMNS)
+    logical = change.target.logical(0, Span(0, block[0]), Span(0, block[1]))
+    number, down, across = change.source.locate(logical)
+    cycles = {True: 0, False: 0}
+    for tile in {*zip(number.ravel().tolist(), (down // p).ravel().tolist(), strict=True)}:
+        here = (number == tile[0]) & (down // p == tile[1])
+        for piece in pieces(down % p, across, here):
+            if by_engine(chip, options, piece, size_bytes):
+                engine: Engine = getattr(chip, options.drain_engine)
+                cycles[True] += engine.fixed_cycles + engine_reads(engine, piece.cols)
+            else:
+                cycles[False] += _dma(chip, piece, size_bytes)
+    share = -(-cycles[False] // chip.dma.queues)
+    return max(cycles[True], share) * -(-count * rows * cols // (block[0] * block[1]))

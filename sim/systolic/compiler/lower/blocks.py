@@ -1,0 +1,114 @@
+"""Transposes in blocks of equation 1: when, into which blocks, and whether they have room.
+
+A tensor of blocks lies in the state buffer as its tiles T(p,q): the row in the tile is the
+partition, and tile number * q + column the address (architecture: blocks are tiles).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from systolic.compiler.lower.recognise import MatrixSet, moves_nothing, recognise_transpose
+from systolic.compiler.options import Options
+from systolic.errors import CompileError
+from systolic.hw.datatypes import PSUM_WORD_BYTES, data_type
+from systolic.hw.spec import Chip
+from systolic.layout import Decomposition, Shape, decompose
+from systolic.workload import Graph
+
+
+def blocks_of(matrices: MatrixSet, chip: Chip, options: Options) -> Decomposition:
+    """Return the blocks p x q of equation 1, and their sub-blocks no larger than the array."""
+    partitions = chip.state_buffer.partitions
+    p, q = options.block or (partitions, partitions)
+    if options.via == "dram":
+        return decompose(matrices.shape, (p, q))
+    sub = min(p, chip.pe_array.rows), min(q, chip.pe_array.cols)
+    return decompose(matrices.shape, (p, q), sub)
+
+
+def equation_1(graph: Graph, chip: Chip, options: Options) -> Decomposition | None:
+    """Return the blocks of a graph that is one transpose, None of another."""
+    if len(graph.operations) > 1 or graph.operations[0].kind != "transpose":
+        return None
+    (op,) = graph.operations
+    before, after = graph.shape(op.inputs[0]), graph.shape(op.output)
+    home = graph.tensor(op.output).home
+    if moves_nothing(before, after, op.permutation) or (
+        home == "state_buffer" and not goes_in_blocks(before, after, op.permutation, chip, options)
+    ):
+        return None
+    return blocks_of(recognise_transpose(before, after, op.permutation), chip, options)
+
+
+def goes_in_blocks(
+    before: Shape, after: Shape, permutation: Sequence[int], chip: Chip, options: Options
+) -> bool:
+    """Return whether what is on the chip is transposed in blocks of equation 1.
+
+    Always if the run file says how. Else the array must take the type, and many small matrices,
+    each in a block of its own, must have room; if not, views are changed, which needs neither.
+    """
+    if options.via or options.block or (before.rank == 2 and _array_takes(chip, before)):
+        return True
+    matrices = recognise_transpose(before, after, permutation)
+    try:
+        check_room(matrices, chip, options)
+    except CompileError:
+        return False
+    return _array_takes(chip, before)
+
+
+def _array_takes(chip: Chip, shape: Shape) -> bool:
+    return shape.element_type in chip.pe_array.cycles_per_vector
+
+
+def check_room(matrices: MatrixSet, chip: Chip, options: Options) -> None:
+    """Raise CompileError unless blocks, results and an identity have room on the chip."""
+    blocks, height = blocks_of(matrices, chip, options), 0
+    if options.via != "dram":
+        height = min(chip.pe_array.rows, blocks.block[0], matrices.dims[-2])
+        _check_result_bank(chip, height)
+    _check_state_buffer(chip, blocks, data_type(matrices.element_type).size_bytes, height)
+
+
+def _check_state_buffer(
+    chip: Chip, blocks: Decomposition, size_bytes: int, identity_rows: int
+) -> None:
+    """Raise CompileError unless blocks, their transposes and an identity fit the state buffer.
+
+    Args:
+        chip: the hardware.
+        blocks: the tensor's blocks p x q; transposed they are q x p.
+        size_bytes: of an element.
+        identity_rows: of the identity matrix (0: none is needed).
+
+    """
+    p, q = blocks.block
+    need = {
+        "block": blocks.count * q * size_bytes,
+        "result at its second address": blocks.count * p * size_bytes,
+    }
+    if identity_rows:
+        need["identity"] = identity_rows * size_bytes
+    have = chip.state_buffer.bytes_per_partition
+    room = have
+    for what, size in need.items():
+        if size > room:
+            everything = " + ".join(f"{name} {bytes_}" for name, bytes_ in need.items())
+            raise CompileError(
+                f"state_buffer of {chip.name} has no room for the {what}: {blocks.tiled} in "
+                f"{blocks.count} blocks of {p} x {q} needs {everything} = {sum(need.values())} "
+                f"bytes per partition, found {have}"
+            )
+        room -= size
+
+
+def _check_result_bank(chip: Chip, rows: int) -> None:
+    """Raise CompileError if a bank of the result buffer does not hold so many rows of a block."""
+    buffer = chip.result_buffer
+    if rows > buffer.bank_words:
+        raise CompileError(
+            f"result_buffer of {chip.name} is too small for one block: {rows} rows of "
+            f"{PSUM_WORD_BYTES} bytes are needed in a bank, found bank_bytes = {buffer.bank_bytes}"
+        )

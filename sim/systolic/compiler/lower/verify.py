@@ -1,0 +1,143 @@
+"""What the later passes rely on in the result of `lower`: nodes in order, matrices that agree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from itertools import dropwhile
+
+import numpy as np
+
+from systolic.compiler.ir.broken import BrokenPassError
+from systolic.compiler.ir.nodes import Layers, Matrix, Node, NodeKind, for_every_kind
+
+
+def verify_layers(layers: Layers) -> None:
+    """Raise BrokenPassError unless nodes and matrices fit together.
+
+    Every kind of node is known. Every matrix that a node reads is there before: on the chip at
+    cycle 0, in DRAM, or made by an earlier node. Every matrix of a node is made once. Dimensions
+    and types of inputs and output agree. What is kept has a matrix that is marked so.
+    """
+    for message in _faults(layers):
+        raise BrokenPassError("lower", message)
+
+
+def _faults(layers: Layers) -> Iterator[str]:
+    matrices = {matrix.name: matrix for matrix in layers.matrices}
+    if len(matrices) < len(layers.matrices):
+        yield "two matrices have one name"
+    yield from _order(layers, matrices)
+    for node in layers.nodes:
+        yield from _AGREE[node.kind](node, layers, matrices)
+    for kept in layers.kept:
+        if kept.matrix not in matrices or not matrices[kept.matrix].keep:
+            yield f"{kept.tensor} is kept as {kept.matrix}, which is not marked as kept"
+
+
+def _order(layers: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
+    """Yield what is unknown, read before it is made, or made twice."""
+    places = {place.name: place.base for place in layers.dram}
+    stored_later = [places.get(node.dram, -1) for node in layers.nodes if node.kind == "store"]
+    made: set[str] = set()
+    for node in layers.nodes:
+        if node.kind not in _AGREE:
+            yield f"node {node}: there is no kind {node.kind}"
+        if unknown := {*node.inputs, *([node.output] if node.output else [])} - matrices.keys():
+            yield f"node {node}: there is no matrix {min(unknown)}"
+        if node.kind == "store" and node.dram not in places:
+            yield f"node {node}: DRAM has no place {node.dram}"
+        for name in node.inputs:
+            yield from _readable(node, matrices[name], made, places, stored_later)
+        if node.kind == "store":
+            stored_later.pop(0)
+        elif node.output in made or matrices[node.output].source != "node":
+            yield f"node {node}: {node.output} is there already"
+        made.add(node.output)
+
+
+def _readable(
+    node: Node, matrix: Matrix, made: set[str], places: dict[str, int], stored_later: list[int]
+) -> Iterator[str]:
+    if matrix.source == "node" and matrix.name not in made:
+        yield f"node {node}: {matrix.name} is read before a node makes it"
+    if matrix.source == "dram":
+        if matrix.dram not in places:
+            yield f"node {node}: {matrix.name} comes from {matrix.dram}, which DRAM does not have"
+        elif places[matrix.dram] in stored_later:
+            yield f"node {node}: {matrix.name} is brought before {matrix.dram} is stored"
+
+
+# For each kind of node, what its matrices must have in common.
+
+_Check = Callable[[Node, Layers, dict[str, Matrix]], Iterator[str]]
+
+
+def _multiply(node: Node, layers: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
+    a, b = (matrices[name] for name in node.inputs)
+    out = matrices[node.output]
+    if a.rows != b.rows:
+        yield f"node {node}: K is {a.rows} in {a.name} and {b.rows} in {b.name}"
+    if (out.rows, out.cols) != (a.cols, b.cols):
+        yield _unlike(node, out, f"{a.cols} x {b.cols}")
+    if _broadcast(a.batch, b.batch) != _broadcast(out.batch):
+        yield f"node {node}: batches {a.batch} and {b.batch} do not make {out.batch}"
+
+
+def _broadcast(*batches: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Return the batch that these make by numpy's rules, without leading ones; None if none."""
+    try:
+        found = np.broadcast_shapes(*batches)
+    except ValueError:
+        return None
+    return tuple(dropwhile(lambda size: size == 1, found))
+
+
+def _transposed(node: Node, _: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
+    source, out = matrices[node.inputs[0]], matrices[node.output]
+    if out.dims != (*source.batch, source.cols, source.rows):
+        yield _unlike(node, out, f"the transpose of {source.rows} x {source.cols}")
+    if out.dtype != source.dtype:
+        yield f"node {node}: {source.dtype} becomes {out.dtype}"
+
+
+def _moved(node: Node, _: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
+    source, out = matrices[node.inputs[0]], matrices[node.output]
+    if node.change is None:
+        yield f"node {node}: a move without a change of view"
+        return
+    for matrix, seen in ((source, node.change.source), (out, node.change.target)):
+        if seen.sizes() != (matrix.matrices, matrix.rows, matrix.cols):
+            yield _unlike(node, matrix, f"{seen.sizes()} as its change of view has it")
+    if math.prod(source.dims) != math.prod(out.dims) or source.dtype != out.dtype:
+        yield f"node {node}: {source} and {out} have other elements"
+
+
+def _converted(node: Node, _: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
+    source, out = matrices[node.inputs[0]], matrices[node.output]
+    if source.dims != out.dims:
+        yield _unlike(node, out, f"{list(source.dims)} as {source.name}")
+
+
+def _stored(node: Node, layers: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
+    source = matrices[node.inputs[0]]
+    shape = next(place.shape for place in layers.dram if place.name == node.dram)
+    dims = tuple(math.prod(shape.dims[d] for d in group) for group in node.axes)
+    if dims != source.dims or shape.element_type != source.dtype:
+        yield _unlike(node, source, f"{list(dims)} of {shape}")
+
+
+def _unlike(node: Node, matrix: Matrix, wanted: str) -> str:
+    return f"node {node}: {matrix.name} is {list(matrix.dims)}, not {wanted}"
+
+
+_AGREE: Mapping[NodeKind, _Check] = for_every_kind(
+    {
+        "multiply": _multiply,
+        "turn": _transposed,
+        "bounce": _transposed,
+        "move": _moved,
+        "convert": _converted,
+        "store": _stored,
+    }
+)

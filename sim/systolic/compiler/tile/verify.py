@@ -1,0 +1,232 @@
+"""What the later passes rely on in the result of `tile`: every element is made once, then read.
+
+Matrices are looked at element by element, so this costs time; a run does without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from systolic.compiler.ir.broken import BrokenPassError
+from systolic.compiler.ir.nodes import (
+    Layers,
+    Matrix,
+    Node,
+    NodeKind,
+    for_every_kind,
+    operand_number,
+)
+from systolic.compiler.ir.ranges import Span
+from systolic.compiler.ir.tasks import Task, Tile, Tiled, tiling
+
+
+def verify_tiled(tiled: Tiled, layers: Layers) -> None:
+    """Raise BrokenPassError unless tasks make what nodes say.
+
+    A task is of its node's kind, and its tiles are tiles of the node's matrices. It reads only
+    elements that are there: given, in DRAM, or written by earlier tasks. Sums take all of K in
+    order, one group after the other. In the end every element of every matrix that a node makes
+    has been written once, and every tile that a node stores has been stored once.
+    """
+    verifier = _Verifier(tiled, layers)
+    for number, task in enumerate(tiled.tasks):
+        verifier.check(number, task)
+    verifier.finish()
+
+
+class _Verifier:
+    """Goes through the tasks and notes which elements of each matrix have been written."""
+
+    def __init__(self, tiled: Tiled, layers: Layers) -> None:
+        self._tiled, self._nodes = tiled, layers.nodes
+        self._matrices = {matrix.name: matrix for matrix in layers.matrices}
+        self._written: dict[str, npt.NDArray[np.bool_]] = {
+            m.name: np.zeros((m.matrices, m.rows, m.cols), bool)
+            for m in layers.matrices
+            if m.source == "node"
+        }
+        self._blocks = {m.name: tiling(m, tiled.block) for m in layers.matrices}
+        self._stored: set[tuple[int, Tile]] = set()
+        self._sums: Task | None = None
+
+    def check(self, number: int, task: Task) -> None:
+        """Check a task, and note what it writes."""
+        self._where = f"task {number}, {task.kind}"
+        node = self._nodes[task.node] if 0 <= task.node < len(self._nodes) else None
+        if node is None or node.kind != task.kind:
+            raise self._broken(f"node {task.node} is {node}")
+        for tile, names in self._tiles(task, node):
+            if tile.matrix not in names or not self._exists(tile):
+                raise self._broken(f"{tile} is no tile of {' or '.join(names)}")
+        _CHECKS[task.kind](self, task, node)
+
+    def finish(self) -> None:
+        """Check that nothing has been left out."""
+        self._where = "after all tasks"
+        if self._sums is not None:
+            raise self._broken("sums have begun and not ended")
+        for name, mask in self._written.items():
+            if not mask.all():
+                raise self._broken(f"{np.count_nonzero(~mask)} elements of {name} are not written")
+        for number, node in enumerate(self._nodes):
+            if node.kind == "store":
+                stored = sum(of == number for of, _ in self._stored)
+                if stored != self._blocks[node.inputs[0]].count:
+                    raise self._broken(f"{stored} tiles of {node.inputs[0]} are stored")
+
+    # What tasks read and write
+
+    def multiply(self, task: Task, node: Node) -> None:
+        """Check a task of this kind."""
+        a, b = (self._matrices[name] for name in node.inputs)
+        out = self._matrices[node.output]
+        (rows,) = task.rows
+        self._follow(task, rows, a.rows)
+        for operand, columns in ((a, task.cols), (b, task.moving)):
+            number = operand_number(operand, out, task.number)
+            for span in columns:
+                self._read(operand, number, rows, span, task.reads)
+        if task.last:
+            for some in task.cols:
+                for other in task.moving:
+                    self._write(out, task.number, some, other, task.writes)
+
+    def _follow(self, task: Task, rows: Span, K: int) -> None:
+        """Check that a K-tile comes behind the one before, in the same group of sums."""
+        before = self._sums
+        if task.first != (before is None):
+            raise self._broken("sums begin before the last have ended, or go on without beginning")
+        expected = 0
+        if before is not None:
+            expected = before.rows[0].stop
+            group = (before.node, before.number, before.cols, before.moving)
+            if (task.node, task.number, task.cols, task.moving) != group:
+                raise self._broken("sums of one group go on in another")
+        if rows.first != expected or task.last != (rows.stop == K):
+            raise self._broken(f"rows {rows.first}:{rows.stop} of {K} come behind {expected}")
+        self._sums = None if task.last else task
+
+    def turn(self, task: Task, node: Node) -> None:
+        """Check a task of this kind."""
+        source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
+        for rows in task.rows:
+            for cols in task.cols:
+                self._read(source, task.number, rows, cols, task.reads)
+                self._write(out, task.number, cols, rows, task.writes)
+
+    def bounce(self, task: Task, node: Node) -> None:
+        """Check a task of this kind."""
+        rows, cols = self._read_all(task)
+        self._write(self._matrices[node.output], task.number, cols, rows, task.writes)
+
+    def convert(self, task: Task, node: Node) -> None:
+        """Check a task of this kind."""
+        rows, cols = self._read_all(task)
+        self._write(self._matrices[node.output], task.number, rows, cols, task.writes)
+
+    def store(self, task: Task, node: Node) -> None:
+        """Check a task of this kind."""
+        self._read_all(task)
+        if (task.node, task.reads[0]) in self._stored:
+            raise self._broken(f"{task.reads[0]} is stored twice")
+        self._stored.add((task.node, task.reads[0]))
+
+    def move(self, task: Task, node: Node) -> None:
+        """Check the elements that the tile it writes has of the tile it reads."""
+        assert node.change is not None
+        (read,), (written,) = task.reads, task.writes
+        rows, cols = self._extents(written)
+        logical = node.change.target.logical(written.number, rows, cols)
+        number, down, across = node.change.source.locate(logical)
+        there, other = self._extents(read)
+        here = number == read.number
+        here &= (down >= there.first) & (down < there.stop)
+        here &= (across >= other.first) & (across < other.stop)
+        if read.matrix in self._written:
+            made = self._written[read.matrix][number[here], down[here], across[here]]
+            self._require_made(read.matrix, bool(made.all()))
+        target = self._written[written.matrix][written.number]
+        window = target[rows.first : rows.stop, cols.first : cols.stop]
+        self._require_fresh(written.matrix, bool(window[here].any()))
+        window[here] = True
+
+    # Elements
+
+    def _read_all(self, task: Task) -> tuple[Span, Span]:
+        """Check that the tile a task reads is there; return its rows and columns."""
+        (tile,) = task.reads
+        rows, cols = self._extents(tile)
+        self._read(self._matrices[tile.matrix], tile.number, rows, cols, task.reads)
+        return rows, cols
+
+    def _read(
+        self, matrix: Matrix, number: int, rows: Span, cols: Span, tiles: tuple[Tile, ...]
+    ) -> None:
+        self._require_tile(matrix, number, rows, cols, tiles)
+        if matrix.name in self._written:
+            made = self._written[matrix.name][number, rows.first : rows.stop]
+            self._require_made(matrix.name, bool(made[:, cols.first : cols.stop].all()))
+
+    def _write(
+        self, matrix: Matrix, number: int, rows: Span, cols: Span, tiles: tuple[Tile, ...]
+    ) -> None:
+        self._require_tile(matrix, number, rows, cols, tiles)
+        lines = self._written[matrix.name][number, rows.first : rows.stop]
+        self._require_fresh(matrix.name, bool(lines[:, cols.first : cols.stop].any()))
+        lines[:, cols.first : cols.stop] = True
+
+    def _require_tile(
+        self, matrix: Matrix, number: int, rows: Span, cols: Span, tiles: tuple[Tile, ...]
+    ) -> None:
+        """Check that rows and columns lie in one of the tiles that the task names."""
+        p, q = self._blocks[matrix.name].block
+        tile = Tile(matrix.name, number, rows.first // p, cols.first // q)
+        if tile not in tiles:
+            raise self._broken(f"{tile} is used, which the task does not name")
+        if rows.stop > (tile.row + 1) * p or cols.stop > (tile.col + 1) * q:
+            raise self._broken(f"rows {rows} and columns {cols} go beyond {tile}")
+
+    def _require_made(self, name: str, made: bool) -> None:
+        if not made:
+            raise self._broken(f"elements of {name} are read before they are written")
+
+    def _require_fresh(self, name: str, written: bool) -> None:
+        if written:
+            raise self._broken(f"elements of {name} are written twice")
+
+    # Tiles
+
+    def _tiles(self, task: Task, node: Node) -> list[tuple[Tile, tuple[str, ...]]]:
+        """Return the tiles of a task, and of which matrices each may be."""
+        reads = [(tile, node.inputs) for tile in task.reads]
+        return reads + [(tile, (node.output,)) for tile in task.writes]
+
+    def _exists(self, tile: Tile) -> bool:
+        blocks, matrix = self._blocks[tile.matrix], self._matrices[tile.matrix]
+        rows, cols = blocks.grid
+        inside = 0 <= tile.row < rows and 0 <= tile.col < cols
+        return inside and 0 <= tile.number < matrix.matrices
+
+    def _extents(self, tile: Tile) -> tuple[Span, Span]:
+        """Return the rows and columns of its matrix that a tile has."""
+        matrix, (p, q) = self._matrices[tile.matrix], self._blocks[tile.matrix].block
+        row, col = tile.row * p, tile.col * q
+        return Span(row, min(p, matrix.rows - row)), Span(col, min(q, matrix.cols - col))
+
+    def _broken(self, message: str) -> BrokenPassError:
+        return BrokenPassError("tile", f"{self._where}: {message}")
+
+
+_CHECKS: Mapping[NodeKind, Callable[[_Verifier, Task, Node], None]] = for_every_kind(
+    {
+        "multiply": _Verifier.multiply,
+        "turn": _Verifier.turn,
+        "bounce": _Verifier.bounce,
+        "move": _Verifier.move,
+        "convert": _Verifier.convert,
+        "store": _Verifier.store,
+    }
+)
