@@ -8,6 +8,7 @@ Everything public of the package is here; what its modules have besides is their
 * Is it right? `check_program` (legal on a chip), `lint` and `require_clean` (races besides).
 """
 
+from systolic.hw.units import EngineName
 from systolic.isa.access import Access, Buffer
 from systolic.isa.formats.binary import decode, encode, is_binary
 from systolic.isa.formats.boxes import parts_of
@@ -21,7 +22,6 @@ from systolic.isa.instruction import (
     Comparison,
     Copy,
     DmaCopy,
-    EngineName,
     Event,
     Function,
     Instruction,

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from systolic.hw.units import EngineName
 from systolic.isa.access import Access
 
-EngineName = Literal["activation", "pooling"]
 Function = Literal[
     "identity", "exponential", "square", "square_root", "binary_step", "bipolar_step", "sigmoid",
     "ramp", "tanh", "gelu", "silu", "reciprocal", "rsqrt", "log", "sin", "abs", "sign",

@@ -33,7 +33,7 @@ import numpy.typing as npt
 
 from systolic.hw.spec import Chip
 from systolic.isa.effects import lanes
-from systolic.isa.instruction import LoadWeights, MatMul, Post
+from systolic.isa.instruction import LoadWeights, MatMul, OnEngine, Post
 from systolic.isa.program import Program
 
 QueueKind = Literal["array", "engine", "dma"]
@@ -152,8 +152,9 @@ def _fill_array(structure: Structure, members: tuple[int, ...]) -> None:
 
 def _fill_engine(structure: Structure, members: tuple[int, ...]) -> None:
     chip = structure.chip
-    name = structure.program.instructions[members[0]].queue
-    if not getattr(chip, name).independent_lanes:
+    first_instruction = structure.program.instructions[members[0]]
+    assert isinstance(first_instruction, OnEngine)
+    if not chip.engine(first_instruction.engine).independent_lanes:
         for position, index in enumerate(members):
             structure.after_reads[index] = position + 1
         return

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 from systolic.errors import SimulationError
 from systolic.hw.spec import Chip
+from systolic.hw.units import ENGINES
 from systolic.isa import Program
 from systolic.machine.event.dma.unit import DmaUnit
 from systolic.machine.event.dram.channels import channels_of
@@ -104,7 +105,7 @@ def _collector_at_rest() -> Iterator[None]:
 def _build(context: Context) -> list[Unit]:
     queues: defaultdict[str, list[int]] = defaultdict(list, context.program.queues())
     units: list[Unit] = [PEArrayUnit(context, queues["pe_array"])]
-    units += [EngineUnit(context, name, queues[name]) for name in ("activation", "pooling")]
+    units += [EngineUnit(context, name, queues[name]) for name in ENGINES]
     count = context.chip.dma.queues
     units += [DmaUnit(context, q, queues[f"dma{q}"]) for q in range(count)]
     return units
