@@ -13,8 +13,14 @@ from systolic.isa.access import Access, Buffer
 from systolic.isa.formats.binary import decode, encode, is_binary
 from systolic.isa.formats.boxes import parts_of
 from systolic.isa.formats.files import load_module, module_of
-from systolic.isa.formats.module import Binding, Module, Part, check_bindings
-from systolic.isa.formats.module_on_chip import check_bindings_on, element_type
+from systolic.isa.formats.module import (
+    Binding,
+    Module,
+    Part,
+    check_bindings,
+    check_bindings_on,
+    element_type,
+)
 from systolic.isa.formats.read_text import parse_text
 from systolic.isa.formats.write_text import format_access, format_instruction, format_text
 from systolic.isa.instruction import (
@@ -39,7 +45,7 @@ from systolic.isa.instruction import (
     TensorTensor,
     Wait,
 )
-from systolic.isa.legality.program import check_program
+from systolic.isa.legality import check_program
 from systolic.isa.lint.diagnostic import Diagnostic
 from systolic.isa.lint.lint import lint, require_clean
 from systolic.isa.program import Program

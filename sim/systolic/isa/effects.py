@@ -25,6 +25,13 @@ def reads_per_lane(instruction: Instruction) -> tuple[Access, ...]:
     return _accesses(instruction, BY_CLASS[type(instruction)].operands.per_lane)
 
 
+def per_lane_operands(instruction: Instruction) -> list[tuple[str, Access]]:
+    """Return those operands with the names of their fields."""
+    names = BY_CLASS[type(instruction)].operands.per_lane
+    values = [(name, getattr(instruction, name)) for name in names]
+    return [(name, value) for name, value in values if isinstance(value, Access)]
+
+
 def reads_per_element(instruction: Instruction) -> tuple[Access, ...]:
     """Return the operands of an engine's instruction that are read element by element."""
     return _accesses(instruction, BY_CLASS[type(instruction)].operands.reads)
