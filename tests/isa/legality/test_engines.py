@@ -119,8 +119,7 @@ CASES = {
         replace(PAIR, op="plus"),
         'op: there is no "plus" (there are: add, subtract, multiply, divide, power, max, min, and, '
         "or, xor, shift_left, shift_right_logical, shift_right_arithmetic, "
-        "equal, not_equal, greater, greater_equal, less, less_equal); "
-        'perhaps "less" was meant',
+        "equal, not_equal, greater, greater_equal, less, less_equal)",
     ),
     "bits": (replace(PAIR, op="and"), "op: and takes integers, but left is floating-point"),
     "bits of right": (
