@@ -13,7 +13,16 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from systolic.hw.datatypes import DATA_TYPES, PSUM_WORD_BYTES
-from systolic.hw.units import CLIENTS, ENGINES, UNITS, Client, EngineName, UnitName, queue_names
+from systolic.hw.units import (
+    CLIENTS,
+    ENGINES,
+    UNITS,
+    Client,
+    EngineName,
+    UnitName,
+    queue_names,
+    unit_of,
+)
 
 Count = Annotated[int, Field(ge=1, le=1 << 40)]
 Cycles = Annotated[int, Field(ge=0, le=1 << 40)]
@@ -302,6 +311,11 @@ class Chip(Spec):
     @cached_property
     def _periods(self) -> dict[str, int]:
         return {unit: self.ticks_mhz // self.clock_mhz(unit) for unit in UNITS}
+
+    @cached_property
+    def queue_periods(self) -> dict[str, int]:
+        """Return, by queue, the cycle of its unit in ticks."""
+        return {queue: self._periods[unit_of(queue)] for queue in self.units}
 
     @cached_property
     def units(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from systolic.hw.units import EngineName
+from systolic.hw.units import EngineName, dma_queue
 from systolic.isa.access import Access
 
 Function = Literal[
@@ -199,7 +199,7 @@ class DmaCopy:
     @property
     def queue(self) -> str:
         """Return the name of the unit whose queue holds the instruction."""
-        return f"dma{self.dma_queue}"
+        return dma_queue(self.dma_queue)
 
 
 Instruction: TypeAlias = LoadWeights | MatMul | OnEngine | DmaCopy

@@ -26,17 +26,17 @@ Everything else is assumed to be possible. Here are 1 to 7 as numbers.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from systolic.array_distances import cycles_to
 from systolic.hw.spec import Chip
+from systolic.hw.units import QueueKind, kind_of
 from systolic.isa.effects import lanes
 from systolic.isa.instruction import LoadWeights, MatMul, OnEngine, Post
 from systolic.isa.program import Program
 
-QueueKind = Literal["array", "engine", "dma"]
 NEVER = (1 << 31) - 1
 """A position in a queue that no instruction has."""
 ANY_TIME = 1 << 62
@@ -72,7 +72,7 @@ class Structure:
             program=program,
             chip=chip,
             names=tuple(queues),
-            kinds=tuple(_kind(name) for name in queues),
+            kinds=tuple(kind_of(name) for name in queues),
             members=tuple(tuple(m) for m in queues.values()),
             queue=np.zeros(count, np.int32),
             position=np.zeros(count, np.int32),
@@ -91,7 +91,7 @@ class Structure:
     def right(self, column: int) -> int:
         """Return the cycles a vector takes to reach a column."""
         array = self.chip.pe_array
-        return array.hop[1] * (column // array.cell[1])
+        return cycles_to(column, array.hop[1], array.cell[1])
 
     def vector_cycles(self, multiply: MatMul) -> int:
         """Return the cycles from one vector to the next."""
@@ -120,12 +120,6 @@ class Structure:
         if post.on == "row":
             return first + self.right(last_column), end
         return (last, end) if post.on == "partition" else (end, end)
-
-
-def _kind(name: str) -> QueueKind:
-    if name == "pe_array":
-        return "array"
-    return "dma" if name.startswith("dma") else "engine"
 
 
 def _fill_dma(structure: Structure, members: tuple[int, ...]) -> None:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from systolic.hw.spec import Chip, DramOrganisation
+from systolic.hw.units import dma_queue
 from systolic.isa import Buffer, DmaCopy, Program
 from systolic.machine.event.dma.descriptors import Runs
 from systolic.machine.event.dram import steps
@@ -176,7 +177,7 @@ class Channels:
         for c, counts in enumerate(channel[steps.HITS :].T.tolist()):
             transfers.channels[c] = ChannelCounts(*counts)
         for q, waits in enumerate(queue[steps.BANK_WAIT :].T.tolist()):
-            transfers.waits[f"dma{q}"] = QueueWaits(*waits)
+            transfers.waits[dma_queue(q)] = QueueWaits(*waits)
         for direction, name in enumerate(("read", "write")):
             for bank in np.flatnonzero(port[direction]).tolist():
                 key = Buffer.STATE.value, bank, name
