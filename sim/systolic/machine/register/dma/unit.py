@@ -12,7 +12,7 @@ from systolic.hw.units import dma_queue
 from systolic.isa import Access, Buffer, DmaCopy
 from systolic.machine.register.context import Context
 from systolic.machine.register.dma.descriptors import Place, descriptors
-from systolic.machine.register.ports import PortTuple
+from systolic.machine.register.ports.ports import PortTuple
 from systolic.machine.register.unit import Job, Unit
 
 CLIENT = "dma"

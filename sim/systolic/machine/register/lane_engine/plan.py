@@ -13,7 +13,7 @@ from typing import NamedTuple
 from systolic.isa import Access, OnEngine
 from systolic.isa.effects import reads_per_element, reads_per_lane, rhythm, window, writes
 from systolic.isa.opcodes import Rhythm, require_rows
-from systolic.machine.register.ports import Lanes, Ports, PortTuple
+from systolic.machine.register.ports.ports import Lanes, Ports, PortTuple
 
 Wanted = tuple[int, Lanes]
 """A port, and the partitions it is wanted for."""
