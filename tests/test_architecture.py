@@ -17,10 +17,14 @@ FILES = sorted((ROOT / "sim" / "systolic").rglob("*.py"))
 
 # What each room may import of the package, besides itself, the rooms in it, and EVERYBODYS. A room
 # without a row of its own obeys the row of the room it is in.
-EVERYBODYS = {"arrays", "errors", "reading", "spans", "writing"}
+EVERYBODYS = {
+    "array_distances", "arrays", "element_types", "errors", "reading", "spans", "writing",
+}  # fmt: skip
 PASSES = {"workload", "layout", "hw", "isa", "compiler.options", "compiler.ir", "compiler.cost"}
 ALLOWED: dict[str, set[str]] = {
+    "array_distances": set(),
     "arrays": set(),
+    "element_types": set(),
     "errors": set(),
     "reading": set(),
     "spans": set(),
@@ -30,7 +34,7 @@ ALLOWED: dict[str, set[str]] = {
     "trace": set(),
     "hw": set(),
     "workload": {"layout"},
-    "isa": {"hw.spec", "hw.datatypes"},
+    "isa": {"hw.spec", "hw.datatypes", "hw.units"},
     "compiler": {"workload", "layout", "hw", "isa"},
     "compiler.ir": {"workload", "layout", "hw", "isa", "compiler.options"},
     "compiler.cost": {"workload", "layout", "hw", "isa", "compiler.options", "compiler.ir"},
@@ -40,12 +44,14 @@ ALLOWED: dict[str, set[str]] = {
     "compiler.schedule": PASSES | {"compiler.place"},
     "compiler.sync": PASSES,
     "compiler.bounds": PASSES | {"compiler.lower"},
-    "machine": {"isa", "hw.spec", "hw.datatypes", "trace"},
+    "machine": {"isa", "hw.spec", "hw.datatypes", "hw.units", "trace"},
     "machine.event": {
-        "isa", "hw.spec", "hw.datatypes", "trace", "machine.values", "machine.memory",
+        "isa", "hw.spec", "hw.datatypes", "hw.units", "trace", "machine.values", "machine.memory",
+        "machine.array_shape",
     },
     "machine.register": {
-        "isa", "hw.spec", "hw.datatypes", "trace", "machine.values", "machine.memory",
+        "isa", "hw.spec", "hw.datatypes", "hw.units", "trace", "machine.values", "machine.memory",
+        "machine.array_shape",
     },
     "config": {"hw.spec", "hw.datatypes", "workload", "shipped"},
     "report": {"trace", "hw", "layout"},

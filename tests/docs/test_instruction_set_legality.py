@@ -31,8 +31,7 @@ from systolic.isa import (
     check_program,
 )
 from systolic.isa.access import MAX_PAIRS
-from systolic.isa.legality.access import MAX_DRAM_ELEMENTS, MAX_ELEMENTS, MAX_STEP
-from systolic.isa.legality.engines import INTEGERS_ONLY
+from systolic.isa.legality import INTEGERS_ONLY, MAX_DRAM_ELEMENTS, MAX_ELEMENTS, MAX_STEP
 from systolic.isa.opcodes import BY_MNEMONIC, OPCODES
 
 ELEMENTS = 12

@@ -25,7 +25,7 @@ from systolic.hw.spec import Chip
 from systolic.isa import Copy, LoadWeights, MatMul, Memset, Post, Program, TensorTensor, Wait
 from systolic.machine import Image, Memory, Outcome, simulate
 from systolic.machine.event import run_event
-from systolic.machine.event.lane_engine.traffic import plan_of
+from systolic.machine.event.lane_engine.plan import plan_of
 from systolic.machine.event.pe_array.row_order import SMALL_PRODUCTS
 from systolic.machine.register.pe_array.multiply import MANY_PRODUCTS
 from systolic.trace.records import Recorder

@@ -101,7 +101,7 @@ def test_the_package_is_found_and_its_compiled_files():
     assert {f for f in compiled if f.endswith("_numba.py")} == {
         f for f in tree.files(["machine"]) if f.endswith("_numba.py")
     }
-    assert any(f.endswith("dram_steps.py") for f in compiled)
+    assert any(f.endswith("dram/steps.py") for f in compiled)
     assert not any(f.endswith("check.py") for f in compiled)
 
 

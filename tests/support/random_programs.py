@@ -35,7 +35,7 @@ from systolic.isa import (
     Wait,
 )
 from systolic.isa.instruction import Comparison, Function, Operation, Reduction
-from systolic.isa.legality.engines import INTEGERS_ONLY
+from systolic.isa.legality import INTEGERS_ONLY
 from systolic.machine import Image
 
 CONSTANT_BYTES = 256

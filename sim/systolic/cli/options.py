@@ -12,8 +12,8 @@ from typing import Literal
 
 from systolic.errors import SystolicError, perhaps
 
-EngineName = Literal["event", "register"]
-ENGINES: dict[str, EngineName] = {"event": "event", "register": "register"}
+EngineKind = Literal["event", "register"]
+ENGINES: dict[str, EngineKind] = {"event": "event", "register": "register"}
 VALUES = ("exact", "none")
 NO_CONFIG = (
     "Missing argument 'CONFIG': needs a run file, a program, or --again SUMMARY "
@@ -29,7 +29,7 @@ class ProgramOptions:
     chip: str | None = None
     inputs: tuple[str, ...] = ()
     overrides: tuple[str, ...] = ()
-    engine: EngineName = "event"
+    engine: EngineKind = "event"
     values: bool = True
     check: bool = True
 
@@ -75,7 +75,7 @@ def refuse_jobs(config: Path, jobs: int | None) -> None:
         raise SystolicError(f"--jobs: is for run files with a [[sweep]], and {config} has none")
 
 
-def _checked_engine(engine: str) -> EngineName:
+def _checked_engine(engine: str) -> EngineKind:
     if engine in ENGINES:
         return ENGINES[engine]
     raise SystolicError(

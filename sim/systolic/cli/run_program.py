@@ -18,7 +18,7 @@ import ml_dtypes
 import numpy as np
 
 from systolic.arrays import Array
-from systolic.cli.options import EngineName, ProgramOptions
+from systolic.cli.options import EngineKind, ProgramOptions
 from systolic.cli.run import (
     Accept,
     Progress,
@@ -56,7 +56,7 @@ class ProgramJob:
     chip: Chip
     chip_path: Path
     files: Mapping[str, Path]
-    engine: EngineName = "event"
+    engine: EngineKind = "event"
     values: bool = True
     check: bool = True
     overrides: tuple[str, ...] = ()

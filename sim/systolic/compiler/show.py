@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from systolic.compiler.ir.nodes import Matrix
 from systolic.compiler.ir.tasks import Task, tiling
 from systolic.compiler.pipeline import CompiledGraph
-from systolic.isa import Instruction, Program
+from systolic.isa import Access, Instruction, Program
+from systolic.isa.effects import accumulates
+from systolic.isa.opcodes import BY_CLASS
 from systolic.layout import Shape
 
 LIMIT = 24
@@ -150,11 +152,11 @@ def _program(program: Program, limit: int) -> Iterator[str]:
 
 def _instruction(instruction: Instruction) -> str:
     parts = [type(instruction).__name__]
-    for name in ("weights", "moving", "source", "target", "result"):
-        access = getattr(instruction, name, None)
-        if access is not None:
-            parts.append(f"{name}={access}")
-    if getattr(instruction, "accumulate", False):
+    for field in BY_CLASS[type(instruction)].fields:
+        value = getattr(instruction, field.name)
+        if isinstance(value, Access):
+            parts.append(f"{field.name}={value}")
+    if accumulates(instruction):
         parts.append("accumulate")
     return " ".join(parts)
 

@@ -1,4 +1,4 @@
-"""The element types the datapaths know, by their XLA names. Not the vocabulary of all XLA types.
+"""The element types the datapaths know: rows of `systolic.element_types`, with accumulators.
 
 Every type is multiplied and accumulated in one of two 32-bit accumulators, as in the real array:
 float32 for floating types, int32 (wrapping) for integers. A PSUM word holds one accumulator.
@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
+from systolic.element_types import ELEMENT_TYPES
 from systolic.errors import ProgramError, perhaps, shortened
 
 PSUM_WORD_BYTES = 4
@@ -32,16 +32,16 @@ class DataType:
 
 
 DATA_TYPES: dict[str, DataType] = {
-    name: DataType(name, np.dtype(dtype), accumulator)
-    for name, dtype, accumulator in (
-        ("f32", np.float32, "f32"),
-        ("bf16", ml_dtypes.bfloat16, "f32"),
-        ("f16", np.float16, "f32"),
-        ("f8e4m3fn", ml_dtypes.float8_e4m3fn, "f32"),
-        ("f8e5m2", ml_dtypes.float8_e5m2, "f32"),
-        ("s8", np.int8, "s32"),
-        ("u8", np.uint8, "s32"),
-        ("s32", np.int32, "s32"),
+    name: DataType(name, ELEMENT_TYPES[name].dtype, accumulator)
+    for name, accumulator in (
+        ("f32", "f32"),
+        ("bf16", "f32"),
+        ("f16", "f32"),
+        ("f8e4m3fn", "f32"),
+        ("f8e5m2", "f32"),
+        ("s8", "s32"),
+        ("u8", "s32"),
+        ("s32", "s32"),
     )
 }
 

@@ -13,12 +13,20 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from systolic.hw.datatypes import DATA_TYPES, PSUM_WORD_BYTES
+from systolic.hw.units import (
+    CLIENTS,
+    ENGINES,
+    UNITS,
+    Client,
+    EngineName,
+    UnitName,
+    queue_names,
+    unit_of,
+)
 
 Count = Annotated[int, Field(ge=1, le=1 << 40)]
 Cycles = Annotated[int, Field(ge=0, le=1 << 40)]
 Side = Annotated[int, Field(ge=1, le=4096)]
-Client = Literal["moving", "weights", "activation", "pooling", "dma"]
-CLIENTS: tuple[Client, ...] = ("moving", "weights", "activation", "pooling", "dma")
 
 
 class Spec(BaseModel):
@@ -237,8 +245,8 @@ class Chip(Spec):
     def _consistent(self) -> Chip:
         if not self.clock:
             raise ValueError("clock: needs at least one clock")
-        for unit in ("pe_array", "activation", "pooling", "dma"):
-            clock = getattr(self, unit).clock
+        for unit in UNITS:
+            clock = self.unit(unit).clock
             if clock and clock not in self.clock:
                 raise ValueError(
                     f'{unit}.clock: no clock "{clock}" (there are: {", ".join(self.clock)})'
@@ -256,8 +264,8 @@ class Chip(Spec):
                 f"state_buffer.port_bytes ({port}) is less than fast_load x element size "
                 f"({self.pe_array.fast_load} x {widest})"
             )
-        for unit in ("activation", "pooling"):
-            rate = getattr(self, unit).elements_per_cycle
+        for unit in ENGINES:
+            rate = self.engine(unit).elements_per_cycle
             if rate * widest > port:
                 raise ValueError(
                     f"state_buffer.port_bytes ({port}) is less than {unit}.elements_per_cycle x "
@@ -272,15 +280,29 @@ class Chip(Spec):
         width = min(self.dram.bytes_per_cycle // parts.channels, self.dma.bytes_per_cycle)
         return width, -(-parts.burst_bytes // width)
 
-    def clock_mhz(self, unit: str) -> int:
-        """Return the frequency of `unit` ("pe_array", "activation", "pooling", "dma") in MHz."""
-        name = getattr(self, unit).clock or next(iter(self.clock))
+    def engine(self, name: EngineName) -> Engine:
+        """Return the specification of an engine."""
+        return {"activation": self.activation, "pooling": self.pooling}[name]
+
+    def unit(self, name: UnitName) -> PEArray | Engine | Dma:
+        """Return the specification of a unit that has a clock."""
+        units: dict[UnitName, PEArray | Engine | Dma] = {
+            "pe_array": self.pe_array,
+            "activation": self.activation,
+            "pooling": self.pooling,
+            "dma": self.dma,
+        }
+        return units[name]
+
+    def clock_mhz(self, unit: UnitName) -> int:
+        """Return the frequency of a unit in MHz."""
+        name = self.unit(unit).clock or next(iter(self.clock))
         return self.clock[name]
 
     @cached_property
     def ticks_mhz(self) -> int:
         """Return the tick rate: the least common multiple of the frequencies of the units."""
-        return math.lcm(*(self.clock_mhz(u) for u in ("pe_array", "activation", "pooling", "dma")))
+        return math.lcm(*(self.clock_mhz(unit) for unit in UNITS))
 
     def period(self, unit: str) -> int:
         """Return the cycle of `unit` in ticks."""
@@ -288,10 +310,14 @@ class Chip(Spec):
 
     @cached_property
     def _periods(self) -> dict[str, int]:
-        units = ("pe_array", "activation", "pooling", "dma")
-        return {unit: self.ticks_mhz // self.clock_mhz(unit) for unit in units}
+        return {unit: self.ticks_mhz // self.clock_mhz(unit) for unit in UNITS}
+
+    @cached_property
+    def queue_periods(self) -> dict[str, int]:
+        """Return, by queue, the cycle of its unit in ticks."""
+        return {queue: self._periods[unit_of(queue)] for queue in self.units}
 
     @cached_property
     def units(self) -> tuple[str, ...]:
-        """Return the names of the units that carry labels, in the order of the reports."""
-        return ("pe_array", "activation", "pooling", *(f"dma{q}" for q in range(self.dma.queues)))
+        """Return the names of the queues, which carry labels, in the order of the reports."""
+        return queue_names(self.dma.queues)

@@ -8,12 +8,19 @@ Everything public of the package is here; what its modules have besides is their
 * Is it right? `check_program` (legal on a chip), `lint` and `require_clean` (races besides).
 """
 
+from systolic.hw.units import EngineName
 from systolic.isa.access import Access, Buffer
 from systolic.isa.formats.binary import decode, encode, is_binary
 from systolic.isa.formats.boxes import parts_of
 from systolic.isa.formats.files import load_module, module_of
-from systolic.isa.formats.module import Binding, Module, Part, check_bindings
-from systolic.isa.formats.module_on_chip import check_bindings_on, element_type
+from systolic.isa.formats.module import (
+    Binding,
+    Module,
+    Part,
+    check_bindings,
+    check_bindings_on,
+    element_type,
+)
 from systolic.isa.formats.read_text import parse_text
 from systolic.isa.formats.write_text import format_access, format_instruction, format_text
 from systolic.isa.instruction import (
@@ -21,7 +28,6 @@ from systolic.isa.instruction import (
     Comparison,
     Copy,
     DmaCopy,
-    EngineName,
     Event,
     Function,
     Instruction,
@@ -39,7 +45,7 @@ from systolic.isa.instruction import (
     TensorTensor,
     Wait,
 )
-from systolic.isa.legality.program import check_program
+from systolic.isa.legality import check_program
 from systolic.isa.lint.diagnostic import Diagnostic
 from systolic.isa.lint.lint import lint, require_clean
 from systolic.isa.program import Program

@@ -1,83 +1,75 @@
-"""What instructions read, write and post, told from the names of their fields.
+"""What instructions read, write and post, told from their rows in `systolic.isa.opcodes`.
 
-A field that is an access and is called `target` or `result` is written; every other access is read;
-with `accumulate` the result is read as well. A field that is an access or a number is read once per
-lane, unless it is the first operand. A new instruction that keeps to these names needs
-nothing here. When things happen is not said here (`systolic.isa.lint.guarantees`).
+A new instruction needs nothing here. When things happen is not said here
+(`systolic.isa.lint.guarantees`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from systolic.isa.access import Access
 from systolic.isa.instruction import Instruction, MatMul, Post
-from systolic.isa.opcodes import OPCODES, Kind, Opcode
-
-WRITTEN = ("target", "result")
-
-
-@dataclass(frozen=True, slots=True)
-class _Names:
-    """Names of the fields of a class that are operands (the first one first) or results.
-
-    An operand is read per lane or per element.
-    """
-
-    operands: tuple[str, ...]
-    per_lane: tuple[str, ...]
-    per_element: tuple[str, ...]
-    results: tuple[str, ...]
-
-
-def _names(opcode: Opcode) -> _Names:
-    kinds = {f.name: f.kind for f in opcode.fields if f.kind in (Kind.ACCESS, Kind.OPERAND)}
-    operands = tuple(name for name in kinds if name not in WRITTEN)
-    per_lane = tuple(name for name in operands[1:] if kinds[name] is Kind.OPERAND)
-    return _Names(
-        operands,
-        per_lane,
-        tuple(name for name in operands if name not in per_lane),
-        tuple(name for name in kinds if name in WRITTEN),
-    )
-
-
-_NAMES: dict[type, _Names] = {opcode.cls: _names(opcode) for opcode in OPCODES}
-
-
-def _accesses(instruction: Instruction, names: Iterable[str]) -> tuple[Access, ...]:
-    return tuple([v for name in names if isinstance(v := getattr(instruction, name), Access)])
+from systolic.isa.opcodes import BY_CLASS, Rhythm
 
 
 def reads(instruction: Instruction) -> tuple[Access, ...]:
-    """Return the accesses an instruction reads, its first operand first."""
-    names = _NAMES[type(instruction)]
-    found = _accesses(instruction, names.operands)
-    if getattr(instruction, "accumulate", False):
-        found += _accesses(instruction, names.results)
-    return found
+    """Return the accesses an instruction reads: element by element, per lane, accumulated."""
+    operands = BY_CLASS[type(instruction)].operands
+    found = _accesses(instruction, operands.reads + operands.per_lane)
+    return found + writes(instruction) if accumulates(instruction) else found
 
 
 def reads_per_lane(instruction: Instruction) -> tuple[Access, ...]:
     """Return the operands of an engine's instruction that have one element in each partition."""
-    return _accesses(instruction, _NAMES[type(instruction)].per_lane)
+    return _accesses(instruction, BY_CLASS[type(instruction)].operands.per_lane)
+
+
+def per_lane_operands(instruction: Instruction) -> list[tuple[str, Access]]:
+    """Return those operands with the names of their fields."""
+    names = BY_CLASS[type(instruction)].operands.per_lane
+    values = [(name, getattr(instruction, name)) for name in names]
+    return [(name, value) for name, value in values if isinstance(value, Access)]
 
 
 def reads_per_element(instruction: Instruction) -> tuple[Access, ...]:
     """Return the operands of an engine's instruction that are read element by element."""
-    return _accesses(instruction, _NAMES[type(instruction)].per_element)
+    return _accesses(instruction, BY_CLASS[type(instruction)].operands.reads)
 
 
 def writes(instruction: Instruction) -> tuple[Access, ...]:
     """Return the accesses an instruction writes."""
-    return _accesses(instruction, _NAMES[type(instruction)].results)
+    return _accesses(instruction, BY_CLASS[type(instruction)].operands.writes)
+
+
+def accumulates(instruction: Instruction) -> bool:
+    """Return whether an instruction adds to what it writes, and so reads it as well."""
+    flag = BY_CLASS[type(instruction)].operands.accumulate
+    return flag is not None and bool(getattr(instruction, flag))
+
+
+def window(instruction: Instruction) -> int:
+    """Return how many elements of its operand an engine's instruction makes one result of."""
+    name = BY_CLASS[type(instruction)].operands.window
+    return 1 if name is None else int(getattr(instruction, name))
+
+
+def rhythm(instruction: Instruction) -> Rhythm:
+    """Return in which rhythm an engine reads and writes for one of its instructions."""
+    found = BY_CLASS[type(instruction)].operands.rhythm
+    assert found is not None, f"{type(instruction).__name__} is of no engine"
+    return found
 
 
 def lanes(instruction: Instruction) -> tuple[int, int]:
     """Return the lanes an engine's instruction holds: its first operand's, else its target's."""
     access = (reads_per_element(instruction) or writes(instruction))[0]
     return access.partition, access.partition + access.partitions
+
+
+def _accesses(instruction: Instruction, names: Iterable[str]) -> tuple[Access, ...]:
+    """Return what these fields hold, without the numbers among it."""
+    return tuple([v for name in names if isinstance(v := getattr(instruction, name), Access)])
 
 
 def times(instruction: Instruction, post: Post) -> int:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from systolic.hw.units import EngineName, dma_queue
 from systolic.isa.access import Access
 
-EngineName = Literal["activation", "pooling"]
 Function = Literal[
     "identity", "exponential", "square", "square_root", "binary_step", "bipolar_step", "sigmoid",
     "ramp", "tanh", "gelu", "silu", "reciprocal", "rsqrt", "log", "sin", "abs", "sign",
@@ -199,7 +199,7 @@ class DmaCopy:
     @property
     def queue(self) -> str:
         """Return the name of the unit whose queue holds the instruction."""
-        return f"dma{self.dma_queue}"
+        return dma_queue(self.dma_queue)
 
 
 Instruction: TypeAlias = LoadWeights | MatMul | OnEngine | DmaCopy

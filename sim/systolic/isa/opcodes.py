@@ -1,8 +1,10 @@
-"""The table of operations that both program formats are driven by: one row per instruction.
+"""The table of instructions: one row for each, with its number, its name and its operands.
 
 The fields of an instruction and their types come from its dataclass; a new instruction is one row
 in `OPCODES`. Numbers are part of the binary format: they are never reused, and a change to the
-fields of an instruction needs a new number. Nothing is printed, parsed or encoded here.
+fields of an instruction needs a new number. A row also says which fields are read and written, and
+in which rhythm an engine does so; lint and both engines go by that. Nothing is printed, parsed or
+encoded here.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Literal
@@ -24,6 +26,7 @@ from systolic.isa.instruction import (
     LoadWeights,
     MatMul,
     Memset,
+    OnEngine,
     Pool,
     Select,
     TensorScalar,
@@ -60,14 +63,62 @@ class Field:
         return self.default is dataclasses.MISSING
 
 
+class Rhythm(Enum):
+    """In which of its steps an engine reads the elements of an instruction, and completes results.
+
+    The length of a step and of the way to the write are chip data; rates below are elements a step.
+    """
+
+    ELEMENTWISE = auto()
+    """A group of elements of the one operand, or of none, completes as many of the target."""
+    PAIRED = auto()
+    """A group of both operands in one step, or in two where both need the same port."""
+    WINDOWED = auto()
+    """As ELEMENTWISE, but only the last element of each window completes one of the target."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operands:
+    """The names of the fields through which an instruction reads and writes memory, by their part.
+
+    Every field that is an access, or an access or a number, stands in one of the first three; a
+    field that holds a number moves nothing.
+
+    Args:
+        reads: read element by element.
+        per_lane: read once per lane: one element in each partition, before all others.
+        writes: written element by element.
+        accumulate: a flag; where it is set, what is written is read as well.
+        window: how many elements of the operand make one of the target (WINDOWED).
+        rhythm: of an instruction of the activation or the pooling engine; None for all others.
+
+    """
+
+    reads: tuple[str, ...] = ()
+    per_lane: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    accumulate: str | None = None
+    window: str | None = None
+    rhythm: Rhythm | None = None
+
+
+def operands(
+    reads: str = "", writes: str = "", rhythm: Rhythm | None = None, **others: Any
+) -> Operands:
+    """Return operands whose names are given in one string, a blank between two."""
+    read, written = tuple(reads.split()), tuple(writes.split())
+    return Operands(reads=read, writes=written, rhythm=rhythm, **others)
+
+
 @dataclass(frozen=True, slots=True)
 class Opcode:
-    """A row: number (binary), mnemonic (text), class, and the fields besides waits and posts."""
+    """A row: number (binary), mnemonic (text), class, fields besides waits and posts, operands."""
 
     number: int
     mnemonic: str
     cls: Any
     fields: tuple[Field, ...]
+    operands: Operands
 
 
 def _kind(hint: Any) -> tuple[Kind, bool, tuple[str, ...]]:
@@ -103,27 +154,99 @@ def _fields(cls: Any) -> tuple[Field, ...]:
     )
 
 
-def _table(rows: Iterable[tuple[int, str, Any]]) -> tuple[Opcode, ...]:
-    return tuple(Opcode(number, mnemonic, cls, _fields(cls)) for number, mnemonic, cls in rows)
+def opcode(number: int, mnemonic: str, cls: Any, parts: Operands) -> Opcode:
+    """Return the row of an instruction.
+
+    Raises:
+        TypeError: the operands do not fit the fields.
+
+    """
+    row = Opcode(number, mnemonic, cls, _fields(cls), parts)
+    _check_operands(row)
+    _check_rhythm(row)
+    return row
 
 
-OPCODES = _table(
-    (
-        (1, "load", LoadWeights),
-        (2, "matmul", MatMul),
-        (3, "copy", Copy),
-        (4, "memset", Memset),
-        (5, "dma", DmaCopy),
-        (6, "activate", Activate),
-        (7, "pool", Pool),
-        (8, "tensor_tensor", TensorTensor),
-        (9, "tensor_scalar", TensorScalar),
-        (10, "iota", Iota),
-        (11, "select", Select),
+def _check_operands(row: Opcode) -> None:
+    """Hold the names of operands against the fields: each has one part, and is of its kind."""
+    found, kinds = row.operands, {field.name: field.kind for field in row.fields}
+    parts = [*found.reads, *found.per_lane, *found.writes]
+    for name, kind in kinds.items():
+        wanted = kind in (Kind.ACCESS, Kind.OPERAND)
+        if parts.count(name) != wanted:
+            raise TypeError(
+                f"{row.mnemonic}: {name} stands {parts.count(name)} times in reads, per_lane and "
+                f"writes of its row in OPCODES, needed {int(wanted)}"
+            )
+    needed: list[tuple[str, tuple[Kind, ...]]] = [
+        (name, (Kind.ACCESS, Kind.OPERAND)) for name in parts
+    ]
+    needed += [(name, (Kind.ACCESS,)) for name in found.writes]
+    needed += [(found.accumulate, (Kind.FLAG,))] if found.accumulate else []
+    needed += [(found.window, (Kind.INTEGER,))] if found.window else []
+    for name, allowed in needed:
+        if kinds.get(name) not in allowed:
+            raise TypeError(f"{row.mnemonic}: {name}, in its row in OPCODES, is no such field")
+
+
+def _check_rhythm(row: Opcode) -> None:
+    """Hold a rhythm against the instruction's class, and against how many operands it has."""
+    found, rhythm = row.operands, row.operands.rhythm
+    if (rhythm is not None) != issubclass(row.cls, OnEngine):
+        raise TypeError(f"{row.mnemonic}: instructions of engines, and no others, have a rhythm")
+    if rhythm is None:
+        return
+    if len(found.writes) != 1 or len(found.reads) not in _READS[rhythm]:
+        raise TypeError(f"{row.mnemonic}: {rhythm.name} does not fit its operands")
+    if (found.window is not None) != (rhythm is Rhythm.WINDOWED):
+        raise TypeError(f"{row.mnemonic}: WINDOWED instructions, and no others, have a window")
+
+
+_READS = {Rhythm.ELEMENTWISE: (0, 1), Rhythm.PAIRED: (2,), Rhythm.WINDOWED: (1,)}
+"""How many operands that are read element by element a rhythm has."""
+
+
+def require_rows(table: str, found: Collection[Any], needed: Iterable[Any]) -> None:
+    """Raise TypeError unless a table has a row for each of `needed`, and no other.
+
+    Modules call it when they are imported, so that a new instruction, or a new rhythm, is not
+    silently treated as some other one.
+    """
+    wanted = list(needed)
+    for what, rows in (
+        ("has no row for", [row for row in wanted if row not in found]),
+        ("has a row for what does not exist:", [row for row in found if row not in wanted]),
+    ):
+        if rows:
+            names = ", ".join(getattr(row, "__name__", str(row)) for row in rows)
+            raise TypeError(f"{table} {what} {names}")
+
+
+def engine_instructions() -> list[type]:
+    """Return the classes of the instructions of the activation and the pooling engine."""
+    return [cls for cls in BY_CLASS if issubclass(cls, OnEngine)]
+
+
+OPCODES = tuple(
+    opcode(*row)
+    for row in (
+        (1, "load", LoadWeights, operands("weights")),
+        (2, "matmul", MatMul, operands("moving", "result", accumulate="accumulate")),
+        (3, "copy", Copy, operands("source", "target", Rhythm.ELEMENTWISE)),
+        (4, "memset", Memset, operands("", "target", Rhythm.ELEMENTWISE)),
+        (5, "dma", DmaCopy, operands("source", "target")),
+        (6, "activate", Activate,
+            operands("source", "target", Rhythm.ELEMENTWISE, per_lane=("bias",))),
+        (7, "pool", Pool, operands("source", "target", Rhythm.WINDOWED, window="window")),
+        (8, "tensor_tensor", TensorTensor, operands("left right", "target", Rhythm.PAIRED)),
+        (9, "tensor_scalar", TensorScalar,
+            operands("source", "target", Rhythm.ELEMENTWISE, per_lane=("scalar", "other"))),
+        (10, "iota", Iota, operands("", "target", Rhythm.ELEMENTWISE)),
+        (11, "select", Select, operands("value", "target", Rhythm.ELEMENTWISE)),
     )
-)
+)  # fmt: skip
 BARE = {"engine": "", "dma_queue": "q"}
 """Fields the text form writes without their name, and what it puts before their value."""
-BY_NUMBER = {opcode.number: opcode for opcode in OPCODES}
-BY_MNEMONIC = {opcode.mnemonic: opcode for opcode in OPCODES}
-BY_CLASS: dict[type, Opcode] = {opcode.cls: opcode for opcode in OPCODES}
+BY_NUMBER = {row.number: row for row in OPCODES}
+BY_MNEMONIC = {row.mnemonic: row for row in OPCODES}
+BY_CLASS: dict[type, Opcode] = {row.cls: row for row in OPCODES}

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from systolic.config import RunConfig
 from systolic.errors import SystolicError
 from systolic.isa import Buffer
+from systolic.isa.effects import writes
 from systolic.machine import Image, Memory
 from systolic.run.execute import RunResult
 from systolic.trace.grid import GridState
@@ -24,8 +25,6 @@ from systolic.workload import Transpose
 
 WRITES = ("write", "psum_write")
 """The word kinds a snapshot needs recorded."""
-
-_BUFFERS: dict[str, Buffer] = {"psum_write": Buffer.RESULT}
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +97,7 @@ def _apply(
     instructions = result.compiled.program.instructions
     for index in np.unique(rows["instruction"]):
         mine = rows[rows["instruction"] == index]
-        buffer = _BUFFERS.get(kind) or instructions[index].target.buffer
+        buffer = writes(instructions[index])[0].buffer
         if buffer not in written:
             continue
         for code, (_, dtype) in enumerate(VALUE_TYPES):
@@ -172,8 +171,8 @@ def changes(result: RunResult, buffer: Buffer, partition: int, address: int) -> 
         mask = (table.rows["partition"] == partition) & (table.rows["address"] == address)
         chosen = WordTable(table.rows[mask], table.units)
         for row, value in zip(chosen.rows, chosen.values(), strict=True):
-            target = getattr(instructions[row["instruction"]], "target", None)
-            if (_BUFFERS.get(kind) or target.buffer) is not buffer:  # type: ignore[union-attr]
+            (target,) = writes(instructions[row["instruction"]])
+            if target.buffer is not buffer:
                 continue
             unit = table.units[row["unit"]]
             cycle = int(row["tick"]) // result.trace.periods[unit]

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from systolic.array_distances import cycles_to
 from systolic.spans import Interval
 
 Plane: TypeAlias = npt.NDArray[np.int64]
@@ -36,8 +37,8 @@ class GridShape:
 
     def delay(self) -> npt.NDArray[np.int64]:
         """Return [R, C] cycles from injection to the multiplication in PE (r, c)."""
-        down = self.hop[0] * (np.arange(self.rows) // self.cell[0])
-        right = self.hop[1] * (np.arange(self.cols) // self.cell[1])
+        down = cycles_to(np.arange(self.rows), self.hop[0], self.cell[0])
+        right = cycles_to(np.arange(self.cols), self.hop[1], self.cell[1])
         return self.entry + down[:, None] + right[None, :]
 
     def read_of(self, rows: int, cols: int) -> npt.NDArray[np.int64]:

@@ -9,24 +9,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
+
+from systolic.element_types import ELEMENT_TYPES
 
 KINDS = ("load", "inject", "read", "write", "psum_write")
 """load: weights read; inject: moving words read; read, write: engines and DMA; psum_write: results
 taken by the result buffer."""
 
-VALUE_TYPES: tuple[tuple[str, np.dtype[Any]], ...] = (
-    ("f32", np.dtype(np.float32)),
-    ("s32", np.dtype(np.int32)),
-    ("bf16", np.dtype(ml_dtypes.bfloat16)),
-    ("f16", np.dtype(np.float16)),
-    ("f8e4m3fn", np.dtype(ml_dtypes.float8_e4m3fn)),
-    ("f8e5m2", np.dtype(ml_dtypes.float8_e5m2)),
-    ("s8", np.dtype(np.int8)),
-    ("u8", np.dtype(np.uint8)),
+VALUE_TYPES: tuple[tuple[str, np.dtype[Any]], ...] = tuple(
+    (name, ELEMENT_TYPES[name].dtype)
+    for name in ("f32", "s32", "bf16", "f16", "f8e4m3fn", "f8e5m2", "s8", "u8")
 )
+"""Types by their number in column `type`: a new one goes behind the others."""
 _CODE = {name: code for code, (name, _) in enumerate(VALUE_TYPES)}
 
 ROW = np.dtype(

@@ -72,8 +72,7 @@ CASES = {
     ),
     "reduction": (
         replace(POOL, function="maximum"),
-        'function: there is no "maximum" (there are: max, min, mean, median, sum, product); '
-        'perhaps "max" was meant',
+        'function: there is no "maximum" (there are: max, min, mean, median, sum, product)',
     ),
     "window": (replace(POOL, window=0), "window: needed at least 1 element, found 0"),
     "windows": (

@@ -26,8 +26,8 @@ from systolic.hw.formulas.timing import (
     right_cycles,
 )
 from systolic.hw.spec import Chip, PEArray
+from systolic.hw.units import ENGINES
 
-ENGINES = ("activation", "pooling")
 Dimension = Literal["M", "N"]
 
 

@@ -2,7 +2,7 @@
 
 Errors name file, line and column, what was needed, what was found and what was perhaps meant.
 Not here: printing (`systolic.isa.formats.write_text`), legality on a chip
-(`systolic.isa.legality.program`).
+(`systolic.isa.legality`).
 """
 
 from __future__ import annotations

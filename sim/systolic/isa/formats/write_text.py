@@ -3,7 +3,7 @@
 `parse_text(format_text(m)) == m` for every module, legal or not, and printing what was parsed
 changes nothing but blanks and comments. The grammar stands in docs/program_format.md. Printing is
 here, reading in `systolic.isa.formats.read_text`; whether a program is legal is for
-`systolic.isa.legality.program` to say.
+`systolic.isa.legality` to say.
 """
 
 from __future__ import annotations

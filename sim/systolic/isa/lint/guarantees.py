@@ -26,17 +26,17 @@ Everything else is assumed to be possible. Here are 1 to 7 as numbers.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from systolic.array_distances import cycles_to
 from systolic.hw.spec import Chip
+from systolic.hw.units import QueueKind, kind_of
 from systolic.isa.effects import lanes
-from systolic.isa.instruction import LoadWeights, MatMul, Post
+from systolic.isa.instruction import LoadWeights, MatMul, OnEngine, Post
 from systolic.isa.program import Program
 
-QueueKind = Literal["array", "engine", "dma"]
 NEVER = (1 << 31) - 1
 """A position in a queue that no instruction has."""
 ANY_TIME = 1 << 62
@@ -72,7 +72,7 @@ class Structure:
             program=program,
             chip=chip,
             names=tuple(queues),
-            kinds=tuple(_kind(name) for name in queues),
+            kinds=tuple(kind_of(name) for name in queues),
             members=tuple(tuple(m) for m in queues.values()),
             queue=np.zeros(count, np.int32),
             position=np.zeros(count, np.int32),
@@ -91,7 +91,7 @@ class Structure:
     def right(self, column: int) -> int:
         """Return the cycles a vector takes to reach a column."""
         array = self.chip.pe_array
-        return array.hop[1] * (column // array.cell[1])
+        return cycles_to(column, array.hop[1], array.cell[1])
 
     def vector_cycles(self, multiply: MatMul) -> int:
         """Return the cycles from one vector to the next."""
@@ -122,12 +122,6 @@ class Structure:
         return (last, end) if post.on == "partition" else (end, end)
 
 
-def _kind(name: str) -> QueueKind:
-    if name == "pe_array":
-        return "array"
-    return "dma" if name.startswith("dma") else "engine"
-
-
 def _fill_dma(structure: Structure, members: tuple[int, ...]) -> None:
     for position, index in enumerate(members):
         structure.after_reads[index] = structure.after_done[index] = position + 1
@@ -152,8 +146,9 @@ def _fill_array(structure: Structure, members: tuple[int, ...]) -> None:
 
 def _fill_engine(structure: Structure, members: tuple[int, ...]) -> None:
     chip = structure.chip
-    name = structure.program.instructions[members[0]].queue
-    if not getattr(chip, name).independent_lanes:
+    first_instruction = structure.program.instructions[members[0]]
+    assert isinstance(first_instruction, OnEngine)
+    if not chip.engine(first_instruction.engine).independent_lanes:
         for position, index in enumerate(members):
             structure.after_reads[index] = position + 1
         return

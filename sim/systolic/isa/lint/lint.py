@@ -16,7 +16,7 @@ from systolic.hw.spec import Chip
 from systolic.isa.access import Access
 from systolic.isa.effects import times
 from systolic.isa.instruction import Instruction, LoadWeights, MatMul
-from systolic.isa.legality.program import check_program
+from systolic.isa.legality import check_program
 from systolic.isa.lint.diagnostic import Code, Diagnostic, named
 from systolic.isa.lint.races import find_hazards
 from systolic.isa.lint.self_overlap import self_overlaps

@@ -16,7 +16,7 @@ import numpy as np
 
 from systolic.hw.spec import Chip
 from systolic.isa.access import Access, Buffer
-from systolic.isa.effects import reads, writes
+from systolic.isa.effects import accumulates, reads, writes
 from systolic.isa.footprint import Footprint, uncovered
 from systolic.isa.instruction import Instruction, MatMul
 from systolic.isa.lint.diagnostic import Code, Diagnostic, Region, named
@@ -140,7 +140,7 @@ class _Pass:
     def _undrained(
         self, index: int, place: Place, written: list[Record], read: list[Record]
     ) -> Iterator[Diagnostic]:
-        if getattr(self._instructions[index], "accumulate", False):
+        if accumulates(self._instructions[index]):
             return
         for record in written:
             if record.index == INITIAL:

@@ -6,24 +6,25 @@ still reads, a DMA queue too; this finds where the two would differ.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import numpy.typing as npt
 
-from systolic.hw.spec import Chip
+from systolic.hw.spec import Chip, Engine
 from systolic.isa.access import Access
-from systolic.isa.effects import reads, reads_per_lane, writes
-from systolic.isa.footprint import Footprint
-from systolic.isa.instruction import (
-    DmaCopy,
-    Instruction,
-    LoadWeights,
-    MatMul,
-    Pool,
-    TensorTensor,
+from systolic.isa.effects import (
+    reads,
+    reads_per_element,
+    reads_per_lane,
+    rhythm,
+    window,
+    writes,
 )
+from systolic.isa.footprint import Footprint
+from systolic.isa.instruction import Instruction, LoadWeights, MatMul, OnEngine
 from systolic.isa.lint.diagnostic import Diagnostic, Region, named
+from systolic.isa.opcodes import Rhythm, require_rows
 from systolic.isa.program import Program
 
 LARGEST = 1 << 20
@@ -81,7 +82,7 @@ def _reads_late(instruction: Instruction, source: Access, target: Access, chip: 
         return True
     read, read_when = _bytes(source)
     written, written_when = _bytes(target)
-    if not isinstance(instruction, DmaCopy):
+    if isinstance(instruction, OnEngine):  # a DMA queue writes each element when it reads it
         read_step, write_step = _steps(instruction, source, target, chip)
         read_when = read_step[read_when % source.elements]
         written_when = write_step[written_when % target.elements]
@@ -94,25 +95,59 @@ def _reads_late(instruction: Instruction, source: Access, target: Access, chip: 
     )
 
 
+Steps = npt.NDArray[np.int64]
+"""The step of each element, int64."""
+
+
 def _steps(
-    instruction: Instruction, source: Access, target: Access, chip: Chip
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    instruction: OnEngine, source: Access, target: Access, chip: Chip
+) -> tuple[Steps, Steps]:
     """Return the steps of an engine in which elements of an operand are read, and results written.
 
-    The two operands of a TensorTensor are taken to be read one after the other. Then most steps lie
-    between a write and a later read: in one step nothing is read late that is not here.
+    An operand of one element per lane is read before everything else.
     """
-    engine = getattr(chip, instruction.queue)
-    rate, latency = engine.elements_per_cycle, engine.latency_cycles
-    read, made = np.arange(source.elements), np.arange(target.elements)
+    engine = chip.engine(instruction.engine)
+    read, written = _STEPS[rhythm(instruction)](instruction, source, target, engine)
     if source in reads_per_lane(instruction):
-        return np.full(source.elements, -1), made // rate + latency
-    if isinstance(instruction, Pool):
-        return read // rate, ((made + 1) * instruction.window - 1) // rate + latency
-    if isinstance(instruction, TensorTensor):
-        behind = int(source == instruction.right)
-        return 2 * (read // rate) + behind, 2 * (made // rate) + 1 + latency
-    return read // rate, made // rate + latency
+        read = np.full(source.elements, -1)
+    return read, written
+
+
+def _elementwise(
+    _: OnEngine, source: Access, target: Access, engine: Engine
+) -> tuple[Steps, Steps]:
+    rate = engine.elements_per_cycle
+    made = np.arange(target.elements)
+    return np.arange(source.elements) // rate, made // rate + engine.latency_cycles
+
+
+def _windowed(
+    instruction: OnEngine, source: Access, target: Access, engine: Engine
+) -> tuple[Steps, Steps]:
+    rate = engine.elements_per_cycle
+    last = np.arange(1, target.elements + 1) * window(instruction) - 1
+    return np.arange(source.elements) // rate, last // rate + engine.latency_cycles
+
+
+def _paired(
+    instruction: OnEngine, source: Access, target: Access, engine: Engine
+) -> tuple[Steps, Steps]:
+    """Take the two operands to be read one after the other.
+
+    Then most steps lie between a write and a later read: what is read late in one step is so here.
+    """
+    rate, made = engine.elements_per_cycle, np.arange(target.elements)
+    behind = int(source == reads_per_element(instruction)[1])
+    read = 2 * (np.arange(source.elements) // rate) + behind
+    return read, 2 * (made // rate) + 1 + engine.latency_cycles
+
+
+_STEPS: dict[Rhythm, Callable[[OnEngine, Access, Access, Engine], tuple[Steps, Steps]]] = {
+    Rhythm.ELEMENTWISE: _elementwise,
+    Rhythm.PAIRED: _paired,
+    Rhythm.WINDOWED: _windowed,
+}
+require_rows("lint.self_overlap._STEPS", _STEPS, Rhythm)
 
 
 def _bytes(access: Access) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

@@ -10,7 +10,9 @@ from contextlib import contextmanager
 
 from systolic.errors import SimulationError
 from systolic.hw.spec import Chip
+from systolic.hw.units import ENGINES, dma_queue
 from systolic.isa import Program
+from systolic.machine.array_shape import grid_shape
 from systolic.machine.event.dma.unit import DmaUnit
 from systolic.machine.event.dram.channels import channels_of
 from systolic.machine.event.lane_engine.unit import EngineUnit
@@ -21,7 +23,6 @@ from systolic.machine.event.semaphores import Semaphores, posted_in_order
 from systolic.machine.event.ticks import TickEnvironment
 from systolic.machine.event.unit import Context, Unit
 from systolic.machine.memory import Memory
-from systolic.trace.grid import GridShape
 from systolic.trace.records import Recorder, Trace
 
 Progress = Callable[[int, int], None]
@@ -69,24 +70,7 @@ def run_event(
     context.account_ports()
     if context.dram:
         context.dram.account(recorder)
-    periods = {name: chip.period(name.rstrip("0123456789")) for name in chip.units}
-    return recorder.finish(context.end, periods, grid_shape(chip))
-
-
-def grid_shape(chip: Chip) -> GridShape:
-    """Return the array's shape and register distances, as the trace keeps them."""
-    spec = chip.pe_array
-    return GridShape(
-        rows=spec.rows,
-        cols=spec.cols,
-        entry=spec.entry_cycles,
-        hop=spec.hop,
-        cell=spec.cell,
-        fast_load=spec.fast_load,
-        weight_path=spec.weight_path,
-        weight_buffer=spec.weight_buffer,
-        fused=spec.fused_multiply_add,
-    )
+    return recorder.finish(context.end, chip.queue_periods, grid_shape(chip))
 
 
 @contextmanager
@@ -104,9 +88,9 @@ def _collector_at_rest() -> Iterator[None]:
 def _build(context: Context) -> list[Unit]:
     queues: defaultdict[str, list[int]] = defaultdict(list, context.program.queues())
     units: list[Unit] = [PEArrayUnit(context, queues["pe_array"])]
-    units += [EngineUnit(context, name, queues[name]) for name in ("activation", "pooling")]
+    units += [EngineUnit(context, name, queues[name]) for name in ENGINES]
     count = context.chip.dma.queues
-    units += [DmaUnit(context, q, queues[f"dma{q}"]) for q in range(count)]
+    units += [DmaUnit(context, q, queues[dma_queue(q)]) for q in range(count)]
     return units
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections.abc import Callable, Sequence
+from typing import assert_never
 
 import simpy
 
 from systolic.hw.spec import Chip
-from systolic.isa import LoadWeights, MatMul, Program, Wait
+from systolic.hw.units import ENGINES
+from systolic.isa import DmaCopy, LoadWeights, MatMul, OnEngine, Program, Wait
 from systolic.machine.event.ticks import TickEnvironment
 
 PostTicks = Callable[[], Sequence[int]]
@@ -34,10 +36,12 @@ def posted_in_order(program: Program, chip: Chip) -> list[bool]:
                     kind: tuple[object, ...] = ("loads",)
                 case MatMul():
                     kind = ("multiplies", post.on, instruction.result.partitions)
-                case _:
+                case OnEngine() | DmaCopy():
                     kind = (instruction.queue,)
+                case _:
+                    assert_never(instruction)
             posters[post.semaphore].add(kind)
-    overtaking = {u for u in ("activation", "pooling") if getattr(chip, u).independent_lanes}
+    overtaking = {name for name in ENGINES if chip.engine(name).independent_lanes}
     return [
         len(kinds) == 1 and not any(k[0] in overtaking or "partition" in k for k in kinds)
         for kinds in posters

@@ -10,7 +10,7 @@ from systolic.isa import Program
 from systolic.machine.memory import Memory
 from systolic.machine.register.dram.channels import Dram
 from systolic.machine.register.planes import Planes
-from systolic.machine.register.ports import Ports
+from systolic.machine.register.ports.ports import Ports
 from systolic.machine.register.semaphores import Semaphores
 from systolic.trace.records import Recorder
 

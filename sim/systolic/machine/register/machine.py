@@ -12,14 +12,15 @@ import numpy as np
 
 from systolic.errors import SimulationError
 from systolic.hw.spec import Chip
+from systolic.hw.units import ENGINES
 from systolic.isa import Program
+from systolic.machine.array_shape import grid_shape
 from systolic.machine.memory import Memory
 from systolic.machine.register.context import Context, Progress
 from systolic.machine.register.dma.bursts import dma_queues
 from systolic.machine.register.lane_engine.unit import LaneEngine
 from systolic.machine.register.pe_array.unit import ArrayUnit, Observer
 from systolic.machine.register.unit import Unit
-from systolic.trace.grid import GridShape
 from systolic.trace.records import Recorder, Trace
 
 Request = tuple[Unit, Callable[[int], None]]
@@ -55,7 +56,7 @@ def run_register(
     recorder.port_cycles.update(used)
     if context.dram is not None:
         context.dram.account(recorder.transfers)
-    return recorder.finish(context.end, _periods(chip), _shape(chip))
+    return recorder.finish(context.end, chip.queue_periods, grid_shape(chip))
 
 
 class Machine:
@@ -65,7 +66,7 @@ class Machine:
         self._context = context
         self._array = ArrayUnit(context, observer)
         self._is_watched = observer is not None
-        self._engines = [LaneEngine(context, "activation"), LaneEngine(context, "pooling")]
+        self._engines = [LaneEngine(context, name) for name in ENGINES]
         self._queues = dma_queues(context)
         self._units: list[Unit] = [self._array, *self._engines, *self._queues]
         self._units = [u for u in self._units if u.head is not None or self._is_kept(u)]
@@ -153,23 +154,3 @@ class Machine:
                 )
         cycle = tick // self._array.period
         return f"{program.name}: deadlock in cycle {cycle}: " + "; ".join(lines)
-
-
-def _periods(chip: Chip) -> dict[str, int]:
-    periods = {unit: chip.period(unit) for unit in ("pe_array", "activation", "pooling")}
-    return periods | {f"dma{queue}": chip.period("dma") for queue in range(chip.dma.queues)}
-
-
-def _shape(chip: Chip) -> GridShape:
-    array = chip.pe_array
-    return GridShape(
-        rows=array.rows,
-        cols=array.cols,
-        entry=array.entry_cycles,
-        hop=array.hop,
-        cell=array.cell,
-        fast_load=array.fast_load,
-        weight_path=array.weight_path,
-        weight_buffer=array.weight_buffer,
-        fused=array.fused_multiply_add,
-    )

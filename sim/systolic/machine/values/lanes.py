@@ -27,6 +27,8 @@ from systolic.isa import (
     TensorScalar,
     TensorTensor,
 )
+from systolic.isa.effects import writes
+from systolic.isa.opcodes import engine_instructions, require_rows
 from systolic.machine.memory import cast
 from systolic.machine.values.activation_functions import apply
 from systolic.machine.values.arithmetic import COMPARISONS, REDUCTIONS, operate
@@ -48,7 +50,7 @@ class Operands:
 
 def compute(instruction: OnEngine, operands: Operands) -> Array:
     """Return the values to be written, [lanes, count], in the type of the target."""
-    target: Access = instruction.target  # type: ignore[attr-defined]
+    (target,) = writes(instruction)
     with np.errstate(all="ignore"):
         values = _COMPUTE[type(instruction)](instruction, operands)
         if not isinstance(instruction, Copy | Select) and values.dtype == np.float32:
@@ -137,3 +139,4 @@ _COMPUTE: dict[type, Callable[[Any, Operands], Array]] = {
     Iota: _iota,
     Select: _select,
 }
+require_rows("values.lanes._COMPUTE", _COMPUTE, engine_instructions())

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from systolic.array_distances import cycles_to
 from systolic.hw.spec import Chip
+from systolic.hw.units import ENGINES
 from systolic.spans import Interval
 from systolic.trace.grid import GridHistory, LoadPass, MatMulPass
 from systolic.trace.records import InstructionTimes, Trace
 from systolic.trace.words import KINDS
 
-ENGINES = ("activation", "pooling")
 Cycles = npt.NDArray[np.int64]
 
 
@@ -40,9 +41,9 @@ class Moments:
 def result_times(chip: Chip, one: MatMulPass) -> Cycles:
     """Return [M, N] the cycles in which the result buffer takes the results of a multiply."""
     array = chip.pe_array
-    down = array.hop[0] * (array.rows // array.cell[0])
+    down = cycles_to(array.rows, array.hop[0], array.cell[0])
     depth = array.entry_cycles + down - 1 + chip.result_buffer.write_latency_cycles
-    right = array.hop[1] * (np.arange(one.cols) // array.cell[1])
+    right = cycles_to(np.arange(one.cols), array.hop[1], array.cell[1])
     return np.asarray(one.injections[:, None] + depth + right[None, :])
 
 

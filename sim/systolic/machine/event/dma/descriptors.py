@@ -1,4 +1,7 @@
-"""A DmaCopy cut into descriptors: runs contiguous on both sides, equal neighbours grouped."""
+"""A DmaCopy cut into descriptors, as the register engine does a second time, on purpose.
+
+Here as runs contiguous on both sides, of whole arrays, equal neighbours grouped.
+"""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import simpy
 
 from systolic.hw.spec import Chip
+from systolic.hw.units import dma_queue
 from systolic.isa import Access, Buffer, DmaCopy, Instruction
 from systolic.machine.event.dma.bursts import BurstStream
 from systolic.machine.event.dma.descriptors import (
@@ -255,7 +256,7 @@ class DmaUnit(Unit):
 
     def __init__(self, context: Context, number: int, queue: Sequence[int]) -> None:
         spec = context.chip.dma
-        super().__init__(context, f"dma{number}", "dma", queue, spec.dispatch_cycles)
+        super().__init__(context, dma_queue(number), "dma", queue, spec.dispatch_cycles)
         self._number = number
         self._stream: DmaStream | BurstStream | None = None
         self._ended: simpy.Event | None = None

@@ -12,39 +12,24 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from systolic.hw.spec import Chip
+from systolic.hw.spec import Chip, DramOrganisation
+from systolic.hw.units import dma_queue
 from systolic.isa import Buffer, DmaCopy, Program
 from systolic.machine.event.dma.descriptors import Runs
-from systolic.machine.event.dram import steps as dram_steps
-from systolic.machine.event.dram import tables
+from systolic.machine.event.dram import steps
+from systolic.machine.event.dram.steps import Fixed, Table, Tables
 from systolic.trace.records import Recorder
 from systolic.trace.transfers import ChannelCounts, QueueWaits
 
-Table = npt.NDArray[np.int64]
 NEVER = 1 << 48
 LOG_LENGTH = 4096
 SMALL_ELEMENTS = 20_000
 """Below this many elements in all copies, loading numba costs more than it saves."""
 
 
-_LASTS = np.isin(np.arange(6), (tables.FETCHING, tables.OPENING, tables.MOVING))
+_LASTS = np.isin(np.arange(6), (steps.FETCHING, steps.OPENING, steps.MOVING))
 """By phase: whether it ends of itself."""
-
-
-class State(NamedTuple):
-    """What changes from burst to burst (rows: `dram_tables`); copied to look ahead."""
-
-    queue: Table
-    bank: Table
-    channel: Table
-    port: Table
-    logged: Table
-
-    def copy(self) -> State:
-        """Return a state that may be changed without changing this one."""
-        return State(*(table.copy() for table in self))
 
 
 class Stall(NamedTuple):
@@ -66,33 +51,17 @@ class Channels:
     """All channels of a chip, and the copies that use them. Times in cycles of the DMA engine."""
 
     def __init__(self, chip: Chip, *, ends: bool, large: bool) -> None:
-        parts = chip.dram.organisation
-        assert parts is not None
-        width, cycles = chip.burst_cycles
         self.period = chip.period("dma")
-        self._fixed = np.array(
-            [parts.burst_bytes, parts.interleave_bytes, parts.channels, parts.banks,
-             parts.row_bytes, width, cycles, parts.activate_cycles, parts.precharge_cycles,
-             chip.dma.descriptor_cycles, chip.state_buffer.bank_bytes, True], np.int64,
-        )  # fmt: skip
-        queue = np.zeros((tables.QUEUE_ROWS, chip.dma.queues), np.int64)
-        bank = np.full((tables.BANK_ROWS, parts.channels * parts.banks), -1, np.int64)
-        channel = np.zeros((tables.CHANNEL_ROWS, parts.channels), np.int64)
-        channel[tables.BUS_HOLDER] = -1
-        port = np.zeros((2, chip.state_buffer.banks), np.int64)
-        self._state = State(queue, bank, channel, port, np.zeros(1, np.int64))
-        self._log = np.zeros((tables.LOG_ROWS, LOG_LENGTH + 2 * chip.dma.queues), np.int64)
+        self._tables = _empty_tables(chip)
         self._stalls: dict[int, list[Stall]] = {}
-        self._runs = Runs(*[np.zeros(0, np.int64)] * 3)
         self._keeps_ends = ends
-        self._ends: Table = np.zeros(0, np.int64)
         self._used = 0
         self._members: set[int] = set()
         self._cycle = 0
-        self._ahead: tuple[State, int] | None = None
+        self._ahead: tuple[Tables, int] | None = None
         self._settled: Table | None = None
         self._quiet: int | None = None
-        self._kernel: Any = _compiled() if large else dram_steps
+        self._kernel: Any = _compiled() if large else steps
 
     def join(self, q: int, runs: Runs, sides: int, tick: int) -> None:
         """Let a queue begin with its descriptors in the cycle at `tick`."""
@@ -103,13 +72,13 @@ class Channels:
         self._changed()
         self._members.add(q)
         first = self._append(runs)
-        queue = self._state.queue
-        queue[: tables.BANK_WAIT, q] = 0
-        queue[tables.PHASE, q], queue[tables.LEFT, q] = tables.FETCHING, self._fixed[tables.FETCH]
-        queue[tables.RUN, q], queue[tables.STOP, q] = first, first + len(runs.length)
-        queue[tables.SIDES, q] = sides
-        queue[tables.FIRST, q] = queue[tables.BEAT, q] = -1
-        dram_steps.take_in_hand(self._fixed, queue, *self._runs, q)
+        queue, fixed = self._tables.queue, self._tables.fixed
+        queue[: steps.BANK_WAIT, q] = 0
+        queue[steps.PHASE, q], queue[steps.LEFT, q] = steps.FETCHING, fixed.fetch_cycles
+        queue[steps.RUN, q], queue[steps.STOP, q] = first, first + len(runs.length)
+        queue[steps.SIDES, q] = sides
+        queue[steps.FIRST, q] = queue[steps.BEAT, q] = -1
+        steps.take_in_hand(fixed, queue, self._tables.runs, q)
 
     def leave(self, q: int) -> None:
         """Forget the descriptors of a queue's copy, which has ended."""
@@ -121,28 +90,29 @@ class Channels:
         if until <= self._cycle:
             return
         if self._ahead and self._ahead[1] == until:
-            self._state, self._cycle = self._ahead
+            self._tables, self._cycle = self._ahead
             self._read_log()
         while self._cycle < until:
-            self._cycle = self._do(self._state, until, stop_at_end=False)
+            self._cycle = self._do(self._tables, until, stop_at_end=False)
             self._read_log()
         self._changed()
 
     def settle_ports(self, *, among_themselves: bool) -> None:
         """Say whether queues that meet at a port leave it to the lowest, or ask the arbiter."""
-        if self._fixed[tables.ARBITRATES] != among_themselves:
-            self._fixed[tables.ARBITRATES] = among_themselves
+        fixed = self._tables.fixed
+        if fixed.arbitrates != among_themselves:
+            self._tables = self._tables._replace(fixed=fixed._replace(arbitrates=among_themselves))
             self._changed()
 
     def hold(self, q: int, held: bool) -> None:
         """Say whether a port is refused to the queue from now on."""
-        if self._state.queue[tables.HELD, q] != held:
-            self._state.queue[tables.HELD, q] = held
+        if self._tables.queue[steps.HELD, q] != held:
+            self._tables.queue[steps.HELD, q] = held
             self._changed()
 
     def is_done(self, q: int) -> bool:
         """Return whether the queue's copy has ended."""
-        return bool(self._state.queue[tables.PHASE, q] == tables.IDLE)
+        return bool(self._tables.queue[steps.PHASE, q] == steps.IDLE)
 
     def remaining(self, q: int) -> int:
         """Return the cycles until the first copy ends if nothing changes; 0 if this one has.
@@ -154,8 +124,8 @@ class Channels:
         if self._settled is not None:
             return self.quiet_cycles()
         if self._ahead is None:
-            state = self._state.copy()
-            self._ahead = state, self._do(state, NEVER, stop_at_end=True)
+            copy = self._tables.copy()
+            self._ahead = copy, self._do(copy, NEVER, stop_at_end=True)
         return self._ahead[1] - self._cycle
 
     def stalls(self, q: int) -> list[Stall]:
@@ -164,68 +134,64 @@ class Channels:
 
     def span(self, q: int) -> tuple[int, int]:
         """Return the ticks of the first and the last cycle of the queue's bursts."""
-        first, last = self._state.queue[[tables.FIRST, tables.LAST], q].tolist()
+        first, last = self._tables.queue[[steps.FIRST, steps.LAST], q].tolist()
         return first * self.period, last * self.period
 
     def ends(self, q: int, count: int) -> Table:
         """Return the ticks at which the queue's last `count` descriptors ended, int64."""
-        stop = int(self._state.queue[tables.STOP, q])
-        return self._ends[stop - count : stop] * self.period
+        stop = int(self._tables.queue[steps.STOP, q])
+        ends: Table = self._tables.end[stop - count : stop] * self.period
+        return ends
 
     def last_beat(self, q: int) -> Beat | None:
         """Return what moved in the last cycle that was done."""
-        queue = self._state.queue
-        if queue[tables.BEAT, q] != self._cycle - 1:
+        queue = self._tables.queue
+        if queue[steps.BEAT, q] != self._cycle - 1:
             return None
-        return Beat(int(queue[tables.BEAT_LOW, q]), int(queue[tables.BEAT_HIGH, q]))
+        return Beat(int(queue[steps.BEAT_LOW, q]), int(queue[steps.BEAT_HIGH, q]))
 
     def beats(self, q: int) -> list[Beat]:
         """Return what moves in each cycle left of the queue's burst; nothing if it waits."""
         queue = self._look()
-        if queue[tables.PHASE, q] != tables.MOVING:
+        if queue[steps.PHASE, q] != steps.MOVING:
             return []
-        cycles = int(self._fixed[tables.BURST_CYCLES])
-        source, target, _ = self._runs
+        cycles = int(self._tables.fixed.burst_cycles)
+        fixed, runs = self._tables.fixed, self._tables.runs
         return [
-            Beat(*map(int, self._kernel.on_chip(self._fixed, queue, source, target, beat, q)))
-            for beat in range(cycles - int(queue[tables.LEFT, q]), cycles)
+            Beat(*map(int, self._kernel.on_chip(fixed, queue, runs, beat, q)))
+            for beat in range(cycles - int(queue[steps.LEFT, q]), cycles)
         ]
 
     def quiet_cycles(self) -> int:
         """Return for how many cycles no burst changes its phase, whatever ports are refused."""
         if self._quiet is None:
             queue = self._look()
-            lasts = _LASTS[queue[tables.PHASE]]
-            self._quiet = int(queue[tables.LEFT][lasts].min())
+            lasts = _LASTS[queue[steps.PHASE]]
+            self._quiet = int(queue[steps.LEFT][lasts].min())
         return self._quiet
 
     def account(self, recorder: Recorder) -> None:
         """Hand all counts of the run to the recorder."""
-        queue, _, channel, port, _ = self._state
+        queue, channel, port = self._tables.queue, self._tables.channel, self._tables.port
         transfers = recorder.transfers
-        for c, counts in enumerate(channel[tables.HITS :].T.tolist()):
+        for c, counts in enumerate(channel[steps.HITS :].T.tolist()):
             transfers.channels[c] = ChannelCounts(*counts)
-        for q, waits in enumerate(queue[tables.BANK_WAIT :].T.tolist()):
-            transfers.waits[f"dma{q}"] = QueueWaits(*waits)
+        for q, waits in enumerate(queue[steps.BANK_WAIT :].T.tolist()):
+            transfers.waits[dma_queue(q)] = QueueWaits(*waits)
         for direction, name in enumerate(("read", "write")):
             for bank in np.flatnonzero(port[direction]).tolist():
                 key = Buffer.STATE.value, bank, name
                 recorder.port_cycles[key] += int(port[direction, bank]) * self.period
 
-    def _do(self, state: State, until: int, *, stop_at_end: bool) -> int:
-        queue, bank, channel, port, logged = state
-        stopped = self._kernel.run(
-            self._fixed, queue, bank, channel, port, logged, self._log, *self._runs,
-            self._ends, self._cycle, until, stop_at_end,
-        )  # fmt: skip
-        return int(stopped)
+    def _do(self, tables: Tables, until: int, *, stop_at_end: bool) -> int:
+        return int(self._kernel.run(tables, self._cycle, until, stop_at_end))
 
     def _read_log(self) -> None:
         """Keep what is logged for the copies it belongs to."""
-        for q, bank, first, stop in self._log[:, : int(self._state.logged[0])].T.tolist():
+        for q, bank, first, stop in self._tables.log[:, : int(self._tables.logged[0])].T.tolist():
             stall = Stall(bank, first * self.period, stop * self.period)
             self._stalls.setdefault(q, []).append(stall)
-        self._state.logged[0] = 0
+        self._tables.logged[0] = 0
 
     def _changed(self) -> None:
         self._ahead = self._settled = self._quiet = None
@@ -236,45 +202,87 @@ class Channels:
         Not done for good: another copy may yet join in this cycle.
         """
         if self._settled is None:
-            queue, bank, channel = self._state[:3]
-            queue = queue.copy()
-            self._kernel.settle(self._fixed, queue, bank.copy(), channel.copy(), self._cycle)
+            tables = self._tables
+            queue, bank, channel = tables.queue.copy(), tables.bank.copy(), tables.channel.copy()
+            self._kernel.settle(tables.fixed, queue, bank, channel, self._cycle)
             self._settled = queue
         return self._settled
 
     def _append(self, runs: Runs) -> int:
         """Put descriptors behind those of the others, and return the place of the first."""
         count, first = len(runs.length), self._used
-        if first + count > len(self._runs[0]):
+        if first + count > self._tables.runs.shape[1]:
             first = self._compact(count)
-        for table, new in zip(self._runs, runs, strict=True):
-            table[first : first + count] = new
+        self._tables.runs[:, first : first + count] = runs
         self._used = first + count
         return first
 
     def _compact(self, count: int) -> int:
         """Make room for `count` more descriptors, and drop those of copies that have ended."""
-        queue = self._state.queue
-        live = np.flatnonzero(queue[tables.PHASE])
-        kept = [slice(int(queue[tables.RUN, q]), int(queue[tables.STOP, q])) for q in live]
+        queue = self._tables.queue
+        live = np.flatnonzero(queue[steps.PHASE])
+        kept = [slice(int(queue[steps.RUN, q]), int(queue[steps.STOP, q])) for q in live]
         if self._keeps_ends:
             kept = [slice(0, self._used)] if self._members else []
         used = sum(part.stop - part.start for part in kept)
         size = max(1024, 2 * (used + count))
-        fresh = []
-        for table in (*self._runs, *([self._ends] if self._keeps_ends else [])):
-            bigger = np.zeros(size, np.int64)
-            bigger[:used] = np.concatenate([table[:0], *(table[part] for part in kept)])
-            fresh.append(bigger)
-        if not self._keeps_ends:
-            base = 0
-            for q, part in zip(live, kept, strict=True):
-                queue[tables.STOP, q] += base - part.start
-                queue[tables.RUN, q] = base
-                base += part.stop - part.start
-        self._runs = Runs(*fresh[:3])
-        self._ends = fresh[3] if self._keeps_ends else self._ends
+        self._tables = self._tables._replace(runs=_moved_up(self._tables.runs, kept, size))
+        if self._keeps_ends:
+            end = _moved_up(self._tables.end[None], kept, size)
+            self._tables = self._tables._replace(end=end[0])
+            return used
+        base = 0
+        for q, part in zip(live, kept, strict=True):
+            queue[steps.STOP, q] += base - part.start
+            queue[steps.RUN, q] = base
+            base += part.stop - part.start
         return used
+
+
+def _moved_up(table: Table, kept: list[slice], size: int) -> Table:
+    """Return a table of `size` columns that begins with the kept ones of another."""
+    columns = np.concatenate([table[:, :0], *(table[:, part] for part in kept)], axis=1)
+    bigger = np.zeros((len(table), size), np.int64)
+    bigger[:, : columns.shape[1]] = columns
+    return bigger
+
+
+def _empty_tables(chip: Chip) -> Tables:
+    """Return the tables of a chip before anything is under way, and without descriptors."""
+    parts = chip.dram.organisation
+    assert parts is not None
+    bank = np.full((steps.BANK_ROWS, parts.channels * parts.banks), -1, np.int64)
+    channel = np.zeros((steps.CHANNEL_ROWS, parts.channels), np.int64)
+    channel[steps.BUS_HOLDER] = -1
+    return Tables(
+        fixed=_fixed(chip, parts),
+        queue=np.zeros((steps.QUEUE_ROWS, chip.dma.queues), np.int64),
+        bank=bank,
+        channel=channel,
+        port=np.zeros((2, chip.state_buffer.banks), np.int64),
+        logged=np.zeros(1, np.int64),
+        log=np.zeros((steps.LOG_ROWS, LOG_LENGTH + 2 * chip.dma.queues), np.int64),
+        runs=np.zeros((3, 0), np.int64),
+        end=np.zeros(0, np.int64),
+    )
+
+
+def _fixed(chip: Chip, parts: DramOrganisation) -> Fixed:
+    beat_bytes, burst_cycles = chip.burst_cycles
+    return Fixed(
+        burst_bytes=parts.burst_bytes,
+        interleave_bytes=parts.interleave_bytes,
+        channels=parts.channels,
+        banks=parts.banks,
+        row_bytes=parts.row_bytes,
+        beat_bytes=beat_bytes,
+        burst_cycles=burst_cycles,
+        activate_cycles=parts.activate_cycles,
+        precharge_cycles=parts.precharge_cycles,
+        fetch_cycles=chip.dma.descriptor_cycles,
+        port_bank_bytes=chip.state_buffer.bank_bytes,
+        arbitrates=True,
+    )
 
 
 def channels_of(chip: Chip, program: Program, recorder: Recorder) -> Channels | None:
@@ -290,7 +298,7 @@ def channels_of(chip: Chip, program: Program, recorder: Recorder) -> Channels | 
 def _compiled() -> ModuleType:
     """Return the compiled form, or the plain one without numba."""
     try:
-        from systolic.machine.event.dram import compiled as dram_numba
+        from systolic.machine.event.dram import compiled
     except ImportError:
-        return dram_steps
-    return dram_numba
+        return steps
+    return compiled

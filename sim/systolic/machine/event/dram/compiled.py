@@ -1,4 +1,4 @@
-"""The compiled form of `dram_steps`: the same functions, for large work; cached on disk."""
+"""The compiled form of `steps`: the same functions, for large work; cached on disk."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import Any
 
 import numba
 
-from systolic.machine.event.dram import beats as dram_beats
-from systolic.machine.event.dram import steps as dram_steps
+from systolic.machine.event.dram import steps
 
-# Compiled functions find one another by name, in a copy of the modules' names.
-_names: dict[str, Any] = {**vars(dram_beats), **vars(dram_steps)}
+# Compiled functions find one another by name, in a copy of the module's names.
+_names: dict[str, Any] = dict(vars(steps))
 for _name, _function in list(_names.items()):
     if isinstance(_function, FunctionType):
         _copy = FunctionType(_function.__code__, _names, _name)

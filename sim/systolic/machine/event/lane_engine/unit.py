@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from systolic.arrays import Array
+from systolic.hw.units import EngineName
 from systolic.isa import Instruction, OnEngine
-from systolic.isa.effects import lanes, reads_per_element, reads_per_lane, writes
-from systolic.machine.event.lane_engine.traffic import Moves, Plan, plan_of
+from systolic.isa.effects import lanes, reads_per_element, reads_per_lane, window, writes
+from systolic.machine.event.lane_engine.plan import Moves, Plan, plan_of
 from systolic.machine.event.ports.stream import Stream
 from systolic.machine.event.unit import Context, Unit
 from systolic.machine.values.lanes import Operands, compute
@@ -31,8 +32,8 @@ class _UnderWay(NamedTuple):
 class EngineUnit(Unit):
     """One lane per partition; instructions on disjoint lanes overlap if the chip says so."""
 
-    def __init__(self, context: Context, name: str, queue: Sequence[int]) -> None:
-        spec = getattr(context.chip, name)
+    def __init__(self, context: Context, name: EngineName, queue: Sequence[int]) -> None:
+        spec = context.chip.engine(name)
         super().__init__(context, name, name, queue, spec.dispatch_cycles)
         self._spec = spec
         self._under_way: list[_UnderWay] = []
@@ -80,8 +81,7 @@ class EngineUnit(Unit):
     def _plan(self, instruction: OnEngine) -> Plan:
         """Return what the instruction moves; programs repeat few accesses many times."""
         lanes, elements = reads_per_lane(instruction), reads_per_element(instruction)
-        window = getattr(instruction, "window", 0)
-        key = type(instruction), window, lanes, elements, writes(instruction)
+        key = type(instruction), window(instruction), lanes, elements, writes(instruction)
         plan = self._plans.get(key)
         if plan is None:
             plan = self._plans[key] = plan_of(instruction, self._spec, self.chip)

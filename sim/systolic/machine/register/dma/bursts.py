@@ -9,7 +9,7 @@ from systolic.isa import Buffer, DmaCopy
 from systolic.machine.register.context import Context
 from systolic.machine.register.dma.unit import CopyJob, DmaQueue
 from systolic.machine.register.dram.channels import Burst, Dram
-from systolic.machine.register.ports import PortTuple
+from systolic.machine.register.ports.ports import PortTuple
 from systolic.machine.register.unit import Job
 
 

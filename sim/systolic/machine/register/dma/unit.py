@@ -8,10 +8,11 @@ import numpy as np
 
 from systolic.arrays import Array
 from systolic.hw.datatypes import data_type
+from systolic.hw.units import dma_queue
 from systolic.isa import Access, Buffer, DmaCopy
 from systolic.machine.register.context import Context
 from systolic.machine.register.dma.descriptors import Place, descriptors
-from systolic.machine.register.ports import PortTuple
+from systolic.machine.register.ports.ports import PortTuple
 from systolic.machine.register.unit import Job, Unit
 
 CLIENT = "dma"
@@ -49,7 +50,7 @@ class DmaQueue(Unit):
         self._spec, self._dram = chip.dma, chip.dram
         self._job: CopyJob | None = None
         self._landing: list[tuple[Array, slice, Array]] = []
-        super().__init__(context, f"dma{number}", chip.period("dma"), chip.dma.dispatch_cycles)
+        super().__init__(context, dma_queue(number), chip.period("dma"), chip.dma.dispatch_cycles)
 
     def begin(self, tick: int) -> None:
         """Start a cycle, and say how many shares of DRAM this queue holds in it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from systolic.hw.spec import Chip, DramOrganisation
+from systolic.hw.units import dma_queue
 from systolic.trace.transfers import ChannelCounts, QueueWaits, Transfers
 
 
@@ -111,7 +112,7 @@ class Dram:
     def account(self, transfers: Transfers) -> None:
         """Hand over the counts of the run."""
         transfers.channels.update({n: c.counts for n, c in enumerate(self._channels)})
-        transfers.waits.update({f"dma{q}": waits for q, waits in enumerate(self._waits)})
+        transfers.waits.update({dma_queue(q): waits for q, waits in enumerate(self._waits)})
 
     def _give_bank(self, burst: Burst) -> None:
         channel = self._channels[burst.channel]

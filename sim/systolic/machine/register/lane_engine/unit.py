@@ -5,16 +5,14 @@ Each instruction has a clock of its own that stands still in a cycle in which a 
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 
 from systolic.arrays import Array
-from systolic.hw.spec import Engine
-from systolic.isa import Access, OnEngine, Pool
-from systolic.isa.effects import lanes, reads_per_element, reads_per_lane, writes
+from systolic.hw.units import EngineName
+from systolic.isa import Access, OnEngine
+from systolic.isa.effects import lanes, reads_per_element, reads_per_lane, window, writes
 from systolic.machine.register.context import Context
-from systolic.machine.register.lane_engine.steps import Step, Wanted, lanes_of, steps_of
+from systolic.machine.register.lane_engine.plan import Step, Wanted, lanes_of, steps_of
 from systolic.machine.register.unit import NEVER, Job, Unit
 from systolic.machine.values.lanes import Operands, compute
 
@@ -53,7 +51,7 @@ class LaneJob(Job):
     def results(self, outputs: slice) -> Array:
         """Return these elements of the target, whose operands have been read."""
         count = outputs.stop - outputs.start
-        reach = count * (self.instruction.window if isinstance(self.instruction, Pool) else 1)
+        reach = count * window(self.instruction)
         per_lane, held = self.held[: self.per_lane], self.held[self.per_lane :]
         elements = [values[:, :reach] for values in held]
         self.held[self.per_lane :] = [values[:, reach:] for values in held]
@@ -63,8 +61,8 @@ class LaneJob(Job):
 class LaneEngine(Unit):
     """One engine: jobs in flight, oldest first. Only the youngest few still read."""
 
-    def __init__(self, context: Context, name: Literal["activation", "pooling"]) -> None:
-        spec: Engine = getattr(context.chip, name)
+    def __init__(self, context: Context, name: EngineName) -> None:
+        spec = context.chip.engine(name)
         self._spec = spec
         self._jobs: list[LaneJob] = []
         self._landing: list[tuple[Array, slice, Array, Array]] = []

@@ -1,6 +1,8 @@
-"""The array as registers: how many stages lie between injection and any place in the grid.
+"""The array as registers, derived from chip data by this engine alone: a second witness.
 
-Derived from chip data once. Distances only: nothing here knows when anything happens.
+How many stages lie between injection and any place in the grid. The event engine derives its
+distances on its own (`event.pe_array.unit`), and so do `systolic.array_distances` and the RTL, on
+purpose. Distances only: nothing here knows when anything happens.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from systolic.isa import Buffer, LoadWeights, MatMul
 from systolic.machine.register.context import Context
 from systolic.machine.register.pe_array.control import ACCUMULATES, INTEGER, code_of
 from systolic.machine.register.pe_array.distances import Stages
-from systolic.machine.register.ports import Ports, PortTuple
+from systolic.machine.register.ports.ports import Ports, PortTuple
 from systolic.machine.register.unit import Job
 
 Route = tuple[int, int, int]

@@ -6,11 +6,14 @@ may complete elements of the target, which are written some steps later.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from systolic.isa import Access, OnEngine, Pool
-from systolic.isa.effects import reads_per_element, reads_per_lane, writes
-from systolic.machine.register.ports import Lanes, Ports, PortTuple
+from systolic.isa import Access, OnEngine
+from systolic.isa.effects import reads_per_element, reads_per_lane, rhythm, window, writes
+from systolic.isa.opcodes import Rhythm, require_rows
+from systolic.machine.register.ports.ports import Lanes, Ports, PortTuple
 
 Wanted = tuple[int, Lanes]
 """A port, and the partitions it is wanted for."""
@@ -48,27 +51,59 @@ def lanes_of(access: Access) -> Lanes:
 
 def steps_of(instruction: OnEngine, rate: int, ports: Ports) -> list[Step]:
     """Return all steps; operands are numbered, those of one element per lane first."""
-    steps: list[Step] = []
     per_lane = reads_per_lane(instruction)
-    for number, access in enumerate(per_lane):
-        step = Step()
-        step.read(number, slice(0, 1), ports.of_groups(access, "read", 1)[0], lanes_of(access))
-        steps.append(step)
-    operands = reads_per_element(instruction)
-    wanted = [ports.of_groups(access, "read", rate) for access in operands]
+    steps = [_of_one_element(number, access, ports) for number, access in enumerate(per_lane)]
+    operands = [
+        _Grouped(number, access, ports.of_groups(access, "read", rate))
+        for number, access in enumerate(reads_per_element(instruction), len(per_lane))
+    ]
     (target,) = writes(instruction)
-    window = instruction.window if isinstance(instruction, Pool) else 1
-    elements = target.elements * window
+    each = _EACH[rhythm(instruction)](instruction)
+    elements = target.elements * each
     for group, first in enumerate(range(0, elements, rate)):
         part = slice(first, min(first + rate, elements))
-        steps.append(Step())
-        for number, access in enumerate(operands):
-            if steps[-1].collides(wanted[number][group], lanes_of(access)):
-                steps.append(Step())
-            steps[-1].read(len(per_lane) + number, part, wanted[number][group], lanes_of(access))
-        if part.stop // window > part.start // window:
-            steps[-1].outputs = slice(part.start // window, part.stop // window)
+        steps += _of_a_group(operands, group, part)
+        if part.stop // each > part.start // each:
+            steps[-1].outputs = slice(part.start // each, part.stop // each)
     _add_write_ports(steps, target, ports)
+    return steps
+
+
+def _one_each(_: OnEngine) -> int:
+    return 1
+
+
+_EACH: dict[Rhythm, Callable[[OnEngine], int]] = {
+    Rhythm.ELEMENTWISE: _one_each,
+    Rhythm.PAIRED: _one_each,
+    Rhythm.WINDOWED: window,
+}
+"""How many elements of each operand an element of the target is made of."""
+require_rows("register.lane_engine.plan._EACH", _EACH, Rhythm)
+
+
+class _Grouped(NamedTuple):
+    """An operand read element by element: its number, and the ports of each of its groups."""
+
+    number: int
+    access: Access
+    ports: list[PortTuple]
+
+
+def _of_one_element(number: int, access: Access, ports: Ports) -> Step:
+    step = Step()
+    step.read(number, slice(0, 1), ports.of_groups(access, "read", 1)[0], lanes_of(access))
+    return step
+
+
+def _of_a_group(operands: list[_Grouped], group: int, part: slice) -> list[Step]:
+    """Return a step in which a group of every operand is read, or more where ports collide."""
+    steps = [Step()]
+    for operand in operands:
+        wanted, lanes = operand.ports[group], lanes_of(operand.access)
+        if steps[-1].collides(wanted, lanes):
+            steps.append(Step())
+        steps[-1].read(operand.number, part, wanted, lanes)
     return steps
 
 

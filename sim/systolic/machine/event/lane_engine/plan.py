@@ -6,8 +6,8 @@ table with one entry per element where the slots are not regular. No ticks, no o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from systolic.hw.spec import Chip, Engine
-from systolic.isa import Access, Buffer, OnEngine, Pool, TensorTensor
-from systolic.isa.effects import reads_per_element, reads_per_lane, writes
+from systolic.isa import Access, Buffer, OnEngine
+from systolic.isa.effects import reads_per_element, reads_per_lane, rhythm, window, writes
+from systolic.isa.opcodes import Rhythm, require_rows
 from systolic.machine.event.ports.ports import Needs, Stretch, Timeline, group_stretches, merge
 
 Slots = npt.NDArray[np.int64]
@@ -80,13 +81,7 @@ def plan_of(instruction: OnEngine, spec: Engine, chip: Chip) -> Plan:
     """Return what the instruction moves: operands of one element per lane, the others, results."""
     per_lane = reads_per_lane(instruction)
     moves = [Moves(access, "read", slot) for slot, access in enumerate(per_lane)]
-    match instruction:
-        case Pool():
-            moves += _pooled(instruction, spec)
-        case TensorTensor():
-            moves += _paired(instruction, spec, chip)
-        case _:
-            moves += _one_by_one(instruction, spec, len(per_lane))
+    moves += _MOVES[rhythm(instruction)](instruction, spec, chip)
     write = moves[-1]
     slots = write.last + 1
     needed: list[Stretch] = []
@@ -97,38 +92,51 @@ def plan_of(instruction: OnEngine, spec: Engine, chip: Chip) -> Plan:
     return Plan(tuple(moves), timeline, slots - spec.latency_cycles, write.first)
 
 
-def _one_by_one(instruction: OnEngine, spec: Engine, lead: int) -> list[Moves]:
-    """Return a group in each slot, read in one operand or none."""
-    rate, (target,) = spec.elements_per_cycle, writes(instruction)
+def _elementwise(instruction: OnEngine, spec: Engine, _: Chip) -> list[Moves]:
+    """Return a group in each slot, of one operand or none, behind the operands per lane."""
+    lead, rate = len(reads_per_lane(instruction)), spec.elements_per_cycle
+    (target,) = writes(instruction)
     reads = [Moves(a, "read", lead, rate) for a in reads_per_element(instruction)]
     return [*reads, Moves(target, "write", lead + spec.latency_cycles, rate)]
 
 
-def _pooled(pool: Pool, spec: Engine) -> list[Moves]:
+def _windowed(instruction: OnEngine, spec: Engine, _: Chip) -> list[Moves]:
     """Return results behind the slots in which their last element is read."""
-    rate = spec.elements_per_cycle
-    stop = np.arange(1, pool.target.elements + 1, dtype=np.int64) * pool.window
-    behind = (stop - 1) // rate + spec.latency_cycles
-    return [Moves(pool.source, "read", 0, rate), Moves(pool.target, "write", table=behind)]
+    lead, rate = len(reads_per_lane(instruction)), spec.elements_per_cycle
+    (source,), (target,) = reads_per_element(instruction), writes(instruction)
+    stop = np.arange(1, target.elements + 1, dtype=np.int64) * window(instruction)
+    behind = lead + (stop - 1) // rate + spec.latency_cycles
+    return [Moves(source, "read", lead, rate), Moves(target, "write", table=behind)]
 
 
-def _paired(both: TensorTensor, spec: Engine, chip: Chip) -> list[Moves]:
+def _paired(instruction: OnEngine, spec: Engine, chip: Chip) -> list[Moves]:
     """Return both operands of a group in one slot, or in two where they need the same port."""
-    rate = spec.elements_per_cycle
-    left, right = (Moves(access, "read", 0, rate) for access in (both.left, both.right))
+    lead, rate = len(reads_per_lane(instruction)), spec.elements_per_cycle
+    left, right = (Moves(a, "read", lead, rate) for a in reads_per_element(instruction))
     cost = _slots_per_group(left, right, chip)
     if (cost == 1).all():
-        return _one_by_one(both, spec, 0)
-    group = np.arange(both.target.elements, dtype=np.int64) // rate
-    last = (np.cumsum(cost) - 1)[group]
+        return _elementwise(instruction, spec, chip)
+    (target,) = writes(instruction)
+    group = np.arange(target.elements, dtype=np.int64) // rate
+    last = lead + (np.cumsum(cost) - 1)[group]
     return [
-        Moves(both.left, "read", table=last - cost[group] + 1),
-        Moves(both.right, "read", table=last),
-        Moves(both.target, "write", table=last + spec.latency_cycles),
+        Moves(left.access, "read", table=last - cost[group] + 1),
+        Moves(right.access, "read", table=last),
+        Moves(target, "write", table=last + spec.latency_cycles),
     ]
 
 
+_MOVES: dict[Rhythm, Callable[[OnEngine, Engine, Chip], list[Moves]]] = {
+    Rhythm.ELEMENTWISE: _elementwise,
+    Rhythm.PAIRED: _paired,
+    Rhythm.WINDOWED: _windowed,
+}
+require_rows("event.lane_engine.plan._MOVES", _MOVES, Rhythm)
+
+
 def _slots_per_group(left: Moves, right: Moves, chip: Chip) -> Slots:
+    """Return how many slots each group takes; the operands begin in the same slot."""
+    left, right = replace(left, shift=0), replace(right, shift=0)
     groups = left.last + 1
     mine, theirs = left.timeline(chip, groups), right.timeline(chip, groups)
     cost = np.ones(groups, np.int64)

@@ -1,0 +1,370 @@
+"""Is a Program legal on a chip? Static rules of each instruction; not timing, not races.
+
+Runs after the compiler and again before a machine starts. Errors name instruction and rule. The
+rules are listed in docs/instruction_set.md. Three parts: the program and its instructions, those
+of the array and of DMA; the instructions of the activation and the pooling engine; what every
+access obeys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from systolic.errors import ProgramError, perhaps, shortened
+from systolic.hw.datatypes import DATA_TYPES, PSUM_WORD_BYTES, data_type
+from systolic.hw.spec import Chip
+from systolic.isa.access import MAX_PAIRS, Access, Buffer
+from systolic.isa.effects import per_lane_operands, writes
+from systolic.isa.instruction import (
+    Activate,
+    Copy,
+    DmaCopy,
+    Instruction,
+    Iota,
+    LoadWeights,
+    MatMul,
+    Memset,
+    OnEngine,
+    Pool,
+    Select,
+    TensorScalar,
+    TensorTensor,
+)
+from systolic.isa.opcodes import BY_CLASS, Field, Kind, engine_instructions, require_rows
+from systolic.isa.program import Program
+
+MAX_ELEMENTS, MAX_DRAM_ELEMENTS = 1 << 24, 1 << 32
+"""Of an access, in a partition and in DRAM, repeated ones counted."""
+MAX_STEP = 1 << 40
+INTEGERS_ONLY = (
+    "and", "or", "xor", "shift_left", "shift_right_logical", "shift_right_arithmetic",
+)  # fmt: skip
+INT32 = range(-(1 << 31), 1 << 31)
+
+
+def check_program(program: Program, chip: Chip) -> None:
+    """Raise ProgramError for the first instruction that the chip cannot execute."""
+    loaded: LoadWeights | None = None
+    for index, instruction in enumerate(program.instructions):
+        try:
+            _check_semaphores(instruction, len(program.semaphores))
+            _check_instruction(instruction, chip)
+            if isinstance(instruction, LoadWeights):
+                loaded = instruction
+            elif isinstance(instruction, MatMul):
+                _check_weights(instruction, loaded)
+        except ProgramError as error:
+            kind = type(instruction).__name__
+            raise ProgramError(f"{program.name}: instruction {index} ({kind}): {error}") from None
+
+
+def _check_semaphores(instruction: Instruction, count: int) -> None:
+    used = [wait.semaphore for wait in instruction.waits]
+    used += [post.semaphore for post in instruction.posts]
+    for semaphore in used:
+        if not 0 <= semaphore < count:
+            raise ProgramError(f"semaphore {semaphore} does not exist (there are {count})")
+    for post in instruction.posts:
+        if post.on != "done" and not isinstance(instruction, MatMul):
+            raise ProgramError(f'only a MatMul can post on "{post.on}"')
+
+
+def _check_instruction(instruction: Instruction, chip: Chip) -> None:
+    if isinstance(instruction, OnEngine):
+        _check_on_engine(instruction, chip)
+    else:
+        _RULES[type(instruction)](instruction, chip)
+
+
+def _check_load(load: LoadWeights, chip: Chip) -> None:
+    weights = load.weights
+    check_access("weights", weights, chip)
+    _check_operand("weights", weights, chip)
+    at_most(
+        "weights: elements per partition (N)", weights.elements, "array columns", chip.pe_array.cols
+    )
+    if chip.pe_array.weight_path == "top":
+        low, high = weights.span
+        bank = chip.state_buffer.bank_bytes
+        if low // bank != (high - 1) // bank:
+            raise ProgramError("weights: on the top path a row must lie in one bank")
+
+
+def _check_matmul(matmul: MatMul, chip: Chip) -> None:
+    moving, result = matmul.moving, matmul.result
+    check_access("moving", moving, chip)
+    _check_operand("moving", moving, chip)
+    check_access("result", result, chip)
+    need("result", result, result.buffer is Buffer.RESULT, "in the result buffer")
+    accumulator = data_type(moving.dtype).accumulator
+    if result.dtype != accumulator:
+        raise ProgramError(
+            f"result: {moving.dtype} operands accumulate in {accumulator}, found {result.dtype}"
+        )
+    if result.partition != 0:
+        raise ProgramError(f"result: must begin at partition 0, found {result.partition}")
+    if moving.elements != result.elements:
+        raise ProgramError(
+            f"moving has {moving.elements} vectors, but result has {result.elements} rows"
+        )
+    low, high = result.span
+    bank = chip.result_buffer.bank_bytes
+    if low // bank != (high - 1) // bank:
+        raise ProgramError(
+            f"result: rows must lie in one bank of {bank} bytes, found bytes {low} to {high}"
+        )
+
+
+def _check_weights(matmul: MatMul, loaded: LoadWeights | None) -> None:
+    if loaded is None:
+        raise ProgramError("no LoadWeights before it")
+    weights, moving = loaded.weights, matmul.moving
+    if moving.partitions > weights.partitions:
+        raise ProgramError(
+            f"moving has {moving.partitions} rows (K), but only {weights.partitions} are loaded"
+        )
+    if matmul.result.partitions > weights.elements:
+        raise ProgramError(
+            f"result has {matmul.result.partitions} columns (N), "
+            f"but only {weights.elements} are loaded"
+        )
+    mine, theirs = data_type(moving.dtype), data_type(weights.dtype)
+    if mine.accumulator != theirs.accumulator or (
+        "f32" in {mine.name, theirs.name} and mine != theirs
+    ):
+        raise ProgramError(f"moving {mine.name} cannot be multiplied with weights {theirs.name}")
+
+
+def _check_dma(copy: DmaCopy, chip: Chip) -> None:
+    if not 0 <= copy.dma_queue < chip.dma.queues:
+        raise ProgramError(
+            f"DMA queue {copy.dma_queue} does not exist (there are {chip.dma.queues})"
+        )
+    for name, access in (("source", copy.source), ("target", copy.target)):
+        check_access(name, access, chip)
+        need(name, access, access.buffer is not Buffer.RESULT, "in the state buffer or in DRAM")
+    source, target = copy.source, copy.target
+    if source.partitions * source.elements != target.partitions * target.elements:
+        raise ProgramError(
+            f"source has {source.partitions * source.elements} elements, "
+            f"target {target.partitions * target.elements}"
+        )
+    if source.dtype != target.dtype:
+        raise ProgramError(f"DMA does not cast: source {source.dtype}, target {target.dtype}")
+
+
+def _check_operand(name: str, access: Access, chip: Chip) -> None:
+    need(name, access, access.buffer is Buffer.STATE, "in the state buffer")
+    if access.dtype not in chip.pe_array.cycles_per_vector:
+        known = ", ".join(chip.pe_array.cycles_per_vector)
+        raise ProgramError(f"{name}: the array of {chip.name} takes {known}, not {access.dtype}")
+    if access.partition % chip.pe_array.rows:
+        raise ProgramError(
+            f"{name}: row r is fed by partitions r, r + R, r + 2R, ..., so the first must be a "
+            f"multiple of R = {chip.pe_array.rows}, found {access.partition}"
+        )
+    at_most(f"{name}: partitions (K)", access.partitions, "array rows", chip.pe_array.rows)
+
+
+_RULES: dict[type, Callable[[Any, Chip], None]] = {
+    LoadWeights: _check_load,
+    MatMul: _check_matmul,
+    DmaCopy: _check_dma,
+}
+require_rows("legality._RULES", _RULES, [c for c in BY_CLASS if not issubclass(c, OnEngine)])
+
+
+# -- instructions of the engines ---------------------------------------------------------------
+
+
+def _check_on_engine(instruction: OnEngine, chip: Chip) -> None:
+    """Raise ProgramError if no engine of the chip can execute the instruction."""
+    _check_engine(instruction)
+    for field in BY_CLASS[type(instruction)].fields:
+        value = getattr(instruction, field.name)
+        if isinstance(value, Access):
+            check_access(field.name, value, chip)
+            need(field.name, value, value.buffer is not Buffer.DRAM, "on chip")
+        elif isinstance(value, int | float):
+            _check_number(field.name, value)
+    for field in BY_CLASS[type(instruction)].fields:
+        _check_word(field, getattr(instruction, field.name))
+    _ENGINE_RULES[type(instruction)](instruction)
+    _check_per_lane(instruction)
+
+
+def _check_engine(instruction: OnEngine) -> None:
+    (engine,) = (f for f in BY_CLASS[type(instruction)].fields if f.name == "engine")
+    if instruction.engine not in engine.words:
+        wanted = " or ".join(engine.words)
+        raise ProgramError(f"engine: needed {wanted}, found {instruction.engine}")
+
+
+def _check_number(name: str, value: float) -> None:
+    if isinstance(value, int) and value not in INT32:
+        raise ProgramError(f"{name}: a whole number has 32 bits here, found {value}")
+
+
+def _check_per_lane(instruction: OnEngine) -> None:
+    """Hold the operands of one element per lane against the lanes of the instruction."""
+    (target,) = writes(instruction)
+    lanes = target.partitions
+    for name, access in per_lane_operands(instruction):
+        if (access.partitions, access.elements) != (lanes, 1):
+            raise ProgramError(
+                f"{name}: needed one element in each of {lanes} partitions, "
+                f"found {access.partitions} x {access.elements}"
+            )
+
+
+def _check_word(field: Field, value: Any) -> None:
+    if field.kind is Kind.WORD and value not in field.words and value is not None:
+        there_are = f"(there are: {', '.join(field.words)}){perhaps(value, field.words)}"
+        raise ProgramError(f'{field.name}: there is no "{shortened(value)}" {there_are}')
+
+
+def _same_shape(name: str, access: Access, target: Access) -> None:
+    if (access.partitions, access.elements) != (target.partitions, target.elements):
+        raise ProgramError(
+            f"{name} has {access.partitions} x {access.elements} elements, "
+            f"target {target.partitions} x {target.elements}"
+        )
+
+
+def _check_copy(copy: Copy) -> None:
+    _same_shape("source", copy.source, copy.target)
+
+
+def _check_nothing_more(_: Memset | Iota) -> None:
+    """A target alone obeys no rule but those of any access."""
+
+
+def _check_activate(activate: Activate) -> None:
+    _same_shape("source", activate.source, activate.target)
+
+
+def _check_pool(pool: Pool) -> None:
+    source, target = pool.source, pool.target
+    if pool.window < 1:
+        raise ProgramError(f"window: needed at least 1 element, found {pool.window}")
+    if (source.partitions, source.elements) != (target.partitions, target.elements * pool.window):
+        raise ProgramError(
+            f"source has {source.partitions} x {source.elements} elements, "
+            f"target {target.partitions} x {target.elements} of {pool.window} each"
+        )
+
+
+def _check_tensor_tensor(both: TensorTensor) -> None:
+    _same_shape("left", both.left, both.target)
+    _same_shape("right", both.right, both.target)
+    _check_operation("op", both.op, {"left": both.left, "right": both.right})
+
+
+def _check_tensor_scalar(one: TensorScalar) -> None:
+    _same_shape("source", one.source, one.target)
+    integers = _check_operation("op", one.op, {"source": one.source, "scalar": one.scalar})
+    if one.then is None:
+        if one.other != 0 or one.then_reverse:
+            raise ProgramError("other and then_reverse mean nothing without then")
+        return
+    first = 0 if integers else 0.0
+    _check_operation("then", one.then, {f"the result of {one.op}": first, "other": one.other})
+
+
+def _check_operation(name: str, op: str, operands: dict[str, Access | float]) -> bool:
+    """Return whether the result is an integer; refuse the bits of floating-point numbers."""
+    floating = [what for what, operand in operands.items() if not _is_integer(operand)]
+    if floating and op in INTEGERS_ONLY:
+        raise ProgramError(f"{name}: {op} takes integers, but {floating[0]} is floating-point")
+    return not floating and op != "power"
+
+
+def _is_integer(operand: Access | float) -> bool:
+    if isinstance(operand, Access):
+        return data_type(operand.dtype).accumulator == "s32"
+    return isinstance(operand, int)
+
+
+def _check_select(select: Select) -> None:
+    if isinstance(select.value, Access):
+        _same_shape("value", select.value, select.target)
+
+
+_ENGINE_RULES: dict[type, Callable[[Any], None]] = {
+    Copy: _check_copy,
+    Memset: _check_nothing_more,
+    Activate: _check_activate,
+    Pool: _check_pool,
+    TensorTensor: _check_tensor_tensor,
+    TensorScalar: _check_tensor_scalar,
+    Iota: _check_nothing_more,
+    Select: _check_select,
+}
+"""What an instruction must be besides one whose engine, accesses and numbers are right."""
+require_rows("legality._ENGINE_RULES", _ENGINE_RULES, engine_instructions())
+
+
+# -- accesses -----------------------------------------------------------------------------------
+
+
+def check_access(name: str, access: Access, chip: Chip) -> None:
+    """Raise ProgramError unless the chip has every byte of the access, and aligned."""
+    if access.dtype not in DATA_TYPES:
+        raise ProgramError(f"{name}: unknown data type {access.dtype}")
+    if not 1 <= len(access.pattern) <= MAX_PAIRS:
+        raise ProgramError(
+            f"{name}: 1 to {MAX_PAIRS} [step, count] pairs, found {len(access.pattern)}"
+        )
+    if access.partitions < 1 or any(count < 1 for _, count in access.pattern):
+        raise ProgramError(f"{name}: an access needs at least one partition and one element")
+    _check_size(name, access)
+    partitions, size = _extent(access.buffer, chip)
+    last = access.partition + access.partitions
+    if access.partition < 0 or last > partitions:
+        raise ProgramError(
+            f"{name}: partitions {access.partition} to {last - 1} of {access.buffer}, "
+            f"which has {partitions}"
+        )
+    low, high = access.span
+    if low < 0 or high > size:
+        raise ProgramError(
+            f"{name}: bytes {low} to {high - 1} of {access.buffer}, which has {size}"
+        )
+    if access.start % access.element_bytes:
+        raise ProgramError(f"{name}: byte {access.start} is not aligned to {access.element_bytes}")
+    if access.buffer is Buffer.RESULT and access.dtype not in ("f32", "s32"):
+        raise ProgramError(f"{name}: result-buffer words are f32 or s32, found {access.dtype}")
+
+
+def _check_size(name: str, access: Access) -> None:
+    """Refuse what a step of 0 names without end, and steps no address can follow."""
+    most = MAX_DRAM_ELEMENTS if access.buffer is Buffer.DRAM else MAX_ELEMENTS
+    if access.elements > most:
+        raise ProgramError(
+            f"{name}: at most {most} elements in a partition, found {access.elements}"
+        )
+    for step, _ in access.pattern:
+        if abs(step) > MAX_STEP:
+            raise ProgramError(f"{name}: a step is at most {MAX_STEP} elements, found {step}")
+
+
+def _extent(buffer: Buffer, chip: Chip) -> tuple[int, int]:
+    if buffer is Buffer.STATE:
+        return chip.state_buffer.partitions, chip.state_buffer.bytes_per_partition
+    if buffer is Buffer.RESULT:
+        words = chip.result_buffer.bytes_per_partition // PSUM_WORD_BYTES
+        return chip.pe_array.cols, words * PSUM_WORD_BYTES
+    return 1, chip.dram.size_bytes
+
+
+def need(name: str, access: Access, holds: bool, where: str) -> None:
+    """Raise ProgramError unless the access lies where it must."""
+    if not holds:
+        raise ProgramError(f"{name}: must lie {where}, found {access.buffer}")
+
+
+def at_most(what: str, found: int, limit_name: str, limit: int) -> None:
+    """Raise ProgramError if there are more than there is room for."""
+    if found > limit:
+        raise ProgramError(f"{what} is {found}, but there are {limit} {limit_name}")

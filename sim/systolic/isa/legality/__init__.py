@@ -1,1 +1,0 @@
-"""Is a program legal on a chip? Static rules; not timing, not races."""

@@ -1,0 +1,1 @@
+"""Memory ports of the register engine: who holds each, and until when."""
