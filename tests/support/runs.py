@@ -12,7 +12,7 @@ from systolic.hw.spec import Chip
 from systolic.layout import Shape
 from systolic.machine import Outcome, simulate
 from systolic.run.tensors import graph_images, graph_results
-from systolic.workload import Transpose, transpose, transpose_graph
+from systolic.workload import transpose_graph
 
 
 def compile_transpose(
@@ -22,12 +22,12 @@ def compile_transpose(
     options: Options | None = None,
     home: Any = "state_buffer",
     out: str | None = None,
-) -> tuple[CompiledGraph, Transpose]:
-    """Return compilation and operation."""
+) -> CompiledGraph:
+    """Return the compilation."""
     source = Shape.parse(shape) if isinstance(shape, str) else shape
     result = None if out is None else Shape.parse(out)
-    operation = transpose(source, permutation, result, home)
-    return compile_graph("test", transpose_graph(operation), chip, options), operation
+    graph = transpose_graph(source, permutation, result, home)
+    return compile_graph("test", graph, chip, options)
 
 
 def run_transpose(
@@ -40,9 +40,9 @@ def run_transpose(
     out: str | None = None,
     options: Options | None = None,
     **simulate_options: Any,
-) -> tuple[np.ndarray, Outcome, CompiledGraph, Transpose]:
-    """Return result, outcome, compilation and operation."""
-    compiled, operation = compile_transpose(shape, permutation, chip, options, home, out)
+) -> tuple[np.ndarray, Outcome, CompiledGraph]:
+    """Return result, outcome and compilation."""
+    compiled = compile_transpose(shape, permutation, chip, options, home, out)
     images = graph_images(compiled, {"source": data})
     outcome = simulate(chip, compiled.program, images, **simulate_options)
-    return graph_results(compiled, outcome.memory)["result"], outcome, compiled, operation
+    return graph_results(compiled, outcome.memory)["result"], outcome, compiled

@@ -1,4 +1,4 @@
-"""[workload] as a graph: one operation other than a transpose, or `tensors` and `ops`.
+"""[workload] as a graph: of one operation, or of `tensors` and `ops`; and its inputs' data.
 
 Not here: what the operations mean and whether their shapes go together (`systolic.workload`).
 """
@@ -10,14 +10,17 @@ from collections.abc import Callable, Iterable
 from systolic.config.blame import Blame
 from systolic.config.run_file import OperationTable, TensorTable, WorkloadTable
 from systolic.workload import (
+    OPERATIONS,
     DataSource,
     Graph,
     Operation,
     Tensor,
-    Transpose,
+    check_host_memory,
     make_graph,
     parse_shape,
+    transpose_graph,
 )
+from systolic.workload.lone_transpose import checked_axes
 
 ReadSource = Callable[[WorkloadTable, Blame], DataSource]
 
@@ -27,6 +30,8 @@ def read_graph(table: WorkloadTable, blame: Blame) -> Graph:
     if table.ops or table.tensors:
         refuse_keys(table, ("op", "shape", "lhs", "rhs", "out", "permutation"), blame)
         return _graph(table, blame)
+    if table.op in (None, "transpose"):
+        return _lone_transpose(table, blame)
     names = ("lhs", "rhs") if table.op == "matmul" else ("shape",)
     others = {"lhs", "rhs", "shape", "permutation"} - set(names)
     refuse_keys(table, sorted(others), blame)
@@ -35,6 +40,24 @@ def read_graph(table: WorkloadTable, blame: Blame) -> Graph:
     assert table.op is not None
     with blame.on("workload", "op"):
         return make_graph(tensors, [Operation(table.op, table.op, names, "out")])
+
+
+def _lone_transpose(table: WorkloadTable, blame: Blame) -> Graph:
+    refuse_keys(table, ("lhs", "rhs"), blame)
+    for key in ("op", "shape"):
+        if getattr(table, key) is None:
+            what = f"one of {', '.join(OPERATIONS)}" if key == "op" else "text"
+            raise blame.line("workload", key, f"is missing; needs {what}")
+    assert table.shape is not None
+    with blame.on("workload", "shape"):
+        shape = parse_shape(table.shape)
+        check_host_memory(shape)
+    with blame.on("workload", "out"):
+        out = None if table.out is None else parse_shape(table.out)
+    with blame.on("workload", "shape" if table.permutation is None else "permutation"):
+        axes = checked_axes(shape, table.permutation)
+    with blame.on("workload", "out"):
+        return transpose_graph(shape, axes, out, table.home)
 
 
 def _tensor(table: WorkloadTable, key: str, blame: Blame) -> Tensor:
@@ -76,19 +99,17 @@ def _operation(number: int, op: OperationTable) -> Operation:
 
 
 def input_sources(
-    table: WorkloadTable, operation: Transpose | Graph, blame: Blame, read: ReadSource
-) -> tuple[tuple[str, DataSource], ...]:
+    table: WorkloadTable, graph: Graph, blame: Blame, read: ReadSource
+) -> dict[str, DataSource]:
     """Return where the elements of a graph's inputs come from; random ones differ by name."""
-    if isinstance(operation, Transpose):
-        return ()
-    found = []
-    for number, name in enumerate(operation.inputs):
+    found = {}
+    for number, name in enumerate(graph.inputs):
         entry = table.tensors.get(name)
         source = read(_with_entry(table, entry), blame)
         if source.kind == "random" and (entry is None or entry.seed is None):
             source = DataSource("random", source.seed + number)
-        found.append((name, source))
-    return tuple(found)
+        found[name] = source
+    return found
 
 
 def _with_entry(table: WorkloadTable, entry: TensorTable | None) -> WorkloadTable:

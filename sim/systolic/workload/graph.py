@@ -13,7 +13,7 @@ from graphlib import CycleError, TopologicalSorter
 from systolic.errors import WorkloadError, listed, perhaps, shortened
 from systolic.layout import Shape
 from systolic.workload.operations.table import OPERATIONS
-from systolic.workload.tensor import HOMES, Home, Tensor, Transpose
+from systolic.workload.tensor import HOMES, Home, Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,21 +100,15 @@ class GraphBuilder:
         return self.add("matmul", (lhs, rhs), out, name=name)
 
     def transpose(
-        self, source: str, out: str | Shape, permutation: Sequence[int], *, name: str | None = None
-    ) -> str:
-        """Add a permutation of axes, as `numpy.transpose` has it."""
-        return self.add("transpose", (source,), out, name=name, permutation=permutation)
+        self, source: str, out: str | Shape, permutation: Sequence[int] | None = None, *,
+        name: str | None = None,
+    ) -> str:  # fmt: skip
+        """Add a permutation of axes, as `numpy.transpose` has it; a matrix needs none."""
+        return self.add("transpose", (source,), out, name=name, permutation=permutation or ())
 
     def graph(self) -> Graph:
         """Return the graph, checked."""
         return make_graph(self._tensors, self._operations)
-
-
-def transpose_graph(operation: Transpose) -> Graph:
-    """Return a lone transpose as a graph: "result" is made of "source"."""
-    tensors = {"source": operation.source, "result": operation.result}
-    kind, axes = "transpose", operation.permutation
-    return make_graph(tensors, [Operation(kind, kind, ("source",), "result", axes)])
 
 
 def make_graph(tensors: Mapping[str, Tensor], operations: Iterable[Operation]) -> Graph:

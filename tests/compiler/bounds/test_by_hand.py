@@ -21,7 +21,7 @@ from systolic.hw.formulas.moves import bounce_bound, copied_bound
 from systolic.hw.formulas.products import Product, Turn, product_bound
 from systolic.hw.formulas.ticks import Way, after, least_end
 from systolic.hw.formulas.timing import dram_bound, transpose_bound
-from systolic.run.execute import execute, graph_of
+from systolic.run.execute import execute
 from systolic.run.tensors import operation_records, run_graph
 from systolic.workload import Graph, GraphBuilder
 
@@ -296,7 +296,7 @@ def test_fast_engines_are_not_charged_array_cycles():
 
 def test_a_run_shorter_than_its_bound_is_refused(monkeypatch):
     config = load_run(RUNS / "transpose_fig3.toml")
-    longer = type(run_bound(graph_of(config), config.chip))(20, "a reason", 1)
+    longer = type(run_bound(config.graph, config.chip))(20, "a reason", 1)
     monkeypatch.setattr("systolic.run.execute.run_bound", lambda *_: longer)
     with pytest.raises(SimulationError, match=r"took 19 cycles \(19 ticks\), less than its lower "
                        r"bound 20 \(20 ticks, a reason\): one of them is wrong"):  # fmt: skip
