@@ -12,7 +12,24 @@ from systolic.hw.spec import Chip
 from systolic.layout import Shape
 from systolic.machine import Outcome, simulate
 from systolic.run.tensors import graph_images, graph_results
-from systolic.workload import transpose_graph
+from systolic.workload import Graph, Tensor, TransposeAttributes
+from systolic.workload.lone import default_out, lone_graph, refuse_other
+
+
+def transpose_graph(
+    source: Shape,
+    permutation: Sequence[int] | None = None,
+    out: str | None = None,
+    home: Any = "state_buffer",
+) -> Graph:
+    """Return a lone transpose; its result is row major unless `out` says otherwise."""
+    attributes = TransposeAttributes(None if permutation is None else tuple(permutation))
+    inputs = [Tensor(source, home)]
+    wanted = default_out("transpose", inputs, attributes)
+    assert wanted is not None
+    result = wanted if out is None else Tensor(Shape.parse(out), home)
+    refuse_other(result, wanted)
+    return lone_graph("transpose", inputs, result, attributes)
 
 
 def compile_transpose(
@@ -25,8 +42,7 @@ def compile_transpose(
 ) -> CompiledGraph:
     """Return the compilation."""
     source = Shape.parse(shape) if isinstance(shape, str) else shape
-    result = None if out is None else Shape.parse(out)
-    graph = transpose_graph(source, permutation, result, home)
+    graph = transpose_graph(source, permutation, out, home)
     return compile_graph("test", graph, chip, options)
 
 

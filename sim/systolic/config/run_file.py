@@ -10,15 +10,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from systolic.config.operation_keys import AttributeKeys, OperandKeys, OperationName
 from systolic.errors import perhaps, shortened
 from systolic.hw.spec import Count, Spec
+from systolic.workload import OPERATIONS
 
 EngineKind = Literal["event", "register"]
-Axes = Annotated[tuple[Annotated[int, Field(ge=0, le=63)], ...], Field(strict=False)]
 Block = Annotated[tuple[Count, Count], Field(strict=False)]
 
-
-OperationKind = Literal["transpose", "matmul", "relayout", "reshape", "cast"]
 HomeName = Literal["state_buffer", "dram"]
 Seed = Annotated[int, Field(ge=0, le=1 << 63)]
 
@@ -32,38 +31,27 @@ class TensorTable(Spec):
     seed: Seed | None = Field(default=None, description='seed of data = "random"')
 
 
-class OperationTable(Spec):
+class OperationTable(AttributeKeys):
     """[[workload.ops]]: one operation of a graph; its result bears its name."""
 
-    op: str = Field(description="operation: transpose, matmul, relayout, reshape, cast")
+    op: str = Field(description=f"operation: {', '.join(OPERATIONS)}")
     name: str | None = Field(default=None, description="name of the result (default: op + number)")
     inputs: Annotated[tuple[str, ...], Field(strict=False)] = Field(
         description="tensors or results of other operations"
     )
     out: str = Field(description="XLA shape of the result with its layout")
-    permutation: Axes | None = Field(
-        default=None, description="source axis of each result axis (transpose only)"
-    )
 
 
-class WorkloadTable(Spec):
+class WorkloadTable(OperandKeys, AttributeKeys):
     """[workload]: one operation and its tensors, or a graph (`tensors` and `ops`), and data."""
 
-    op: OperationKind | None = Field(default=None, description="operation")
-    shape: str | None = Field(
-        default=None, description='XLA shape of the source, such as "f32[128,64]"'
-    )
-    lhs: str | None = Field(default=None, description="XLA shape [.., M, K] of a matmul's left")
-    rhs: str | None = Field(default=None, description="XLA shape [.., K, N] of a matmul's right")
+    op: OperationName | None = Field(default=None, description="operation")
     tensors: dict[str, TensorTable] = Field(default={}, description="inputs of a graph, by name")
     ops: tuple[OperationTable, ...] = Field(
         default=(), strict=False, description="operations of a graph"
     )
     out: str | None = Field(
         default=None, description="XLA shape of the result, for its layout (default: row major)"
-    )
-    permutation: Axes | None = Field(
-        default=None, description="source axis of each result axis (a matrix needs none)"
     )
     home: Literal["state_buffer", "dram"] = Field(
         default="state_buffer", description="memory in which source and result live"

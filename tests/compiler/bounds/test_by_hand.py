@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from support.axes import told
 from support.chips import ideal_chip
 from systolic.compiler import Options
 from systolic.compiler.bounds.run import operation_bounds, run_bound
@@ -47,7 +48,7 @@ def product(lhs: str, rhs: str, out: str, home="state_buffer") -> Graph:
 
 def move(kind: str, source: str, result: str, axes=(), homes=("state_buffer",) * 2) -> Graph:
     builder = GraphBuilder(homes[1])
-    builder.add(kind, (builder.tensor("x", source, homes[0]),), result, name="y", permutation=axes)
+    builder.add(kind, (builder.tensor("x", source, homes[0]),), result, name="y", **told(axes))
     return builder.graph()
 
 

@@ -24,12 +24,12 @@ from systolic.errors import CompileError
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
 from systolic.layout import Decomposition, Shape, decompose
-from systolic.workload import Graph, Home, Operation
+from systolic.workload import Graph, Home, Operation, TransposeAttributes
 
 
 def lower_transpose(builder: LayerBuilder, op: Operation) -> None:
     """Permute the axes: axis i of the result is axis permutation[i] of the source."""
-    _permute(builder, op, op.permutation)
+    _permute(builder, op, op.attributes_as(TransposeAttributes).axes)
 
 
 def lower_relayout(builder: LayerBuilder, op: Operation) -> None:
@@ -143,12 +143,12 @@ def equation_1(graph: Graph, chip: Chip, options: Options) -> Decomposition | No
         return None
     (op,) = graph.operations
     before, after = graph.shape(op.inputs[0]), graph.shape(op.output)
-    home = graph.tensor(op.output).home
-    if moves_nothing(before, after, op.permutation) or (
-        home == "state_buffer" and not goes_in_blocks(before, after, op.permutation, chip, options)
+    home, axes = graph.tensor(op.output).home, op.attributes_as(TransposeAttributes).axes
+    if moves_nothing(before, after, axes) or (
+        home == "state_buffer" and not goes_in_blocks(before, after, axes, chip, options)
     ):
         return None
-    return blocks_of(recognise_transpose(before, after, op.permutation), chip, options)
+    return blocks_of(recognise_transpose(before, after, axes), chip, options)
 
 
 def _refuse_sides(chip: Chip, block: tuple[int, int]) -> None:
