@@ -16,15 +16,17 @@ from pydantic import ValidationError
 from systolic.arrays import Array
 from systolic.config.blame import Blame
 from systolic.config.chip_file import chip_of_tables, find_chip, load_chip
+from systolic.config.compile_table import CompileTable, options_of
 from systolic.config.explain import explain
 from systolic.config.graph_tables import input_sources, read_graph
 from systolic.config.override import Override, apply, origin_of, setter_of
-from systolic.config.run_file import CompileTable, EngineKind, RunFile, SweepTable, WorkloadTable
+from systolic.config.run_file import EngineKind, RunFile, SweepTable, WorkloadTable
 from systolic.config.toml_file import read_toml
 from systolic.errors import WorkloadError
 from systolic.hw.datatypes import DATA_TYPES
 from systolic.hw.spec import Chip
 from systolic.workload import DataSource, Graph, Operation, load_data
+from systolic.workload.options import Options
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,11 @@ class RunConfig:
     chip_path: Path
     overrides: tuple[Override, ...]
     recorded: Recorded | None = None
+
+    @property
+    def options(self) -> Options:
+        """Return the compile settings, as the compiler takes them."""
+        return options_of(self.compile)
 
     @property
     def lone_operation(self) -> Operation | None:
@@ -188,7 +195,7 @@ def _data_source(table: WorkloadTable, blame: Blame) -> DataSource:
 def _check_type(run: RunFile, chip: Chip, graph: Graph, blame: Blame) -> None:
     """Refuse a type that the chip cannot transpose: not on its array, if it goes through that."""
     name = graph.shape("source").element_type
-    array = run.compile.via != "dram"
+    array = options_of(run.compile).via != "dram"
     taken = chip.pe_array.cycles_per_vector if array else DATA_TYPES
     if name not in taken:
         how = "cycles_per_vector of its pe_array has" if array else "there are"

@@ -10,13 +10,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from systolic.config.compile_table import CompileTable
 from systolic.config.operation_keys import AttributeKeys, OperandKeys, OperationName
 from systolic.errors import perhaps, shortened
-from systolic.hw.spec import Count, Spec
+from systolic.hw.spec import Spec
 from systolic.workload import OPERATIONS
 
 EngineKind = Literal["event", "register"]
-Block = Annotated[tuple[Count, Count], Field(strict=False)]
 
 HomeName = Literal["state_buffer", "dram"]
 Seed = Annotated[int, Field(ge=0, le=1 << 63)]
@@ -61,39 +61,6 @@ class WorkloadTable(OperandKeys, AttributeKeys):
     )
     seed: Annotated[int, Field(ge=0, le=1 << 63)] | None = Field(
         default=None, description='seed of data = "random" (default 0)'
-    )
-
-
-class CompileTable(Spec):
-    """[compile]: choices the compiler leaves to the user."""
-
-    drain: Literal["row", "partition", "block"] = Field(
-        default="block", description="when results leave the result buffer"
-    )
-    drain_engine: Literal["activation", "pooling"] = Field(
-        default="activation", description="engine that copies results back"
-    )
-    identity: Literal["stored", "built"] = Field(
-        default="stored", description="identity matrix: there at cycle 0, or built by one Select"
-    )
-    via: Literal["pe", "dram"] | None = Field(
-        default=None,
-        description="transpose through the array, or by DMA through DRAM (default: the cheaper)",
-    )
-    block: Block | None = Field(
-        default=None, description="block [p, q] of equation 1 (default: partitions x partitions)"
-    )
-    stationary: Literal["lhs", "rhs"] | None = Field(
-        default=None, description="operand of a matmul held in the array (default: the cheaper)"
-    )
-    group: Block | None = Field(
-        default=None, description="stationary tiles x banks of vectors that accumulate together"
-    )
-    outer: Literal["stationary", "moving"] | None = Field(
-        default=None, description="operand the outer loop runs over (default: the cheaper)"
-    )
-    tile_columns: Count | None = Field(
-        default=None, description="columns of the tiles that are moved as one"
     )
 
 

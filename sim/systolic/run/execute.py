@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from systolic.arrays import Array
-from systolic.compiler import CompiledGraph, Options, compile_graph
+from systolic.compiler import CompiledGraph, compile_graph
 from systolic.compiler.bounds.run import run_bound
 from systolic.config import RunConfig
 from systolic.errors import SimulationError
@@ -138,8 +138,7 @@ def _refuse_better_than(bound: Bound, name: str, trace: Trace) -> None:
 
 def compile_run(config: RunConfig) -> CompiledGraph:
     """Return the compiled program of a run file."""
-    options = Options(**config.compile.model_dump())
-    return compile_graph(config.name, config.graph, config.chip, options)
+    return compile_graph(config.name, config.graph, config.chip, config.options)
 
 
 def load_inputs(config: RunConfig) -> dict[str, Array]:
