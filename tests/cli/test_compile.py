@@ -45,7 +45,7 @@ def test_every_transpose_is_compiled_as_a_graph(path, capsys):
     for after in PASSES:
         assert call(["compile", str(path), "--after", after]) == 0
         shown[after] = capsys.readouterr().out
-    shape = config.operation.shape
+    shape = config.graph.shape("source")
     *batch, m, n = shape.dims if shape.rank == 2 else (2, 14 * 14, 32)  # NHWC to NCHW
     p, q = config.compile.block or (config.chip.state_buffer.partitions,) * 2
     k = math.prod(batch) * ((m - 1) // p + 1) * ((n - 1) // q + 1)

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.test_graph_values import random_values
+from support.axes import axes_of, told
 from support.chips import ideal_chip
 from support.compare_traces import assert_same
 from systolic.compiler import Options, compile_graph
@@ -82,13 +83,13 @@ def moves(rng: Random) -> Graph:
         else:
             kind = "relayout"
         shape = f"{dtype}[{','.join(map(str, dims))}]{layout(rng, len(dims))}"
-        now = builder.add(kind, (now,), shape, name=f"y{number}", permutation=axes)
+        now = builder.add(kind, (now,), shape, name=f"y{number}", **told(axes))
     return builder.graph()
 
 
 def numpy_of(graph: Graph, x: np.ndarray) -> np.ndarray:
     for op in graph.operations:
-        x = x.transpose(op.permutation) if op.kind == "transpose" else x
+        x = x.transpose(axes_of(op)) if op.kind == "transpose" else x
         x = x.reshape(graph.shape(op.output).dims)
     return x
 
@@ -133,7 +134,7 @@ def test_both_engines_agree_on_every_record(seed):
 
 def lone(kind: str, source: str, result: str, permutation=(), home="state_buffer") -> Graph:
     builder = GraphBuilder(home)
-    builder.add(kind, (builder.tensor("x", source),), result, name="y", permutation=permutation)
+    builder.add(kind, (builder.tensor("x", source),), result, name="y", **told(permutation))
     return builder.graph()
 
 

@@ -43,12 +43,13 @@ def test_layouts_in_dram_byte_for_byte(source, result, via):
     data = _counted(shape)
     axes = (1, 0) if shape.rank == 2 else (1, 2, 0)
     chip = ideal_chip(16, 8)
-    _, outcome, compiled, operation = run_transpose(
+    _, outcome, compiled = run_transpose(
         chip, source, data, axes, home="dram", out=result, options=Options(via=via)
     )
     start = next(place.base for place in compiled.layers.dram if place.name == "result")
-    found = outcome.memory.bytes_of(Buffer.DRAM)[0][start:][: operation.out.size_bytes()]
-    expected = pack(np.ascontiguousarray(data.transpose(axes)), operation.out)
+    out = compiled.graph.shape("result")
+    found = outcome.memory.bytes_of(Buffer.DRAM)[0][start:][: out.size_bytes()]
+    expected = pack(np.ascontiguousarray(data.transpose(axes)), out)
     assert bytes(found) == bytes(expected.view(np.uint8))
 
 
@@ -88,7 +89,7 @@ def test_random_transposes(seed):
     dtype = rng.choice(["f32", "bf16", "s8"])
     data = np.arange(m * n).reshape(m, n).astype(np.int8).astype(data_type(dtype).numpy)
     home = rng.choice(["state_buffer", "dram"])
-    result, outcome, compiled, _ = run_transpose(
+    result, outcome, compiled = run_transpose(
         chip, f"{dtype}[{m},{n}]", data, home=home, options=options
     )
     assert np.array_equal(result, data.T)
@@ -102,7 +103,7 @@ def test_random_transposes(seed):
 def test_equation_1(m, n, p, q, k):
     assert ((m - 1) // p + 1) * ((n - 1) // q + 1) == k
     data = np.zeros((m, n), np.float32)
-    *_, compiled, _ = run_transpose(
+    *_, compiled = run_transpose(
         ideal_chip(128, 64), f"f32[{m},{n}]", data, options=Options(block=(p, q)), values=False
     )
     assert compiled.blocks.count == k
@@ -129,7 +130,7 @@ def test_schedules_come_within_5_percent_of_the_bound(rows, cols, shape, drain):
     chip = ideal_chip(rows, cols)
     data = np.zeros(shape, np.float32)
     m, n = shape
-    _, outcome, compiled, _ = run_transpose(
+    _, outcome, compiled = run_transpose(
         chip, f"f32[{m},{n}]", data, options=Options(drain=drain), values=False
     )
     fill_and_drain = cols + result_cycles(chip, cols) + engine_reads(chip.activation, rows) + 2
@@ -152,7 +153,7 @@ def test_a_block_takes_what_the_closed_formula_says(independent, drain, unit, en
 
 def test_times_do_not_depend_on_values():
     data = np.arange(40 * 30, dtype=np.float32).reshape(40, 30)
-    _, with_values, compiled, _ = run_transpose(ideal_chip(8, 4), "f32[40,30]", data, home="dram")
+    _, with_values, compiled = run_transpose(ideal_chip(8, 4), "f32[40,30]", data, home="dram")
     without = simulate(ideal_chip(8, 4), compiled.program, values=False)
     assert without.trace.times == with_values.trace.times
     assert without.trace.labels == with_values.trace.labels

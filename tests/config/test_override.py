@@ -27,7 +27,7 @@ def test_value_is_toml_or_else_text(text: str, value: Any) -> None:
 
 def test_run_keys() -> None:
     run = load_run(FIG3, ["workload.shape=s8[3,4]", "compile.drain=row", "engine=register"])
-    assert str(run.operation.shape) == "s8[3,4]{1,0}"
+    assert str(run.graph.shape("source")) == "s8[3,4]{1,0}"
     assert (run.compile.drain, run.engine) == ("row", "register")
 
 
@@ -69,9 +69,9 @@ def test_paths_on_the_command_line_are_from_the_current_directory(
     monkeypatch.chdir(tmp_path)
     run = load_run(FIG3, ["chip=mine.toml", "workload.data=x.npy"])
     assert run.chip.name == "mine"
-    assert run.data.path == Path("x.npy")
+    assert run.sources["source"].path == Path("x.npy")
 
 
 def test_paths_in_a_run_file_are_from_its_folder() -> None:
     digits = load_run(FIG3.with_name("transpose_digits.toml"))
-    assert digits.data.path.resolve() == FIG3.parents[1] / "data" / "digits.csv"
+    assert digits.sources["source"].path.resolve() == FIG3.parents[1] / "data" / "digits.csv"

@@ -32,7 +32,11 @@ def test_points_in_order(tmp_path: Path) -> None:
         "two: latency_cycles=0 chip=patent_128x64",
         "two: latency_cycles=7 chip=patent_128x64",
     ]
-    assert [point.config.operation.shape.dims for point in points[:3]] == [(2, 3), (2, 3), (4, 4)]
+    assert [point.config.graph.shape("source").dims for point in points[:3]] == [
+        (2, 3),
+        (2, 3),
+        (4, 4),
+    ]
     assert [point.config.compile.via for point in points[:4]] == ["pe", "dram", "pe", "dram"]
     assert all(point.config.compile.drain == "row" for point in points)
     assert [point.config.chip.dram.latency_cycles for point in points[4:]] == [0, 7]

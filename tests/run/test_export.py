@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from compiler.test_graph_values import random_chip, random_graph
+from support.axes import axes_of
 from support.command_line import run_command
 from systolic.config import to_toml
 from systolic.isa import load_module
@@ -31,7 +32,7 @@ def run_file(graph: Graph, seed: int) -> str:
         lines += ["[[workload.ops]]", f'op = "{op.kind}"', f'name = "{op.output}"']
         lines += [f"inputs = {json.dumps(list(op.inputs))}", f'out = "{graph.shape(op.output)}"']
         if op.kind == "transpose":
-            lines.append(f"permutation = {list(op.permutation)}")
+            lines.append(f"permutation = {list(axes_of(op))}")
     return "\n".join(lines) + "\n"
 
 

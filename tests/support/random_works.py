@@ -9,6 +9,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from support.axes import told
 from support.chips import TYPES, ideal_chip
 from systolic.compiler import Options
 from systolic.hw.spec import Chip
@@ -136,7 +137,7 @@ def _grow(
         dims = _regrouped(rng, dims)
     elif kind == "cast" and dtype in FLOATS:
         dtype = "bf16" if dtype == "f32" else "f32"
-    made = builder.add(kind, (tensor,), _shape(rng, dtype, dims), name=name, permutation=axes)
+    made = builder.add(kind, (tensor,), _shape(rng, dtype, dims), name=name, **told(axes))
     return made, dtype, dims
 
 

@@ -12,7 +12,24 @@ from systolic.hw.spec import Chip
 from systolic.layout import Shape
 from systolic.machine import Outcome, simulate
 from systolic.run.tensors import graph_images, graph_results
-from systolic.workload import Transpose, transpose, transpose_graph
+from systolic.workload import Graph, Tensor, TransposeAttributes
+from systolic.workload.lone import default_out, lone_graph, refuse_other
+
+
+def transpose_graph(
+    source: Shape,
+    permutation: Sequence[int] | None = None,
+    out: str | None = None,
+    home: Any = "state_buffer",
+) -> Graph:
+    """Return a lone transpose; its result is row major unless `out` says otherwise."""
+    attributes = TransposeAttributes(None if permutation is None else tuple(permutation))
+    inputs = [Tensor(source, home)]
+    wanted = default_out("transpose", inputs, attributes)
+    assert wanted is not None
+    result = wanted if out is None else Tensor(Shape.parse(out), home)
+    refuse_other(result, wanted)
+    return lone_graph("transpose", inputs, result, attributes)
 
 
 def compile_transpose(
@@ -22,12 +39,11 @@ def compile_transpose(
     options: Options | None = None,
     home: Any = "state_buffer",
     out: str | None = None,
-) -> tuple[CompiledGraph, Transpose]:
-    """Return compilation and operation."""
+) -> CompiledGraph:
+    """Return the compilation."""
     source = Shape.parse(shape) if isinstance(shape, str) else shape
-    result = None if out is None else Shape.parse(out)
-    operation = transpose(source, permutation, result, home)
-    return compile_graph("test", transpose_graph(operation), chip, options), operation
+    graph = transpose_graph(source, permutation, out, home)
+    return compile_graph("test", graph, chip, options)
 
 
 def run_transpose(
@@ -40,9 +56,9 @@ def run_transpose(
     out: str | None = None,
     options: Options | None = None,
     **simulate_options: Any,
-) -> tuple[np.ndarray, Outcome, CompiledGraph, Transpose]:
-    """Return result, outcome, compilation and operation."""
-    compiled, operation = compile_transpose(shape, permutation, chip, options, home, out)
+) -> tuple[np.ndarray, Outcome, CompiledGraph]:
+    """Return result, outcome and compilation."""
+    compiled = compile_transpose(shape, permutation, chip, options, home, out)
     images = graph_images(compiled, {"source": data})
     outcome = simulate(chip, compiled.program, images, **simulate_options)
-    return graph_results(compiled, outcome.memory)["result"], outcome, compiled, operation
+    return graph_results(compiled, outcome.memory)["result"], outcome, compiled

@@ -16,7 +16,7 @@ from systolic.report.views import NO_RECORDS, WAVEFRONT, RunSubject
 from systolic.run.execute import RunResult, execute
 from systolic.run.folder import PICTURE, RESULT, SUMMARY, RunFolder, npy_name
 from systolic.run.verdict import require_right
-from systolic.workload import Transpose, write_npy
+from systolic.workload import write_npy
 from systolic.writing import Writer
 
 if TYPE_CHECKING:
@@ -65,13 +65,10 @@ def run_and_report(
 
 def output_files(config: RunConfig) -> dict[str, str]:
     """Return the file of each output: result.npy of a lone operation, NAME.npy of a graph's."""
-    work = config.operation
-    if isinstance(work, Transpose):
-        return {"result": RESULT}
-    if config.workload.ops:
-        return {name: npy_name(name) for name in work.outputs}
-    (only,) = work.outputs
-    return {only: RESULT}
+    outputs = config.graph.outputs
+    if config.lone_operation is None:
+        return {name: npy_name(name) for name in outputs}
+    return dict.fromkeys(outputs, RESULT)
 
 
 def named_files(
@@ -96,16 +93,15 @@ def _file_names(config: RunConfig, *, plots: bool, values: bool) -> list[str]:
 
 def data_files(config: RunConfig) -> list[Path]:
     """Return the files a run reads: its run file and its data."""
-    sources = [config.data, *(source for _, source in config.sources)]
+    sources = config.sources.values()
     return [config.path, *(source.path for source in sources if source.kind == "file")]
 
 
 def _elements(config: RunConfig) -> int:
     """Return the elements a picture would have to show: of a product, its multiplications."""
-    work = config.operation
-    if isinstance(work, Transpose):
-        return work.shape.num_elements()
-    shapes = [work.shape(name) for op in work.operations for name in (*op.inputs, op.output)]
+    shapes = [tensor.shape for _, tensor in config.graph.tensors]
+    if config.is_lone_transpose:
+        return shapes[0].num_elements()
     return max(shape.num_elements() for shape in shapes) * 8
 
 

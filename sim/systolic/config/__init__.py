@@ -1,10 +1,11 @@
 """Configuration: TOML chip and run files -> validated, frozen values, or one clear line."""
 
 from systolic.config.chip_file import load_chip
+from systolic.config.compile_table import CompileTable
 from systolic.config.dump import to_toml
 from systolic.config.load import Recorded, RunConfig, load_recorded, load_run
 from systolic.config.override import Override
-from systolic.config.run_file import CompileTable, RunFile, SweepTable, WorkloadTable
+from systolic.config.run_file import RunFile, SweepTable, WorkloadTable
 from systolic.config.schema import schema
 from systolic.config.sweep import SweepPoint, expand
 

@@ -1,4 +1,4 @@
-"""[workload] as a graph: one operation other than a transpose, or `tensors` and `ops`.
+"""[workload] as a graph: of one operation, or of `tensors` and `ops`; and its inputs' data.
 
 Not here: what the operations mean and whether their shapes go together (`systolic.workload`).
 """
@@ -6,18 +6,31 @@ Not here: what the operations mean and whether their shapes go together (`systol
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from systolic.config.blame import Blame
+from systolic.config.operation_keys import (
+    SHAPE,
+    WORKLOAD_KEYS,
+    AttributeKeys,
+    attribute_keys,
+    operand_keys,
+)
 from systolic.config.run_file import OperationTable, TensorTable, WorkloadTable
 from systolic.workload import (
+    OPERATIONS,
     DataSource,
     Graph,
     Operation,
     Tensor,
-    Transpose,
+    check_host_memory,
     make_graph,
     parse_shape,
 )
+from systolic.workload.graph import named_operation
+from systolic.workload.lone import default_out, lone_graph, refuse_other
+from systolic.workload.operation import make_attributes
+from systolic.workload.operations.row import AnyRow
 
 ReadSource = Callable[[WorkloadTable, Blame], DataSource]
 
@@ -25,16 +38,40 @@ ReadSource = Callable[[WorkloadTable, Blame], DataSource]
 def read_graph(table: WorkloadTable, blame: Blame) -> Graph:
     """Return the graph a [workload] table means; ConfigError names the key."""
     if table.ops or table.tensors:
-        refuse_keys(table, ("op", "shape", "lhs", "rhs", "out", "permutation"), blame)
+        _refuse_keys(table, ("op", *sorted(WORKLOAD_KEYS), "out"), blame)
         return _graph(table, blame)
-    names = ("lhs", "rhs") if table.op == "matmul" else ("shape",)
-    others = {"lhs", "rhs", "shape", "permutation"} - set(names)
-    refuse_keys(table, sorted(others), blame)
-    tensors = {name: _tensor(table, name, blame) for name in names}
-    tensors["out"] = _tensor(table, "out", blame)
-    assert table.op is not None
+    if table.op is None:
+        what = f"one of {', '.join(OPERATIONS)}"
+        raise blame.line("workload", "op", f"is missing; needs {what}")
+    return _lone(table, table.op, OPERATIONS[table.op], blame)
+
+
+def _lone(table: WorkloadTable, kind: str, row: AnyRow, blame: Blame) -> Graph:
+    """Return the graph of one operation, whose keys are in the table itself."""
+    keys = operand_keys(row)
+    _refuse_keys(table, sorted(WORKLOAD_KEYS - {*keys, *attribute_keys(row)}), blame)
+    inputs = [_tensor(table, key, blame) for key in keys]
+    given = _given_attributes(table, row)
     with blame.on("workload", "op"):
-        return make_graph(tensors, [Operation(table.op, table.op, names, "out")])
+        attributes = make_attributes(kind, row, given)
+    if len(keys) == 1:
+        with blame.on("workload", SHAPE):
+            check_host_memory(inputs[0].shape)
+    out = _tensor(table, "out", blame) if table.out is not None else None
+    with blame.on("workload", next(iter(given), keys[0])):
+        wanted = default_out(kind, inputs, attributes)
+    if wanted is not None and out is not None:
+        with blame.on("workload", "out"):
+            refuse_other(out, wanted)
+    out = out or wanted or _tensor(table, "out", blame)
+    with blame.on("workload", "op"):
+        return lone_graph(kind, inputs, out, attributes)
+
+
+def _given_attributes(table: WorkloadTable | OperationTable, row: AnyRow) -> dict[str, Any]:
+    """Return the attributes of an operation that a table has."""
+    values = {key: getattr(table, key) for key in attribute_keys(row)}
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def _tensor(table: WorkloadTable, key: str, blame: Blame) -> Tensor:
@@ -45,7 +82,7 @@ def _tensor(table: WorkloadTable, key: str, blame: Blame) -> Tensor:
         return Tensor(parse_shape(text), table.home)
 
 
-def refuse_keys(table: WorkloadTable, keys: Iterable[str], blame: Blame) -> None:
+def _refuse_keys(table: WorkloadTable, keys: Iterable[str], blame: Blame) -> None:
     """Raise ConfigError for a key that the operation has no use for."""
     for key in keys:
         if getattr(table, key) is not None:
@@ -60,7 +97,8 @@ def _graph(table: WorkloadTable, blame: Blame) -> Graph:
             tensors[name] = Tensor(parse_shape(entry.shape), entry.home or table.home)
     operations = []
     for number, op in enumerate(table.ops):
-        operation = _operation(number, op)
+        with blame.on("workload", "ops"):
+            operation = _operation(number, op)
         if operation.output in tensors:
             raise blame.line("workload", "ops", f'tensor "{operation.output}" is there twice')
         with blame.on("workload", "ops"):
@@ -72,23 +110,23 @@ def _graph(table: WorkloadTable, blame: Blame) -> Graph:
 
 def _operation(number: int, op: OperationTable) -> Operation:
     name = op.name or f"{op.op}{number}"
-    return Operation(name, op.op, op.inputs, name, op.permutation or ())
+    values = {key: getattr(op, key) for key in AttributeKeys.model_fields}
+    given = {key: value for key, value in values.items() if value is not None}
+    return named_operation(op.op, op.inputs, name, given)
 
 
 def input_sources(
-    table: WorkloadTable, operation: Transpose | Graph, blame: Blame, read: ReadSource
-) -> tuple[tuple[str, DataSource], ...]:
+    table: WorkloadTable, graph: Graph, blame: Blame, read: ReadSource
+) -> dict[str, DataSource]:
     """Return where the elements of a graph's inputs come from; random ones differ by name."""
-    if isinstance(operation, Transpose):
-        return ()
-    found = []
-    for number, name in enumerate(operation.inputs):
+    found = {}
+    for number, name in enumerate(graph.inputs):
         entry = table.tensors.get(name)
         source = read(_with_entry(table, entry), blame)
         if source.kind == "random" and (entry is None or entry.seed is None):
             source = DataSource("random", source.seed + number)
-        found.append((name, source))
-    return tuple(found)
+        found[name] = source
+    return found
 
 
 def _with_entry(table: WorkloadTable, entry: TensorTable | None) -> WorkloadTable:

@@ -6,25 +6,27 @@ fits the chip is for the compiler to say.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy.typing as npt
 from pydantic import ValidationError
 
-from systolic import workload
+from systolic.arrays import Array
 from systolic.config.blame import Blame
 from systolic.config.chip_file import chip_of_tables, find_chip, load_chip
+from systolic.config.compile_table import CompileTable, options_of
 from systolic.config.explain import explain
-from systolic.config.graph_tables import input_sources, read_graph, refuse_keys
+from systolic.config.graph_tables import input_sources, read_graph
 from systolic.config.override import Override, apply, origin_of, setter_of
-from systolic.config.run_file import CompileTable, EngineKind, RunFile, SweepTable, WorkloadTable
+from systolic.config.run_file import EngineKind, RunFile, SweepTable, WorkloadTable
 from systolic.config.toml_file import read_toml
+from systolic.errors import WorkloadError
 from systolic.hw.datatypes import DATA_TYPES
 from systolic.hw.spec import Chip
-from systolic.workload import OPERATIONS, DataSource, Graph, Transpose
+from systolic.workload import DataSource, Graph, Operation, load_data
+from systolic.workload.options import Options
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +44,11 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class RunConfig:
-    """A run, ready to be compiled: chip, operation, data source and settings.
+    """A run, ready to be compiled: chip, graph, data sources and settings.
 
-    workload, compile, sweep: the run file's tables. operation, data: what [workload] means.
-    path, chip_path: the files. overrides: what replaced values of the files. sources: of a graph,
-    where each input's elements come from. recorded: what stands in place of the files, if anything.
+    workload, compile, sweep: the run file's tables. graph: what [workload] means. sources: where
+    the elements of each input of the graph come from. path, chip_path: the files. overrides: what
+    replaced values of the files. recorded: what stands in place of the files, if anything.
     """
 
     name: str
@@ -56,26 +58,44 @@ class RunConfig:
     compile: CompileTable
     engine: EngineKind
     sweep: tuple[SweepTable, ...]
-    operation: Transpose | Graph
-    data: DataSource
+    graph: Graph
+    sources: Mapping[str, DataSource]
     path: Path
     chip_path: Path
     overrides: tuple[Override, ...]
-    sources: tuple[tuple[str, DataSource], ...] = ()
     recorded: Recorded | None = None
 
-    def load_data(self) -> npt.NDArray[Any]:
-        """Return the source's elements, in its dimensions and numpy type; WorkloadError if not."""
-        assert isinstance(self.operation, Transpose)
-        return workload.load_data(self.data, self.operation.shape)
+    @property
+    def options(self) -> Options:
+        """Return the compile settings, as the compiler takes them."""
+        return options_of(self.compile)
 
-    def load_inputs(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the elements of every input of a graph, by name; WorkloadError if not."""
-        assert isinstance(self.operation, Graph)
-        return {
-            name: workload.load_data(source, self.operation.shape(name))
-            for name, source in self.sources
-        }
+    @property
+    def lone_operation(self) -> Operation | None:
+        """Return the operation if [workload] is one (`op = ...`) and no graph of `ops`."""
+        return None if self.workload.ops else self.graph.operations[0]
+
+    @property
+    def is_lone_transpose(self) -> bool:
+        """Return whether [workload] is `op = "transpose"`."""
+        return self.lone_operation is not None and self.lone_operation.kind == "transpose"
+
+    def load_inputs(self) -> dict[str, Array]:
+        """Return the elements of every input of the graph, by name.
+
+        Raises:
+            WorkloadError: one line naming the file, the table and what is wrong with the data.
+
+        """
+        return {name: self._load_input(name) for name in self.graph.inputs}
+
+    def _load_input(self, name: str) -> Array:
+        entry = self.workload.tensors.get(name)
+        table = "workload" if entry is None or entry.data is None else f"workload.tensors.{name}"
+        try:
+            return load_data(self.sources[name], self.graph.shape(name))
+        except WorkloadError as error:
+            raise WorkloadError(f"{self.path}: [{table}] data: {error}") from None
 
     def with_overrides(self, overrides: Sequence[Override]) -> RunConfig:
         """Return the run of the same file with more values replaced (the file is read again)."""
@@ -116,9 +136,9 @@ def load_overridden(
         chip_path = _chip_path(run, path, overrides)
         chip = load_chip(chip_path, for_chip)
     blame = Blame(path, overrides)
-    operation = _work(run.workload, blame)
-    if isinstance(operation, Transpose):
-        _check_type(run, chip, operation, blame)
+    graph = read_graph(run.workload, blame)
+    if run.workload.op == "transpose":
+        _check_type(run, chip, graph, blame)
     return RunConfig(
         name=_name(run, blame),
         description=run.description,
@@ -127,12 +147,11 @@ def load_overridden(
         compile=run.compile,
         engine=run.engine,
         sweep=run.sweep,
-        operation=operation,
-        data=_data_source(run.workload, blame),
+        graph=graph,
+        sources=input_sources(run.workload, graph, blame, _data_source),
         path=path,
         chip_path=chip_path,
         overrides=overrides,
-        sources=input_sources(run.workload, operation, blame, _data_source),
         recorded=recorded,
     )
 
@@ -158,30 +177,6 @@ def _name(run: RunFile, blame: Blame) -> str:
     return name
 
 
-def _work(table: WorkloadTable, blame: Blame) -> Transpose | Graph:
-    if table.ops or table.tensors or table.op not in (None, "transpose"):
-        return read_graph(table, blame)
-    return _operation(table, blame)
-
-
-def _operation(table: WorkloadTable, blame: Blame) -> Transpose:
-    refuse_keys(table, ("lhs", "rhs"), blame)
-    for key in ("op", "shape"):
-        if getattr(table, key) is None:
-            what = f"one of {', '.join(OPERATIONS)}" if key == "op" else "text"
-            raise blame.line("workload", key, f"is missing; needs {what}")
-    assert table.shape is not None
-    with blame.on("workload", "shape"):
-        shape = workload.parse_shape(table.shape)
-        workload.check_host_memory(shape)
-    with blame.on("workload", "out"):
-        out = None if table.out is None else workload.parse_shape(table.out)
-    with blame.on("workload", "shape" if table.permutation is None else "permutation"):
-        plain = workload.transpose(shape, table.permutation, home=table.home)
-    with blame.on("workload", "out"):
-        return workload.transpose(shape, plain.permutation, out, table.home)
-
-
 def _data_source(table: WorkloadTable, blame: Blame) -> DataSource:
     if table.seed is not None and table.data != "random":
         raise blame.line("workload", "seed", f'only data = "random" has one, not {table.data!r}')
@@ -197,9 +192,10 @@ def _data_source(table: WorkloadTable, blame: Blame) -> DataSource:
     return DataSource("file", path=folder / table.data)
 
 
-def _check_type(run: RunFile, chip: Chip, operation: Transpose, blame: Blame) -> None:
-    name = operation.shape.element_type
-    array = run.compile.via != "dram"
+def _check_type(run: RunFile, chip: Chip, graph: Graph, blame: Blame) -> None:
+    """Refuse a type that the chip cannot transpose: not on its array, if it goes through that."""
+    name = graph.shape("source").element_type
+    array = options_of(run.compile).via != "dram"
     taken = chip.pe_array.cycles_per_vector if array else DATA_TYPES
     if name not in taken:
         how = "cycles_per_vector of its pe_array has" if array else "there are"

@@ -10,15 +10,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from systolic.config.compile_table import CompileTable
+from systolic.config.operation_keys import AttributeKeys, OperandKeys, OperationName
 from systolic.errors import perhaps, shortened
-from systolic.hw.spec import Count, Spec
+from systolic.hw.spec import Spec
+from systolic.workload import OPERATIONS
 
 EngineKind = Literal["event", "register"]
-Axes = Annotated[tuple[Annotated[int, Field(ge=0, le=63)], ...], Field(strict=False)]
-Block = Annotated[tuple[Count, Count], Field(strict=False)]
 
-
-OperationKind = Literal["transpose", "matmul", "relayout", "reshape", "cast"]
 HomeName = Literal["state_buffer", "dram"]
 Seed = Annotated[int, Field(ge=0, le=1 << 63)]
 
@@ -32,38 +31,27 @@ class TensorTable(Spec):
     seed: Seed | None = Field(default=None, description='seed of data = "random"')
 
 
-class OperationTable(Spec):
+class OperationTable(AttributeKeys):
     """[[workload.ops]]: one operation of a graph; its result bears its name."""
 
-    op: str = Field(description="operation: transpose, matmul, relayout, reshape, cast")
+    op: str = Field(description=f"operation: {', '.join(OPERATIONS)}")
     name: str | None = Field(default=None, description="name of the result (default: op + number)")
     inputs: Annotated[tuple[str, ...], Field(strict=False)] = Field(
         description="tensors or results of other operations"
     )
     out: str = Field(description="XLA shape of the result with its layout")
-    permutation: Axes | None = Field(
-        default=None, description="source axis of each result axis (transpose only)"
-    )
 
 
-class WorkloadTable(Spec):
+class WorkloadTable(OperandKeys, AttributeKeys):
     """[workload]: one operation and its tensors, or a graph (`tensors` and `ops`), and data."""
 
-    op: OperationKind | None = Field(default=None, description="operation")
-    shape: str | None = Field(
-        default=None, description='XLA shape of the source, such as "f32[128,64]"'
-    )
-    lhs: str | None = Field(default=None, description="XLA shape [.., M, K] of a matmul's left")
-    rhs: str | None = Field(default=None, description="XLA shape [.., K, N] of a matmul's right")
+    op: OperationName | None = Field(default=None, description="operation")
     tensors: dict[str, TensorTable] = Field(default={}, description="inputs of a graph, by name")
     ops: tuple[OperationTable, ...] = Field(
         default=(), strict=False, description="operations of a graph"
     )
     out: str | None = Field(
         default=None, description="XLA shape of the result, for its layout (default: row major)"
-    )
-    permutation: Axes | None = Field(
-        default=None, description="source axis of each result axis (a matrix needs none)"
     )
     home: Literal["state_buffer", "dram"] = Field(
         default="state_buffer", description="memory in which source and result live"
@@ -73,39 +61,6 @@ class WorkloadTable(Spec):
     )
     seed: Annotated[int, Field(ge=0, le=1 << 63)] | None = Field(
         default=None, description='seed of data = "random" (default 0)'
-    )
-
-
-class CompileTable(Spec):
-    """[compile]: choices the compiler leaves to the user."""
-
-    drain: Literal["row", "partition", "block"] = Field(
-        default="block", description="when results leave the result buffer"
-    )
-    drain_engine: Literal["activation", "pooling"] = Field(
-        default="activation", description="engine that copies results back"
-    )
-    identity: Literal["stored", "built"] = Field(
-        default="stored", description="identity matrix: there at cycle 0, or built by one Select"
-    )
-    via: Literal["pe", "dram"] | None = Field(
-        default=None,
-        description="transpose through the array, or by DMA through DRAM (default: the cheaper)",
-    )
-    block: Block | None = Field(
-        default=None, description="block [p, q] of equation 1 (default: partitions x partitions)"
-    )
-    stationary: Literal["lhs", "rhs"] | None = Field(
-        default=None, description="operand of a matmul held in the array (default: the cheaper)"
-    )
-    group: Block | None = Field(
-        default=None, description="stationary tiles x banks of vectors that accumulate together"
-    )
-    outer: Literal["stationary", "moving"] | None = Field(
-        default=None, description="operand the outer loop runs over (default: the cheaper)"
-    )
-    tile_columns: Count | None = Field(
-        default=None, description="columns of the tiles that are moved as one"
     )
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from systolic.arrays import Array
-from systolic.compiler import CompiledGraph, Options, compile_graph
+from systolic.compiler import CompiledGraph, compile_graph
 from systolic.compiler.bounds.run import run_bound
 from systolic.config import RunConfig
-from systolic.errors import SimulationError, WorkloadError
+from systolic.errors import SimulationError
 from systolic.hw.formulas.timing import Bound
 from systolic.hw.spec import Chip
 from systolic.isa.lint.lint import require_clean
@@ -26,7 +26,6 @@ from systolic.run.tensors import (
     operation_records,
 )
 from systolic.trace.records import Trace
-from systolic.workload import Graph, Transpose, transpose_graph
 
 Progress = Callable[[int, int], None]
 UNCHECKED = {"checked": False, "equal": None, "max_abs_error": None, "differs_from_numpy": None}
@@ -113,19 +112,19 @@ def _summary(
         instructions=compiled.program.count(),
         blocks=blocks.count if blocks else compiled.tiles,
         sub_blocks=compiled.program.count().get("MatMul", blocks.count if blocks else 0),
-        layouts=_layouts(config.operation, compiled),
+        layouts=_layouts(config, compiled),
         values=verdict,
         bound={"cycles": bound.cycles, "why": bound.why},
     )
-    if isinstance(config.operation, Graph):
+    if not config.is_lone_transpose:
         summary["operations"] = operation_records(compiled, config.chip, trace)
     return summary
 
 
-def _layouts(operation: Transpose | Graph, compiled: CompiledGraph) -> dict[str, str] | None:
-    if isinstance(operation, Graph):
+def _layouts(config: RunConfig, compiled: CompiledGraph) -> dict[str, str] | None:
+    if not config.is_lone_transpose:
         return None
-    found = {"source": str(operation.shape), "result": str(operation.out)}
+    found = {name: str(tensor.shape) for name, tensor in config.graph.tensors}
     return {**found, "blocks": str(compiled.blocks.tiled)} if compiled.blocks else found
 
 
@@ -139,24 +138,12 @@ def _refuse_better_than(bound: Bound, name: str, trace: Trace) -> None:
 
 def compile_run(config: RunConfig) -> CompiledGraph:
     """Return the compiled program of a run file."""
-    options = Options(**config.compile.model_dump())
-    return compile_graph(config.name, graph_of(config), config.chip, options)
-
-
-def graph_of(config: RunConfig) -> Graph:
-    """Return a run's work as a graph, also if it is a single transpose."""
-    work = config.operation
-    return work if isinstance(work, Graph) else transpose_graph(work)
+    return compile_graph(config.name, config.graph, config.chip, config.options)
 
 
 def load_inputs(config: RunConfig) -> dict[str, Array]:
     """Return the elements of all inputs of a run, by name."""
-    if isinstance(config.operation, Graph):
-        return config.load_inputs()
-    try:
-        return {"source": config.load_data()}
-    except WorkloadError as error:
-        raise WorkloadError(f"{config.path}: [workload] data: {error}") from None
+    return config.load_inputs()
 
 
 def initial_images(config: RunConfig, compiled: CompiledGraph) -> list[Image]:

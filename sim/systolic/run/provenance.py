@@ -55,7 +55,7 @@ def chip_tables(chip: Chip) -> Record:
 
 def input_records(config: RunConfig, graph: Graph, arrays: Mapping[str, Array]) -> Record:
     """Return type, shape, layout, data, seed and sha256 of every input of a run file's run."""
-    sources = dict(config.sources) or {"source": config.data}
+    sources = config.sources
     return {
         name: {
             **_tensor(graph, name),
@@ -107,15 +107,15 @@ def _workload(config: RunConfig) -> Record:
     """Return the table [workload], with the seeds that were taken and data files in full."""
     table = config.workload.model_dump(mode="json")
     for name, entry in table["tensors"].items():
-        source = dict(config.sources)[name]
+        source = config.sources[name]
+        if entry["data"] is None and source.kind == "file":
+            table["data"] = _data_text(source)
         entry |= {"data": _data_text(source), "home": entry["home"] or table["home"]}
         entry["seed"] = source.seed if source.kind == "random" else None
     if not table["tensors"]:
-        source = config.data
+        source = config.sources[config.graph.inputs[0]]
         table |= {"data": _data_text(source)}
         table["seed"] = source.seed if source.kind == "random" else None
-    elif config.data.kind == "file":
-        table["data"] = _data_text(config.data)
     return table
 
 

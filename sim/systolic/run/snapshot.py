@@ -21,7 +21,6 @@ from systolic.machine import Image, Memory
 from systolic.run.execute import RunResult
 from systolic.trace.grid import GridState
 from systolic.trace.words import KINDS, VALUE_TYPES, WordTable, decimal
-from systolic.workload import Transpose
 
 WRITES = ("write", "psum_write")
 """The word kinds a snapshot needs recorded."""
@@ -214,7 +213,5 @@ assert set(WRITES) <= set(KINDS)
 
 def element_type(config: RunConfig) -> str:
     """Return the element type of a run's (first) input."""
-    work = config.operation
-    if isinstance(work, Transpose):
-        return work.shape.element_type
-    return work.shape(work.inputs[0]).element_type
+    graph = config.graph
+    return graph.shape(graph.inputs[0]).element_type

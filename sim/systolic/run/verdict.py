@@ -23,6 +23,7 @@ from systolic.trace.words import decimal
 from systolic.workload import (
     Operation,
     Rules,
+    TransposeAttributes,
     differing,
     exact_graph,
     first_differing,
@@ -108,14 +109,15 @@ def _transpose_verdict(
     compiled: CompiledGraph, chip: Chip, op: Operation, data: Array, result: Array
 ) -> dict[str, Any]:
     """Return the verdict on a lone transpose, down to the sign of a zero."""
-    expected = numpy_transpose(data, op.permutation)
+    axes = op.attributes_as(TransposeAttributes).axes
+    expected = numpy_transpose(data, axes)
     unlike_numpy = differing(result, expected)
     error = max_abs_error(result, expected) if unlike_numpy else 0.0
     turned = [n.inputs[0] for n in compiled.layers.nodes if n.kind == "turn"]
     if turned:
         del expected  # a large tensor's copies are the most memory a run takes
         matrix = compiled.layers.matrix(turned[0])
-        back = {axis: place for place, axis in enumerate(op.permutation)}
+        back = {axis: place for place, axis in enumerate(axes)}
         *batch, rows, cols = (tuple(back[axis] for axis in group) for group in matrix.axes)
         found = _turned(compiled, chip, matrix, data)
         expected = as_tensor(found, (*batch, cols, rows), result.shape)

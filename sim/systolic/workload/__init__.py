@@ -5,25 +5,31 @@ from systolic.workload.data.host_memory import check_host_memory
 from systolic.workload.data.npy_csv import write_npy
 from systolic.workload.data.sources import DataSource, load_data
 from systolic.workload.evaluate import exact_graph, reference_graph, reference_values
-from systolic.workload.graph import Graph, GraphBuilder, Operation, make_graph, transpose_graph
-from systolic.workload.operations.table import OPERATIONS, Meaning, Rules
-from systolic.workload.operations.transpose import numpy_transpose, reference_transpose
+from systolic.workload.graph import Graph, GraphBuilder, make_graph
+from systolic.workload.operation import Operation
+from systolic.workload.operations.row import Attributes, Rules
+from systolic.workload.operations.table import OPERATIONS
+from systolic.workload.operations.transpose import (
+    TransposeAttributes,
+    numpy_transpose,
+    reference_transpose,
+)
 from systolic.workload.ranges import RangeLoss, range_losses
-from systolic.workload.tensor import HOMES, Home, Tensor, Transpose, parse_shape, transpose
+from systolic.workload.tensor import HOMES, Home, Tensor, parse_shape
 
 __all__ = [
     "HOMES",
     "OPERATIONS",
+    "Attributes",
     "DataSource",
     "Graph",
     "GraphBuilder",
     "Home",
-    "Meaning",
     "Operation",
     "RangeLoss",
     "Rules",
     "Tensor",
-    "Transpose",
+    "TransposeAttributes",
     "check_host_memory",
     "differing",
     "exact_graph",
@@ -37,7 +43,5 @@ __all__ = [
     "reference_graph",
     "reference_transpose",
     "reference_values",
-    "transpose",
-    "transpose_graph",
     "write_npy",
 ]

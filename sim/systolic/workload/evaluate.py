@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from systolic.arrays import Array
 from systolic.workload.graph import Graph
-from systolic.workload.operations.table import OPERATIONS, Rules
+from systolic.workload.operations.row import Rules
 
 
 def reference_graph(graph: Graph, inputs: Mapping[str, Array], rules: Rules) -> dict[str, Array]:
@@ -20,8 +20,8 @@ def reference_values(graph: Graph, inputs: Mapping[str, Array], rules: Rules) ->
     known = dict(inputs)
     for op in graph.operations:
         arrays = [known[name] for name in op.inputs]
-        meaning, out = OPERATIONS[op.kind], graph.shape(op.output)
-        known[op.output] = meaning.reference(arrays, out, op.permutation, rules)
+        out = graph.shape(op.output)
+        known[op.output] = op.row.reference(arrays, out, op.attributes, rules)
     return known
 
 
@@ -30,5 +30,5 @@ def exact_graph(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     known = dict(inputs)
     for op in graph.operations:
         arrays = [known[name] for name in op.inputs]
-        known[op.output] = OPERATIONS[op.kind].exact(arrays, graph.shape(op.output), op.permutation)
+        known[op.output] = op.row.exact(arrays, graph.shape(op.output), op.attributes)
     return {name: known[name] for name in graph.outputs}

@@ -9,26 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
+from typing import Any
 
 from systolic.errors import WorkloadError, listed, perhaps, shortened
 from systolic.layout import Shape
-from systolic.workload.operations.table import OPERATIONS
-from systolic.workload.tensor import HOMES, Home, Tensor, Transpose
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """One node: `kind` is a row of OPERATIONS; inputs and output are names of tensors.
-
-    permutation: of a transpose, the source's axis of each axis of the result; of a matrix it may
-    be left out, and `make_graph` puts in the only other order there is.
-    """
-
-    name: str
-    kind: str
-    inputs: tuple[str, ...]
-    output: str
-    permutation: tuple[int, ...] = ()
+from systolic.workload.operation import Operation, make_attributes, settled
+from systolic.workload.tensor import HOMES, Home, Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +74,11 @@ class GraphBuilder:
 
     def add(
         self, kind: str, inputs: Sequence[str], out: str | Shape, *,
-        name: str | None = None, permutation: Sequence[int] = (),
+        name: str | None = None, **attributes: Any,
     ) -> str:  # fmt: skip
         """Add an operation of any kind; return the name of its result (default: kind + number)."""
         output = self.tensor(name or f"{kind}{len(self._operations)}", out)
-        self._operations.append(Operation(output, kind, tuple(inputs), output, tuple(permutation)))
+        self._operations.append(named_operation(kind, inputs, output, attributes))
         return output
 
     def matmul(self, lhs: str, rhs: str, out: str | Shape, *, name: str | None = None) -> str:
@@ -100,21 +86,26 @@ class GraphBuilder:
         return self.add("matmul", (lhs, rhs), out, name=name)
 
     def transpose(
-        self, source: str, out: str | Shape, permutation: Sequence[int], *, name: str | None = None
-    ) -> str:
-        """Add a permutation of axes, as `numpy.transpose` has it."""
-        return self.add("transpose", (source,), out, name=name, permutation=permutation)
+        self, source: str, out: str | Shape, permutation: Sequence[int] | None = None, *,
+        name: str | None = None,
+    ) -> str:  # fmt: skip
+        """Add a permutation of axes, as `numpy.transpose` has it; a matrix needs none."""
+        given = {} if permutation is None else {"permutation": tuple(permutation)}
+        return self.add("transpose", (source,), out, name=name, **given)
 
     def graph(self) -> Graph:
         """Return the graph, checked."""
         return make_graph(self._tensors, self._operations)
 
 
-def transpose_graph(operation: Transpose) -> Graph:
-    """Return a lone transpose as a graph: "result" is made of "source"."""
-    tensors = {"source": operation.source, "result": operation.result}
-    kind, axes = "transpose", operation.permutation
-    return make_graph(tensors, [Operation(kind, kind, ("source",), "result", axes)])
+def named_operation(
+    kind: str, inputs: Sequence[str], output: str, attributes: Mapping[str, Any]
+) -> Operation:
+    """Return the operation that bears its result's name; WorkloadError names it too."""
+    bare = Operation(output, kind, tuple(inputs), output)
+    row = bare.row
+    with bare.blamed():
+        return replace(bare, attributes=make_attributes(kind, row, attributes))
 
 
 def make_graph(tensors: Mapping[str, Tensor], operations: Iterable[Operation]) -> Graph:
@@ -136,7 +127,7 @@ def make_graph(tensors: Mapping[str, Tensor], operations: Iterable[Operation]) -
             first = made[op.output].name
             raise WorkloadError(f'tensor "{op.output}" is made by "{first}" and by "{op.name}"')
         made[op.output] = op
-    given = tuple(_with_permutation(op, tensors) for op in given)
+    given = tuple(_settled(op, tensors) for op in given)
     made = {op.output: op for op in given}
     for op in given:
         _check_shapes(op, tensors)
@@ -145,18 +136,13 @@ def make_graph(tensors: Mapping[str, Tensor], operations: Iterable[Operation]) -
 
 
 def _check_names(op: Operation, tensors: Mapping[str, Tensor]) -> None:
-    if op.kind not in OPERATIONS:
-        raise WorkloadError(
-            f'operation "{shortened(op.name)}": unknown operation "{shortened(op.kind)}" '
-            f"(known: {', '.join(OPERATIONS)}){perhaps(op.kind, OPERATIONS)}"
-        )
+    arity = len(op.row.operands)
     for name in (*op.inputs, op.output):
         if name not in tensors:
             raise WorkloadError(
                 f'operation "{shortened(op.name)}": no tensor "{shortened(name)}" '
                 f"(known: {listed(tensors)}){perhaps(name, tensors)}"
             )
-    arity = OPERATIONS[op.kind].arity
     if len(op.inputs) != arity:
         raise WorkloadError(
             f'operation "{shortened(op.name)}": {op.kind} takes '
@@ -164,23 +150,19 @@ def _check_names(op: Operation, tensors: Mapping[str, Tensor]) -> None:
         )
 
 
-def _with_permutation(op: Operation, tensors: Mapping[str, Tensor]) -> Operation:
-    """Return a transpose of a matrix with its permutation if that was left out."""
-    if op.kind == "transpose" and not op.permutation and tensors[op.inputs[0]].shape.rank == 2:
-        return replace(op, permutation=(1, 0))
-    return op
+def _settled(op: Operation, tensors: Mapping[str, Tensor]) -> Operation:
+    with op.blamed():
+        return settled(op, [tensors[name].shape for name in op.inputs])
 
 
 def _check_shapes(op: Operation, tensors: Mapping[str, Tensor]) -> None:
     shapes = [tensors[name].shape for name in op.inputs]
     out = tensors[op.output].shape
-    try:
+    with op.blamed():
         for shape in (*shapes, out):
             if 0 in shape.dims:
                 raise WorkloadError(f"{shape} has no elements")
-        OPERATIONS[op.kind].check(shapes, out, op.permutation)
-    except WorkloadError as error:
-        raise WorkloadError(f'operation "{shortened(op.name)}": {error}') from None
+        op.row.check(shapes, out, op.attributes)
 
 
 def _check_used(tensors: Mapping[str, Tensor], operations: Sequence[Operation]) -> None:

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from systolic.arrays import Array
-from systolic.workload.graph import Graph, Operation
-from systolic.workload.operations.table import OPERATIONS
+from systolic.workload.graph import Graph
+from systolic.workload.operation import Operation
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def _lost(op: Operation, graph: Graph, values: Mapping[str, Array]) -> int:
         return 0
     if not whole and (np.isfinite(found).all() or _only_moves(arrays, found)):
         return 0
-    exact = OPERATIONS[op.kind].exact(arrays, graph.shape(op.output), op.permutation)
+    exact = op.row.exact(arrays, graph.shape(op.output), op.attributes)
     if not whole:
         return int(np.count_nonzero(np.isfinite(exact) & ~np.isfinite(found)))
     limits = np.iinfo(found.dtype)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from support.axes import told
 from support.chips import ideal_chip
 from systolic.compiler import Options
 from systolic.compiler.bounds.run import operation_bounds, run_bound
@@ -21,7 +22,7 @@ from systolic.hw.formulas.moves import bounce_bound, copied_bound
 from systolic.hw.formulas.products import Product, Turn, product_bound
 from systolic.hw.formulas.ticks import Way, after, least_end
 from systolic.hw.formulas.timing import dram_bound, transpose_bound
-from systolic.run.execute import execute, graph_of
+from systolic.run.execute import execute
 from systolic.run.tensors import operation_records, run_graph
 from systolic.workload import Graph, GraphBuilder
 
@@ -47,7 +48,7 @@ def product(lhs: str, rhs: str, out: str, home="state_buffer") -> Graph:
 
 def move(kind: str, source: str, result: str, axes=(), homes=("state_buffer",) * 2) -> Graph:
     builder = GraphBuilder(homes[1])
-    builder.add(kind, (builder.tensor("x", source, homes[0]),), result, name="y", permutation=axes)
+    builder.add(kind, (builder.tensor("x", source, homes[0]),), result, name="y", **told(axes))
     return builder.graph()
 
 
@@ -296,7 +297,7 @@ def test_fast_engines_are_not_charged_array_cycles():
 
 def test_a_run_shorter_than_its_bound_is_refused(monkeypatch):
     config = load_run(RUNS / "transpose_fig3.toml")
-    longer = type(run_bound(graph_of(config), config.chip))(20, "a reason", 1)
+    longer = type(run_bound(config.graph, config.chip))(20, "a reason", 1)
     monkeypatch.setattr("systolic.run.execute.run_bound", lambda *_: longer)
     with pytest.raises(SimulationError, match=r"took 19 cycles \(19 ticks\), less than its lower "
                        r"bound 20 \(20 ticks, a reason\): one of them is wrong"):  # fmt: skip

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from compiler.test_graph_values import random_chip, random_layout
+from support.axes import told
 from support.chips import ideal_chip
 from systolic.compiler import Options
 from systolic.compiler.bounds.run import operation_bounds, run_bound
@@ -26,7 +27,7 @@ VS_DRAM = CONFIGS / "runs" / "transpose_vs_dram.toml"
 def one(kind: str, source: str, result: str, axes=(), homes=("state_buffer",) * 2) -> Graph:
     builder = GraphBuilder(homes[1])
     x = builder.tensor("x", source, homes[0])
-    builder.add(kind, (x,), result, name="y", permutation=axes)
+    builder.add(kind, (x,), result, name="y", **told(axes))
     return builder.graph()
 
 

@@ -18,7 +18,7 @@ def test_source_and_result_lie_as_placed(shape):
     chip = ideal_chip(16, 8)
     source = Shape.parse(shape)
     data = (np.arange(source.num_elements()) % 100).reshape(source.dims).astype(source.dtype)
-    _, outcome, compiled, operation = run_transpose(chip, shape, data)
+    _, outcome, compiled = run_transpose(chip, shape, data)
     memory = outcome.memory.bytes_of(Buffer.STATE)
     buffer = chip.state_buffer
     geometry = Geometry("state_buffer", buffer.partitions, buffer.bytes_per_partition, buffer.banks)
@@ -26,7 +26,7 @@ def test_source_and_result_lie_as_placed(shape):
     second = min(piece.access.start for piece in compiled.scheduled.kept)
     for tensor, values, start in (
         (source, data, 0),
-        (operation.out, np.ascontiguousarray(data.T), second),
+        (compiled.graph.shape("result"), np.ascontiguousarray(data.T), second),
     ):
         placed = place_in_state_buffer(tensor, geometry, block, base_byte=start)
         image = placed.image(values)

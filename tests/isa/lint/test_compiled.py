@@ -38,7 +38,7 @@ def compiled(
     chip: Chip, shape: str, home: Any, drain: Any, identity: Any, via: Any
 ) -> CompiledGraph:
     options = Options(drain=drain, identity=identity, via=via)
-    return compile_transpose(shape, (1, 0), chip, options, home)[0]
+    return compile_transpose(shape, (1, 0), chip, options, home)
 
 
 @pytest.mark.parametrize("independent", [True, False])
@@ -55,7 +55,7 @@ def test_transposes_are_clean(
     ):
         permutation = (1, 0) if shape.startswith("f32") else (0, 2, 1)
         options: Any = {"drain": drain, "identity": identity, "via": via}
-        result, _ = compile_transpose(shape, permutation, chip, Options(**options), home)
+        result = compile_transpose(shape, permutation, chip, Options(**options), home)
         assert lint(result.program, chip, inputs(result)) == []
 
 

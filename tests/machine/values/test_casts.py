@@ -20,7 +20,7 @@ from systolic.hw.datatypes import DATA_TYPES, data_type
 from systolic.isa import Copy, Program
 from systolic.machine import Image, simulate
 from systolic.machine.memory import cast
-from systolic.workload.operations.table import convert
+from systolic.workload.operations.cast import convert
 
 SHORT = ("bf16", "f16", "f8e4m3fn", "f8e5m2")
 

@@ -52,7 +52,7 @@ def block(K: int, N: int, drain: Any = "block", **tables: Any) -> Run:
 def tiles(rows: int, cols: int, m: int, n: int, **tables: Any) -> Run:
     chip = ideal_chip(rows, cols, **tables)
     data = np.arange(1, m * n + 1, dtype=np.float32).reshape(m, n)
-    _, outcome, _, _ = run_transpose(chip, f"f32[{m},{n}]", data, kinds=KINDS, grid=True)
+    _, outcome, _ = run_transpose(chip, f"f32[{m},{n}]", data, kinds=KINDS, grid=True)
     return chip, outcome.trace
 
 

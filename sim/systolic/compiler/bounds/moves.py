@@ -25,9 +25,8 @@ from systolic.hw.formulas.moves import bounce_bound, copied_bound
 from systolic.hw.formulas.timing import Bound, dram_bound, largest, transpose_bound
 from systolic.hw.spec import Chip
 from systolic.layout import Decomposition, Shape, decompose
-from systolic.workload import Graph, Operation
+from systolic.workload import Graph, Operation, TransposeAttributes
 
-MOVES = ("transpose", "relayout", "reshape")
 NOTHING = Bound(0, "nothing need be busy")
 
 
@@ -82,7 +81,9 @@ def _shapes(graph: Graph, op: Operation) -> tuple[Shape, Shape, tuple[int, ...] 
     source, result = graph.shape(op.inputs[0]), graph.shape(op.output)
     if op.kind == "reshape":
         return source, result, None
-    return source, result, op.permutation if op.kind == "transpose" else tuple(range(source.rank))
+    if op.kind == "relayout":
+        return source, result, tuple(range(source.rank))
+    return source, result, op.attributes_as(TransposeAttributes).axes
 
 
 def _dram_bytes(graph: Graph, op: Operation) -> int:

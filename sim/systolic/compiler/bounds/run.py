@@ -7,10 +7,12 @@ chose.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
-from systolic.compiler.bounds.moves import MOVES, move_bound
+from systolic.compiler.bounds.moves import move_bound
+from systolic.compiler.lower.table import LOWERINGS, BoundKind
 from systolic.compiler.options import Options
 from systolic.hw.formulas.products import Dimension, Product, Turn, product_bound, product_vectors
 from systolic.hw.formulas.timing import Bound, dram_bound, largest
@@ -55,7 +57,7 @@ def _array_bound(graph: Graph, chip: Chip) -> Bound:
     each = [
         (v[graph.shape(op.inputs[0]).element_type], _least_vectors(graph, op, chip))
         for op in graph.operations
-        if op.kind == "matmul"
+        if LOWERINGS[op.kind].bound == "product"
     ]
     stream = sum(v * vectors for v, vectors in each) - max((v - 1 for v, _ in each), default=0)
     return Bound(stream * period, "moving vectors of pe_array, all operations", period)
@@ -96,18 +98,39 @@ def _minor(shape: Shape) -> int | None:
 
 
 def _bound(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound:
-    if op.kind in MOVES:
-        return move_bound(graph, op, chip, options)
+    return _BOUNDS[LOWERINGS[op.kind].bound](graph, op, chip, options)
+
+
+def _bytes_bound(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound:
+    """Return the bound of what DRAM must give and take for an operation."""
+    moved = sum(_bytes(graph, name) for name in _at_dram(graph, op))
+    return dram_bound(chip, moved) if moved else Bound(0, "nothing need be busy")
+
+
+def _at_dram(graph: Graph, op: Operation) -> list[str]:
+    """Return the ends of an operation that must come from DRAM or go there."""
+    ends = [name for name in op.inputs if name in graph.inputs]
+    ends += [op.output] if op.output in graph.outputs else []
+    return [name for name in ends if graph.tensor(name).home == "dram"]
+
+
+def _product_bound(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound:
     outer = [n for n in op.inputs if n in graph.inputs and graph.tensor(n).home == "dram"]
     stored = op.output in graph.outputs and graph.tensor(op.output).home == "dram"
     moved = sum(_bytes(graph, n) for n in outer) + (_bytes(graph, op.output) if stored else 0)
-    if op.kind != "matmul":
-        return dram_bound(chip, moved) if moved else Bound(0, "nothing need be busy")
     product = product_of(graph, op)
     if len(outer) < len(op.inputs):  # the first tile may be on the chip already
         moved_here = product_bound(chip, product, to_dram=stored)
         return largest([moved_here, dram_bound(chip, moved)]) if moved else moved_here
     return product_bound(chip, product, dram_bytes=moved, to_dram=stored)
+
+
+_BOUNDS: dict[BoundKind, Callable[[Graph, Operation, Chip, Options], Bound]] = {
+    "product": _product_bound,
+    "move": move_bound,
+    "bytes": _bytes_bound,
+}
+assert _BOUNDS.keys() == {*get_args(BoundKind)}
 
 
 def _least_vectors(graph: Graph, op: Operation, chip: Chip) -> int:

@@ -14,7 +14,7 @@ from systolic.errors import CompileError
 from systolic.hw.datatypes import PSUM_WORD_BYTES, data_type
 from systolic.hw.spec import Chip
 from systolic.layout import Decomposition, Shape, decompose
-from systolic.workload import Graph
+from systolic.workload import Graph, TransposeAttributes
 
 
 def blocks_of(matrices: MatrixSet, chip: Chip, options: Options) -> Decomposition:
@@ -34,11 +34,12 @@ def equation_1(graph: Graph, chip: Chip, options: Options) -> Decomposition | No
     (op,) = graph.operations
     before, after = graph.shape(op.inputs[0]), graph.shape(op.output)
     home = graph.tensor(op.output).home
-    if moves_nothing(before, after, op.permutation) or (
-        home == "state_buffer" and not goes_in_blocks(before, after, op.permutation, chip, options)
+    axes = op.attributes_as(TransposeAttributes).axes
+    if moves_nothing(before, after, axes) or (
+        home == "state_buffer" and not goes_in_blocks(before, after, axes, chip, options)
     ):
         return None
-    return blocks_of(recognise_transpose(before, after, op.permutation), chip, options)
+    return blocks_of(recognise_transpose(before, after, axes), chip, options)
 
 
 def goes_in_blocks(

@@ -21,12 +21,12 @@ from systolic.compiler.lower.recognise import (
 from systolic.compiler.lower.views import physical
 from systolic.errors import CompileError
 from systolic.hw.spec import Chip
-from systolic.workload import Graph, Home, Operation
+from systolic.workload import Graph, Home, Operation, TransposeAttributes
 
 
 def lower_transpose(builder: LayerBuilder, op: Operation) -> None:
     """Permute the axes: axis i of the result is axis permutation[i] of the source."""
-    _permute(builder, op, op.permutation)
+    _permute(builder, op, op.attributes_as(TransposeAttributes).axes)
 
 
 def lower_relayout(builder: LayerBuilder, op: Operation) -> None:

@@ -1,14 +1,16 @@
-"""Which nodes each operation becomes: one row and one function per operation.
+"""Which nodes each operation becomes, and how long it takes at least: one row per operation.
 
 A lowering takes the builder and the operation; it asks for views of the inputs and makes a view
-of the output. `finish` then brings outputs to where they live. The meaning of the operations is
-in `systolic.workload.operations.table`.
+of the output. `_finish` then brings outputs to where they live. The meaning of the operations is
+in `systolic.workload.operations.table`, which has the same keys.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
 
 from systolic.compiler.cost.products import Mapping, product_cost, turn_cost
 from systolic.compiler.ir.nodes import Layers
@@ -21,7 +23,7 @@ from systolic.compiler.options import Options
 from systolic.errors import CompileError
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
-from systolic.workload import Graph, Operation
+from systolic.workload import OPERATIONS, Graph, Operation
 
 
 def lower_matmul(builder: LayerBuilder, op: Operation) -> None:
@@ -87,13 +89,32 @@ def lower_cast(builder: LayerBuilder, op: Operation) -> None:
     builder.node("convert", (matrix,), builder.result(op.output, axes))
 
 
-LOWERINGS: dict[str, Callable[[LayerBuilder, Operation], None]] = {
-    "matmul": lower_matmul,
-    "transpose": lower_transpose,
-    "relayout": lower_relayout,
-    "reshape": lower_reshape,
-    "cast": lower_cast,
+BoundKind = Literal["product", "move", "bytes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lowering:
+    """A row: the function that makes the nodes, and which bound holds for the operation.
+
+    bound: of a product, of elements that change places, or of the bytes that DRAM must give and
+    take (`systolic.compiler.bounds.run`).
+    """
+
+    lower: Callable[[LayerBuilder, Operation], None]
+    bound: BoundKind
+
+
+LOWERINGS: dict[str, Lowering] = {
+    "matmul": Lowering(lower_matmul, "product"),
+    "transpose": Lowering(lower_transpose, "move"),
+    "relayout": Lowering(lower_relayout, "move"),
+    "reshape": Lowering(lower_reshape, "move"),
+    "cast": Lowering(lower_cast, "bytes"),
 }
+if LOWERINGS.keys() != OPERATIONS.keys():
+    raise TypeError(
+        f"operations without a row in both tables: {sorted(LOWERINGS.keys() ^ OPERATIONS.keys())}"
+    )
 
 
 def lower_graph(graph: Graph, chip: Chip, options: Options) -> Layers:
@@ -103,7 +124,7 @@ def lower_graph(graph: Graph, chip: Chip, options: Options) -> Layers:
         builder.begin(op.name)
         for name in (*op.inputs, op.output):
             data_type(graph.shape(name).element_type)
-        LOWERINGS[op.kind](builder, op)
+        LOWERINGS[op.kind].lower(builder, op)
     makers = {op.output: op.name for op in graph.operations}
     for name in graph.outputs:
         builder.begin(makers[name])  # bringing a result home is part of what makes it

@@ -15,6 +15,10 @@ from itertools import pairwise
 import numpy as np
 
 from systolic.arrays import Array
+from systolic.errors import WorkloadError
+from systolic.layout import Shape
+from systolic.workload.operations.cast import convert
+from systolic.workload.operations.row import Attributes, Operand, Row, Rules, plain
 
 # Rows of the result computed together: their sums stay in a processor's cache.
 ROWS_AT_ONCE = 64
@@ -83,3 +87,62 @@ def _fused_step(sums: Array, a: Array, b: Array) -> Array:
     broken = np.nextafter(wide, np.where(lost > 0, np.inf, -np.inf)).astype(np.float32)
     result: Array = np.where(np.isfinite(wide) & tie & (lost != 0), broken, near)
     return result
+
+
+def _broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Return the leading dimensions of a product, as numpy broadcasts them; None if it cannot."""
+    try:
+        return np.broadcast_shapes(left, right)
+    except ValueError:
+        return None
+
+
+def _check(shapes: Sequence[Shape], out: Shape, attributes: Attributes) -> None:
+    lhs, rhs = shapes
+    for shape in (lhs, rhs, out):
+        if shape.rank < 2:
+            raise WorkloadError(
+                f"matmul needs at least 2 dimensions, found {plain(shape)}; a vector is a matrix "
+                f"of one row or one column"
+            )
+    batch = _broadcast(lhs.dims[:-2], rhs.dims[:-2])
+    if batch is None or lhs.dims[-1] != rhs.dims[-2]:
+        raise WorkloadError(
+            f"{plain(lhs)} and {plain(rhs)} cannot be multiplied: lhs [.., M, K] and rhs "
+            f"[.., K, N] need the same K, and leading dimensions that are equal or 1 from the last"
+        )
+    dims = (*batch, lhs.dims[-2], rhs.dims[-1])
+    if out.dims != dims:
+        wanted = f"[{','.join(map(str, dims))}]"
+        raise WorkloadError(
+            f"{plain(lhs)} times {plain(rhs)} has dimensions {wanted}, but out is {plain(out)}"
+        )
+    kinds = {shape.dtype.kind in "iu" for shape in (lhs, rhs, out)}
+    if len(kinds) > 1:
+        raise WorkloadError(
+            f"{plain(lhs)}, {plain(rhs)} and {plain(out)}: integers multiply with integers and "
+            f"floats with floats, into the same"
+        )
+
+
+def _exact(arrays: Sequence[Array], out: Shape, attributes: Attributes) -> Array:
+    lhs, rhs = arrays
+    return exact_product(lhs, rhs)
+
+
+def _reference(arrays: Sequence[Array], out: Shape, attributes: Attributes, rules: Rules) -> Array:
+    lhs, rhs = arrays
+    tiles = rules.k_tiles(lhs.shape[-1])
+    return convert(reference_product(lhs, rhs, tiles, fused=rules.fused), out.dtype)
+
+
+MATMUL = Row(
+    operands=(
+        Operand("lhs", "XLA shape [.., M, K] of a matmul's left"),
+        Operand("rhs", "XLA shape [.., K, N] of a matmul's right"),
+    ),
+    attributes=Attributes,
+    check=_check,
+    reference=_reference,
+    exact=_exact,
+)

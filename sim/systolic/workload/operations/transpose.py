@@ -17,11 +17,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 
 from systolic.arrays import Array
+from systolic.errors import WorkloadError, shortened
+from systolic.layout import Shape
+from systolic.workload.operations.row import Attributes, Operand, Row, Rules, check_gives, plain
 
 SLAB = 16
 
@@ -100,3 +106,90 @@ def _row_order_sum(columns: Array) -> Array:
         for r in range(K):
             total += identity[r][:, None] * wide[r][None, :]
     return total
+
+
+Axes = Annotated[tuple[Annotated[int, Field(ge=0, le=63)], ...], Field(strict=False)]
+
+
+@dataclass(frozen=True, slots=True)
+class TransposeAttributes(Attributes):
+    """For each axis of the result the source's axis, as `numpy.transpose` has it.
+
+    A matrix may leave it out: a graph has the only other order there is in its place.
+    """
+
+    permutation: Annotated[
+        Axes | None, Field(description="source axis of each result axis (a matrix needs none)")
+    ] = None
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """Return the permutation, which every transpose of a graph has."""
+        assert self.permutation is not None
+        return self.permutation
+
+
+def _settle(shapes: Sequence[Shape], attributes: TransposeAttributes) -> TransposeAttributes:
+    if attributes.permutation is None and shapes[0].rank == 2:
+        return replace(attributes, permutation=(1, 0))
+    return attributes
+
+
+def _check(shapes: Sequence[Shape], out: Shape, attributes: TransposeAttributes) -> None:
+    (source,) = shapes
+    key = "" if attributes.permutation is None else "permutation: "
+    try:
+        dims = _permuted(source, attributes)
+    except WorkloadError as error:
+        raise WorkloadError(f"{key}{error}") from None
+    check_gives(source, source.element_type, dims, out)
+
+
+def _permuted(source: Shape, attributes: TransposeAttributes) -> tuple[int, ...]:
+    """Return the dimensions of the result; WorkloadError if the permutation is none of its axes."""
+    axes = attributes.permutation
+    if axes is None:
+        raise WorkloadError(
+            f"a permutation is needed: {plain(source)} has {source.rank} "
+            f"dimension{'s' * (source.rank != 1)} (only a matrix has just one other order)"
+        )
+    if sorted(axes) != list(range(source.rank)):
+        raise WorkloadError(
+            f"each axis from 0 to {source.rank - 1} must be named once, "
+            f"found {shortened(str(list(axes)))}"
+        )
+    return tuple(source.dims[axis] for axis in axes)
+
+
+def _default_out(shapes: Sequence[Shape], attributes: TransposeAttributes) -> Shape:
+    """Return the row-major result of a transpose alone, which has something to do."""
+    (source,) = shapes
+    if source.rank < 2:
+        raise WorkloadError(
+            f"a transpose needs at least 2 dimensions, {plain(source)} has {source.rank}"
+        )
+    if 0 in source.dims:
+        raise WorkloadError(f"{plain(source)} has no elements: there is nothing to transpose")
+    return Shape(source.element_type, _permuted(source, attributes))
+
+
+def _exact(arrays: Sequence[Array], out: Shape, attributes: TransposeAttributes) -> Array:
+    return np.ascontiguousarray(arrays[0].transpose(attributes.axes))
+
+
+def _reference(
+    arrays: Sequence[Array], out: Shape, attributes: TransposeAttributes, rules: Rules
+) -> Array:
+    return _exact(arrays, out, attributes)
+
+
+TRANSPOSE = Row(
+    operands=(Operand("source"),),
+    result="result",
+    attributes=TransposeAttributes,
+    settle=_settle,
+    check=_check,
+    default_out=_default_out,
+    reference=_reference,
+    exact=_exact,
+)

@@ -4,27 +4,42 @@ from __future__ import annotations
 
 import pytest
 
+from support.axes import axes_of
+from support.runs import transpose_graph
 from systolic.errors import SystolicError, WorkloadError
-from systolic.workload import parse_shape, transpose
+from systolic.workload import GraphBuilder, parse_shape
 
 
 def test_matrix_needs_no_permutation() -> None:
-    operation = transpose(parse_shape("f32[3,5]"), home="dram")
-    assert operation.permutation == (1, 0)
-    assert operation.out.dims == (5, 3)
-    assert operation.home == "dram"
-    assert str(operation) == "f32[3,5]{1,0} -> f32[5,3]{1,0} (axes 1, 0), home dram"
+    graph = transpose_graph(parse_shape("f32[3,5]"), home="dram")
+    (op,) = graph.operations
+    assert axes_of(op) == (1, 0)
+    assert graph.shape("result").dims == (5, 3)
+    assert {tensor.home for _, tensor in graph.tensors} == {"dram"}
+    assert str(graph) == "transpose: f32[5,3]{1,0} = transpose(f32[3,5]{1,0})"
+
+
+def test_every_spelling_of_a_matrix_transpose_means_the_reversal() -> None:
+    given = transpose_graph(parse_shape("f32[3,5]"), (1, 0))
+    assert transpose_graph(parse_shape("f32[3,5]")) == given
+    built = GraphBuilder("state_buffer")
+    built.transpose(built.tensor("source", "f32[3,5]"), "f32[5,3]", name="result")
+    added = GraphBuilder("state_buffer")
+    added.add("transpose", [added.tensor("source", "f32[3,5]")], "f32[5,3]", name="result")
+    for graph in (built.graph(), added.graph()):
+        assert graph.tensors == given.tensors
+        assert axes_of(graph.operations[0]) == (1, 0)
 
 
 def test_permutation_of_axes() -> None:
-    operation = transpose(parse_shape("s8[2,3,4,5]"), (0, 3, 1, 2))
-    assert operation.out.dims == (2, 5, 3, 4)
-    assert operation.shape.dims == (2, 3, 4, 5)
+    graph = transpose_graph(parse_shape("s8[2,3,4,5]"), (0, 3, 1, 2))
+    assert graph.shape("result").dims == (2, 5, 3, 4)
+    assert graph.shape("source").dims == (2, 3, 4, 5)
 
 
 def test_out_gives_the_layout_of_the_result() -> None:
-    out = parse_shape("f32[5,3]{0,1}")
-    assert transpose(parse_shape("f32[3,5]"), out=out).out == out
+    graph = transpose_graph(parse_shape("f32[3,5]"), out="f32[5,3]{0,1}")
+    assert graph.shape("result") == parse_shape("f32[5,3]{0,1}")
 
 
 @pytest.mark.parametrize(
@@ -45,7 +60,7 @@ def test_refused(
     shape: str, permutation: tuple[int, ...] | None, out: str | None, text: str
 ) -> None:
     with pytest.raises(WorkloadError) as caught:
-        transpose(parse_shape(shape), permutation, None if out is None else parse_shape(out))
+        transpose_graph(parse_shape(shape), permutation, out)
     assert str(caught.value) == text
 
 

@@ -1,0 +1,45 @@
+"""One operation alone as a graph: what a [workload] table with `op` means.
+
+Its tensors bear the names that the operation's row gives them. Its result's shape may be left out
+where it follows from the inputs'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from systolic.errors import WorkloadError
+from systolic.workload.graph import Graph, make_graph
+from systolic.workload.operation import Operation
+from systolic.workload.operations.row import NO_ATTRIBUTES, Attributes, plain
+from systolic.workload.operations.table import OPERATIONS
+from systolic.workload.tensor import Tensor
+
+
+def default_out(kind: str, inputs: Sequence[Tensor], attributes: Attributes) -> Tensor | None:
+    """Return the result that follows from the inputs, where the first lives; None if it does not.
+
+    Raises:
+        WorkloadError: the attributes do not go with the shapes.
+
+    """
+    row, shapes = OPERATIONS[kind], [tensor.shape for tensor in inputs]
+    if row.default_out is None:
+        return None
+    return Tensor(row.default_out(shapes, row.settle(shapes, attributes)), inputs[0].home)
+
+
+def refuse_other(out: Tensor, wanted: Tensor) -> None:
+    """Raise WorkloadError if `out` has another type or other dimensions than the result."""
+    if plain(out.shape) != plain(wanted.shape):
+        raise WorkloadError(f"the result is {plain(wanted.shape)}, but out is {plain(out.shape)}")
+
+
+def lone_graph(
+    kind: str, inputs: Sequence[Tensor], out: Tensor, attributes: Attributes = NO_ATTRIBUTES
+) -> Graph:
+    """Return the graph of one operation; WorkloadError if the parts do not go together."""
+    row = OPERATIONS[kind]
+    names = tuple(operand.name for operand in row.operands)
+    tensors = dict(zip(names, inputs, strict=True)) | {row.result: out}
+    return make_graph(tensors, [Operation(kind, kind, names, row.result, attributes)])

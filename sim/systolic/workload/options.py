@@ -1,0 +1,62 @@
+"""What a user may choose about the compilation of a workload: said once, for files and for Python.
+
+A field is a key of the table [compile] of run files: its annotation says what it takes and
+describes it, in pydantic's terms. The compiler reads the values; nothing here knows a chip.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+Count = Annotated[int, Field(ge=1, le=1 << 40)]
+Pair = Annotated[tuple[Count, Count], Field(strict=False)]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Compile settings; what is None is chosen by the cost model, or has the default it says.
+
+    A transpose through the array is cut into blocks (equation 1) and its results are copied back as
+    `drain` says (patent, para 85). A product holds one operand in the array; stationary tiles and
+    banks of moving vectors accumulate in groups.
+    """
+
+    drain: Annotated[
+        Literal["row", "partition", "block"],
+        Field(description="when results leave the result buffer"),
+    ] = "block"
+    drain_engine: Annotated[
+        Literal["activation", "pooling"], Field(description="engine that copies results back")
+    ] = "activation"
+    identity: Annotated[
+        Literal["stored", "built"],
+        Field(description="identity matrix: there at cycle 0, or built by one Select"),
+    ] = "stored"
+    via: Annotated[
+        Literal["pe", "dram"] | None,
+        Field(
+            description="transpose through the array, or by DMA through DRAM (default: the cheaper)"
+        ),
+    ] = None
+    block: Annotated[
+        Pair | None,
+        Field(description="block [p, q] of equation 1 (default: partitions x partitions)"),
+    ] = None
+    stationary: Annotated[
+        Literal["lhs", "rhs"] | None,
+        Field(description="operand of a matmul held in the array (default: the cheaper)"),
+    ] = None
+    group: Annotated[
+        Pair | None,
+        Field(description="stationary tiles x banks of vectors that accumulate together"),
+    ] = None
+    outer: Annotated[
+        Literal["stationary", "moving"] | None,
+        Field(description="operand the outer loop runs over (default: the cheaper)"),
+    ] = None
+    tile_columns: Annotated[
+        Count | None, Field(description="columns of the tiles that are moved as one")
+    ] = None

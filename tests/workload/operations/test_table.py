@@ -1,0 +1,53 @@
+"""Has every operation its file, its row in each table, and its keys in run files?"""
+
+from __future__ import annotations
+
+import pytest
+
+from support.axes import axes_of
+from systolic.compiler.lower.table import LOWERINGS
+from systolic.config.operation_keys import AttributeKeys, OperandKeys, attribute_keys, operand_keys
+from systolic.config.run_file import OperationTable, WorkloadTable
+from systolic.config.schema import schema
+from systolic.errors import WorkloadError
+from systolic.workload import OPERATIONS, GraphBuilder
+
+
+def test_both_tables_have_the_same_operations() -> None:
+    assert LOWERINGS.keys() == OPERATIONS.keys()
+
+
+@pytest.mark.parametrize("kind", OPERATIONS)
+def test_a_row_is_in_the_file_of_its_name(kind: str) -> None:
+    assert OPERATIONS[kind].check.__module__ == f"systolic.workload.operations.{kind}"
+
+
+@pytest.mark.parametrize("kind", OPERATIONS)
+def test_run_files_have_its_keys(kind: str) -> None:
+    row = OPERATIONS[kind]
+    assert {*operand_keys(row)} <= WorkloadTable.model_fields.keys() & OperandKeys.model_fields
+    for table in (WorkloadTable, OperationTable):
+        assert {*attribute_keys(row)} <= table.model_fields.keys() & AttributeKeys.model_fields
+
+
+def test_the_schema_has_the_names_and_the_attributes() -> None:
+    tables = schema("run")["$defs"]
+    assert tables["WorkloadTable"]["properties"]["op"]["anyOf"][0]["enum"] == [*OPERATIONS]
+    for table in ("WorkloadTable", "OperationTable"):
+        about = tables[table]["properties"]["permutation"]["description"]
+        assert about == "transpose: source axis of each result axis (a matrix needs none)"
+
+
+def test_attributes_that_an_operation_does_not_have() -> None:
+    builder = GraphBuilder()
+    x = builder.tensor("x", "f32[2,3]")
+    with pytest.raises(WorkloadError) as caught:
+        builder.add("relayout", (x,), "f32[2,3]", name="y", permutation=[1, 0])
+    assert str(caught.value) == 'operation "y": permutation: op = "relayout" has no such key'
+
+
+def test_lists_become_tuples() -> None:
+    builder = GraphBuilder()
+    x = builder.tensor("x", "f32[2,3,4]")
+    builder.add("transpose", (x,), "f32[4,3,2]", permutation=[2, 1, 0])
+    assert axes_of(builder.graph().operations[0]) == (2, 1, 0)
