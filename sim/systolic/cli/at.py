@@ -28,13 +28,13 @@ def at_command(
     """Show every PE and the buffers as they stand at the end of a cycle."""
     from systolic.config import load_run
     from systolic.run import snapshot as snapshots
-    from systolic.run.execute import execute, initial_images
+    from systolic.run.execute import initial_images, run
     from systolic.run.verdict import require_right
 
     where = _pe(pe)
     loaded = load_run(config, overrides or [])
-    result = execute(loaded, kinds=snapshots.WRITES, grid=True)
-    images = initial_images(loaded, result.compiled)
+    result = run(loaded, kinds=snapshots.WRITES, grid=True)
+    images = initial_images(loaded, result)
     shot = snapshots.snapshot(result, images, cycle)
     data = snapshots.as_json(shot, where)
     typer.echo(json.dumps(data) if as_json else _text(data))
@@ -55,13 +55,13 @@ def watch_command(
     from systolic.config import load_run
     from systolic.machine import Memory
     from systolic.run import snapshot as snapshots
-    from systolic.run.execute import execute, initial_images
+    from systolic.run.execute import initial_images, run
     from systolic.run.verdict import require_right
 
     buffer, partition, address = _word(word)
     loaded = load_run(config, overrides or [])
-    result = execute(loaded, kinds=snapshots.WRITES)
-    memory = Memory(result.chip, result.compiled.program, initial_images(loaded, result.compiled))
+    result = run(loaded, kinds=snapshots.WRITES)
+    memory = Memory(result.chip, result.program, initial_images(loaded, result))
     dtype = snapshots.element_type(loaded)
     if buffer is Buffer.RESULT:
         dtype = "s32" if dtype in ("s8", "u8", "s32") else "f32"

@@ -24,6 +24,7 @@ import typer
 from systolic.cli.options import (
     NO_CONFIG,
     is_program,
+    message_of,
     program_options,
     refuse_jobs,
     refuse_with_again,
@@ -245,11 +246,11 @@ def call(arguments: list[str]) -> int:
         status = app(arguments, standalone_mode=False, prog_name="systolic")
         sys.stdout.flush()
     except InterruptedRunError as error:
-        return fail(str(error), INTERRUPTED)
+        return fail(message_of(error), INTERRUPTED)
     except ResultError as error:
-        return fail(str(error), NOT_AS_IT_MUST_BE)
+        return fail(message_of(error), NOT_AS_IT_MUST_BE)
     except SystolicError as error:
-        return fail(str(error), ERROR)
+        return fail(message_of(error), ERROR)
     except (typer.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except MemoryError:

@@ -15,6 +15,13 @@ from systolic.errors import SystolicError, perhaps
 EngineName = Literal["event", "register"]
 ENGINES: dict[str, EngineName] = {"event": "event", "register": "register"}
 VALUES = ("exact", "none")
+# The option that gives what an error of the library asks for, by the error's `setting`.
+OPTION_OF = {
+    "chip": "--chip CHIP",
+    "folder": "--out FOLDER",
+    "jobs": "--jobs N",
+    "pins": "--pins FILE",
+}
 NO_CONFIG = (
     "Missing argument 'CONFIG': needs a run file, a program, or --again SUMMARY "
     "(systolic run --help lists the options)"
@@ -32,6 +39,11 @@ class ProgramOptions:
     engine: EngineName = "event"
     values: bool = True
     check: bool = True
+
+
+def message_of(error: SystolicError) -> str:
+    """Return an error's message, with the option that gives what it asks for."""
+    return str(error) if error.setting is None else f"{error} ({OPTION_OF[error.setting]})"
 
 
 def values_wanted(values: str) -> bool:

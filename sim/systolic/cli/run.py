@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from systolic.arrays import Array
 from systolic.config import RunConfig
-from systolic.run.execute import RunResult, execute
+from systolic.run.execute import run
 from systolic.run.folder import PICTURE, RESULT, SUMMARY, RunFolder, npy_name
+from systolic.run.result import Result
 from systolic.run.verdict import require_right
 from systolic.workload import Transpose, write_npy
 from systolic.writing import Writer
@@ -51,7 +52,7 @@ def run_and_report(
     picture = plots and _elements(config) <= PICTURE_ELEMENTS
     with Progress(config.name) as progress:
         kinds = PICTURE_KINDS if picture else ()
-        result = execute(config, kinds=kinds, grid=picture, progress=progress, values=values)
+        result = run(config, kinds=kinds, grid=picture, progress=progress, values=values)
     arrays = named_files(output_files(config), result.outputs, result.summary)
     note = accept(result.summary)
     folder.replace({SUMMARY: summary_writer(result.summary), **arrays})
@@ -115,7 +116,7 @@ def summary_text(summary: Mapping[str, Any]) -> str:
     return json.dumps(summary, indent=2, allow_nan=False) + "\n"
 
 
-def _write_picture(result: RunResult, folder: RunFolder) -> None:
+def _write_picture(result: Result, folder: RunFolder) -> None:
     from systolic.report.wavefront.picture import plot_wavefront
 
     title = result.summary["run"]

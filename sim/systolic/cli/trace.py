@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from systolic.config import RunConfig
 from systolic.errors import SystolicError, perhaps
-from systolic.run.execute import RunResult, execute
+from systolic.run.execute import run
+from systolic.run.result import Result
 from systolic.run.verdict import require_right
 from systolic.trace.records import Trace
 from systolic.trace.words import KINDS
@@ -26,11 +27,11 @@ def trace_lines(config: RunConfig, kind: str) -> Iterator[str]:
     if config.sweep:
         raise SystolicError(f"{config.path}: is a sweep; --set sweep=[] traces the run it varies")
     values = words or config.engine == "register"  # which has no mode for times only
-    result = execute(config, kinds=(kind,) if words else (), values=values)
+    result = run(config, kinds=(kind,) if words else (), values=values)
     return _lines_then_verdict(result, kind)
 
 
-def _lines_then_verdict(result: RunResult, kind: str) -> Iterator[str]:
+def _lines_then_verdict(result: Result, kind: str) -> Iterator[str]:
     """Yield all lines of a run; then raise ResultError if its result is wrong."""
     yield from lines_of(result.trace, kind)
     require_right(result.summary)

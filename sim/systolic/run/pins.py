@@ -18,7 +18,7 @@ from systolic.config import RunConfig, expand, load_run
 from systolic.config.dump import toml_key, toml_text
 from systolic.config.toml_file import read_toml
 from systolic.errors import ConfigError
-from systolic.run.execute import execute
+from systolic.run.execute import run
 from systolic.run.verdict import require_right
 from systolic.shipped import CONFIGS
 from systolic.writing import write_text
@@ -133,7 +133,7 @@ def measure(config: RunConfig, run: str) -> Iterator[tuple[str, Pin]]:
 
 def _counts(config: RunConfig, reason: str) -> Pin:
     # The register engine has no mode for times only.
-    summary = execute(config, values=config.engine == "register").summary
+    summary = run(config, values=config.engine == "register").summary
     require_right(summary)
     return {
         "tier": "operation" if summary["sub_blocks"] == 1 else "program",

@@ -17,7 +17,7 @@ from systolic.config import RunConfig
 from systolic.errors import SystolicError
 from systolic.isa import Buffer
 from systolic.machine import Image, Memory
-from systolic.run.execute import RunResult
+from systolic.run.result import Result
 from systolic.trace.grid import GridState
 from systolic.trace.words import KINDS, VALUE_TYPES, WordTable, decimal
 from systolic.workload import Transpose
@@ -48,7 +48,7 @@ class Snapshot:
         return [int(n) for n in self.written[buffer].sum(axis=1)]
 
 
-def snapshot(result: RunResult, images: Sequence[Image], cycle: int) -> Snapshot:
+def snapshot(result: Result, images: Sequence[Image], cycle: int) -> Snapshot:
     """Return the machine at the end of a cycle of the array.
 
     `result` must come from a run with kinds `WRITES` and grid kept; `images` are its initial
@@ -57,7 +57,7 @@ def snapshot(result: RunResult, images: Sequence[Image], cycle: int) -> Snapshot
     total = result.trace.cycles()
     if not 0 <= cycle < total:
         raise SystolicError(f"--cycle: the run has cycles 0 to {total - 1}, found {cycle}")
-    memory = Memory(result.chip, result.compiled.program, images)
+    memory = Memory(result.chip, result.program, images)
     written = {
         buffer: np.zeros(memory.bytes_of(buffer).shape, np.bool_)
         for buffer in (Buffer.STATE, Buffer.RESULT)
@@ -89,13 +89,13 @@ def _mark(written: dict[Buffer, npt.NDArray[np.bool_]], image: Image) -> None:
 
 def _apply(
     rows: npt.NDArray[np.void],
-    result: RunResult,
+    result: Result,
     memory: Memory,
     written: dict[Buffer, npt.NDArray[np.bool_]],
     kind: str,
 ) -> None:
     """Write recorded words, in order of time, into the memories."""
-    instructions = result.compiled.program.instructions
+    instructions = result.program.instructions
     for index in np.unique(rows["instruction"]):
         mine = rows[rows["instruction"] == index]
         buffer = _BUFFERS.get(kind) or instructions[index].target.buffer
@@ -163,10 +163,10 @@ class Change:
     value: str
 
 
-def changes(result: RunResult, buffer: Buffer, partition: int, address: int) -> list[Change]:
+def changes(result: Result, buffer: Buffer, partition: int, address: int) -> list[Change]:
     """Return every write of one word, in order of time. Needs kinds `WRITES`."""
     found: list[tuple[int, Change]] = []
-    instructions = result.compiled.program.instructions
+    instructions = result.program.instructions
     for kind in WRITES:
         table = result.trace.words.of(kind)
         mask = (table.rows["partition"] == partition) & (table.rows["address"] == address)
