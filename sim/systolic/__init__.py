@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from systolic.run.result import Result as Result
 
 __all__ = ["Result", "__version__", "run"]
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _RUN = "systolic.run"
 

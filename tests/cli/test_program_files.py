@@ -9,7 +9,8 @@ from typer import Typer
 from typer.testing import CliRunner
 
 from support.blocks import block_program, state
-from systolic.cli.program_files import assemble_command, disassemble_command, lint_command
+from systolic.cli.assemble import assemble_command, disassemble_command
+from systolic.cli.lint import lint_command
 from systolic.errors import ConfigError, ProgramError
 from systolic.isa.formats.binary import encode
 from systolic.isa.formats.files import load_module

@@ -1,12 +1,12 @@
-"""`systolic run PROGRAM` and `systolic trace PROGRAM`: a program file, .npy files in and out.
+"""The run of a program file for `systolic run` and `trace`, .npy files in and out.
 
-Not here: what a run of a program is (`systolic.run`), run files (`systolic.cli.run`).
+Not here: what a run of a program is (`systolic.run`), run files (`systolic.cli.run_file`).
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 
 from systolic.arrays import Array
 from systolic.cli.options import EngineName, ProgramOptions
-from systolic.cli.run import (
+from systolic.cli.run_file import (
     PICTURE_ELEMENTS,
     PICTURE_KINDS,
     Accept,
@@ -91,7 +91,7 @@ def run_program_and_report(
 ) -> None:
     """Run a program, print (the table, or exactly summary.json), and write the files to `out`.
 
-    accept: as of `systolic.cli.run.run_and_report`.
+    accept: as of `systolic.cli.run_file.run_and_report`.
     """
     plots = plots and job.values
     folder = RunFolder(out)
@@ -231,13 +231,3 @@ def picture_elements(module: Module) -> int:
     """Return how many words a picture of the run would have to show, about."""
     products = [i for i in module.program.instructions if isinstance(i, MatMul)]
     return sum(i.moving.partitions * i.moving.elements + i.result.elements for i in products)
-
-
-# -- traces ---------------------------------------------------------------------------------------
-
-
-def program_trace(options: ProgramOptions, kind: str) -> Iterator[str]:
-    """Yield the CSV lines of `systolic.cli.trace` for a program; without values, of events only."""
-    from systolic.cli.trace import lines_of
-
-    return lines_of(run_job(prepare(options), (kind,) if options.values else ()).trace, kind)

@@ -56,7 +56,7 @@ def snapshot(result: Result, images: Sequence[Image], cycle: int) -> Snapshot:
     """
     total = result.trace.cycles()
     if not 0 <= cycle < total:
-        raise SystolicError(f"--cycle: the run has cycles 0 to {total - 1}, found {cycle}")
+        raise SystolicError(f"the run has cycles 0 to {total - 1}, found {cycle}")
     memory = Memory(result.chip, result.program, images)
     written = {
         buffer: np.zeros(memory.bytes_of(buffer).shape, np.bool_)
@@ -132,7 +132,7 @@ def as_json(shot: Snapshot, pe: tuple[int, int] | None = None) -> dict[str, Any]
     where: Any = pe if pe else ...
     rows, cols = shot.grid.valid.shape
     if pe and not (0 <= pe[0] < rows and 0 <= pe[1] < cols):
-        raise SystolicError(f"--pe: the array has {rows} x {cols} PEs, found {pe[0]},{pe[1]}")
+        raise SystolicError(f"the array has {rows} x {cols} PEs, found {pe[0]},{pe[1]}")
     return {
         "cycle": shot.cycle,
         **({"pe": list(pe)} if pe else {}),

@@ -102,7 +102,8 @@ def _parallel_rows(points: Sequence[SweepPoint], jobs: int, values: bool) -> Ite
         except BrokenProcessPool:
             raise SystolicError(
                 f"a process that ran a point was ended from outside after {done} of {len(points)} "
-                "points (too little memory?); fewer --jobs need less"
+                "points (too little memory?); fewer at once need less",
+                setting="jobs",
             ) from None
         except BaseException:
             _end(pool, others)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from systolic.cli.options import ENGINES
-from systolic.cli.run import run_and_report
+from systolic.cli.run_file import run_and_report
 from systolic.cli.run_program import ProgramJob, read_inputs, run_program_and_report
 from systolic.cli.run_sweep import SweepOptions, sweep_and_report
 from systolic.config.chip_file import chip_of_tables
