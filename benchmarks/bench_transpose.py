@@ -23,7 +23,6 @@ RUN = ROOT / "configs" / "runs" / "transpose_4096.toml"
 SIMULATE = f"""
 import resource, time
 import systolic.run.execute
-from systolic.config import load_run
 simulate, spent = systolic.run.execute.simulate, []
 def timed(*args, **kwargs):
     begin = time.perf_counter()
@@ -31,7 +30,7 @@ def timed(*args, **kwargs):
     spent.append(time.perf_counter() - begin)
     return outcome
 systolic.run.execute.simulate = timed
-result = systolic.run.execute.execute(load_run({str(RUN)!r}))
+result = systolic.run({str(RUN)!r})
 assert result.summary["values"]["equal"]
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print(result.summary["cycles"], peak, spent[0])

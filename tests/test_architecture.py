@@ -6,6 +6,7 @@ Imports inside functions count, those under TYPE_CHECKING do not.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -145,7 +146,7 @@ def test_nothing_is_printed(name: str) -> None:
 
 def test_matplotlib_and_numba_are_imported_only_where_used() -> None:
     late = (
-        "cli.main", "cli.run", "cli.sweep", "cli.trace", "run.execute", "run.pins",
+        "cli.main", "cli.run_file", "cli.run_sweep", "cli.trace", "run.execute", "run.pins",
         "machine.simulate",
     )  # fmt: skip
     for name in late:
@@ -157,3 +158,28 @@ def test_matplotlib_and_numba_are_imported_only_where_used() -> None:
         heavy = [m for m in loaded for library in imports(m, functions=False)
                  if library.split(".")[0] in ("matplotlib", "numba")]  # fmt: skip
         assert not heavy, f"importing {name} loads matplotlib or numba through {heavy}"
+
+
+def test_only_the_command_line_names_its_options() -> None:
+    """What the library says must make sense to a Python caller: no text of it holds an option."""
+    option = re.compile(r"(?<![\w-])--[a-z]")
+    allowed = {
+        "config.override",
+        "run.provenance",
+    }  # "--set" is where a value of the user's is from
+    for name, tree in MODULES.items():
+        if name.startswith("cli") or name in allowed:
+            continue
+        documentation = {id(text) for text in docstrings(tree)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                comment = node.value.lstrip().startswith("#")  # in a file that is written
+                if id(node) not in documentation and not comment:
+                    assert not option.search(node.value), f"{name}, line {node.lineno}"
+
+
+def docstrings(tree: ast.Module) -> Iterator[ast.expr]:
+    """Yield texts that are statements: docstrings, also those of attributes."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            yield node.value

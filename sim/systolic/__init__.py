@@ -1,3 +1,25 @@
-"""systolic: a cycle-accurate, value-exact simulator of a systolic-array accelerator."""
+"""systolic: a cycle-accurate, value-exact simulator of a systolic-array accelerator.
 
-__version__ = "0.1.0"
+`systolic.run(work, chip, inputs)` runs a run file, a graph or a program and returns a `Result`.
+Importing this package loads nothing else; each name below is loaded when it is first asked for.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from systolic.run.execute import run as run
+    from systolic.run.result import Result as Result
+
+__all__ = ["Result", "__version__", "run"]
+__version__ = "0.2.0"
+
+_RUN = "systolic.run"
+
+
+def __getattr__(name: str) -> Any:
+    if name == "run":
+        return importlib.import_module(_RUN)  # a package that can be called: see its docstring
+    if name == "Result":
+        return importlib.import_module(_RUN).Result
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

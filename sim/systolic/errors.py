@@ -11,7 +11,15 @@ from collections.abc import Iterable
 
 
 class SystolicError(Exception):
-    """Base of every error a user can cause. The command line prints it and exits with status 2."""
+    """Base of every error a user can cause. The command line prints it and exits with status 2.
+
+    setting: what the message asks the user to give, such as "chip"; None: nothing of that kind. The
+    command line adds how it is given there (`--chip CHIP`); a message itself names no option.
+    """
+
+    def __init__(self, message: str = "", setting: str | None = None) -> None:
+        super().__init__(message)
+        self.setting = setting
 
 
 class ConfigError(SystolicError):

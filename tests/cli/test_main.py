@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib.metadata
 import io
 import json
 import os
@@ -15,10 +16,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import systolic
+from support.command_line import refused, run_command
 from systolic import __version__
 from systolic.cli import main as cli
 from systolic.cli.main import call
-from systolic.cli.run import Progress
+from systolic.cli.run_file import Progress
 from systolic.errors import SystolicError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -247,7 +250,7 @@ class TestFailures:
              "in a bank, found bank_bytes = 8"),
             (["run", FIG3, "--set", "workload.shape=f32[1000,1000]"],
              "state_buffer of ideal-4x4 has no room for the"),
-            (["rnu"], "No such command 'rnu'"),
+            (["rnu"], "No such command 'rnu' (known: run, trace, "),
             (["run"], "Missing argument 'CONFIG'"),
             (["run", FIG3, "--bogus"], "No such option: --bogus"),
             (["run", FIG3, "--out"], "Option '--out' requires an argument"),
@@ -378,7 +381,7 @@ class TestProgress:
             def stop(self) -> None:
                 shown.append("stop")
 
-        monkeypatch.setattr("systolic.cli.run._start_bar", lambda _: Bar())
+        monkeypatch.setattr("systolic.cli.run_file._start_bar", lambda _: Bar())
         monkeypatch.setattr("sys.stderr.isatty", lambda: terminal)
         start = time.monotonic()
         with Progress("x") as progress:
@@ -402,3 +405,49 @@ def test_main_exits_with_the_status(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SystemExit) as caught:
         cli.main()
     assert caught.value.code == 2
+
+
+# -- the program itself ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("option", ["--version", "-V"])
+def test_the_version_is_that_of_the_package(option: str) -> None:
+    line = f"systolic {systolic.__version__}\n"
+    assert run_command(option) == (0, line, "")
+    done = subprocess.run(
+        [sys.executable, "-m", "systolic", option], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, line, "")
+    assert importlib.metadata.version("systolic") == systolic.__version__
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"), [("rnu", "run"), ("shcema", "schema"), ("dis", "disassemble")]
+)
+def test_the_nearest_command_is_named(word: str, meant: str) -> None:
+    assert refused(word).endswith(f'; perhaps "{meant}" was meant')
+
+
+def test_a_word_that_is_near_none() -> None:
+    assert refused("x" * 500).endswith("assemble, disassemble)")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_are_told_how_to_complete(shell: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "systolic", "--show-completion", shell],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert "_SYSTOLIC_COMPLETE" in done.stdout
+
+
+def test_a_shell_is_given_commands_and_options() -> None:
+    """As the script of `--show-completion bash` asks."""
+    for words, found in (("systolic dis", "disassemble"), ("systolic run --no-pl", "--no-plots")):
+        done = subprocess.run(
+            [sys.executable, "-m", "systolic"], capture_output=True, text=True, check=False,
+            env={**os.environ, "_SYSTOLIC_COMPLETE": "complete_bash", "COMP_WORDS": words,
+                 "COMP_CWORD": str(len(words.split()) - 1)},
+        )  # fmt: skip
+        assert done.stdout.split() == [found], done.stderr

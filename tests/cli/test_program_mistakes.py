@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import systolic
 from support.blocks import block_program, state
 from support.chips import ideal_chip
 from support.command_line import refused, run_command
@@ -16,7 +17,6 @@ from support.layer import LAYER, saved_layer
 from systolic.cli.run_program import npy_name
 from systolic.errors import SystolicError
 from systolic.isa import Access, Binding, Buffer, Module, Program, encode, format_text, load_module
-from systolic.run.program import execute_program
 
 ROOT = Path(__file__).resolve().parents[2]
 FORMATS = (ROOT / "docs" / "program_format.md").read_text(encoding="utf-8")
@@ -202,7 +202,7 @@ def test_the_api_refuses_what_the_command_line_does() -> None:
         ({"a": np.zeros((4, 4), "f4"), "b": np.zeros(1)}, 'the program has no input "b"'),
     ):
         with pytest.raises(SystolicError, match=message):
-            execute_program(module, chip, inputs)
+            systolic.run(module, chip, inputs)
 
 
 # -- damage ---------------------------------------------------------------------------------------

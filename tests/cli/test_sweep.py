@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
+import systolic
 from support.command_line import refused, run_command
 from systolic.config import load_run
-from systolic.run.execute import execute
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAD = (
@@ -84,7 +84,7 @@ def test_columns_are_those_of_the_run_alone() -> None:
     for row in table():
         keys = ("chip.pe_array.rows", "workload.shape", "compile.drain")
         given = ["sweep=[]", *(f"{key}={row[key]}" for key in keys)]
-        alone = execute(load_run("s.toml", given))
+        alone = systolic.run(load_run("s.toml", given))
         assert int(row["cycles"]) == alone.summary["cycles"]
         assert float(row["time_ns"]) == alone.summary["time_ns"]
         assert int(row["bound_cycles"]) == alone.summary["bound"]["cycles"]
@@ -183,9 +183,7 @@ def test_what_another_run_left_there_is_gone() -> None:
 def test_a_folder_that_cannot_be_written_is_found_first(monkeypatch: pytest.MonkeyPatch) -> None:
     write(SIZES)
     Path("o").write_bytes(b"")
-    monkeypatch.setattr(
-        "systolic.run.sweep.execute", lambda *_, **__: pytest.fail("computed first")
-    )
+    monkeypatch.setattr("systolic.run.sweep.run", lambda *_, **__: pytest.fail("computed first"))
     assert "nothing can be written there" in refused("run", "s.toml", "--out", "o")
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import systolic
 from support.chips import ideal_chip
 from systolic.compiler import Options
 from systolic.compiler.bounds.run import run_bound
 from systolic.config import load_chip
 from systolic.isa import LoadWeights
-from systolic.run.tensors import run_graph
 from systolic.workload import Graph, GraphBuilder
 
 BATCHES = [
@@ -46,7 +46,7 @@ def test_broadcast_products_equal_numpy(left, right, stationary, home, engine):
     graph = product((*left, 5, 6), (*right, 6, 3), home)
     inputs = integers(graph)
     options = Options(stationary=stationary)
-    run = run_graph(graph, ideal_chip(4, 4), inputs, options=options, engine=engine)
+    run = systolic.run(graph, ideal_chip(4, 4), inputs, options=options, engine=engine)
     assert np.array_equal(run.outputs["y"], inputs["x"] @ inputs["w"])
 
 
@@ -54,7 +54,7 @@ def test_a_shared_operand_makes_one_product_of_the_batch():
     """64 matrices of 8 rows times one of 128 x 128: not 64 loads of 128 cycles each."""
     chip = load_chip("configs/chips/ideal_128x128.toml")
     graph = product((64, 8, 128), (128, 128), "dram")
-    run = run_graph(graph, chip, integers(graph), options=Options(stationary="rhs"))
+    run = systolic.run(graph, chip, integers(graph), options=Options(stationary="rhs"))
     program = run.compiled.program.instructions
     loads = [i for i in program if isinstance(i, LoadWeights)]
     assert len(loads) < 16

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import systolic
 from support.chips import ideal_chip
 from systolic.compiler.bounds.run import run_bound
-from systolic.run.tensors import run_graph
 from systolic.workload import GraphBuilder
 
 CHIP = ideal_chip(
@@ -35,7 +35,7 @@ def test_a_product_in_any_layout(layout):
     inputs = {
         name: rng.integers(-9, 9, graph.shape(name).dims).astype(np.float32) for name in ("x", "w")
     }
-    runs = [run_graph(graph, CHIP, inputs, engine=e) for e in ("event", "register")]
+    runs = [systolic.run(graph, CHIP, inputs, engine=e) for e in ("event", "register")]
     for run in runs:
         assert np.array_equal(run.outputs["y"], inputs["x"] @ inputs["w"])
     event, register = (run.trace for run in runs)

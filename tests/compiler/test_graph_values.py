@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import systolic
 from support.chips import ideal_chip
 from systolic.compiler import Options
 from systolic.errors import SystolicError
@@ -16,7 +17,8 @@ from systolic.hw.datatypes import data_type
 from systolic.isa.lint.lint import lint
 from systolic.layout import Shape
 from systolic.machine import simulate
-from systolic.run.tensors import differences, graph_images, graph_verdict, rules_of, run_graph
+from systolic.run.tensors import graph_images
+from systolic.run.verdict import differences, graph_verdict, rules_of
 from systolic.workload import Graph, GraphBuilder, reference_graph
 
 FLOATS = ("f32", "bf16", "f16", "f8e4m3fn", "f8e5m2")
@@ -157,7 +159,7 @@ def equals_the_reference(rng):
     assert not [d for d in lint(program, chip, given_) if d.severity == "error"]
     assert simulate(chip, program, values=False).trace.times == run.trace.times
     if run.trace.cycles() < 20_000:
-        stepped = run_graph(graph, chip, inputs, options=options, engine="register")
+        stepped = systolic.run(graph, chip, inputs, options=options, engine="register")
         assert stepped.trace.times == run.trace.times
         for name in expected:
             assert np.array_equal(as_bits(stepped.outputs[name]), as_bits(run.outputs[name]))
@@ -170,7 +172,7 @@ def as_bits(array: np.ndarray) -> np.ndarray:
 def _run_or_no_room(graph, chip, inputs, options):
     """Some chips are too small for some graphs; then the error must say so."""
     try:
-        return run_graph(graph, chip, inputs, options=options)
+        return systolic.run(graph, chip, inputs, options=options)
     except SystolicError as error:
         if "no room" not in str(error):
             raise
@@ -192,7 +194,7 @@ def test_exact_numbers_equal_numpy(home, layouts, engine):
         "x": numbers.integers(-9, 9, (11, 13)).astype(np.float32),
         "w": numbers.integers(-9, 9, (13, 9)).astype(np.float32),
     }
-    run = run_graph(builder.graph(), ideal_chip(4, 4), inputs, engine=engine)
+    run = systolic.run(builder.graph(), ideal_chip(4, 4), inputs, engine=engine)
     assert np.array_equal(run.outputs["y"], inputs["x"] @ inputs["w"])
 
 
@@ -206,7 +208,7 @@ def test_loops_set_by_hand(stationary, outer, group):
     chip = ideal_chip(4, 4, result_buffer={"banks": 8, "bank_bytes": 32})
     options = Options(stationary=stationary, outer=outer, group=group, tile_columns=8)
     inputs = {name: random_values(Random(1), builder.graph().shape(name)) for name in ("x", "w")}
-    run = run_graph(builder.graph(), chip, inputs, options=options)
+    run = systolic.run(builder.graph(), chip, inputs, options=options)
     expected = inputs["x"].astype(np.int32) @ inputs["w"].astype(np.int32)
     assert np.array_equal(run.outputs["y"], expected)
     assert run.compiled.tiled.loops[0][1].group == group
@@ -222,7 +224,7 @@ def test_what_does_not_fit_is_spilled_and_comes_back():
     graph = builder.graph()
     chip = ideal_chip(4, 4, state_buffer={"partitions": 4, "bytes_per_partition": 320, "banks": 1})
     inputs = {name: random_values(Random(2), graph.shape(name)) for name in graph.inputs}
-    run = run_graph(graph, chip, inputs)
+    run = systolic.run(graph, chip, inputs)
     assert run.compiled.scheduled.spilled_bytes > 0
     expected = reference_graph(graph, inputs, rules_of(chip))["v"]
     assert differences(run.outputs["v"], expected, signed_zeros=False) == 0
@@ -236,7 +238,7 @@ def test_a_nan_spreads_where_a_tensor_is_turned():
     data = np.arange(1, 65, dtype=np.float32).reshape(8, 8)
     data[1, 2], data[5, 3], data[0, 0] = np.nan, np.inf, -0.0
     chip = ideal_chip(4, 4, dma={"descriptor_cycles": 50})
-    run = run_graph(builder.graph(), chip, {"x": data})
+    run = systolic.run(builder.graph(), chip, {"x": data})
     assert any(node.kind == "turn" for node in run.compiled.layers.nodes)
     expected = data.T.copy()
     expected[2, :4], expected[3, 4:], expected[3, 5] = np.nan, np.nan, np.inf

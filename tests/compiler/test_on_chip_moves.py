@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import systolic
 from compiler.test_graph_values import random_values
 from support.axes import axes_of, told
 from support.chips import ideal_chip
@@ -28,8 +29,8 @@ from systolic.isa import Buffer, DmaCopy, MatMul
 from systolic.isa.lint.lint import lint
 from systolic.machine import simulate
 from systolic.machine.simulate import EngineKind
-from systolic.run.execute import execute
-from systolic.run.tensors import GraphRun, graph_images, initial_accesses, run_graph
+from systolic.run.result import Result
+from systolic.run.tensors import graph_images, initial_accesses
 from systolic.workload import Graph, GraphBuilder
 
 TYPES = ("f32", "bf16", "f16", "f8e4m3fn", "s8", "u8", "s32")
@@ -94,7 +95,7 @@ def numpy_of(graph: Graph, x: np.ndarray) -> np.ndarray:
     return x
 
 
-def dram_bytes(run: GraphRun) -> int:
+def dram_bytes(run: Result) -> int:
     return sum(
         access.size_bytes
         for instruction in run.compiled.program.instructions
@@ -109,7 +110,7 @@ def dram_bytes(run: GraphRun) -> int:
 def test_any_chain_on_the_chip(rng):
     graph, hardware = moves(rng), chip(rng)
     values = random_values(rng, graph.shape("x"))
-    run = run_graph(graph, hardware, {"x": values})
+    run = systolic.run(graph, hardware, {"x": values})
     (name,) = graph.outputs
     expected = numpy_of(graph, values)
     assert np.array_equal(run.outputs[name].astype(np.float64), expected.astype(np.float64))
@@ -152,7 +153,7 @@ def lone(kind: str, source: str, result: str, permutation=(), home="state_buffer
 def test_nothing_moves_where_the_bytes_are_the_same(kind, source, result, axes):
     graph = lone(kind, source, result, axes)
     values = random_values(Random(0), graph.shape("x"))
-    run = run_graph(graph, ideal_chip(16, 8), {"x": values})
+    run = systolic.run(graph, ideal_chip(16, 8), {"x": values})
     assert run.compiled.program.instructions == ()
     assert run.trace.cycles() == 0
     assert np.array_equal(run.outputs["y"], numpy_of(graph, values))
@@ -166,14 +167,14 @@ def test_a_permutation_within_a_graph_takes_the_array_not_dram():
     builder.matmul(y, builder.tensor("w", "f32[4,24,5]"), "f32[4,8,5]", name="z")
     graph, rng = builder.graph(), Random(3)
     values = {name: np.round(4 * random_values(rng, graph.shape(name))) for name in graph.inputs}
-    run = run_graph(graph, ideal_chip(8, 8), values)
+    run = systolic.run(graph, ideal_chip(8, 8), values)
     assert np.array_equal(run.outputs["z"], values["x"].transpose(1, 2, 0) @ values["w"])
     assert dram_bytes(run) == 0
 
 
 def test_neighbours_share_the_partitions_where_that_saves_a_move():
     """Heads are turned where they lie: 8 tiles of 128 vectors, one load, one fill, one drain."""
-    summary = execute(load_run(RUNS / "permute_onchip.toml")).summary
+    summary = systolic.run(load_run(RUNS / "permute_onchip.toml")).summary
     assert summary["values"]["equal"]
     assert summary["cycles"] == 128 + 8 * 128 + (127 + 127) + 128 + 1
     assert "DmaCopy" not in summary["instructions"]
@@ -186,7 +187,7 @@ def test_a_turn_and_a_move_share_the_work():
     y = builder.transpose(x, "f32[16,6,16]", (2, 0, 1), name="y")
     builder.add("relayout", (y,), "f32[16,6,16]{2,1,0}", name="z")
     chip_ = ideal_chip(16, 16, dma={"latency_cycles": 600, "descriptor_cycles": 7})
-    run = run_graph(builder.graph(), chip_)
+    run = systolic.run(builder.graph(), chip_)
     assert any(isinstance(i, MatMul) for i in run.compiled.program.instructions)
     assert dram_bytes(run) == 0
 
@@ -194,7 +195,7 @@ def test_a_turn_and_a_move_share_the_work():
 def test_what_the_run_file_sends_through_dram_goes_there():
     graph = lone("transpose", "f32[9,14]", "f32[14,9]", (1, 0))
     values = random_values(Random(1), graph.shape("x"))
-    run = run_graph(graph, ideal_chip(4, 4), {"x": values}, options=Options(via="dram"))
+    run = systolic.run(graph, ideal_chip(4, 4), {"x": values}, options=Options(via="dram"))
     assert np.array_equal(run.outputs["y"], values.T)
     assert dram_bytes(run) == 2 * values.nbytes
 

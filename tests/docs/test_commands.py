@@ -18,6 +18,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
+import systolic
 from support.command_line import run_command
 from support.documents import (
     PAGES,
@@ -36,7 +37,6 @@ from support.documents import (
 )
 from systolic.config import load_run
 from systolic.isa.formats.write_text import parse_text
-from systolic.run.execute import execute
 
 DIGITS = "configs/runs/transpose_digits.toml"
 FIG_3, FIG_4 = "configs/runs/transpose_fig3.toml", "configs/runs/transpose_fig4.toml"
@@ -283,7 +283,7 @@ def _run_python(block: Block, names: dict[str, Any]) -> None:
 def test_a_run_file_runs(block: Block, desk: Path) -> None:
     path = desk / "example.toml"
     path.write_text(block.text, encoding="utf-8")
-    assert execute(load_run(path)).summary["values"]["equal"] is True
+    assert systolic.run(load_run(path)).summary["values"]["equal"] is True
 
 
 @pytest.mark.parametrize("block", of_kind("program"), ids=lambda block: block.where)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import systolic
 from support.documents import PAGES
 from systolic.config import expand, load_run
 from systolic.config.run_file import (
@@ -18,7 +19,7 @@ from systolic.config.run_file import (
     TensorTable,
     WorkloadTable,
 )
-from systolic.run.execute import execute
+from systolic.run.result import Result
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN_FILES = (ROOT / "docs" / "run_files.md").read_text(encoding="utf-8")
@@ -34,17 +35,28 @@ def test_the_python_example_of_the_compiler_runs(monkeypatch):
     (code,) = blocks((ROOT / "docs" / "compiler.md").read_text(encoding="utf-8"), "python")
     names: dict[str, object] = {}
     exec(compile(code, "docs/compiler.md", "exec"), names)
-    found = names["run"].outputs["y"]
+    result = names["result"]
+    assert isinstance(result, Result)
+    found = result.outputs["y"]
     assert found.shape == (256, 384)
     assert (found == 512).all()
-    assert names["run"].trace.cycles() > 0
+    assert result.cycles > 0
+
+
+def test_the_python_example_of_the_readme_runs(monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    (code,) = blocks((ROOT / "README.md").read_text(encoding="utf-8"), "python")
+    names: dict[str, object] = {}
+    exec(compile(code, "README.md", "exec"), names)
+    assert capsys.readouterr().out.startswith("19 [[ 1.  5.  9. 13.]")
+    assert (names["result"].outputs["y"] == 32).all()
 
 
 def test_the_run_file_example_runs(tmp_path):
     text, _ = blocks(RUN_FILES, "toml")
     path = tmp_path / "example.toml"
     path.write_text(text, encoding="utf-8")
-    result = execute(load_run(path))
+    result = systolic.run(load_run(path))
     assert result.summary["values"]["equal"] is True
     assert [op["name"] for op in result.summary["operations"]] == ["scores", "out"]
 

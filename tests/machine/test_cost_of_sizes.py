@@ -14,12 +14,12 @@ import pytest
 SCRIPT = """
 import resource, sys
 from pathlib import Path
+import systolic
 from systolic.config import load_run
-from systolic.run.execute import execute
 
 def run(overrides):
     config = load_run(Path(sys.argv[1]), overrides)
-    cycles = execute(config, engine=sys.argv[2]).trace.cycles()
+    cycles = systolic.run(config, engine=sys.argv[2]).trace.cycles()
     return cycles, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 run([])

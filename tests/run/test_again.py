@@ -171,8 +171,8 @@ def test_summaries_that_cannot_be_run_again() -> None:
     for text, line in texts.items():
         Path("s.json").write_text(text, encoding="utf-8")
         assert refused("run", "--again", "s.json").startswith(line)
-    assert refused("run", "--again", "no.json").startswith("no.json: cannot be read (")
-    assert refused("run", "--again", "/dev/zero") == "/dev/zero: is not a file"
+    assert refused("run", "--again", "no.json").startswith("no.json: no such file")
+    assert refused("run", "--again", "/dev/zero") == "/dev/zero: is a device, not a file"
 
 
 def test_summaries_damaged_in_one_place_are_one_line() -> None:

@@ -121,7 +121,7 @@ def test_a_run_does_not_replace_what_it_reads() -> None:
     line = refused("run", FIG3, "--out", "o", "--set", "workload.data=o/result.npy")
     assert line == (
         "o/result.npy: this run reads it, and would replace it with its own results; "
-        "needed another --out"
+        "needed another folder (--out FOLDER)"
     )
     assert np.load("o/result.npy")[0, 1] == 5
 
@@ -134,8 +134,8 @@ def test_a_bad_folder_is_found_before_anything_is_computed(
         raise AssertionError("this was computed")
 
     Path("file").write_text("", encoding="utf-8")
-    monkeypatch.setattr("systolic.cli.run.execute", fail)
-    monkeypatch.setattr("systolic.cli.run_program.execute_program", fail)
+    monkeypatch.setattr("systolic.cli.run_file.run", fail)
+    monkeypatch.setattr("systolic.cli.run_program.run", fail)
     monkeypatch.setattr("systolic.run.export.export_run", fail)
     for command in (("run", FIG3, "--out", folder), ("run", RUNS / "transpose_vs_dram.toml"),
                     ("run", LAYER, "--values", "none"),
@@ -153,7 +153,7 @@ def test_a_folder_in_the_place_of_a_file_is_found_before_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     Path("o/wavefront.png").mkdir(parents=True)
-    monkeypatch.setattr("systolic.cli.run.execute", None)
+    monkeypatch.setattr("systolic.cli.run_file.run", None)
     assert refused("run", FIG3, "--out", "o") == (
         "o/wavefront.png: is a folder; needed the name of a file to write"
     )

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import systolic
 from support.command_line import refused, run_command
 from support.layer import LAYER, layer_inputs, saved, saved_layer, small_numbers
 from systolic.config import load_chip
 from systolic.isa import load_module
-from systolic.run.program import execute_program
 
 ROOT = Path(__file__).resolve().parents[2]
 FORMATS = (ROOT / "docs" / "program_format.md").read_text(encoding="utf-8")
@@ -119,15 +119,15 @@ def test_the_python_of_the_format_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     names: dict[str, Any] = {}
     exec(code, names)
-    assert names["run"].outputs["y"].tolist() == [[4 + 1] * 3] * 6
-    assert names["run"].summary["cycles"] == 22
+    assert names["result"].outputs["y"].tolist() == [[4 + 1] * 3] * 6
+    assert names["result"].cycles == 22
 
 
 def test_from_python() -> None:
     x, w, b = layer_inputs()
     module = load_module(LAYER)
     chip = load_chip(ROOT / "configs" / "chips" / "ideal_4x4.toml")
-    run = execute_program(module, chip, {"x": x, "w": w, "b": b}, kinds=["psum_write"])
+    run = systolic.run(module, chip, {"x": x, "w": w, "b": b}, kinds=["psum_write"])
     assert np.array_equal(run.outputs["y"], np.maximum(x @ w + b, 0))
     assert len(run.trace.words.of("psum_write").rows) == 18
     digest = hashlib.sha256(run.outputs["y"].tobytes()).hexdigest()
@@ -259,7 +259,9 @@ def test_a_changed_chip_must_be_named() -> None:
     Path("r.toml").write_text(RUNS["blocks"], encoding="utf-8")
     change = ["--set", "chip.state_buffer.banks=4"]
     run_command("compile", "r.toml", *change, "--program", "p.txt", "--inputs", "in")
-    assert refused("run", "p.txt", "--input", "in") == "p.txt: names no chip; needed --chip CHIP"
+    assert (
+        refused("run", "p.txt", "--input", "in") == "p.txt: names no chip; needed one (--chip CHIP)"
+    )
     given = ["--input", "in", "--chip", "ideal_4x4", *change, "--json", "--no-plots"]
     found = json.loads(run_command("run", "p.txt", *given)[1])
     wanted = json.loads(run_command("run", "r.toml", *change, "--json", "--no-plots")[1])

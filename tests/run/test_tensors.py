@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-import systolic.run.tensors
+import systolic.run.execute
 from support.chips import ideal_chip
 from systolic.errors import ProgramError
 from systolic.isa import Program
-from systolic.run.tensors import run_graph
 from systolic.workload import GraphBuilder
 
 
@@ -30,7 +29,7 @@ def without_waits(program: Program) -> Program:
 
 @pytest.mark.parametrize("values", [True, False])
 def test_a_program_with_races_is_refused(monkeypatch: pytest.MonkeyPatch, values: bool) -> None:
-    made = systolic.run.tensors.compile_graph
+    made = systolic.run.execute.compile_graph
 
     def racy(*arguments: Any) -> Any:
         compiled = made(*arguments)
@@ -39,7 +38,7 @@ def test_a_program_with_races_is_refused(monkeypatch: pytest.MonkeyPatch, values
 
     graph, chip = product(), ideal_chip(4, 4)
     inputs = {name: np.eye(4, dtype=np.float32) for name in "ab"} if values else None
-    run_graph(graph, chip, inputs)
-    monkeypatch.setattr(systolic.run.tensors, "compile_graph", racy)
+    systolic.run(graph, chip, inputs)
+    monkeypatch.setattr(systolic.run.execute, "compile_graph", racy)
     with pytest.raises(ProgramError, match="read-after-write"):
-        run_graph(graph, chip, inputs)
+        systolic.run(graph, chip, inputs)

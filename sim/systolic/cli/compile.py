@@ -8,16 +8,12 @@ from typing import Annotated
 
 import typer
 
+from systolic.cli.options import Overrides, RunFilePath
 from systolic.errors import SystolicError, perhaps
-
-Config = Annotated[Path, typer.Argument(help="Run file.", metavar="CONFIG")]
-Overrides = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="As for run.")
-]
 
 
 def compile_command(
-    config: Config,
+    config: RunFilePath,
     after: Annotated[
         str, typer.Option("--after", help="lower, tile, place, schedule or sync.")
     ] = "sync",

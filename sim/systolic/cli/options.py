@@ -1,24 +1,62 @@
 """What the options of `systolic run` and `trace` come to, for run files and for programs.
 
-Not here: the options themselves (`systolic.cli.main`), and what is done with them.
+The options that several commands share are here too. Not here: what is done with them.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+import typer
 
 from systolic.errors import SystolicError, perhaps
 
 EngineKind = Literal["event", "register"]
 ENGINES: dict[str, EngineKind] = {"event": "event", "register": "register"}
 VALUES = ("exact", "none")
+LONGEST_NUMBER = 18
 NO_CONFIG = (
     "Missing argument 'CONFIG': needs a run file, a program, or --again SUMMARY "
     "(systolic run --help lists the options)"
 )
+
+
+Config = Annotated[
+    Path,
+    typer.Argument(help="Run file (.toml), or a program (any other file).", metavar="CONFIG"),
+]
+RunFilePath = Annotated[Path, typer.Argument(help="Run file.", metavar="CONFIG")]
+Engine = Annotated[
+    str | None, typer.Option("--engine", help="event or register (default: as the run file says).")
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help='Replace a value of the run file, or "chip." of its chip.',
+    ),
+]
+ChipName = Annotated[
+    str | None, typer.Option("--chip", help="A chip's name or file (default: the file's own).")
+]
+Inputs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input",
+        metavar="NAME=FILE.npy",
+        help="An input of a program, or a folder that holds them as NAME.npy.",
+    ),
+]
+NoCheck = Annotated[
+    bool,
+    typer.Option("--no-check", help="Run a program though the checker finds races in it."),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +70,15 @@ class ProgramOptions:
     engine: EngineKind = "event"
     values: bool = True
     check: bool = True
+
+
+@contextmanager
+def of_option(option: str) -> Iterator[None]:
+    """Begin an error raised inside with the option whose value is at fault."""
+    try:
+        yield
+    except SystolicError as error:
+        raise type(error)(f"{option}: {error}", error.setting) from None
 
 
 def values_wanted(values: str) -> bool:
@@ -122,3 +169,8 @@ def program_options(
         values=values,
         check=check,
     )
+
+
+def is_number(text: str) -> bool:
+    """Return whether text is a whole number, and not longer than one can mean."""
+    return text.isdecimal() and len(text) <= LONGEST_NUMBER

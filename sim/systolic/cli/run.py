@@ -1,176 +1,88 @@
-"""`systolic run`: a run, its table on the screen, its files in a folder."""
+"""`systolic run`: what the arguments mean, and which of its files does it.
+
+The run of a run file is in `run_file`, its sweep in `run_sweep`, the run of a program in
+`run_program`, and the run of a summary in `run_again`.
+"""
 
 from __future__ import annotations
 
-import json
-import sys
-import time
-from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Annotated
 
-from systolic.arrays import Array
-from systolic.config import RunConfig
-from systolic.report.views import NO_RECORDS, WAVEFRONT, RunSubject
-from systolic.run.execute import RunResult, execute
-from systolic.run.folder import PICTURE, RESULT, SUMMARY, RunFolder, npy_name
-from systolic.run.verdict import require_right
-from systolic.workload import write_npy
-from systolic.writing import Writer
+import typer
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.progress import Progress as Bar
+from systolic.cli.options import (
+    NO_CONFIG,
+    ChipName,
+    Engine,
+    Inputs,
+    NoCheck,
+    Overrides,
+    is_program,
+    program_options,
+    refuse_jobs,
+    refuse_with_again,
+    run_file_overrides,
+    values_wanted,
+)
+from systolic.errors import SystolicError
 
-Accept: TypeAlias = Callable[[Mapping[str, Any]], str]
 
-# Of a point, these follow from the sweep's own and from "vary".
-
-PATIENCE_SECONDS = 1.0
-
-
-def run_and_report(
-    config: RunConfig,
-    out: Path,
-    *,
-    as_json: bool,
-    plots: bool,
-    values: bool = True,
-    accept: Accept = lambda summary: "",
+def run_command(
+    config: Annotated[
+        Path | None,
+        typer.Argument(help="Run file (.toml), or a program (any other file).", metavar="CONFIG"),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "--output", help="Folder for the results (default: out/NAME)."),
+    ] = None,
+    engine: Engine = None,
+    chip: ChipName = None,
+    inputs: Inputs = None,
+    no_check: NoCheck = False,
+    overrides: Overrides = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print summary.json, no table.")] = False,
+    no_plots: Annotated[bool, typer.Option("--no-plots", help="Draw no pictures.")] = False,
+    values: Annotated[
+        str, typer.Option("--values", help="exact, or none: times only, the same cycles.")
+    ] = "exact",
+    jobs: Annotated[
+        int | None,
+        typer.Option("--jobs", min=1, help="Points of a sweep that run at once (default: 1)."),
+    ] = None,
+    again: Annotated[
+        Path | None,
+        typer.Option("--again", metavar="SUMMARY", help="Do the run of a summary.json again."),
+    ] = None,
 ) -> None:
-    """Run, print (the table, or exactly summary.json), and write the files to the folder `out`.
+    """Run a run file or a program: print a table; write summary.json, .npy files and a picture."""
+    from systolic.cli.run_file import run_and_report
+    from systolic.config import load_run
 
-    accept: given the summary before anything is written, raises SystolicError or returns a line to
-    print. Raises ResultError, when all is written, if the result is wrong.
-    """
-    folder = RunFolder(out)
-    folder.check(_file_names(config, plots=plots, values=values), data_files(config))
-    records = WAVEFRONT.records.of(_elements(config)) if plots else NO_RECORDS
-    with Progress(config.name) as progress:
-        result = execute(
-            config, kinds=records.words, grid=records.grid, progress=progress, values=values
-        )
-    arrays = named_files(output_files(config), result.outputs, result.summary)
-    note = accept(result.summary)
-    folder.replace({SUMMARY: summary_writer(result.summary), **arrays})
-    if as_json:
-        sys.stdout.write(summary_text(result.summary))
-    else:
-        print_table(result.summary, out, note)
-    if plots:  # last, since it takes longest and the figures are there to be read meanwhile
-        _write_picture(result, folder)
-    require_right(result.summary)
+    exact = values_wanted(values)
+    if again is not None:
+        from systolic.cli.run_again import run_again
 
+        refuse_with_again(config, overrides, engine, chip, inputs, no_check, exact)
+        run_again(again, out, as_json=as_json, plots=not no_plots)
+        return
+    if config is None:
+        raise SystolicError(NO_CONFIG)
+    if is_program(config):
+        refuse_jobs(config, jobs)
+        from systolic.cli.run_program import prepare, run_program_and_report
 
-def output_files(config: RunConfig) -> dict[str, str]:
-    """Return the file of each output: result.npy of a lone operation, NAME.npy of a graph's."""
-    outputs = config.graph.outputs
-    if config.lone_operation is None:
-        return {name: npy_name(name) for name in outputs}
-    return dict.fromkeys(outputs, RESULT)
+        options = program_options(config, chip, inputs, overrides, engine, exact, not no_check)
+        folder = out or Path("out") / config.stem
+        run_program_and_report(prepare(options), folder, as_json=as_json, plots=not no_plots)
+        return
+    loaded = load_run(config, run_file_overrides(config, overrides, engine, chip, inputs, no_check))
+    folder = out or Path("out") / loaded.name
+    if loaded.sweep:
+        from systolic.cli.run_sweep import SweepOptions, sweep_and_report
 
-
-def named_files(
-    names: Mapping[str, str], outputs: Mapping[str, Array], summary: dict[str, Any]
-) -> dict[str, Writer]:
-    """Return a writer for the file of each output, and name the files in the summary."""
-    for name in outputs:
-        summary["outputs"][name]["file"] = names[name]
-    return {names[name]: partial(write_npy, array=array) for name, array in outputs.items()}
-
-
-def summary_writer(summary: Mapping[str, Any]) -> Writer:
-    """Return a writer of summary.json."""
-    return lambda path: path.write_text(summary_text(summary), encoding="utf-8")
-
-
-def _file_names(config: RunConfig, *, plots: bool, values: bool) -> list[str]:
-    """Return the names of the files a run may write."""
-    arrays = output_files(config).values() if values else ()
-    return [SUMMARY, *arrays, *([PICTURE] if plots else [])]
-
-
-def data_files(config: RunConfig) -> list[Path]:
-    """Return the files a run reads: its run file and its data."""
-    sources = config.sources.values()
-    return [config.path, *(source.path for source in sources if source.kind == "file")]
-
-
-def _elements(config: RunConfig) -> int:
-    """Return the elements a picture would have to show: of a product, its multiplications."""
-    shapes = [tensor.shape for _, tensor in config.graph.tensors]
-    if config.is_lone_transpose:
-        return shapes[0].num_elements()
-    return max(shape.num_elements() for shape in shapes) * 8
-
-
-def summary_text(summary: Mapping[str, Any]) -> str:
-    """Return the text of summary.json."""
-    return json.dumps(summary, indent=2, allow_nan=False) + "\n"
-
-
-def _write_picture(result: RunResult, folder: RunFolder) -> None:
-    run = RunSubject(result.chip, result.trace)
-    folder.add(PICTURE, lambda path: WAVEFRONT.draw(run, path, result.summary["run"]))
-
-
-def print_table(summary: Mapping[str, Any], out: Path, note: str = "") -> None:
-    """Print a run's table, a note if there is one, and where its files are."""
-    from rich.text import Text
-
-    from systolic.report.summary.table import print_summary
-
-    screen = console()
-    print_summary(summary, screen)
-    if note:
-        screen.print(Text(f"  {note}", "green"), soft_wrap=True)
-    say_where(screen, out)
-
-
-def console() -> Console:
-    """Return the screen, without colours of rich's own choice."""
-    from rich.console import Console
-
-    return Console(highlight=False)
-
-
-def say_where(screen: Console, out: Path) -> None:
-    """Print where the files of a run are."""
-    from rich.text import Text
-
-    screen.print(Text(f"  written to {out}/", style="dim"), soft_wrap=True)
-
-
-class Progress:
-    """A progress bar on stderr, shown on a terminal only and after a second."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._started = time.monotonic()
-        self._bar: Bar | None = None
-
-    def __enter__(self) -> Progress:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._bar:
-            self._bar.stop()
-
-    def __call__(self, done: int, total: int) -> None:
-        """Show that `done` of `total` instructions (or points) are done."""
-        if self._bar is None:
-            if time.monotonic() - self._started < PATIENCE_SECONDS or not sys.stderr.isatty():
-                return
-            self._bar = _start_bar(self._name)
-        self._bar.update(self._bar.task_ids[0], completed=done, total=total)
-
-
-def _start_bar(name: str) -> Bar:
-    from rich.console import Console
-    from rich.progress import Progress as Bar
-
-    bar = Bar(console=Console(stderr=True), transient=True)
-    bar.add_task(name, total=None)
-    bar.start()
-    return bar
+        sweep_and_report(loaded, folder, SweepOptions(jobs or 1, exact, as_json, not no_plots))
+        return
+    refuse_jobs(config, jobs)
+    run_and_report(loaded, folder, as_json=as_json, plots=exact and not no_plots, values=exact)

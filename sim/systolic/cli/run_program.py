@@ -1,16 +1,13 @@
-"""`systolic run PROGRAM` and `systolic trace PROGRAM`: a program file, .npy files in and out.
+"""The run of a program file for `systolic run` and `trace`, .npy files in and out.
 
-Not here: what a run of a program is (`systolic.run.program`), run files (`systolic.cli.run`).
+Not here: what a run of a program is (`systolic.run`), run files (`systolic.cli.run_file`).
 """
 
 from __future__ import annotations
 
-import codecs
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +16,7 @@ import numpy as np
 
 from systolic.arrays import Array
 from systolic.cli.options import EngineKind, ProgramOptions
-from systolic.cli.run import (
+from systolic.cli.run_file import (
     Accept,
     Progress,
     named_files,
@@ -29,15 +26,23 @@ from systolic.cli.run import (
 )
 from systolic.config import Override, load_chip
 from systolic.config.chip_file import find_chip
-from systolic.errors import ConfigError, ProgramError, SystolicError, WorkloadError, printable
+from systolic.errors import ConfigError, WorkloadError, printable
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
-from systolic.isa import Binding, MatMul, Module, element_type, is_binary, module_of
-from systolic.isa.formats.files import read_bytes
-from systolic.isa.formats.lines import with_lines
+from systolic.isa import Binding, MatMul, Module, element_type
 from systolic.report.views import NO_RECORDS, WAVEFRONT, RunSubject
+from systolic.run.execute import run
 from systolic.run.folder import PICTURE, SUMMARY, RunFolder, npy_name
-from systolic.run.program import ProgramRun, check_module, described, execute_program, unknown_input
+from systolic.run.program import (
+    ProgramFiles,
+    check_module,
+    chip_beside,
+    described,
+    read_program,
+    unknown_input,
+    with_files,
+)
+from systolic.run.result import Result
 from systolic.workload.data.npy_csv import read_npy
 
 # Types that a .npy file cannot name: they come and go as plain bytes, or as whole numbers.
@@ -64,13 +69,12 @@ class ProgramJob:
 
 def prepare(options: ProgramOptions) -> ProgramJob:
     """Return the job that the command line asks for."""
-    data = read_bytes(options.path)
-    module = program_of(data, options.path)
+    module, sha256 = read_program(options.path)
     chip_path = _chip_path(module, options.path, options.chip)
     chip = chip_of(module, options.path, options.chip, options.overrides)
     check_module(module, chip)
     return ProgramJob(
-        options.path, sha256(data).hexdigest(), module, chip, chip_path,
+        options.path, sha256, module, chip, chip_path,
         input_files(module, options.inputs), options.engine, options.values, options.check,
         options.overrides,
     )  # fmt: skip
@@ -86,7 +90,7 @@ def run_program_and_report(
 ) -> None:
     """Run a program, print (the table, or exactly summary.json), and write the files to `out`.
 
-    accept: as of `systolic.cli.run.run_and_report`.
+    accept: as of `systolic.cli.run_file.run_and_report`.
     """
     plots = plots and job.values
     folder = RunFolder(out)
@@ -107,65 +111,26 @@ def run_program_and_report(
         _write_picture(result, folder)
 
 
-def _write_picture(result: ProgramRun, folder: RunFolder) -> None:
+def _write_picture(result: Result, folder: RunFolder) -> None:
     run, title = RunSubject(result.chip, result.trace), printable(result.summary["run"])
     folder.add(PICTURE, lambda path: WAVEFRONT.draw(run, path, title))
 
 
-def load_program(path: Path) -> Module:
-    """Return a file's program; ProgramError, with a word on run files, if it is none."""
-    return program_of(read_bytes(path), path)
-
-
-def program_of(data: bytes, path: Path) -> Module:
-    """Return the program that the bytes of a file are; ProgramError if they are none."""
-    data = data.removeprefix(codecs.BOM_UTF8)
-    lines = (line.strip() for line in data.split(b"\n"))
-    first = next((line for line in lines if line and not line.startswith(b"#")), b"")
-    if is_binary(data) or first.startswith(b"systolic"):
-        return module_of(data, str(path))
-    raise ProgramError(
-        f'{path}: is no program (text begins with "systolic program 1", a binary with SYSB); '
-        "the name of a run file ends in .toml"
-    )
-
-
-def run_job(job: ProgramJob, kinds: Iterable[str] = (), *, grid: bool = False) -> ProgramRun:
+def run_job(job: ProgramJob, kinds: Collection[str] = (), *, grid: bool = False) -> Result:
     """Run a job, its inputs read from their files; the summary says where everything came from."""
     inputs = read_inputs(job.module, job.files, job.path) if job.values else None
-    with Progress(printable(job.module.program.name)) as progress, _lines_named(job.module):
-        result = execute_program(
+    with Progress(printable(job.module.program.name)) as progress:
+        result = run(
             job.module, job.chip, inputs,
             engine=job.engine, kinds=kinds, grid=grid, progress=progress, check=job.check,
         )  # fmt: skip
-    summary = result.summary
-    summary["config"] |= {"program": {"name": job.module.program.name, "sha256": job.sha256}}
-    summary["overrides"] = list(job.overrides)
-    summary["files"] = {
-        "program": str(job.path.resolve()), "chip": str(job.chip_path.resolve())
-    }  # fmt: skip
-    for name, record in summary["inputs"].items():
-        file = job.files.get(name)
-        record |= {"data": file and str(file.resolve()), "seed": None}
-    return result
+    files = ProgramFiles(job.path, job.sha256, job.chip_path, job.files, job.overrides)
+    return with_files(result, files)
 
 
 def _chip_path(module: Module, program: Path, chip: str | None) -> Path:
     """Return the file of the chip asked for, else of the one the program names."""
-    if chip is not None:
-        return find_chip(chip, Path(), "--chip")
-    if not module.chip:
-        raise ProgramError(f"{program}: names no chip; needed --chip CHIP")
-    return find_chip(module.chip, program.parent, str(program))
-
-
-@contextmanager
-def _lines_named(module: Module) -> Iterator[None]:
-    """Name the lines of the program's text in any error raised inside."""
-    try:
-        yield
-    except SystolicError as error:
-        raise type(error)(with_lines(str(error), module.lines)) from None
+    return chip_beside(module, program) if chip is None else find_chip(chip, Path(), "--chip")
 
 
 def chip_of(module: Module, program: Path, chip: str | None, overrides: Sequence[str] = ()) -> Chip:
@@ -263,13 +228,3 @@ def picture_elements(module: Module) -> int:
     """Return how many words a picture of the run would have to show, about."""
     products = [i for i in module.program.instructions if isinstance(i, MatMul)]
     return sum(i.moving.partitions * i.moving.elements + i.result.elements for i in products)
-
-
-# -- traces ---------------------------------------------------------------------------------------
-
-
-def program_trace(options: ProgramOptions, kind: str) -> Iterator[str]:
-    """Yield the CSV lines of `systolic.cli.trace` for a program; without values, of events only."""
-    from systolic.cli.trace import lines_of
-
-    return lines_of(run_job(prepare(options), (kind,) if options.values else ()).trace, kind)

@@ -2,7 +2,7 @@
 
 Files: sweep.csv, to which each point is added as soon as it is done; summary.json, which is whole
 whenever it is read; pictures. Not here: what a point is (`systolic.config.sweep`), how it is run
-(`systolic.run.sweep`), the tables (`systolic.cli.sweep`).
+(`systolic.run.sweep`), the tables (`systolic.cli.sweep_tables`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from systolic.cli.run import Accept, Progress, console, data_files, say_where, summary_text
+from systolic.cli.run_file import Accept, Progress, console, data_files, say_where, summary_text
 from systolic.config import RunConfig, SweepTable, expand
 from systolic.config.sweep import values_text
 from systolic.errors import InterruptedRunError, SystolicError, shortened
@@ -118,7 +118,7 @@ def _show(
     if options.as_json:
         sys.stdout.write(summary_text(_summary(config, rows, len(rows), options)))
     else:
-        from systolic.cli.sweep import print_sweeps
+        from systolic.cli.sweep_tables import print_sweeps
 
         screen = console()
         print_sweeps(config, rows, screen)

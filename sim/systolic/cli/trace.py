@@ -2,17 +2,62 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
 
-from systolic.config import RunConfig
+import typer
+
+from systolic.cli.options import (
+    ChipName,
+    Config,
+    Engine,
+    Inputs,
+    NoCheck,
+    Overrides,
+    is_program,
+    program_options,
+    run_file_overrides,
+)
 from systolic.errors import SystolicError, perhaps
-from systolic.run.execute import RunResult, execute
-from systolic.run.verdict import require_right
-from systolic.trace.records import Trace
-from systolic.trace.words import KINDS
+
+if TYPE_CHECKING:
+    from systolic.config import RunConfig
+    from systolic.run.result import Result
+    from systolic.trace.records import Trace
 
 HEADER = "cycle,unit,partition,address,value"
 EVENTS = ("stall", "wait", "post")
+
+
+def trace_command(
+    config: Config,
+    kind: Annotated[
+        str,
+        typer.Option("--kind", help="load, inject, psum_write, read, write, stall, wait or post."),
+    ] = "psum_write",
+    engine: Engine = None,
+    chip: ChipName = None,
+    inputs: Inputs = None,
+    no_check: NoCheck = False,
+    overrides: Overrides = None,
+) -> None:
+    """Print a run's words or events as CSV: cycle,unit,partition,address,value."""
+    from systolic.config import load_run
+
+    if is_program(config):
+        from systolic.cli.run_program import prepare, run_job
+
+        options = program_options(
+            config, chip, inputs, overrides, engine, needs_values(kind), not no_check
+        )
+        kinds = (kind,) if options.values else ()
+        lines = lines_of(run_job(prepare(options), kinds).trace, kind)
+    else:
+        given = run_file_overrides(config, overrides, engine, chip, inputs, no_check)
+        lines = trace_lines(load_run(config, given), kind)
+    for line in lines:
+        sys.stdout.write(line + "\n")
 
 
 def trace_lines(config: RunConfig, kind: str) -> Iterator[str]:
@@ -26,18 +71,24 @@ def trace_lines(config: RunConfig, kind: str) -> Iterator[str]:
     if config.sweep:
         raise SystolicError(f"{config.path}: is a sweep; --set sweep=[] traces the run it varies")
     values = words or config.engine == "register"  # which has no mode for times only
-    result = execute(config, kinds=(kind,) if words else (), values=values)
+    from systolic.run.execute import run
+
+    result = run(config, kinds=(kind,) if words else (), values=values)
     return _lines_then_verdict(result, kind)
 
 
-def _lines_then_verdict(result: RunResult, kind: str) -> Iterator[str]:
+def _lines_then_verdict(result: Result, kind: str) -> Iterator[str]:
     """Yield all lines of a run; then raise ResultError if its result is wrong."""
+    from systolic.run.verdict import require_right
+
     yield from lines_of(result.trace, kind)
     require_right(result.summary)
 
 
 def needs_values(kind: str) -> bool:
     """Return whether records of that kind are words; SystolicError if there is no such kind."""
+    from systolic.trace.words import KINDS
+
     known = (*KINDS, *EVENTS)
     if kind not in known:
         raise SystolicError(
@@ -48,7 +99,7 @@ def needs_values(kind: str) -> bool:
 
 def lines_of(trace: Trace, kind: str) -> Iterator[str]:
     """Yield the CSV lines of one kind of record of a trace."""
-    if kind in KINDS:
+    if kind not in EVENTS:
         return trace.words.of(kind).csv(trace.periods)
     return _stalls(trace) if kind == "stall" else _semaphores(trace, kind)
 

@@ -15,6 +15,7 @@ from systolic import __version__
 from systolic.arrays import Array
 from systolic.config import Recorded, RunConfig, load_recorded
 from systolic.errors import ResultError, SystolicError
+from systolic.reading import read_file
 from systolic.report.summary.wording import number, plural
 from systolic.run.folder import SUMMARY_LIMIT_BYTES
 from systolic.run.provenance import array_sha256
@@ -82,15 +83,7 @@ def read_summary(path: Path) -> Summary:
 def _read(path: Path) -> dict[str, Any]:
     if path.is_dir():
         path = path / "summary.json"
-    if path.exists() and not path.is_file():
-        raise SystolicError(f"{path}: is not a file")
-    try:
-        with path.open("rb") as file:
-            data = file.read(SUMMARY_LIMIT_BYTES + 1)
-    except OSError as error:
-        raise SystolicError(f"{path}: cannot be read ({error.strerror})") from None
-    if len(data) > SUMMARY_LIMIT_BYTES:
-        raise SystolicError(f"{path}: is larger than {SUMMARY_LIMIT_BYTES >> 20} MiB: no summary")
+    data = read_file(path, SUMMARY_LIMIT_BYTES, SystolicError, "a summary")
     try:
         found = json.loads(data)
     except (ValueError, RecursionError) as error:

@@ -1,130 +1,292 @@
-"""The stages in order: data, compile, simulate, compare, summarise. Nothing is printed here."""
+"""`run`: from work to a result, for run files, graphs, programs and Python callers alike.
+
+The stages of a graph are here, in order: compile, lint, simulate, compare, summarise. Those of a
+program, which no compiler made, are in `systolic.run.program`. Nothing is printed or written.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TypeAlias
 
 from systolic.arrays import Array
 from systolic.compiler import CompiledGraph, compile_graph
 from systolic.compiler.bounds.run import run_bound
-from systolic.config import RunConfig
-from systolic.errors import SimulationError
+from systolic.config import CompileTable, RunConfig, load_chip, load_run
+from systolic.config.chip_file import find_chip
+from systolic.errors import SimulationError, SystolicError
 from systolic.hw.formulas.timing import Bound
 from systolic.hw.spec import Chip
-from systolic.isa.lint.lint import require_clean
+from systolic.isa import Module, Program, require_clean
+from systolic.isa.formats.module import as_module
 from systolic.machine import Image, simulate
 from systolic.machine.simulate import EngineKind
 from systolic.report.summary.summarize import summarize
-from systolic.run.provenance import input_records, output_records, provenance
+from systolic.run.program import (
+    ProgramFiles,
+    chip_beside,
+    program_result,
+    read_program,
+    with_files,
+)
+from systolic.run.provenance import (
+    Record,
+    graph_provenance,
+    input_records,
+    output_records,
+    provenance,
+)
+from systolic.run.result import Result
+from systolic.run.settings import Progress, Settings
 from systolic.run.tensors import (
+    checked_inputs,
     graph_images,
     graph_results,
-    graph_verdict,
     initial_accesses,
     operation_records,
 )
+from systolic.run.verdict import graph_verdict
 from systolic.trace.records import Trace
+from systolic.workload import DataSource, Graph
+from systolic.workload.options import Options
 
-Progress = Callable[[int, int], None]
+Work: TypeAlias = Graph | RunConfig | Module | Program | str | Path
+ChipLike: TypeAlias = Chip | str | Path
+Arrays: TypeAlias = Mapping[str, Array]
 UNCHECKED = {"checked": False, "equal": None, "max_abs_error": None, "differs_from_numpy": None}
 
 
-@dataclass(frozen=True, eq=False)
-class RunResult:
-    """A finished run: summary.json's contents, outputs by name (none for times only), the trace,
-    and the chip and the compilation it came from.
-    """
-
-    summary: dict[str, Any]
-    outputs: dict[str, Array]
-    trace: Trace
-    chip: Chip
-    compiled: CompiledGraph
-
-    @property
-    def result(self) -> Array | None:
-        """Return the first output: of a lone operation the only one; None for times only."""
-        return next(iter(self.outputs.values()), None)
-
-
-def execute(
-    config: RunConfig,
+def run(
+    work: Work,
+    chip: ChipLike | None = None,
+    inputs: Arrays | None = None,
     *,
+    options: Options | None = None,
     engine: EngineKind | None = None,
     values: bool = True,
-    kinds: Iterable[str] = (),
+    kinds: Collection[str] = (),
     grid: bool = False,
     progress: Progress | None = None,
-) -> RunResult:
-    """Run one configuration from its data to its summary.
+    check: bool = True,
+    name: str | None = None,
+) -> Result:
+    """Run work on a chip.
 
     Args:
-        config: a loaded run file.
-        engine: "event" or "register" instead of what the run file says.
-        values: False: times only; nothing is read, computed or compared.
-        kinds, grid: what to keep for traces and pictures (see `systolic.machine.simulate`).
-        progress: called with instructions done and instructions in all.
+        work: a graph (`systolic.workload.GraphBuilder` makes one), a run file or a program file by
+            its path, or what `systolic.config.load_run` and `systolic.isa.load_module` made of
+            one. A path that ends in .toml is a run file's, any other a program's. Of a run file
+            with sweeps, the run that they vary.
+        chip: a chip, the name of a shipped one, or the path of a chip file. A run file names its
+            own, and a program may; a chip given here takes its place.
+        inputs: an array for each input, by name, in logical order and in the type of the tensor.
+            None: the data that a run file names; for a graph or a program, times only.
+        options: compile settings, in place of a run file's [compile]; of no use to a program.
+        engine: "event" or "register" (default: the run file's, or "event").
+        values: False: times only; no data are read, computed or compared.
+        kinds: kinds of words to record in the trace (`systolic.trace.words.KINDS`).
+        grid: keep what it takes to show the grid of any cycle (`result.trace.grid.at(cycle)`).
+        progress: called now and then with instructions done and instructions in all.
+        check: False: run even what `lint` refuses (races, words that nothing has written); what is
+            illegal is refused all the same. A race then ends as this engine happens to end it, and
+            the summary bears the mark "checker": "skipped".
+        name: name of the run (default: the run file's, the program's, or "graph").
 
     Raises:
-        SystolicError: one line saying what is wrong and where.
+        SystolicError: one line that says what is wrong and where.
+
+    A wrong result raises nothing: `result.summary["values"]["equal"]` is False then.
 
     """
-    chip, engine = config.chip, engine or config.engine
-    compiled = compile_run(config)
-    require_clean(compiled.program, chip, initial_accesses(compiled))
-    inputs = load_inputs(config) if values else {}
+    how = Settings(engine or "event", values, kinds, grid, progress, check)
+    if isinstance(work, str | Path):
+        path = Path(work)
+        if path.suffix.lower() != ".toml":
+            return _run_program_file(path, chip, inputs, how, name)
+        work = load_run(path)
+    if isinstance(work, RunConfig):
+        how = replace(how, engine=engine or work.engine)
+        return _run_stages(_of_config(_with(work, chip, options, name), chip, inputs, how), how)
+    if isinstance(work, Graph):
+        how = replace(how, values=values and inputs is not None)
+        hardware = _needed(chip, "a graph")
+        return _run_stages(_of_graph(name or "graph", work, hardware, inputs, options, how), how)
+    if isinstance(work, Module | Program):
+        module = _named(as_module(work), name)
+        return program_result(module, _needed(chip or module.chip, "the program"), inputs, how)
+    raise SystolicError(f"run: needs a graph, a run file or a program, found {type(work).__name__}")
+
+
+# -- what is run ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """A graph, ready to be compiled and run; what its summary says of where it comes from.
+
+    load: gives the inputs, once the program is known to be right. sources: where the elements of
+    an input come from, as far as a run file says it. lone: a run file's single transpose.
+    """
+
+    name: str
+    graph: Graph
+    chip: Chip
+    options: Options
+    load: Callable[[], Mapping[str, Array]]
+    origin: Record
+    sources: Mapping[str, DataSource]
+    lone: bool = False
+
+
+def _of_config(
+    config: RunConfig, chip: ChipLike | None, inputs: Arrays | None, how: Settings
+) -> _Work:
+    """Return the work of a run file, the chip and the inputs perhaps from a Python caller."""
+    origin = provenance(config, how.engine, values=how.values)
+    if isinstance(chip, Chip):  # no file says what it is
+        del origin["files"]["chip"]
+    return _Work(
+        name=config.name,
+        graph=config.graph,
+        chip=config.chip,
+        options=config.options,
+        load=lambda: (
+            load_inputs(config) if inputs is None else checked_inputs(config.graph, inputs)
+        ),
+        origin=origin,
+        sources=config.sources if inputs is None else {},
+        lone=config.is_lone_transpose,
+    )
+
+
+def _of_graph(
+    name: str,
+    graph: Graph,
+    chip: Chip,
+    inputs: Arrays | None,
+    options: Options | None,
+    how: Settings,
+) -> _Work:
+    """Return the work of a graph that a Python caller made."""
+    arrays = checked_inputs(graph, inputs or {}) if how.values else {}
+    options = options or Options()
+    return _Work(
+        name=name,
+        graph=graph,
+        chip=chip,
+        options=options,
+        load=lambda: arrays,
+        origin=graph_provenance(chip, asdict(options), how.engine, values=how.values),
+        sources={},
+    )
+
+
+def _with(
+    config: RunConfig, chip: ChipLike | None, options: Options | None, name: str | None
+) -> RunConfig:
+    """Return a run with what a Python caller puts in place of its file's."""
+    if isinstance(chip, Chip):
+        config = replace(config, chip=chip)
+    elif chip is not None:
+        path = _chip_path(chip)
+        config = replace(config, chip=load_chip(path), chip_path=path)
+    if options is not None:
+        config = replace(config, compile=CompileTable(**asdict(options)))
+    return config if name is None else replace(config, name=name)
+
+
+def _run_program_file(
+    path: Path, chip: ChipLike | None, inputs: Arrays | None, how: Settings, name: str | None
+) -> Result:
+    module, sha256 = read_program(path)
+    if isinstance(chip, Chip):
+        file, hardware = None, chip
+    else:
+        file = _chip_path(chip) if chip else chip_beside(module, path)
+        hardware = load_chip(file)
+    result = program_result(_named(module, name), hardware, inputs, how)
+    return with_files(result, ProgramFiles(path, sha256, file))
+
+
+def _named(module: Module, name: str | None) -> Module:
+    return module if name is None else replace(module, program=replace(module.program, name=name))
+
+
+def _needed(chip: ChipLike | None, of_what: str) -> Chip:
+    """Return the chip meant; SystolicError if there is none."""
+    if not chip:
+        raise SystolicError(f"run: {of_what} names no chip; needed one", setting="chip")
+    return chip if isinstance(chip, Chip) else load_chip(_chip_path(chip))
+
+
+def _chip_path(chip: str | Path) -> Path:
+    return find_chip(str(chip), Path(), "run")
+
+
+# -- the stages of a graph ------------------------------------------------------------------------
+
+
+def _run_stages(work: _Work, how: Settings) -> Result:
+    """Compile, lint, simulate, compare and summarise."""
+    chip = work.chip
+    compiled = compile_graph(work.name, work.graph, chip, work.options)
+    if how.check:
+        require_clean(compiled.program, chip, initial_accesses(compiled))
+    inputs = work.load() if how.values else {}
     outcome = simulate(
         chip,
         compiled.program,
-        graph_images(compiled, inputs) if values else [],
-        engine=engine,
-        kinds=kinds,
-        grid=grid,
-        values=values,
-        progress=progress,
+        graph_images(compiled, inputs) if how.values else [],
+        engine=how.engine,
+        kinds=how.kinds,
+        grid=how.grid,
+        values=how.values,
+        progress=how.progress,
     )
-    outputs = graph_results(compiled, outcome.memory) if values else {}
-    verdict = graph_verdict(compiled, chip, inputs, outputs) if values else UNCHECKED
-    summary = _summary(config, compiled, engine, outcome.trace, verdict)
-    summary |= provenance(config, engine, values=values)
-    summary["inputs"] = input_records(config, compiled.graph, inputs)
-    summary["outputs"] = output_records(compiled.graph, outputs)
-    return RunResult(summary, outputs, outcome.trace, chip, compiled)
+    outputs = graph_results(compiled, outcome.memory) if how.values else {}
+    verdict = graph_verdict(compiled, chip, inputs, outputs) if how.values else UNCHECKED
+    summary = _summary(work, compiled, how, outcome.trace, verdict) | work.origin
+    if not how.check:
+        summary |= {"checker": "skipped", "options": {**summary["options"], "check": False}}
+    summary["inputs"] = input_records(work.graph, inputs, work.sources)
+    summary["outputs"] = output_records(work.graph, outputs)
+    return Result(summary, outputs, outcome.trace, chip, compiled.program, compiled)
 
 
 def _summary(
-    config: RunConfig,
-    compiled: CompiledGraph,
-    engine: EngineKind,
-    trace: Trace,
-    verdict: dict[str, Any],
-) -> dict[str, Any]:
-    bound = run_bound(compiled.graph, config.chip, compiled.options)
-    _refuse_better_than(bound, config.name, trace)
+    work: _Work, compiled: CompiledGraph, how: Settings, trace: Trace, verdict: Record
+) -> Record:
+    """Return what a summary says of the run itself."""
+    bound = run_bound(compiled.graph, work.chip, compiled.options)
+    _refuse_better_than(bound, work.name, trace)
     blocks = compiled.blocks
     summary = summarize(
-        run=config.name,
-        chip=config.chip,
-        engine=engine,
+        run=work.name,
+        chip=work.chip,
+        engine=how.engine,
         trace=trace,
         instructions=compiled.program.count(),
         blocks=blocks.count if blocks else compiled.tiles,
         sub_blocks=compiled.program.count().get("MatMul", blocks.count if blocks else 0),
-        layouts=_layouts(config, compiled),
+        layouts=_layouts(compiled) if work.lone else None,
         values=verdict,
         bound={"cycles": bound.cycles, "why": bound.why},
     )
-    if not config.is_lone_transpose:
-        summary["operations"] = operation_records(compiled, config.chip, trace)
+    if not work.lone:
+        summary["operations"] = operation_records(compiled, work.chip, trace)
     return summary
 
 
-def _layouts(config: RunConfig, compiled: CompiledGraph) -> dict[str, str] | None:
-    if not config.is_lone_transpose:
-        return None
-    found = {name: str(tensor.shape) for name, tensor in config.graph.tensors}
+def _layouts(compiled: CompiledGraph) -> dict[str, str]:
+    """Return the layouts of a lone transpose."""
+    (operation,) = compiled.graph.operations
+    (source,) = operation.inputs
+    found = {
+        "source": str(compiled.graph.shape(source)),
+        "result": str(compiled.graph.shape(operation.output)),
+    }
     return {**found, "blocks": str(compiled.blocks.tiled)} if compiled.blocks else found
 
 
@@ -134,6 +296,9 @@ def _refuse_better_than(bound: Bound, name: str, trace: Trace) -> None:
             f"{name}: took {trace.cycles()} cycles ({trace.ticks} ticks), less than its lower "
             f"bound {bound.cycles} ({bound.ticks} ticks, {bound.why}): one of them is wrong"
         )
+
+
+# -- the run file's part, for what is built on runs -----------------------------------------------
 
 
 def compile_run(config: RunConfig) -> CompiledGraph:
@@ -146,6 +311,7 @@ def load_inputs(config: RunConfig) -> dict[str, Array]:
     return config.load_inputs()
 
 
-def initial_images(config: RunConfig, compiled: CompiledGraph) -> list[Image]:
-    """Return what lies in the memories of a run at cycle 0."""
-    return graph_images(compiled, load_inputs(config))
+def initial_images(config: RunConfig, result: Result) -> list[Image]:
+    """Return what lay in the memories at cycle 0 of the run of a run file."""
+    assert result.compiled is not None
+    return graph_images(result.compiled, load_inputs(config))

@@ -58,7 +58,8 @@ class RunFolder:
             if path.resolve() in touched:
                 raise SystolicError(
                     f"{path}: this run reads it, and would replace it with its own results; "
-                    "needed another --out"
+                    "needed another folder",
+                    setting="folder",
                 )
 
     def replace(self, files: Mapping[str, Writer]) -> None:

@@ -18,7 +18,7 @@ from systolic.config import RunConfig, expand, load_run
 from systolic.config.dump import toml_key, toml_text
 from systolic.config.toml_file import read_toml
 from systolic.errors import ConfigError
-from systolic.run.execute import execute
+from systolic.run.execute import run
 from systolic.run.verdict import require_right
 from systolic.shipped import CONFIGS
 from systolic.writing import write_text
@@ -37,10 +37,11 @@ Pin = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One run compared: what to print, and whether it is as pinned."""
+    """One run compared: what to print, and whether it is as pinned; is_new: it has no pin yet."""
 
     text: str
     ok: bool
+    is_new: bool = False
 
 
 def check(
@@ -67,8 +68,9 @@ def check(
     file = pins or PINS
     if update and pins is None:
         raise ConfigError(
-            "--update: needs --pins FILE, the file of counts to write (a new one is made; the "
-            "counts that come with systolic are not overwritten)"
+            "an update needs the file of counts to write (a new one is made; the counts that come "
+            "with systolic are not overwritten)",
+            setting="pins",
         )
     folder = runs or (CONFIGS / "runs" if not configs or _is_shipped(file) else file.parent)
     known = read_pins(file)
@@ -116,8 +118,9 @@ def _refuse_foreign(path: Path) -> None:
     """Refuse a run file that did not come with systolic where the shipped counts are asked."""
     if name_of(path, CONFIGS / "runs").startswith("../"):
         raise ConfigError(
-            f"{path}: did not come with systolic, whose counts do not have it: needs --pins FILE, "
-            "a file of counts (--update writes it)"
+            f"{path}: did not come with systolic, whose counts do not have it: needs a file of "
+            "counts, which an update writes",
+            setting="pins",
         )
 
 
@@ -133,7 +136,7 @@ def measure(config: RunConfig, run: str) -> Iterator[tuple[str, Pin]]:
 
 def _counts(config: RunConfig, reason: str) -> Pin:
     # The register engine has no mode for times only.
-    summary = execute(config, values=config.engine == "register").summary
+    summary = run(config, values=config.engine == "register").summary
     require_right(summary)
     return {
         "tier": "operation" if summary["sub_blocks"] == 1 else "program",
@@ -147,9 +150,7 @@ def compare(name: str, pinned: Pin | None, found: Pin) -> Finding:
     """Return whether a run is as pinned; if not, which unit moved and by how much."""
     cycles = found["cycles"]
     if pinned is None:
-        return Finding(
-            f"{name}: {cycles} cycles, not pinned (--update --pins FILE pins them)", ok=False
-        )
+        return Finding(f"{name}: {cycles} cycles, not pinned", ok=False, is_new=True)
     moved = [f"  {line}" for line in _moves(pinned["units"], found["units"])]
     if pinned["cycles"] == cycles and not moved:
         return Finding(f"{name}: {cycles} cycles, as pinned", ok=True)

@@ -1,20 +1,31 @@
-"""Run a program file's module on a chip: named arrays in, named arrays out, and the summary.
+"""The stages of a program's run: named arrays in, named arrays out, and the summary.
 
-The compiler has no part in this: whoever wrote the program, by hand or with `systolic compile`,
-the machine runs what it says. Nothing is read from files or printed here
-(`systolic.cli.run_program`).
+The compiler has no part in this: the machine runs what the program says, written by hand or by
+`systolic compile`. `systolic.run.run` calls what is here. Nothing is printed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+import codecs
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from systolic.arrays import Array
-from systolic.errors import WorkloadError, listed, perhaps, shortened
+from systolic.config.chip_file import find_chip
+from systolic.errors import (
+    ProgramError,
+    SystolicError,
+    WorkloadError,
+    listed,
+    perhaps,
+    shortened,
+)
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
 from systolic.isa import (
@@ -23,75 +34,130 @@ from systolic.isa import (
     check_bindings,
     check_bindings_on,
     element_type,
+    is_binary,
+    module_of,
     require_clean,
 )
+from systolic.isa.formats.files import read_bytes
+from systolic.isa.formats.lines import with_lines
 from systolic.layout import Shape
 from systolic.machine import Image, Memory, simulate
-from systolic.machine.simulate import EngineKind
 from systolic.report.summary.summarize import summarize
 from systolic.run.provenance import array_sha256, program_provenance
-from systolic.trace.records import Trace
+from systolic.run.result import Result
+from systolic.run.settings import Settings
 from systolic.workload import check_host_memory
 
 
-@dataclass(frozen=True, eq=False)
-class ProgramRun:
-    """A finished run: summary.json's contents, outputs by name (empty for times only), trace."""
+@dataclass(frozen=True, slots=True)
+class ProgramFiles:
+    """The files of a program's run, for its summary.
 
-    summary: dict[str, Any]
-    outputs: dict[str, Array]
-    trace: Trace
-    chip: Chip
-
-
-def execute_program(
-    module: Module,
-    chip: Chip,
-    inputs: Mapping[str, Array] | None = None,
-    *,
-    engine: EngineKind = "event",
-    kinds: Iterable[str] = (),
-    grid: bool = False,
-    progress: Callable[[int, int], None] | None = None,
-    check: bool = True,
-) -> ProgramRun:
-    """Run a module's program.
-
-    Args:
-        module: the program and its bindings, as `systolic.isa.load_module` gives them.
-        chip: the hardware.
-        inputs: an array for each input of the module, of its shape and type; None: times only.
-        engine: "event" or "register".
-        kinds, grid: what to keep for traces and pictures (see `systolic.machine.simulate`).
-        progress: called with instructions done and instructions in all.
-        check: False: refuse only what is illegal, not what the checker finds besides (races, words
-            nobody has written). A race then has the outcome this engine happens to give it.
-
-    Raises:
-        SystolicError: one line saying what is wrong and where.
-
+    sha256: of the program file's bytes. chip: None if no file holds it. inputs: the files of those
+    inputs that came from one.
     """
+
+    program: Path
+    sha256: str
+    chip: Path | None
+    inputs: Mapping[str, Path] = field(default_factory=dict)
+    overrides: tuple[str, ...] = ()
+
+
+def read_program(path: Path) -> tuple[Module, str]:
+    """Return the program of a file, in either form, and the SHA-256 of the file's bytes."""
+    data = read_bytes(path)
+    return program_of(data, path), sha256(data).hexdigest()
+
+
+def program_of(data: bytes, path: Path) -> Module:
+    """Return the program that the bytes of a file are; ProgramError if they are none."""
+    data = data.removeprefix(codecs.BOM_UTF8)
+    lines = (line.strip() for line in data.split(b"\n"))
+    first = next((line for line in lines if line and not line.startswith(b"#")), b"")
+    if is_binary(data) or first.startswith(b"systolic"):
+        return module_of(data, str(path))
+    raise ProgramError(
+        f'{path}: is no program (text begins with "systolic program 1", a binary with SYSB); '
+        "the name of a run file ends in .toml"
+    )
+
+
+def chip_beside(module: Module, path: Path) -> Path:
+    """Return the file of the chip that a program names, as found from the program's folder."""
+    if not module.chip:
+        raise ProgramError(f"{path}: names no chip; needed one", setting="chip")
+    return find_chip(module.chip, path.parent, str(path))
+
+
+def program_result(
+    module: Module, chip: Chip, inputs: Mapping[str, Array] | None, how: Settings
+) -> Result:
+    """Check, simulate and summarise a program; `systolic.run.run` says what it takes.
+
+    Errors name the line of an instruction beside its number if the program was read as text.
+    """
+    how = replace(how, values=how.values and inputs is not None)
     check_module(module, chip)
-    if check:
-        require_clean(module.program, chip, module.input_accesses)
-    values = inputs is not None
-    outcome = simulate(
-        chip, module.program, [] if inputs is None else program_images(module, inputs),
-        engine=engine, kinds=kinds, grid=grid, values=values, progress=progress,
-    )  # fmt: skip
-    outputs = program_outputs(module, outcome.memory) if values else {}
+    with _lines_named(module):
+        if how.check:
+            require_clean(module.program, chip, module.input_accesses)
+        outcome = simulate(
+            chip,
+            module.program,
+            program_images(module, inputs or {}) if how.values else [],
+            engine=how.engine,
+            kinds=how.kinds,
+            grid=how.grid,
+            values=how.values,
+            progress=how.progress,
+        )
+    outputs = program_outputs(module, outcome.memory) if how.values else {}
     summary = summarize(
         run=module.program.name,
         chip=chip,
-        engine=engine,
+        engine=how.engine,
         trace=outcome.trace,
         instructions=module.program.count(),
     )
-    summary["checker"] = "clean" if check else "skipped"
-    summary |= program_provenance(chip, engine, values=values, check=check)
+    summary["checker"] = "clean" if how.check else "skipped"
+    summary |= program_provenance(chip, how.engine, values=how.values, check=how.check)
     summary["inputs"] = _records(module.inputs, inputs or {})
     summary["outputs"] = _records(module.outputs, outputs)
-    return ProgramRun(summary, outputs, outcome.trace, chip)
+    return Result(summary, outputs, outcome.trace, chip, module.program)
+
+
+@contextmanager
+def _lines_named(module: Module) -> Iterator[None]:
+    """Name the lines of the program's text in any error raised inside."""
+    try:
+        yield
+    except SystolicError as error:
+        raise type(error)(with_lines(str(error), module.lines)) from None
+
+
+def with_files(result: Result, files: ProgramFiles) -> Result:
+    """Return the result of a program's run with a summary that says which files it came from."""
+    found = result.summary
+    name = {"name": found["run"], "sha256": files.sha256}
+    paths = {"program": files.program, "chip": files.chip}
+    return replace(
+        result,
+        summary={
+            **found,
+            "config": {**found["config"], "program": name},
+            "overrides": list(files.overrides),
+            "files": {kind: str(path.resolve()) for kind, path in paths.items() if path},
+            "inputs": {
+                name: {**record, **_file_record(files.inputs.get(name))}
+                for name, record in found["inputs"].items()
+            },
+        },
+    )
+
+
+def _file_record(file: Path | None) -> dict[str, Any]:
+    return {"data": file and str(file.resolve()), "seed": None}
 
 
 def _records(bindings: Iterable[Binding], arrays: Mapping[str, Array]) -> dict[str, Any]:

@@ -38,6 +38,20 @@ def provenance(config: RunConfig, engine: str, *, values: bool) -> Record:
     }
 
 
+def graph_provenance(chip: Chip, options: Record, engine: str, *, values: bool) -> Record:
+    """Return the same of a graph's run that a Python caller asked for; no file describes it.
+
+    options: the compile settings, as [compile] of a run file has them.
+    """
+    return {
+        "version": __version__,
+        "config": {"chip": chip_tables(chip), "compile": _plain(options), "engine": engine},
+        "overrides": [],
+        "files": {},
+        "options": {"values": "exact" if values else "none"},
+    }
+
+
 def program_provenance(chip: Chip, engine: str, *, values: bool, check: bool) -> Record:
     """Return version, config and options of a program's run; its files are for others to add."""
     return {
@@ -53,22 +67,32 @@ def chip_tables(chip: Chip) -> Record:
     return chip.model_dump(mode="json")
 
 
-def input_records(config: RunConfig, graph: Graph, arrays: Mapping[str, Array]) -> Record:
-    """Return type, shape, layout, data, seed and sha256 of every input of a run file's run."""
-    sources = config.sources
+def input_records(
+    graph: Graph, arrays: Mapping[str, Array], sources: Mapping[str, DataSource]
+) -> Record:
+    """Return type, shape, layout, data, seed and sha256 of every input of a graph.
+
+    data and seed are None of an input without a source: a Python caller gave the array.
+    """
     return {
         name: {
             **_tensor(graph, name),
-            "data": _data_text(sources[name]),
-            "seed": sources[name].seed if sources[name].kind == "random" else None,
+            **_source_record(sources.get(name)),
             "sha256": array_sha256(arrays.get(name)),
         }
         for name in graph.inputs
     }
 
 
+def _source_record(source: DataSource | None) -> Record:
+    if source is None:
+        return {"data": None, "seed": None}
+    seed = source.seed if source.kind == "random" else None
+    return {"data": _data_text(source), "seed": seed}
+
+
 def output_records(graph: Graph, arrays: Mapping[str, Array]) -> Record:
-    """Return type, shape, layout and sha256 of every output of a run file's run."""
+    """Return type, shape, layout and sha256 of every output of a graph."""
     return {
         name: {**_tensor(graph, name), "sha256": array_sha256(arrays.get(name))}
         for name in graph.outputs

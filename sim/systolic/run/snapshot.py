@@ -18,7 +18,7 @@ from systolic.errors import SystolicError
 from systolic.isa import Buffer
 from systolic.isa.effects import writes
 from systolic.machine import Image, Memory
-from systolic.run.execute import RunResult
+from systolic.run.result import Result
 from systolic.trace.grid import GridState
 from systolic.trace.words import KINDS, VALUE_TYPES, WordTable, decimal
 
@@ -46,7 +46,7 @@ class Snapshot:
         return [int(n) for n in self.written[buffer].sum(axis=1)]
 
 
-def snapshot(result: RunResult, images: Sequence[Image], cycle: int) -> Snapshot:
+def snapshot(result: Result, images: Sequence[Image], cycle: int) -> Snapshot:
     """Return the machine at the end of a cycle of the array.
 
     `result` must come from a run with kinds `WRITES` and grid kept; `images` are its initial
@@ -54,8 +54,8 @@ def snapshot(result: RunResult, images: Sequence[Image], cycle: int) -> Snapshot
     """
     total = result.trace.cycles()
     if not 0 <= cycle < total:
-        raise SystolicError(f"--cycle: the run has cycles 0 to {total - 1}, found {cycle}")
-    memory = Memory(result.chip, result.compiled.program, images)
+        raise SystolicError(f"the run has cycles 0 to {total - 1}, found {cycle}")
+    memory = Memory(result.chip, result.program, images)
     written = {
         buffer: np.zeros(memory.bytes_of(buffer).shape, np.bool_)
         for buffer in (Buffer.STATE, Buffer.RESULT)
@@ -87,13 +87,13 @@ def _mark(written: dict[Buffer, npt.NDArray[np.bool_]], image: Image) -> None:
 
 def _apply(
     rows: npt.NDArray[np.void],
-    result: RunResult,
+    result: Result,
     memory: Memory,
     written: dict[Buffer, npt.NDArray[np.bool_]],
     kind: str,
 ) -> None:
     """Write recorded words, in order of time, into the memories."""
-    instructions = result.compiled.program.instructions
+    instructions = result.program.instructions
     for index in np.unique(rows["instruction"]):
         mine = rows[rows["instruction"] == index]
         buffer = writes(instructions[index])[0].buffer
@@ -130,7 +130,7 @@ def as_json(shot: Snapshot, pe: tuple[int, int] | None = None) -> dict[str, Any]
     where: Any = pe if pe else ...
     rows, cols = shot.grid.valid.shape
     if pe and not (0 <= pe[0] < rows and 0 <= pe[1] < cols):
-        raise SystolicError(f"--pe: the array has {rows} x {cols} PEs, found {pe[0]},{pe[1]}")
+        raise SystolicError(f"the array has {rows} x {cols} PEs, found {pe[0]},{pe[1]}")
     return {
         "cycle": shot.cycle,
         **({"pe": list(pe)} if pe else {}),
@@ -161,10 +161,10 @@ class Change:
     value: str
 
 
-def changes(result: RunResult, buffer: Buffer, partition: int, address: int) -> list[Change]:
+def changes(result: Result, buffer: Buffer, partition: int, address: int) -> list[Change]:
     """Return every write of one word, in order of time. Needs kinds `WRITES`."""
     found: list[tuple[int, Change]] = []
-    instructions = result.compiled.program.instructions
+    instructions = result.program.instructions
     for kind in WRITES:
         table = result.trace.words.of(kind)
         mask = (table.rows["partition"] == partition) & (table.rows["address"] == address)

@@ -21,7 +21,7 @@ from typing import Any
 
 from systolic.config import SweepPoint
 from systolic.errors import SystolicError
-from systolic.run.execute import execute
+from systolic.run.execute import run
 from systolic.run.utilisation import array_utilisation
 
 Row = dict[str, Any]
@@ -53,7 +53,7 @@ def point_row(point: SweepPoint, values: bool) -> Row:
     """Return the row of one point: a point that cannot be run is a row with its error."""
     row: Row = {"sweep": point.sweep, "vary": plain(point.labels)}
     try:
-        result = execute(point.config, values=values)
+        result = run(point.config, values=values)
     except SystolicError as error:
         return {**row, "error": str(error)}
     except MemoryError:
@@ -62,7 +62,7 @@ def point_row(point: SweepPoint, values: bool) -> Row:
         if os.environ.get("SYSTOLIC_DEBUG") == "1":
             raise
         return {**row, "error": f"a bug in systolic: {type(error).__name__}: {error}"}
-    used = array_utilisation(result.compiled.program, result.chip, result.summary["cycles"])
+    used = array_utilisation(result.program, result.chip, result.cycles)
     return {**row, **result.summary, "utilisation": used}
 
 
@@ -102,7 +102,8 @@ def _parallel_rows(points: Sequence[SweepPoint], jobs: int, values: bool) -> Ite
         except BrokenProcessPool:
             raise SystolicError(
                 f"a process that ran a point was ended from outside after {done} of {len(points)} "
-                "points (too little memory?); fewer --jobs need less"
+                "points (too little memory?); fewer at once need less",
+                setting="jobs",
             ) from None
         except BaseException:
             _end(pool, others)

@@ -1,80 +1,55 @@
 """Between a graph's tensors and a chip's memories: images before a run, results after it.
 
-Also the verdict on the values, and the Python interface: `run_graph` compiles, simulates, and
-returns values, records and how good the schedule is. Nothing is printed here.
+Also the record of each operation, its cycles beside its bound. Not here: the verdict on the values
+(`systolic.run.verdict`), and the run itself (`systolic.run.execute`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from systolic.arrays import Array
-from systolic.compiler import CompiledGraph, Options, compile_graph
+from systolic.compiler import CompiledGraph
 from systolic.compiler.bounds.run import operation_bounds, spans
 from systolic.compiler.ir.nodes import Axes
 from systolic.compiler.place.tiles import PlacedTile
 from systolic.compiler.schedule.products import identity_values
+from systolic.errors import WorkloadError, listed, perhaps, shortened
 from systolic.hw.spec import Chip
-from systolic.isa import Access, Buffer, require_clean
+from systolic.isa import Access, Buffer
 from systolic.layout import Shape, pack, unpack
-from systolic.machine import Image, Memory, simulate
-from systolic.machine.simulate import EngineKind
-from systolic.run.verdict import as_matrices, as_tensor, differences, graph_verdict, rules_of
+from systolic.machine import Image, Memory
+from systolic.run.verdict import as_matrices, as_tensor
 from systolic.trace.records import Trace
 from systolic.workload import Graph
 
-__all__ = [
-    "GraphRun", "differences", "graph_images", "graph_results", "graph_verdict",
-    "initial_accesses", "operation_records", "rules_of", "run_graph",
-]  # fmt: skip
 
+def checked_inputs(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the inputs of a graph by name, in the graph's order.
 
-@dataclass(frozen=True, eq=False)
-class GraphRun:
-    """A finished run: outputs by name (empty for times only), trace, compilation."""
-
-    outputs: dict[str, Array]
-    trace: Trace
-    compiled: CompiledGraph
-
-
-def run_graph(
-    graph: Graph,
-    chip: Chip,
-    inputs: Mapping[str, Array] | None = None,
-    *,
-    options: Options | None = None,
-    name: str = "graph",
-    engine: EngineKind = "event",
-    kinds: Iterable[str] = (),
-) -> GraphRun:
-    """Compile, check and simulate a graph.
-
-    Args:
-        graph: what to compute.
-        chip: on what.
-        inputs: arrays in logical order, by name, in the types of the tensors; None: times only.
-        options: compile settings.
-        name: name of the program.
-        engine: "event" or "register".
-        kinds: word kinds to record.
-
-    Raises:
-        SystolicError: one line saying what is wrong and where.
-
+    Raises WorkloadError if one is missing or unknown, or of another shape or type.
     """
-    compiled = compile_graph(name, graph, chip, options)
-    require_clean(compiled.program, chip, initial_accesses(compiled))
-    images = [] if inputs is None else graph_images(compiled, inputs)
-    outcome = simulate(
-        chip, compiled.program, images, engine=engine, kinds=kinds, values=inputs is not None
-    )
-    outputs = {} if inputs is None else graph_results(compiled, outcome.memory)
-    return GraphRun(outputs, outcome.trace, compiled)
+    for name in inputs:
+        if name not in graph.inputs:
+            known = listed(f'"{each}"' for each in graph.inputs)
+            near = perhaps(name, graph.inputs)
+            raise WorkloadError(
+                f'the graph has no input "{shortened(name)}" (it has: {known}){near}'
+            )
+    return {name: _checked(name, graph.shape(name), inputs.get(name)) for name in graph.inputs}
+
+
+def _checked(name: str, shape: Shape, array: Array | None) -> Array:
+    needed = f'input "{name}" ({shape.element_type} {list(shape.dims)})'
+    if array is None:
+        raise WorkloadError(f"{needed} is missing")
+    found = np.asarray(array)
+    if found.shape != shape.dims or found.dtype != shape.dtype:
+        raise WorkloadError(f"{needed}: found {found.dtype} {list(found.shape)}")
+    return found
 
 
 def graph_images(compiled: CompiledGraph, inputs: Mapping[str, Array]) -> list[Image]:

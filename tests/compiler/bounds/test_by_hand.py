@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import systolic
 from support.axes import told
 from support.chips import ideal_chip
 from systolic.compiler import Options
@@ -22,8 +23,7 @@ from systolic.hw.formulas.moves import bounce_bound, copied_bound
 from systolic.hw.formulas.products import Product, Turn, product_bound
 from systolic.hw.formulas.ticks import Way, after, least_end
 from systolic.hw.formulas.timing import dram_bound, transpose_bound
-from systolic.run.execute import execute
-from systolic.run.tensors import operation_records, run_graph
+from systolic.run.tensors import operation_records
 from systolic.workload import Graph, GraphBuilder
 
 RUNS = Path(__file__).resolve().parents[3] / "configs" / "runs"
@@ -55,7 +55,7 @@ def move(kind: str, source: str, result: str, axes=(), homes=("state_buffer",) *
 def reached(graph: Graph, chip, ticks: int, why: str, options: Options | None = None) -> None:
     bound = run_bound(graph, chip, options)
     assert (bound.ticks, bound.why) == (ticks, why)
-    assert run_graph(graph, chip, options=options).trace.ticks == ticks
+    assert systolic.run(graph, chip, options=options).trace.ticks == ticks
 
 
 def test_a_step_begins_at_an_edge_of_its_clock():
@@ -202,7 +202,7 @@ def test_a_schedule_with_one_tile_more_may_be_shorter():
                    state_buffer={"partitions": 8})  # fmt: skip
     graph = product("f32[1,4]{0,1}", "f32[4,9]", "f32[1,9]{0,1}")
     assert run_bound(graph, chip).ticks == 10
-    run = run_graph(graph, chip, options=Options(stationary="rhs"))
+    run = systolic.run(graph, chip, options=Options(stationary="rhs"))
     loads = [i for i in run.compiled.program.instructions if type(i).__name__ == "LoadWeights"]
     assert [load.weights.elements for load in loads] == [3, 3, 2, 1]  # no tile across 8 partitions
 
@@ -222,7 +222,7 @@ def test_reads_of_several_columns_are_counted_over_all_tiles():
     """Eight columns on five, four at a time: two reads, as 4 + 4; 5 + 3 would take three."""
     graph = product("f32[1,4]{0,1}", "f32[4,8]", "f32[1,8]{0,1}")
     chip = clocked((1, 1, 1, 1), rows=4, cols=5, pe_array={"fast_load": 4})
-    assert run_graph(graph, chip).trace.ticks >= run_bound(graph, chip).ticks
+    assert systolic.run(graph, chip).trace.ticks >= run_bound(graph, chip).ticks
 
 
 def test_bandwidth_and_latency_of_dram_are_reached():
@@ -289,7 +289,7 @@ def test_fast_engines_are_not_charged_array_cycles():
     fast = {"latency_cycles": 100, "clock": "fast"}
     chip = ideal_chip(4, 4, clock={"core": 1000, "fast": 4000}, activation=fast)
     graph = move("transpose", "f32[4,4]", "f32[4,4]", (1, 0))
-    run, bound = run_graph(graph, chip), run_bound(graph, chip)
+    run, bound = systolic.run(graph, chip), run_bound(graph, chip)
     assert bound.ticks <= run.trace.ticks
     # Load 0 to 3, vectors 4 to 7, the last sum in 13, seen in 14; read, and written 25 ns later.
     assert bound.cycles == 14 + 26
@@ -301,7 +301,7 @@ def test_a_run_shorter_than_its_bound_is_refused(monkeypatch):
     monkeypatch.setattr("systolic.run.execute.run_bound", lambda *_: longer)
     with pytest.raises(SimulationError, match=r"took 19 cycles \(19 ticks\), less than its lower "
                        r"bound 20 \(20 ticks, a reason\): one of them is wrong"):  # fmt: skip
-        execute(config, values=False)
+        systolic.run(config, values=False)
 
 
 @pytest.mark.parametrize(
@@ -332,7 +332,7 @@ def test_a_lone_operation_is_under_way_for_the_whole_run(
         graph.tensors, (replace(op, name=kind),)
     )  # as a run file of one operation has it
     chip = clocked((2, 3, 5, 5), rows=4, cols=4, dma={"latency_cycles": 3})
-    run = run_graph(renamed, chip, options=Options(identity=identity))
+    run = systolic.run(renamed, chip, options=Options(identity=identity))
     (record,) = operation_records(run.compiled, chip, run.trace)
     assert set(run.compiled.synchronised.layers) == {kind}
     assert record["cycles"] == run.trace.cycles() >= record["bound"]["cycles"]

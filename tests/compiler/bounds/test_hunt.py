@@ -11,12 +11,12 @@ from random import Random
 
 import pytest
 
+import systolic
 from support.random_works import random_clocked_chip, random_options, random_work
 from support.tiers import quick_first
 from systolic.compiler.bounds.run import operation_bounds, run_bound
 from systolic.config import load_chip
 from systolic.errors import SystolicError
-from systolic.run.tensors import run_graph
 from systolic.workload import GraphBuilder
 
 CHIPS = Path(__file__).resolve().parents[3] / "configs" / "chips"
@@ -35,7 +35,7 @@ def _holds(seed: int) -> bool:
     rng = Random(seed)
     chip, graph, options = random_clocked_chip(rng), random_work(rng), random_options(rng)
     try:
-        run = run_graph(graph, chip, options=options)
+        run = systolic.run(graph, chip, options=options)
     except SystolicError as error:
         assert any(text in str(error) for text in KNOWN), seed  # noqa: PT017
         return False
@@ -58,4 +58,4 @@ def test_no_small_product_is_quicker_on_a_shipped_chip_with_clocks(chip, sides):
     x, w = builder.tensor("x", f"f32[{M},{K}]"), builder.tensor("w", f"f32[{K},{N}]")
     builder.matmul(x, w, f"f32[{M},{N}]")
     graph = builder.graph()
-    assert run_graph(graph, chip).trace.ticks >= run_bound(graph, chip).ticks
+    assert systolic.run(graph, chip).trace.ticks >= run_bound(graph, chip).ticks

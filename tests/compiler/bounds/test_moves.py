@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+import systolic
 from compiler.test_graph_values import random_chip, random_layout
 from support.axes import told
 from support.chips import ideal_chip
@@ -15,8 +16,6 @@ from systolic.compiler.bounds.run import operation_bounds, run_bound
 from systolic.config import load_chip, load_run
 from systolic.errors import SystolicError
 from systolic.hw.formulas.moves import bounce_bound, copied_bound
-from systolic.run.execute import execute
-from systolic.run.tensors import run_graph
 from systolic.workload import Graph, GraphBuilder
 
 CONFIGS = Path(__file__).resolve().parents[3] / "configs"
@@ -43,7 +42,7 @@ def test_a_bounce_by_hand():
 def test_a_block_alone_reaches_the_bound_of_a_bounce():
     run = load_run(CONFIGS / "runs" / "transpose_fig4.toml",
                    ["compile.via=dram", "workload.shape=f32[4,4]"])  # fmt: skip
-    summary = execute(run, values=False).summary
+    summary = systolic.run(run, values=False).summary
     assert summary["cycles"] == summary["bound"]["cycles"] == 1444
 
 
@@ -99,7 +98,7 @@ def test_no_move_beats_its_bound(seed):
     options = Options(via=rng.choice([None, None, "pe", "dram"]))
     graph = one(kind, *texts, axes, homes)
     try:
-        run = run_graph(graph, chip, options=options)
+        run = systolic.run(graph, chip, options=options)
     except SystolicError as error:
         assert "no room" in str(error) or "cannot take" in str(error)  # noqa: PT017
         return
@@ -114,7 +113,7 @@ def test_the_cost_model_chooses_where_the_run_file_does_not(side, products):
         told = [f"compile.via={via}"] if via else []
         run = load_run(CONFIGS / "runs" / "transpose_dram.toml",
                        [f"workload.shape=f32[{side},{side}]", *told])  # fmt: skip
-        result = execute(run, values=False)
+        result = systolic.run(run, values=False)
         cycles[via] = result.summary["cycles"]
     assert ("MatMul" in result.summary["instructions"]) == products
     assert cycles[None] == min(cycles.values())
@@ -122,5 +121,5 @@ def test_the_cost_model_chooses_where_the_run_file_does_not(side, products):
 
 def test_a_type_the_array_cannot_take_is_moved_by_others():
     graph = one("transpose", "s32[5,7]", "s32[7,5]", (1, 0))
-    run = run_graph(graph, ideal_chip(4, 4))
+    run = systolic.run(graph, ideal_chip(4, 4))
     assert "MatMul" not in run.compiled.program.count()

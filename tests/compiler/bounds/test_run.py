@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+import systolic
 from compiler.test_graph_values import random_chip, random_graph, random_values
 from support.chips import ideal_chip
 from systolic.compiler import Options, compile_graph
@@ -15,8 +16,6 @@ from systolic.config import load_run
 from systolic.errors import CompileError, SystolicError, WorkloadError
 from systolic.hw.formulas.products import Product, Turn, product_bound
 from systolic.layout import Shape
-from systolic.run.execute import execute
-from systolic.run.tensors import run_graph
 from systolic.workload import Graph, GraphBuilder, Operation, Tensor, make_graph
 
 RUNS = Path(__file__).resolve().parents[3] / "configs" / "runs"
@@ -33,7 +32,7 @@ RUNS = Path(__file__).resolve().parents[3] / "configs" / "runs"
     ],
 )
 def test_shipped_products_come_near_their_bounds(run, share):
-    summary = execute(load_run(RUNS / f"{run}.toml"), values=False).summary
+    summary = systolic.run(load_run(RUNS / f"{run}.toml"), values=False).summary
     assert summary["cycles"] <= (1 + share) * summary["bound"]["cycles"]
 
 
@@ -93,7 +92,7 @@ def test_dma_turns_what_is_cheaper_so():
 def test_every_layout_comes_near_its_bound(home, share, lhs, rhs, out):
     chip = load_run(RUNS / "matmul_1024_onchip.toml").chip
     graph = matmul(f"bf16[1024,1024]{lhs}", f"bf16[1024,1024]{rhs}", f"bf16[1024,1024]{out}", home)
-    cycles = run_graph(graph, chip).trace.cycles()
+    cycles = systolic.run(graph, chip).trace.cycles()
     turned = (lhs == "{1,0}") + (rhs == "{0,1}")
     plain = 128 + 64 * 1024 - 1 + (127 + 127) + 1 + 1 + 1 + (home == "dram") * 2 * (600 + 42 + 1)
     bound = run_bound(graph, chip).cycles
@@ -112,7 +111,7 @@ def test_no_run_beats_its_bound(seed):
     rng = Random(1000 + seed)
     chip, graph = random_chip(rng), random_graph(rng)
     try:
-        run = run_graph(graph, chip)
+        run = systolic.run(graph, chip)
     except SystolicError as error:
         assert "no room" in str(error)  # noqa: PT017
         return
@@ -129,7 +128,7 @@ def test_times_do_not_depend_on_values():
     builder.matmul(x, w, "f32[30,40]")
     graph, chip = builder.graph(), ideal_chip(8, 4)
     inputs = {name: random_values(rng, graph.shape(name)) for name in graph.inputs}
-    assert run_graph(graph, chip, inputs).trace.times == run_graph(graph, chip).trace.times
+    assert systolic.run(graph, chip, inputs).trace.times == systolic.run(graph, chip).trace.times
 
 
 def matmul(lhs: str, rhs: str, out: str, home="state_buffer") -> Graph:

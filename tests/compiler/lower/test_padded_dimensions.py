@@ -11,13 +11,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import systolic
 from support.chips import ideal_chip
 from systolic.compiler import compile_graph
 from systolic.compiler.show import show_lower
 from systolic.isa import Buffer
 from systolic.layout import Layout, Shape
 from systolic.machine import simulate
-from systolic.run.tensors import graph_images, graph_results, run_graph
+from systolic.run.tensors import graph_images, graph_results
 from systolic.workload import Graph, GraphBuilder
 
 CHIP = ideal_chip(4, 4)
@@ -96,7 +97,7 @@ def test_both_ways_of_a_transpose(name: str, via: str) -> None:
 
     graph = graph_of("transpose", LAYOUTS[name], LAYOUTS[name])
     values = data(graph)
-    run = run_graph(graph, CHIP, values, options=Options(via=via))
+    run = systolic.run(graph, CHIP, values, options=Options(via=via))
     np.testing.assert_array_equal(run.outputs["y"], values["x"].T)
 
 

@@ -12,6 +12,7 @@ from random import Random
 import numpy as np
 import pytest
 
+import systolic
 from support.chips import ideal_chip
 from support.command_line import run_command
 from support.tiers import quick_first
@@ -29,7 +30,7 @@ from systolic.isa import DmaCopy
 from systolic.isa.lint.lint import require_clean
 from systolic.machine import simulate
 from systolic.run.execute import compile_run
-from systolic.run.tensors import graph_images, graph_results, initial_accesses, run_graph
+from systolic.run.tensors import graph_images, graph_results, initial_accesses
 from systolic.workload import GraphBuilder
 
 RUNS = Path("configs/runs")
@@ -70,7 +71,7 @@ def product(dtype: str, M: int, K: int, N: int, layouts=("{1,0}", "{1,0}", "{1,0
 def run_both(graph, inputs, chip, options=None):
     """Run on both engines; return the compilation, held against lint, numpy and one another."""
     event, register = (
-        run_graph(graph, chip, inputs, options=options, engine=e) for e in ("event", "register")
+        systolic.run(graph, chip, inputs, options=options, engine=e) for e in ("event", "register")
     )
     compiled = event.compiled
     require_clean(compiled.program, chip, initial_accesses(compiled))

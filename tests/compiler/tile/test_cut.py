@@ -8,12 +8,12 @@ from itertools import groupby
 import numpy as np
 import pytest
 
+import systolic
 from support.chips import ideal_chip
 from systolic.compiler import Options, compile_graph
 from systolic.config import load_chip
 from systolic.errors import CompileError
 from systolic.isa import Copy, MatMul
-from systolic.run.tensors import run_graph
 from systolic.workload import Graph, GraphBuilder
 
 
@@ -49,7 +49,7 @@ def test_a_turned_operand_is_turned_before_the_sums_that_need_it():
     chip = ideal_chip(4, 4, result_buffer={"banks": 4, "bank_bytes": 64})
     graph = product("f32[32,16]{1,0}", "f32[16,16]", "f32[32,16]")
     inputs = small_integers(graph)
-    run = run_graph(graph, chip, inputs)
+    run = systolic.run(graph, chip, inputs)
     assert np.array_equal(run.outputs["y"], inputs["x"] @ inputs["w"])
     assert kinds(run.compiled)[:4] == ["turn", "multiply", "turn", "multiply"]
     assert set(open_sums_at_turns(run.compiled)) == {0}
@@ -63,7 +63,7 @@ def test_with_little_room_tiles_are_turned_while_sums_grow(engine):
     )  # fmt: skip
     graph = product("f32[16,64]{1,0}", "f32[64,16]", "f32[16,16]", "dram")
     inputs = small_integers(graph)
-    run = run_graph(graph, chip, inputs, engine=engine)
+    run = systolic.run(graph, chip, inputs, engine=engine)
     assert np.array_equal(run.outputs["y"], inputs["x"] @ inputs["w"])
     assert 1 in open_sums_at_turns(run.compiled)
     assert run.compiled.scheduled.spilled_bytes == 0
@@ -77,7 +77,7 @@ def test_the_last_parts_leave_banks_to_turn_with():
     )  # fmt: skip
     graph = product("f32[4,64]{1,0}", "f32[64,64]{0,1}", "f32[4,64]")
     inputs = small_integers(graph)
-    run = run_graph(graph, chip, inputs, options=Options(stationary="lhs", tile_columns=16))
+    run = systolic.run(graph, chip, inputs, options=Options(stationary="lhs", tile_columns=16))
     assert np.array_equal(run.outputs["y"], inputs["x"] @ inputs["w"])
     assert 1 in open_sums_at_turns(run.compiled)
 
@@ -87,7 +87,7 @@ def test_a_result_is_turned_when_the_next_sums_are_done():
     chip = ideal_chip(4, 4, result_buffer={"banks": 2, "bank_bytes": 16})
     graph = product("f32[16,4]{0,1}", "f32[4,4]", "f32[16,4]{0,1}", "dram")
     inputs = small_integers(graph)
-    run = run_graph(graph, chip, inputs, options=Options(stationary="lhs"))
+    run = systolic.run(graph, chip, inputs, options=Options(stationary="lhs"))
     assert np.array_equal(run.outputs["y"], inputs["x"] @ inputs["w"])
     order = [task.kind for task in run.compiled.tiled.tasks if task.kind != "store"]
     assert order[:3] == ["multiply", "multiply", "turn"]
@@ -103,7 +103,7 @@ def test_the_last_sums_are_copied_out_in_parts():
     assert copies[-4:] == [128] * 4
     last = [i for i in instructions if isinstance(i, MatMul)][-4:]
     assert len({i.result.start for i in last}) == 4
-    cycles = run_graph(graph, chip).trace.cycles()
+    cycles = systolic.run(graph, chip).trace.cycles()
     first_load, vectors, to_last_row = 128, 2 * 1024, 127 + 127
     assert cycles == first_load + vectors + to_last_row + 1 + 128
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import systolic
 from support.chips import ideal_chip
 from support.documents import ROOT
 from support.runs import run_transpose
@@ -29,7 +30,6 @@ from systolic.report.wavefront.moments import (
     window,
 )
 from systolic.report.wavefront.picture import plot_wavefront
-from systolic.run.execute import execute
 from systolic.spans import Interval
 from systolic.trace.records import Trace
 
@@ -39,7 +39,7 @@ LEAVES, BOTTOM = "drain: the wave leaves", "the wave reaches the bottom"
 
 def picture(run: str, *overrides: str, values: bool = True) -> tuple[Chip, Trace]:
     config = load_run(ROOT / "configs" / "runs" / f"{run}.toml", ["sweep=[]", *overrides])
-    result = execute(config, grid=True, kinds=KINDS, values=values)
+    result = systolic.run(config, grid=True, kinds=KINDS, values=values)
     return result.chip, result.trace
 
 

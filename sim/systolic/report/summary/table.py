@@ -25,8 +25,7 @@ UNLIMITED = 1 << 16
 """Columns of a screen on which every table has room."""
 BUSY = "streaming"
 UNCHECKED = (
-    "skipped (--no-check): a race may end otherwise on another chip or engine; "
-    "systolic lint lists what it finds"
+    "skipped: a race may end otherwise on another chip or engine; systolic lint lists what it finds"
 )
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 

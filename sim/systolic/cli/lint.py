@@ -1,7 +1,7 @@
-"""`systolic lint`, `assemble` and `disassemble`: programs as files.
+"""`systolic lint`: what the checker finds in a program, without running it.
 
-Plain functions make the findings and the bytes; the commands print and write them. Not here: what
-is checked (`systolic.isa.lint.lint`), and running a program.
+Plain functions make the findings and the lines; the command prints them. Not here: what is checked
+(`systolic.isa.lint.lint`).
 """
 
 from __future__ import annotations
@@ -14,21 +14,10 @@ from typing import Annotated
 import typer
 
 from systolic.cli.run_program import chip_of
-from systolic.errors import ProgramError, readable
+from systolic.errors import readable
 from systolic.hw.spec import Chip
-from systolic.isa import (
-    Diagnostic,
-    Module,
-    encode,
-    format_text,
-    is_binary,
-    lint,
-    load_module,
-    module_of,
-)
-from systolic.isa.formats.files import read_bytes
+from systolic.isa import Diagnostic, Module, lint, load_module
 from systolic.isa.formats.lines import with_lines
-from systolic.writing import replacing, write_text
 
 FINDINGS = 1
 ProgramFile = Annotated[
@@ -50,47 +39,6 @@ def lint_command(
         typer.echo(line)
     if is_faulty(found):
         raise typer.Exit(FINDINGS)
-
-
-def assemble_command(
-    source: Annotated[Path, typer.Argument(help="A program as text.", metavar="IN.txt")],
-    target: Annotated[Path, typer.Argument(help="Where its binary form goes.", metavar="OUT.bin")],
-) -> None:
-    """Write the binary form of a program."""
-    data = assemble(source)
-    with replacing(target) as temporary:
-        temporary.write_bytes(data)
-
-
-def disassemble_command(
-    source: Annotated[Path, typer.Argument(help="A binary program.", metavar="IN.bin")],
-    target: Annotated[
-        Path | None,
-        typer.Argument(help="Where its text goes (default: printed).", metavar="[OUT.txt]"),
-    ] = None,
-) -> None:
-    """Print, or write, the text form of a program."""
-    text = disassemble(source)
-    if target is None:
-        typer.echo(text, nl=False)
-    else:
-        write_text(target, text)
-
-
-def assemble(source: Path) -> bytes:
-    """Return the binary form of a text file."""
-    data = read_bytes(source)
-    if is_binary(data):
-        raise ProgramError(f"{source}: is a binary program already; needed text")
-    return encode(module_of(data, str(source)))
-
-
-def disassemble(source: Path) -> str:
-    """Return the text form of a binary file."""
-    data = read_bytes(source)
-    if not is_binary(data):
-        raise ProgramError(f'{source}: not a binary program: needed "SYSB", found {data[:4]!r}')
-    return format_text(module_of(data, str(source)))
 
 
 def lint_module(module: Module, chip: Chip) -> list[Diagnostic]:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
 from pathlib import Path
 
 from systolic.cli.options import ENGINES
-from systolic.cli.run import run_and_report
-from systolic.cli.run_program import ProgramJob, program_of, read_inputs, run_program_and_report
+from systolic.cli.run_file import run_and_report
+from systolic.cli.run_program import ProgramJob, read_inputs, run_program_and_report
 from systolic.cli.run_sweep import SweepOptions, sweep_and_report
 from systolic.config.chip_file import chip_of_tables
 from systolic.errors import SystolicError
 from systolic.isa import Module
-from systolic.isa.formats.files import read_bytes
 from systolic.run.again import (
     Summary,
     entry,
@@ -22,7 +20,7 @@ from systolic.run.again import (
     require_same_inputs,
 )
 from systolic.run.execute import load_inputs
-from systolic.run.program import check_module
+from systolic.run.program import check_module, read_program
 
 
 def run_again(path: Path, out: Path | None, *, as_json: bool, plots: bool) -> None:
@@ -67,11 +65,9 @@ def recorded_job(summary: Summary) -> ProgramJob:
     if engine not in ENGINES:
         raise summary.error(f"there is no engine {engine!r}")
     try:
-        data = read_bytes(path)
-        digest = sha256(data).hexdigest()
+        module, digest = read_program(path)
         if digest != summary.table("program").get("sha256"):
             raise SystolicError(f"{path} has changed since")
-        module = program_of(data, path)
         chip = chip_of_tables(summary.table("chip"), str(summary.path))
         check_module(module, chip)
         job = ProgramJob(

@@ -1,0 +1,175 @@
+"""`systolic run`: a run, its table on the screen, its files in a folder."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from systolic.arrays import Array
+from systolic.config import RunConfig
+from systolic.report.views import NO_RECORDS, WAVEFRONT, RunSubject
+from systolic.run.execute import run
+from systolic.run.folder import PICTURE, RESULT, SUMMARY, RunFolder, npy_name
+from systolic.run.result import Result
+from systolic.run.verdict import require_right
+from systolic.workload import write_npy
+from systolic.writing import Writer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+Accept: TypeAlias = Callable[[Mapping[str, Any]], str]
+
+PATIENCE_SECONDS = 1.0
+
+
+def run_and_report(
+    config: RunConfig,
+    out: Path,
+    *,
+    as_json: bool,
+    plots: bool,
+    values: bool = True,
+    accept: Accept = lambda summary: "",
+) -> None:
+    """Run, print (the table, or exactly summary.json), and write the files to the folder `out`.
+
+    accept: given the summary before anything is written, raises SystolicError or returns a line to
+    print. Raises ResultError, when all is written, if the result is wrong.
+    """
+    folder = RunFolder(out)
+    folder.check(_file_names(config, plots=plots, values=values), data_files(config))
+    records = WAVEFRONT.records.of(_elements(config)) if plots else NO_RECORDS
+    with Progress(config.name) as progress:
+        result = run(
+            config, kinds=records.words, grid=records.grid, progress=progress, values=values
+        )
+    arrays = named_files(output_files(config), result.outputs, result.summary)
+    note = accept(result.summary)
+    folder.replace({SUMMARY: summary_writer(result.summary), **arrays})
+    if as_json:
+        sys.stdout.write(summary_text(result.summary))
+    else:
+        print_table(result.summary, out, note)
+    if plots:  # last, since it takes longest and the figures are there to be read meanwhile
+        _write_picture(result, folder)
+    require_right(result.summary)
+
+
+def output_files(config: RunConfig) -> dict[str, str]:
+    """Return the file of each output: result.npy of a lone operation, NAME.npy of a graph's."""
+    outputs = config.graph.outputs
+    if config.lone_operation is None:
+        return {name: npy_name(name) for name in outputs}
+    return dict.fromkeys(outputs, RESULT)
+
+
+def named_files(
+    names: Mapping[str, str], outputs: Mapping[str, Array], summary: dict[str, Any]
+) -> dict[str, Writer]:
+    """Return a writer for the file of each output, and name the files in the summary."""
+    for name in outputs:
+        summary["outputs"][name]["file"] = names[name]
+    return {names[name]: partial(write_npy, array=array) for name, array in outputs.items()}
+
+
+def summary_writer(summary: Mapping[str, Any]) -> Writer:
+    """Return a writer of summary.json."""
+    return lambda path: path.write_text(summary_text(summary), encoding="utf-8")
+
+
+def _file_names(config: RunConfig, *, plots: bool, values: bool) -> list[str]:
+    """Return the names of the files a run may write."""
+    arrays = output_files(config).values() if values else ()
+    return [SUMMARY, *arrays, *([PICTURE] if plots else [])]
+
+
+def data_files(config: RunConfig) -> list[Path]:
+    """Return the files a run reads: its run file and its data."""
+    sources = config.sources.values()
+    return [config.path, *(source.path for source in sources if source.kind == "file")]
+
+
+def _elements(config: RunConfig) -> int:
+    """Return the elements a picture would have to show: of a product, its multiplications."""
+    shapes = [tensor.shape for _, tensor in config.graph.tensors]
+    if config.is_lone_transpose:
+        return shapes[0].num_elements()
+    return max(shape.num_elements() for shape in shapes) * 8
+
+
+def summary_text(summary: Mapping[str, Any]) -> str:
+    """Return the text of summary.json."""
+    return json.dumps(summary, indent=2, allow_nan=False) + "\n"
+
+
+def _write_picture(result: Result, folder: RunFolder) -> None:
+    subject = RunSubject(result.chip, result.trace)
+    folder.add(PICTURE, lambda path: WAVEFRONT.draw(subject, path, result.summary["run"]))
+
+
+def print_table(summary: Mapping[str, Any], out: Path, note: str = "") -> None:
+    """Print a run's table, a note if there is one, and where its files are."""
+    from rich.text import Text
+
+    from systolic.report.summary.table import print_summary
+
+    screen = console()
+    print_summary(summary, screen)
+    if note:
+        screen.print(Text(f"  {note}", "green"), soft_wrap=True)
+    say_where(screen, out)
+
+
+def console() -> Console:
+    """Return the screen, without colours of rich's own choice."""
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+def say_where(screen: Console, out: Path) -> None:
+    """Print where the files of a run are."""
+    from rich.text import Text
+
+    screen.print(Text(f"  written to {out}/", style="dim"), soft_wrap=True)
+
+
+class Progress:
+    """A progress bar on stderr, shown on a terminal only and after a second."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._started = time.monotonic()
+        self._bar: Bar | None = None
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar:
+            self._bar.stop()
+
+    def __call__(self, done: int, total: int) -> None:
+        """Show that `done` of `total` instructions (or points) are done."""
+        if self._bar is None:
+            if time.monotonic() - self._started < PATIENCE_SECONDS or not sys.stderr.isatty():
+                return
+            self._bar = _start_bar(self._name)
+        self._bar.update(self._bar.task_ids[0], completed=done, total=total)
+
+
+def _start_bar(name: str) -> Bar:
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+    bar = Bar(console=Console(stderr=True), transient=True)
+    bar.add_task(name, total=None)
+    bar.start()
+    return bar

@@ -1,0 +1,37 @@
+"""How a run is done: engine, values or times only, what is kept, and whether lint comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import TypeAlias, get_args
+
+from systolic.errors import SystolicError, listed, perhaps
+from systolic.machine.simulate import EngineKind
+from systolic.trace.words import KINDS
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called now and then with instructions done and instructions in all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a run is done; `systolic.run.run` describes each."""
+
+    engine: EngineKind = "event"
+    values: bool = True
+    kinds: Collection[str] = ()
+    grid: bool = False
+    progress: Progress | None = None
+    check: bool = True
+
+    def __post_init__(self) -> None:
+        _require_known("engine", self.engine, get_args(EngineKind))
+        for kind in self.kinds:
+            _require_known("kinds", kind, KINDS)
+
+
+def _require_known(what: str, found: str, known: Collection[str]) -> None:
+    if found not in known:
+        names = listed(f'"{name}"' for name in known)
+        raise SystolicError(f'{what}: needs one of {names}, found "{found}"{perhaps(found, known)}')
