@@ -22,7 +22,6 @@ from support.compare_traces import assert_same
 from systolic.compiler import Options, compile_graph
 from systolic.compiler.bounds.run import run_bound
 from systolic.compiler.ir.change_of_view import Spread, pieces
-from systolic.compiler.ir.ranges import Span
 from systolic.compiler.lower.reshape import common_factors, regroup
 from systolic.config import load_run
 from systolic.isa import Buffer, DmaCopy, MatMul
@@ -31,6 +30,7 @@ from systolic.machine import simulate
 from systolic.machine.simulate import EngineKind
 from systolic.run.result import Result
 from systolic.run.tensors import graph_images, initial_accesses
+from systolic.spans import Span
 from systolic.workload import Graph, GraphBuilder
 
 TYPES = ("f32", "bf16", "f16", "f8e4m3fn", "s8", "u8", "s32")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from systolic.compiler import compile_graph
-from systolic.compiler.ir.ranges import Interval
 from systolic.compiler.place.free_bytes import Room, Wish
 from systolic.config import load_chip
 from systolic.isa import Buffer, Copy, DmaCopy, LoadWeights, MatMul
+from systolic.spans import Interval
 from systolic.workload import GraphBuilder
 
 CHIP = load_chip("configs/chips/ideal_128x128.toml")

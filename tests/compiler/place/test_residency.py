@@ -8,12 +8,12 @@ import pytest
 
 from support.chips import ideal_chip
 from systolic.compiler import Options, compile_graph
-from systolic.compiler.ir.ranges import Interval
 from systolic.compiler.ir.tasks import Task, Tile
 from systolic.compiler.place.banks import ROLES, Ring, _dealt
 from systolic.compiler.place.free_bytes import Room, Wish
 from systolic.compiler.place.residency import Residency
 from systolic.errors import CompileError
+from systolic.spans import Interval
 from systolic.workload import GraphBuilder
 
 

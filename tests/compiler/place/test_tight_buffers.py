@@ -18,7 +18,6 @@ from support.command_line import run_command
 from support.tiers import quick_first
 from systolic.compiler import Options, compile_graph
 from systolic.compiler.ir.parts import Made, Part, parts_of
-from systolic.compiler.ir.ranges import Span
 from systolic.compiler.lower.table import lower_graph
 from systolic.compiler.plans import Plan, sizes_below
 from systolic.compiler.schedule.schedule import schedule
@@ -31,6 +30,7 @@ from systolic.isa.lint.lint import require_clean
 from systolic.machine import simulate
 from systolic.run.execute import compile_run
 from systolic.run.tensors import graph_images, graph_results, initial_accesses
+from systolic.spans import Span
 from systolic.workload import GraphBuilder
 
 RUNS = Path("configs/runs")

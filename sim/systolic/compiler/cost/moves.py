@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from systolic.compiler.ir.change_of_view import Change, Piece, pieces
 from systolic.compiler.ir.chip_tiles import block_rows
-from systolic.compiler.ir.ranges import Span
 from systolic.compiler.options import Options
 from systolic.hw.formulas.timing import dma_cycles, engine_reads
 from systolic.hw.spec import Chip, Engine
+from systolic.spans import Span
 
 SAMPLE_COLUMNS = 512
 """Of a matrix, looked at for an estimate."""

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from systolic.compiler.ir.ranges import Interval, Span
+from systolic.spans import Interval, Span
 
 Indices = npt.NDArray[np.int64]
 Pairs = tuple[tuple[int, int], ...]

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from systolic.compiler.ir.ranges import Span
 from systolic.isa import Access, Buffer
 from systolic.isa.access import MAX_PAIRS
 from systolic.layout import COMBINE, Shape
+from systolic.spans import Span
 
 Pairs = tuple[tuple[int, int], ...]
 Offsets = npt.NDArray[np.int64]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from systolic.compiler.ir.ranges import Span
+from systolic.spans import Span
 
 Mask = npt.NDArray[np.bool_]
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from systolic.compiler.ir.nodes import Matrix, NodeKind
-from systolic.compiler.ir.ranges import Span
 from systolic.layout import Decomposition, Shape, decompose
+from systolic.spans import Span
 
 Outer = Literal["stationary", "moving"]
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from systolic.compiler.ir.nodes import Layers
-from systolic.compiler.ir.ranges import Interval
 from systolic.compiler.place.free_bytes import End, Wish
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
+from systolic.spans import Interval
 
 Role = Literal["stationary", "turned", "result", "moving"]
 ROLES: tuple[Role, ...] = ("stationary", "turned", "result", "moving")

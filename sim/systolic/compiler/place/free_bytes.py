@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from systolic.compiler.ir.dependencies import Ref
-from systolic.compiler.ir.ranges import Interval
+from systolic.spans import Interval
 
 ALIGNMENT = 4
 FEW_BANKS = ALIGNMENT + 1
@@ -72,7 +72,7 @@ class Room:
         """Return the first place for whole words, in the order of the wish, fresh before used."""
         for parts in (self.fresh, self.free):
             for wished in wish.ranges:
-                if wished.size < size:
+                if wished.count < size:
                     break  # they are all alike, and may be millions
                 inside = _within(parts, wished)
                 if (start := self._fit(inside, size, wish.end)) is not None:
@@ -97,19 +97,19 @@ class Room:
     @property
     def free_bytes(self) -> int:
         """Return how many bytes nobody has."""
-        return sum(part.size for part in self.free)
+        return sum(part.count for part in self.free)
 
     @property
     def largest_piece(self) -> int:
         """Return the size of the largest tile that has room, a multiple of `ALIGNMENT`."""
-        inside = (part.size for free in self.free for part in self._in_banks(free, "low"))
+        inside = (part.count for free in self.free for part in self._in_banks(free, "low"))
         return max(inside, default=0)
 
     def _fit(self, parts: list[Interval], size: int, end: End) -> int | None:
         high_first = end == "high"
         for free in sorted(parts, reverse=high_first):
             for part in self._in_banks(free, end):
-                if part.size >= size:
+                if part.count >= size:
                     return part.stop - size if high_first else part.first
         return None
 
@@ -153,7 +153,7 @@ class Room:
 def _within(parts: list[Interval], wished: Interval) -> list[Interval]:
     """Return what lies inside an interval."""
     cut = (Interval(max(p.first, wished.first), min(p.stop, wished.stop)) for p in parts)
-    return [part for part in cut if part.size > 0]
+    return [part for part in cut if part.count > 0]
 
 
 def _without(parts: list[Interval], taken: Interval) -> list[Interval]:
@@ -166,4 +166,4 @@ def _without(parts: list[Interval], taken: Interval) -> list[Interval]:
             Interval(max(part.first, taken.stop), part.stop),
         )
     )
-    return [half for half in halves if half.size > 0]
+    return [half for half in halves if half.count > 0]

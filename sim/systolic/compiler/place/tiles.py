@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from systolic.compiler.ir.chip_tiles import whole_banks
 from systolic.compiler.ir.nodes import Layers, Matrix
 from systolic.compiler.ir.parts import Made
-from systolic.compiler.ir.ranges import Span
 from systolic.compiler.ir.tasks import Task, Tile, Tiled, tiling
 from systolic.compiler.place.banks import Banks
 from systolic.compiler.place.free_bytes import ALIGNMENT, Room, Wish, in_words
@@ -18,6 +17,7 @@ from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer
 from systolic.layout import Block
+from systolic.spans import Span
 
 
 @dataclass(frozen=True, slots=True)

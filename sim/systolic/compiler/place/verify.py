@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from systolic.compiler.ir.broken import BrokenPassError
 from systolic.compiler.ir.chip_tiles import whole_banks
-from systolic.compiler.ir.ranges import Interval
 from systolic.compiler.ir.tasks import Task, Tile
 from systolic.compiler.place.residency import Stay
 from systolic.hw.spec import Chip
 from systolic.isa import Access
+from systolic.spans import Interval
 
 
 def verify_places(

@@ -12,7 +12,6 @@ from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.dram_tensor import DramTensor, Rectangle
 from systolic.compiler.ir.nodes import Axes, DramPlace, Node
 from systolic.compiler.ir.parts import Mask, Part, parts_of
-from systolic.compiler.ir.ranges import Span
 from systolic.compiler.ir.tasks import Task, Tile
 from systolic.compiler.place.residency import Resident
 from systolic.compiler.place.tiles import OnChip
@@ -21,6 +20,7 @@ from systolic.hw.formulas.dram import dram_rate, run_cycles
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, DmaCopy
 from systolic.layout import Block
+from systolic.spans import Span
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ from systolic.compiler.ir.nodes import (
     for_every_kind,
     operand_number,
 )
-from systolic.compiler.ir.ranges import Span, spans
+from systolic.compiler.ir.ranges import spans
 from systolic.compiler.ir.tasks import Loops, Task, Tile, Tiled, tiling
 from systolic.compiler.options import Options
 from systolic.compiler.tile.move_pairs import crosswise, tile_pairs
@@ -29,6 +29,7 @@ from systolic.compiler.tile.width import tile_columns
 from systolic.hw.datatypes import data_type
 from systolic.hw.formulas.timing import load_reads
 from systolic.hw.spec import Chip
+from systolic.spans import Span
 
 
 def cut_tiles(layers: Layers, chip: Chip, options: Options, room_bytes: int | None = None) -> Tiled:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from systolic.compiler.ir.change_of_view import Change
-from systolic.compiler.ir.ranges import Span
 from systolic.compiler.ir.tasks import Tile
+from systolic.spans import Span
 
 
 def tile_pairs(

@@ -19,8 +19,8 @@ from systolic.compiler.ir.nodes import (
     for_every_kind,
     operand_number,
 )
-from systolic.compiler.ir.ranges import Span
 from systolic.compiler.ir.tasks import Task, Tile, Tiled, tiling
+from systolic.spans import Span
 
 
 def verify_tiled(tiled: Tiled, layers: Layers) -> None:
