@@ -212,10 +212,13 @@ def by_dma(run: str) -> tuple[str, str, str]:
 def test_what_a_layout_costs(layout: str) -> None:
     run = DDR4[layout]
     moved = summary(run)["transfers"]
-    shown = row(LAYOUTS, layout, 6)
+    shown = row(LAYOUTS, layout, 8)
     assert shown[0] == f"`{run}`"
     bursts, conflicts = moved["dram"]["bursts"], moved["dram"]["conflicts"]
-    assert shown[2:] == [f"{bursts:,}", f"{conflicts:,}", f"{cycles(run):,}"]
+    bound = summary(run)["bound"]["cycles"]
+    above = f"{100 * (cycles(run) / bound - 1):.0f} %"
+    counts = [f"{count:,}" for count in (bursts, conflicts, cycles(run), bound)]
+    assert shown[2:] == [*counts, above]
 
 
 @pytest.mark.parametrize("layout", DDR4)
