@@ -1,9 +1,9 @@
 """Cutting an array into boxes inside which one or more layouts are plain strides.
 
-A layout without folds sees a logical index digit by digit (which tile, which place in it, ...).
-Where all layouts in question read the same digits, a box of digits is a strided block in each of
-them, so copies and copy plans are a handful of strided copies. Ragged edges are boxes of their own.
-Not here: data.
+A layout without ``*`` reads an index digit by digit: under ``T(4)`` index 6 is tile 1, place 2.
+Where all given layouts read the same digits, the elements of whole tiles are a strided block in
+each of the memories. So a copy takes one strided copy for each box; what a tile does not fill at an
+edge is a box of its own. Not here: data.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from systolic.layout.shape import Shape
 from systolic.layout.steps import TileStep
 
 MAX_BOXES = 256
-"""More boxes than this and the plain way is better."""
+"""Most boxes that are made; an array that needs more is copied without boxes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ class _Digit:
     """A physical coordinate that is one digit of a logical index.
 
     Its values are 0 to ``values`` - 1, in steps of ``unit`` elements of dimension ``dim``. The
-    physical dimension may be wider: what an earlier tile padded is never reached, so a later tile
-    that cuts the padding only does not cut the digit.
+    physical dimension may be wider by what an earlier tile padded. No element lies there, so a
+    later tile that cuts only the padding does not cut the digit.
     """
 
     dim: int
@@ -77,8 +77,8 @@ class _Digit:
 def units(shape: Shape) -> tuple[frozenset[int], ...] | None:
     """Return, for each logical dimension, the digit units its layout reads; None if it folds.
 
-    Every unit but 1 lies between two others that it was cut from, so in falling order they are the
-    digits of the index: each is read of what the larger ones leave over.
+    Under ``T(8)(2)`` the units are 8, 2 and 1: index 13 is 1 step of 8, then 2 of 2, then 1 of 1.
+    Each digit is read from what the larger units leave over.
     """
     current: list[_Digit | None] = [
         _Digit(d, 1, shape.dims[d]) for d in shape.layout.major_to_minor

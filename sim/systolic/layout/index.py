@@ -2,7 +2,7 @@
 
 ``linear_index`` walks the tiles with floor division and remainder; ``from_linear_indices`` undoes
 it. The same code serves single integers and whole arrays. Not here: moving data; the other way to
-say the same thing, pad-reshape-transpose, is in ``chain``, and tests hold the two together.
+say the same thing, pad-reshape-transpose, is ``packing/by_definition``; tests compare the two.
 """
 
 from __future__ import annotations

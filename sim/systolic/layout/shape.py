@@ -1,4 +1,4 @@
-"""A shape: element type, dimensions and layout; the value everything else is said in.
+"""A shape: element type, dimensions and layout.
 
 Sizes are computed in Python integers, so a shape of any size costs nothing until data are packed.
 Not here: data (``packing``), the text grammar (``text``), what formats a TPU uses
@@ -202,11 +202,11 @@ class Shape:
 
 
 Form: TypeAlias = forms.Form[Shape]
-"""Whatever the text of a shape can spell; of these only ``Shape`` has a place in memory."""
+"""What the text of a shape can spell; of all these only ``Shape`` has a place in memory."""
 
 
 def parse_form(text: str) -> Form:
-    """Return whatever shape ``text`` spells: an array, a dynamic array, a tuple, a token, ..."""
+    """Return the form that ``text`` spells: an array, a dynamic array, a tuple, a token, ..."""
     return read.parse_form(text, Shape)
 
 

@@ -126,10 +126,16 @@ class Recorder:
         if kind in self.kinds:
             self.chunks.append(
                 word_rows(
-                    kind, self.units.index(unit), instruction,
-                    ticks, partitions, addresses, dtype, values,
+                    kind,
+                    self.units.index(unit),
+                    instruction,
+                    ticks,
+                    partitions,
+                    addresses,
+                    dtype,
+                    values,
                 )
-            )  # fmt: skip
+            )
 
     def post(self, tick: int, unit: str, semaphore: int) -> None:
         """Record a post made in the cycle of `unit` that begins at `tick`."""

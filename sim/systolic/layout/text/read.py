@@ -60,7 +60,7 @@ def parse_array(text: str, array: ArrayMaker[Array]) -> Array:
 
 
 def parse_form(text: str, array: ArrayMaker[Array]) -> Form[Array]:
-    """Return whatever shape ``text`` spells: an array, a dynamic array, a tuple, a token, ..."""
+    """Return the form that ``text`` spells: an array, a dynamic array, a tuple, a token, ..."""
     return _FormReader(Tokens(text), array).whole()
 
 

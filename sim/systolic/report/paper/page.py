@@ -94,8 +94,9 @@ class Page:
             right = left + letters.advance
             backing = (round(v) for v in (left - pad, top - pad, right + pad, bottom + pad))
             self._area(*backing)[...] = 255
-        self._write(round(left) + letters.left, round(baseline) - letters.rise, letters, colour,
-                    opacity)  # fmt: skip
+        self._write(
+            round(left) + letters.left, round(baseline) - letters.rise, letters, colour, opacity
+        )
 
     def save(self, path: str | Path) -> None:
         """Write a PNG; the file appears under its name only once it is complete."""

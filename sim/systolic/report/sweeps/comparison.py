@@ -113,9 +113,16 @@ def _draw_times(axes: Axes, one: Comparison) -> None:
     for name, colour, times in lines:
         axes.plot(x, times, "o-", color=colour, lw=2, ms=4.5, clip_on=False)
         axes.annotate(
-            name, (x[-1], times[-1]), (8, 0), textcoords="offset points", va="center",
-            color=colour, fontsize=style.BODY, weight="bold", annotation_clip=False,
-        )  # fmt: skip
+            name,
+            (x[-1], times[-1]),
+            (8, 0),
+            textcoords="offset points",
+            va="center",
+            color=colour,
+            fontsize=style.BODY,
+            weight="bold",
+            annotation_clip=False,
+        )
     for pair in one.pairs:
         _note(axes, pair.x, max(pair.array_ns, pair.dram_ns), ratio_text(pair.ratio))
     axes.yaxis.set_major_formatter(FuncFormatter(_time_tick))
@@ -140,9 +147,15 @@ def _draw_ratio(axes: Axes, one: Comparison) -> None:
 
 def _note(axes: Axes, x: float, y: float, text: str) -> None:
     axes.annotate(
-        text, (x, y), (-6, 6), textcoords="offset points", ha="center", va="bottom",
-        fontsize=style.SMALL, color=style.INK,
-    )  # fmt: skip
+        text,
+        (x, y),
+        (-6, 6),
+        textcoords="offset points",
+        ha="center",
+        va="bottom",
+        fontsize=style.SMALL,
+        color=style.INK,
+    )
 
 
 def _crossing(axes: Axes, one: Comparison) -> None:
@@ -153,9 +166,15 @@ def _crossing(axes: Axes, one: Comparison) -> None:
     axes.axvline(x, color=style.STALLED, lw=1, ls=(0, (4, 3)))
     unit = " elements" if one.over_size else ""
     axes.annotate(
-        f"equal at {x:,.3g}{unit}", (x, 0.02), (4, 0), xycoords=axes.get_xaxis_transform(),
-        textcoords="offset points", color=style.STALLED, fontsize=style.SMALL, va="bottom",
-    )  # fmt: skip
+        f"equal at {x:,.3g}{unit}",
+        (x, 0.02),
+        (4, 0),
+        xycoords=axes.get_xaxis_transform(),
+        textcoords="offset points",
+        color=style.STALLED,
+        fontsize=style.SMALL,
+        va="bottom",
+    )
 
 
 def _time_tick(value: float, _: int) -> str:

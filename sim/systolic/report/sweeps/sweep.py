@@ -79,8 +79,10 @@ def _panel(axes: Axes, rows: Sequence[Row]) -> None:
     else:
         axes.set_title(
             f"{len(lines)} lines: sweep.csv has their keys",
-            loc="right", fontsize=style.SMALL, color=style.MUTED,
-        )  # fmt: skip
+            loc="right",
+            fontsize=style.SMALL,
+            color=style.MUTED,
+        )
 
 
 def _name_lines(
@@ -96,10 +98,15 @@ def _name_lines(
         place = float(axes.transAxes.inverted().transform(axes.transData.transform((0, time)))[1])
         least = max(place, least)
         axes.annotate(
-            shortened(names[number], NAME_LETTERS), (values.index(value), time),
-            (1.015, least), textcoords="axes fraction", va="center",
-            color=COLOURS[number], fontsize=style.SMALL, annotation_clip=False,
-        )  # fmt: skip
+            shortened(names[number], NAME_LETTERS),
+            (values.index(value), time),
+            (1.015, least),
+            textcoords="axes fraction",
+            va="center",
+            color=COLOURS[number],
+            fontsize=style.SMALL,
+            annotation_clip=False,
+        )
         least += NAME_APART
 
 

@@ -108,9 +108,15 @@ def _value(frame: Frame, x: float, y: float, text: str, phase: Phase) -> None:
     if not text or text_inches(text, style.TINY) > frame.cycle_inches:
         return
     frame.page.text(
-        x, y + 0.005, text, style.TINY + 0.5, style.TEXT[phase], ha="center", va="middle",
+        x,
+        y + 0.005,
+        text,
+        style.TINY + 0.5,
+        style.TEXT[phase],
+        ha="center",
+        va="middle",
         opacity=0.45 if text in ZEROS else 1.0,
-    )  # fmt: skip
+    )
 
 
 def _line_names(frame: Frame, tops: npt.NDArray[np.float64], band: Band) -> None:
@@ -174,10 +180,14 @@ def draw_phase_names(frame: Frame, top: float, band: Band, places: Sequence[Phas
         if text_inches(place.name, style.BODY) + 0.15 > room or tall < style.BODY / 72:
             continue
         frame.page.text(
-            frame.x((place.begin + place.end) / 2), top + (place.row + 0.5) * line, place.name,
-            ha="center", va="middle", weight="bold",
+            frame.x((place.begin + place.end) / 2),
+            top + (place.row + 0.5) * line,
+            place.name,
+            ha="center",
+            va="middle",
+            weight="bold",
             colour=style.TEXT["load"] if place.name == "load" else style.PAPER,
-        )  # fmt: skip
+        )
 
 
 def captions_height(points: Sequence[tuple[int, str]], axis: Axis, width: float) -> float:

@@ -100,8 +100,9 @@ def _pe_text(page: Page, middle: Corner, panel: Panel, r: int, c: int, side: flo
         moving, total = value_text(state.moving[r, c], 3), value_text(state.sum[r, c], 4)
         size, out = 12.5 * side, 0.45 * side
         page.text(x - out, y - 0.28 * side, moving, size, ink, va="middle")
-        page.text(x + out, y + 0.33 * side, total, size, ink, ha="right", va="middle",
-                  weight="bold")  # fmt: skip
+        page.text(
+            x + out, y + 0.33 * side, total, size, ink, ha="right", va="middle", weight="bold"
+        )
 
 
 def _result_cells(page: Page, at: Corner, panel: Panel, size: Measures) -> None:

@@ -86,6 +86,11 @@ def _labels(
     for (left, top, width, height), label in shown:
         if text_inches(label, style.SMALL) + 0.08 <= width:
             page.text(
-                left + width / 2, top + height / 2, label, style.SMALL - 0.5,
-                colours(unit, label)[1], ha="center", va="middle",
-            )  # fmt: skip
+                left + width / 2,
+                top + height / 2,
+                label,
+                style.SMALL - 0.5,
+                colours(unit, label)[1],
+                ha="center",
+                va="middle",
+            )
