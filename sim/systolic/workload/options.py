@@ -19,9 +19,9 @@ Pair = Annotated[tuple[Count, Count], Field(strict=False)]
 class Options:
     """Compile settings; what is None is chosen by the cost model, or has the default it says.
 
-    A transpose through the array is cut into blocks (equation 1) and its results
-    are copied back as `drain` says (patent, para 85). A product holds one operand in the array; stationary
-    tiles and banks of moving vectors accumulate in groups.
+    A transpose through the array is cut into blocks (equation 1), and its results are copied back
+    as `drain` says (patent, para 85). A product holds one operand in the array; stationary tiles
+    and banks of moving vectors accumulate in groups.
     """
 
     drain: Annotated[
