@@ -18,6 +18,7 @@ import ml_dtypes
 import numpy as np
 
 from systolic.arrays import Array
+from systolic.cli.file_kinds import not_a_program
 from systolic.cli.options import EngineName, ProgramOptions
 from systolic.cli.run import (
     PICTURE_ELEMENTS,
@@ -116,7 +117,7 @@ def _write_picture(result: ProgramRun, folder: RunFolder) -> None:
 
 
 def load_program(path: Path) -> Module:
-    """Return a file's program; ProgramError, with a word on run files, if it is none."""
+    """Return a file's program; ProgramError says what the file looks like if it is none."""
     return program_of(read_bytes(path), path)
 
 
@@ -127,10 +128,7 @@ def program_of(data: bytes, path: Path) -> Module:
     first = next((line for line in lines if line and not line.startswith(b"#")), b"")
     if is_binary(data) or first.startswith(b"systolic"):
         return module_of(data, str(path))
-    raise ProgramError(
-        f'{path}: is no program (text begins with "systolic program 1", a binary with SYSB); '
-        "the name of a run file ends in .toml"
-    )
+    raise ProgramError(not_a_program(path, data))
 
 
 def run_job(job: ProgramJob, kinds: Iterable[str] = (), *, grid: bool = False) -> ProgramRun:
