@@ -57,11 +57,19 @@ def test_options_that_do_not_belong() -> None:
     assert refused("run", LAYER, "--chip", "ideal_4x5").endswith('perhaps "ideal_4x4" was meant')
     assert refused("run", LAYER, "--engine", "evnt").endswith('perhaps "event" was meant')
     assert refused("run", "no.bin") == "no.bin: no such file"
-    for content in (b"", b'chip = "ideal_4x4"\n', b"\x7fELF\xff", b"SYS"):
-        Path("other.cfg").write_bytes(content)
-        assert refused("run", "other.cfg") == (
-            'other.cfg: is no program (text begins with "systolic program 1", a binary with SYSB); '
-            "the name of a run file ends in .toml"
+    for name, content, kind in (
+        ("other.cfg", b"", "is empty"),
+        ("other.cfg", b'chip = "ideal_4x4"\n', "looks like a run file, but for its name"),
+        ("other.cfg", b"\x7fELF\xff", "looks like a compiled program of this computer"),
+        ("other.cfg", b"SYS", "is neither a run file nor a program"),
+        ("m.onnx", b"\x08\x07\x12\x07pytorch", "looks like an ONNX model"),
+        ("x.npy", b"\x93NUMPY\x01\x00", "looks like a NumPy array, which is data for a run"),
+        ("s.json", b"{}", "looks like JSON; the summary of a run is no run file"),
+    ):
+        Path(name).write_bytes(content)
+        assert refused("run", name) == (
+            f"{name}: {kind}; systolic takes run files, whose names end in .toml, and programs, "
+            'which begin with "systolic program 1" (text) or SYSB (binary)'
         )
     status, out, _ = run_command("run", fig3, "--chip", "ideal_128x128", "--json", "--no-plots")
     assert (status, json.loads(out)["chip"]) == (0, "ideal-128x128")

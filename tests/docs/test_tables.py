@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+import systolic
 from support.documents import ROOT
 from systolic.config import load_run
 from systolic.layout import Shape, relayout
-from systolic.run.execute import execute
 
 README, COMPILER, LAYOUTS = "README.md", "docs/compiler.md", "docs/layouts.md"
 VERSUS = "transpose_vs_dram"
@@ -40,7 +40,7 @@ def row(page: str, first: str, columns: int) -> list[str]:
 @cache
 def summary(run: str, *overrides: str) -> dict[str, Any]:
     path = ROOT / "configs" / "runs" / f"{run}.toml"
-    return execute(load_run(path, ["sweep=[]", *overrides]), values=False).summary
+    return systolic.run(load_run(path, ["sweep=[]", *overrides]), values=False).summary
 
 
 def cycles(run: str, *overrides: str) -> int:
@@ -182,7 +182,7 @@ def test_transposes(label: str, run: str, overrides: tuple[str, ...]) -> None:
 def test_who_stores_the_last_tiles_of_the_chain() -> None:
     """compiler.md: its example stores every tile by dma3, long after the last product."""
     path = ROOT / "configs" / "runs" / "matmul_chain.toml"
-    result = execute(load_run(path), values=False)
+    result = systolic.run(load_run(path), values=False)
     stores = [t for t in result.trace.times if t.unit == "dma3"]
     others = [t.done for t in result.trace.times if t.unit.startswith("dma") and t not in stores]
     begin, length = stores[0].start, result.trace.cycles()

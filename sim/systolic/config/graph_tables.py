@@ -29,7 +29,7 @@ from systolic.workload import (
 )
 from systolic.workload.graph import named_operation
 from systolic.workload.lone import default_out, lone_graph, refuse_other
-from systolic.workload.operation import make_attributes
+from systolic.workload.operation import make_attributes, required_attributes
 from systolic.workload.operations.row import AnyRow
 
 ReadSource = Callable[[WorkloadTable, Blame], DataSource]
@@ -52,8 +52,10 @@ def _lone(table: WorkloadTable, kind: str, row: AnyRow, blame: Blame) -> Graph:
     _refuse_keys(table, sorted(WORKLOAD_KEYS - {*keys, *attribute_keys(row)}), blame)
     inputs = [_tensor(table, key, blame) for key in keys]
     given = _given_attributes(table, row)
-    with blame.on("workload", "op"):
-        attributes = make_attributes(kind, row, given)
+    for key in required_attributes(row):
+        if key not in given:
+            raise blame.line("workload", key, f'is missing; op = "{kind}" needs it')
+    attributes = make_attributes(kind, row, given)
     if len(keys) == 1:
         with blame.on("workload", SHAPE):
             check_host_memory(inputs[0].shape)

@@ -48,7 +48,7 @@ class RunConfig:
 
     workload, compile, sweep: the run file's tables. graph: what [workload] means. sources: where
     the elements of each input of the graph come from. path, chip_path: the files. overrides: what
-    replaced values of the files. recorded: what stands in place of the files, if anything.
+    replaced values of the files. recorded: the tables that are read in place of the files, or None.
     """
 
     name: str

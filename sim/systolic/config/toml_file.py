@@ -14,8 +14,8 @@ from systolic.errors import ConfigError, shortened
 from systolic.reading import read_file
 
 LIMIT_BYTES = 1 << 20
-# How programs begin (`systolic.isa`, which this package does not know): the one format a user of
-# run files also has at hand.
+# How programs begin, so that a program in place of a run file is told so. `systolic.isa` defines
+# these bytes; this package may not import it.
 BINARY_PROGRAM, TEXT_PROGRAM = b"SYSB", b"systolic program"
 HEAD_BYTES = 1 << 16
 LONGEST_REASON = 200

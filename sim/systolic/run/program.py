@@ -43,6 +43,7 @@ from systolic.isa.formats.lines import with_lines
 from systolic.layout import Shape
 from systolic.machine import Image, Memory, simulate
 from systolic.report.summary.summarize import summarize
+from systolic.run.file_kinds import not_a_program
 from systolic.run.provenance import array_sha256, program_provenance
 from systolic.run.result import Result
 from systolic.run.settings import Settings
@@ -77,10 +78,7 @@ def program_of(data: bytes, path: Path) -> Module:
     first = next((line for line in lines if line and not line.startswith(b"#")), b"")
     if is_binary(data) or first.startswith(b"systolic"):
         return module_of(data, str(path))
-    raise ProgramError(
-        f'{path}: is no program (text begins with "systolic program 1", a binary with SYSB); '
-        "the name of a run file ends in .toml"
-    )
+    raise ProgramError(not_a_program(path, data))
 
 
 def chip_beside(module: Module, path: Path) -> Path:

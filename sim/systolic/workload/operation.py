@@ -64,11 +64,16 @@ def make_attributes(kind: str, row: AnyRow, given: Mapping[str, Any]) -> Attribu
     for key in given:
         if key not in known:
             raise WorkloadError(f'{shortened(key)}: op = "{kind}" has no such key')
-    for field in fields(row.attributes):
-        if field.name not in given and field.default is MISSING:
-            raise WorkloadError(f'{field.name}: is missing; op = "{kind}" needs it')
+    for key in required_attributes(row):
+        if key not in given:
+            raise WorkloadError(f'{key}: is missing; op = "{kind}" needs it')
     made: Attributes = row.attributes(**{key: _frozen(value) for key, value in given.items()})
     return made
+
+
+def required_attributes(row: AnyRow) -> list[str]:
+    """Return the attributes that must be given: those without a default."""
+    return [field.name for field in fields(row.attributes) if field.default is MISSING]
 
 
 def settled(op: Operation, shapes: Sequence[Shape]) -> Operation:

@@ -1,8 +1,8 @@
 """Which numbers left the range of their type: wrapped, saturated, or became infinite.
 
-Such a result is what the hardware rules say, and what numpy gives in that type; it is not the
-number that was asked for. Each operation is looked at alone, from what the chip gives it. Not here:
-rounding (the numbers in between), and whether the chip was right (`systolic.run.verdict`).
+The hardware rules, and numpy in that type, give such a result; but it is not the number that the
+operation means. Each operation is looked at alone, with the inputs that the chip gives it. Not
+here: rounding within the range, and whether the chip was right (`systolic.run.verdict`).
 """
 
 from __future__ import annotations

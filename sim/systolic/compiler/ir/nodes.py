@@ -7,16 +7,19 @@ matrices from matrices; layers say which operation each node came from. No sizes
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeVar, get_args
 
 from systolic.compiler.ir.change_of_view import Change
 from systolic.hw.datatypes import data_type
+from systolic.isa.instruction import Copy, OnEngine
 from systolic.layout import Shape
 
 Axes = tuple[tuple[int, ...], ...]
 Source = Literal["state_buffer", "dram", "node"]
+EngineInstruction = Callable[..., OnEngine]
+"""Makes an instruction of the keywords engine, source and target."""
 NodeKind = Literal["multiply", "turn", "bounce", "move", "convert", "store"]
 NODE_KINDS: tuple[NodeKind, ...] = get_args(NodeKind)
 """Each pass has a table with a row for each of them (`for_every_kind`)."""
@@ -93,9 +96,9 @@ class Node:
     multiply: result[p, q] = sum over k of stationary[k, p] * moving[k, q] (inputs in that order),
     for each matrix of the result; the inputs' batches broadcast.
     turn: the transpose of each matrix, by an identity product; bounce: by a trip to DRAM and back.
-    move: the same elements as other matrices, on the chip, as `change` says. convert: the same in
-    another type, by an engine. store: to the DRAM tensor `dram`, seen as the input's axes (or
-    `axes`).
+    move: the same elements as other matrices, on the chip, as `change` says. convert: an engine
+    runs `instruction` on every element, such as a Copy to another type. store: to the DRAM tensor
+    `dram`, seen as the input's axes (or `axes`).
     """
 
     kind: NodeKind
@@ -105,6 +108,7 @@ class Node:
     dram: str = ""
     axes: Axes = ()
     change: Change | None = None
+    instruction: EngineInstruction = Copy
 
     def __str__(self) -> str:
         target = f"dram:{self.dram}" if self.kind == "store" else self.output

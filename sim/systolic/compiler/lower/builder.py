@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from systolic.compiler.cost.moves import move_cost
 from systolic.compiler.cost.views import load_cost, turn_cost
 from systolic.compiler.ir.change_of_view import Change, Spread
-from systolic.compiler.ir.nodes import Axes, Kept, Layers, Matrix, Node, NodeKind
+from systolic.compiler.ir.nodes import Axes, EngineInstruction, Kept, Layers, Matrix, Node, NodeKind
 from systolic.compiler.lower.dram_places import DramPlaces
 from systolic.compiler.lower.views import ends_in, home_views, physical, swap
 from systolic.compiler.options import Options
 from systolic.hw.spec import Chip
+from systolic.isa.instruction import Copy
 from systolic.layout import Shape
 from systolic.workload import Graph
 
@@ -133,11 +134,13 @@ class LayerBuilder:
 
     def node(
         self, kind: NodeKind, inputs: tuple[Matrix, ...], output: Matrix,
-        change: Change | None = None,
+        change: Change | None = None, instruction: EngineInstruction = Copy,
     ) -> None:  # fmt: skip
         """Add a node."""
         names = tuple(m.name for m in inputs)
-        self._nodes.append(Node(kind, self._layer, names, output.name, change=change))
+        self._nodes.append(
+            Node(kind, self._layer, names, output.name, change=change, instruction=instruction)
+        )
 
     def turned(self, source: Matrix, tensor: str, axes: Axes) -> Matrix:
         """Return `source` turned by identity products, which shows the tensor as `axes`."""

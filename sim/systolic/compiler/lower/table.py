@@ -15,6 +15,7 @@ from typing import Literal
 from systolic.compiler.cost.products import Mapping, product_cost, turn_cost
 from systolic.compiler.ir.nodes import Layers
 from systolic.compiler.lower.builder import LayerBuilder
+from systolic.compiler.lower.elementwise import each_element
 from systolic.compiler.lower.permute import lower_relayout, lower_transpose
 from systolic.compiler.lower.product_axes import ProductAxes, product_axes
 from systolic.compiler.lower.reshape import lower_reshape
@@ -23,6 +24,7 @@ from systolic.compiler.options import Options
 from systolic.errors import CompileError
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
+from systolic.isa.instruction import Copy
 from systolic.workload import OPERATIONS, Graph, Operation
 
 
@@ -82,13 +84,6 @@ def _listed(costs: dict[Mapping, int]) -> str:
     return ", ".join(f"{name} {cycles}" for name, cycles in costs.items())
 
 
-def lower_cast(builder: LayerBuilder, op: Operation) -> None:
-    """Have an engine write the other type, in the view the source has."""
-    (source,) = op.inputs
-    matrix, axes = builder.any_view(source)
-    builder.node("convert", (matrix,), builder.result(op.output, axes))
-
-
 BoundKind = Literal["product", "move", "bytes"]
 
 
@@ -109,7 +104,7 @@ LOWERINGS: dict[str, Lowering] = {
     "transpose": Lowering(lower_transpose, "move"),
     "relayout": Lowering(lower_relayout, "move"),
     "reshape": Lowering(lower_reshape, "move"),
-    "cast": Lowering(lower_cast, "bytes"),
+    "cast": Lowering(each_element(lambda op: Copy), "bytes"),
 }
 if LOWERINGS.keys() != OPERATIONS.keys():
     raise TypeError(

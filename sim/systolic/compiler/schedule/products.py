@@ -147,13 +147,14 @@ class ArrayWork:
                 self._drain((part, region), target, line, cols, part=lane + 1)
 
     def convert(self, task: Task) -> None:
-        """Copy a tile to one of another type."""
+        """Have an engine write one tile from another, element by element."""
         source, target = (self._tiles.memory.resident[t] for t in (task.reads[0], task.writes[0]))
-        copy = Copy(
+        written = self._nodes[task.node].instruction(
             engine=self._options.drain_engine,
-            source=self._tiles.whole(source), target=self._tiles.make_whole(target),
-        )  # fmt: skip
-        self._drafts.add(copy, (source.region,), (target.region,))
+            source=self._tiles.whole(source),
+            target=self._tiles.make_whole(target),
+        )
+        self._drafts.add(written, (source.region,), (target.region,))
 
     def make_identities(self) -> None:
         """Place an identity of each type that is turned; have it written if it is not stored."""

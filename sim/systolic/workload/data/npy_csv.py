@@ -1,6 +1,6 @@
-"""Reading matrices from .npy and .csv files that nobody vouches for, and writing .npy files.
+"""Reading matrices from .npy and .csv files, which may hold anything, and writing .npy files.
 
-Both readers give the array as the file has it. Not here: whether it is the one asked for.
+Both readers give the array as the file has it. Not here: whether its shape and type are right.
 """
 
 from __future__ import annotations
