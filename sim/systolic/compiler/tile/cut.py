@@ -9,9 +9,12 @@ instructions (`schedule`).
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
 
 from systolic.compiler.cost.products import Work, choose_loops, part_of_last, turning_banks
+from systolic.compiler.ir.change_of_view import Change
 from systolic.compiler.ir.chip_tiles import block_rows, k_tiles
 from systolic.compiler.ir.nodes import (
     Layers,
@@ -24,7 +27,6 @@ from systolic.compiler.ir.nodes import (
 from systolic.compiler.ir.ranges import Span, spans
 from systolic.compiler.ir.tasks import Loops, Task, Tile, Tiled, tiling
 from systolic.compiler.options import Options
-from systolic.compiler.tile.move_pairs import crosswise, tile_pairs
 from systolic.compiler.tile.width import tile_columns
 from systolic.hw.datatypes import data_type
 from systolic.hw.formulas.timing import load_reads
@@ -274,11 +276,11 @@ class _Cutter:
         assert node.change is not None
         p, q = source.block or self._block
         targets = ((rows, cols, tile) for (rows, cols), tile in self._tiles(out))
-        pairs = tile_pairs(node.change, source.name, (p, q), targets)
+        pairs = _tile_pairs(node.change, source.name, (p, q), targets)
         tiles = {tile for pair in pairs for tile in pair}
         each = q * data_type(out.dtype).size_bytes
         roomy = 4 * len(tiles) * each <= self._room_bytes
-        for read, tile in crosswise(pairs) if roomy else pairs:
+        for read, tile in _crosswise(pairs) if roomy else pairs:
             self._add(Task("move", number, (read,), (tile,), tile.number))
 
     def cut_convert(self, number: int, node: Node) -> None:
@@ -333,3 +335,37 @@ def _groups(
         for number, other in enumerate(others):
             for part in some if number % 2 == 0 else some[::-1]:
                 yield part, other
+
+
+# Which tiles of a change of view have elements in common, and in what order they are copied.
+
+
+def _tile_pairs(
+    change: Change, source: str, block: tuple[int, int],
+    targets: Iterable[tuple[Span, Span, Tile]],
+) -> list[tuple[Tile, Tile]]:  # fmt: skip
+    """Return pairs (source's tile, target's tile) with elements in common.
+
+    source, block: name and tiles T(p,q) of the source's matrix. targets: rows, columns and tile.
+    """
+    p, q = block
+    pairs: list[tuple[Tile, Tile]] = []
+    for rows, cols, tile in targets:
+        logical = change.target.logical(tile.number, rows, cols)
+        matrix, row, col = change.source.locate(logical)
+        places = np.stack((matrix, row // p, col // q), axis=-1).reshape(-1, 3)
+        reads = [Tile(source, *place) for place in np.unique(places, axis=0).tolist()]
+        pairs += [(read, tile) for read in reads]
+    return pairs
+
+
+def _crosswise(pairs: Sequence[tuple[Tile, Tile]]) -> list[tuple[Tile, Tile]]:
+    """Return pairs of tiles so that neighbours differ in both: then their lanes overlap."""
+    sources = {tile: n for n, tile in enumerate(sorted({read for read, _ in pairs}))}
+    targets = {tile: n for n, tile in enumerate(sorted({tile for _, tile in pairs}))}
+
+    def diagonal(pair: tuple[Tile, Tile]) -> tuple[int, int]:
+        source, target = sources[pair[0]], targets[pair[1]]
+        return (target - source) % len(targets), source
+
+    return sorted(pairs, key=diagonal)
