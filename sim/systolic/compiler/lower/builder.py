@@ -115,7 +115,7 @@ class LayerBuilder:
 
     def views(self, tensor: str) -> list[tuple[Matrix, Axes]]:
         """Return all matrices that show the tensor, and as which axes."""
-        if tensor in self._unplaced:  # nobody has asked for another place than its layout says
+        if tensor in self._unplaced:  # no lowering has asked for another place than its layout says
             self.place(tensor, physical(self.graph.shape(tensor)))
         return [(self._matrices[name], axes) for name, axes in self._views.get(tensor, ())]
 

@@ -2,7 +2,7 @@
 
 A turned operand is turned tile by tile, just before the first sums that need it; a store follows
 the last task that writes its tile. The last sums of a product are made one by one and copied out
-in parts, so that little is left to do after the last vector. Not here: addresses (`residency`) and
+in parts, so that little is left to do after the last vector. Not here: addresses (`place`) and
 instructions (`schedule`).
 """
 
@@ -252,7 +252,8 @@ class _Cutter:
         q = source.block[1] if source.block else p
         tiles = list(self._tiles(source))
         if source.source == "dram" and not source.block and not self._multiplied:
-            # Down as far as a tile of the result goes: it is complete, and gone, the sooner.
+            # A tile of the result is as wide as `tall` source tiles are high. These are turned one
+            # after another: the result's tile is then complete, and stored, as early as can be.
             tall = max(1, self._block[1] // self._block[0])
             tiles.sort(key=lambda item: (item[1].number, item[1].row // tall, item[1].col))
         for (row, col), tile in tiles:
