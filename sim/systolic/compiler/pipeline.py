@@ -1,7 +1,8 @@
 """Compile a graph: the five passes in order, each with a result that can be printed.
 
-graph (layers, nodes, connections) -> tile (tasks on tiles) -> place and schedule (tiles in
-memory, instructions in queues) -> sync (semaphores). The program is checked at the end.
+lower (layers, nodes, connections) -> tile (tasks on tiles) -> place and schedule (tiles in
+memory, instructions in queues) -> sync (semaphores). Each result has a verifier (`verify` in the
+pass's folder) for what the next pass relies on. The program is checked at the end.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The least a transpose, a relayout or a reshape can take: which closed form holds for it.
 
-Only what the graph says counts: where a tensor lives that nobody else takes or makes is known,
+Only what the graph says counts: where a tensor lives that no other operation uses is known,
 where an intermediate one lies is not, so it may lie as the next operation likes. The forms
 themselves are in `systolic.hw.formulas.moves` and `systolic.hw.formulas.timing`.
 """

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from systolic.compiler.cost.dma import inside_cycles
 from systolic.compiler.ir.change_of_view import Change, Piece, pieces
 from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.compiler.options import Options
-from systolic.hw.formulas.timing import dma_cycles, engine_reads
+from systolic.hw.formulas.timing import engine_reads
 from systolic.hw.spec import Chip, Engine
 from systolic.spans import Span
 
@@ -24,7 +25,7 @@ def by_engine(chip: Chip, options: Options, piece: Piece, size_bytes: int) -> bo
 
 def _dma(chip: Chip, piece: Piece, size_bytes: int) -> int:
     runs = piece.rows * piece.cols // piece.run
-    return dma_cycles(chip, [(runs, piece.run * size_bytes)], dram=False)
+    return inside_cycles(chip, runs, piece.run * size_bytes)
 
 
 def move_cost(chip: Chip, options: Options, change: Change, size_bytes: int) -> int:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from systolic.compiler.cost.dma import copy_cycles
 from systolic.compiler.ir.drafts import Draft
-from systolic.hw.formulas.dram import dram_rate, run_cycles
+from systolic.hw.formulas.dram import dram_rate
 from systolic.hw.formulas.timing import engine_reads, load_reads, result_cycles
 from systolic.hw.spec import Chip, Engine
-from systolic.isa import Access, Buffer, DmaCopy, Instruction, LoadWeights, MatMul, OnEngine
+from systolic.isa import Buffer, DmaCopy, Instruction, LoadWeights, MatMul, OnEngine
 from systolic.isa.effects import writes
 
 
@@ -88,31 +89,9 @@ class _Pace:
         return end + engine.latency_cycles * period
 
     def _copy(self, copy: DmaCopy, ready: int) -> int:
-        sides = (copy.source, copy.target)
-        outside = any(side.buffer is Buffer.DRAM for side in sides)
-        run = min(_run_bytes(side) for side in sides)
-        cycles = copy.source.size_bytes // run * self._descriptor(run, outside=outside)
-        cycles += self.chip.dma.latency_cycles + (self.chip.dram.latency_cycles if outside else 0)
+        cycles = copy_cycles(self.chip, copy.source, copy.target)
         end = max(ready, self.free.get(copy.queue, 0)) + cycles * self.chip.period("dma")
         self.free[copy.queue] = end
-        self.dram_bytes += copy.source.size_bytes if outside else 0
+        if Buffer.DRAM in (copy.source.buffer, copy.target.buffer):
+            self.dram_bytes += copy.source.size_bytes
         return end
-
-    def _descriptor(self, run: int, *, outside: bool) -> int:
-        moving = -(-run // self.chip.dma.bytes_per_cycle)
-        if outside:
-            moving = run_cycles(self.chip, run) + self._opening(run)
-        return self.chip.dma.descriptor_cycles + moving
-
-    def _opening(self, run: int) -> int:
-        """Return the cycles in which rows are opened for a run: other queues close them between."""
-        parts = self.chip.dram.organisation
-        if parts is None:
-            return 0
-        return -(-run // parts.interleave_bytes) * (parts.precharge_cycles + parts.activate_cycles)
-
-
-def _run_bytes(access: Access) -> int:
-    """Return the bytes of the runs of an access: contiguous in one partition."""
-    step, count = access.pattern[-1]
-    return access.element_bytes * (count if step == 1 else 1)

@@ -15,10 +15,9 @@ from systolic.compiler.ir.tasks import Loops, Outer
 from systolic.compiler.options import Options
 from systolic.errors import CompileError
 from systolic.hw.datatypes import data_type
-from systolic.hw.formulas.dram import Run, dram_rate, lone_copy_cycles
-from systolic.hw.formulas.timing import dma_cycles, engine_reads, load_reads, result_cycles
+from systolic.hw.formulas.dram import dram_rate
+from systolic.hw.formulas.timing import engine_reads, load_reads, result_cycles
 from systolic.hw.spec import Chip
-from systolic.isa import Access
 
 Mapping = Literal["rhs", "lhs"]
 
@@ -53,19 +52,6 @@ def array_cycles(chip: Chip, sizes: tuple[int, int, int], dtype: str, chunks: in
             hidden = array.weight_buffer == "double"
             total += times * also * (max(load, stream) if hidden else load + stream)
     return total + min(P, array.cols) + result_cycles(chip, min(P, array.cols))
-
-
-def turn_cost(chip: Chip, matrices: int, rows: int, cols: int, dtype: str) -> int:
-    """Return about how many cycles it takes to transpose [rows, cols], rows on partitions.
-
-    In the array, if that takes the type; else element by element through a DMA queue.
-    """
-    array = chip.pe_array
-    if dtype not in array.cycles_per_vector:
-        return matrices * rows * cols * (1 + chip.dma.descriptor_cycles)
-    height, width = min(rows, array.rows), min(cols, array.cols)
-    each = max(height * array.cycles_per_vector[dtype], load_reads(array, height, width))
-    return matrices * -(-rows // array.rows) * -(-cols // array.cols) * each
 
 
 def turning_banks(chip: Chip, options: Options, dtype: str) -> int:
@@ -219,15 +205,3 @@ def _traffic(chip: Chip, work: Work, group: tuple[int, int], outer: Outer) -> in
                 stationary *= q_groups
     rate = dram_rate(chip, max(1, chip.dma.queues // 2))
     return (stationary + moving) * R // rate
-
-
-def runs_cycles(chip: Chip, access: Access, count: int, size: int) -> int:
-    """Return the cycles of a queue for `count` runs of `size` bytes from DRAM, latency apart.
-
-    Where DRAM has an organisation the addresses of the runs count, else their lengths alone.
-    """
-    if chip.dram.organisation is None:
-        return dma_cycles(chip, [(count, size)], dram=False) - chip.dma.latency_cycles
-    first = access.offsets()[:: max(1, size // access.element_bytes)] * access.element_bytes
-    runs = (Run(int(byte), None, size) for byte in first)
-    return lone_copy_cycles(chip, runs) - chip.dma.latency_cycles - chip.dram.latency_cycles

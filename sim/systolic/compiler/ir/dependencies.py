@@ -1,8 +1,8 @@
-"""Who must wait for whom: read after write, write after read, write after write, per region.
+"""Dependencies: read after write, write after read, write after write, region by region.
 
-A region is a piece of memory that is written in phases: whoever writes in one phase writes
-disjoint parts (or is ordered by its queue), whoever reads comes between two phases. A region that
-takes the place of others begins behind all who used those.
+A region is a piece of memory that is written in phases. Instructions that write in one phase write
+disjoint parts, or their queue keeps them in order. Instructions that read come between two phases.
+A region that takes the bytes of others begins when every user of those is done.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Key = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """An instruction that somebody may have to wait for, and the semaphore key it posts.
+    """An instruction that others may depend on, and the key of the semaphore that it posts.
 
     part: how many of the rows or partitions it posts one by one suffice (0: all).
     """
@@ -28,7 +28,7 @@ class Ref:
 
 @dataclass(slots=True)
 class Region:
-    """A piece of memory and those who use it; `name` makes the keys of its semaphores."""
+    """A piece of memory and the instructions that use it; `name` is in its semaphores' keys."""
 
     name: str
     before: list[Ref] = field(default_factory=list)
@@ -36,11 +36,11 @@ class Region:
     readers: list[Ref] = field(default_factory=list)
 
     def users(self) -> list[Ref]:
-        """Return all whom the next owner of this memory must wait for."""
+        """Return the instructions that the next owner of this memory must wait for."""
         return [*self.readers, *self.writers] if self.writers or self.readers else self.before
 
     def read(self, step: int, queue: str, *, streams: bool = False) -> list[Ref]:
-        """Note a reader; return whom it must wait for (those who write this phase).
+        """Note a reader; return what it must wait for: the writers of this phase.
 
         streams: a multiply; when it is done, every load and multiply before it has read.
         """
@@ -51,7 +51,7 @@ class Region:
         return list(self.writers)
 
     def write(self, step: int, queue: str, *, accumulates: bool = False) -> list[Ref]:
-        """Note a writer; return whom it must wait for (all of the phase before)."""
+        """Note a writer; return what it must wait for: all users of the phase before."""
         if self.readers:
             self.before = [*self.readers, *self.writers]
             self.writers, self.readers = [], []

@@ -1,4 +1,4 @@
-"""Drafts: instructions in the order of the tasks, with whom each must wait for, not yet how.
+"""Drafts: instructions in the order of the tasks, with what each must wait for, not yet how.
 
 What the fourth pass (`schedule`) writes and the fifth (`sync`) reads.
 """
@@ -15,7 +15,7 @@ from systolic.isa.instruction import Event
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An instruction without waits and posts: whom it must wait for, and the keys it may post.
+    """An instruction without waits and posts: what it must wait for, and the keys it may post.
 
     layer: the operation it belongs to. data: how many of `needs`, counted from the first, are
     there because it reads what they write; the others because it overwrites what they use. parts:

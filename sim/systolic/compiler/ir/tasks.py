@@ -1,4 +1,4 @@
-"""Tiles and tasks: what the second pass (`cut`) makes of nodes.
+"""Tiles and tasks: what the second pass (`tile`) makes of nodes.
 
 A tile T(p,q) is what is moved, kept or thrown away as one: p partitions, q columns, the same for
 all matrices of a compilation. A task is what the array or an engine does between two looks at

@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from systolic.compiler.cost.dma import load_cost
 from systolic.compiler.cost.moves import move_cost
-from systolic.compiler.cost.views import load_cost, turn_cost
+from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.change_of_view import Change, Spread
 from systolic.compiler.ir.nodes import Axes, EngineInstruction, Kept, Layers, Matrix, Node, NodeKind
 from systolic.compiler.lower.dram_places import DramPlaces
@@ -115,7 +116,7 @@ class LayerBuilder:
 
     def views(self, tensor: str) -> list[tuple[Matrix, Axes]]:
         """Return all matrices that show the tensor, and as which axes."""
-        if tensor in self._unplaced:  # nobody has asked for another place than its layout says
+        if tensor in self._unplaced:  # no lowering has asked for another place than its layout says
             self.place(tensor, physical(self.graph.shape(tensor)))
         return [(self._matrices[name], axes) for name, axes in self._views.get(tensor, ())]
 
@@ -177,7 +178,7 @@ class LayerBuilder:
         shape = self.dram.shape(tensor)
         if self.options.via == "dram" or not self.can_turn(shape.element_type):
             return False
-        through = load_cost(self.chip, shape, swap(axes)) + turn_cost(self.chip, shape, swap(axes))
+        through = load_cost(self.chip, shape, swap(axes)) + self._turn_cost(shape, swap(axes))
         direct = load_cost(self.chip, shape, axes)
         if self.options.via is None and direct <= through:
             return False
@@ -186,6 +187,11 @@ class LayerBuilder:
             f"DMA: {direct})"
         )
         return True
+
+    def _turn_cost(self, shape: Shape, axes: Axes) -> int:
+        """Return about how many cycles it takes to turn a tensor that is seen as `axes`."""
+        dims = [math.prod(shape.dims[d] for d in group) for group in axes]
+        return turn_cost(self.chip, dims, shape.element_type)
 
     def can_turn(self, dtype: str) -> bool:
         """Return whether the array takes the type."""
@@ -208,7 +214,7 @@ class LayerBuilder:
         if self.can_turn(matrix.dtype):
             shape = self.graph.shape(tensor)
             for first, last, turn in ((seen, swap(axes), swap(axes)), (swap(seen), axes, seen)):
-                cycles = self._move_cost(tensor, first, last) + turn_cost(self.chip, shape, turn)
+                cycles = self._move_cost(tensor, first, last) + self._turn_cost(shape, turn)
                 ways.append(_Way(cycles, matrix, first, last, axes))
         return ways
 

@@ -51,7 +51,7 @@ def _permute(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -
 
 
 def both_at(graph: Graph, op: Operation) -> Home | None:
-    """Return the memory in which source and result both live, if nobody else takes either."""
+    """Return the memory in which source and result both live, if no other operation uses them."""
     source = op.inputs[0]
     alone = sum(source in other.inputs for other in graph.operations) == 1
     if source not in graph.inputs or op.output not in graph.outputs or not alone:

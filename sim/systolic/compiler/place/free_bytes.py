@@ -35,7 +35,7 @@ class Wish:
 
 @dataclass(slots=True)
 class _Used:
-    """Bytes given back, and who used them last."""
+    """Bytes given back, and the instructions that used them last."""
 
     start: int
     stop: int
@@ -60,7 +60,7 @@ class Room:
         self.fresh = [Interval(0, self.size_bytes)]
 
     def take(self, size_bytes: int, wish: Wish) -> tuple[int, list[Ref]] | None:
-        """Return where so many bytes are free, and who used them before; None if nowhere."""
+        """Return where so many bytes are free, and their last users; None if nowhere."""
         size = in_words(size_bytes)
         start = self.find(size, wish)
         if start is None:
@@ -96,7 +96,7 @@ class Room:
 
     @property
     def free_bytes(self) -> int:
-        """Return how many bytes nobody has."""
+        """Return how many bytes are free."""
         return sum(part.count for part in self.free)
 
     @property

@@ -1,4 +1,4 @@
-"""The third pass, places: which tile is in the state buffer when, and where; who must go.
+"""The third pass, places: which tile is in the state buffer when, and where; which must go.
 
 All uses of every tile are known beforehand, so memory is given back after the last one, and if
 it is full the tile that is needed again latest goes (Belady): forgotten if DRAM has it, else
@@ -152,12 +152,12 @@ class Residency:
         )
 
     def used(self, tile: Tile) -> bool:
-        """Note that the present task has used a tile; return whether nobody will again."""
+        """Note that the present task has used a tile; return whether no later task will."""
         later = self.uses[tile]
         if later and later[0] == self.task:
             later.popleft()
         return not later
 
     def users(self, tile: Tile) -> list[Ref]:
-        """Return who uses a tile's bytes."""
+        """Return the instructions that use a tile's bytes."""
         return self.resident[tile].region.users()

@@ -1,7 +1,9 @@
 """Changes of view on the chip: by an engine where lanes suffice, else by DMA within the buffer.
 
-An engine copies any pattern of a lane to another lane as far away for all; whatever crosses
-partitions otherwise is for the DMA queues, a descriptor for each run. DRAM is not touched.
+An engine copies a piece whose rows all go the same number of partitions up or down: each lane
+then reads one partition and writes one. Example: rows 0 to 3 may go to rows 8 to 11. A piece whose
+rows are spread or gathered is copied by a DMA queue, with a descriptor for each run. DRAM is not
+touched.
 """
 
 from __future__ import annotations

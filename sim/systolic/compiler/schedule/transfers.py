@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from systolic.compiler.cost.dma import copy_cycles
 from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.dram_tensor import DramTensor, Rectangle
@@ -16,7 +17,7 @@ from systolic.compiler.ir.tasks import Task, Tile
 from systolic.compiler.place.residency import Resident
 from systolic.compiler.place.tiles import OnChip
 from systolic.errors import CompileError
-from systolic.hw.formulas.dram import dram_rate, run_cycles
+from systolic.hw.formulas.dram import dram_rate
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, DmaCopy
 from systolic.layout import Block
@@ -204,14 +205,7 @@ class Transfers:
         self, source: Access, target: Access, read: Region, written: Region, *,
         inwards: bool, everywhere: bool = False,
     ) -> None:  # fmt: skip
-        dma = self._chip.dma
-        rows = max(source.partitions, target.partitions)
-        row = -(-source.size_bytes // rows)
-        cycles = dma.latency_cycles + self._chip.dram.latency_cycles
-        moving = -(-row // dma.bytes_per_cycle)
-        if self._chip.dram.organisation is not None:
-            moving = run_cycles(self._chip, row)
-        cycles += rows * (dma.descriptor_cycles + moving)
+        cycles = copy_cycles(self._chip, source, target)
         queue = self._queues.pick(inwards=inwards, cycles=cycles, everywhere=everywhere)
         copy = DmaCopy(dma_queue=queue, source=source, target=target)
         self._drafts.add(copy, (read,), (written,))

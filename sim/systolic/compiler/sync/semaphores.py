@@ -1,11 +1,16 @@
 """The fifth pass: dependencies become semaphores; those that follow from others are removed.
 
-A semaphore belongs to one key of `hazards`: all copies of a DMA queue, which end in order, or all
-users of one place in memory by one unit in one role, who come in phases that exclude each other.
-Either way a count says exactly who has posted, whatever the timing. A wait is redundant if what
-it asks for follows from other waits, of the instruction itself or of any before it in its queue,
-and of whoever these have waited for. A post is redundant if whoever waits for it waits for a later
-one of the same queue too, which comes after it in any case. No timing is assumed.
+A semaphore belongs to one key of `dependencies`. Either all copies of one DMA queue post it, and
+these end in order; or all instructions of one unit that use one region in one role post it, and
+these come in phases that exclude each other. So a count always says which instructions have posted.
+
+A wait is removed if it follows from other waits. Example: a multiply waits for a load, and the
+load has waited for a copy; then the multiply need not wait for the copy. Waits of earlier
+instructions in the same queue count too.
+
+A post is removed if every instruction that waits for it also waits for a later post of the same
+queue, and the later instruction ends only after the earlier one. Example: of two copies of one DMA
+queue that bring two halves of a tile, only the second posts. No timing is assumed.
 """
 
 from __future__ import annotations
@@ -29,7 +34,7 @@ class Saving:
 
     data, memory: dependencies between instructions of different queues; waits: after those on
     the same semaphore were merged; kept: that remain; asked_posts: one for each instruction and
-    semaphore that anybody depends on; posts: that remain; semaphores: in use.
+    semaphore that another instruction depends on; posts: that remain; semaphores: in use.
     """
 
     data: int
@@ -76,7 +81,7 @@ def synchronise_drafts(name: str, drafts: Sequence[Draft]) -> Synchronised:
 
 
 def _posters(drafts: Sequence[Draft]) -> dict[Key, list[int]]:
-    """Return, for each key and count, the instruction somebody waits for that makes it so."""
+    """Return, for each key, the instructions that others depend on, in the order of their posts."""
     found: dict[Key, set[int]] = {}
     for draft in drafts:
         for ref in draft.needs:

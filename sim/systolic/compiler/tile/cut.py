@@ -2,16 +2,19 @@
 
 A turned operand is turned tile by tile, just before the first sums that need it; a store follows
 the last task that writes its tile. The last sums of a product are made one by one and copied out
-in parts, so that little is left to do after the last vector. Not here: addresses (`residency`) and
+in parts, so that little is left to do after the last vector. Not here: addresses (`place`) and
 instructions (`schedule`).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
 
 from systolic.compiler.cost.products import Work, choose_loops, part_of_last, turning_banks
+from systolic.compiler.ir.change_of_view import Change
 from systolic.compiler.ir.chip_tiles import block_rows, k_tiles
 from systolic.compiler.ir.nodes import (
     Layers,
@@ -24,7 +27,6 @@ from systolic.compiler.ir.nodes import (
 from systolic.compiler.ir.ranges import spans
 from systolic.compiler.ir.tasks import Loops, Task, Tile, Tiled, tiling
 from systolic.compiler.options import Options
-from systolic.compiler.tile.move_pairs import crosswise, tile_pairs
 from systolic.compiler.tile.width import tile_columns
 from systolic.hw.datatypes import data_type
 from systolic.hw.formulas.timing import load_reads
@@ -251,7 +253,8 @@ class _Cutter:
         q = source.block[1] if source.block else p
         tiles = list(self._tiles(source))
         if source.source == "dram" and not source.block and not self._multiplied:
-            # Down as far as a tile of the result goes: it is complete, and gone, the sooner.
+            # A tile of the result is as wide as `tall` source tiles are high. These are turned one
+            # after another: the result's tile is then complete, and stored, as early as can be.
             tall = max(1, self._block[1] // self._block[0])
             tiles.sort(key=lambda item: (item[1].number, item[1].row // tall, item[1].col))
         for (row, col), tile in tiles:
@@ -275,11 +278,11 @@ class _Cutter:
         assert node.change is not None
         p, q = source.block or self._block
         targets = ((rows, cols, tile) for (rows, cols), tile in self._tiles(out))
-        pairs = tile_pairs(node.change, source.name, (p, q), targets)
+        pairs = _tile_pairs(node.change, source.name, (p, q), targets)
         tiles = {tile for pair in pairs for tile in pair}
         each = q * data_type(out.dtype).size_bytes
         roomy = 4 * len(tiles) * each <= self._room_bytes
-        for read, tile in crosswise(pairs) if roomy else pairs:
+        for read, tile in _crosswise(pairs) if roomy else pairs:
             self._add(Task("move", number, (read,), (tile,), tile.number))
 
     def cut_convert(self, number: int, node: Node) -> None:
@@ -334,3 +337,37 @@ def _groups(
         for number, other in enumerate(others):
             for part in some if number % 2 == 0 else some[::-1]:
                 yield part, other
+
+
+# Which tiles of a change of view have elements in common, and in what order they are copied.
+
+
+def _tile_pairs(
+    change: Change, source: str, block: tuple[int, int],
+    targets: Iterable[tuple[Span, Span, Tile]],
+) -> list[tuple[Tile, Tile]]:  # fmt: skip
+    """Return pairs (source's tile, target's tile) with elements in common.
+
+    source, block: name and tiles T(p,q) of the source's matrix. targets: rows, columns and tile.
+    """
+    p, q = block
+    pairs: list[tuple[Tile, Tile]] = []
+    for rows, cols, tile in targets:
+        logical = change.target.logical(tile.number, rows, cols)
+        matrix, row, col = change.source.locate(logical)
+        places = np.stack((matrix, row // p, col // q), axis=-1).reshape(-1, 3)
+        reads = [Tile(source, *place) for place in np.unique(places, axis=0).tolist()]
+        pairs += [(read, tile) for read in reads]
+    return pairs
+
+
+def _crosswise(pairs: Sequence[tuple[Tile, Tile]]) -> list[tuple[Tile, Tile]]:
+    """Return pairs of tiles so that neighbours differ in both: then their lanes overlap."""
+    sources = {tile: n for n, tile in enumerate(sorted({read for read, _ in pairs}))}
+    targets = {tile: n for n, tile in enumerate(sorted({tile for _, tile in pairs}))}
+
+    def diagonal(pair: tuple[Tile, Tile]) -> tuple[int, int]:
+        source, target = sources[pair[0]], targets[pair[1]]
+        return (target - source) % len(targets), source
+
+    return sorted(pairs, key=diagonal)

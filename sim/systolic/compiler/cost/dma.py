@@ -1,0 +1,75 @@
+"""How long DMA queues take for copies: a descriptor and a run's bytes at a time."""
+
+from __future__ import annotations
+
+import math
+
+from systolic.compiler.ir.dram_tensor import DramTensor
+from systolic.compiler.ir.nodes import Axes
+from systolic.hw.formulas.dram import Run, lone_copy_cycles, run_cycles
+from systolic.hw.formulas.timing import dma_cycles
+from systolic.hw.spec import Chip
+from systolic.isa import Access, Buffer
+from systolic.layout import Shape
+
+SAMPLE = 8, 256
+"""Rows and columns of a matrix looked at."""
+
+
+def copy_cycles(chip: Chip, source: Access, target: Access) -> int:
+    """Return about how many cycles a queue takes for a copy while others use DRAM too."""
+    outside = Buffer.DRAM in (source.buffer, target.buffer)
+    run = min(run_bytes(source), run_bytes(target))
+    latency = chip.dma.latency_cycles + (chip.dram.latency_cycles if outside else 0)
+    return latency + source.size_bytes // run * _descriptor(chip, run, outside=outside)
+
+
+def run_bytes(access: Access) -> int:
+    """Return the bytes of the runs of an access: contiguous in one partition."""
+    step, count = access.pattern[-1]
+    return access.element_bytes * (count if step == 1 else 1)
+
+
+def _descriptor(chip: Chip, run: int, *, outside: bool) -> int:
+    if not outside:
+        return chip.dma.descriptor_cycles + -(-run // chip.dma.bytes_per_cycle)
+    return chip.dma.descriptor_cycles + run_cycles(chip, run) + _opening(chip, run)
+
+
+def _opening(chip: Chip, run: int) -> int:
+    """Return the cycles in which rows are opened for a run: other queues close them between."""
+    parts = chip.dram.organisation
+    if parts is None:
+        return 0
+    return -(-run // parts.interleave_bytes) * (parts.precharge_cycles + parts.activate_cycles)
+
+
+def inside_cycles(chip: Chip, runs: int, size: int) -> int:
+    """Return the cycles of a queue for runs of `size` bytes within the state buffer."""
+    return dma_cycles(chip, [(runs, size)], dram=False)
+
+
+def lone_cycles(chip: Chip, access: Access, count: int, size: int) -> int:
+    """Return the cycles of a queue alone for `count` runs of `size` bytes from DRAM, latency apart.
+
+    Where DRAM has an organisation the addresses of the runs count, else their lengths alone.
+    """
+    if chip.dram.organisation is None:
+        return inside_cycles(chip, count, size) - chip.dma.latency_cycles
+    first = access.offsets()[:: max(1, size // access.element_bytes)] * access.element_bytes
+    runs = (Run(int(byte), None, size) for byte in first)
+    return lone_copy_cycles(chip, runs) - chip.dma.latency_cycles - chip.dram.latency_cycles
+
+
+def load_cost(chip: Chip, shape: Shape, axes: Axes) -> int:
+    """Return about how many cycles one queue takes to bring a tensor from DRAM as `axes`."""
+    *batch, all_rows, all_cols = (math.prod(shape.dims[d] for d in group) for group in axes)
+    rows, cols = min(all_rows, SAMPLE[0]), min(all_cols, SAMPLE[1])
+    size = shape.dtype.itemsize
+    cycles = 0
+    for part in DramTensor(shape, 0, axes).rectangles((0,) * len(batch), (0, 0), (rows, cols)):
+        step, run = part.access.pattern[-1]
+        length = min(run, part.cols.count) if step == 1 else 1
+        count = part.rows.count * part.cols.count // length
+        cycles += lone_cycles(chip, part.access, count, length * size)
+    return cycles * math.prod(batch) * all_rows * all_cols // (rows * cols)

@@ -1,0 +1,26 @@
+"""How long it takes to transpose matrices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from systolic.hw.formulas.timing import load_reads, result_cycles
+from systolic.hw.spec import Chip
+
+
+def turn_cost(chip: Chip, dims: Sequence[int], dtype: str) -> int:
+    """Return about how many cycles it takes to transpose matrices [batch..., rows, columns].
+
+    In the array, if that takes the type: every block is loaded and multiplied with an identity,
+    the longer hiding the other, and the last one goes through the array and out. Else element by
+    element through a DMA queue.
+    """
+    *batch, rows, cols = dims
+    array, matrices = chip.pe_array, math.prod(batch)
+    if dtype not in array.cycles_per_vector:
+        return matrices * rows * cols * (1 + chip.dma.descriptor_cycles)
+    height, width = min(rows, array.rows), min(cols, array.cols)
+    each = max(height * array.cycles_per_vector[dtype], load_reads(array, height, width))
+    blocks = matrices * -(-rows // array.rows) * -(-cols // array.cols)
+    return blocks * each + result_cycles(chip, width) + height

@@ -1,0 +1,129 @@
+"""Lowering of a product: as which matrices its tensors are seen, and which operand is stationary.
+
+Each tensor is [batch..., rows, columns], K on the rows of both operands; batches broadcast as in
+numpy. Matrices that all meet one operand are one longer matrix, if that costs nothing: its tiles
+are then loaded once, and no chunk of moving vectors ends with a matrix.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from systolic.compiler.cost.products import Mapping, product_cost
+from systolic.compiler.cost.turns import turn_cost
+from systolic.compiler.ir.nodes import Axes
+from systolic.compiler.lower.builder import LayerBuilder
+from systolic.compiler.lower.views import physical
+from systolic.errors import CompileError
+from systolic.workload import Operation
+
+
+@dataclass(frozen=True, slots=True)
+class _ProductAxes:
+    """Axes of lhs as [.., K, M], of rhs as [.., K, N], of the result as [.., M, N]."""
+
+    lhs: Axes
+    rhs: Axes
+    out: Axes
+
+
+def lower_matmul(builder: LayerBuilder, op: Operation) -> None:
+    """Choose which operand is stationary; bring both with K on partitions."""
+    _refuse_types(builder, op)
+    sizes = _product_axes(builder, op)
+    mapping = _mapping(builder, op, sizes)
+    left = builder.view(op.inputs[0], sizes.lhs)
+    right = builder.view(op.inputs[1], sizes.rhs)
+    if mapping == "rhs":
+        *batch, row, col = sizes.out
+        builder.node("multiply", (right, left), builder.result(op.output, (*batch, col, row)))
+    else:
+        builder.node("multiply", (left, right), builder.result(op.output, sizes.out))
+
+
+def _refuse_types(builder: LayerBuilder, op: Operation) -> None:
+    graph, known = builder.graph, builder.chip.pe_array.cycles_per_vector
+    types = [graph.shape(name).element_type for name in op.inputs]
+    for name, dtype in zip(op.inputs, types, strict=True):
+        if dtype not in known:
+            raise CompileError(
+                f'operation "{op.name}": {graph.shape(name)}: the array of {builder.chip.name} '
+                f"cannot take {dtype}; it takes {', '.join(known)}"
+            )
+    if "f32" in types and len(set(types)) > 1:
+        raise CompileError(
+            f'operation "{op.name}": {types[0]} cannot be multiplied with {types[1]}: f32 goes '
+            f"with f32 only"
+        )
+
+
+def _mapping(builder: LayerBuilder, op: Operation, axes: _ProductAxes) -> Mapping:
+    """Return which operand is stationary: as asked for, or the cheaper with its result's turn."""
+    if builder.options.stationary is not None:
+        return builder.options.stationary
+    graph = builder.graph
+    shape = graph.shape(op.output)
+    *batch, M, N = (math.prod(shape.dims[d] for d in group) for group in axes.out)
+    dtype = graph.shape(op.inputs[0]).element_type
+    minor = physical(shape)[-1]
+    costs: dict[Mapping, int] = {}
+    for mapping in ("rhs", "lhs"):
+        K = graph.shape(op.inputs[0]).dims[-1]
+        costs[mapping] = product_cost(builder.chip, mapping, batch, (M, K, N), dtype)
+        along = axes.out[-1] if mapping == "lhs" else axes.out[-2]
+        if minor != along[-1:] and op.output in graph.outputs:
+            P, Q = (N, M) if mapping == "rhs" else (M, N)
+            costs[mapping] += turn_cost(builder.chip, (*batch, P, Q), shape.element_type)
+    best = min(costs, key=lambda m: costs[m])
+    builder.choose(f"{best} is stationary (estimates: {_listed(costs)} cycles)")
+    return best
+
+
+def _listed(costs: dict[Mapping, int]) -> str:
+    return ", ".join(f"{name} {cycles}" for name, cycles in costs.items())
+
+
+def _product_axes(builder: LayerBuilder, op: Operation) -> _ProductAxes:
+    """Return the axes of a matmul's tensors, with one operand's batch in its columns if shared."""
+    left, right = (builder.graph.shape(name) for name in op.inputs)
+    lhs, rhs = _axes(left.rank), _axes(right.rank)
+    *batch, row, col = _axes(builder.graph.shape(op.output).rank)
+    lhs = (*lhs[:-2], lhs[-1], lhs[-2])
+    if _shared(right.dims) and _can_merge(builder, op, op.inputs[0], lhs):
+        every = sum(batch, ())
+        return _ProductAxes(_merged(lhs), rhs, ((*every, *row), col))
+    if _shared(left.dims) and _can_merge(builder, op, op.inputs[1], rhs):
+        every = sum(batch, ())
+        return _ProductAxes(lhs, _merged(rhs), (row, (*every, *col)))
+    return _ProductAxes(lhs, rhs, (*batch, row, col))
+
+
+def _axes(rank: int) -> Axes:
+    return tuple((axis,) for axis in range(rank))
+
+
+def _shared(dims: tuple[int, ...]) -> bool:
+    """Return whether an operand is a single matrix, which all of the other's meet."""
+    return math.prod(dims[:-2]) == 1
+
+
+def _merged(axes: Axes) -> Axes:
+    """Return the matrices of a batch side by side: [K, batch and columns]."""
+    *batch, row, col = axes
+    return row, sum((*batch, col), ())
+
+
+def _can_merge(builder: LayerBuilder, op: Operation, operand: str, axes: Axes) -> bool:
+    """Return whether an operand can be brought so, and the result need not be taken apart.
+
+    DRAM has any view; on the chip matrices of a batch lie apart.
+    """
+    if len(axes) == 2 or _shared(builder.graph.shape(operand).dims):
+        return False
+    stays = op.output in builder.graph.outputs and (
+        builder.graph.tensor(op.output).home == "state_buffer"
+    )
+    row, col = _merged(axes)
+    has = builder.known(operand, (row, col)) or builder.known(operand, (col, row))
+    return not stays and (builder.dram.holds(operand) or has is not None)
