@@ -1,7 +1,8 @@
 """Frozen specifications of every unit: exactly what a chip file says, one class per table.
 
 A specification is plain data, validated on construction, and prints back as the table that made
-it (`Chip.to_toml`). Cycle counts are in cycles of the unit's own clock. Nothing here acts.
+it (`systolic.config.to_toml`). Cycle counts are in cycles of the unit's own clock. Nothing here
+acts.
 """
 
 from __future__ import annotations

@@ -61,6 +61,13 @@ def _bursts(size: int, start: int | None, length: int) -> list[tuple[int, int]]:
     ]
 
 
+def opening_cycles(parts: DramOrganisation, before: int | None, row: int) -> int:
+    """Return the cycles a bank takes to open a row. before: the row it has open, None for none."""
+    if before == row:
+        return 0
+    return parts.activate_cycles + (0 if before is None else parts.precharge_cycles)
+
+
 def lone_copy_cycles(chip: Chip, runs: Iterable[Run]) -> int:
     """Return the cycles of one copy that no other meets, all banks closed when it begins.
 
@@ -76,11 +83,8 @@ def lone_copy_cycles(chip: Chip, runs: Iterable[Run]) -> int:
         for address in burst_addresses(parts, run):
             channel, bank, row = place(parts, address)
             before = open_rows.get((channel, bank))
-            if before != row:
-                cycles += parts.activate_cycles
-                cycles += 0 if before is None else parts.precharge_cycles
-                open_rows[channel, bank] = row
-            cycles += burst_cycles
+            cycles += opening_cycles(parts, before, row) + burst_cycles
+            open_rows[channel, bank] = row
     return cycles
 
 

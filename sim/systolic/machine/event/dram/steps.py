@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
+from systolic.hw.spec import Chip
+
 Table = npt.NDArray[Any]
 """int64, [row, queue] (or [row, bank], [row, channel]); the rows are named below."""
 
@@ -55,6 +57,27 @@ class Fixed(NamedTuple):
     fetch_cycles: int
     port_bank_bytes: int
     arbitrates: bool
+
+    @classmethod
+    def of(cls, chip: Chip) -> Fixed:
+        """Return what the arithmetic needs of a chip whose DRAM has an organisation."""
+        parts = chip.dram.organisation
+        assert parts is not None
+        beat_bytes, burst_cycles = chip.burst_cycles
+        return cls(
+            burst_bytes=parts.burst_bytes,
+            interleave_bytes=parts.interleave_bytes,
+            channels=parts.channels,
+            banks=parts.banks,
+            row_bytes=parts.row_bytes,
+            beat_bytes=beat_bytes,
+            burst_cycles=burst_cycles,
+            activate_cycles=parts.activate_cycles,
+            precharge_cycles=parts.precharge_cycles,
+            fetch_cycles=chip.dma.descriptor_cycles,
+            port_bank_bytes=chip.state_buffer.bank_bytes,
+            arbitrates=True,
+        )
 
 
 class Tables(NamedTuple):
@@ -148,16 +171,22 @@ def take_bank(fixed: Fixed, queue: Table, bank: Table, channel: Table, q: int) -
     """Let a burst have its bank, and begin to open its row if another one or none is open."""
     b, c = queue[BANK, q], queue[CHANNEL, q]
     bank[BANK_HOLDER, b] = q
-    queue[PHASE, q], queue[LEFT, q] = OPENING, 0
+    queue[PHASE, q] = OPENING
+    queue[LEFT, q] = opening_cycles(fixed, bank[OPEN_ROW, b], queue[ROW, q])
     if bank[OPEN_ROW, b] == queue[ROW, q]:
         channel[HITS, c] += 1
     elif bank[OPEN_ROW, b] < 0:
         channel[OPENED, c] += 1
-        queue[LEFT, q] = fixed.activate_cycles
     else:
         channel[CONFLICTS, c] += 1
-        queue[LEFT, q] = fixed.precharge_cycles + fixed.activate_cycles
     bank[OPEN_ROW, b] = queue[ROW, q]
+
+
+def opening_cycles(fixed: Fixed, open_row: int, row: int) -> int:
+    """Return the cycles until a bank holds a row open. open_row: the one it has open, or -1."""
+    if open_row == row:
+        return 0
+    return fixed.activate_cycles + (fixed.precharge_cycles if open_row >= 0 else 0)
 
 
 def shortest(queue: Table, limit: int) -> int:

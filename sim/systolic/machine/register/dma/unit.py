@@ -8,6 +8,7 @@ import numpy as np
 
 from systolic.arrays import Array
 from systolic.hw.datatypes import data_type
+from systolic.hw.spec import Chip
 from systolic.hw.units import dma_queue
 from systolic.isa import Access, Buffer, DmaCopy
 from systolic.machine.register.context import Context
@@ -39,6 +40,13 @@ class CopyJob(Job):
         self.moved = 0
         self.words: list[Array] = []
         self.sizes: list[int] = []
+
+
+def latency_cycles(chip: Chip, job: CopyJob) -> int:
+    """Return the cycles in which nothing happens before a copy's first descriptor."""
+    if job.is_dram:
+        return chip.dma.latency_cycles + chip.dram.latency_cycles
+    return chip.dma.latency_cycles
 
 
 class DmaQueue(Unit):
@@ -90,9 +98,7 @@ class DmaQueue(Unit):
 
     def _launch(self, job: Job, cycle: int) -> None:
         assert isinstance(job, CopyJob)
-        job.latency_left = self._spec.latency_cycles
-        if job.is_dram:
-            job.latency_left += self._dram.latency_cycles
+        job.latency_left = latency_cycles(self.context.chip, job)
         job.fetch_left = self._spec.descriptor_cycles
         self._job = job
 

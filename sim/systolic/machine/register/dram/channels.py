@@ -53,6 +53,13 @@ class Channel:
     counts: ChannelCounts = field(default_factory=ChannelCounts)
 
 
+def opening_cycles(parts: DramOrganisation, open_row: int | None, row: int) -> int:
+    """Return the cycles until a bank holds a row open."""
+    if open_row is None:
+        return parts.activate_cycles
+    return 0 if open_row == row else parts.precharge_cycles + parts.activate_cycles
+
+
 class Dram:
     """All channels, and the bursts in hand, by queue."""
 
@@ -121,14 +128,13 @@ class Dram:
             self._waits[burst.queue].bank_cycles += bank.burst is not burst
             return
         bank.burst = burst
+        burst.opens = opening_cycles(self._parts, bank.row, burst.row)
         if bank.row == burst.row:
             channel.counts.hits += 1
         elif bank.row is None:
             channel.counts.opened += 1
-            burst.opens = self._parts.activate_cycles
         else:
             channel.counts.conflicts += 1
-            burst.opens = self._parts.precharge_cycles + self._parts.activate_cycles
         bank.row = burst.row
 
     def _give_bus(self, burst: Burst) -> None:
