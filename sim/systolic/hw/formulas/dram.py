@@ -20,7 +20,7 @@ class Run(NamedTuple):
     size_bytes: int
 
 
-class Place(NamedTuple):
+class DramAddress(NamedTuple):
     """Where a byte of DRAM lies."""
 
     channel: int
@@ -28,12 +28,12 @@ class Place(NamedTuple):
     row: int
 
 
-def place(parts: DramOrganisation, address: int) -> Place:
+def place(parts: DramOrganisation, address: int) -> DramAddress:
     """Return channel, bank and row of a byte address."""
     block, byte = divmod(address, parts.interleave_bytes)
     inside = block // parts.channels * parts.interleave_bytes + byte
     row = inside // parts.row_bytes
-    return Place(block % parts.channels, row % parts.banks, row // parts.banks)
+    return DramAddress(block % parts.channels, row % parts.banks, row // parts.banks)
 
 
 def burst_addresses(parts: DramOrganisation, run: Run) -> list[int]:

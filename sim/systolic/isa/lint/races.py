@@ -19,9 +19,9 @@ from systolic.isa.access import Access, Buffer
 from systolic.isa.effects import accumulates, reads, writes
 from systolic.isa.footprint import Footprint, uncovered
 from systolic.isa.instruction import Instruction, MatMul
-from systolic.isa.lint.diagnostic import Code, Diagnostic, Region, named
+from systolic.isa.lint.diagnostic import BufferBox, Code, Diagnostic, named
 from systolic.isa.lint.guarantees import Structure
-from systolic.isa.lint.last_accesses import INITIAL, Place, Record, Shadow
+from systolic.isa.lint.last_accesses import INITIAL, Record, Shadow, Touched
 from systolic.isa.lint.order import Order
 from systolic.isa.lint.overtaking import Overtaking
 from systolic.isa.program import Program
@@ -73,7 +73,7 @@ class _Pass:
 
     # -- reads ------------------------------------------------------------------------------------
 
-    def _read(self, index: int, visit: int, place: Place) -> Iterator[Diagnostic]:
+    def _read(self, index: int, visit: int, place: Touched) -> Iterator[Diagnostic]:
         queue = self._structure.queue_of[index]
         version = self._shadow.version(place)
         seen, record = place.readers.get(queue, (-1, None))
@@ -99,7 +99,7 @@ class _Pass:
         after = int(self._structure.after_reads[record.index])
         return after <= int(self._structure.position[index])
 
-    def _check_read(self, index: int, place: Place) -> Iterator[Diagnostic]:
+    def _check_read(self, index: int, place: Touched) -> Iterator[Diagnostic]:
         met = self._shadow.writes_at(place)
         for record in met:
             if not self._is_written(record, index, place, reading=True):
@@ -114,7 +114,7 @@ class _Pass:
 
     # -- writes -----------------------------------------------------------------------------------
 
-    def _write(self, index: int, visit: int, place: Place) -> Iterator[Diagnostic]:
+    def _write(self, index: int, visit: int, place: Touched) -> Iterator[Diagnostic]:
         written = self._shadow.writes_at(place)
         read = [r for r in self._shadow.reads_at(place) if r.index != index]
         for record in written:
@@ -138,7 +138,7 @@ class _Pass:
                 record.links.append(index)
 
     def _undrained(
-        self, index: int, place: Place, written: list[Record], read: list[Record]
+        self, index: int, place: Touched, written: list[Record], read: list[Record]
     ) -> Iterator[Diagnostic]:
         if accumulates(self._instructions[index]):
             return
@@ -156,7 +156,7 @@ class _Pass:
     def _kind(self, index: int) -> str:
         return self._structure.kinds[self._structure.queue_of[index]]
 
-    def _is_written(self, record: Record, index: int, place: Place, *, reading: bool) -> bool:
+    def _is_written(self, record: Record, index: int, place: Touched, *, reading: bool) -> bool:
         """Return whether the words two accesses share surely are written before `index` acts."""
         first = record.index
         if first == INITIAL or self._order.done_before(first, index):
@@ -179,7 +179,7 @@ class _Pass:
         rows = self._order.rows_before(first, index)
         return rows > 0 and _last_place(record.place.access, place.footprint) < rows
 
-    def _is_read(self, record: Record, index: int, place: Place) -> bool:
+    def _is_read(self, record: Record, index: int, place: Touched) -> bool:
         """Return whether a recorded read surely was made before `index` writes."""
         if self._order.read_before(record.index, index):
             return True
@@ -191,7 +191,7 @@ class _Pass:
 
     # -- findings ---------------------------------------------------------------------------------
 
-    def _race(self, code: Code, record: Record, index: int, place: Place) -> Iterator[Diagnostic]:
+    def _race(self, code: Code, record: Record, index: int, place: Touched) -> Iterator[Diagnostic]:
         key = (code, record.index, index)
         if key in self._said:
             return
@@ -209,7 +209,7 @@ class _Pass:
         return named(index, self._instructions[index])
 
     def _finding(
-        self, code: Code, message: str, indices: tuple[int, ...], region: Region
+        self, code: Code, message: str, indices: tuple[int, ...], region: BufferBox
     ) -> Diagnostic:
         text = f"{self._who(indices[0])} {message}"
         return Diagnostic(code, "error", text, _involved(self._instructions, indices), region)

@@ -12,7 +12,7 @@ from systolic.hw.spec import Chip
 from systolic.hw.units import dma_queue
 from systolic.isa import Access, Buffer, DmaCopy
 from systolic.machine.register.context import Context
-from systolic.machine.register.dma.descriptors import Place, descriptors
+from systolic.machine.register.dma.descriptors import RunStart, descriptors
 from systolic.machine.register.ports.ports import PortTuple
 from systolic.machine.register.unit import Job, Unit
 
@@ -149,7 +149,7 @@ class DmaQueue(Unit):
         return True
 
     def _ports_of(
-        self, access: Access, place: Place, moved: int, size: int, direction: str
+        self, access: Access, place: RunStart, moved: int, size: int, direction: str
     ) -> PortTuple:
         low = place.byte + moved
         return self._ports.of_bytes(access.buffer, low, low + size, direction)
@@ -185,7 +185,7 @@ class DmaQueue(Unit):
             self._retire(job, tick)
 
     def _record(
-        self, kind: str, job: CopyJob, access: Access, place: Place, moved: Array, tick: int
+        self, kind: str, job: CopyJob, access: Access, place: RunStart, moved: Array, tick: int
     ) -> None:
         if not self.context.recorder.wants(kind):
             return
