@@ -1,7 +1,7 @@
 """The set of bytes an access touches, whatever the order: normalised, compared, subtracted.
 
 A footprint is a range of partitions times runs of `run` bytes that begin at regular distances.
-Nothing here knows who reads or writes, or when.
+Nothing here knows which instruction reads or writes, or when.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who last wrote and who has since read which bytes: records in cells, for one pass over a program.
+"""The last writes of all bytes and the reads since: records in cells, for one pass over a program.
 
 A cell is an equal piece of a buffer's address range, over all partitions. Records say nothing about
 order; the pass (`systolic.isa.lint.races`) visits instructions in an order they can start in.

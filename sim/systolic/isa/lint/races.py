@@ -1,11 +1,15 @@
 """Races and lost values: every word's writes and reads, compared with what is surely in order.
 
-Instructions are visited in an order they can start in. A read must come after the last write of
-each of its words, a write after the last write and after every read since. If each of these pairs
-is in order, so are all pairs that touch a word; if some pair is not, one of these is found. Then:
-words read that nobody has written, and results overwritten that nobody has read. Not here: what is
-in order (`systolic.isa.lint.order`), programs that are illegal or get stuck (they have no order to
-check).
+Instructions are visited in an order they can start in. Each access of a word is compared with the
+nearest ones before it: a read with the last write, a write with the last write and with every read
+since. Accesses further back need no comparison. For instance, if write A, write B and read C of a
+word are visited in this order, B is compared with A, and C with B: if A surely comes before B, and
+B before C, then A comes before C. If A and C are in the wrong order, so is one of the pairs that
+were compared, and that pair is reported.
+
+Two more findings: a word is read that nothing has written, and a result is overwritten that nothing
+has read. Not here: what is in order (`systolic.isa.lint.order`); programs that are illegal or get
+stuck, which have no order to check.
 """
 
 from __future__ import annotations
@@ -95,7 +99,7 @@ class _Pass:
         return access.buffer is Buffer.RESULT and isinstance(self._instructions[index], MatMul)
 
     def _replaces(self, record: Record, index: int) -> bool:
-        """Return whether whoever comes after this read also comes after the recorded one."""
+        """Return whether all that comes after this read comes after the recorded one as well."""
         after = int(self._structure.after_reads[record.index])
         return after <= int(self._structure.position[index])
 
@@ -148,7 +152,7 @@ class _Pass:
             later = [r.place.footprint for r in (*read, *written) if r.visit > record.visit]
             missing = uncovered(place.footprint, later, within=[record.place.footprint])
             if missing:
-                message = f"overwrites {missing}, {self._who(record.index)}'s result, unread"
+                message = f"overwrites {missing}, {self._named(record.index)}'s result, unread"
                 yield self._finding("undrained", message, (index, record.index), missing)
 
     # -- what is in order -------------------------------------------------------------------------
@@ -202,16 +206,16 @@ class _Pass:
             "write-after-read": ("writes", "read"),
         }[code]
         region = record.place.footprint.shared_box(place.footprint)
-        message = f"{does} {region}, and nothing makes {self._who(record.index)} {did} it before"
+        message = f"{does} {region}, and nothing makes {self._named(record.index)} {did} it before"
         yield self._finding(code, message, (index, record.index), region)
 
-    def _who(self, index: int) -> str:
+    def _named(self, index: int) -> str:
         return named(index, self._instructions[index])
 
     def _finding(
         self, code: Code, message: str, indices: tuple[int, ...], region: BufferBox
     ) -> Diagnostic:
-        text = f"{self._who(indices[0])} {message}"
+        text = f"{self._named(indices[0])} {message}"
         return Diagnostic(code, "error", text, _involved(self._instructions, indices), region)
 
 

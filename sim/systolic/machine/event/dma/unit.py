@@ -273,7 +273,7 @@ class DmaUnit(Unit):
         return self._stream.end_tick() + self.period if isinstance(self._stream, DmaStream) else 0
 
     def _await(self, instruction: Instruction) -> Generator[simpy.Event, Any, bool]:
-        # How long bursts take depends on who joins them, so their end is not known before it is.
+        # How long bursts take depends on the copies that join them: the end is known when it comes.
         if self._ended is not None:
             yield self._ended
             self._ended = None

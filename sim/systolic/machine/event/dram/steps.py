@@ -31,7 +31,7 @@ BANK_WAIT, ROW_WAIT, BUS_WAIT, QUEUE_ROWS = range(26, 30)
 # Values of PHASE. A burst is asked for in the first cycle in which nothing is LEFT of the fetch.
 IDLE, FETCHING, WANTS_BANK, OPENING, WANTS_BUS, MOVING = range(6)
 
-# Rows of `bank` and of `channel`; -1: no row is open, nobody holds it.
+# Rows of `bank` and of `channel`; -1: no row is open, no queue holds it.
 OPEN_ROW, BANK_HOLDER, BANK_ROWS = range(3)
 BUS_HOLDER, HITS, OPENED, CONFLICTS, BUSY, CHANNEL_ROWS = range(6)
 
@@ -155,7 +155,7 @@ def settle(fixed: Fixed, queue: Table, bank: Table, channel: Table, cycle: int) 
 
 
 def oldest(queue: Table, phase: int, holder: Table, which: int) -> int:
-    """Return the first in line of those in a phase whose bank (or bus) nobody holds, or -1."""
+    """Return the first in line of those in a phase whose bank (or bus) is free, or -1."""
     best = -1
     for q in range(queue.shape[1]):
         if (
@@ -200,7 +200,7 @@ def shortest(queue: Table, limit: int) -> int:
 
 
 def advance(t: Tables, cycle: int, step: int) -> bool:
-    """Do `step` cycles in which nobody's phase changes before the last; return if a copy ended."""
+    """Do `step` cycles in which no phase changes before the last; return whether a copy ended."""
     queue, channel = t.queue, t.channel
     ended = False
     for q in range(queue.shape[1]):
@@ -333,7 +333,7 @@ def use_ports(t: Tables, beat: int, step: int, q: int) -> None:
 def share_ports(fixed: Fixed, queue: Table, runs: Table, limit: int) -> int:
     """Give the state-buffer ports of a cycle, the lowest queue first; return how long that holds.
 
-    Who is refused is HELD.
+    A queue that is refused is HELD.
     """
     for q in range(queue.shape[1]):
         queue[PORT_LOW, q] = -1

@@ -1,7 +1,7 @@
 """DRAM, cycle by cycle: a controller per channel with its banks, and the bursts that ask them.
 
-In every cycle in which a burst is in hand, banks are given first, then data buses. Who has the
-bus moves bytes in that cycle, unless a port of the state buffer is refused.
+In every cycle in which a burst is in hand, banks are given first, then data buses. The burst
+that has the bus moves bytes in that cycle, unless a port of the state buffer is refused.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The memory ports: one read and one write port per bank, who holds each, and until when.
+"""The memory ports: one read and one write port per bank, which client holds each, and until when.
 
 Not an arbiter: units ask in the order of the chip's priorities, and the first one to ask has it.
 """
