@@ -31,6 +31,7 @@ def run_register(
     program: Program,
     memory: Memory,
     recorder: Recorder,
+    *,
     progress: Progress | None = None,
     observer: Observer | None = None,
 ) -> Trace:

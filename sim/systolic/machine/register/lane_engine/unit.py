@@ -127,7 +127,7 @@ class LaneEngine(Unit):
             if ports.is_taken(port, tick, name, partitions):
                 return port
         for port, partitions in wanted:
-            ports.take_lanes(port, tick, self.period, name, name, partitions)
+            ports.take_lanes(port, tick, self.period, name, partitions)
         return -1
 
     def _hold_back(self, job: LaneJob, port: int) -> None:

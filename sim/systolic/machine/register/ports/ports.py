@@ -112,11 +112,9 @@ class Ports:
             self.used[port] += stop - held
             self.until[port] = stop
 
-    def take_lanes(
-        self, port: int, tick: int, period: int, client: str, unit: str, lanes: Interval
-    ) -> None:
-        """Hold the port for some partitions of an engine's instruction."""
+    def take_lanes(self, port: int, tick: int, period: int, unit: str, lanes: Interval) -> None:
+        """Hold the port for some partitions of an instruction of engine `unit`, its client."""
         since, sharer, taken = self._shares.get(port, NOBODY)
         shared = taken if since == tick and sharer == unit else []
         self._shares[port] = (tick, unit, [*shared, lanes])
-        self.take(port, tick, period, client)
+        self.take(port, tick, period, unit)
