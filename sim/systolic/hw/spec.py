@@ -1,7 +1,8 @@
 """Frozen specifications of every unit: exactly what a chip file says, one class per table.
 
 A specification is plain data, validated on construction, and prints back as the table that made
-it (`Chip.to_toml`). Cycle counts are in cycles of the unit's own clock. Nothing here acts.
+it (`systolic.config.to_toml`). Cycle counts are in cycles of the unit's own clock. Nothing here
+acts.
 """
 
 from __future__ import annotations
@@ -230,7 +231,7 @@ class Chip(Spec):
     description: str = Field(default="", description="what it is, and where its figures come from")
     semaphore_cycles: Count = Field(default=1, description="from a post to its being visible")
     port_priority: tuple[Client, ...] = Field(
-        default=CLIENTS, strict=False, description="who wins a memory port, first to last"
+        default=CLIENTS, strict=False, description="which client wins a memory port, first to last"
     )
     clock: dict[str, Count] = Field(description="clocks in MHz, by name")
     state_buffer: StateBuffer

@@ -20,7 +20,7 @@ UNITS: tuple[UnitName, ...] = get_args(UnitName)
 
 Client = Literal["moving", "weights", "activation", "pooling", "dma"]
 CLIENTS: tuple[Client, ...] = get_args(Client)
-"""Who asks for memory ports; the array does so twice, for moving operands and for weights."""
+"""The clients of the memory ports. The array is two, one for moving operands, one for weights."""
 
 QueueKind = Literal["array", "engine", "dma"]
 _KINDS: dict[UnitName, QueueKind] = {

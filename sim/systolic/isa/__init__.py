@@ -8,7 +8,7 @@ Everything public of the package is here; what its modules have besides is their
 * Is it right? `check_program` (legal on a chip), `lint` and `require_clean` (races besides).
 """
 
-from systolic.hw.units import EngineName
+from systolic.isa import instruction
 from systolic.isa.access import Access, Buffer
 from systolic.isa.formats.binary import decode, encode, is_binary
 from systolic.isa.formats.boxes import parts_of
@@ -23,28 +23,7 @@ from systolic.isa.formats.module import (
 )
 from systolic.isa.formats.read_text import parse_text
 from systolic.isa.formats.write_text import format_access, format_instruction, format_text
-from systolic.isa.instruction import (
-    Activate,
-    Comparison,
-    Copy,
-    DmaCopy,
-    Event,
-    Function,
-    Instruction,
-    Iota,
-    LoadWeights,
-    MatMul,
-    Memset,
-    OnEngine,
-    Operation,
-    Pool,
-    Post,
-    Reduction,
-    Select,
-    TensorScalar,
-    TensorTensor,
-    Wait,
-)
+from systolic.isa.instruction import *  # noqa: F403
 from systolic.isa.legality import check_program
 from systolic.isa.lint.diagnostic import Diagnostic
 from systolic.isa.lint.lint import lint, require_clean
@@ -52,33 +31,12 @@ from systolic.isa.program import Program
 
 __all__ = [
     "Access",
-    "Activate",
     "Binding",
     "Buffer",
-    "Comparison",
-    "Copy",
     "Diagnostic",
-    "DmaCopy",
-    "EngineName",
-    "Event",
-    "Function",
-    "Instruction",
-    "Iota",
-    "LoadWeights",
-    "MatMul",
-    "Memset",
     "Module",
-    "OnEngine",
-    "Operation",
     "Part",
-    "Pool",
-    "Post",
     "Program",
-    "Reduction",
-    "Select",
-    "TensorScalar",
-    "TensorTensor",
-    "Wait",
     "check_bindings",
     "check_bindings_on",
     "check_program",
@@ -96,3 +54,4 @@ __all__ = [
     "parts_of",
     "require_clean",
 ]
+__all__ += instruction.__all__  # every instruction, and the words of their fields

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,17 @@ class Buffer(StrEnum):
     STATE = "state_buffer"
     RESULT = "result_buffer"
     DRAM = "dram"
+
+
+class Interval(NamedTuple):
+    """The numbers first <= n < stop: bytes of a partition, or lanes."""
+
+    first: int
+    stop: int
+
+    def meets(self, other: Interval) -> bool:
+        """Return whether the two have a number in common."""
+        return self.first < other.stop and other.first < self.stop
 
 
 Pattern = tuple[tuple[int, int], ...]
@@ -97,11 +109,16 @@ class Access:
         return self.partitions * self.elements * self.element_bytes
 
     @property
-    def span(self) -> tuple[int, int]:
-        """Return the first byte touched and the byte after the last, in each partition."""
+    def span(self) -> Interval:
+        """Return the bytes of each partition from the first touched to the last."""
         low, high = _reach(self.pattern)
         size = PSUM_WORD_BYTES if self.buffer is Buffer.RESULT else SIZE_BYTES[self.dtype]
-        return self.start + low * size, self.start + (high + 1) * size
+        return Interval(self.start + low * size, self.start + (high + 1) * size)
+
+    @property
+    def lanes(self) -> Interval:
+        """Return the partitions."""
+        return Interval(self.partition, self.partition + self.partitions)
 
     @property
     def first_element(self) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from systolic.isa.access import Access
+from systolic.isa.access import Access, Interval
 from systolic.isa.instruction import Instruction, MatMul, Post
 from systolic.isa.opcodes import BY_CLASS, Rhythm
 
@@ -61,10 +61,9 @@ def rhythm(instruction: Instruction) -> Rhythm:
     return found
 
 
-def lanes(instruction: Instruction) -> tuple[int, int]:
+def lanes(instruction: Instruction) -> Interval:
     """Return the lanes an engine's instruction holds: its first operand's, else its target's."""
-    access = (reads_per_element(instruction) or writes(instruction))[0]
-    return access.partition, access.partition + access.partitions
+    return (reads_per_element(instruction) or writes(instruction))[0].lanes
 
 
 def _accesses(instruction: Instruction, names: Iterable[str]) -> tuple[Access, ...]:

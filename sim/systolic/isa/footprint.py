@@ -1,7 +1,7 @@
 """The set of bytes an access touches, whatever the order: normalised, compared, subtracted.
 
 A footprint is a range of partitions times runs of `run` bytes that begin at regular distances.
-Nothing here knows who reads or writes, or when.
+Nothing here knows which instruction reads or writes, or when.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from systolic.isa.access import Access, Buffer
-from systolic.isa.lint.diagnostic import Region
+from systolic.isa.access import Access, Buffer, Interval
+from systolic.isa.lint.diagnostic import BufferBox
 
 LARGEST_RUNS = 1 << 21
 """Two sets with more runs than this, and no cheaper proof, are taken to overlap."""
@@ -69,9 +69,11 @@ class Footprint:
         return math.prod(count for _, count in self.steps)
 
     @property
-    def region(self) -> Region:
+    def region(self) -> BufferBox:
         """Return the bounding box."""
-        return Region(self.buffer, (self.first, self.stop), (self.low, self.high))
+        return BufferBox(
+            self.buffer, Interval(self.first, self.stop), Interval(self.low, self.high)
+        )
 
     def starts(self) -> npt.NDArray[np.int64]:
         """Return the first byte of every run, ascending."""
@@ -125,12 +127,12 @@ class Footprint:
             return True
         return (self.low, self.run, self.steps) == (other.low, other.run, other.steps)
 
-    def shared_box(self, other: Footprint) -> Region:
+    def shared_box(self, other: Footprint) -> BufferBox:
         """Return the box common to both bounding boxes."""
-        return Region(
+        return BufferBox(
             self.buffer,
-            (max(self.first, other.first), min(self.stop, other.stop)),
-            (max(self.low, other.low), min(self.high, other.high)),
+            Interval(max(self.first, other.first), min(self.stop, other.stop)),
+            Interval(max(self.low, other.low), min(self.high, other.high)),
         )
 
     def holds(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
@@ -144,7 +146,7 @@ class Footprint:
 
 def uncovered(
     wanted: Footprint, covers: Sequence[Footprint], within: Iterable[Footprint] = ()
-) -> Region | None:
+) -> BufferBox | None:
     """Return the box of those bytes of `wanted` that none of `covers` touches, None if all are.
 
     within: only bytes that all of these touch as well are asked for.
@@ -162,10 +164,10 @@ def uncovered(
     lanes, bytes_ = np.flatnonzero(missing.any(axis=1)), places.reshape(-1)[missing.any(axis=0)]
     if not len(lanes):
         return None
-    return Region(
+    return BufferBox(
         wanted.buffer,
-        (wanted.first + int(lanes[0]), wanted.first + int(lanes[-1]) + 1),
-        (int(bytes_[0]), int(bytes_[-1]) + granule),
+        Interval(wanted.first + int(lanes[0]), wanted.first + int(lanes[-1]) + 1),
+        Interval(int(bytes_[0]), int(bytes_[-1]) + granule),
     )
 
 

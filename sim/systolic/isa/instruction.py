@@ -12,6 +12,12 @@ from typing import Literal, TypeAlias
 from systolic.hw.units import EngineName, dma_queue
 from systolic.isa.access import Access
 
+__all__ = [
+    "Activate", "Comparison", "Copy", "DmaCopy", "EngineName", "Event", "Function", "Instruction",
+    "Iota", "LoadWeights", "MatMul", "Memset", "OnEngine", "Operation", "Pool", "Post", "Reduction",
+    "Select", "TensorScalar", "TensorTensor", "Wait",
+]  # fmt: skip
+
 Function = Literal[
     "identity", "exponential", "square", "square_root", "binary_step", "bipolar_step", "sigmoid",
     "ramp", "tanh", "gelu", "silu", "reciprocal", "rsqrt", "log", "sin", "abs", "sign",

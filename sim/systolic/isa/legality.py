@@ -224,7 +224,8 @@ def _check_word(field: Field, value: Any) -> None:
         raise ProgramError(f'{field.name}: there is no "{shortened(value)}" {there_are}')
 
 
-def _same_shape(name: str, access: Access, target: Access) -> None:
+def same_shape(name: str, access: Access, target: Access) -> None:
+    """Raise ProgramError unless an operand has as many elements as the target, in every lane."""
     if (access.partitions, access.elements) != (target.partitions, target.elements):
         raise ProgramError(
             f"{name} has {access.partitions} x {access.elements} elements, "
@@ -233,7 +234,7 @@ def _same_shape(name: str, access: Access, target: Access) -> None:
 
 
 def _check_copy(copy: Copy) -> None:
-    _same_shape("source", copy.source, copy.target)
+    same_shape("source", copy.source, copy.target)
 
 
 def _check_nothing_more(_: Memset | Iota) -> None:
@@ -241,7 +242,7 @@ def _check_nothing_more(_: Memset | Iota) -> None:
 
 
 def _check_activate(activate: Activate) -> None:
-    _same_shape("source", activate.source, activate.target)
+    same_shape("source", activate.source, activate.target)
 
 
 def _check_pool(pool: Pool) -> None:
@@ -256,13 +257,13 @@ def _check_pool(pool: Pool) -> None:
 
 
 def _check_tensor_tensor(both: TensorTensor) -> None:
-    _same_shape("left", both.left, both.target)
-    _same_shape("right", both.right, both.target)
+    same_shape("left", both.left, both.target)
+    same_shape("right", both.right, both.target)
     _check_operation("op", both.op, {"left": both.left, "right": both.right})
 
 
 def _check_tensor_scalar(one: TensorScalar) -> None:
-    _same_shape("source", one.source, one.target)
+    same_shape("source", one.source, one.target)
     integers = _check_operation("op", one.op, {"source": one.source, "scalar": one.scalar})
     if one.then is None:
         if one.other != 0 or one.then_reverse:
@@ -288,7 +289,7 @@ def _is_integer(operand: Access | float) -> bool:
 
 def _check_select(select: Select) -> None:
     if isinstance(select.value, Access):
-        _same_shape("value", select.value, select.target)
+        same_shape("value", select.value, select.target)
 
 
 _ENGINE_RULES: dict[type, Callable[[Any], None]] = {

@@ -1,6 +1,6 @@
 """The bytes of the state buffer, the result buffer and DRAM, read and written by access patterns.
 
-Storage only: no time, no ports. Both engines keep their values in one of these.
+Storage only: no time, no ports. Both engines keep their values in a `Memory`.
 """
 
 from __future__ import annotations

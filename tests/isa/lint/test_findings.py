@@ -7,7 +7,7 @@ import pytest
 from support.scenes import codes, findings, program, small_chip
 from systolic.errors import ProgramError
 from systolic.isa import Program
-from systolic.isa.lint.diagnostic import Region
+from systolic.isa.lint.diagnostic import BufferBox
 from systolic.isa.lint.lint import lint, require_clean
 
 LOAD = "load weights=sb0:4+0x4"
@@ -99,7 +99,7 @@ def test_a_finding_has_parts() -> None:
     (found,) = findings([LOAD, "dma q0 source=dr0:1+0x4 target=sb1:2+0x4"])
     assert found.instructions == ((1, "DmaCopy"), (0, "LoadWeights"))
     assert found.region is not None
-    assert found.region == Region(found.region.buffer, (1, 2), (0, 16))
+    assert found.region == BufferBox(found.region.buffer, (1, 2), (0, 16))
 
 
 def test_every_illegal_instruction_is_found() -> None:

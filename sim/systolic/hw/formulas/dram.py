@@ -1,4 +1,4 @@
-"""Closed formulas for DRAM with channels and banks: what runs cost when nobody is in their way.
+"""Closed formulas for DRAM with channels and banks: what runs cost where no other copy runs.
 
 A second oracle beside `hw.timing`; the machine never imports it. Cycles are the DMA engine's.
 Source: docs/timing_model.md, section 6.
@@ -20,7 +20,7 @@ class Run(NamedTuple):
     size_bytes: int
 
 
-class Place(NamedTuple):
+class DramAddress(NamedTuple):
     """Where a byte of DRAM lies."""
 
     channel: int
@@ -28,12 +28,12 @@ class Place(NamedTuple):
     row: int
 
 
-def place(parts: DramOrganisation, address: int) -> Place:
+def place(parts: DramOrganisation, address: int) -> DramAddress:
     """Return channel, bank and row of a byte address."""
     block, byte = divmod(address, parts.interleave_bytes)
     inside = block // parts.channels * parts.interleave_bytes + byte
     row = inside // parts.row_bytes
-    return Place(block % parts.channels, row % parts.banks, row // parts.banks)
+    return DramAddress(block % parts.channels, row % parts.banks, row // parts.banks)
 
 
 def burst_addresses(parts: DramOrganisation, run: Run) -> list[int]:
@@ -61,6 +61,13 @@ def _bursts(size: int, start: int | None, length: int) -> list[tuple[int, int]]:
     ]
 
 
+def opening_cycles(parts: DramOrganisation, before: int | None, row: int) -> int:
+    """Return the cycles a bank takes to open a row. before: the row it has open, None for none."""
+    if before == row:
+        return 0
+    return parts.activate_cycles + (0 if before is None else parts.precharge_cycles)
+
+
 def lone_copy_cycles(chip: Chip, runs: Iterable[Run]) -> int:
     """Return the cycles of one copy that no other meets, all banks closed when it begins.
 
@@ -76,11 +83,8 @@ def lone_copy_cycles(chip: Chip, runs: Iterable[Run]) -> int:
         for address in burst_addresses(parts, run):
             channel, bank, row = place(parts, address)
             before = open_rows.get((channel, bank))
-            if before != row:
-                cycles += parts.activate_cycles
-                cycles += 0 if before is None else parts.precharge_cycles
-                open_rows[channel, bank] = row
-            cycles += burst_cycles
+            cycles += opening_cycles(parts, before, row) + burst_cycles
+            open_rows[channel, bank] = row
     return cycles
 
 

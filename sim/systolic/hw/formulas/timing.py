@@ -44,6 +44,11 @@ def engine_reads(engine: Engine, elements: int) -> int:
     return -(-elements // engine.elements_per_cycle)
 
 
+def dma_latency_cycles(chip: Chip, *, dram: bool = True) -> int:
+    """Return the cycles of a DmaCopy before its first descriptor. dram: one end lies in DRAM."""
+    return chip.dma.latency_cycles + (chip.dram.latency_cycles if dram else 0)
+
+
 def dma_cycles(
     chip: Chip, descriptor_bytes: Sequence[tuple[int, int]], *, dram: bool, within: bool = False
 ) -> int:
@@ -57,11 +62,11 @@ def dma_cycles(
     fetch, rate = chip.dma.descriptor_cycles, chip.dma.bytes_per_cycle
     if not dram:
         moving = sum(count * (fetch - (-size // rate)) for count, size in descriptor_bytes)
-        return chip.dma.latency_cycles + moving
+        return dma_latency_cycles(chip, dram=False) + moving
     moving = sum(
         count * (fetch + run_cycles(chip, size, within=within)) for count, size in descriptor_bytes
     )
-    return chip.dma.latency_cycles + chip.dram.latency_cycles + moving
+    return dma_latency_cycles(chip) + moving
 
 
 def transpose_block_cycles(chip: Chip, K: int, N: int, dtype: str, drain: str, unit: str) -> int:
@@ -178,13 +183,13 @@ def _drain_way(chip: Chip, unit: str, *, to_dram: bool) -> Way:
 
 def first_byte(chip: Chip) -> int:
     """Return the tick at which the array can first see that DMA has brought a byte from DRAM."""
-    latency = chip.dma.latency_cycles + chip.dram.latency_cycles
+    latency = dma_latency_cycles(chip)
     return after(chip, 0, "dma", latency + chip.semaphore_cycles)
 
 
 def last_byte(chip: Chip, tick: int) -> int:
     """Return the end of the least copy to DRAM that can start at `tick`."""
-    latency = chip.dma.latency_cycles + chip.dram.latency_cycles
+    latency = dma_latency_cycles(chip)
     return after(chip, tick, "dma", latency + 1)
 
 
@@ -244,7 +249,7 @@ def cut_finer(
 def dram_bound(chip: Chip, bytes_moved: int) -> Bound:
     """Return the least time in which DRAM and the DMA queues can move that many bytes."""
     rate = min(chip.dram.bytes_per_cycle, chip.dma.queues * chip.dma.bytes_per_cycle)
-    latency = chip.dma.latency_cycles + chip.dram.latency_cycles
+    latency = dma_latency_cycles(chip)
     moving = -(-bytes_moved // rate)
     if chip.dram.organisation is not None:
         moving = least_cycles(chip, bytes_moved)

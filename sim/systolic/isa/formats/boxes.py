@@ -18,7 +18,8 @@ from systolic.isa.access import MAX_PAIRS, Access, Buffer, Pattern
 from systolic.isa.formats.module import Box, Part
 
 Numbers = npt.NDArray[np.int64]
-Region = tuple[Box, Numbers, Numbers]
+Located = tuple[Box, Numbers, Numbers]
+"""A box of the array, and the partition and the byte of each of its elements."""
 MOST_PARTS = 1 << 16
 
 
@@ -44,8 +45,8 @@ def parts_of(partition: Numbers, byte: Numbers, buffer: Buffer, dtype: str) -> t
     return tuple(found)
 
 
-def _regular(region: Region, buffer: Buffer, dtype: str) -> Iterator[Part]:
-    box, partition, byte = region
+def _regular(located: Located, buffer: Buffer, dtype: str) -> Iterator[Part]:
+    box, partition, byte = located
     found = _one_access(partition.reshape(-1), byte.reshape(-1), data_type(dtype).size_bytes)
     if found is not None:
         count, pattern = found

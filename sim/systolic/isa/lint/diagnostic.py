@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from systolic.isa.access import Buffer
+from systolic.isa.access import Buffer, Interval
 
 Severity = Literal["error", "warning", "hint"]
 Code = Literal[
@@ -24,12 +24,12 @@ Code = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class BufferBox:
     """A box of a buffer: partitions first <= p < stop and bytes first <= b < stop of each."""
 
     buffer: Buffer
-    partitions: tuple[int, int]
-    bytes: tuple[int, int]
+    partitions: Interval
+    bytes: Interval
 
     def __str__(self) -> str:
         """Return ``result_buffer[0:4] bytes 0:16``."""
@@ -49,7 +49,7 @@ class Diagnostic:
     severity: Severity
     message: str
     instructions: tuple[tuple[int, str], ...] = ()
-    region: Region | None = None
+    region: BufferBox | None = None
 
     def __str__(self) -> str:
         """Return the finding as one line."""

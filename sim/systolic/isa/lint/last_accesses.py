@@ -1,4 +1,4 @@
-"""Who last wrote and who has since read which bytes: records in cells, for one pass over a program.
+"""The last writes of all bytes and the reads since: records in cells, for one pass over a program.
 
 A cell is an equal piece of a buffer's address range, over all partitions. Records say nothing about
 order; the pass (`systolic.isa.lint.races`) visits instructions in an order they can start in.
@@ -32,7 +32,7 @@ class Record:
 
     index: int
     visit: int
-    place: Place
+    place: Touched
     live: bool = True
     links: list[int] = field(default_factory=list)
 
@@ -60,7 +60,7 @@ class Cell:
 
 
 @dataclass(slots=True, eq=False)
-class Place:
+class Touched:
     """An access, its footprint, and the cells its records are kept in.
 
     readers: by queue, the last read of exactly this access and the version it saw.
@@ -84,14 +84,14 @@ class Shadow:
         self._cells: dict[Buffer, dict[int, Cell]] = {b: defaultdict(Cell) for b in Buffer}
         self.places = {access: self._place(access, f) for access, f in footprints.items()}
 
-    def _place(self, access: Access, footprint: Footprint) -> Place:
+    def _place(self, access: Access, footprint: Footprint) -> Touched:
         size, cells = self._size[access.buffer], self._cells[access.buffer]
         first, last = footprint.low // size, (footprint.high - 1) // size
         if last - first >= MOST_CELLS:
-            return Place(access, footprint, [cells[WIDE]])
-        return Place(access, footprint, [cells[number] for number in range(first, last + 1)])
+            return Touched(access, footprint, [cells[WIDE]])
+        return Touched(access, footprint, [cells[number] for number in range(first, last + 1)])
 
-    def cells(self, place: Place) -> list[Cell]:
+    def cells(self, place: Touched) -> list[Cell]:
         """Return the cells in which records that meet the place can be."""
         cells = self._cells[place.access.buffer]
         wide = cells.get(WIDE)
@@ -99,15 +99,15 @@ class Shadow:
             return place.homes
         return list(cells.values()) if place.homes[0] is wide else [*place.homes, wide]
 
-    def version(self, place: Place) -> int:
+    def version(self, place: Touched) -> int:
         """Return a number that grows with every write that may touch the place."""
         return sum([cell.version for cell in self.cells(place)])
 
-    def writes_at(self, place: Place) -> list[Record]:
+    def writes_at(self, place: Touched) -> list[Record]:
         """Return every live write that meets the place."""
         return _meeting(place.footprint, [cell.writes for cell in self.cells(place)])
 
-    def reads_at(self, place: Place) -> list[Record]:
+    def reads_at(self, place: Touched) -> list[Record]:
         """Return every live read that meets the place."""
         return _meeting(place.footprint, [cell.reads for cell in self.cells(place)])
 

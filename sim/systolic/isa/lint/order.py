@@ -1,4 +1,4 @@
-"""What surely happens before what: clocks of starts, and who surely knows what is done.
+"""What surely happens before what: clocks of starts, and which starts come after which ends.
 
 Every instruction has a clock: for each queue, the last position that surely has started when it
 starts. `known` says, for each instruction and each queue, the first position that starts only after
@@ -22,7 +22,7 @@ from systolic.isa.lint.guarantees import NEVER, Structure
 from systolic.isa.lint.posts import Chain, Semaphore, Waits
 
 MOST_ROUNDS = 64
-"""After that many rounds what is known is taken as all there is; that is on the safe side."""
+"""After so many rounds no more is worked out. What is known then holds; more might be true."""
 
 
 class Order:
@@ -73,7 +73,7 @@ class Order:
             mine[queue[index]] = position[index]
 
     def _learn(self) -> None:
-        """Work out who knows what is done, from what the waits guarantee."""
+        """Work out which positions start after an instruction is done, from the waits."""
         known = self.known
         for semaphore in self._semaphores:
             waits = semaphore.waits
@@ -87,7 +87,11 @@ class Order:
         self._learn_multiplies()
 
     def _learn_multiplies(self) -> None:
-        """Whoever knows that a MatMul is done knows it of those that cannot be done later."""
+        """Extend what is known of each MatMul to the MatMuls that are done no later than it.
+
+        A position that starts only after MatMul B is done starts after MatMul A is done too, if A
+        stands before B in the queue and its window ends no later than B's.
+        """
         structure, program = self.structure, self.structure.program
         members = [i for i, x in enumerate(program.instructions) if isinstance(x, MatMul)]
         if not members:

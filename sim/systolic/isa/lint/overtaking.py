@@ -77,7 +77,4 @@ class Overtaking:
 
 def _share(one: Access, other: Access) -> bool:
     """Return whether two accesses have a partition in common."""
-    return (
-        one.partition < other.partition + other.partitions
-        and other.partition < one.partition + one.partitions
-    )
+    return one.lanes.meets(other.lanes)

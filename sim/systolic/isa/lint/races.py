@@ -1,11 +1,15 @@
 """Races and lost values: every word's writes and reads, compared with what is surely in order.
 
-Instructions are visited in an order they can start in. A read must come after the last write of
-each of its words, a write after the last write and after every read since. If each of these pairs
-is in order, so are all pairs that touch a word; if some pair is not, one of these is found. Then:
-words read that nobody has written, and results overwritten that nobody has read. Not here: what is
-in order (`systolic.isa.lint.order`), programs that are illegal or get stuck (they have no order to
-check).
+Instructions are visited in an order they can start in. Each access of a word is compared with the
+nearest ones before it: a read with the last write, a write with the last write and with every read
+since. Accesses further back need no comparison. For instance, if write A, write B and read C of a
+word are visited in this order, B is compared with A, and C with B: if A surely comes before B, and
+B before C, then A comes before C. If A and C are in the wrong order, so is one of the pairs that
+were compared, and that pair is reported.
+
+Two more findings: a word is read that nothing has written, and a result is overwritten that nothing
+has read. Not here: what is in order (`systolic.isa.lint.order`); programs that are illegal or get
+stuck, which have no order to check.
 """
 
 from __future__ import annotations
@@ -19,9 +23,9 @@ from systolic.isa.access import Access, Buffer
 from systolic.isa.effects import accumulates, reads, writes
 from systolic.isa.footprint import Footprint, uncovered
 from systolic.isa.instruction import Instruction, MatMul
-from systolic.isa.lint.diagnostic import Code, Diagnostic, Region, named
+from systolic.isa.lint.diagnostic import BufferBox, Code, Diagnostic, named
 from systolic.isa.lint.guarantees import Structure
-from systolic.isa.lint.last_accesses import INITIAL, Place, Record, Shadow
+from systolic.isa.lint.last_accesses import INITIAL, Record, Shadow, Touched
 from systolic.isa.lint.order import Order
 from systolic.isa.lint.overtaking import Overtaking
 from systolic.isa.program import Program
@@ -73,7 +77,7 @@ class _Pass:
 
     # -- reads ------------------------------------------------------------------------------------
 
-    def _read(self, index: int, visit: int, place: Place) -> Iterator[Diagnostic]:
+    def _read(self, index: int, visit: int, place: Touched) -> Iterator[Diagnostic]:
         queue = self._structure.queue_of[index]
         version = self._shadow.version(place)
         seen, record = place.readers.get(queue, (-1, None))
@@ -95,11 +99,11 @@ class _Pass:
         return access.buffer is Buffer.RESULT and isinstance(self._instructions[index], MatMul)
 
     def _replaces(self, record: Record, index: int) -> bool:
-        """Return whether whoever comes after this read also comes after the recorded one."""
+        """Return whether all that comes after this read comes after the recorded one as well."""
         after = int(self._structure.after_reads[record.index])
         return after <= int(self._structure.position[index])
 
-    def _check_read(self, index: int, place: Place) -> Iterator[Diagnostic]:
+    def _check_read(self, index: int, place: Touched) -> Iterator[Diagnostic]:
         met = self._shadow.writes_at(place)
         for record in met:
             if not self._is_written(record, index, place, reading=True):
@@ -114,7 +118,7 @@ class _Pass:
 
     # -- writes -----------------------------------------------------------------------------------
 
-    def _write(self, index: int, visit: int, place: Place) -> Iterator[Diagnostic]:
+    def _write(self, index: int, visit: int, place: Touched) -> Iterator[Diagnostic]:
         written = self._shadow.writes_at(place)
         read = [r for r in self._shadow.reads_at(place) if r.index != index]
         for record in written:
@@ -138,7 +142,7 @@ class _Pass:
                 record.links.append(index)
 
     def _undrained(
-        self, index: int, place: Place, written: list[Record], read: list[Record]
+        self, index: int, place: Touched, written: list[Record], read: list[Record]
     ) -> Iterator[Diagnostic]:
         if accumulates(self._instructions[index]):
             return
@@ -148,7 +152,7 @@ class _Pass:
             later = [r.place.footprint for r in (*read, *written) if r.visit > record.visit]
             missing = uncovered(place.footprint, later, within=[record.place.footprint])
             if missing:
-                message = f"overwrites {missing}, {self._who(record.index)}'s result, unread"
+                message = f"overwrites {missing}, {self._named(record.index)}'s result, unread"
                 yield self._finding("undrained", message, (index, record.index), missing)
 
     # -- what is in order -------------------------------------------------------------------------
@@ -156,7 +160,7 @@ class _Pass:
     def _kind(self, index: int) -> str:
         return self._structure.kinds[self._structure.queue_of[index]]
 
-    def _is_written(self, record: Record, index: int, place: Place, *, reading: bool) -> bool:
+    def _is_written(self, record: Record, index: int, place: Touched, *, reading: bool) -> bool:
         """Return whether the words two accesses share surely are written before `index` acts."""
         first = record.index
         if first == INITIAL or self._order.done_before(first, index):
@@ -179,7 +183,7 @@ class _Pass:
         rows = self._order.rows_before(first, index)
         return rows > 0 and _last_place(record.place.access, place.footprint) < rows
 
-    def _is_read(self, record: Record, index: int, place: Place) -> bool:
+    def _is_read(self, record: Record, index: int, place: Touched) -> bool:
         """Return whether a recorded read surely was made before `index` writes."""
         if self._order.read_before(record.index, index):
             return True
@@ -191,7 +195,7 @@ class _Pass:
 
     # -- findings ---------------------------------------------------------------------------------
 
-    def _race(self, code: Code, record: Record, index: int, place: Place) -> Iterator[Diagnostic]:
+    def _race(self, code: Code, record: Record, index: int, place: Touched) -> Iterator[Diagnostic]:
         key = (code, record.index, index)
         if key in self._said:
             return
@@ -202,16 +206,16 @@ class _Pass:
             "write-after-read": ("writes", "read"),
         }[code]
         region = record.place.footprint.shared_box(place.footprint)
-        message = f"{does} {region}, and nothing makes {self._who(record.index)} {did} it before"
+        message = f"{does} {region}, and nothing makes {self._named(record.index)} {did} it before"
         yield self._finding(code, message, (index, record.index), region)
 
-    def _who(self, index: int) -> str:
+    def _named(self, index: int) -> str:
         return named(index, self._instructions[index])
 
     def _finding(
-        self, code: Code, message: str, indices: tuple[int, ...], region: Region
+        self, code: Code, message: str, indices: tuple[int, ...], region: BufferBox
     ) -> Diagnostic:
-        text = f"{self._who(indices[0])} {message}"
+        text = f"{self._named(indices[0])} {message}"
         return Diagnostic(code, "error", text, _involved(self._instructions, indices), region)
 
 

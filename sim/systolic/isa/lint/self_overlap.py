@@ -23,7 +23,7 @@ from systolic.isa.effects import (
 )
 from systolic.isa.footprint import Footprint
 from systolic.isa.instruction import Instruction, LoadWeights, MatMul, OnEngine
-from systolic.isa.lint.diagnostic import Diagnostic, Region, named
+from systolic.isa.lint.diagnostic import BufferBox, Diagnostic, named
 from systolic.isa.opcodes import Rhythm, require_rows
 from systolic.isa.program import Program
 
@@ -49,7 +49,7 @@ def self_overlaps(program: Program, chip: Chip) -> list[Diagnostic]:
 
 def _overlaps(
     instruction: Instruction, chip: Chip, cache: dict[Access, Footprint]
-) -> Iterator[tuple[Region, str]]:
+) -> Iterator[tuple[BufferBox, str]]:
     for target in writes(instruction):
         written = _footprint(cache, target)
         if written.repeats and _writes_twice(target):

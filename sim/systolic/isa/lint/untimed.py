@@ -78,20 +78,19 @@ def deadlocks(program: Program, execution: Execution) -> list[Diagnostic]:
                 posters.setdefault(post.semaphore, index)
     heads = {program.instructions[index].queue: index for index, _ in execution.stuck}
     return [
-        _stuck(program, index, wait, execution.counts[wait.semaphore], posters, heads)
-        for index, wait in execution.stuck
+        _stuck(program, head, execution.counts[head[1].semaphore], posters, heads)
+        for head in execution.stuck
     ]
 
 
 def _stuck(
     program: Program,
-    index: int,
-    wait: Wait,
+    stuck: tuple[int, Wait],
     count: int,
     posters: dict[int, int],
     heads: dict[str, int],
 ) -> Diagnostic:
-    instructions = program.instructions
+    instructions, (index, wait) = program.instructions, stuck
     poster = posters[wait.semaphore]
     message = (
         f"{waiting(program, index, wait)}, it stays at {count}: "

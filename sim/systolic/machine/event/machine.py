@@ -16,7 +16,7 @@ from systolic.machine.array_shape import grid_shape
 from systolic.machine.event.dma.unit import DmaUnit
 from systolic.machine.event.dram.channels import channels_of
 from systolic.machine.event.lane_engine.unit import EngineUnit
-from systolic.machine.event.pe_array.row_order import use_compiled
+from systolic.machine.event.pe_array.row_order import form_for, in_numpy
 from systolic.machine.event.pe_array.unit import PEArrayUnit
 from systolic.machine.event.ports.arbiter import Arbiter
 from systolic.machine.event.semaphores import Semaphores, posted_in_order
@@ -44,8 +44,6 @@ def run_event(
     Raises SimulationError on deadlock.
     """
     env = TickEnvironment()
-    if values:
-        use_compiled(program.products())
     context = Context(
         env=env,
         chip=chip,
@@ -56,6 +54,7 @@ def run_event(
         arbiter=Arbiter(env),
         posters=program.posters(),
         values=values,
+        product_form=form_for(program.products()) if values else in_numpy,
         on_done=_counter(len(program.instructions), progress),
         dram=channels_of(chip, program, recorder),
     )

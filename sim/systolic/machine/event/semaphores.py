@@ -1,4 +1,4 @@
-"""Semaphores: who will have posted what by when. Posts may be announced before they are final.
+"""Semaphores: which posts will have been made by when, some announced before they are final.
 
 An announced post can only move later (its stream may be refused a port), never earlier; so a
 waiter may sleep until the announced tick and look again.
@@ -24,9 +24,10 @@ PostTicks = Callable[[], Sequence[int]]
 def posted_in_order(program: Program, chip: Chip) -> list[bool]:
     """Return, by semaphore, whether its posts are surely made in the order of one queue.
 
-    So they are if a queue takes one instruction at a time (DMA, an engine without independent
-    lanes), or if it is the array's and its loads alone post, or its multiplies, with results of one
-    width, when done or row by row. Who waits for such a semaphore need not listen for more posts.
+    They are in order if the queue takes one instruction at a time (DMA, an engine without
+    independent lanes). They are in order too if the queue is the array's and either its loads alone
+    post, or its multiplies alone, with results of one width, all when done or all row by row. An
+    instruction that waits for such a semaphore need not listen for more posts.
     """
     posters: list[set[tuple[object, ...]]] = [set() for _ in program.semaphores]
     for instruction in program.instructions:

@@ -12,6 +12,7 @@ import simpy
 from systolic.hw.spec import Chip
 from systolic.isa import Instruction, Post, Program
 from systolic.machine.event.dram.channels import Channels
+from systolic.machine.event.pe_array.row_order import Form
 from systolic.machine.event.ports.arbiter import Arbiter
 from systolic.machine.event.ports.ports import Port
 from systolic.machine.event.ports.stream import Stream
@@ -37,6 +38,7 @@ class Context:
     arbiter: Arbiter
     posters: tuple[str, ...]
     values: bool
+    product_form: Form
     on_done: Callable[[], None]
     dram: Channels | None = None
     end: int = 0

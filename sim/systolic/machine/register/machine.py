@@ -31,6 +31,7 @@ def run_register(
     program: Program,
     memory: Memory,
     recorder: Recorder,
+    *,
     progress: Progress | None = None,
     observer: Observer | None = None,
 ) -> Trace:
@@ -139,7 +140,7 @@ class Machine:
         return min(edges, default=tick + 1)
 
     def _deadlock(self, tick: int) -> str:
-        """Say who waits for what, and since when."""
+        """Say which unit waits for what, and since when."""
         program = self._context.program
         lines = []
         for unit in self._units:

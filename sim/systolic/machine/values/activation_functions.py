@@ -14,10 +14,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
+
+from systolic.isa import Function as FunctionName
+from systolic.isa.opcodes import require_rows
 
 Floats = npt.NDArray[np.float64]
 Single = npt.NDArray[np.float32]
@@ -69,6 +72,7 @@ FUNCTIONS: dict[str, Function] = {
     "abs": Function(np.abs),
     "sign": Function(np.sign),
 }
+require_rows("values.FUNCTIONS", FUNCTIONS, get_args(FunctionName))
 
 
 def apply(name: str, values: Single) -> Single:

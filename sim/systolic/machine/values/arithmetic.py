@@ -12,13 +12,14 @@ import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
+from systolic import isa
 from systolic.arrays import Array
+from systolic.isa.opcodes import require_rows
 
-"""float32 or int32."""
 BITS = 32
 Binary = Callable[[Any, Any], Any]
 
@@ -81,6 +82,7 @@ COMPARISONS: dict[str, Binary] = {
     "less": operator.lt,
     "less_equal": operator.le,
 }
+require_rows("values.COMPARISONS", COMPARISONS, get_args(isa.Comparison))
 OPERATIONS: dict[str, Operation] = {
     "add": Operation(np.add, np.add),
     "subtract": Operation(np.subtract, np.subtract),
@@ -97,6 +99,7 @@ OPERATIONS: dict[str, Operation] = {
     "shift_right_arithmetic": Operation(None, _right_arithmetic),
     **{name: Operation(compare, compare) for name, compare in COMPARISONS.items()},
 }
+require_rows("values.OPERATIONS", OPERATIONS, get_args(isa.Operation))
 
 
 def operate(name: str, left: Array, right: Array) -> Array:
@@ -147,3 +150,4 @@ REDUCTIONS: dict[str, Callable[[Array], Array]] = {
     "product": _accumulate(np.multiply),
 }
 """Functions of [..., window], float32 or int32; sums and products in the order of the elements."""
+require_rows("values.REDUCTIONS", REDUCTIONS, get_args(isa.Reduction))

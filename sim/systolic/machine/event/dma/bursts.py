@@ -61,7 +61,7 @@ class BurstStream(Stream):
         return self._channels.remaining(self._queue)
 
     def settle_ports(self, *, among_themselves: bool) -> None:
-        """Say who settles what happens where copies of several queues meet at a port."""
+        """Say whether copies that meet at a port settle it, or the arbiter does."""
         self._channels.settle_ports(among_themselves=among_themselves)
 
     def done(self, tick: int) -> bool:

@@ -28,6 +28,12 @@ from systolic.machine.event.unit import Context, Unit
 from systolic.trace.records import InstructionTimes
 
 
+def latency_cycles(chip: Chip, copy: DmaCopy) -> int:
+    """Return the cycles from the start of a copy to that of its first descriptor."""
+    touches_dram = Buffer.DRAM in (copy.source.buffer, copy.target.buffer)
+    return chip.dma.latency_cycles + touches_dram * chip.dram.latency_cycles
+
+
 class _Finished(NamedTuple):
     """`number` descriptors ended, one every `cycles` cycles, the first at `tick`.
 
@@ -267,7 +273,7 @@ class DmaUnit(Unit):
         return self._stream.end_tick() + self.period if isinstance(self._stream, DmaStream) else 0
 
     def _await(self, instruction: Instruction) -> Generator[simpy.Event, Any, bool]:
-        # How long bursts take depends on who joins them, so their end is not known before it is.
+        # How long bursts take depends on the copies that join them: the end is known when it comes.
         if self._ended is not None:
             yield self._ended
             self._ended = None
@@ -277,7 +283,7 @@ class DmaUnit(Unit):
         """Begin a copy in the present tick."""
         assert isinstance(instruction, DmaCopy)
         is_dram = Buffer.DRAM in (instruction.source.buffer, instruction.target.buffer)
-        latency = self.chip.dma.latency_cycles + is_dram * self.chip.dram.latency_cycles
+        latency = latency_cycles(self.chip, instruction)
         self._stream = stream = self._make(index, instruction, is_dram)
         recorder, values = self.context.recorder, None
         if self.context.values:

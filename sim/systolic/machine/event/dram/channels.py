@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from systolic.hw.spec import Chip, DramOrganisation
+from systolic.hw.spec import Chip
 from systolic.hw.units import dma_queue
 from systolic.isa import Buffer, DmaCopy, Program
 from systolic.machine.event.dma.descriptors import Runs
@@ -255,7 +255,7 @@ def _empty_tables(chip: Chip) -> Tables:
     channel = np.zeros((steps.CHANNEL_ROWS, parts.channels), np.int64)
     channel[steps.BUS_HOLDER] = -1
     return Tables(
-        fixed=_fixed(chip, parts),
+        fixed=Fixed.of(chip),
         queue=np.zeros((steps.QUEUE_ROWS, chip.dma.queues), np.int64),
         bank=bank,
         channel=channel,
@@ -264,24 +264,6 @@ def _empty_tables(chip: Chip) -> Tables:
         log=np.zeros((steps.LOG_ROWS, LOG_LENGTH + 2 * chip.dma.queues), np.int64),
         runs=np.zeros((3, 0), np.int64),
         end=np.zeros(0, np.int64),
-    )
-
-
-def _fixed(chip: Chip, parts: DramOrganisation) -> Fixed:
-    beat_bytes, burst_cycles = chip.burst_cycles
-    return Fixed(
-        burst_bytes=parts.burst_bytes,
-        interleave_bytes=parts.interleave_bytes,
-        channels=parts.channels,
-        banks=parts.banks,
-        row_bytes=parts.row_bytes,
-        beat_bytes=beat_bytes,
-        burst_cycles=burst_cycles,
-        activate_cycles=parts.activate_cycles,
-        precharge_cycles=parts.precharge_cycles,
-        fetch_cycles=chip.dma.descriptor_cycles,
-        port_bank_bytes=chip.state_buffer.bank_bytes,
-        arbitrates=True,
     )
 
 

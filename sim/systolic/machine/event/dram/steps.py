@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
+from systolic.hw.spec import Chip
+
 Table = npt.NDArray[Any]
 """int64, [row, queue] (or [row, bank], [row, channel]); the rows are named below."""
 
@@ -29,7 +31,7 @@ BANK_WAIT, ROW_WAIT, BUS_WAIT, QUEUE_ROWS = range(26, 30)
 # Values of PHASE. A burst is asked for in the first cycle in which nothing is LEFT of the fetch.
 IDLE, FETCHING, WANTS_BANK, OPENING, WANTS_BUS, MOVING = range(6)
 
-# Rows of `bank` and of `channel`; -1: no row is open, nobody holds it.
+# Rows of `bank` and of `channel`; -1: no row is open, no queue holds it.
 OPEN_ROW, BANK_HOLDER, BANK_ROWS = range(3)
 BUS_HOLDER, HITS, OPENED, CONFLICTS, BUSY, CHANNEL_ROWS = range(6)
 
@@ -55,6 +57,27 @@ class Fixed(NamedTuple):
     fetch_cycles: int
     port_bank_bytes: int
     arbitrates: bool
+
+    @classmethod
+    def of(cls, chip: Chip) -> Fixed:
+        """Return what the arithmetic needs of a chip whose DRAM has an organisation."""
+        parts = chip.dram.organisation
+        assert parts is not None
+        beat_bytes, burst_cycles = chip.burst_cycles
+        return cls(
+            burst_bytes=parts.burst_bytes,
+            interleave_bytes=parts.interleave_bytes,
+            channels=parts.channels,
+            banks=parts.banks,
+            row_bytes=parts.row_bytes,
+            beat_bytes=beat_bytes,
+            burst_cycles=burst_cycles,
+            activate_cycles=parts.activate_cycles,
+            precharge_cycles=parts.precharge_cycles,
+            fetch_cycles=chip.dma.descriptor_cycles,
+            port_bank_bytes=chip.state_buffer.bank_bytes,
+            arbitrates=True,
+        )
 
 
 class Tables(NamedTuple):
@@ -132,7 +155,7 @@ def settle(fixed: Fixed, queue: Table, bank: Table, channel: Table, cycle: int) 
 
 
 def oldest(queue: Table, phase: int, holder: Table, which: int) -> int:
-    """Return the first in line of those in a phase whose bank (or bus) nobody holds, or -1."""
+    """Return the first in line of those in a phase whose bank (or bus) is free, or -1."""
     best = -1
     for q in range(queue.shape[1]):
         if (
@@ -148,16 +171,22 @@ def take_bank(fixed: Fixed, queue: Table, bank: Table, channel: Table, q: int) -
     """Let a burst have its bank, and begin to open its row if another one or none is open."""
     b, c = queue[BANK, q], queue[CHANNEL, q]
     bank[BANK_HOLDER, b] = q
-    queue[PHASE, q], queue[LEFT, q] = OPENING, 0
+    queue[PHASE, q] = OPENING
+    queue[LEFT, q] = opening_cycles(fixed, bank[OPEN_ROW, b], queue[ROW, q])
     if bank[OPEN_ROW, b] == queue[ROW, q]:
         channel[HITS, c] += 1
     elif bank[OPEN_ROW, b] < 0:
         channel[OPENED, c] += 1
-        queue[LEFT, q] = fixed.activate_cycles
     else:
         channel[CONFLICTS, c] += 1
-        queue[LEFT, q] = fixed.precharge_cycles + fixed.activate_cycles
     bank[OPEN_ROW, b] = queue[ROW, q]
+
+
+def opening_cycles(fixed: Fixed, open_row: int, row: int) -> int:
+    """Return the cycles until a bank holds a row open. open_row: the one it has open, or -1."""
+    if open_row == row:
+        return 0
+    return fixed.activate_cycles + (fixed.precharge_cycles if open_row >= 0 else 0)
 
 
 def shortest(queue: Table, limit: int) -> int:
@@ -171,7 +200,7 @@ def shortest(queue: Table, limit: int) -> int:
 
 
 def advance(t: Tables, cycle: int, step: int) -> bool:
-    """Do `step` cycles in which nobody's phase changes before the last; return if a copy ended."""
+    """Do `step` cycles in which no phase changes before the last; return whether a copy ended."""
     queue, channel = t.queue, t.channel
     ended = False
     for q in range(queue.shape[1]):
@@ -304,7 +333,7 @@ def use_ports(t: Tables, beat: int, step: int, q: int) -> None:
 def share_ports(fixed: Fixed, queue: Table, runs: Table, limit: int) -> int:
     """Give the state-buffer ports of a cycle, the lowest queue first; return how long that holds.
 
-    Who is refused is HELD.
+    A queue that is refused is HELD.
     """
     for q in range(queue.shape[1]):
         queue[PORT_LOW, q] = -1

@@ -10,6 +10,7 @@ import numpy as np
 from systolic.arrays import Array
 from systolic.hw.units import EngineName
 from systolic.isa import Instruction, OnEngine
+from systolic.isa.access import Interval
 from systolic.isa.effects import lanes, reads_per_element, reads_per_lane, window, writes
 from systolic.machine.event.lane_engine.plan import Moves, Plan, plan_of
 from systolic.machine.event.ports.stream import Stream
@@ -21,10 +22,9 @@ PLANS_KEPT = 256
 
 
 class _UnderWay(NamedTuple):
-    """An instruction that holds lanes first <= lane < stop until access `last_read`."""
+    """An instruction that holds its lanes until access `last_read`."""
 
-    first: int
-    stop: int
+    lanes: Interval
     stream: Stream
     last_read: int
 
@@ -49,13 +49,13 @@ class EngineUnit(Unit):
         interval = max(1, self._spec.min_interval_cycles)
         tick: int = self._last_start + interval * self.period
         now = self.env.tick
-        first, stop = lanes(instruction)
+        wanted = lanes(instruction)
         still = []
         for other in self._under_way:
             free = other.stream.tick_of(other.last_read) + self.period
             if free > now:
                 still.append(other)
-            if not self._spec.independent_lanes or (first < other.stop and other.first < stop):
+            if not self._spec.independent_lanes or other.lanes.meets(wanted):
                 tick = max(tick, free)
         self._under_way = still
         return tick
@@ -68,7 +68,7 @@ class EngineUnit(Unit):
         plan = self._plan(instruction)
         stream = self._stream(index, plan)
         stream.begin(now + self._spec.fixed_cycles * self.period)
-        self._under_way.append(_UnderWay(*lanes(instruction), stream, plan.steps - 1))
+        self._under_way.append(_UnderWay(lanes(instruction), stream, plan.steps - 1))
         values = self._compute(instruction) if self.context.values else None
         last = stream.timeline.slots - 1
         delay = self.post_delay

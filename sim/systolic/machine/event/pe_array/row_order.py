@@ -18,22 +18,36 @@ SMALL_PRODUCTS = 50_000_000
 EXACT_IN_FLOAT32 = 1 << 24
 """Integers up to this have a float32 each, so sums that stay below it are exact in any order."""
 
-_compiled: list[Callable[..., None]] = []
+Form = Callable[[Array, Array, Array], None]
+"""Adds w [N, K] times x [K, M] to sums [N, M], row by row."""
 
 
-def use_compiled(products: int) -> None:
-    """Choose the form for a run of that many products; without numba it stays numpy's."""
-    if products < SMALL_PRODUCTS or _compiled:
-        return
+def in_numpy(w: Array, x: Array, sums: Array) -> None:
+    """Add w [N, K] times x [K, M] to sums [N, M], row by row: the form for small work."""
+    with np.errstate(all="ignore"):
+        for row in range(w.shape[1]):
+            sums += w[:, row, None] * x[row]
+
+
+def form_for(products: int) -> Form:
+    """Return the form for a run of that many products; without numba it is numpy's."""
+    if products < SMALL_PRODUCTS:
+        return in_numpy
     try:
-        from systolic.machine.event.pe_array import row_order_numba as kernel_numba
+        from systolic.machine.event.pe_array import row_order_numba
     except ImportError:
-        return
-    _compiled.append(kernel_numba.product)
+        return in_numpy
+    form: Form = row_order_numba.product
+    return form
 
 
 def row_order_product(
-    moving: Array, weights: Array, accumulator: str, *, fused: bool = False
+    moving: Array,
+    weights: Array,
+    accumulator: str,
+    *,
+    fused: bool = False,
+    form: Form = in_numpy,
 ) -> Array:
     """Return the column sums [N, M], float32 or int32: column c of vector m at [c, m].
 
@@ -45,6 +59,7 @@ def row_order_product(
         weights: [K, N]; quickest if its columns are contiguous.
         accumulator: "f32" or "s32".
         fused: round once per multiply-add instead of after the product and after the sum.
+        form: numpy's or the compiled one; a fused product is always numpy's.
 
     """
     wanted = np.float32 if accumulator == "f32" else np.int32
@@ -53,10 +68,7 @@ def row_order_product(
         return _fused(weights.T.astype(dtype), moving.astype(dtype))
     w, x = np.ascontiguousarray(weights.T, dtype), np.ascontiguousarray(moving, dtype)
     sums = np.zeros((w.shape[0], x.shape[1]), dtype)
-    if _compiled:
-        _compiled[0](w, x, sums)
-    else:
-        _in_numpy(w, x, sums)
+    form(w, x, sums)
     return sums.astype(wanted, copy=False)
 
 
@@ -65,13 +77,6 @@ def _exact_in_float32(moving: Array, weights: Array) -> bool:
     if moving.dtype.itemsize > 1 or moving.dtype.kind not in "iu" or weights.dtype.kind not in "iu":
         return False
     return weights.dtype.itemsize == 1 and moving.shape[0] * 255 * 255 < EXACT_IN_FLOAT32
-
-
-def _in_numpy(w: Array, x: Array, sums: Array) -> None:
-    """Add w [N, K] times x [K, M] to sums [N, M], row by row."""
-    with np.errstate(all="ignore"):
-        for row in range(w.shape[1]):
-            sums += w[:, row, None] * x[row]
 
 
 def _fused(w: Array, x: Array) -> Array:

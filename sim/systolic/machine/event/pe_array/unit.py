@@ -211,7 +211,13 @@ class PEArrayUnit(Unit):
         moving = memory.read(multiply.moving)
         weights = self._weights[: moving.shape[0], : multiply.result.partitions]
         accumulator = data_type(multiply.moving.dtype).accumulator
-        sums = row_order_product(moving, weights, accumulator, fused=self._spec.fused_multiply_add)
+        sums = row_order_product(
+            moving,
+            weights,
+            accumulator,
+            fused=self._spec.fused_multiply_add,
+            form=self.context.product_form,
+        )
         if multiply.accumulate:
             with np.errstate(all="ignore"):
                 sums = memory.read(multiply.result) + sums

@@ -81,7 +81,7 @@ class Arbiter:
         """Let a stream ask for its first slot in the present tick."""
         stream.begin(self._env.tick)
         if asks_last:
-            stream.asks_last_at = self._env.tick
+            stream.ask_last()
         self._streams.append(stream)
         self.touch()
 
@@ -122,7 +122,7 @@ class Arbiter:
             self._wake(self._wake_at)
 
     def _share_dram(self) -> None:
-        """Tell copies from and to DRAM, in the order of their queues, which shares they hold."""
+        """Tell each copy from or to DRAM, in the order of the queues, which shares it holds."""
         sharing = sorted((s for s in self._streams if s.dram_shares), key=lambda s: s.rank)
         shares, first = sum(s.dram_shares for s in sharing), 0
         for stream in sharing:
@@ -141,7 +141,7 @@ class Arbiter:
             self.touch()
 
     def advance(self) -> None:
-        """Bring all streams up to now; tell those that are at their end."""
+        """Bring all streams up to now, and finish the streams that are at their end."""
         now = self._env.tick
         for stream in self._streams:
             if stream.tick < now:
@@ -225,9 +225,11 @@ def _first_refused(
 
 
 def _meeting(shared: list[Stream], contended: set[Stream]) -> set[Stream]:
-    """Return the streams that may meet another, but not those who settle it among themselves.
+    """Return the streams between which the arbiter must decide.
 
-    As soon as one of those meets a stream of another kind too, the arbiter settles it for all.
+    Some streams, those of DRAM copies with bursts, settle among themselves which of them has a
+    port. The arbiter leaves that to them while they meet no other stream. When one of them may also
+    meet a stream of another kind, say an engine's, the arbiter decides between all of them.
     """
     pairs = [pair for pair in combinations(shared, 2) if _may_meet(*pair)]
     own = {s for s in shared if s.settles_ports}

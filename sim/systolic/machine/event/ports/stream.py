@@ -36,14 +36,14 @@ class Refusal:
 
 
 def _nothing() -> None:
-    """Do nothing: what follows a stream that nobody waits for."""
+    """Do nothing: what follows a stream for which no action was given."""
 
 
 class Stream:
     """Accesses that cost one slot each, or one slot in every `spacing`.
 
     Args:
-        unit, client, instruction: who asks.
+        unit, client, instruction: what asks for ports.
         rank: place in the arbitration, lowest first.
         period: ticks per slot.
         timeline: needs by access number (not by slot).
@@ -52,10 +52,10 @@ class Stream:
     """
 
     dram_shares = 0  # of the bandwidth that all copies to and from DRAM share
-    settles_ports = False  # whether streams of its kind settle among themselves who has a port
+    settles_ports = False  # whether streams of its kind settle among themselves which has a port
 
     def settle_ports(self, *, among_themselves: bool) -> None:
-        """Say whether they are to do so from now on."""
+        """Say whether streams of its kind are to do so from now on, or the arbiter."""
 
     def __init__(
         self,
@@ -88,13 +88,17 @@ class Stream:
         self._on_finished = action
 
     def finish(self) -> None:
-        """Do what follows, once, and let go of it: what follows knows the stream as well."""
+        """Call the action, once, and forget it: it refers to the stream and would keep it."""
         action, self._on_finished = self._on_finished, _nothing
         action()
 
     def begin(self, tick: int) -> None:
         """Place the stream at its first slot, to be decided in the cycle that begins at `tick`."""
         self.tick = tick
+
+    def ask_last(self) -> None:
+        """Let all other streams ask for ports first, in the present tick only."""
+        self.asks_last_at = self.tick
 
     def needs(self) -> tuple[Needs, int]:
         """Return what the next slot needs and for how many slots that stays so."""

@@ -12,7 +12,7 @@ from systolic.isa import Access
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RunStart:
     """Where a run begins: a partition and a byte in it."""
 
     partition: int
@@ -23,8 +23,8 @@ class Place:
 class Descriptor:
     """A run of bytes from one place to another."""
 
-    source: Place
-    target: Place
+    source: RunStart
+    target: RunStart
     size_bytes: int
 
 
@@ -37,8 +37,8 @@ def descriptors(source: Access, target: Access) -> Iterator[Descriptor]:
     size = source.element_bytes
     for first, length in zip(firsts.tolist(), lengths.tolist(), strict=True):
         yield Descriptor(
-            Place(int(p[first]), int(a[first]) * size),
-            Place(int(q[first]), int(b[first]) * size),
+            RunStart(int(p[first]), int(a[first]) * size),
+            RunStart(int(q[first]), int(b[first]) * size),
             length * size,
         )
 

@@ -8,10 +8,11 @@ import numpy as np
 
 from systolic.arrays import Array
 from systolic.hw.datatypes import data_type
+from systolic.hw.spec import Chip
 from systolic.hw.units import dma_queue
 from systolic.isa import Access, Buffer, DmaCopy
 from systolic.machine.register.context import Context
-from systolic.machine.register.dma.descriptors import Place, descriptors
+from systolic.machine.register.dma.descriptors import RunStart, descriptors
 from systolic.machine.register.ports.ports import PortTuple
 from systolic.machine.register.unit import Job, Unit
 
@@ -39,6 +40,13 @@ class CopyJob(Job):
         self.moved = 0
         self.words: list[Array] = []
         self.sizes: list[int] = []
+
+
+def latency_cycles(chip: Chip, job: CopyJob) -> int:
+    """Return the cycles in which nothing happens before a copy's first descriptor."""
+    if job.is_dram:
+        return chip.dma.latency_cycles + chip.dram.latency_cycles
+    return chip.dma.latency_cycles
 
 
 class DmaQueue(Unit):
@@ -90,9 +98,7 @@ class DmaQueue(Unit):
 
     def _launch(self, job: Job, cycle: int) -> None:
         assert isinstance(job, CopyJob)
-        job.latency_left = self._spec.latency_cycles
-        if job.is_dram:
-            job.latency_left += self._dram.latency_cycles
+        job.latency_left = latency_cycles(self.context.chip, job)
         job.fetch_left = self._spec.descriptor_cycles
         self._job = job
 
@@ -143,7 +149,7 @@ class DmaQueue(Unit):
         return True
 
     def _ports_of(
-        self, access: Access, place: Place, moved: int, size: int, direction: str
+        self, access: Access, place: RunStart, moved: int, size: int, direction: str
     ) -> PortTuple:
         low = place.byte + moved
         return self._ports.of_bytes(access.buffer, low, low + size, direction)
@@ -179,7 +185,7 @@ class DmaQueue(Unit):
             self._retire(job, tick)
 
     def _record(
-        self, kind: str, job: CopyJob, access: Access, place: Place, moved: Array, tick: int
+        self, kind: str, job: CopyJob, access: Access, place: RunStart, moved: Array, tick: int
     ) -> None:
         if not self.context.recorder.wants(kind):
             return

@@ -1,7 +1,7 @@
 """DRAM, cycle by cycle: a controller per channel with its banks, and the bursts that ask them.
 
-In every cycle in which a burst is in hand, banks are given first, then data buses. Who has the
-bus moves bytes in that cycle, unless a port of the state buffer is refused.
+In every cycle in which a burst is in hand, banks are given first, then data buses. The burst
+that has the bus moves bytes in that cycle, unless a port of the state buffer is refused.
 """
 
 from __future__ import annotations
@@ -51,6 +51,13 @@ class Channel:
     banks: list[Bank]
     burst: Burst | None = None
     counts: ChannelCounts = field(default_factory=ChannelCounts)
+
+
+def opening_cycles(parts: DramOrganisation, open_row: int | None, row: int) -> int:
+    """Return the cycles until a bank holds a row open."""
+    if open_row is None:
+        return parts.activate_cycles
+    return 0 if open_row == row else parts.precharge_cycles + parts.activate_cycles
 
 
 class Dram:
@@ -121,14 +128,13 @@ class Dram:
             self._waits[burst.queue].bank_cycles += bank.burst is not burst
             return
         bank.burst = burst
+        burst.opens = opening_cycles(self._parts, bank.row, burst.row)
         if bank.row == burst.row:
             channel.counts.hits += 1
         elif bank.row is None:
             channel.counts.opened += 1
-            burst.opens = self._parts.activate_cycles
         else:
             channel.counts.conflicts += 1
-            burst.opens = self._parts.precharge_cycles + self._parts.activate_cycles
         bank.row = burst.row
 
     def _give_bus(self, burst: Burst) -> None:

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from systolic.isa import Access, OnEngine
+from systolic.isa.access import Interval
 from systolic.isa.effects import reads_per_element, reads_per_lane, rhythm, window, writes
 from systolic.isa.opcodes import Rhythm, require_rows
-from systolic.machine.register.ports.ports import Lanes, Ports, PortTuple
+from systolic.machine.register.ports.ports import Ports, PortTuple
 
-Wanted = tuple[int, Lanes]
+Wanted = tuple[int, Interval]
 """A port, and the partitions it is wanted for."""
 
 
@@ -31,22 +32,14 @@ class Step:
     outputs: slice | None = None
     write_ports: list[Wanted] = field(default_factory=list)
 
-    def read(self, operand: int, part: slice, ports: PortTuple, lanes: Lanes) -> None:
+    def read(self, operand: int, part: slice, ports: PortTuple, lanes: Interval) -> None:
         """Let the step read some elements of an operand."""
         self.reads.append((operand, part))
         self.read_ports += [(port, lanes) for port in ports]
 
-    def collides(self, ports: PortTuple, lanes: Lanes) -> bool:
+    def collides(self, ports: PortTuple, lanes: Interval) -> bool:
         """Return whether the step already wants one of the ports for one of the lanes."""
-        return any(
-            port in ports and low < lanes[1] and lanes[0] < high
-            for port, (low, high) in self.read_ports
-        )
-
-
-def lanes_of(access: Access) -> Lanes:
-    """Return the partitions of an access, first and after the last."""
-    return access.partition, access.partition + access.partitions
+        return any(port in ports and lanes.meets(other) for port, other in self.read_ports)
 
 
 def steps_of(instruction: OnEngine, rate: int, ports: Ports) -> list[Step]:
@@ -92,7 +85,7 @@ class _Grouped(NamedTuple):
 
 def _of_one_element(number: int, access: Access, ports: Ports) -> Step:
     step = Step()
-    step.read(number, slice(0, 1), ports.of_groups(access, "read", 1)[0], lanes_of(access))
+    step.read(number, slice(0, 1), ports.of_groups(access, "read", 1)[0], access.lanes)
     return step
 
 
@@ -100,7 +93,7 @@ def _of_a_group(operands: list[_Grouped], group: int, part: slice) -> list[Step]
     """Return a step in which a group of every operand is read, or more where ports collide."""
     steps = [Step()]
     for operand in operands:
-        wanted, lanes = operand.ports[group], lanes_of(operand.access)
+        wanted, lanes = operand.ports[group], operand.access.lanes
         if steps[-1].collides(wanted, lanes):
             steps.append(Step())
         steps[-1].read(operand.number, part, wanted, lanes)
@@ -108,7 +101,7 @@ def _of_a_group(operands: list[_Grouped], group: int, part: slice) -> list[Step]
 
 
 def _add_write_ports(steps: list[Step], target: Access, ports: Ports) -> None:
-    by_element, lanes = ports.of_groups(target, "write", 1), lanes_of(target)
+    by_element, lanes = ports.of_groups(target, "write", 1), target.lanes
     for step in steps:
         if step.outputs is not None:
             found = sorted({port for near in by_element[step.outputs] for port in near})

@@ -12,7 +12,7 @@ from systolic.hw.units import EngineName
 from systolic.isa import Access, OnEngine
 from systolic.isa.effects import lanes, reads_per_element, reads_per_lane, window, writes
 from systolic.machine.register.context import Context
-from systolic.machine.register.lane_engine.plan import Step, Wanted, lanes_of, steps_of
+from systolic.machine.register.lane_engine.plan import Step, Wanted, steps_of
 from systolic.machine.register.unit import NEVER, Job, Unit
 from systolic.machine.values.lanes import Operands, compute
 
@@ -100,8 +100,8 @@ class LaneEngine(Unit):
         if not self._spec.independent_lanes:
             return not reading
         assert isinstance(self.head, OnEngine)
-        low, high = lanes(self.head)
-        return not any(job.lanes[0] < high and low < job.lanes[1] for job in reading)
+        wanted = lanes(self.head)
+        return not any(job.lanes.meets(wanted) for job in reading)
 
     def _make_job(self) -> Job:
         assert isinstance(self.head, OnEngine)
@@ -127,7 +127,7 @@ class LaneEngine(Unit):
             if ports.is_taken(port, tick, name, partitions):
                 return port
         for port, partitions in wanted:
-            ports.take_lanes(port, tick, self.period, name, name, partitions)
+            ports.take_lanes(port, tick, self.period, name, partitions)
         return -1
 
     def _hold_back(self, job: LaneJob, port: int) -> None:
@@ -159,7 +159,7 @@ class LaneEngine(Unit):
         step = job.steps[number]
         for operand, part in step.reads:
             access, columns = job.operands[operand], job.offsets[operand][part]
-            values = self.context.planes.of(access)[slice(*lanes_of(access)), columns]
+            values = self.context.planes.of(access)[slice(*access.lanes), columns]
             self._record("read", job, access, tick, columns, values)
             job.take(operand, values)
         if step.outputs is not None:
@@ -173,7 +173,7 @@ class LaneEngine(Unit):
             job.wrote = self.now
         columns, values = job.target_offsets[outputs], job.values.pop(number)
         plane = self.context.planes.of(job.target)
-        self._landing.append((plane, slice(*lanes_of(job.target)), columns, values))
+        self._landing.append((plane, slice(*job.target.lanes), columns, values))
         self._record("write", job, job.target, tick, columns, values)
 
     def _record(
@@ -181,7 +181,7 @@ class LaneEngine(Unit):
     ) -> None:
         if not self.context.recorder.wants(kind):
             return
-        partitions = np.repeat(np.arange(*lanes_of(access)), len(columns))
+        partitions = np.repeat(np.arange(*access.lanes), len(columns))
         addresses = np.tile(columns, access.partitions)
         ticks = np.full(len(addresses), tick, np.int64)
         self.context.recorder.words(

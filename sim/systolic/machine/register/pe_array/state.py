@@ -1,6 +1,6 @@
 """Looking at the grid from outside: the planes of one cycle, copied, in the accumulator's type.
 
-Costs nothing while nobody looks.
+Costs nothing while it is not asked for.
 """
 
 from __future__ import annotations

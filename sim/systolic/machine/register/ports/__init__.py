@@ -1,1 +1,1 @@
-"""Memory ports of the register engine: who holds each, and until when."""
+"""Memory ports of the register engine: which client holds each, and until when."""

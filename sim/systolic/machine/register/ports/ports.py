@@ -1,4 +1,4 @@
-"""The memory ports: one read and one write port per bank, who holds each, and until when.
+"""The memory ports: one read and one write port per bank, which client holds each, and until when.
 
 Not an arbiter: units ask in the order of the chip's priorities, and the first one to ask has it.
 """
@@ -11,12 +11,12 @@ import numpy as np
 
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer
+from systolic.isa.access import Interval
 
 PortTuple = tuple[int, ...]
-Lanes = tuple[int, int]
 SUMS = "moving"
 """The client that the array's sums count as."""
-NOBODY: tuple[int, str, list[Lanes]] = (-1, "", [])
+NOBODY: tuple[int, str, list[Interval]] = (-1, "", [])
 
 
 class Ports:
@@ -39,7 +39,7 @@ class Ports:
         self.holder: dict[int, str] = defaultdict(str)
         self.holder_until: dict[int, int] = defaultdict(int)
         self.used: dict[int, int] = defaultdict(int)
-        self._shares: dict[int, tuple[int, str, list[Lanes]]] = {}
+        self._shares: dict[int, tuple[int, str, list[Interval]]] = {}
 
     def key(self, port: int) -> tuple[str, int, str]:
         """Return buffer, bank and direction of a port."""
@@ -73,7 +73,7 @@ class Ports:
             tuple(np.unique(pairs[g * group : (g + 1) * group]).tolist()) for g in range(groups)
         ]
 
-    def is_taken(self, port: int, tick: int, unit: str, lanes: Lanes) -> bool:
+    def is_taken(self, port: int, tick: int, unit: str, lanes: Interval) -> bool:
         """Return whether the port is refused to these partitions of an engine's instruction.
 
         Instructions of one engine on disjoint partitions share a port.
@@ -83,7 +83,7 @@ class Ports:
         since, sharer, taken = self._shares.get(port, NOBODY)
         if since != tick or sharer != unit:
             return True
-        return any(low < lanes[1] and lanes[0] < high for low, high in taken)
+        return any(lanes.meets(other) for other in taken)
 
     def take(self, port: int, tick: int, period: int, client: str) -> None:
         """Hold the port for one cycle of `period` ticks, also beside an access that holds it."""
@@ -112,11 +112,9 @@ class Ports:
             self.used[port] += stop - held
             self.until[port] = stop
 
-    def take_lanes(
-        self, port: int, tick: int, period: int, client: str, unit: str, lanes: Lanes
-    ) -> None:
-        """Hold the port for some partitions of an engine's instruction."""
+    def take_lanes(self, port: int, tick: int, period: int, unit: str, lanes: Interval) -> None:
+        """Hold the port for some partitions of an instruction of engine `unit`, its client."""
         since, sharer, taken = self._shares.get(port, NOBODY)
         shared = taken if since == tick and sharer == unit else []
         self._shares[port] = (tick, unit, [*shared, lanes])
-        self.take(port, tick, period, client)
+        self.take(port, tick, period, unit)
