@@ -46,13 +46,14 @@ def app_for(arguments: list[str]) -> typer.Typer:
         raise SystolicError(
             f"No such command '{shortened(first)}' (known: {known}){perhaps(first, COMMANDS)}"
         )
-    return _app([first])
+    return _app([first], completion=False)
 
 
-def _app(names: Iterable[str]) -> typer.Typer:
+def _app(names: Iterable[str], *, completion: bool = True) -> typer.Typer:
     app = typer.Typer(
         name="systolic",
         help="A cycle-accurate, value-exact simulator of a systolic-array accelerator.",
+        add_completion=completion,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},

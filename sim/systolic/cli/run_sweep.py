@@ -32,7 +32,7 @@ from systolic.writing import replacing, write_text
 
 RESULTS = ("cycles", "time_ns", "bound_cycles", "bound_why", "utilisation", "equal", "error")
 # What every point's own summary would say again.
-OF_THE_WHOLE_SWEEP = ("version", "config", "overrides", "files", "options")
+OF_THE_WHOLE_SWEEP = ("schema", "version", "config", "overrides", "files", "options")
 # summary.json is written anew during a sweep, but takes no more than this share of the time.
 JSON_EVERY_SECONDS, JSON_SHARE = 1.0, 0.05
 LONGEST_ERROR = 400

@@ -6,12 +6,15 @@ width of 0 columns or a drawing backend that is not there are none to refuse it.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterable
 from typing import Any, TextIO, cast
 
 STANDARD_STREAMS = 3
+GARBAGE_THRESHOLD = 20_000
+"""New objects until Python looks for cycles among them; 700 to 10,000 are its own choices."""
 NARROWEST_COLUMNS = 20
 """On a screen said to be narrower lines are wrapped by the screen, not letter by letter."""
 
@@ -49,6 +52,10 @@ class Stdout:
 
 def settle() -> None:
     """Make the streams and the environment of this process fit for any command."""
+    # Half of a small run's time is imports, which make many objects and no garbage.
+    gc.set_threshold(GARBAGE_THRESHOLD)
+    # pydantic would read the metadata of every installed package for plug-ins; there is none here.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     _open_closed_streams()
     sys.stdout = cast(TextIO, Stdout(sys.stdout))
     # The pictures are drawn without a backend; a wrong one would stop matplotlib's import.

@@ -18,10 +18,10 @@ from systolic.errors import ResultError, SystolicError
 from systolic.reading import read_file
 from systolic.report.summary.wording import number, plural
 from systolic.run.folder import SUMMARY_LIMIT_BYTES
-from systolic.run.provenance import array_sha256
+from systolic.run.provenance import SCHEMA, array_sha256
 
 # What a summary that can be done again holds, and of which type each is.
-NEEDED = {"version": str, "run": str, "config": dict, "files": dict, "options": dict,
+NEEDED = {"schema": int, "version": str, "run": str, "config": dict, "files": dict, "options": dict,
           "overrides": list}  # fmt: skip
 SAME = ("cycles", "time_ns")
 
@@ -77,6 +77,11 @@ def read_summary(path: Path) -> Summary:
                 f'{path}: cannot be run again: needs "{key}", which summaries of systolic '
                 f"{__version__} have"
             )
+    if found["schema"] != SCHEMA:
+        raise SystolicError(
+            f"{path}: cannot be run again: is of summary schema {found['schema']}, and systolic "
+            f"{__version__} reads schema {SCHEMA}"
+        )
     return Summary(path, found)
 
 

@@ -1,9 +1,11 @@
 """A compiled run as a program file: its program, and where its tensors lie as named arrays.
 
-Where that is, nobody needs to be asked: every element is given a number, the run's own functions
-carry the numbers' digits into memory and out of it, and what arrives says which element lies where.
-The places found are described by few accesses (`systolic.isa.parts_of`), so the program then runs
-without the compiler (`systolic.run.program`), from and to arrays in logical order.
+Where an element lies is found by experiment, not by asking the compiler. Every element gets a
+number of its own. The run's own functions write the digits of all numbers into memory, or read them
+out of it, one digit at a time; the digits that arrive at a place name the element there. Example:
+if the digits 2 and 1 (of base 8) arrive at byte 64, then element 2 * 8 + 1 = 17 lies there.
+The places are then described by few accesses (`systolic.isa.parts_of`), so the program runs without
+the compiler, from and to arrays in logical order.
 """
 
 from __future__ import annotations
@@ -117,7 +119,7 @@ def _digits(most: int) -> Iterator[tuple[int, int]]:
 
 
 def _inputs(run: _Run) -> tuple[list[Binding], dict[str, Array]]:
-    """Return the bindings of all inputs, and the arrays of those nobody else knows."""
+    """Return the bindings of all inputs, and the stored identities, which no run file gives."""
     first: dict[str, int] = {}
     total = 0
     for name, shape in run.inputs.items():

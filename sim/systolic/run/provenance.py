@@ -21,15 +21,18 @@ from systolic.workload import DataSource, Graph
 
 Record = dict[str, Any]
 SET = "--set "
+SCHEMA = 1
+"""Of summary.json: docs/run_files.md, "Reading summaries", says what makes it another number."""
 
 
 def provenance(config: RunConfig, engine: str, *, values: bool) -> Record:
-    """Return version, config, overrides, files and options of a run file's run.
+    """Return schema, version, config, overrides, files and options of a run file's run.
 
     config: the tables of the run file with every key, and in place of the chip's name its table.
     Data files are named by where they are.
     """
     return {
+        "schema": SCHEMA,
         "version": __version__,
         "config": _resolved(config, engine),
         "overrides": _override_texts(config),
@@ -44,6 +47,7 @@ def graph_provenance(chip: Chip, options: Record, engine: str, *, values: bool) 
     options: the compile settings, as [compile] of a run file has them.
     """
     return {
+        "schema": SCHEMA,
         "version": __version__,
         "config": {"chip": chip_tables(chip), "compile": _plain(options), "engine": engine},
         "overrides": [],
@@ -53,8 +57,9 @@ def graph_provenance(chip: Chip, options: Record, engine: str, *, values: bool) 
 
 
 def program_provenance(chip: Chip, engine: str, *, values: bool, check: bool) -> Record:
-    """Return version, config and options of a program's run; its files are for others to add."""
+    """Return schema, version, config and options of a program's run, without its files."""
     return {
+        "schema": SCHEMA,
         "version": __version__,
         "config": {"chip": chip_tables(chip), "engine": engine},
         "overrides": [],
