@@ -197,7 +197,7 @@ def test_graphs_that_make_no_sense():
         make_graph({"x": square, "y": square}, [a, b])
     with pytest.raises(WorkloadError, match=r'unknown operation "matmull" .*perhaps "matmul" was'):
         make_graph({"x": square}, [Operation("a", "matmull", ("x", "x"), "x")])
-    with pytest.raises(WorkloadError, match=r'operation "a": no tensor "yy"; perhaps "y" was'):
+    with pytest.raises(WorkloadError, match=r'operation "a": no tensor "yy".*; perhaps "y" was'):
         make_graph({"y": square}, [Operation("a", "relayout", ("yy",), "y")])
     with pytest.raises(WorkloadError, match=r'tensor "y" is made by "a" and by "b"'):
         make_graph({"x": square, "y": square},
