@@ -13,6 +13,7 @@ from matplotlib.image import imread
 from support.blocks import block_images, block_program
 from support.chips import ideal_chip
 from support.runs import run_transpose
+from systolic.errors import SystolicError
 from systolic.hw.spec import Chip
 from systolic.machine import simulate
 from systolic.report.paper.lettering import text_inches
@@ -120,11 +121,13 @@ def test_timeline_of_an_empty_run(tmp_path: Path) -> None:
 
 
 def test_a_picture_that_fails_leaves_the_old_one(tmp_path: Path) -> None:
-    path = tmp_path / "missing" / "w.png"
+    path = tmp_path / "file" / "w.png"  # a file stands where the folder would have to be
+    path.parent.write_text("old", encoding="utf-8")
     chip = ideal_chip(4, 4)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(SystolicError, match="cannot be written"):
         plot_timeline(chip, tiles(chip, 4, 4), path, title="")
-    assert not list(tmp_path.iterdir())
+    assert [found.name for found in tmp_path.iterdir()] == ["file"]
+    assert path.parent.read_text(encoding="utf-8") == "old"
 
 
 def points(sweep: str, key: str, times: dict[Any, tuple[float, float]]) -> list[dict[str, Any]]:

@@ -72,7 +72,8 @@ CASES = {
     ),
     "reduction": (
         replace(POOL, function="maximum"),
-        'function: there is no "maximum" (there are: max, min, mean, median, sum, product)',
+        'function: there is no "maximum" (there are: max, min, mean, median, sum, product); '
+        'perhaps "max" was meant',
     ),
     "window": (replace(POOL, window=0), "window: needed at least 1 element, found 0"),
     "windows": (
