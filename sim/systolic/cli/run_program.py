@@ -167,6 +167,8 @@ def input_files(module: Module, given: Sequence[str]) -> dict[str, Path]:
     files: dict[str, Path] = {}
     folders: list[Path] = []
     for text in given:
+        if "\0" in text:
+            raise WorkloadError(f"--input {printable(text)}: no file has a name with a null byte")
         if "=" not in text:
             folders.append(_folder(text))
             continue
