@@ -1,4 +1,4 @@
-"""The one exception family. Whatever a user can cause ends in one of these, as one clear line.
+"""The one exception family. Every failure that a user can cause is raised as one of its members.
 
 Not here: programming errors of our own (they stay AssertionError, TypeError, ... and are bugs).
 """
@@ -47,7 +47,7 @@ class ResultError(SystolicError):
 
 
 class InterruptedRunError(SystolicError):
-    """Work that the user ended with Ctrl-C, and what of it is kept. Exit status 130."""
+    """The user pressed Ctrl-C; the message says which results are kept. Exit status 130."""
 
 
 SHOWN_LETTERS, LISTED = 60, 20

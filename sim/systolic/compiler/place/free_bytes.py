@@ -27,7 +27,7 @@ def in_words(size_bytes: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Where bytes had best be: in one of these ranges, the first best; else from that end."""
+    """Wished-for ranges of bytes, the best first; if none has room, bytes come from that end."""
 
     end: End
     ranges: Iterable[Interval] = ()
