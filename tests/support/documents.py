@@ -105,8 +105,9 @@ def _kind_by_lines(block: Block) -> Kind:
 
 
 def is_command(line: str) -> bool:
-    """Return whether a line begins with a tool's name."""
-    return line.split(" ", 1)[0] in TOOLS
+    """Return whether a line is a tool's name and arguments; the name alone is the package."""
+    tool, _, arguments = line.partition(" ")
+    return tool in TOOLS and (bool(arguments) or tool == "make")
 
 
 def listings(block: Block) -> list[Listing]:
