@@ -6,6 +6,7 @@ Imports inside functions count, those under TYPE_CHECKING do not.
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
@@ -19,7 +20,7 @@ FILES = sorted((ROOT / "sim" / "systolic").rglob("*.py"))
 # What each room may import of the package, besides itself, the rooms in it, and EVERYBODYS. A room
 # without a row of its own obeys the row of the room it is in.
 EVERYBODYS = {
-    "array_distances", "arrays", "element_types", "errors", "reading", "spans", "writing",
+    "array_distances", "arrays", "element_types", "errors", "lazy", "reading", "spans", "writing",
 }  # fmt: skip
 PASSES = {"workload", "layout", "hw", "isa", "compiler.options", "compiler.ir", "compiler.cost"}
 ALLOWED: dict[str, set[str]] = {
@@ -27,6 +28,7 @@ ALLOWED: dict[str, set[str]] = {
     "arrays": set(),
     "element_types": set(),
     "errors": set(),
+    "lazy": set(),
     "reading": set(),
     "spans": set(),
     "writing": set(),
@@ -158,6 +160,26 @@ def test_matplotlib_and_numba_are_imported_only_where_used() -> None:
         heavy = [m for m in loaded for library in imports(m, functions=False)
                  if library.split(".")[0] in ("matplotlib", "numba")]  # fmt: skip
         assert not heavy, f"importing {name} loads matplotlib or numba through {heavy}"
+
+
+@pytest.mark.parametrize("package", ["isa", "layout"])
+def test_names_that_are_loaded_late_are_those_that_type_checkers_see(package: str) -> None:
+    found = importlib.import_module(f"systolic.{package}")
+    (block,) = (n for n in MODULES[package].body if isinstance(n, ast.If))
+    seen = {
+        (str(node.module), alias.name)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    late = {
+        (f"systolic.{package}.{module}", name)
+        for module, names in found.LAZY.items()
+        for name in names.split()
+    }
+    assert late == seen
+    for module, name in late:
+        assert getattr(found, name) is getattr(importlib.import_module(module), name)
 
 
 def test_only_the_command_line_names_its_options() -> None:

@@ -31,6 +31,8 @@ def main() -> None:
     from systolic.cli.screen import settle
 
     settle()
+    # Pydantic looks for plugins in everything that is installed; systolic uses none.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     arguments = sys.argv[1:]
     if arguments in (["--version"], ["-V"]):  # at once: without what a command takes
         sys.stdout.write(f"systolic {__version__}\n")

@@ -8,26 +8,42 @@ Everything public of the package is here; what its modules have besides is their
 * Is it right? `check_program` (legal on a chip), `lint` and `require_clean` (races besides).
 """
 
+from typing import TYPE_CHECKING
+
 from systolic.isa import instruction
 from systolic.isa.access import Access, Buffer
-from systolic.isa.formats.binary import decode, encode, is_binary
-from systolic.isa.formats.boxes import parts_of
-from systolic.isa.formats.files import load_module, module_of
-from systolic.isa.formats.module import (
-    Binding,
-    Module,
-    Part,
-    check_bindings,
-    check_bindings_on,
-    element_type,
-)
-from systolic.isa.formats.read_text import parse_text
-from systolic.isa.formats.write_text import format_access, format_instruction, format_text
 from systolic.isa.instruction import *  # noqa: F403
 from systolic.isa.legality import check_program
 from systolic.isa.lint.diagnostic import Diagnostic
 from systolic.isa.lint.lint import lint, require_clean
 from systolic.isa.program import Program
+from systolic.lazy import loader
+
+if TYPE_CHECKING:
+    from systolic.isa.formats.binary import decode, encode, is_binary
+    from systolic.isa.formats.boxes import parts_of
+    from systolic.isa.formats.files import load_module, module_of
+    from systolic.isa.formats.module import (
+        Binding,
+        Module,
+        Part,
+        check_bindings,
+        check_bindings_on,
+        element_type,
+    )
+    from systolic.isa.formats.read_text import parse_text
+    from systolic.isa.formats.write_text import format_access, format_instruction, format_text
+
+# Few runs read or write a program file.
+LAZY = {
+    "formats.binary": "decode encode is_binary",
+    "formats.boxes": "parts_of",
+    "formats.files": "load_module module_of",
+    "formats.module": "Binding Module Part check_bindings check_bindings_on element_type",
+    "formats.read_text": "parse_text",
+    "formats.write_text": "format_access format_instruction format_text",
+}
+__getattr__ = loader(__name__, LAZY)
 
 __all__ = [
     "Access",
