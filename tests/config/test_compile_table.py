@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from systolic.compiler.options import Options
 from systolic.config import CompileTable, load_run
 from systolic.config.compile_table import options_of
 from systolic.config.schema import schema
 from systolic.errors import ConfigError
+from systolic.workload.options import Options
 
 
 def test_every_option_is_a_key_with_its_default() -> None:

@@ -1,7 +1,7 @@
 """The compiler: from operations on tensors to a Program. It never sees the machine."""
 
 from systolic.compiler.ir.chip_tiles import k_tiles
-from systolic.compiler.options import Options
 from systolic.compiler.pipeline import CompiledGraph, compile_graph
+from systolic.workload.options import Options
 
 __all__ = ["CompiledGraph", "Options", "compile_graph", "k_tiles"]

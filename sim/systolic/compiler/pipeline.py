@@ -15,7 +15,6 @@ from systolic.compiler.ir.tasks import Tiled
 from systolic.compiler.lower.blocks import equation_1
 from systolic.compiler.lower.table import lower_graph
 from systolic.compiler.lower.verify import verify_layers
-from systolic.compiler.options import Options
 from systolic.compiler.place.verify import verify_places
 from systolic.compiler.plans import Plan, best_plan
 from systolic.compiler.schedule.schedule import Scheduled
@@ -27,6 +26,7 @@ from systolic.hw.spec import Chip
 from systolic.isa import Program, check_program
 from systolic.layout import Decomposition
 from systolic.workload import Graph
+from systolic.workload.options import Options
 
 VERIFY = "SYSTOLIC_VERIFY"
 """The environment variable that has every pass verified."""

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from systolic.compiler.cost.pace import estimated_ticks
 from systolic.compiler.ir.nodes import Layers
 from systolic.compiler.ir.tasks import Tiled
-from systolic.compiler.options import Options
 from systolic.compiler.schedule.schedule import Scheduled, schedule
 from systolic.compiler.tile.cut import cut_tiles
 from systolic.errors import CompileError
 from systolic.hw.spec import Chip
+from systolic.workload.options import Options
 
 OCTAVES = 8
 """How far below the state buffer's size plans are tried."""

@@ -24,13 +24,6 @@ from systolic.isa.formats.module import as_module
 from systolic.machine import Image, simulate
 from systolic.machine.simulate import EngineKind
 from systolic.report.summary.summarize import summarize
-from systolic.run.program import (
-    ProgramFiles,
-    chip_beside,
-    program_result,
-    read_program,
-    with_files,
-)
 from systolic.run.provenance import (
     Record,
     graph_provenance,
@@ -114,8 +107,11 @@ def run(
         hardware = _needed(chip, "a graph")
         return _run_stages(_of_graph(name or "graph", work, hardware, inputs, options, how), how)
     if isinstance(work, Module | Program):
+        from systolic.run.program import program_result  # here: a graph does without the file forms
+
         module = _named(as_module(work), name)
-        return program_result(module, _needed(chip or module.chip, "the program"), inputs, how)
+        hardware = _needed(chip or module.chip, "the program")
+        return program_result(module, hardware, inputs, how)
     raise SystolicError(f"run: needs a graph, a run file or a program, found {type(work).__name__}")
 
 
@@ -200,14 +196,16 @@ def _with(
 def _run_program_file(
     path: Path, chip: ChipLike | None, inputs: Arrays | None, how: Settings, name: str | None
 ) -> Result:
-    module, sha256 = read_program(path)
+    from systolic.run import program as programs  # here: a graph does without the file forms
+
+    module, sha256 = programs.read_program(path)
     if isinstance(chip, Chip):
         file, hardware = None, chip
     else:
-        file = _chip_path(chip) if chip else chip_beside(module, path)
+        file = _chip_path(chip) if chip else programs.chip_beside(module, path)
         hardware = load_chip(file)
-    result = program_result(_named(module, name), hardware, inputs, how)
-    return with_files(result, ProgramFiles(path, sha256, file))
+    result = programs.program_result(_named(module, name), hardware, inputs, how)
+    return programs.with_files(result, programs.ProgramFiles(path, sha256, file))
 
 
 def _named(module: Module, name: str | None) -> Module:

@@ -19,13 +19,13 @@ from systolic.compiler.lower.recognise import (
     recognise_transpose,
 )
 from systolic.compiler.lower.reshape import shared_home
-from systolic.compiler.options import Options
 from systolic.hw.datatypes import data_type
 from systolic.hw.formulas.moves import bounce_bound, copied_bound
 from systolic.hw.formulas.timing import Bound, dram_bound, largest, transpose_bound
 from systolic.hw.spec import Chip
 from systolic.layout import Decomposition, Shape, decompose
 from systolic.workload import Graph, Operation, TransposeAttributes
+from systolic.workload.options import Options
 
 NOTHING = Bound(0, "nothing need be busy")
 

@@ -13,12 +13,12 @@ from typing import get_args
 
 from systolic.compiler.bounds.moves import move_bound
 from systolic.compiler.lower.table import LOWERINGS, BoundKind
-from systolic.compiler.options import Options
 from systolic.hw.formulas.products import Dimension, Product, Turn, product_bound, product_vectors
 from systolic.hw.formulas.timing import Bound, dram_bound, largest
 from systolic.hw.spec import Chip
 from systolic.layout import Shape
 from systolic.workload import Graph, Operation
+from systolic.workload.options import Options
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from systolic.compiler.cost.dma import inside_cycles
 from systolic.compiler.ir.change_of_view import Change, Piece, pieces
 from systolic.compiler.ir.chip_tiles import block_rows
-from systolic.compiler.options import Options
 from systolic.hw.formulas.timing import engine_reads
 from systolic.hw.spec import Chip, Engine
 from systolic.spans import Span
+from systolic.workload.options import Options
 
 SAMPLE_COLUMNS = 512
 """Of a matrix, looked at for an estimate."""

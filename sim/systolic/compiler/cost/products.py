@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from systolic.compiler.ir.tasks import Loops, Outer
-from systolic.compiler.options import Options
 from systolic.errors import CompileError
 from systolic.hw.datatypes import data_type
 from systolic.hw.formulas.dram import dram_rate
 from systolic.hw.formulas.timing import engine_reads, load_reads, result_cycles
 from systolic.hw.spec import Chip
+from systolic.workload.options import Options
 
 Mapping = Literal["rhs", "lhs"]
 

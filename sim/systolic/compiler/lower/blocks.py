@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from systolic.compiler.lower.recognise import MatrixSet, moves_nothing, recognise_transpose
-from systolic.compiler.options import Options
 from systolic.errors import CompileError
 from systolic.hw.datatypes import PSUM_WORD_BYTES, data_type
 from systolic.hw.spec import Chip
 from systolic.layout import Decomposition, Shape, decompose
 from systolic.workload import Graph, TransposeAttributes
+from systolic.workload.options import Options
 
 
 def blocks_of(matrices: MatrixSet, chip: Chip, options: Options) -> Decomposition:

@@ -17,11 +17,11 @@ from systolic.compiler.ir.change_of_view import Change, Spread
 from systolic.compiler.ir.nodes import Axes, EngineInstruction, Kept, Layers, Matrix, Node, NodeKind
 from systolic.compiler.lower.dram_places import DramPlaces
 from systolic.compiler.lower.views import ends_in, home_views, physical, swap
-from systolic.compiler.options import Options
 from systolic.hw.spec import Chip
 from systolic.isa.instruction import Copy
 from systolic.layout import Shape
 from systolic.workload import Graph
+from systolic.workload.options import Options
 
 Block = tuple[int, int] | None
 """Tiles T(p,q) of a matrix's own, or those of the compilation."""

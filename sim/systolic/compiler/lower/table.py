@@ -18,11 +18,11 @@ from systolic.compiler.lower.matmul import lower_matmul
 from systolic.compiler.lower.permute import lower_relayout, lower_transpose
 from systolic.compiler.lower.reshape import lower_reshape
 from systolic.compiler.lower.views import physical
-from systolic.compiler.options import Options
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
 from systolic.isa.instruction import Copy
 from systolic.workload import OPERATIONS, Graph, Operation
+from systolic.workload.options import Options
 
 BoundKind = Literal["product", "move", "bytes"]
 

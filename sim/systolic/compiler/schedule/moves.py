@@ -13,13 +13,13 @@ from systolic.compiler.ir.change_of_view import Change, Piece, pieces
 from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.nodes import Layers
 from systolic.compiler.ir.tasks import Task, Tile
-from systolic.compiler.options import Options
 from systolic.compiler.place.residency import Resident
 from systolic.compiler.place.tiles import OnChip
 from systolic.compiler.schedule.transfers import Transfers
 from systolic.hw.datatypes import data_type
 from systolic.isa import Access, Buffer, Copy
 from systolic.spans import Span
+from systolic.workload.options import Options
 
 
 class MoveWork:

@@ -14,7 +14,6 @@ from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.nodes import Layers, Matrix, operand_number
 from systolic.compiler.ir.tasks import Task
-from systolic.compiler.options import Options
 from systolic.compiler.place.free_bytes import Wish, in_words
 from systolic.compiler.place.psum import PsumMap, place_psum
 from systolic.compiler.place.residency import Resident
@@ -24,6 +23,7 @@ from systolic.hw.datatypes import PSUM_WORD_BYTES, data_type
 from systolic.isa import Access, Buffer, Copy, LoadWeights, MatMul, Select
 from systolic.isa.instruction import Event
 from systolic.spans import Span
+from systolic.workload.options import Options
 
 _Held = tuple[Access, Region]
 """Where something lies in a buffer, and the region that says who uses it."""

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from systolic.compiler.ir.drafts import Draft, Drafts
 from systolic.compiler.ir.nodes import Layers, NodeKind, for_every_kind
 from systolic.compiler.ir.tasks import Task, Tile, Tiled
-from systolic.compiler.options import Options
 from systolic.compiler.place.free_bytes import Wish, in_words
 from systolic.compiler.place.residency import Resident, Stay
 from systolic.compiler.place.tiles import OnChip, PlacedTile
@@ -23,6 +22,7 @@ from systolic.compiler.schedule.products import ArrayWork
 from systolic.compiler.schedule.transfers import Transfers
 from systolic.hw.spec import Chip
 from systolic.isa import Access
+from systolic.workload.options import Options
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,12 +26,12 @@ from systolic.compiler.ir.nodes import (
 )
 from systolic.compiler.ir.ranges import spans
 from systolic.compiler.ir.tasks import Loops, Task, Tile, Tiled, tiling
-from systolic.compiler.options import Options
 from systolic.compiler.tile.width import tile_columns
 from systolic.hw.datatypes import data_type
 from systolic.hw.formulas.timing import load_reads
 from systolic.hw.spec import Chip
 from systolic.spans import Span
+from systolic.workload.options import Options
 
 
 def cut_tiles(layers: Layers, chip: Chip, options: Options, room_bytes: int | None = None) -> Tiled:

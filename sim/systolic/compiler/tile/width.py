@@ -5,10 +5,10 @@ from __future__ import annotations
 from systolic.compiler.ir.chip_tiles import block_rows, whole_banks
 from systolic.compiler.ir.nodes import Layers
 from systolic.compiler.ir.tasks import tiling
-from systolic.compiler.options import Options
 from systolic.errors import CompileError
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
+from systolic.workload.options import Options
 
 LARGEST_COLUMNS = 1024
 FEWEST_TILES = 4
