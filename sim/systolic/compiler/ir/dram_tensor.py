@@ -19,8 +19,15 @@ from systolic.isa.access import MAX_PAIRS
 from systolic.layout import COMBINE, Shape
 from systolic.spans import Span
 
+BURST_BYTES = 64
+"""The compiler gives places in DRAM in whole bursts of this size."""
 Pairs = tuple[tuple[int, int], ...]
 Offsets = npt.NDArray[np.int64]
+
+
+def whole_bursts(size_bytes: int) -> int:
+    """Return a size in bytes, rounded up to whole bursts."""
+    return -(-size_bytes // BURST_BYTES) * BURST_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +74,8 @@ class DramTensor:
 
     @property
     def size_bytes(self) -> int:
-        """Return the bytes the tensor takes, padding counted, in whole bursts of 64 bytes."""
-        return -(-self.shape.size_bytes() // 64) * 64
+        """Return the bytes the tensor takes, padding counted, in whole bursts."""
+        return whole_bursts(self.shape.size_bytes())
 
     def whole(self) -> Access:
         """Return the access to every place of the tensor, padding included."""

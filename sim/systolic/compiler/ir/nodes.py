@@ -116,7 +116,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class DramPlace:
+class TensorInDram:
     """A tensor in DRAM: shape with layout and byte address.
 
     The shape is the value, never its text: legacy padding has no text form.
@@ -151,7 +151,7 @@ class Layers:
 
     nodes: tuple[Node, ...]
     matrices: tuple[Matrix, ...]
-    dram: tuple[DramPlace, ...]
+    dram: tuple[TensorInDram, ...]
     kept: tuple[Kept, ...]
     choices: tuple[str, ...]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from systolic.compiler.ir.nodes import DramPlace
+from systolic.compiler.ir.dram_tensor import whole_bursts
+from systolic.compiler.ir.nodes import TensorInDram
 from systolic.errors import CompileError
 from systolic.hw.datatypes import DATA_TYPES
 from systolic.hw.spec import Chip
@@ -18,10 +19,10 @@ class DramPlaces:
         self._of: dict[str, str] = {}
         self._next_byte = 0
 
-    def places(self) -> tuple[DramPlace, ...]:
+    def places(self) -> tuple[TensorInDram, ...]:
         """Return all places."""
         return tuple(
-            DramPlace(name, shape, base, dram_bytes(shape))
+            TensorInDram(name, shape, base, dram_bytes(shape))
             for name, (shape, base) in self._places.items()
         )
 
@@ -60,7 +61,7 @@ class DramPlaces:
 
 
 def dram_bytes(shape: Shape) -> int:
-    """Return the bytes a tensor takes in DRAM, in whole bursts of 64; CompileError if no type."""
+    """Return the bytes a tensor takes in DRAM, in whole bursts; CompileError if no type."""
     if shape.element_type not in DATA_TYPES:
         raise CompileError(f"{shape}: the machine has no type {shape.element_type}")
-    return -(-shape.size_bytes() // 64) * 64
+    return whole_bursts(shape.size_bytes())

@@ -31,6 +31,10 @@ class Resident:
     dirty: bool
     lasting: bool = False
 
+    def mark_dirty(self) -> None:
+        """Note that the tile is written here, so that DRAM has no copy of it as it is."""
+        self.dirty = True
+
 
 @dataclass(frozen=True, slots=True)
 class Stay:
@@ -73,8 +77,8 @@ class Residency:
     def holds(self, tile: Tile, *, write: bool) -> bool:
         """Return whether a tile is here; one that is written is then more than DRAM has."""
         resident = self.resident.get(tile)
-        if resident is not None:
-            resident.dirty = resident.dirty or write
+        if resident is not None and write:
+            resident.mark_dirty()
         return resident is not None
 
     def place(

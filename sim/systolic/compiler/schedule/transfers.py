@@ -10,8 +10,8 @@ import numpy as np
 from systolic.compiler.cost.dma import copy_cycles
 from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.drafts import Drafts
-from systolic.compiler.ir.dram_tensor import DramTensor, Rectangle
-from systolic.compiler.ir.nodes import Axes, DramPlace, Node
+from systolic.compiler.ir.dram_tensor import DramTensor, Rectangle, whole_bursts
+from systolic.compiler.ir.nodes import Axes, Node, TensorInDram
 from systolic.compiler.ir.parts import Mask, Part, parts_of
 from systolic.compiler.ir.tasks import Task, Tile
 from systolic.compiler.place.residency import Resident
@@ -61,7 +61,7 @@ class Transfers:
     """
 
     def __init__(
-        self, drafts: Drafts, tiles: OnChip, places: tuple[DramPlace, ...], inwards_share: float
+        self, drafts: Drafts, tiles: OnChip, places: tuple[TensorInDram, ...], inwards_share: float
     ) -> None:
         self._drafts, self._tiles, self._chip = drafts, tiles, tiles.chip
         self._queues = _Queues(self._chip, inwards_share)
@@ -111,7 +111,7 @@ class Transfers:
             source, target = self._held(resident, part), self._spilled_part(spill, tile, part)
             self.spilled_bytes += target.size_bytes
             self._move(source, target, resident.region, spill.region, inwards=False)
-        spill.stored = made.copy()
+        spill.stored |= made
 
     def _held(self, resident: Resident, part: Part) -> Access:
         """Return the access to a part of a tile in the state buffer."""
@@ -160,7 +160,7 @@ class Transfers:
                        everywhere=everywhere)  # fmt: skip
 
     def _reserve(self, tile: Tile) -> tuple[int, Region]:
-        size = -(-self._spilled(tile, 0).size_bytes // 64) * 64
+        size = whole_bursts(self._spilled(tile, 0).size_bytes)
         base, have = self.next_byte, self._chip.dram.size_bytes
         if base + size > have:
             raise CompileError(

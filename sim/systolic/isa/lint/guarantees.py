@@ -26,6 +26,7 @@ Everything else is assumed to be possible. Here are 1 to 7 as numbers.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -46,7 +47,7 @@ ANY_TIME = 1 << 62
 class Structure:
     """The queues of a program and what their order implies.
 
-    queue, position: of each instruction (queue_of: as a list). after_reads, after_done: the first
+    queue, position: of each instruction. after_reads, after_done: the first
     position in the instruction's own queue that starts after its operands are read, after it is
     done. elapsed: for the array's instructions, vector cycles of all MatMuls before them.
     """
@@ -61,7 +62,12 @@ class Structure:
     after_reads: npt.NDArray[np.int32]
     after_done: npt.NDArray[np.int32]
     elapsed: list[int]
-    queue_of: list[int]
+
+    @cached_property
+    def queue_of(self) -> list[int]:
+        """Return the number of each instruction's queue, as a list: the passes look one by one."""
+        found: list[int] = self.queue.tolist()
+        return found
 
     @classmethod
     def of(cls, program: Program, chip: Chip) -> Structure:
@@ -79,13 +85,11 @@ class Structure:
             after_reads=np.full(count, NEVER, np.int32),
             after_done=np.full(count, NEVER, np.int32),
             elapsed=[0] * count,
-            queue_of=[0] * count,
         )
         for number, (kind, members) in enumerate(zip(made.kinds, made.members, strict=True)):
             made.queue[list(members)] = number
             made.position[list(members)] = np.arange(len(members))
             _FILL[kind](made, members)
-        made.queue_of = made.queue.tolist()
         return made
 
     def right(self, column: int) -> int:

@@ -36,6 +36,16 @@ class Record:
     live: bool = True
     links: list[int] = field(default_factory=list)
 
+    def moves_to(self, index: int, visit: int) -> None:
+        """Stand for a later read of the same place."""
+        self.index, self.visit = index, visit
+
+    def overwrite(self) -> None:
+        """Let the record die; its cells sweep it later."""
+        self.live = False
+        for cell in self.place.homes:
+            cell.dead += 1
+
 
 Boxed = tuple[int, int, int, int, Record]
 """A record behind the box of its footprint: first, stop, low, high. Most are told apart by it."""
@@ -52,7 +62,14 @@ class Cell:
         self.version = 0
         self.dead = 0
 
-    def sweep(self) -> None:
+    def add_write(self, boxed: Boxed) -> None:
+        """Keep a write, which makes a new version."""
+        if self.dead > TOLERATED_DEAD:
+            self._sweep()
+        self.writes.append(boxed)
+        self.version += 1
+
+    def _sweep(self) -> None:
         """Forget the records that have been overwritten."""
         self.writes = [boxed for boxed in self.writes if boxed[4].live]
         self.reads = [boxed for boxed in self.reads if boxed[4].live]
@@ -121,14 +138,9 @@ class Shadow:
         footprint = record.place.footprint
         for other in met:
             if footprint.covers(other.place.footprint):
-                other.live = False
-                for cell in other.place.homes:
-                    cell.dead += 1
+                other.overwrite()
         for cell in record.place.homes:
-            if cell.dead > TOLERATED_DEAD:
-                cell.sweep()
-            cell.writes.append(_boxed(record))
-            cell.version += 1
+            cell.add_write(_boxed(record))
 
 
 def _boxed(record: Record) -> Boxed:

@@ -88,7 +88,7 @@ class _Pass:
         if self._is_own_sum(index, place.access):
             return
         if record and record.live and self._replaces(record, index):
-            record.index, record.visit = index, visit
+            record.moves_to(index, visit)
         else:
             record = Record(index, visit, place)
             self._shadow.add_read(record)
