@@ -74,6 +74,20 @@ CASES = {
 }
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--set", "drain"), "--set drain: needs the form key=VALUE"),
+        (("--set", "compile=1"), "--set compile=1: compile: needs a table, found 1"),
+        (("--chip", "ideal"), '--chip: chip: no chip "ideal" (known: '),
+    ],
+)
+def test_a_value_of_the_command_line_is_named_by_its_option(
+    arguments: tuple[str, ...], message: str
+) -> None:
+    assert refused("run", FIG3, *arguments).startswith(message)
+
+
 @pytest.mark.parametrize(("text", "message"), CASES.values(), ids=CASES)
 def test_message(text: str, message: str) -> None:
     Path("r.toml").write_text(text, encoding="utf-8")

@@ -72,6 +72,13 @@ def test_what_a_summary_says_of_its_origin() -> None:
     assert found["inputs"]["x"]["seed"] is None
 
 
+def test_a_summary_holds_every_override_whole() -> None:
+    """Messages shorten a long text of `--set`; what is recorded is the text that was given."""
+    text = f"description={'long ' * 100}end"
+    Path("g.toml").write_text(TWO_OUTPUTS, encoding="utf-8")
+    assert run("g.toml", "--set", text)["overrides"] == [text]
+
+
 SWEEP = 'sweep=[{name="s", vary={"compile.drain"=["row", "block"]}}]'
 WAYS: list[tuple[object, ...]] = [
     (FIG3,),

@@ -42,6 +42,7 @@ MOST_PLACED = 1_000_000
 
 def layout_command(
     shape: Annotated[str, typer.Argument(help='A shape, e.g. "bf16[33,200]{1,0:T(8,128)(2,1)}".')],
+    *,
     index: Annotated[
         str | None, typer.Option("--index", help='Where element "2,3" lies in memory.')
     ] = None,

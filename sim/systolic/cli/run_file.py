@@ -50,16 +50,17 @@ def run_and_report(
         result = run(
             config, kinds=records.words, grid=records.grid, progress=progress, values=values
         )
-    arrays = named_files(output_files(config), result.outputs, result.summary)
-    note = accept(result.summary)
-    folder.replace({SUMMARY: summary_writer(result.summary), **arrays})
+    names = output_files(config)
+    summary = with_file_names(result.summary, names, result.outputs)
+    note = accept(summary)
+    folder.replace({SUMMARY: summary_writer(summary), **array_writers(names, result.outputs)})
     if as_json:
-        sys.stdout.write(summary_text(result.summary))
+        sys.stdout.write(summary_text(summary))
     else:
-        print_table(result.summary, out, note)
-    if plots:  # last, since it takes longest and the figures are there to be read meanwhile
+        print_table(summary, out, note)
+    if plots:  # last: the table can be read while the picture is drawn
         _write_picture(result, folder)
-    require_right(result.summary)
+    require_right(summary)
 
 
 def output_files(config: RunConfig) -> dict[str, str]:
@@ -70,12 +71,19 @@ def output_files(config: RunConfig) -> dict[str, str]:
     return dict.fromkeys(outputs, RESULT)
 
 
-def named_files(
-    names: Mapping[str, str], outputs: Mapping[str, Array], summary: dict[str, Any]
-) -> dict[str, Writer]:
-    """Return a writer for the file of each output, and name the files in the summary."""
-    for name in outputs:
-        summary["outputs"][name]["file"] = names[name]
+def with_file_names(
+    summary: Mapping[str, Any], names: Mapping[str, str], outputs: Mapping[str, Array]
+) -> dict[str, Any]:
+    """Return a summary that names the file of each output that there is an array of."""
+    files = {name: {"file": names[name]} for name in outputs}
+    records = {
+        name: {**record, **files.get(name, {})} for name, record in summary["outputs"].items()
+    }
+    return {**summary, "outputs": records}
+
+
+def array_writers(names: Mapping[str, str], outputs: Mapping[str, Array]) -> dict[str, Writer]:
+    """Return a writer for the file of each output, by the file's name."""
     return {names[name]: partial(write_npy, array=array) for name, array in outputs.items()}
 
 

@@ -15,17 +15,19 @@ import ml_dtypes
 import numpy as np
 
 from systolic.arrays import Array
-from systolic.cli.options import EngineKind, ProgramOptions
+from systolic.cli.options import WorkOptions, checked_engine, set_values
 from systolic.cli.run_file import (
     Accept,
     Progress,
-    named_files,
+    array_writers,
     print_table,
     summary_text,
     summary_writer,
+    with_file_names,
 )
 from systolic.config import Override, load_chip
 from systolic.config.chip_file import find_chip
+from systolic.engine_kind import EngineKind
 from systolic.errors import ConfigError, WorkloadError, printable
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
@@ -67,17 +69,25 @@ class ProgramJob:
     overrides: tuple[str, ...] = ()
 
 
-def prepare(options: ProgramOptions) -> ProgramJob:
-    """Return the job that the command line asks for."""
-    module, sha256 = read_program(options.path)
-    chip_path = _chip_path(module, options.path, options.chip)
-    chip = chip_of(module, options.path, options.chip, options.overrides)
+def prepare(path: Path, options: WorkOptions) -> ProgramJob:
+    """Return the job of running a program file as the command line says."""
+    engine = checked_engine(options.engine or "event")
+    module, sha256 = read_program(path)
+    chip_path = _chip_path(module, path, options.chip)
+    chip = chip_of(module, path, options.chip, set_values(options.overrides))
     check_module(module, chip)
     return ProgramJob(
-        options.path, sha256, module, chip, chip_path,
-        input_files(module, options.inputs), options.engine, options.values, options.check,
-        options.overrides,
-    )  # fmt: skip
+        path=path,
+        sha256=sha256,
+        module=module,
+        chip=chip,
+        chip_path=chip_path,
+        files=input_files(module, options.inputs or ()),
+        engine=engine,
+        values=options.values,
+        check=not options.no_check,
+        overrides=tuple(options.overrides or ()),
+    )
 
 
 def run_program_and_report(
@@ -100,13 +110,13 @@ def run_program_and_report(
     folder.check([SUMMARY, *arrays, *([PICTURE] if plots else [])], reads)
     records = WAVEFRONT.records.of(picture_elements(job.module)) if plots else NO_RECORDS
     result = run_job(job, records.words, grid=records.grid)
-    files = named_files(names, result.outputs, result.summary)
-    note = accept(result.summary)
-    folder.replace({SUMMARY: summary_writer(result.summary), **files})
+    summary = with_file_names(result.summary, names, result.outputs)
+    note = accept(summary)
+    folder.replace({SUMMARY: summary_writer(summary), **array_writers(names, result.outputs)})
     if as_json:
-        sys.stdout.write(summary_text(result.summary))
+        sys.stdout.write(summary_text(summary))
     else:
-        print_table(_printable(result.summary), out, note)
+        print_table(_printable(summary), out, note)
     if plots:
         _write_picture(result, folder)
 
@@ -121,9 +131,15 @@ def run_job(job: ProgramJob, kinds: Collection[str] = (), *, grid: bool = False)
     inputs = read_inputs(job.module, job.files, job.path) if job.values else None
     with Progress(printable(job.module.program.name)) as progress:
         result = run(
-            job.module, job.chip, inputs,
-            engine=job.engine, kinds=kinds, grid=grid, progress=progress, check=job.check,
-        )  # fmt: skip
+            job.module,
+            job.chip,
+            inputs,
+            engine=job.engine,
+            kinds=kinds,
+            grid=grid,
+            progress=progress,
+            check=job.check,
+        )
     files = ProgramFiles(job.path, job.sha256, job.chip_path, job.files, job.overrides)
     return with_files(result, files)
 
@@ -133,10 +149,11 @@ def _chip_path(module: Module, program: Path, chip: str | None) -> Path:
     return chip_beside(module, program) if chip is None else find_chip(chip, Path(), "--chip")
 
 
-def chip_of(module: Module, program: Path, chip: str | None, overrides: Sequence[str] = ()) -> Chip:
+def chip_of(
+    module: Module, program: Path, chip: str | None, overrides: Sequence[Override] = ()
+) -> Chip:
     """Return the chip asked for, else the one the program names (looked for beside its file)."""
-    changes = [_of_chip(Override.parse(text)) for text in overrides]
-    return load_chip(_chip_path(module, program, chip), changes)
+    return load_chip(_chip_path(module, program, chip), [_of_chip(each) for each in overrides])
 
 
 def _of_chip(override: Override) -> Override:

@@ -15,8 +15,8 @@ from systolic.cli.options import (
     Inputs,
     NoCheck,
     Overrides,
+    WorkOptions,
     is_program,
-    program_options,
     run_file_overrides,
 )
 from systolic.errors import SystolicError, perhaps
@@ -32,6 +32,7 @@ EVENTS = ("stall", "wait", "post")
 
 def trace_command(
     config: Config,
+    *,
     kind: Annotated[
         str,
         typer.Option("--kind", help="load, inject, psum_write, read, write, stall, wait or post."),
@@ -45,17 +46,21 @@ def trace_command(
     """Print a run's words or events as CSV: cycle,unit,partition,address,value."""
     from systolic.config import load_run
 
+    options = WorkOptions(
+        engine=engine,
+        chip=chip,
+        inputs=inputs,
+        overrides=overrides,
+        no_check=no_check,
+        values=needs_values(kind),
+    )
     if is_program(config):
         from systolic.cli.run_program import prepare, run_job
 
-        options = program_options(
-            config, chip, inputs, overrides, engine, needs_values(kind), not no_check
-        )
         kinds = (kind,) if options.values else ()
-        lines = lines_of(run_job(prepare(options), kinds).trace, kind)
+        lines = lines_of(run_job(prepare(config, options), kinds).trace, kind)
     else:
-        given = run_file_overrides(config, overrides, engine, chip, inputs, no_check)
-        lines = trace_lines(load_run(config, given), kind)
+        lines = trace_lines(load_run(config, run_file_overrides(config, options)), kind)
     for line in lines:
         sys.stdout.write(line + "\n")
 

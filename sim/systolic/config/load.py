@@ -20,8 +20,9 @@ from systolic.config.compile_table import CompileTable, options_of
 from systolic.config.explain import explain
 from systolic.config.graph_tables import input_sources, read_graph
 from systolic.config.override import Override, apply, origin_of, setter_of
-from systolic.config.run_file import EngineKind, RunFile, SweepTable, WorkloadTable
+from systolic.config.run_file import RunFile, SweepTable, WorkloadTable
 from systolic.config.toml_file import read_toml
+from systolic.engine_kind import EngineKind
 from systolic.errors import WorkloadError
 from systolic.hw.datatypes import DATA_TYPES
 from systolic.hw.spec import Chip
@@ -102,19 +103,21 @@ class RunConfig:
         return load_overridden(self.path, (*self.overrides, *overrides), self.recorded)
 
 
-def load_run(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
+def load_run(path: str | Path, overrides: Sequence[str | Override] = ()) -> RunConfig:
     """Return the run that a run file describes.
 
     Args:
         path: the run file.
-        overrides: texts such as ``compile.drain=row``, ``chip=other.toml`` (relative to the
-            current directory) or ``chip.pe_array.rows=5``; later ones win.
+        overrides: what replaces values of the file, such as ``compile.drain=row``,
+            ``chip=other.toml`` (a path from the current directory) or ``chip.pe_array.rows=5``.
+            Of two overrides of one key the later counts.
 
     Raises:
         ConfigError: one line naming the file (or override), table and key.
 
     """
-    return load_overridden(Path(path), tuple(Override.parse(text) for text in overrides))
+    parsed = (Override.parse(each) if isinstance(each, str) else each for each in overrides)
+    return load_overridden(Path(path), tuple(parsed))
 
 
 def load_recorded(path: Path, recorded: Recorded) -> RunConfig:

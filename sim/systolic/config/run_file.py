@@ -12,11 +12,10 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from systolic.config.compile_table import CompileTable
 from systolic.config.operation_keys import AttributeKeys, OperandKeys, OperationName
+from systolic.engine_kind import EngineKind
 from systolic.errors import perhaps, shortened
 from systolic.hw.spec import Spec
 from systolic.workload import OPERATIONS
-
-EngineKind = Literal["event", "register"]
 
 HomeName = Literal["state_buffer", "dram"]
 Seed = Annotated[int, Field(ge=0, le=1 << 63)]

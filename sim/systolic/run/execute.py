@@ -16,13 +16,13 @@ from systolic.compiler import CompiledGraph, compile_graph
 from systolic.compiler.bounds.run import run_bound
 from systolic.config import CompileTable, RunConfig, load_chip, load_run
 from systolic.config.chip_file import find_chip
+from systolic.engine_kind import EngineKind
 from systolic.errors import SimulationError, SystolicError
 from systolic.hw.formulas.timing import Bound
 from systolic.hw.spec import Chip
 from systolic.isa import Module, Program, require_clean
 from systolic.isa.formats.module import as_module
 from systolic.machine import Image, simulate
-from systolic.machine.simulate import EngineKind
 from systolic.report.summary.summarize import summarize
 from systolic.run.program import (
     ProgramFiles,

@@ -20,7 +20,6 @@ from systolic.hw.spec import Chip
 from systolic.workload import DataSource, Graph
 
 Record = dict[str, Any]
-SET = "--set "
 SCHEMA = 1
 """Of summary.json: docs/run_files.md, "Reading summaries", says what makes it another number."""
 
@@ -153,15 +152,15 @@ def _data_text(source: DataSource) -> str:
 
 
 def _override_texts(config: RunConfig) -> list[str]:
-    """Return KEY=VALUE of everything that was set, in order: the last of a key counts."""
+    """Return KEY=VALUE of every override, in order; of two of one key the later counts."""
     earlier = config.recorded.overrides if config.recorded else ()
     return [*earlier, *map(override_text, config.overrides)]
 
 
 def override_text(override: Override) -> str:
-    """Return an override as the command line takes it."""
-    if override.origin.startswith(SET):
-        return override.origin.removeprefix(SET)
+    """Return KEY=VALUE of an override: as the user wrote it, or made from its key and value."""
+    if override.text is not None:
+        return override.text
     return f"{'.'.join(override.path)}={json.dumps(_plain(override.value))}"
 
 
