@@ -19,7 +19,7 @@ from systolic.machine import simulate
 from systolic.report.paper.lettering import text_inches
 from systolic.report.sweeps.comparison import axis_name, plot_comparison, short_label
 from systolic.report.sweeps.pairs import comparisons
-from systolic.report.wavefront.bands import Axis
+from systolic.report.wavefront.bands import CycleAxis
 from systolic.report.wavefront.draw_bands import caption_places, tick_step
 from systolic.report.wavefront.draw_panels import strength
 from systolic.report.wavefront.draw_units import colours, name_list
@@ -198,7 +198,7 @@ def test_captions_never_touch() -> None:
     captions = [(cycle, "first something") for cycle in (0, 5, 9, 10, 60, 99, 100)]
     spans: dict[int, list[tuple[float, float]]] = {}
     for (cycle, text), (level, left) in zip(
-        captions, caption_places(captions, Axis(0, 100), 10.0), strict=True
+        captions, caption_places(captions, CycleAxis(0, 100), 10.0), strict=True
     ):
         width = text_inches(text, 7.5)
         begin = cycle / 10 - (width if left else 0)

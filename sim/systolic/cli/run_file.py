@@ -46,7 +46,7 @@ def run_and_report(
     folder = RunFolder(out)
     folder.check(_file_names(config, plots=plots, values=values), data_files(config))
     records = WAVEFRONT.records.of(_elements(config)) if plots else NO_RECORDS
-    with Progress(config.name) as progress:
+    with ProgressBar(config.name) as progress:
         result = run(
             config, kinds=records.words, grid=records.grid, progress=progress, values=values
         )
@@ -149,7 +149,7 @@ def say_where(screen: Console, out: Path) -> None:
     screen.print(Text(f"  written to {out}/", style="dim"), soft_wrap=True)
 
 
-class Progress:
+class ProgressBar:
     """A progress bar on stderr, shown on a terminal only and after a second."""
 
     def __init__(self, name: str) -> None:
@@ -157,7 +157,7 @@ class Progress:
         self._started = time.monotonic()
         self._bar: Bar | None = None
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ProgressBar:
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -18,7 +18,7 @@ from systolic.arrays import Array
 from systolic.cli.options import WorkOptions, checked_engine, set_values
 from systolic.cli.run_file import (
     Accept,
-    Progress,
+    ProgressBar,
     array_writers,
     print_table,
     summary_text,
@@ -129,7 +129,7 @@ def _write_picture(result: Result, folder: RunFolder) -> None:
 def run_job(job: ProgramJob, kinds: Collection[str] = (), *, grid: bool = False) -> Result:
     """Run a job, its inputs read from their files; the summary says where everything came from."""
     inputs = read_inputs(job.module, job.files, job.path) if job.values else None
-    with Progress(printable(job.module.program.name)) as progress:
+    with ProgressBar(printable(job.module.program.name)) as progress:
         result = run(
             job.module,
             job.chip,

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from systolic.cli.run_file import Accept, Progress, console, data_files, say_where, summary_text
+from systolic.cli.run_file import Accept, ProgressBar, console, data_files, say_where, summary_text
 from systolic.config import RunConfig, SweepTable, expand
 from systolic.config.sweep import values_text
 from systolic.errors import InterruptedRunError, SystolicError, shortened
@@ -84,7 +84,7 @@ def _file_names(options: SweepOptions) -> list[str]:
 def _run(config: RunConfig, options: SweepOptions) -> list[Row]:
     points = list(expand(config))
     rows: list[Row] = []
-    with Progress(config.name) as progress:
+    with ProgressBar(config.name) as progress:
         for row in sweep_rows(points, jobs=options.jobs, values=options.values):
             rows.append(row)
             progress(len(rows), len(points))
@@ -98,7 +98,7 @@ def _run_and_write(config: RunConfig, folder: RunFolder, options: SweepOptions) 
     try:
         with (
             _files(config, folder, rows, len(points), options) as add,
-            Progress(config.name) as progress,
+            ProgressBar(config.name) as progress,
             closing(sweep_rows(points, jobs=options.jobs, values=options.values)) as results,
         ):
             for row in results:

@@ -112,7 +112,8 @@ def run(
     if isinstance(work, Graph):
         how = replace(how, values=values and inputs is not None)
         hardware = _needed(chip, "a graph")
-        return _run_stages(_of_graph(name or "graph", work, hardware, inputs, options, how), how)
+        made = _of_graph(name or "graph", work, hardware, inputs, options=options, how=how)
+        return _run_stages(made, how)
     if isinstance(work, Module | Program):
         module = _named(as_module(work), name)
         return program_result(module, _needed(chip or module.chip, "the program"), inputs, how)
@@ -166,6 +167,7 @@ def _of_graph(
     graph: Graph,
     chip: Chip,
     inputs: Arrays | None,
+    *,
     options: Options | None,
     how: Settings,
 ) -> _Work:

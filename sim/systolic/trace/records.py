@@ -129,11 +129,11 @@ class Recorder:
                     kind,
                     self.units.index(unit),
                     instruction,
-                    ticks,
-                    partitions,
-                    addresses,
-                    dtype,
-                    values,
+                    ticks=ticks,
+                    partitions=partitions,
+                    addresses=addresses,
+                    dtype=dtype,
+                    values=values,
                 )
             )
 

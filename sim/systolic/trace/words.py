@@ -43,6 +43,7 @@ def word_rows(
     kind: str,
     unit: int,
     instruction: int,
+    *,
     ticks: npt.NDArray[np.int64],
     partitions: npt.NDArray[Any],
     addresses: npt.NDArray[Any],

@@ -21,7 +21,7 @@ from systolic.layout.shape import Shape
 
 
 def pack_packed(
-    source: Array, shape: Shape, fill: Any, buffer: Array, bits: int, order: subbyte.BitOrder
+    source: Array, shape: Shape, fill: Any, buffer: Array, *, bits: int, order: subbyte.BitOrder
 ) -> None:
     """Join elements into bytes box by box; where boxes share bytes, lay elements out first."""
     subbyte.check(bits, order)
@@ -40,7 +40,7 @@ def pack_packed(
 
 
 def unpack_packed(
-    memory: Array, shape: Shape, array: Array, bits: int, order: subbyte.BitOrder
+    memory: Array, shape: Shape, array: Array, *, bits: int, order: subbyte.BitOrder
 ) -> None:
     """Read the packed elements in ``memory`` into ``array``."""
     subbyte.check(bits, order)

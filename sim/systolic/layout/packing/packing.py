@@ -58,7 +58,7 @@ def pack(
     bits = packed_bits(shape)
     buffer = new_buffer(shape) if out is None else checked_out(out, shape)
     if bits:
-        pack_packed(source, shape, fill, buffer, bits, order)
+        pack_packed(source, shape, fill, buffer, bits=bits, order=order)
     else:
         pack_items(source, shape, fill, buffer, fresh=out is None)
     return buffer if out is None else out
@@ -89,7 +89,7 @@ def unpack(
         raise LayoutError(f"{shape} cannot be unpacked without a copy")
     array = np.empty(shape.dims, shape.dtype) if out is None else checked_array(out, shape)
     if bits:
-        unpack_packed(memory, shape, array, bits, order)
+        unpack_packed(memory, shape, array, bits=bits, order=order)
     else:
         unpack_items(memory, shape, array)
     return array

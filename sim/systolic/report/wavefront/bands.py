@@ -33,7 +33,7 @@ MOST_COLUMNS = 1600
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class CycleAxis:
     """Cycles first <= cycle < stop, `step` of them to a column."""
 
     first: int
@@ -41,7 +41,7 @@ class Axis:
     step: int = 1
 
     @classmethod
-    def fit(cls, cycles: Interval) -> Axis:
+    def fit(cls, cycles: Interval) -> CycleAxis:
         """Return the axis of these cycles, binned if they are too many to be drawn one by one."""
         return cls(cycles.first, cycles.stop, max(1, -(-cycles.count // MOST_COLUMNS)))
 
@@ -67,7 +67,7 @@ class Band:
 
     name: str
     lines: int
-    axis: Axis
+    axis: CycleAxis
     place: str = ""
     group: int = 1
     layers: dict[Phase, Share] = field(default_factory=dict)
@@ -101,7 +101,7 @@ def stream_phase(place: int) -> Phase:
     return "next" if place % 2 else "stream"
 
 
-def weights_band(trace: Trace, axis: Axis, values: bool) -> Band:
+def weights_band(trace: Trace, axis: CycleAxis, values: bool) -> Band:
     """Return which weights the array reads from each state-buffer partition."""
     history = trace.grid
     band = Band("weights read", history.shape.rows, axis, STATE)
@@ -118,7 +118,7 @@ def weights_band(trace: Trace, axis: Axis, values: bool) -> Band:
     return band
 
 
-def vectors_band(trace: Trace, axis: Axis, values: bool) -> Band:
+def vectors_band(trace: Trace, axis: CycleAxis, values: bool) -> Band:
     """Return which moving operands the array reads from each state-buffer partition."""
     band = Band("vectors read", trace.grid.shape.rows, axis, STATE)
     for place, one in enumerate(trace.grid.matmuls):
@@ -132,7 +132,7 @@ def vectors_band(trace: Trace, axis: Axis, values: bool) -> Band:
     return band
 
 
-def results_band(chip: Chip, trace: Trace, axis: Axis, values: bool) -> Band:
+def results_band(chip: Chip, trace: Trace, axis: CycleAxis, values: bool) -> Band:
     """Return what is written into each partition of the result buffer."""
     band = Band("results written", trace.grid.shape.cols, axis, RESULT)
     words = trace.words.of("psum_write").rows
@@ -151,7 +151,7 @@ def results_band(chip: Chip, trace: Trace, axis: Axis, values: bool) -> Band:
     return band
 
 
-def drain_bands(chip: Chip, trace: Trace, axis: Axis, values: bool) -> tuple[Band, Band]:
+def drain_bands(chip: Chip, trace: Trace, axis: CycleAxis, values: bool) -> tuple[Band, Band]:
     """Return what the draining engine reads from the result buffer, and where it writes it."""
     period, copies = trace.periods["pe_array"], drains(chip, trace)
     chosen = np.array([t.instruction for t in copies], np.int64)
@@ -196,7 +196,7 @@ def texts_of(values: Times) -> Times:
     return np.array([value_text(v) for v in np.ravel(values)], object)
 
 
-def is_small(chip: Chip, axis: Axis) -> bool:
+def is_small(chip: Chip, axis: CycleAxis) -> bool:
     """Return whether single PEs and their values are readable: up to 6 x 6, and 64 cycles."""
     array = chip.pe_array
     return max(array.rows, array.cols) <= 6 and axis.stop - axis.first <= 64

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from systolic.report.paper import style
 from systolic.report.paper.lettering import text_inches
 from systolic.report.paper.page import Box, Horizontal, Page
-from systolic.report.wavefront.bands import PHASES, Axis, Band, Phase
+from systolic.report.wavefront.bands import PHASES, Band, CycleAxis, Phase
 from systolic.report.wavefront.moments import PhasePlace
 from systolic.report.wavefront.pe_bands import ROWS
 
@@ -26,7 +26,7 @@ class Frame:
     """A part of a page whose x counts cycles: from `left`, `width` inches wide."""
 
     page: Page
-    axis: Axis
+    axis: CycleAxis
     left: float
     width: float
 
@@ -190,14 +190,14 @@ def draw_phase_names(frame: Frame, top: float, band: Band, places: Sequence[Phas
         )
 
 
-def captions_height(points: Sequence[tuple[int, str]], axis: Axis, width: float) -> float:
+def captions_height(points: Sequence[tuple[int, str]], axis: CycleAxis, width: float) -> float:
     """Return the height in inches that the captions of turning points take."""
     levels = [level for level, _ in caption_places(points, axis, width)]
     return 0.3 + CAPTION_LEVEL * max(levels, default=0)
 
 
 def caption_places(
-    points: Sequence[tuple[int, str]], axis: Axis, width: float
+    points: Sequence[tuple[int, str]], axis: CycleAxis, width: float
 ) -> list[tuple[int, bool]]:
     """Return each caption's level, and whether it stands left of its hairline; none touch."""
     levels: list[list[tuple[float, float]]] = []

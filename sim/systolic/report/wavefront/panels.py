@@ -52,25 +52,25 @@ class Panel:
     double: bool
 
 
+@dataclass(frozen=True, eq=False)
+class _Results:
+    """The results of the first multiply, [M, N]: values, and the cycles of writing and reading."""
+
+    values: npt.NDArray[Any]
+    written: npt.NDArray[np.int64]
+    read: npt.NDArray[np.int64]
+
+
 def panels(chip: Chip, trace: Trace, when: Moments) -> list[Panel]:
     """Return the small multiples of a run's first tile, in order of time."""
     written = result_times(chip, trace.grid.matmuls[0])
-    read = _read_times(chip, trace, written)
-    results = trace.grid.results(0)
+    results = _Results(trace.grid.results(0), written, _read_times(chip, trace, written))
     return [
-        _panel(trace, cycle, caption, written, read, results)
-        for cycle, caption in panel_cycles(trace.grid, when)
+        _panel(trace, cycle, caption, results) for cycle, caption in panel_cycles(trace.grid, when)
     ]
 
 
-def _panel(
-    trace: Trace,
-    cycle: int,
-    caption: str,
-    written: npt.NDArray[np.int64],
-    read: npt.NDArray[np.int64],
-    results: npt.NDArray[Any],
-) -> Panel:
+def _panel(trace: Trace, cycle: int, caption: str, results: _Results) -> Panel:
     history, state = trace.grid, trace.grid.at(cycle)
     fronts = np.broadcast_to(cycle - history.shape.delay()[:, :1], state.valid.shape)
     dry = in_spell(dry_spells(trace), fronts)
@@ -86,10 +86,10 @@ def _panel(
         stream=state.valid & ~dry & ~odd,
         next=~dry & odd,
         drain=state.valid & dry,
-        written=written <= cycle,
-        fresh=written == cycle,
-        drained=read <= cycle,
-        results=results,
+        written=results.written <= cycle,
+        fresh=results.written == cycle,
+        drained=results.read <= cycle,
+        results=results.values,
         double=history.shape.weight_buffer == "double",
     )
 

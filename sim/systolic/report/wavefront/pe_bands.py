@@ -8,14 +8,14 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from systolic.report.wavefront.bands import Axis, Band, Phase, Times, stream_phase, texts_of
+from systolic.report.wavefront.bands import Band, CycleAxis, Phase, Times, stream_phase, texts_of
 from systolic.report.wavefront.moments import load_extent
 from systolic.trace.records import Trace
 
 ROWS = "PE rows"
 
 
-def row_band(trace: Trace, axis: Axis) -> Band:
+def row_band(trace: Trace, axis: CycleAxis) -> Band:
     """Return which share of each PE row multiplies; once nothing enters a row, it drains.
 
     The load layer is 1 from the first to the last weight written into a row.
@@ -37,7 +37,7 @@ def row_band(trace: Trace, axis: Axis) -> Band:
     return band
 
 
-def _passing(trace: Trace, axis: Axis) -> dict[Phase, tuple[Times, Times]]:
+def _passing(trace: Trace, axis: CycleAxis) -> dict[Phase, tuple[Times, Times]]:
     """Return per phase at which fronts how many PEs of a row multiply (the same in every row)."""
     shape, dry = trace.grid.shape, dry_spells(trace)
     right = shape.delay()[0] - shape.delay()[0, 0]
@@ -80,7 +80,7 @@ def in_spell(spells: Times, times: Times) -> npt.NDArray[np.bool_]:
     return np.asarray((place >= 0) & (times < spells[np.maximum(place, 0), 1]))
 
 
-def load_spans(trace: Trace, axis: Axis) -> list[tuple[Times, Times]]:
+def load_spans(trace: Trace, axis: CycleAxis) -> list[tuple[Times, Times]]:
     """Return per load the cycles, row by row, of the first and last weight written into it.
 
     Rows that take none have last < first. Only loads that show in the window.
@@ -98,7 +98,7 @@ def load_spans(trace: Trace, axis: Axis) -> list[tuple[Times, Times]]:
     return spans
 
 
-def pe_band(trace: Trace, axis: Axis, values: bool) -> Band:
+def pe_band(trace: Trace, axis: CycleAxis, values: bool) -> Band:
     """Return the same PE by PE: one line each, row after row. For arrays of a few PEs."""
     history = trace.grid
     shape, delay = history.shape, history.shape.delay()

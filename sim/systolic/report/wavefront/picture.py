@@ -15,7 +15,7 @@ from systolic.report.paper.lettering import text_inches
 from systolic.report.paper.page import Page
 from systolic.report.summary.wording import number
 from systolic.report.wavefront.bands import (
-    Axis,
+    CycleAxis,
     drain_bands,
     is_small,
     results_band,
@@ -65,14 +65,14 @@ def plot_wavefront(chip: Chip, trace: Trace, path: str | Path, *, title: str) ->
     if when is None:
         plot_timeline(chip, trace, path, title=title)
         return
-    axis = Axis.fit(window(trace, when))
+    axis = CycleAxis.fit(window(trace, when))
     cells = is_small(chip, axis)
     shots = panels(chip, trace, when)
     size = measure(shots, WIDTH - 2 * MARGIN, cells)
     diagram = Diagram(chip, trace, axis, cells, when)
     page = Page(WIDTH, HEAD + size.height + BETWEEN + diagram.height + FOOT)
     _head(page, title, chip, diagram, any((s.waiting & s.state.valid).any() for s in shots))
-    draw_panels(page, MARGIN, HEAD, shots, size, cells)
+    draw_panels(page, (MARGIN, HEAD), shots, size, cells=cells)
     diagram.draw(page, HEAD + size.height + BETWEEN)
     page.save(path)
 
@@ -99,7 +99,9 @@ def _head(page: Page, title: str, chip: Chip, diagram: Diagram, shadows: bool) -
 class Diagram:
     """The lower half of the picture: every cycle of a window, band by band, unit by unit."""
 
-    def __init__(self, chip: Chip, trace: Trace, axis: Axis, cells: bool, when: Moments) -> None:
+    def __init__(
+        self, chip: Chip, trace: Trace, axis: CycleAxis, cells: bool, when: Moments
+    ) -> None:
         self.trace, self.axis, self.cells, self.when = trace, axis, cells, when
         loads = trace.grid.loads
         values = cells and bool(loads and loads[0].weights.size)
