@@ -203,9 +203,13 @@ CASES = [
 @pytest.mark.parametrize("command", ["run", "compile"])
 @pytest.mark.parametrize(("text", "changes", "message"), CASES)
 def test_one_line(
-    text: str, changes: list[str], message: str, command: str, tmp_path: Path,
+    text: str,
+    changes: list[str],
+    message: str,
+    command: str,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("r.toml").write_text(text, encoding="utf-8")
     options = [word for change in changes for word in ("--set", change)]

@@ -150,10 +150,12 @@ def test_a_file_without_end_costs_little_memory() -> None:
         command, ending = READERS[kind]
         process = subprocess.run(
             [sys.executable, "-m", "systolic", *with_name(command, f"odd{ending}")],
-            capture_output=True, text=True, check=False,
+            capture_output=True,
+            text=True,
+            check=False,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
-        )  # fmt: skip
+        )
         assert process.returncode == 2, process
         assert "too little memory" not in process.stderr
         assert f"odd{ending}" in process.stderr
@@ -161,9 +163,10 @@ def test_a_file_without_end_costs_little_memory() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [("check",), ("at", "--cycle", "3"), ("watch", "--word", "dram:0:0"), ("compile",)],
+    "command",
+    [("check",), ("at", "--cycle", "3"), ("watch", "--word", "dram:0:0"), ("compile",)],
     ids=lambda command: command[0],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("form", ["text", "binary"])
 def test_a_program_where_a_run_file_is_needed(command: tuple[str, ...], form: str) -> None:
     name = "good.txt"

@@ -66,9 +66,13 @@ def test_what_a_summary_says_of_its_origin() -> None:
     x, w = np.arange(1, 9, dtype="<f4"), np.random.default_rng(1).standard_normal(16, np.float32)
     assert found["inputs"]["x"]["sha256"] == hashlib.sha256(x.tobytes()).hexdigest()
     assert found["inputs"]["w"] == {
-        "type": "f32", "shape": [4, 4], "layout": "f32[4,4]{1,0}", "data": "random", "seed": 1,
+        "type": "f32",
+        "shape": [4, 4],
+        "layout": "f32[4,4]{1,0}",
+        "data": "random",
+        "seed": 1,
         "sha256": hashlib.sha256(w.tobytes()).hexdigest(),
-    }  # fmt: skip
+    }
     assert found["inputs"]["x"]["seed"] is None
 
 
@@ -196,9 +200,15 @@ def test_summaries_damaged_in_one_place_are_one_line() -> None:
 
 @pytest.mark.parametrize(
     "option",
-    [("--set", "a=1"), ("--chip", "x"), ("--engine", "event"), ("--no-check",),
-     ("--input", "x"), ("--values", "none")],
-)  # fmt: skip
+    [
+        ("--set", "a=1"),
+        ("--chip", "x"),
+        ("--engine", "event"),
+        ("--no-check",),
+        ("--input", "x"),
+        ("--values", "none"),
+    ],
+)
 def test_nothing_that_makes_it_another_run(option: tuple[str, ...]) -> None:
     line = refused("run", "--again", "s.json", *option)
     assert line.startswith("--again: does the run of a summary as it was; it takes no --")

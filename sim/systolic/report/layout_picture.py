@@ -13,6 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -180,8 +181,9 @@ class _Grid:
         self.outer = Window(_wider(window.rows), _wider(window.columns))
         self.inner = (
             self._offsets(self.whole, self.outer) // self._tile_elements(1)
-            if self._has_inner else None
-        )  # fmt: skip
+            if self._has_inner
+            else None
+        )
 
     def _index(self, window: Window) -> list[NDArray[np.int64]]:
         """Return the index of each cell: an array for each dimension, broadcasting together."""
@@ -260,23 +262,36 @@ def _covering(shape: Shape) -> Shape:
     return Shape(shape.element_type, widths, layout)
 
 
+_PADDING_LOOK: dict[str, Any] = {
+    "facecolor": "white",
+    "edgecolor": _PALE,
+    "linewidth": 0.7,
+    "linestyle": (0, (2, 2)),
+}
+
+
+def _element_look(colour: str) -> dict[str, Any]:
+    return {"facecolor": colour, "edgecolor": "white", "linewidth": 1.2}
+
+
 def _draw_cells(axes: Axes, grid: _Grid) -> None:
     size = 9.0 if grid.digits <= 3 else 8.0
     top, left = grid.first
     for row, column in itertools.product(range(grid.rows), range(grid.columns)):
         real = bool(grid.is_element[row, column])
         corner = left + column, top + row
-        axes.add_patch(
-            Rectangle(corner, 1, 1, facecolor=grid.colours[row][column], edgecolor="white",
-                      linewidth=1.2)
-            if real
-            else Rectangle(corner, 1, 1, facecolor="white", edgecolor=_PALE, linewidth=0.7,
-                           linestyle=(0, (2, 2)))
-        )  # fmt: skip
+        colour = grid.colours[row][column]
+        look = _element_look(colour) if real else _PADDING_LOOK
+        axes.add_patch(Rectangle(corner, 1, 1, **look))
         axes.text(
-            corner[0] + 0.5, corner[1] + 0.53, str(int(grid.offsets[row, column])),
-            ha="center", va="center", fontsize=size, color=_INK if real else _PALE,
-        )  # fmt: skip
+            corner[0] + 0.5,
+            corner[1] + 0.53,
+            str(int(grid.offsets[row, column])),
+            ha="center",
+            va="center",
+            fontsize=size,
+            color=_INK if real else _PALE,
+        )
 
 
 def _draw_outlines(axes: Axes, grid: _Grid) -> None:
@@ -294,11 +309,15 @@ def _draw_outlines(axes: Axes, grid: _Grid) -> None:
         corner = left + columns.min() + inset, top + rows.min() + inset
         axes.add_patch(
             FancyBboxPatch(
-                corner, width - 2 * inset, height - 2 * inset,
-                boxstyle="round,pad=0,rounding_size=0.16", fill=False,
-                edgecolor=_OUTLINE, linewidth=1.3,
+                corner,
+                width - 2 * inset,
+                height - 2 * inset,
+                boxstyle="round,pad=0,rounding_size=0.16",
+                fill=False,
+                edgecolor=_OUTLINE,
+                linewidth=1.3,
             )
-        )  # fmt: skip
+        )
 
 
 def _mark(axes: Axes, grid: _Grid, row: int, column: int) -> None:
@@ -336,8 +355,12 @@ def _dress(axes: Axes, grid: _Grid, title: str, wide: float, cell: float) -> Non
 def _draw_edges(axes: Axes, window: Window) -> None:
     """Draw a dotted line along each side of the window on which the shape goes on."""
     rows, columns = window.rows, window.columns
-    ends = {"left": columns.first > 0, "right": columns.stop < columns.size,
-            "top": rows.first > 0, "bottom": rows.stop < rows.size}  # fmt: skip
+    ends = {
+        "left": columns.first > 0,
+        "right": columns.stop < columns.size,
+        "top": rows.first > 0,
+        "bottom": rows.stop < rows.size,
+    }
     for side, goes_on in ends.items():
         if goes_on:
             axes.spines[side].set(visible=True, color=_INK, linewidth=1.4, linestyle=(0, (1, 2)))

@@ -21,8 +21,15 @@ from systolic.run.folder import SUMMARY_LIMIT_BYTES
 from systolic.run.provenance import SCHEMA, array_sha256
 
 # What a summary that can be done again holds, and of which type each is.
-NEEDED = {"schema": int, "version": str, "run": str, "config": dict, "files": dict, "options": dict,
-          "overrides": list}  # fmt: skip
+NEEDED = {
+    "schema": int,
+    "version": str,
+    "run": str,
+    "config": dict,
+    "files": dict,
+    "options": dict,
+    "overrides": list,
+}
 SAME = ("cycles", "time_ns")
 
 

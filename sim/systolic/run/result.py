@@ -87,9 +87,12 @@ class Result:
         from systolic.report.summary.table import print_summary
 
         screen = Console(
-            file=io.StringIO(), record=True, width=HTML_COLUMNS, highlight=False,
+            file=io.StringIO(),
+            record=True,
+            width=HTML_COLUMNS,
+            highlight=False,
             force_jupyter=False,
-        )  # fmt: skip
+        )
         print_summary(self.summary, screen)
         return screen.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
 

@@ -73,9 +73,14 @@ class GraphBuilder:
         return name
 
     def add(
-        self, kind: str, inputs: Sequence[str], out: str | Shape, *,
-        name: str | None = None, **attributes: Any,
-    ) -> str:  # fmt: skip
+        self,
+        kind: str,
+        inputs: Sequence[str],
+        out: str | Shape,
+        *,
+        name: str | None = None,
+        **attributes: Any,
+    ) -> str:
         """Add an operation of any kind; return the name of its result (default: kind + number)."""
         output = self.tensor(name or f"{kind}{len(self._operations)}", out)
         self._operations.append(named_operation(kind, inputs, output, attributes))
@@ -86,9 +91,13 @@ class GraphBuilder:
         return self.add("matmul", (lhs, rhs), out, name=name)
 
     def transpose(
-        self, source: str, out: str | Shape, permutation: Sequence[int] | None = None, *,
+        self,
+        source: str,
+        out: str | Shape,
+        permutation: Sequence[int] | None = None,
+        *,
         name: str | None = None,
-    ) -> str:  # fmt: skip
+    ) -> str:
         """Add a permutation of axes, as `numpy.transpose` has it; a matrix needs none."""
         given = {} if permutation is None else {"permutation": tuple(permutation)}
         return self.add("transpose", (source,), out, name=name, **given)

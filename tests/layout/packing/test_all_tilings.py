@@ -113,8 +113,11 @@ def test_sampled_tilings_are_copied_to_where_the_formula_says() -> None:
 
 PADDED_PLACES = [
     (first, second, third)
-    for first in [(1, 2), (3,)] for second in [(4,), (3, 4)] for third in TILES if len(third) == 1
-]  # fmt: skip
+    for first in [(1, 2), (3,)]
+    for second in [(4,), (3, 4)]
+    for third in TILES
+    if len(third) == 1
+]
 
 
 @pytest.mark.parametrize("tiles", PADDED_PLACES, ids=str)
