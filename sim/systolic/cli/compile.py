@@ -48,7 +48,7 @@ def compile_command(
 
 
 def _write(config: Path, overrides: Overrides, program: Path | None, inputs: Path | None) -> None:
-    """Write the program file and the inputs of a run file: all of them, or none."""
+    """Write the program file and the inputs of a run file: all of these files, or none."""
     from systolic.config import load_run
     from systolic.isa import encode, format_text
     from systolic.run.export import export_run, input_arrays

@@ -86,7 +86,7 @@ def of_option(option: str) -> Iterator[None]:
 
 
 def values_wanted(values: str) -> bool:
-    """Return whether --values asks for values and not for times only."""
+    """Return whether --values asks for values; False for times only."""
     if values not in VALUES:
         raise SystolicError(
             f'--values: needs one of "exact", "none", found "{values}"{perhaps(values, VALUES)}'
@@ -95,7 +95,7 @@ def values_wanted(values: str) -> bool:
 
 
 def refuse_with_again(config: Path | None, options: WorkOptions) -> None:
-    """Raise SystolicError if --again comes with something that would make it another run."""
+    """Raise SystolicError if --again comes with an option that would make it another run."""
     given = {
         f'"{config}"': config,
         "--set": options.overrides,
@@ -118,7 +118,7 @@ def is_program(path: Path) -> bool:
 
 
 def refuse_jobs(config: Path, jobs: int | None) -> None:
-    """Refuse --jobs where there are no points to share out."""
+    """Raise SystolicError if --jobs is given, since the run has no points to share out."""
     if jobs is not None:
         raise SystolicError(f"--jobs: is for run files with a [[sweep]], and {config} has none")
 
@@ -158,5 +158,5 @@ def run_file_overrides(config: Path, options: WorkOptions) -> list[Override]:
 
 
 def is_number(text: str) -> bool:
-    """Return whether text is a whole number, and not longer than one can mean."""
+    """Return whether text is a whole number of at most LONGEST_NUMBER digits."""
     return text.isdecimal() and len(text) <= LONGEST_NUMBER

@@ -1,4 +1,4 @@
-"""`systolic run --again SUMMARY`: the run of a summary.json once more, and is it the same?"""
+"""`systolic run --again SUMMARY`: do the run of a summary.json again, and compare the two."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from systolic.run.program import check_module, read_program
 
 
 def run_again(path: Path, out: Path | None, *, as_json: bool, plots: bool) -> None:
-    """Do the run of a summary again, print and write as `systolic run` does.
+    """Do the run of a summary again, and print and write as `systolic run` does.
 
-    Raises SystolicError if it cannot be done, and ResultError, before anything is written, if
-    cycles or results are not the same.
+    Raises SystolicError if the run cannot be done again. Raises ResultError, before anything is
+    written, if cycles or results are not the same.
     """
     summary = read_summary(path)
     accept = partial(require_same, summary)

@@ -1,4 +1,4 @@
-"""`systolic run`: a run, its table on the screen, its files in a folder."""
+"""The run of a run file for `systolic run`: its table on the screen, its files in a folder."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ def run_and_report(
 ) -> None:
     """Run, print (the table, or exactly summary.json), and write the files to the folder `out`.
 
-    accept: given the summary before anything is written, raises SystolicError or returns a line to
-    print. Raises ResultError, when all is written, if the result is wrong.
+    accept: a function that is given the summary before anything is written. It raises
+    SystolicError, or returns a line to print. Raises ResultError, after all files are written, if
+    the result is wrong.
     """
     folder = RunFolder(out)
     folder.check(_file_names(config, plots=plots, values=values), data_files(config))
@@ -105,7 +106,7 @@ def data_files(config: RunConfig) -> list[Path]:
 
 
 def _elements(config: RunConfig) -> int:
-    """Return the elements a picture would have to show: of a product, its multiplications."""
+    """Return how many elements a picture would have to show: for a product, multiplications."""
     shapes = [tensor.shape for _, tensor in config.graph.tensors]
     if config.is_lone_transpose:
         return shapes[0].num_elements()
@@ -150,7 +151,7 @@ def say_where(screen: Console, out: Path) -> None:
 
 
 class ProgressBar:
-    """A progress bar on stderr, shown on a terminal only and after a second."""
+    """A progress bar on stderr: on a terminal only, and only if the run takes over a second."""
 
     def __init__(self, name: str) -> None:
         self._name = name

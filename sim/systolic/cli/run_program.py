@@ -1,4 +1,4 @@
-"""The run of a program file for `systolic run` and `trace`, .npy files in and out.
+"""The run of a program file for `systolic run` and `trace`, with .npy files in and out.
 
 Not here: what a run of a program is (`systolic.run`), run files (`systolic.cli.run_file`).
 """
@@ -47,7 +47,7 @@ from systolic.run.program import (
 from systolic.run.result import Result
 from systolic.workload.data.npy_csv import read_npy
 
-# Types that a .npy file cannot name: they come and go as plain bytes, or as whole numbers.
+# A .npy file cannot name these types: it holds them as plain bytes, or as whole numbers.
 NAMELESS = tuple(
     np.dtype(t) for t in (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
 )
@@ -55,7 +55,7 @@ NAMELESS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class ProgramJob:
-    """A program ready to run: module and chip, the file of each input, and where all came from."""
+    """A program ready to run: module and chip, the files of both, and the file of each input."""
 
     path: Path
     sha256: str
@@ -100,7 +100,7 @@ def run_program_and_report(
 ) -> None:
     """Run a program, print (the table, or exactly summary.json), and write the files to `out`.
 
-    accept: as of `systolic.cli.run_file.run_and_report`.
+    accept: the same as for `systolic.cli.run_file.run_and_report`.
     """
     plots = plots and job.values
     folder = RunFolder(out)
@@ -127,7 +127,7 @@ def _write_picture(result: Result, folder: RunFolder) -> None:
 
 
 def run_job(job: ProgramJob, kinds: Collection[str] = (), *, grid: bool = False) -> Result:
-    """Run a job, its inputs read from their files; the summary says where everything came from."""
+    """Read the inputs of a job and run it; the summary says which files everything came from."""
     inputs = read_inputs(job.module, job.files, job.path) if job.values else None
     with ProgressBar(printable(job.module.program.name)) as progress:
         result = run(
@@ -145,14 +145,14 @@ def run_job(job: ProgramJob, kinds: Collection[str] = (), *, grid: bool = False)
 
 
 def _chip_path(module: Module, program: Path, chip: str | None) -> Path:
-    """Return the file of the chip asked for, else of the one the program names."""
+    """Return the file of the chip asked for, or else of the chip that the program names."""
     return chip_beside(module, program) if chip is None else find_chip(chip, Path(), "--chip")
 
 
 def chip_of(
     module: Module, program: Path, chip: str | None, overrides: Sequence[Override] = ()
 ) -> Chip:
-    """Return the chip asked for, else the one the program names (looked for beside its file)."""
+    """Return the chip asked for, or else the chip that the program names, from its folder."""
     return load_chip(_chip_path(module, program, chip), [_of_chip(each) for each in overrides])
 
 
@@ -168,7 +168,10 @@ def _of_chip(override: Override) -> Override:
 
 
 def read_inputs(module: Module, files: Mapping[str, Path], program: Path) -> dict[str, Array]:
-    """Return the module's inputs from .npy files; WorkloadError if one is missing or unfit."""
+    """Return the module's inputs, read from .npy files.
+
+    Raises WorkloadError if a file is missing, or holds another shape or type than its input.
+    """
     for binding in module.inputs:
         if binding.name not in files:
             raise WorkloadError(
@@ -208,7 +211,11 @@ def _folder(text: str) -> Path:
 
 
 def _name_and_path(text: str, names: Sequence[str]) -> tuple[str, str]:
-    """Split NAME=FILE at the "=" behind the longest name there is: both may hold one."""
+    """Split NAME=FILE at the "=" behind the longest input name that fits.
+
+    A name and a file name may hold "=" themselves: `a=b=c.npy` is b=c.npy for the input a, or
+    c.npy for the input a=b, if there is one.
+    """
     fitting = [name for name in names if text.startswith(f"{name}=")]
     if not fitting:
         raise WorkloadError(f"--input {text}: {unknown_input(text.partition('=')[0], names)}")
@@ -237,13 +244,13 @@ def _read(path: Path, binding: Binding) -> Array:
 
 
 def _printable(value: Any) -> Any:
-    """Return a summary whose names, which come from a file, cannot command a terminal."""
+    """Return a summary with control characters escaped: its names come from a file."""
     if isinstance(value, Mapping):
         return {_printable(key): _printable(item) for key, item in value.items()}
     return printable(value) if isinstance(value, str) else value
 
 
 def picture_elements(module: Module) -> int:
-    """Return how many words a picture of the run would have to show, about."""
+    """Return about how many words a picture of the run would have to show."""
     products = [i for i in module.program.instructions if isinstance(i, MatMul)]
     return sum(i.moving.partitions * i.moving.elements + i.result.elements for i in products)

@@ -1,4 +1,4 @@
-"""The tables of a sweep: a row for each point, or the two ways of `compile.via` side by side."""
+"""The tables of a sweep: a row for each point, or for each pair of points by `compile.via`."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def print_sweeps(config: RunConfig, points: Sequence[Row], console: Console) -> 
 
 
 def _is_of_pairs(sweep: SweepTable) -> bool:
-    """Return whether every combination of the other keys runs both ways."""
+    """Return whether each combination of the other keys runs with both values of `compile.via`."""
     zipped = {key for group in sweep.zip for key in group}
     return VIA not in zipped and sweep.vary.get(VIA) in (["dram", "pe"], ["pe", "dram"])
 
 
 def _verdicts(rows: Sequence[Row]) -> list[str]:
-    """Return what to say of the results, and the errors of the points that could not be run."""
+    """Return lines on the results, and on the errors of points that could not be run."""
     failed = [row for row in rows if "error" in row]
     good = [row["values"]["equal"] for row in rows if "error" not in row]
     wrong, unknown = good.count(False), good.count(None)

@@ -66,16 +66,17 @@ def trace_command(
 
 
 def trace_lines(config: RunConfig, kind: str) -> Iterator[str]:
-    """Yield CSV lines of one kind of record; cycles are the unit's own, events have no partition.
+    """Yield CSV lines of one kind of record; cycles are counted in the unit's own clock.
 
-    Words: address is the element's index in the partition. stall: a row for each refused cycle,
-    address is the bank, value the client that had it. wait and post: address is the semaphore,
-    value its count. Raises SystolicError if there is no such kind.
+    Words: the address is the element's index in the partition. stall: there is a line for each
+    refused cycle; its address is the bank, its value the client that had the port. wait and post:
+    the address is the semaphore, the value its count. Events have no partition. Raises
+    SystolicError if there is no such kind.
     """
     words = needs_values(kind)
     if config.sweep:
         raise SystolicError(f"{config.path}: is a sweep; --set sweep=[] traces the run it varies")
-    values = words or config.engine == "register"  # which has no mode for times only
+    values = words or config.engine == "register"  # that engine has no mode for times only
     from systolic.run.execute import run
 
     result = run(config, kinds=(kind,) if words else (), values=values)
@@ -83,7 +84,7 @@ def trace_lines(config: RunConfig, kind: str) -> Iterator[str]:
 
 
 def _lines_then_verdict(result: Result, kind: str) -> Iterator[str]:
-    """Yield all lines of a run; then raise ResultError if its result is wrong."""
+    """Yield all lines of a run, and at the end raise ResultError if its result is wrong."""
     from systolic.run.verdict import require_right
 
     yield from lines_of(result.trace, kind)

@@ -51,7 +51,7 @@ class Override:
         return cls(path, toml_value(value.strip()), origin, Path(), text)
 
     def below(self, first: str) -> Override | None:
-        """Return the override without its first word if that is `first` and more follow."""
+        """Return the override without the first word of its key; None if that is not `first`."""
         if self.path[0] == first and len(self.path) > 1:
             return replace(self, path=self.path[1:])
         return None
@@ -77,7 +77,7 @@ def toml_value(text: str) -> Any:
 
 
 def apply(tables: dict[str, Any], overrides: Iterable[Override]) -> dict[str, Any]:
-    """Return the tables with all overrides made, in order; the argument is left as it was."""
+    """Return new tables with all overrides made, in order."""
     for override in overrides:
         tables = _with(tables, override.path, override)
     return tables
@@ -94,9 +94,9 @@ def _with(tables: dict[str, Any], path: tuple[str, ...], override: Override) -> 
 
 
 def origin_of(place: tuple[str | int, ...], overrides: Sequence[Override], file: str) -> str:
-    """Return how to call what set the value at `place`: an override, or the file.
+    """Return the name, for messages, of the override or the file that set the value at `place`.
 
-    If overrides set only parts of that value, both are named.
+    If overrides set only parts of the value, the name has the file and these overrides.
     """
     setter = setter_of(place, overrides)
     if setter:

@@ -1,4 +1,4 @@
-"""Reading a TOML file into plain values, with every way that can fail as one line.
+"""Reading a TOML file into plain values; every failure is an error of one line.
 
 Not here: what the keys mean.
 """
@@ -14,8 +14,8 @@ from systolic.errors import ConfigError, shortened
 from systolic.reading import read_file
 
 LIMIT_BYTES = 1 << 20
-# How programs begin, so that a program in place of a run file is told so. `systolic.isa` defines
-# these bytes; this package may not import it.
+# The first bytes of programs, so that a program given in place of a run file is recognised.
+# `systolic.isa` defines them, which this package may not import.
 BINARY_PROGRAM, TEXT_PROGRAM = b"SYSB", b"systolic program"
 HEAD_BYTES = 1 << 16
 LONGEST_REASON = 200
@@ -45,7 +45,7 @@ def read_toml(path: Path, what: str = "a chip or run file") -> dict[str, Any]:
 
 
 def _refuse_program(path: Path, data: bytes, what: str) -> None:
-    """Raise ConfigError for a program, text or binary: not TOML, and easily mistaken for it."""
+    """Raise ConfigError for a program, text or binary, given in place of a TOML file."""
     lines = (line.strip() for line in data[:HEAD_BYTES].split(b"\n"))
     first = next((line for line in lines if line and not line.startswith(b"#")), b"")
     if data.startswith(BINARY_PROGRAM) or first.startswith(TEXT_PROGRAM):

@@ -27,8 +27,8 @@ class Records:
     """What a run must record for a view, besides what every run records.
 
     words: the kinds of words that moved. grid: whether the operands of the array are kept.
-    most_elements: of a run with more elements nothing of this is recorded, because a picture of
-    them would show no more; None for no limit.
+    most_elements: a run with more elements records nothing of this, because its picture could not
+    show them; None for no limit.
     """
 
     words: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ NO_RECORDS = Records()
 
 @dataclass(frozen=True, slots=True)
 class View(Generic[Subject]):
-    """A picture: `draw(subject, path, title)` draws it, and writes it whole or not at all."""
+    """A picture: `draw(subject, path, title)` writes it to a file, whole or not at all."""
 
     draw: Callable[[Subject, Path, str], None]
     records: Records = NO_RECORDS
@@ -67,7 +67,7 @@ class RunSubject:
 
 @dataclass(frozen=True, slots=True)
 class LayoutSubject:
-    """A shape, and the element to mark; an empty title is the shape's text."""
+    """A shape, and the element to mark. With an empty title the shape's text is the title."""
 
     shape: Shape
     index: Sequence[int] | None = None

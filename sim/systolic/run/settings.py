@@ -1,4 +1,4 @@
-"""How a run is done: engine, values or times only, what is kept, and whether lint comes first."""
+"""How a run is done: engine, values or times only, records to keep, and whether lint runs first."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Progress: TypeAlias = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a run is done; `systolic.run.run` describes each."""
+    """How a run is done; the docstring of `systolic.run.run` describes each field."""
 
     engine: EngineKind = "event"
     values: bool = True

@@ -1,7 +1,7 @@
 """The points of a sweep, run one after another or in several processes; each gives a row.
 
-A row is a plain dict: `sweep`, `vary`, and either the summary of the run with the `utilisation` of
-its array, or `error`. Nothing is printed or written here.
+A row is a plain dict. It has the keys `sweep` and `vary`, and either the summary of the run with
+the `utilisation` of its array, or `error`. Nothing is printed or written here.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ Row = dict[str, Any]
 def sweep_rows(
     points: Sequence[SweepPoint], *, jobs: int = 1, values: bool = True
 ) -> Generator[Row, None, None]:
-    """Yield the row of every point, in the order of the points whatever `jobs` is.
+    """Yield the row of every point, in the order of the points, for any number of `jobs`.
 
     Args:
-        points: the points, of `systolic.config.expand`.
-        jobs: how many run at once, each in a process of its own; 1: all in this process.
+        points: the points that `systolic.config.expand` gives.
+        jobs: how many points run at once, each in a process of its own. 1: all in this process.
         values: False: times only.
 
     Raises:
-        KeyboardInterrupt: once all processes are gone and what had been finished is yielded.
+        KeyboardInterrupt: after all processes have ended and all finished rows were yielded.
         SystolicError: a process was ended from outside.
 
     """
@@ -50,7 +50,7 @@ def sweep_rows(
 
 
 def point_row(point: SweepPoint, values: bool) -> Row:
-    """Return the row of one point: a point that cannot be run is a row with its error."""
+    """Return the row of one point; if the point cannot be run, the row has the error."""
     row: Row = {"sweep": point.sweep, "vary": plain(point.labels)}
     try:
         result = run(point.config, values=values)
@@ -67,7 +67,7 @@ def point_row(point: SweepPoint, values: bool) -> Row:
 
 
 def plain(value: Any) -> Any:
-    """Return a value of a TOML file as JSON has it: what JSON cannot say becomes text."""
+    """Return a value of a TOML file that JSON can hold: dates, NaN and infinities become text."""
     if isinstance(value, Mapping):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -87,7 +87,8 @@ def _parallel_rows(points: Sequence[SweepPoint], jobs: int, values: bool) -> Ite
     context = multiprocessing.get_context("spawn")
     others = multiprocessing.active_children()
     with ProcessPoolExecutor(jobs, context, initializer=_follow_parent) as pool:
-        with _interrupts_held_back():  # the processes inherit it: Ctrl-C is for the parent alone
+        # The processes inherit this, so that Ctrl-C reaches the parent alone.
+        with _interrupts_held_back():
             futures = [pool.submit(point_row, point, values) for point in points]
         done = 0
         try:
@@ -115,7 +116,7 @@ def _is_finished(future: Future[Row]) -> bool:
 
 
 def _end(pool: ProcessPoolExecutor, others: Sequence[BaseProcess]) -> None:
-    """End the pool's processes at once, and none of the others this process has."""
+    """End the pool's processes at once, but not the `others` that this process started before."""
     pool.shutdown(wait=False, cancel_futures=True)
     for process in multiprocessing.active_children():
         if process not in others:
@@ -124,7 +125,7 @@ def _end(pool: ProcessPoolExecutor, others: Sequence[BaseProcess]) -> None:
 
 @contextmanager
 def _interrupts_held_back() -> Iterator[None]:
-    """Hold Ctrl-C back for a moment; what is pressed meanwhile counts afterwards."""
+    """Hold Ctrl-C back for a moment; a Ctrl-C in the meantime takes effect afterwards."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -136,7 +137,7 @@ def _interrupts_held_back() -> Iterator[None]:
 
 
 def _follow_parent() -> None:
-    """Let this process end when its parent does, however that ends."""
+    """Let this process end when its parent ends, even if the parent is killed."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

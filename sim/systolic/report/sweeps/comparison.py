@@ -1,7 +1,7 @@
-"""The plots of a comparison: time through the array and through DRAM, and what moves their ratio.
+"""The plots of a comparison: times through the array and through DRAM, and their ratio.
 
-Sweeps over sizes are drawn as times on two logarithmic axes with the ratio beside each pair; all
-others as the ratio alone, with the line at which the array stops winning.
+A sweep over sizes is drawn as times on two logarithmic axes, with the ratio beside each pair. Other
+sweeps are drawn as the ratio alone, with a line where the array stops winning.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def plot_comparison(
     """Draw all sweeps that ran both ways and save the picture as a PNG.
 
     Args:
-        points: summaries with `sweep` and `vary`; or with the summary under `summary`.
-        path: the file; replaced at once when the picture is complete.
+        points: summaries that have also `sweep` and `vary`; or dicts of these two and `summary`.
+        path: the file, which is replaced once the picture is complete.
         title: headline.
-        notes: by name of the sweep, a sentence to stand below it.
+        notes: a sentence for each sweep, by the sweep's name.
 
     Raises:
         ValueError: no sweep ran its points both ways.
@@ -93,7 +93,7 @@ def _frame(axes: Axes, one: Comparison) -> None:
 
 
 def short_label(label: str) -> str:
-    """Return a value as a tick's text: a shape by its sides alone."""
+    """Return the text of a tick: a shape's sides alone, any other value as it is."""
     if "[" in label:
         return label[label.index("[") + 1 : label.index("]")].replace(",", "x")
     return label
@@ -159,7 +159,7 @@ def _note(axes: Axes, x: float, y: float, text: str) -> None:
 
 
 def _crossing(axes: Axes, one: Comparison) -> None:
-    """Mark where both ways take the same time, if that lies within the sweep."""
+    """Mark the place where both ways take the same time, if it lies within the sweep."""
     x = one.crossing()
     if x is None:
         return

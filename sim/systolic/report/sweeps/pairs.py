@@ -1,7 +1,7 @@
-"""A sweep that runs everything two ways, as data: pairs of times, their ratio, where it crosses 1.
+"""A sweep that runs everything two ways, as data: pairs of times, and where their ratio is 1.
 
-Points are summaries with `sweep` (its name) and `vary` (dotted key: value); two that differ only in
-`compile.via` make a pair. Draws nothing.
+Points are summaries with `sweep` (the sweep's name) and `vary` (dotted key: value). Two points that
+differ only in `compile.via` make a pair. Not here: drawing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Point = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The same work via the array and via DRAM: the value varied, its place on the axis, times."""
+    """The same work via the array and via DRAM: the varied value, its place on the axis, times."""
 
     label: str
     x: float
@@ -46,7 +46,7 @@ class Comparison:
         return self.key.endswith("shape")
 
     def crossing(self) -> float | None:
-        """Return where the ratio passes 1, interpolated on logarithmic axes; None if nowhere."""
+        """Return where the ratio passes 1, interpolated on logarithmic axes, or None."""
         for a, b in zip(self.pairs, self.pairs[1:], strict=False):
             one, other = math.log(a.ratio), math.log(b.ratio)
             if one * other < 0 or (one == 0 and other != 0):
@@ -58,7 +58,7 @@ class Comparison:
 
 
 def comparisons(points: Iterable[Point]) -> list[Comparison]:
-    """Return a comparison for each sweep that ran its points both ways, in their order."""
+    """Return a comparison for each sweep that ran its points both ways, in the sweeps' order."""
     sweeps: dict[str, list[Point]] = {}
     for point in points:
         sweeps.setdefault(str(point["sweep"]), []).append(point)

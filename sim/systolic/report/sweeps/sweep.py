@@ -1,7 +1,7 @@
-"""The picture of a sweep: how long the run takes, over the values that were varied.
+"""The picture of a sweep: how long the run takes, over the varied values.
 
-A panel for each sweep, a line for each combination of the values that are not on its axis. Takes
-plain summaries; runs nothing.
+There is a panel for each sweep, and in it a line for each combination of the values that are not on
+the axis. The functions take plain summaries; nothing is run.
 """
 
 from __future__ import annotations
@@ -49,7 +49,10 @@ def plot_sweeps(
 
 
 def axis_key(rows: Sequence[Row]) -> str:
-    """Return the key whose values go on the axis: the first that varies, if possible not `via`."""
+    """Return the key whose values go on the axis: the first that varies other than `via`.
+
+    If no other key varies, the first key.
+    """
     varying = [key for key in rows[0]["vary"] if len({str(r["vary"][key]) for r in rows}) > 1]
     return next((key for key in varying if key != SERIES_KEY), str(next(iter(rows[0]["vary"]))))
 
@@ -88,8 +91,8 @@ def _panel(axes: Axes, rows: Sequence[Row]) -> None:
 def _name_lines(
     axes: Axes, lines: Mapping[str, Sequence[tuple[str, float]]], values: Sequence[str]
 ) -> None:
-    """Write each line's name at its end, apart from its neighbours and cut to the room there is."""
-    axes.figure.canvas.draw()  # only then the axes know where their data are
+    """Write each line's name at its end, at a distance from other names, and shortened to fit."""
+    axes.figure.canvas.draw()  # Only after this do the axes know the places of their data.
     least = 0.0
     ends = sorted((points[-1][1], number) for number, points in enumerate(lines.values()))
     names = list(lines)

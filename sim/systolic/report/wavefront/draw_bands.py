@@ -1,4 +1,4 @@
-"""Draws the space-time diagram: bands one below the other on a common axis of cycles."""
+"""Drawing the space-time diagram: bands one below the other on a common axis of cycles."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _draw_cells(frame: Frame, top: float, band: Band) -> None:
             values.append((frame.x(cycle + 0.5), y + LINE / 2, text, phase))
         page.boxes(strong, style.MID[phase], JOINTS)
         page.boxes(pale, style.TINT[phase], JOINTS)
-    for value in values:  # a later phase's boxes would cover them
+    for value in values:  # last, because boxes of a later phase would cover the text
         _value(frame, *value)
     _line_names(frame, tops, band)
 
@@ -147,7 +147,10 @@ def _draw_heat(frame: Frame, top: float, height: float, band: Band) -> None:
 
 
 def _opacity(band: Band, phase: Phase) -> npt.NDArray[np.float64]:
-    """Vectors cover what loads leave, in step with how many there are; a few must still show."""
+    """Return how strongly a phase covers what is below it.
+
+    Vectors cover more the more of them there are; by the square root, so that a few still show.
+    """
     if phase == "load":
         return 0.5 * band.layers[phase]
     vectors = [layer for name, layer in band.layers.items() if name != "load"]
@@ -199,7 +202,10 @@ def captions_height(points: Sequence[tuple[int, str]], axis: CycleAxis, width: f
 def caption_places(
     points: Sequence[tuple[int, str]], axis: CycleAxis, width: float
 ) -> list[tuple[int, bool]]:
-    """Return each caption's level, and whether it stands left of its hairline; none touch."""
+    """Return each caption's level, and whether it stands left of its hairline.
+
+    No two captions touch.
+    """
     levels: list[list[tuple[float, float]]] = []
     places = []
     for cycle, caption in points:
@@ -227,7 +233,7 @@ def draw_cycle_axis(frame: Frame, top: float) -> None:
 
 
 def tick_step(cycles: int, width: float) -> int:
-    """Return the least round distance (1, 2, 5, 10, ...) at which the ticks' numbers stay apart."""
+    """Return the least of 1, 2, 5, 10, ... cycles between ticks at which their numbers stay apart."""
     room = text_inches(f"{cycles:,}", style.TINY) + 0.16
     steps = (int(digit * 10**power) for power in range(12) for digit in (1, 2, 5))
     return next(step for step in steps if step * width / cycles >= room)

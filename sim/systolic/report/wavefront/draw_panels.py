@@ -1,4 +1,4 @@
-"""Draws the small multiples: the grid and the result buffer, as cells with values or heat maps."""
+"""Drawing the small multiples: the grid and the result buffer, as cells or as heat maps."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _grid_fill(panel: Panel, r: int, c: int) -> str:
 
 
 def _pe_text(page: Page, middle: Corner, panel: Panel, pe: tuple[int, int], side: float) -> None:
-    """Write a PE's weight; if it multiplies, also the moving operand (left) and the sum (below)."""
+    """Write a PE's weight; if it multiplies, also the operand (top left) and the sum (bottom right)."""
     r, c = pe
     state, new = panel.state, panel.waiting[r, c] and not panel.state.valid[r, c]
     weight = state.shadow[r, c] if new and panel.double else state.weight[r, c]
@@ -130,7 +130,7 @@ def _result_fill(panel: Panel, m: int, c: int) -> str:
 
 
 def _grid_heat(page: Page, at: Corner, panel: Panel, size: Measures) -> None:
-    """State by hue; how deep tells the weight, and in PEs that multiply the sum."""
+    """Draw each PE's state as a hue, deeper for a larger weight or, while multiplying, sum."""
     state = panel.state
     weight = np.where(panel.waiting & panel.double, state.shadow, state.weight)
     image = style.paper(*state.valid.shape)

@@ -95,7 +95,7 @@ def _panel(trace: Trace, cycle: int, caption: str, results: _Results) -> Panel:
 
 
 def _weights(trace: Trace, cycle: int) -> tuple[Mask, Mask, Mask]:
-    """Return which PEs take a weight in that cycle, hold one not yet in use, hold one at all."""
+    """Return the PEs that take a weight in that cycle, hold a new one not yet in use, hold any."""
     history = trace.grid
     delay = history.shape.delay()
     load, waiting, held = (np.zeros(delay.shape, bool) for _ in range(3))
@@ -113,7 +113,10 @@ def _weights(trace: Trace, cycle: int) -> tuple[Mask, Mask, Mask]:
 
 
 def _read_times(chip: Chip, trace: Trace, written: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return [M, N] when the engine reads each result; beyond the run where that is not known."""
+    """Return [M, N] the cycle in which the engine reads each result.
+
+    Where it is not known, the cycle lies beyond the run.
+    """
     never = trace.ticks + 1
     times = np.full(written.shape, never)
     one, period = trace.grid.matmuls[0], trace.periods["pe_array"]

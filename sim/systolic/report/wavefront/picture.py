@@ -1,8 +1,8 @@
 """The picture of the product: how a wave of multiplications crosses the grid, and when.
 
-Above, the grid in chosen cycles with the result buffer filling beneath it; below, every cycle: what
-each memory partition and PE row did, with the turning points numbered; at the foot, what each unit
-says it did. All that is drawn is extracted by `moments`, `bands`, `pe_bands` and `panels`.
+Above is the grid in chosen cycles, with the result buffer filling beneath it. Below is every cycle:
+the activity of each memory partition and PE row, with the turning points numbered. At the foot are
+the labels of each unit. `moments`, `bands`, `pe_bands` and `panels` extract the data.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def plot_wavefront(chip: Chip, trace: Trace, path: str | Path, *, title: str) ->
         chip: the hardware.
         trace: a run with grid history. Values are shown where operands were kept; words of the
             kinds psum_write, read and write show which word moved when, and may be missing.
-        path: the file; replaced at once when the picture is complete.
+        path: the file, which is replaced once the picture is complete.
         title: headline.
 
     """
@@ -124,7 +124,7 @@ class Diagram:
         return self.captions + bands + units_height(self.trace)
 
     def draw(self, page: Page, top: float) -> None:
-        """Draw it on the page from `top` on."""
+        """Draw the lower half on the page, from `top` on."""
         frame = Frame(page, self.axis, MARGIN + NAMES, self.width)
         first = y = top + self.captions
         for band in self.bands:

@@ -1,4 +1,4 @@
-"""A whole run on one strip: what each unit did, from the first cycle to the last."""
+"""A whole run on one strip: the labels of each unit, from the first cycle to the last."""
 
 from __future__ import annotations
 
