@@ -1,8 +1,8 @@
-"""The views: every picture there is, what it is of, and what a run must record for it.
+"""The views: the table of all pictures, with the subject of each and the records that it needs.
 
 A command that draws asks this table, so a further view is a further row and the file that draws it.
 The drawing functions import what they need when they are called: matplotlib takes longer to load
-than most runs take. Not here: how anything is drawn, and what the file of a picture is called.
+than most runs take. Not here: how pictures are drawn, and the names of their files.
 """
 
 from __future__ import annotations

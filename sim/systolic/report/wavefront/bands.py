@@ -154,7 +154,7 @@ def results_band(chip: Chip, trace: Trace, axis: CycleAxis, values: bool) -> Ban
 
 
 def drain_bands(chip: Chip, trace: Trace, axis: CycleAxis, values: bool) -> tuple[Band, Band]:
-    """Return the draining engine's bands: reads from the result buffer, writes to the state buffer."""
+    """Return the bands of the draining engine: reads of results, writes to the state buffer."""
     period, copies = trace.periods["pe_array"], drains(chip, trace)
     chosen = np.array([t.instruction for t in copies], np.int64)
     stored = trace.words.of("write").rows

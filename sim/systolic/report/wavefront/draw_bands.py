@@ -233,7 +233,7 @@ def draw_cycle_axis(frame: Frame, top: float) -> None:
 
 
 def tick_step(cycles: int, width: float) -> int:
-    """Return the least of 1, 2, 5, 10, ... cycles between ticks at which their numbers stay apart."""
+    """Return the least of 1, 2, 5, 10, ... cycles between ticks that keeps their numbers apart."""
     room = text_inches(f"{cycles:,}", style.TINY) + 0.16
     steps = (int(digit * 10**power) for power in range(12) for digit in (1, 2, 5))
     return next(step for step in steps if step * width / cycles >= room)

@@ -91,7 +91,7 @@ def _grid_fill(panel: Panel, r: int, c: int) -> str:
 
 
 def _pe_text(page: Page, middle: Corner, panel: Panel, pe: tuple[int, int], side: float) -> None:
-    """Write a PE's weight; if it multiplies, also the operand (top left) and the sum (bottom right)."""
+    """Write a PE's weight and, if it multiplies, operand (top left) and sum (bottom right)."""
     r, c = pe
     state, new = panel.state, panel.waiting[r, c] and not panel.state.valid[r, c]
     weight = state.shadow[r, c] if new and panel.double else state.weight[r, c]

@@ -195,7 +195,7 @@ def panel_cycles(history: GridHistory, when: Moments) -> list[tuple[int, str]]:
     cycles = {}
     if when.drain:
         cycles[(when.drain.first + when.drain.stop - 1) // 2] = "the engine drains the results"
-    # The wave leaves while it is at the bottom: not before it has come there, nor when it is gone.
+    # The wave leaves while it is in the last row: after it arrives there, and before it is gone.
     lowest = when.stream.first + int(delay[-1, 0]), last + int(delay[-1, -1])
     leaving = max(last + entry + across * 3 // 4, (sum(lowest) + 1) // 2)
     followed = _followed(history, leaving - entry)

@@ -18,7 +18,8 @@ ROWS = "PE rows"
 def row_band(trace: Trace, axis: CycleAxis) -> Band:
     """Return the band of the share of each PE row that multiplies.
 
-    A row drains once no vector enters it any more. The load layer is 1 from the first to the last weight written into a row.
+    A row drains once no vector enters it any more. The load layer is 1 from the first to the last
+    weight written into a row.
     """
     history = trace.grid
     shape, delay = history.shape, history.shape.delay()
