@@ -1,4 +1,4 @@
-"""The compiler's name for what a user may choose; `systolic.workload.options` defines it."""
+"""The compiler's name for the user's choices, which `systolic.workload.options` defines."""
 
 from systolic.workload.options import Options
 

@@ -47,7 +47,7 @@ def copy_strided(target: Array, source: Array) -> None:
 
 
 def _is_gather(target: Array, source: Array) -> bool:
-    """Return whether the target has short contiguous runs whose elements lie apart in the source."""
+    """Return whether short contiguous runs of the target are scattered in the source."""
     return (
         target.ndim > 1
         and target.shape[-1] <= _SMALL_RUN

@@ -141,7 +141,7 @@ def _merged_runs(plan: RelayoutPlan) -> tuple[Offsets, Offsets, Offsets]:
     first = np.flatnonzero(np.concatenate(([True], ~follows)))
     merged = (sources[first], targets[first], np.add.reduceat(lengths, first))
     for part in merged:
-        part.setflags(write=False)  # the cache hands the same arrays to everyone
+        part.setflags(write=False)  # the cache gives the same arrays to every caller
     return merged
 
 
