@@ -1,4 +1,4 @@
-"""DRAM burst by burst, in the words of docs/timing_model.md, section 6, and nothing else.
+"""Twin of the engines' `dram` rooms: DRAM burst by burst, by docs/timing_model.md, section 6.
 
 Shares no code with `sim`: neither engines nor formulas. No ports, no dispatch, no semaphores: each
 queue has its copies one after the other. Cycles count up from 0, one at a time.
