@@ -169,7 +169,7 @@ def test_matplotlib_and_numba_are_imported_only_where_used() -> None:
 
 
 def test_only_the_command_line_names_its_options() -> None:
-    """What the library says must make sense to a Python caller: no text of it holds an option."""
+    """Messages of the library must make sense to a Python caller: none holds an option."""
     option = re.compile(r"(?<![\w-])--[a-z]")
     for name, tree in MODULES.items():
         if name.startswith("cli"):

@@ -326,7 +326,7 @@ class TestFailures:
 
 
 class TestProcess:
-    """What only a process shows."""
+    """Effects that only a process of its own shows."""
 
     def test_version(self) -> None:
         assert process("--version").stdout == f"systolic {__version__}\n"
@@ -389,7 +389,7 @@ class TestProcess:
 
 
 class TestProgress:
-    """The bar: on a terminal, after a second, on stderr."""
+    """The progress bar: on a terminal only, after a second, on stderr."""
 
     def bar(self, monkeypatch: pytest.MonkeyPatch, *, terminal: bool, waited: float) -> list[str]:
         shown: list[str] = []
@@ -456,7 +456,7 @@ def test_a_word_that_is_near_none() -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_shells_are_told_how_to_complete(shell: str) -> None:
-    """The shell is the process that asks; a plain `sh` under each shell's name stands for it."""
+    """The shell is the parent process; a plain `sh` under each shell's name stands for it."""
     asked = shlex.join([sys.executable, "-m", "systolic", "--show-completion"])
     done = subprocess.run(
         [shell, "-c", f"{asked}; exit $?"],
@@ -470,7 +470,7 @@ def test_shells_are_told_how_to_complete(shell: str) -> None:
 
 
 def test_a_shell_is_given_commands_and_options() -> None:
-    """As the script of `--show-completion bash` asks."""
+    """Ask for completions as the script of `--show-completion bash` does."""
     for words, found in (("systolic dis", "disassemble"), ("systolic run --no-pl", "--no-plots")):
         done = subprocess.run(
             [sys.executable, "-m", "systolic"],

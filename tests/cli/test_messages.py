@@ -1,4 +1,4 @@
-"""Do messages say what is known, suggest only what is near, and stay short enough to be read?"""
+"""Do messages list known names, suggest only near ones, and stay short enough to be read?"""
 
 from __future__ import annotations
 

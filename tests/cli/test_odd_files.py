@@ -1,6 +1,7 @@
-"""Is every file that is none, or endless, or of another kind, one line that names it? No hanging.
+"""Is every odd file refused in one line that names it, without hanging?
 
-Each command that reads a file is given each odd one. Memory and time are those of a small process.
+Odd files are missing, endless, or of another kind. Each command that reads a file is given each of
+them. Memory and time are limited to those of a small process.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ READER = pytest.mark.parametrize(("command", "ending"), READERS.values(), ids=RE
 
 @pytest.fixture(autouse=True)
 def _folder_and_alarm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Give an empty folder, and an end to what hangs."""
+    """Go to an empty folder, and end a command that hangs."""
 
     def hangs(*_: int | FrameType | None) -> None:
         raise AssertionError("hangs")

@@ -1,4 +1,4 @@
-"""Closed streams, narrow screens, a wrong environment: what only a process shows."""
+"""Does a run end well with closed streams, narrow screens, or a wrong environment?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a sweep keep what it has found, whatever becomes of its other points?"""
+"""Does a sweep keep the points that are done, also if others fail or it is interrupted?"""
 
 from __future__ import annotations
 

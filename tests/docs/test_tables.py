@@ -1,6 +1,6 @@
 """Are the figures in the tables and sentences of README.md and docs/ what a run gives today?
 
-Times only, so that large work is quick; what takes seconds nevertheless is in the slow tier.
+Runs are for times only, so that large work is quick. Runs that still take seconds are slow tests.
 """
 
 from __future__ import annotations

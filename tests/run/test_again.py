@@ -77,7 +77,7 @@ def test_what_a_summary_says_of_its_origin() -> None:
 
 
 def test_a_summary_holds_every_override_whole() -> None:
-    """Messages shorten a long text of `--set`; what is recorded is the text that was given."""
+    """Messages shorten a long text of `--set`; the summary records it as it was given."""
     text = f"description={'long ' * 100}end"
     Path("g.toml").write_text(TWO_OUTPUTS, encoding="utf-8")
     assert run("g.toml", "--set", text)["overrides"] == [text]
@@ -99,7 +99,7 @@ WAYS: list[tuple[object, ...]] = [
 
 @pytest.mark.parametrize("way", WAYS, ids=range(len(WAYS)))
 def test_the_same_again_to_the_last_byte(way: tuple[object, ...]) -> None:
-    """Run and chip file are not needed any more: the summary has all of them."""
+    """Run file and chip file may be gone: the summary has all of their keys."""
     with_data()
     Path("g.toml").write_text(TWO_OUTPUTS, encoding="utf-8")
     run(*way, "--out", "o")
@@ -187,7 +187,7 @@ def test_summaries_that_cannot_be_run_again() -> None:
 
 
 def test_summaries_damaged_in_one_place_are_one_line() -> None:
-    """Whatever stands at any key, there is a result or one line, and no bug."""
+    """With any value at any key there is a result or one line, and no bug."""
     found = run(FIG3, "--out", "o")
     for key in found:
         for value in (None, 3, "x", [], {}, [3], {"x": 3}):

@@ -1,4 +1,4 @@
-"""Does every compiled graph run from its program file as from its run file? Random ones."""
+"""Does a random compiled graph run from its program file as from its run file?"""
 
 from __future__ import annotations
 

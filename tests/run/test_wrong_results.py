@@ -39,7 +39,7 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the memories give back two elements of every output as they are not."""
+    """Let the memories give back two wrong elements of every output."""
     honest = systolic.run.execute.graph_results
 
     def tampered(*arguments: Any) -> dict[str, Any]:
@@ -254,7 +254,7 @@ out = "{target}[3,4]"
 def test_what_left_its_range_on_the_way(
     source: str, middle: str, target: str, values: list[float], lost: tuple[Any, ...] | None
 ) -> None:
-    """The loss is of the operation that lost it, also if no output shows it."""
+    """The loss counts for the operation in which it happened, also if no output shows it."""
     data = np.zeros((3, 4), np.int32 if source == "s32" else np.float32)
     data[1] = values
     np.save("x.npy", data)
@@ -272,7 +272,7 @@ def test_what_left_its_range_on_the_way(
     assert record["how"].startswith(how)
 
 
-# -- programs that nobody checked -----------------------------------------------------------------
+# -- programs that were not checked ---------------------------------------------------------------
 
 
 def test_a_program_that_was_not_checked_bears_a_mark() -> None:

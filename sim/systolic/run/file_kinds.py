@@ -17,7 +17,7 @@ BEGINNINGS: dict[bytes, str] = {
     b"PK\x03\x04": "a zip archive, such as .npz or a PyTorch model",
     b"\x89HDF": "an HDF5 file",
     b"\x7fELF": "a compiled program of this computer",
-    b"{": "JSON; the summary of a run is no run file",
+    b"{": "JSON, such as the summary of a run",
 }
 ENDINGS: dict[str, str] = {
     ".onnx": "an ONNX model",

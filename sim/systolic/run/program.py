@@ -42,6 +42,7 @@ from systolic.isa.formats.files import read_bytes
 from systolic.isa.formats.lines import with_lines
 from systolic.layout import Shape
 from systolic.machine import Image, Memory, simulate
+from systolic.reading import first_line
 from systolic.report.summary.summarize import summarize
 from systolic.run.file_kinds import not_a_program
 from systolic.run.provenance import array_sha256, program_provenance
@@ -74,9 +75,7 @@ def read_program(path: Path) -> tuple[Module, str]:
 def program_of(data: bytes, path: Path) -> Module:
     """Return the program that a file holds; ProgramError if its bytes are no program."""
     data = data.removeprefix(codecs.BOM_UTF8)
-    lines = (line.strip() for line in data.split(b"\n"))
-    first = next((line for line in lines if line and not line.startswith(b"#")), b"")
-    if is_binary(data) or first.startswith(b"systolic"):
+    if is_binary(data) or first_line(data).startswith(b"systolic"):
         return module_of(data, str(path))
     raise ProgramError(not_a_program(path, data))
 

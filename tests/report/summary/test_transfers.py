@@ -1,4 +1,4 @@
-"""Does the summary count what was moved, and can a person read it?"""
+"""Does the summary count the transfers, and can a person read the counts?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is what the pictures draw what happened? The extracted data, without any drawing."""
+"""Do the extracted data of the pictures show what happened? Nothing is drawn here."""
 
 from __future__ import annotations
 
