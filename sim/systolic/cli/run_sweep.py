@@ -24,9 +24,10 @@ from systolic.config.sweep import values_text
 from systolic.errors import InterruptedRunError, SystolicError, shortened
 from systolic.report import views
 from systolic.report.summary.wording import plural
+from systolic.report.sweeps.pairs import PointRow
 from systolic.run.folder import COMPARISON, SUMMARY, SWEEP, SWEEP_ROWS, RunFolder
 from systolic.run.provenance import provenance
-from systolic.run.sweep import Row, sweep_rows
+from systolic.run.sweep import sweep_rows
 from systolic.run.verdict import require_right
 from systolic.writing import replacing, write_text
 
@@ -85,9 +86,9 @@ def _file_names(options: SweepOptions) -> list[str]:
     return [SUMMARY, SWEEP_ROWS, *((COMPARISON, SWEEP) if options.plots else ())]
 
 
-def _run(config: RunConfig, options: SweepOptions) -> list[Row]:
+def _run(config: RunConfig, options: SweepOptions) -> list[PointRow]:
     points = list(expand(config))
-    rows: list[Row] = []
+    rows: list[PointRow] = []
     with ProgressBar(config.name) as progress:
         for row in sweep_rows(points, jobs=options.jobs, values=options.values):
             rows.append(row)
@@ -95,10 +96,10 @@ def _run(config: RunConfig, options: SweepOptions) -> list[Row]:
     return rows
 
 
-def _run_and_write(config: RunConfig, folder: RunFolder, options: SweepOptions) -> list[Row]:
+def _run_and_write(config: RunConfig, folder: RunFolder, options: SweepOptions) -> list[PointRow]:
     """Run every point, and write each to the files as soon as it is done."""
     points = list(expand(config))
-    rows: list[Row] = []
+    rows: list[PointRow] = []
     try:
         with (
             _files(config, folder, rows, len(points), options) as add,
@@ -117,7 +118,7 @@ def _run_and_write(config: RunConfig, folder: RunFolder, options: SweepOptions) 
 
 
 def _show(
-    config: RunConfig, rows: Sequence[Row], out: Path, options: SweepOptions, note: str
+    config: RunConfig, rows: Sequence[PointRow], out: Path, options: SweepOptions, note: str
 ) -> None:
     if options.as_json:
         sys.stdout.write(summary_text(_summary(config, rows, len(rows), options)))
@@ -133,7 +134,7 @@ def _show(
         _plot(config, rows, out)
 
 
-def _conclude(rows: Sequence[Row], out: Path) -> None:
+def _conclude(rows: Sequence[PointRow], out: Path) -> None:
     """Raise the error of the first point that could not be run, or whose result is wrong."""
     failed = [row for row in rows if "error" in row]
     if failed:
@@ -151,7 +152,7 @@ def _conclude(rows: Sequence[Row], out: Path) -> None:
 
 @contextmanager
 def _files(
-    config: RunConfig, folder: RunFolder, rows: list[Row], total: int, options: SweepOptions
+    config: RunConfig, folder: RunFolder, rows: list[PointRow], total: int, options: SweepOptions
 ) -> Iterator[Any]:
     """Give a function that adds a row to `rows` and to the files; write summary.json at the end.
 
@@ -162,7 +163,7 @@ def _files(
     with _new_csv(folder) as file:
         file.write(_line(["sweep", *keys, *RESULTS]))
 
-        def add(row: Row) -> None:
+        def add(row: PointRow) -> None:
             rows.append(row)
             file.write(_line(csv_cells(row, keys)))
             file.flush()
@@ -195,12 +196,12 @@ class _SummaryFile:
         self._config, self._path, self._total, self._options = config, path, total, options
         self._due = time.monotonic() + JSON_EVERY_SECONDS
 
-    def renew(self, rows: Sequence[Row]) -> None:
+    def renew(self, rows: Sequence[PointRow]) -> None:
         """Write the file if its time has come."""
         if time.monotonic() >= self._due:
             self.write(rows)
 
-    def write(self, rows: Sequence[Row]) -> None:
+    def write(self, rows: Sequence[PointRow]) -> None:
         """Write the file, and set the time from which it may be written again."""
         began = time.monotonic()
         found = _summary(self._config, rows, self._total, self._options)
@@ -210,7 +211,7 @@ class _SummaryFile:
 
 
 def _summary(
-    config: RunConfig, rows: Sequence[Row], total: int, options: SweepOptions
+    config: RunConfig, rows: Sequence[PointRow], total: int, options: SweepOptions
 ) -> dict[str, Any]:
     """Return summary.json: the sweep's provenance, the points so far, and whether these are all."""
     points = [
@@ -220,7 +221,7 @@ def _summary(
     return {"run": config.name, "complete": len(rows) == total, **origin, "points": points}
 
 
-def csv_cells(row: Row, keys: Sequence[str]) -> list[Any]:
+def csv_cells(row: PointRow, keys: Sequence[str]) -> list[Any]:
     """Return the cells of a row of sweep.csv: the sweep, the varied keys, the results."""
     varied = [_cell(row["vary"][key]) if key in row["vary"] else "" for key in keys]
     if "error" in row:
@@ -248,7 +249,7 @@ def _line(cells: Sequence[Any]) -> str:
 # -- pictures -------------------------------------------------------------------------------------
 
 
-def _plot(config: RunConfig, rows: Sequence[Row], out: Path) -> None:
+def _plot(config: RunConfig, rows: Sequence[PointRow], out: Path) -> None:
     """Draw the sweeps that ran both ways as comparison.png, the others as sweep.png."""
     from systolic.report.sweeps.pairs import comparisons
 
@@ -270,5 +271,5 @@ def _plot(config: RunConfig, rows: Sequence[Row], out: Path) -> None:
             views.SWEEP.draw(views.SweepSubject(others), path, title)
 
 
-def _of(sweep: SweepTable, rows: Sequence[Row]) -> list[Row]:
+def _of(sweep: SweepTable, rows: Sequence[PointRow]) -> list[PointRow]:
     return [row for row in rows if row["sweep"] == sweep.name]

@@ -29,7 +29,7 @@ class SweepPoint:
     """
 
     sweep: str
-    labels: dict[str, Any]
+    varied: dict[str, Any]
     path: Path
     overrides: tuple[Override, ...]
 
@@ -41,12 +41,12 @@ class SweepPoint:
     @property
     def name(self) -> str:
         """Return ``sweep: key=value key=value``, by the last word of each key."""
-        return f"{self.sweep}: {values_text(self.labels)}"
+        return f"{self.sweep}: {values_text(self.varied)}"
 
 
-def values_text(labels: dict[str, Any]) -> str:
+def values_text(varied: dict[str, Any]) -> str:
     """Return ``key=value key=value``, by the last word of each key."""
-    return " ".join(f"{key.rsplit('.', 1)[-1]}={v}" for key, v in labels.items())
+    return " ".join(f"{key.rsplit('.', 1)[-1]}={v}" for key, v in varied.items())
 
 
 def expand(config: RunConfig) -> Iterator[SweepPoint]:
@@ -66,8 +66,8 @@ def expand(config: RunConfig) -> Iterator[SweepPoint]:
         names.add(table.name)
         for values in itertools.product(*_axes(table)):
             merged = {key: value for part in values for key, value in part.items()}
-            labels = {key: merged[key] for key in table.vary}
-            yield SweepPoint(table.name, labels, config.path, _overrides(config, table, labels))
+            varied = {key: merged[key] for key in table.vary}
+            yield SweepPoint(table.name, varied, config.path, _overrides(config, table, varied))
 
 
 def points(table: SweepTable) -> int:
@@ -90,11 +90,11 @@ def _axes(table: SweepTable) -> list[list[dict[str, Any]]]:
 
 
 def _overrides(
-    config: RunConfig, table: SweepTable, labels: dict[str, Any]
+    config: RunConfig, table: SweepTable, varied: dict[str, Any]
 ) -> tuple[Override, ...]:
     origin = f'{config.path}: sweep "{shortened(table.name)}"'
     overrides = [Override(("sweep",), [], origin)]
-    for key, value in labels.items():
+    for key, value in varied.items():
         path = split_key(key, origin)
         if path[0] in ("sweep", "name"):
             raise ConfigError(f'{origin}: cannot vary "{shortened(key)}"')

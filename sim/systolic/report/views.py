@@ -10,16 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from systolic.hw.spec import Chip
 from systolic.layout import Shape
 from systolic.trace.records import Trace
 from systolic.trace.words import KINDS
 
+if TYPE_CHECKING:
+    from systolic.report.sweeps.pairs import PointRow
+
 Subject = TypeVar("Subject")
-Row: TypeAlias = Mapping[str, Any]
-"""A point of a sweep: its summary, with the varied values under "vary"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +78,14 @@ class LayoutSubject:
 class SweepSubject:
     """Sweeps: the name, description and points of each."""
 
-    sweeps: Sequence[tuple[str, str, Sequence[Row]]]
+    sweeps: Sequence[tuple[str, str, Sequence[PointRow]]]
 
 
 @dataclass(frozen=True, slots=True)
 class ComparisonSubject:
     """Points that ran both through the array and through DRAM, and a note by name of sweep."""
 
-    points: Sequence[Row]
+    points: Sequence[PointRow]
     notes: Mapping[str, str] = field(default_factory=dict)
 
 

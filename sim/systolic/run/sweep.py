@@ -21,15 +21,14 @@ from typing import Any
 
 from systolic.config import SweepPoint
 from systolic.errors import SystolicError
+from systolic.report.sweeps.pairs import PointRow
 from systolic.run.execute import run
 from systolic.run.utilisation import array_utilisation
-
-Row = dict[str, Any]
 
 
 def sweep_rows(
     points: Sequence[SweepPoint], *, jobs: int = 1, values: bool = True
-) -> Generator[Row, None, None]:
+) -> Generator[PointRow, None, None]:
     """Yield the row of every point, in the order of the points, for any number of `jobs`.
 
     Args:
@@ -49,9 +48,9 @@ def sweep_rows(
         yield point_row(point, values)
 
 
-def point_row(point: SweepPoint, values: bool) -> Row:
+def point_row(point: SweepPoint, values: bool) -> PointRow:
     """Return the row of one point; if the point cannot be run, the row has the error."""
-    row: Row = {"sweep": point.sweep, "vary": plain(point.labels)}
+    row: dict[str, Any] = {"sweep": point.sweep, "vary": plain(point.varied)}
     try:
         result = run(point.config, values=values)
     except SystolicError as error:
@@ -82,7 +81,7 @@ def plain(value: Any) -> Any:
 # -- several processes ----------------------------------------------------------------------------
 
 
-def _parallel_rows(points: Sequence[SweepPoint], jobs: int, values: bool) -> Iterator[Row]:
+def _parallel_rows(points: Sequence[SweepPoint], jobs: int, values: bool) -> Iterator[PointRow]:
     # "spawn" on every system: a forked copy of a process with threads can hang.
     context = multiprocessing.get_context("spawn")
     others = multiprocessing.active_children()
@@ -111,7 +110,7 @@ def _parallel_rows(points: Sequence[SweepPoint], jobs: int, values: bool) -> Ite
             raise
 
 
-def _is_finished(future: Future[Row]) -> bool:
+def _is_finished(future: Future[PointRow]) -> bool:
     return future.done() and not future.cancelled() and future.exception() is None
 
 

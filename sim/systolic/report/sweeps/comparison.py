@@ -17,7 +17,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 from systolic.report.paper import style
 from systolic.report.paper.figure_page import FigurePage
 from systolic.report.summary.wording import ratio_text, time_text
-from systolic.report.sweeps.pairs import Comparison, Point, comparisons
+from systolic.report.sweeps.pairs import Comparison, PointRow, comparisons
 
 ARRAY, THROUGH = style.HUE["stream"], style.HUE["load"]
 COLUMNS, WIDTH, HEIGHT = 3, 3.9, 2.75
@@ -25,7 +25,7 @@ MARGIN, GAP, HEAD, NAME, FOOT, NOTE_LETTERS = 0.85, 1.2, 1.2, 0.72, 0.8, 62
 
 
 def plot_comparison(
-    points: Iterable[Point],
+    points: Iterable[PointRow],
     path: str | Path,
     *,
     title: str = "Array or DRAM?",
@@ -78,11 +78,11 @@ def _frame(axes: Axes, one: Comparison) -> None:
         axes.set_xscale("log")
     else:
         axes.set_xscale("symlog", linthresh=smallest)
-    axes.set_xticks([pair.x for pair in one.pairs], [short_label(p.label) for p in one.pairs])
+    axes.set_xticks([pair.x for pair in one.pairs], [tick_text(p.value) for p in one.pairs])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_minor_formatter(NullFormatter())
     axes.tick_params(which="both", labelsize=style.SMALL, colors=style.MUTED, length=0)
-    long = max(len(short_label(pair.label)) for pair in one.pairs) > 5
+    long = max(len(tick_text(pair.value)) for pair in one.pairs) > 5
     axes.tick_params(axis="x", labelrotation=35 if long and len(one.pairs) > 4 else 0)
     axes.set_xlabel(axis_name(one.key), fontsize=style.SMALL, color=style.MUTED)
     axes.grid(visible=True, axis="y", color=style.HAIR, lw=0.6)
@@ -92,11 +92,11 @@ def _frame(axes: Axes, one: Comparison) -> None:
     axes.spines["bottom"].set_color(style.HAIR)
 
 
-def short_label(label: str) -> str:
+def tick_text(value: str) -> str:
     """Return the text of a tick: a shape's sides alone, any other value as it is."""
-    if "[" in label:
-        return label[label.index("[") + 1 : label.index("]")].replace(",", "x")
-    return label
+    if "[" in value:
+        return value[value.index("[") + 1 : value.index("]")].replace(",", "x")
+    return value
 
 
 def axis_name(key: str) -> str:
