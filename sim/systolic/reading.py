@@ -1,4 +1,4 @@
-"""Reading files of the user's: what is no regular file is named, and nothing is read without end.
+"""Reading the user's files: only regular files, and no more bytes than a limit.
 
 Every reader (chip and run files, programs, data, pinned counts) asks here first. Not here: what
 the bytes mean, and writing (`systolic.writing`).
@@ -6,6 +6,7 @@ the bytes mean, and writing (`systolic.writing`).
 
 from __future__ import annotations
 
+import io
 import stat
 from pathlib import Path
 
@@ -22,9 +23,9 @@ LONGEST_NAME = 200
 
 
 def check_file(path: Path, error: type[SystolicError]) -> int:
-    """Return the bytes of a regular file, as its folder says; raise `error` if it is none.
+    """Return the size of a regular file in bytes; raise `error` if the path is no such file.
 
-    Nothing is opened, so a pipe that nobody writes to cannot hold this up.
+    Nothing is opened, so a pipe without a writer cannot hold this up.
     """
     try:
         found = path.stat()
@@ -44,8 +45,8 @@ def read_file(path: Path, limit: int, error: type[SystolicError], what: str) -> 
     """Return the bytes of a regular file of at most `limit` bytes (1 MiB or more of them).
 
     Raises:
-        error: the file cannot be read, is no regular file, or is larger; names it, and `what`
-            it should have been ("a chip or run file").
+        error: the file cannot be read, is no regular file, or is larger. The message names the
+            file and `what` it should have been ("a chip or run file").
 
     """
     size = check_file(path, error)
@@ -58,6 +59,12 @@ def read_file(path: Path, limit: int, error: type[SystolicError], what: str) -> 
     if max(size, len(data)) > limit:
         raise error(f"{shown(path)}: is larger than {limit >> 20} MiB: not {what}")
     return data
+
+
+def first_line(data: bytes) -> bytes:
+    """Return the first line that is neither blank nor a comment (#); b"" if there is none."""
+    lines = (line.strip() for line in io.BytesIO(data))
+    return next((line for line in lines if line and not line.startswith(b"#")), b"")
 
 
 def shown(path: Path) -> str:

@@ -1,7 +1,7 @@
 """Pairs of whole numbers that name a stretch of numbers in a row: by its count, or by its end.
 
 A bare ``(4, 7)`` does not say whether it means 4 to 10 or 4 to 6; ``Span(4, 7)`` and
-``Interval(4, 7)`` do. What is counted (elements, cycles, bytes) the name of the variable says.
+``Interval(4, 7)`` do. The name of the variable says what is counted (elements, cycles, bytes).
 """
 
 from __future__ import annotations

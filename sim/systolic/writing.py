@@ -26,8 +26,9 @@ def check_name(path: Path) -> None:
 def replacing(path: Path) -> Iterator[Path]:
     """Give a temporary path in the folder of `path`; rename it to `path` if all goes well.
 
-    The folder is made if need be. What a link leads to is replaced, not the link; a device or a
-    FIFO is written into. Raises SystolicError naming `path` if it cannot be written.
+    The folder is made if need be. If `path` is a link, the file that it leads to is replaced, and
+    not the link; a device or a FIFO is written into. Raises SystolicError naming `path` if it
+    cannot be written.
     """
     check_name(path)
     temporary: Path | None = None
@@ -69,7 +70,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def _temporary(folder: Path, path: Path) -> Path:
-    """Return a new file in a folder, with the ending of `path`: some writers go by it."""
+    """Return a new file in a folder with the ending of `path`, which some writers need."""
     folder.mkdir(parents=True, exist_ok=True)
     ending = path.suffix if len(path.suffix) < 16 else ""
     handle, name = tempfile.mkstemp(ending, ".systolic-", folder)

@@ -203,9 +203,13 @@ CASES = [
 @pytest.mark.parametrize("command", ["run", "compile"])
 @pytest.mark.parametrize(("text", "changes", "message"), CASES)
 def test_one_line(
-    text: str, changes: list[str], message: str, command: str, tmp_path: Path,
+    text: str,
+    changes: list[str],
+    message: str,
+    command: str,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("r.toml").write_text(text, encoding="utf-8")
     options = [word for change in changes for word in ("--set", change)]
@@ -218,7 +222,7 @@ def test_one_line(
 def test_the_same_work_is_taken_where_it_makes_sense(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """None of the above is refused for a reason that all of it shares."""
+    """Is right work taken? So no case above is refused for a reason that all cases share."""
     monkeypatch.chdir(tmp_path)
     for text in (PRODUCT, LONE.format(rhs="f32[5,3]", home="state_buffer")):
         Path("r.toml").write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""`systolic compile` and `--values none`: what they print, and what they refuse."""
+"""Do `systolic compile` and `--values none` print what they should, and refuse the rest?"""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_every_pass_can_be_printed(after, words, capsys):
     ids=lambda p: p.stem,
 )
 def test_every_transpose_is_compiled_as_a_graph(path, capsys):
-    """Each pass has something to show, and the blocks are those of equation 1."""
+    """Each pass prints its result, and the blocks are those of equation 1."""
     config = load_run(path)
     shown = {}
     for after in PASSES:

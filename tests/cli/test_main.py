@@ -61,8 +61,12 @@ def process(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **options.pop("env", {})}
     return subprocess.run(
         [sys.executable, "-m", "systolic", *arguments],
-        capture_output=True, text=True, check=False, env=environment, **options,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+        **options,
+    )
 
 
 class TestRun:
@@ -293,9 +297,13 @@ class TestFailures:
         ],
     )
     def test_other_ends(
-        self, run: Run, monkeypatch: pytest.MonkeyPatch,
-        error: BaseException, status: int, text: str,
-    ) -> None:  # fmt: skip
+        self,
+        run: Run,
+        monkeypatch: pytest.MonkeyPatch,
+        error: BaseException,
+        status: int,
+        text: str,
+    ) -> None:
         def fail(*_: object) -> None:
             raise error
 
@@ -318,7 +326,7 @@ class TestFailures:
 
 
 class TestProcess:
-    """What only a process shows."""
+    """Effects that only a process of its own shows."""
 
     def test_version(self) -> None:
         assert process("--version").stdout == f"systolic {__version__}\n"
@@ -336,9 +344,14 @@ class TestProcess:
     def test_a_reader_that_leaves_is_no_error(self, tmp_path: Path) -> None:
         command = f'"{sys.executable}" -m systolic trace "{FIG4}" | head -1'
         found = subprocess.run(
-            command, shell=True, capture_output=True, text=True, check=False, cwd=tmp_path,
+            command,
+            shell=True,
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )  # fmt: skip
+        )
         assert found.stdout == "cycle,unit,partition,address,value\n"
         assert found.stderr == ""
 
@@ -347,9 +360,13 @@ class TestProcess:
             pytest.skip("no /dev/full")
         found = subprocess.run(
             f'"{sys.executable}" -m systolic run "{FIG3}" --json --no-plots > /dev/full',
-            shell=True, capture_output=True, text=True, check=False, cwd=tmp_path,
+            shell=True,
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )  # fmt: skip
+        )
         assert found.returncode == 2
         assert found.stderr == "systolic: error: [Errno 28] No space left on device\n"
 
@@ -361,14 +378,18 @@ class TestProcess:
             "if m in sys.modules))"
         )
         found = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True,
-            cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )  # fmt: skip
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
         assert found.stderr == ""
 
 
 class TestProgress:
-    """The bar: on a terminal, after a second, on stderr."""
+    """The progress bar: on a terminal only, after a second, on stderr."""
 
     def bar(self, monkeypatch: pytest.MonkeyPatch, *, terminal: bool, waited: float) -> list[str]:
         shown: list[str] = []
@@ -435,22 +456,32 @@ def test_a_word_that_is_near_none() -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_shells_are_told_how_to_complete(shell: str) -> None:
-    """The shell is the process that asks; a plain `sh` under each shell's name stands for it."""
+    """The shell is the parent process; a plain `sh` under each shell's name stands for it."""
     asked = shlex.join([sys.executable, "-m", "systolic", "--show-completion"])
     done = subprocess.run(
         [shell, "-c", f"{asked}; exit $?"],
-        executable="/bin/sh", capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        executable="/bin/sh",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert "_SYSTOLIC_COMPLETE" in done.stdout
 
 
 def test_a_shell_is_given_commands_and_options() -> None:
-    """As the script of `--show-completion bash` asks."""
+    """Ask for completions as the script of `--show-completion bash` does."""
     for words, found in (("systolic dis", "disassemble"), ("systolic run --no-pl", "--no-plots")):
         done = subprocess.run(
-            [sys.executable, "-m", "systolic"], capture_output=True, text=True, check=False,
-            env={**os.environ, "_SYSTOLIC_COMPLETE": "complete_bash", "COMP_WORDS": words,
-                 "COMP_CWORD": str(len(words.split()) - 1)},
-        )  # fmt: skip
+            [sys.executable, "-m", "systolic"],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={
+                **os.environ,
+                "_SYSTOLIC_COMPLETE": "complete_bash",
+                "COMP_WORDS": words,
+                "COMP_CWORD": str(len(words.split()) - 1),
+            },
+        )
         assert done.stdout.split() == [found], done.stderr

@@ -1,4 +1,4 @@
-"""Do messages say what is known, suggest only what is near, and stay short enough to be read?"""
+"""Do messages list known names, suggest only near ones, and stay short enough to be read?"""
 
 from __future__ import annotations
 
@@ -72,6 +72,20 @@ CASES = {
         r'chip: no chip "ideal" \(known: .*ideal_4x4.*\); perhaps "ideal_4x4" was meant$',
     ),
 }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--set", "drain"), "--set drain: needs the form key=VALUE"),
+        (("--set", "compile=1"), "--set compile=1: compile: needs a table, found 1"),
+        (("--chip", "ideal"), '--chip: chip: no chip "ideal" (known: '),
+    ],
+)
+def test_a_value_of_the_command_line_is_named_by_its_option(
+    arguments: tuple[str, ...], message: str
+) -> None:
+    assert refused("run", FIG3, *arguments).startswith(message)
 
 
 @pytest.mark.parametrize(("text", "message"), CASES.values(), ids=CASES)

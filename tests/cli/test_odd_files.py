@@ -1,6 +1,7 @@
-"""Is every file that is none, or endless, or of another kind, one line that names it? No hanging.
+"""Is every odd file refused in one line that names it, without hanging?
 
-Each command that reads a file is given each odd one. Memory and time are those of a small process.
+Odd files are missing, endless, or of another kind. Each command that reads a file is given each of
+them. Memory and time are limited to those of a small process.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ READER = pytest.mark.parametrize(("command", "ending"), READERS.values(), ids=RE
 
 @pytest.fixture(autouse=True)
 def _folder_and_alarm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Give an empty folder, and an end to what hangs."""
+    """Go to an empty folder, and end a command that hangs."""
 
     def hangs(*_: int | FrameType | None) -> None:
         raise AssertionError("hangs")
@@ -150,10 +151,12 @@ def test_a_file_without_end_costs_little_memory() -> None:
         command, ending = READERS[kind]
         process = subprocess.run(
             [sys.executable, "-m", "systolic", *with_name(command, f"odd{ending}")],
-            capture_output=True, text=True, check=False,
+            capture_output=True,
+            text=True,
+            check=False,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
-        )  # fmt: skip
+        )
         assert process.returncode == 2, process
         assert "too little memory" not in process.stderr
         assert f"odd{ending}" in process.stderr
@@ -161,9 +164,10 @@ def test_a_file_without_end_costs_little_memory() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [("check",), ("at", "--cycle", "3"), ("watch", "--word", "dram:0:0"), ("compile",)],
+    "command",
+    [("check",), ("at", "--cycle", "3"), ("watch", "--word", "dram:0:0"), ("compile",)],
     ids=lambda command: command[0],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("form", ["text", "binary"])
 def test_a_program_where_a_run_file_is_needed(command: tuple[str, ...], form: str) -> None:
     name = "good.txt"

@@ -35,7 +35,7 @@ def block(chip: str = "ideal_128x128") -> Module:
 
 
 def call(*arguments: object) -> tuple[int, str]:
-    """Return status and output; errors are for the caller of these commands to print."""
+    """Return status and output; an error is raised, because the command line prints it."""
     result = CliRunner().invoke(app, [str(a) for a in arguments])
     if result.exception and not isinstance(result.exception, SystemExit):
         raise result.exception

@@ -64,7 +64,7 @@ def test_options_that_do_not_belong() -> None:
         ("other.cfg", b"SYS", "is neither a run file nor a program"),
         ("m.onnx", b"\x08\x07\x12\x07pytorch", "looks like an ONNX model"),
         ("x.npy", b"\x93NUMPY\x01\x00", "looks like a NumPy array, which is data for a run"),
-        ("s.json", b"{}", "looks like JSON; the summary of a run is no run file"),
+        ("s.json", b"{}", "looks like JSON, such as the summary of a run"),
     ):
         Path(name).write_bytes(content)
         assert refused("run", name) == (
@@ -218,7 +218,7 @@ def test_the_api_refuses_what_the_command_line_does() -> None:
 
 @pytest.mark.parametrize("cases", [100, pytest.param(1000, marks=pytest.mark.slow)])
 def test_damaged_programs_give_one_line(cases: int) -> None:
-    """Binaries damaged under a good checksum, and text with pieces missing: refused, or run."""
+    """Binaries damaged under a good checksum, and texts with pieces missing, are refused or run."""
     from isa.formats.test_binary_form import HEADER, sealed
 
     given = [*saved_layer(), "--no-plots", "--out", "o"]

@@ -1,4 +1,4 @@
-"""Closed streams, narrow screens, a wrong environment: what only a process shows."""
+"""Does a run end well with closed streams, narrow screens, or a wrong environment?"""
 
 from __future__ import annotations
 
@@ -19,9 +19,13 @@ def shell(command: str, folder: Path, **environment: str) -> subprocess.Complete
     """Run a command in which `systolic` is this program."""
     name = f'systolic() {{ "{sys.executable}" -m systolic "$@"; }}; '
     return subprocess.run(
-        ["bash", "-c", name + command], capture_output=True, text=True, check=False, cwd=folder,
+        ["bash", "-c", name + command],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-    )  # fmt: skip
+    )
 
 
 def test_a_reader_that_leaves_stops_nothing(tmp_path: Path) -> None:

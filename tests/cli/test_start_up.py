@@ -1,6 +1,6 @@
-"""What is loaded by three small things: the package, its version, and a run without a picture?
+"""Which modules do three small things load: the package, its version, a run without picture?
 
-Times are for benchmarks; here stands which modules none of the three may load.
+Benchmarks measure times. These tests name the modules that none of the three may load.
 """
 
 from __future__ import annotations

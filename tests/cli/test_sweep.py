@@ -1,4 +1,4 @@
-"""Does a sweep keep what it has found, whatever becomes of its other points?"""
+"""Does a sweep keep the points that are done, also if others fail or it is interrupted?"""
 
 from __future__ import annotations
 
@@ -194,9 +194,13 @@ def test_interrupted(jobs: int, tmp_path: Path) -> None:
     write(HEAD + f'vary = {{ "workload.shape" = [{sizes}] }}\n')
     command = [sys.executable, "-m", "systolic", "run", "s.toml", "--out", "o", "--jobs", str(jobs)]
     process = subprocess.Popen(
-        command, env={**os.environ, "PYTHONPATH": str(ROOT)}, start_new_session=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        command,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     lines = tmp_path / "o" / "sweep.csv"
     while not lines.exists() or lines.read_bytes().count(b"\n") < 3:
         assert process.poll() is None, process.communicate()
@@ -216,9 +220,12 @@ def test_processes_end_when_the_first_is_killed(tmp_path: Path) -> None:
     write(HEAD + f'vary = {{ "workload.shape" = [{sizes}] }}\n')
     command = [sys.executable, "-m", "systolic", "run", "s.toml", "--out", "o", "--jobs", "2"]
     process = subprocess.Popen(
-        command, env={**os.environ, "PYTHONPATH": str(ROOT)}, start_new_session=True,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        command,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     lines = tmp_path / "o" / "sweep.csv"
     while not lines.exists() or lines.read_bytes().count(b"\n") < 3:
         assert process.poll() is None

@@ -2,8 +2,8 @@
 
 Each queue is in order, as the timing model has it; everything else takes as long as a random
 number says. No two instructions may then use the same bytes at once, one of them writing, and
-whoever reads must come after whoever the program order says has written. Shares no code with the
-compiler or the machine.
+an instruction that reads must come after the instruction that wrote, by the program's order. Shares
+no code with the compiler or the machine.
 """
 
 from __future__ import annotations

@@ -24,10 +24,10 @@ from systolic.compiler.bounds.run import run_bound
 from systolic.compiler.ir.change_of_view import Spread, pieces
 from systolic.compiler.lower.reshape import common_factors, regroup
 from systolic.config import load_run
+from systolic.engine_kind import EngineKind
 from systolic.isa import Buffer, DmaCopy, MatMul
 from systolic.isa.lint.lint import lint
 from systolic.machine import simulate
-from systolic.machine.simulate import EngineKind
 from systolic.run.result import Result
 from systolic.run.tensors import graph_images, initial_accesses
 from systolic.spans import Span

@@ -1,4 +1,4 @@
-"""Is [dram.organisation] refused in one line if it cannot be, and written back if it can?"""
+"""Is an impossible [dram.organisation] refused in one line, and a possible one written back?"""
 
 from __future__ import annotations
 

@@ -262,16 +262,16 @@ OVERRIDE_FAULTS = [
 def test_override_fault_names_the_override(override: str, text: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         load_run(run_file(tmp_path), [override])
-    assert str(caught.value) == f"--set {override}: {text}"
+    assert str(caught.value) == f"override {override}: {text}"
 
 
 def test_of_two_overrides_the_one_that_won_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"^--set compile\.drain=b: \[compile\] drain: needs"):
+    with pytest.raises(ConfigError, match=r"^override compile\.drain=b: \[compile\] drain: needs"):
         load_run(run_file(tmp_path), ["compile.drain=a", "compile.drain=b"])
 
 
 def test_override_that_is_not_text(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"^'--set name=\\udcff': is not UTF-8 text$"):
+    with pytest.raises(ConfigError, match=r"^override name=\\udcff: is not UTF-8 text$"):
         load_run(run_file(tmp_path), ["name=\udcff"])
 
 
@@ -279,7 +279,7 @@ def test_fault_between_overridden_and_written_values_names_both(tmp_path: Path) 
     with pytest.raises(ConfigError) as caught:
         load_run(run_file(tmp_path), ["chip.pe_array.fast_load=17"])
     assert str(caught.value) == (
-        f"{CHIPS / 'ideal_4x4.toml'} with --set chip.pe_array.fast_load=17: "
+        f"{CHIPS / 'ideal_4x4.toml'} with override chip.pe_array.fast_load=17: "
         "state_buffer.port_bytes (64) is less than fast_load x element size (17 x 4)"
     )
 

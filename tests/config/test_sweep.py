@@ -41,7 +41,7 @@ def test_points_in_order(tmp_path: Path) -> None:
     assert all(point.config.compile.drain == "row" for point in points)
     assert [point.config.chip.dram.latency_cycles for point in points[4:]] == [0, 7]
     assert points[5].config.chip.name == "patent-128x64"
-    assert points[0].labels == {"workload.shape": "f32[2,3]", "compile.via": "pe"}
+    assert points[0].varied == {"workload.shape": "f32[2,3]", "compile.via": "pe"}
 
 
 def test_a_run_without_sweep_has_no_points() -> None:

@@ -1,8 +1,8 @@
-"""Is what README.md and docs/*.md show what there is? Every fenced block and every command is run.
+"""Do README.md and docs/*.md show true output? Every fenced block and every command is run.
 
 A listing (`$ systolic ...` and lines) must print exactly these lines; `--update-docs` writes it
 again instead. A command without output must succeed. Python, run files, programs and single
-instructions must be accepted. A block or a command of which nothing here knows what to do fails.
+instructions must be accepted. A block or a command that no test knows how to run fails.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def marks_of(command: str) -> list[pytest.MarkDecorator]:
 
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with what the pages take for granted: configs, and the inputs of the layer."""
+    """A folder with the files that the pages use: configs, and the inputs of the layer."""
     shutil.copytree(ROOT / "configs", tmp_path / "configs")
     rng = np.random.default_rng(0)
     (tmp_path / "folder").mkdir()
@@ -219,7 +219,7 @@ def _check_length(text: str, printed: str, command: str) -> None:
 
 
 def dry_run(targets: list[str]) -> list[str]:
-    """Return what make would do; only that it knows how is checked, the rest is other tests'."""
+    """Return the commands that make would run; only that the target exists is checked here."""
     done = subprocess.run(
         ["make", "-n", *targets], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -306,7 +306,7 @@ def test_every_block_is_of_a_known_kind() -> None:
 
 
 def page_of(folder: Path, text: str) -> Path:
-    """A page where `Block.where` and `commands` find it: anywhere below the root."""
+    """A page below the root, where `Block.where` and `commands` look for pages."""
     path = folder / "page.md"
     path.write_text(text, encoding="utf-8")
     return path

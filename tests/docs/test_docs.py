@@ -1,4 +1,4 @@
-"""Do the documents' examples run, and do they name every key? What they show is what there is."""
+"""Do the documents' examples run, and do their tables name every key that there is?"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Are the figures in the tables and sentences of README.md and docs/ what a run gives today?
 
-Times only, so that large work is quick; what takes seconds nevertheless is in the slow tier.
+Runs are for times only, so that large work is quick. Runs that still take seconds are slow tests.
 """
 
 from __future__ import annotations
@@ -82,10 +82,18 @@ def test_array_or_dram(label: str, home: str, shape: str) -> None:
 @pytest.mark.parametrize(
     ("shape", "wins"),
     [
-        ("16,2", False), ("5,4", False), ("1,20", False), ("128,1", False), ("300,1", False),
-        ("32,2", True), ("5,5", True), ("1,24", True), ("128,2", True), ("8,4", True),
+        ("16,2", False),
+        ("5,4", False),
+        ("1,20", False),
+        ("128,1", False),
+        ("300,1", False),
+        ("32,2", True),
+        ("5,5", True),
+        ("1,24", True),
+        ("128,2", True),
+        ("8,4", True),
     ],
-)  # fmt: skip
+)
 def test_where_the_array_stops_winning(shape: str, wins: bool) -> None:
     """README: a single column, however long, and tiny matrices, up to 16 x 2."""
     pe, dma = (cycles(VERSUS, FROM_DRAM, f"workload.shape=f32[{shape}]", v) for v in (PE, DMA))

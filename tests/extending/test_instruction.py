@@ -118,8 +118,10 @@ def test_both_engines_and_the_summary(program):
     """In one bank the two operands take turns; with a weight in memory they begin a slot later."""
     (made,) = program.instructions
     rng = np.random.default_rng(1)
-    values = {access: rng.random((4, access.elements), np.float32)
-              for access in (LEFT, made.right, WEIGHT)}  # fmt: skip
+    values = {
+        access: rng.random((4, access.elements), np.float32)
+        for access in (LEFT, made.right, WEIGHT)
+    }
     images = [Image(access, value) for access, value in values.items()]
     event, register = (
         simulate(CHIP, program, images, engine=engine, kinds=KINDS)

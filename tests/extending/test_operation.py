@@ -119,9 +119,14 @@ def in_the_copy(
     """Run Python with the package's copy in `folder`."""
     path = os.pathsep.join([str(folder / "sim"), str(ROOT / "tests")])
     return subprocess.run(
-        [sys.executable, "-c", script], cwd=folder, input=json.dumps(words), text=True,
-        env={**os.environ, "PYTHONPATH": path}, capture_output=True, check=False,
-    )  # fmt: skip
+        [sys.executable, "-c", script],
+        cwd=folder,
+        input=json.dumps(words),
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        check=False,
+    )
 
 
 @pytest.fixture(scope="module")

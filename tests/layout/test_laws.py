@@ -88,9 +88,11 @@ def check_all(shape: Shape) -> None:
 # -- whole small domains --------------------------------------------------------------------------
 
 DIMS = [
-    dims for rank in range(4) for dims in itertools.product((1, 2, 3, 5), repeat=rank)
+    dims
+    for rank in range(4)
+    for dims in itertools.product((1, 2, 3, 5), repeat=rank)
     if math.prod(dims) <= 30
-]  # fmt: skip
+]
 SMALL_DIMS = [dims for dims in DIMS if len(dims) < 3 or math.prod(dims) <= 8]
 OTHER_DIMS = [dims for dims in DIMS if dims not in SMALL_DIMS]
 SMALL_TILES: list[tuple[tuple[int, ...], ...]] = [
@@ -144,8 +146,10 @@ def layouts(draw: st.DrawFn, dims: list[int], folds: bool = True) -> Layout:
         tile = draw(st.lists(sizes, min_size=1, max_size=len(dims) + 2))
         if folds:
             marks = draw(st.lists(st.booleans(), min_size=len(tile), max_size=len(tile)))
-            tile = [COMBINE if m and n < len(tile) - 1 else t
-                    for n, (t, m) in enumerate(zip(tile, marks, strict=True))]  # fmt: skip
+            tile = [
+                COMBINE if m and n < len(tile) - 1 else t
+                for n, (t, m) in enumerate(zip(tile, marks, strict=True))
+            ]
         tiles.append(tile)
     padded = None
     if draw(st.integers(0, 4)) == 0:

@@ -216,9 +216,14 @@ def test_unknown_numpy_type() -> None:
 
 def test_a_changed_layout_keeps_every_attribute_that_is_not_changed() -> None:
     layout = Layout(
-        (0, 1), [(2, 4)], element_bits=4, memory_space=3, tail_align=16,
-        padded_dimensions=(4, 6), padding_value=7,
-    )  # fmt: skip
+        (0, 1),
+        [(2, 4)],
+        element_bits=4,
+        memory_space=3,
+        tail_align=16,
+        padded_dimensions=(4, 6),
+        padding_value=7,
+    )
     names = {field.name for field in fields(Layout)}
     assert all(getattr(layout, name) != getattr(Layout((1, 0)), name) for name in names)
     assert [letter for letter, _ in layout.numbers] == list(ATTRIBUTES)

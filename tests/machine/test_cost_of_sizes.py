@@ -1,4 +1,4 @@
-"""Do runs cost what their work costs, whatever the sizes of the chip?
+"""Do runs cost what their work costs, for any sizes of the chip?
 
 A chip with buffers, banks and queues a hundred and more times larger does the same work in the
 same cycles; the host's memory that a run takes in a process of its own may hardly grow.

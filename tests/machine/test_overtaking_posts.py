@@ -1,7 +1,7 @@
 """A post announced later may be made before one announced earlier: does its waiter start then?
 
-By hand, for both engines. In each program somebody waits for a count that the first poster would
-reach late; a second one, which starts while the waiter waits, reaches it sooner.
+By hand, for both engines. In each program an instruction waits for a count that the first poster
+would reach late. A second poster, which starts during the wait, reaches it sooner.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LOAD = LoadWeights(weights=state(0, 4, 0, 4))
 
 
 def waiter(count, engine="activation"):
-    """Return a fill of a bank that nobody else uses, once the semaphore has that count."""
+    """Return a fill of a bank that no other instruction uses, with a wait for that count."""
     return Memset(engine=engine, target=state(0, 1, 7 * BANK, 1), value=1, waits=(Wait(0, count),))
 
 

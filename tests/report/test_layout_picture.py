@@ -17,16 +17,20 @@ from systolic.report.layout_picture import layout_picture, picture_window, save_
 
 def numbers(figure: Figure) -> list[list[int]]:
     (axes,) = figure.axes
-    cells = {(int(t.get_position()[1]), int(t.get_position()[0])): int(t.get_text())
-             for t in axes.texts}  # fmt: skip
+    cells = {
+        (int(t.get_position()[1]), int(t.get_position()[0])): int(t.get_text()) for t in axes.texts
+    }
     rows, columns = (max(c[k] for c in cells) + 1 for k in (0, 1))
     return [[cells[r, c] for c in range(columns)] for r in range(rows)]
 
 
 def colours(figure: Figure) -> dict[tuple[int, int], str]:
     (axes,) = figure.axes
-    return {(int(p.get_y()), int(p.get_x())): to_hex(p.get_facecolor())
-            for p in axes.patches if isinstance(p, Rectangle)}  # fmt: skip
+    return {
+        (int(p.get_y()), int(p.get_x())): to_hex(p.get_facecolor())
+        for p in axes.patches
+        if isinstance(p, Rectangle)
+    }
 
 
 def test_figure_1() -> None:
@@ -68,8 +72,9 @@ def test_legacy_padding_is_drawn() -> None:
 
 def window_numbers(figure: Figure) -> dict[tuple[int, int], int]:
     (axes,) = figure.axes
-    return {(int(t.get_position()[1]), int(t.get_position()[0])): int(t.get_text())
-            for t in axes.texts}  # fmt: skip
+    return {
+        (int(t.get_position()[1]), int(t.get_position()[0])): int(t.get_text()) for t in axes.texts
+    }
 
 
 @pytest.mark.parametrize("index", [None, (0, 0), (130, 77), (4095, 4095)])
@@ -94,8 +99,11 @@ def test_a_window_of_stacked_dimensions_and_of_a_vector() -> None:
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.tuples(st.integers(1, 200), st.integers(1, 200)),
-       st.tuples(st.integers(1, 140), st.integers(1, 140)), st.data())  # fmt: skip
+@given(
+    st.tuples(st.integers(1, 200), st.integers(1, 200)),
+    st.tuples(st.integers(1, 140), st.integers(1, 140)),
+    st.data(),
+)
 def test_a_window_shows_the_element_and_whole_tiles(dims, tile, data: st.DataObject) -> None:
     shape = Shape("f32", dims, Layout((1, 0), [tile]))
     index = tuple(data.draw(st.integers(0, size - 1)) for size in dims)

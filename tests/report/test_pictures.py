@@ -17,9 +17,9 @@ from systolic.errors import SystolicError
 from systolic.hw.spec import Chip
 from systolic.machine import simulate
 from systolic.report.paper.lettering import text_inches
-from systolic.report.sweeps.comparison import axis_name, plot_comparison, short_label
+from systolic.report.sweeps.comparison import axis_name, plot_comparison, tick_text
 from systolic.report.sweeps.pairs import comparisons
-from systolic.report.wavefront.bands import Axis
+from systolic.report.wavefront.bands import CycleAxis
 from systolic.report.wavefront.draw_bands import caption_places, tick_step
 from systolic.report.wavefront.draw_panels import strength
 from systolic.report.wavefront.draw_units import colours, name_list
@@ -198,7 +198,7 @@ def test_captions_never_touch() -> None:
     captions = [(cycle, "first something") for cycle in (0, 5, 9, 10, 60, 99, 100)]
     spans: dict[int, list[tuple[float, float]]] = {}
     for (cycle, text), (level, left) in zip(
-        captions, caption_places(captions, Axis(0, 100), 10.0), strict=True
+        captions, caption_places(captions, CycleAxis(0, 100), 10.0), strict=True
     ):
         width = text_inches(text, 7.5)
         begin = cycle / 10 - (width if left else 0)
@@ -215,8 +215,8 @@ def test_ticks_are_round_and_stay_apart(cycles: int) -> None:
 
 
 def test_small_words_on_pictures() -> None:
-    assert short_label("f32[128,64]") == "128x64"
-    assert short_label("row") == "row"
+    assert tick_text("f32[128,64]") == "128x64"
+    assert tick_text("row") == "row"
     assert axis_name("chip.dram.latency_cycles") == "dram latency cycles"
     assert name_list(["pooling", "dma0", "dma1"]) == "pooling, dma0, dma1"
     assert name_list([f"dma{q}" for q in range(16)]) == "16 DMA queues"

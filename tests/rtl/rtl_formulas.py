@@ -1,4 +1,4 @@
-"""The closed formulas of the timing contract, written out, and numpy in row order for the values.
+"""Twin of `hw.formulas`: the closed formulas of the timing contract, and numpy in row order.
 
 What it is: the expectation the RTL is held against. Cycles follow from one pass over the queue
 (streaming, loads, exchange, refused reads); nothing is stepped.

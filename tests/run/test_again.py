@@ -66,10 +66,21 @@ def test_what_a_summary_says_of_its_origin() -> None:
     x, w = np.arange(1, 9, dtype="<f4"), np.random.default_rng(1).standard_normal(16, np.float32)
     assert found["inputs"]["x"]["sha256"] == hashlib.sha256(x.tobytes()).hexdigest()
     assert found["inputs"]["w"] == {
-        "type": "f32", "shape": [4, 4], "layout": "f32[4,4]{1,0}", "data": "random", "seed": 1,
+        "type": "f32",
+        "shape": [4, 4],
+        "layout": "f32[4,4]{1,0}",
+        "data": "random",
+        "seed": 1,
         "sha256": hashlib.sha256(w.tobytes()).hexdigest(),
-    }  # fmt: skip
+    }
     assert found["inputs"]["x"]["seed"] is None
+
+
+def test_a_summary_holds_every_override_whole() -> None:
+    """Messages shorten a long text of `--set`; the summary records it as it was given."""
+    text = f"description={'long ' * 100}end"
+    Path("g.toml").write_text(TWO_OUTPUTS, encoding="utf-8")
+    assert run("g.toml", "--set", text)["overrides"] == [text]
 
 
 SWEEP = 'sweep=[{name="s", vary={"compile.drain"=["row", "block"]}}]'
@@ -88,7 +99,7 @@ WAYS: list[tuple[object, ...]] = [
 
 @pytest.mark.parametrize("way", WAYS, ids=range(len(WAYS)))
 def test_the_same_again_to_the_last_byte(way: tuple[object, ...]) -> None:
-    """Run and chip file are not needed any more: the summary has all of them."""
+    """Run file and chip file may be gone: the summary has all of their keys."""
     with_data()
     Path("g.toml").write_text(TWO_OUTPUTS, encoding="utf-8")
     run(*way, "--out", "o")
@@ -176,7 +187,7 @@ def test_summaries_that_cannot_be_run_again() -> None:
 
 
 def test_summaries_damaged_in_one_place_are_one_line() -> None:
-    """Whatever stands at any key, there is a result or one line, and no bug."""
+    """With any value at any key there is a result or one line, and no bug."""
     found = run(FIG3, "--out", "o")
     for key in found:
         for value in (None, 3, "x", [], {}, [3], {"x": 3}):
@@ -189,9 +200,15 @@ def test_summaries_damaged_in_one_place_are_one_line() -> None:
 
 @pytest.mark.parametrize(
     "option",
-    [("--set", "a=1"), ("--chip", "x"), ("--engine", "event"), ("--no-check",),
-     ("--input", "x"), ("--values", "none")],
-)  # fmt: skip
+    [
+        ("--set", "a=1"),
+        ("--chip", "x"),
+        ("--engine", "event"),
+        ("--no-check",),
+        ("--input", "x"),
+        ("--values", "none"),
+    ],
+)
 def test_nothing_that_makes_it_another_run(option: tuple[str, ...]) -> None:
     line = refused("run", "--again", "s.json", *option)
     assert line.startswith("--again: does the run of a summary as it was; it takes no --")

@@ -137,10 +137,13 @@ def test_a_bad_folder_is_found_before_anything_is_computed(
     monkeypatch.setattr("systolic.cli.run_file.run", fail)
     monkeypatch.setattr("systolic.cli.run_program.run", fail)
     monkeypatch.setattr("systolic.run.export.export_run", fail)
-    for command in (("run", FIG3, "--out", folder), ("run", RUNS / "transpose_vs_dram.toml"),
-                    ("run", LAYER, "--values", "none"),
-                    ("compile", FIG3, "--program", f"{folder}/p.txt"),
-                    ("compile", FIG3, "--inputs", folder)):  # fmt: skip
+    for command in (
+        ("run", FIG3, "--out", folder),
+        ("run", RUNS / "transpose_vs_dram.toml"),
+        ("run", LAYER, "--values", "none"),
+        ("compile", FIG3, "--program", f"{folder}/p.txt"),
+        ("compile", FIG3, "--inputs", folder),
+    ):
         where = () if command[0] == "compile" or "--out" in command else ("--out", folder)
         # A long name is cut in the middle; what is wrong with it stands behind it.
         begin, _, reason = refused(*command, *where).partition(": nothing can be written there (")

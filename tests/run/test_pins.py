@@ -1,4 +1,4 @@
-"""Has a number moved? The shipped runs against the pinned counts, and `systolic check` itself."""
+"""Has a number moved? Shipped runs against pinned counts, and the tests of `systolic check`."""
 
 from __future__ import annotations
 

@@ -47,8 +47,10 @@ def test_a_layer_written_by_hand(form: str, engine: str) -> None:
     assert "inputs   x f32[6,4], w f32[4,3], b f32[3]" in out
     assert np.array_equal(np.load("out/layer/y.npy"), np.maximum(x @ w + b, 0))
     assert sorted(path.name for path in Path("out/layer").iterdir()) == [
-        "summary.json", "wavefront.png", "y.npy",
-    ]  # fmt: skip
+        "summary.json",
+        "wavefront.png",
+        "y.npy",
+    ]
     assert Path("out/layer/wavefront.png").read_bytes().startswith(b"\x89PNG")
     # Three reads of weights, six vectors, the last of which leaves row 4, column 3; a step for the
     # bias, six for the elements, and one more cycle to write the last.
@@ -173,10 +175,17 @@ def test_traces() -> None:
 def test_another_chip_and_its_keys() -> None:
     summary = json.loads(
         run_command(
-            "run", LAYER, "--values", "none", "--json", "--chip", "ideal_4x4",
-            "--set", "chip.activation.latency_cycles=5",
+            "run",
+            LAYER,
+            "--values",
+            "none",
+            "--json",
+            "--chip",
+            "ideal_4x4",
+            "--set",
+            "chip.activation.latency_cycles=5",
         )[1]
-    )  # fmt: skip
+    )
     assert summary["cycles"] == 22 + 4
     assert refused("run", LAYER, "--set", "compile.drain=row").endswith(
         'of a program only "chip." can be set, not "compile.drain"'
@@ -229,8 +238,16 @@ def test_a_compiled_matmul_equals_numpy() -> None:
     run_command("compile", "r.toml", "--program", "p.bin")
     lhs, rhs = small_numbers(1, (11, 13), (13, 9))
     for engine in ENGINES:
-        run_command("run", "p.bin", *saved(lhs=lhs, rhs=rhs, identity=np.eye(4, dtype="f4")),
-                    "--no-plots", "--engine", engine, "--out", engine)  # fmt: skip
+        run_command(
+            "run",
+            "p.bin",
+            *saved(lhs=lhs, rhs=rhs, identity=np.eye(4, dtype="f4")),
+            "--no-plots",
+            "--engine",
+            engine,
+            "--out",
+            engine,
+        )
         (result,) = Path(engine).glob("*.npy")
         assert np.array_equal(np.load(result), lhs @ rhs)
 

@@ -26,8 +26,15 @@ RUN = {
     "outputs": dict,
 }  # fmt: skip
 COMPILED = {**RUN, "blocks": int, "sub_blocks": int, "values": dict, "bound": dict}
-POINT = {"sweep": str, "vary": dict, "utilisation": float, "cycles": int, "units": dict,
-         "values": dict, "bound": dict}  # fmt: skip
+POINT = {
+    "sweep": str,
+    "vary": dict,
+    "utilisation": float,
+    "cycles": int,
+    "units": dict,
+    "values": dict,
+    "bound": dict,
+}
 KEYS: dict[str, dict[str, type]] = {
     "transpose": {**COMPILED, "layouts": dict},
     "graph": {**COMPILED, "operations": list},
@@ -57,9 +64,11 @@ def summary(kind: str) -> dict[str, Any]:
     Path("graph.toml").write_text(TWO_OUTPUTS, encoding="utf-8")
     Path("sweep.toml").write_text(SWEEP, encoding="utf-8")
     commands: dict[str, list[Any]] = {
-        "transpose": [FIG3], "graph": ["graph.toml"], "sweep": ["sweep.toml"],
+        "transpose": [FIG3],
+        "graph": ["graph.toml"],
+        "sweep": ["sweep.toml"],
         "program": [LAYER, *(saved_layer() if kind == "program" else [])],
-    }  # fmt: skip
+    }
     status, out, err = run_command("run", *commands[kind], "--json", "--no-plots")
     assert (status, err) == (0, "")
     found: dict[str, Any] = json.loads(out)

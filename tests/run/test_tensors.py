@@ -1,4 +1,4 @@
-"""Is what a Python caller runs checked as what a run file runs? A compiler's mistake is refused."""
+"""Is the work of a Python caller checked like that of a run file, mistakes of the compiler too?"""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the memories give back two elements of every output as they are not."""
+    """Let the memories give back two wrong elements of every output."""
     honest = systolic.run.execute.graph_results
 
     def tampered(*arguments: Any) -> dict[str, Any]:
@@ -63,8 +63,10 @@ def test_a_wrong_run_says_what_differs_and_fails() -> None:
     assert err == f"systolic: error: transpose_fig3: the result is wrong: {WRONG}\n"
     assert f"NO (largest absolute error 40.0); {WRONG}" in " ".join(out.split())
     assert sorted(path.name for path in Path("o").iterdir()) == [
-        "result.npy", "summary.json", "wavefront.png",
-    ]  # fmt: skip
+        "result.npy",
+        "summary.json",
+        "wavefront.png",
+    ]
     assert np.load("o/result.npy")[1, 2] == 50
 
 
@@ -74,17 +76,27 @@ def test_with_json_the_file_alone_is_on_stdout() -> None:
     assert status == 1
     assert WRONG in err
     assert json.loads(out)["values"]["wrong"] == [
-        {"output": "result", "elements": 2, "of": 16, "first": [1, 2],
-         "found": "50", "expected": "10"}
-    ]  # fmt: skip
+        {
+            "output": "result",
+            "elements": 2,
+            "of": 16,
+            "first": [1, 2],
+            "found": "50",
+            "expected": "10",
+        }
+    ]
 
 
 @pytest.mark.usefixtures("broken")
 @pytest.mark.parametrize(
     "command",
-    [("trace", FIG3), ("at", FIG3, "--cycle", "7"), ("watch", FIG3, "--word", "state_buffer:0:4"),
-     ("watch", FIG3, "--word", "state_buffer:0:4", "--differs-from", "0")],
-)  # fmt: skip
+    [
+        ("trace", FIG3),
+        ("at", FIG3, "--cycle", "7"),
+        ("watch", FIG3, "--word", "state_buffer:0:4"),
+        ("watch", FIG3, "--word", "state_buffer:0:4", "--differs-from", "0"),
+    ],
+)
 def test_every_command_that_computes_values(command: tuple[str, ...]) -> None:
     status, out, err = run_command(*command)
     assert status == 1
@@ -242,7 +254,7 @@ out = "{target}[3,4]"
 def test_what_left_its_range_on_the_way(
     source: str, middle: str, target: str, values: list[float], lost: tuple[Any, ...] | None
 ) -> None:
-    """The loss is of the operation that lost it, also if no output shows it."""
+    """The loss counts for the operation in which it happened, also if no output shows it."""
     data = np.zeros((3, 4), np.int32 if source == "s32" else np.float32)
     data[1] = values
     np.save("x.npy", data)
@@ -260,7 +272,7 @@ def test_what_left_its_range_on_the_way(
     assert record["how"].startswith(how)
 
 
-# -- programs that nobody checked -----------------------------------------------------------------
+# -- programs that were not checked ---------------------------------------------------------------
 
 
 def test_a_program_that_was_not_checked_bears_a_mark() -> None:

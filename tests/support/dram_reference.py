@@ -1,4 +1,4 @@
-"""DRAM burst by burst, in the words of docs/timing_model.md, section 6, and nothing else.
+"""Twin of the engines' `dram` rooms: DRAM burst by burst, by docs/timing_model.md, section 6.
 
 Shares no code with `sim`: neither engines nor formulas. No ports, no dispatch, no semaphores: each
 queue has its copies one after the other. Cycles count up from 0, one at a time.
@@ -62,7 +62,7 @@ def reference(timing: Timing, queues: list[list[list[Run]]]) -> Result:
     streams = [stream(timing, copies) for copies in queues]
     ends: list[list[int]] = [[] for _ in queues]
     rows: dict[tuple[int, int], int] = {}
-    banks: dict[tuple[int, int], int] = {}  # who has it
+    banks: dict[tuple[int, int], int] = {}  # the queue that has it
     buses: dict[int, int] = {}
     found = {"hits": 0, "opened": 0, "conflicts": 0}
     now: list[dict | None] = [{"spend": 0} for _ in queues]

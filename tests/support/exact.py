@@ -1,4 +1,4 @@
-"""Element types bit by bit, in exact arithmetic: what a pattern is worth, what a number rounds to.
+"""Twin of numpy and ml_dtypes: element types bit by bit, in exact arithmetic.
 
 Scalar and plain, Python's integers and fractions only: nothing of numpy, ml_dtypes or the machine.
 """

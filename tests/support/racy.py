@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from support.chips import ideal_chip
+from systolic.engine_kind import EngineKind
 from systolic.hw.spec import CLIENTS, Chip
 from systolic.isa import (
     Access,
@@ -31,7 +32,6 @@ from systolic.isa import (
     Wait,
 )
 from systolic.machine import Image, simulate
-from systolic.machine.simulate import EngineKind
 
 WORDS, BANK_WORDS = 16, 4
 

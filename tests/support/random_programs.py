@@ -218,7 +218,7 @@ class RandomProgram:
         semaphore = self.semaphores - 1
         count = {"done": 1, "row": M, "partition": result.partitions}[self._on]
         if not accumulate:
-            # Later accumulations onto it make it unreadable: only a result nobody adds to is read.
+            # Later accumulations onto it make it unreadable: only a result without them is read.
             self.last_result = result if self.rng.random() < 0.5 else None
         if self.last_result is None:
             self.written.append((result, (semaphore, count)))  # type: ignore[arg-type]

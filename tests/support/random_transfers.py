@@ -18,7 +18,7 @@ from systolic.isa import Access, Buffer, Copy, DmaCopy, Instruction, Memset, Pos
 from systolic.machine import Image
 
 CONSTANTS = 1024
-"""Bytes at the start of DRAM and of every partition that nobody writes."""
+"""Bytes at the start of DRAM and of every partition that no instruction writes."""
 
 
 def random_organisation(rng: Random) -> dict[str, Any]:

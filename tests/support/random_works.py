@@ -1,6 +1,6 @@
 """Random small works on random chips with clocks of their own: what bounds are hunted with.
 
-Chips differ from one another in whatever a bound speaks of: clocks, latencies, rates, widths,
+Chips differ from one another in all that enters a bound: clocks, latencies, rates, widths,
 DRAM with and without an organisation. Works are tiny, so that a bound has little slack.
 """
 

@@ -1,4 +1,4 @@
-"""What the engines' instructions compute, a second time: one element after another, by hand.
+"""Twin of `machine.values.lanes`: the engines' instructions one element after another, by hand.
 
 Python's integers, fractions and `math` only, and `support.exact` for the types. A number is what
 an operand holds: an int of an integer type, a float of a float type. Nothing of the machine.

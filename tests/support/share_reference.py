@@ -1,4 +1,4 @@
-"""DRAM without an organisation, stepped cycle by cycle: a third model, that no engine knows.
+"""Twin of both engines: DRAM without an organisation, stepped cycle by cycle, a third model.
 
 Every copy has ports of its own, so nothing but the shares of DRAM decides. All cycles are the DMA
 engine's.

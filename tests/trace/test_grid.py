@@ -145,7 +145,7 @@ def nearest(exact: Fraction) -> Any:
 
 
 def same(found: np.ndarray, wanted: np.ndarray) -> None:
-    """Equal bit for bit, any NaN being as good as another."""
+    """Return whether arrays are equal bit for bit; every NaN counts as the same."""
     wanted = wanted.astype(found.dtype)
     np.testing.assert_array_equal(found, wanted)
     if found.dtype.kind == "f":

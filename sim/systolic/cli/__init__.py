@@ -1,1 +1,1 @@
-"""The command line, the only place that prints: `main` is the program; then a file per command."""
+"""The command line, the only place that prints: `main` is the program; each command has a file."""

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from systolic.errors import ProgramError
-from systolic.isa import encode, format_text, is_binary, module_of
+from systolic.isa import decode, encode, format_text, is_binary, module_of
 from systolic.isa.formats.files import read_bytes
 from systolic.writing import replacing, write_text
 
@@ -48,7 +48,4 @@ def assemble(source: Path) -> bytes:
 
 def disassemble(source: Path) -> str:
     """Return the text form of a binary file."""
-    data = read_bytes(source)
-    if not is_binary(data):
-        raise ProgramError(f'{source}: not a binary program: needed "SYSB", found {data[:4]!r}')
-    return format_text(module_of(data, str(source)))
+    return format_text(decode(read_bytes(source), str(source)))

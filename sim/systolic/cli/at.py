@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
-from systolic.cli.options import Overrides, RunFilePath, is_number, of_option
+from systolic.cli.options import Overrides, RunFilePath, is_number, of_option, set_values
 from systolic.errors import SystolicError
 
 
 def at_command(
     config: RunFilePath,
+    *,
     cycle: Annotated[int, typer.Option("--cycle", help="Cycle of the array, from 0.")],
     pe: Annotated[str | None, typer.Option("--pe", metavar="ROW,COL", help="One PE only.")] = None,
     overrides: Overrides = None,
@@ -25,7 +26,7 @@ def at_command(
     from systolic.run.verdict import require_right
 
     where = _pe(pe)
-    loaded = load_run(config, overrides or [])
+    loaded = load_run(config, set_values(overrides))
     result = run(loaded, kinds=snapshots.WRITES, grid=True)
     images = initial_images(loaded, result)
     with of_option("--cycle"):

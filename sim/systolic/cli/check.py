@@ -28,7 +28,7 @@ def check_command(
         ),
     ] = None,
 ) -> None:
-    """Compare cycle counts with the pinned ones; exit status 1 if one has moved or is missing."""
+    """Compare cycle counts with the pinned ones; exit status 1 if a count moved or is missing."""
     from systolic.run import pins as checking
 
     ok = True

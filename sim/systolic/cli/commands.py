@@ -1,4 +1,4 @@
-"""The table of commands. A command's module is imported when that command is asked for."""
+"""The table of commands. A command's module is imported when the arguments name the command."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ COMMANDS = {
     "disassemble": ("assemble", "disassemble_command"),
 }
 COMPLETION = "_SYSTOLIC_COMPLETE"
-"""The variable in which a shell asks for completions."""
+"""The environment variable by which a shell asks for completions."""
 
 Abort = typer.Abort
 
 
 def app_for(arguments: list[str]) -> typer.Typer:
-    """Return the command line with those commands that the arguments ask for.
+    """Return the command line with the command that the arguments name.
 
-    All of them if none is named: the help and a shell's completion list them. Raises SystolicError
-    if there is no command of that name.
+    If they name none, it has all commands, which the help and a shell's completion list. Raises
+    SystolicError if there is no command of that name.
     """
     first = arguments[0] if arguments else ""
     if not first or first.startswith("-") or COMPLETION in os.environ:

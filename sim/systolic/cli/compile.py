@@ -8,12 +8,13 @@ from typing import Annotated
 
 import typer
 
-from systolic.cli.options import Overrides, RunFilePath
+from systolic.cli.options import Overrides, RunFilePath, set_values
 from systolic.errors import SystolicError, perhaps
 
 
 def compile_command(
     config: RunFilePath,
+    *,
     after: Annotated[
         str, typer.Option("--after", help="lower, tile, place, schedule or sync.")
     ] = "sync",
@@ -30,7 +31,7 @@ def compile_command(
 ) -> None:
     """Print what a pass of the compiler makes of a run file, or write it as a program file."""
     if program is not None or inputs is not None:
-        _write(config, overrides or [], program, inputs)
+        _write(config, overrides, program, inputs)
         return
     from systolic.compiler.show import OLD_NAMES, PASSES
     from systolic.config import load_run
@@ -42,12 +43,12 @@ def compile_command(
         raise SystolicError(
             f'--after: needs one of {known}, found "{after}"{perhaps(after, PASSES)}'
         )
-    for line in PASSES[after](compile_run(load_run(config, overrides or [])), limit):
+    for line in PASSES[after](compile_run(load_run(config, set_values(overrides))), limit):
         typer.echo(line)
 
 
-def _write(config: Path, overrides: list[str], program: Path | None, inputs: Path | None) -> None:
-    """Write the program file and the inputs of a run file: all of them, or none."""
+def _write(config: Path, overrides: Overrides, program: Path | None, inputs: Path | None) -> None:
+    """Write the program file and the inputs of a run file: all of these files, or none."""
     from systolic.config import load_run
     from systolic.isa import encode, format_text
     from systolic.run.export import export_run, input_arrays
@@ -56,7 +57,7 @@ def _write(config: Path, overrides: list[str], program: Path | None, inputs: Pat
     from systolic.writing import Writer, write_all
 
     require_writable(*[path for path in (program, inputs and inputs / "x.npy") if path])
-    loaded = load_run(config, overrides)
+    loaded = load_run(config, set_values(overrides))
     exported = export_run(loaded, Path() if program is None else program.parent)
     files: dict[Path, Writer] = {}
     said = []

@@ -1,7 +1,7 @@
-"""``systolic layout``: what a layout is, where an element lies, what changing it costs.
+"""``systolic layout``: what a layout is, where an element lies, what changing the layout costs.
 
-Plain functions make the facts and the tables; ``layout_command`` is what the command line
-registers. Not here: arithmetic (``systolic.layout``), drawing (``systolic.report.layout_picture``).
+Plain functions make the facts and the tables; ``layout_command`` is the command. Not here:
+arithmetic (``systolic.layout``), drawing (``systolic.report.layout_picture``).
 """
 
 from __future__ import annotations
@@ -34,14 +34,15 @@ from systolic.report.views import LAYOUT, LayoutSubject
 
 BUFFERS = ("state_buffer", "result_buffer", "dram")
 SMALL = 256
-"""Most places whose memory order is listed, and most elements a table of a placement has."""
+"""The most places whose memory order is listed, and the most rows of a placement's table."""
 
 MOST_PLACED = 1_000_000
-"""Most elements whose placement ``--json`` lists."""
+"""The most elements whose placement ``--json`` lists."""
 
 
 def layout_command(
     shape: Annotated[str, typer.Argument(help='A shape, e.g. "bf16[33,200]{1,0:T(8,128)(2,1)}".')],
+    *,
     index: Annotated[
         str | None, typer.Option("--index", help='Where element "2,3" lies in memory.')
     ] = None,
@@ -82,16 +83,16 @@ def layout_command(
         typer.echo(json.dumps(facts, indent=2))
     else:
         _print(facts, parsed, placement, plan)
-    if refused is not None:  # only now: what else was asked for has been answered
+    if refused is not None:  # the other options have been answered by now
         raise refused
 
 
 def _plot(facts: dict[str, Any], shape: Shape, path: Path) -> SystolicError | None:
-    """Draw the picture around the element of ``facts`` and add to them what it shows.
+    """Draw the picture around the element of ``facts`` and add to the facts what it shows.
 
-    Returns why there is no picture, if there is none.
+    Returns the error that says why there is no picture; None if there is one.
     """
-    # matplotlib takes a while
+    # Imported here, because matplotlib takes long to load.
     from systolic.report.layout_picture import picture_window
 
     try:
@@ -107,16 +108,16 @@ def _plot(facts: dict[str, Any], shape: Shape, path: Path) -> SystolicError | No
     return None
 
 
-# -- facts: plain data, what --json prints --------------------------------------------------------
+# -- facts: the plain data that --json prints ------------------------------------------------------
 
 
 def layout_facts(
     shape: Shape, *, index: tuple[int, ...] | None = None, at: int | None = None
 ) -> dict[str, Any]:
-    """Return what there is to say about a shape.
+    """Return sizes of a shape, and the element that was asked for by its index or its offset.
 
-    ``index`` and ``offset`` belong together: of the two the one not asked for is computed; both
-    are None where neither was asked for, ``index`` is None where the offset is padding.
+    Both ``index`` and ``offset`` of that element are in the facts: the one is given, the other
+    computed. Both are None if no element was asked for; ``index`` is None if the offset is padding.
     """
     if index is not None and at is not None:
         raise LayoutError("either --index or --at can be asked for, found both")
@@ -135,7 +136,7 @@ def layout_facts(
 
 
 def relayout_facts(plan: RelayoutPlan) -> dict[str, Any]:
-    """Return the cost of a copy plan: bytes moved and how many contiguous runs they make."""
+    """Return the cost of a copy plan: its bytes, and the contiguous runs that hold them."""
     runs = plan.run_count
     return {
         "to": str(plan.target),
@@ -148,9 +149,9 @@ def relayout_facts(plan: RelayoutPlan) -> dict[str, Any]:
 def placement_facts(
     placement: Placement, index: tuple[int, ...] | None, most: int = MOST_PLACED
 ) -> dict[str, Any]:
-    """Return where the elements are: ``index`` only if given, else the first ``most`` of them.
+    """Return where elements are: the one at ``index``, or else the first ``most`` of all.
 
-    ``left_out`` counts the elements behind those.
+    ``left_out`` counts the elements that are not listed.
     """
     dims, total = placement.shape.dims, placement.shape.num_elements()
     chosen = [index] if index is not None else list(itertools.islice(np.ndindex(*dims), most))
@@ -188,7 +189,7 @@ def _ways(placement: Placement) -> tuple[Callable[[Any], Any], ...]:
 
 
 def parse_index(text: str | None) -> tuple[int, ...] | None:
-    """Return the numbers of ``"2,3"``; an empty text is the index of a scalar."""
+    """Return the numbers of a text such as ``"2,3"``; an empty text is the index of a scalar."""
     if text is None:
         return None
     if not text.strip():
@@ -202,7 +203,7 @@ def parse_index(text: str | None) -> tuple[int, ...] | None:
 def chip_placement(
     shape: Shape, buffer: str, chip: str | None, block: str | None = None
 ) -> Placement:
-    """Return where ``shape`` lies in a chip's buffer, in blocks the size of its array."""
+    """Return where ``shape`` lies in a chip's buffer, in blocks as large as the chip's array."""
     if buffer not in BUFFERS:
         hint = perhaps(buffer, BUFFERS)
         raise LayoutError(f'--buffer must be one of {", ".join(BUFFERS)}, found "{buffer}"{hint}')
@@ -210,7 +211,7 @@ def chip_placement(
         return place_in_dram(shape)
     if chip is None:
         raise LayoutError(f"--buffer {buffer} needs --chip NAME: its size is the chip's")
-    from systolic.config.chip_file import find_chip, load_chip  # pydantic takes a while
+    from systolic.config.chip_file import find_chip, load_chip  # pydantic takes long to load
 
     spec = load_chip(find_chip(chip, Path(), "--chip"))
     size = parse_index(block) or (spec.pe_array.rows, spec.pe_array.cols)
@@ -256,7 +257,7 @@ def _print(
 
 
 def picture_line(facts: dict[str, Any]) -> str:
-    """Return where the picture is and, where it is a window, onto what."""
+    """Return where the picture is and, if it shows a window, which rows and columns."""
     parts = [
         f"{name} {extent['first']} to {extent['stop'] - 1} of {extent['of']}"
         for name, extent in facts["window"].items()
@@ -266,7 +267,7 @@ def picture_line(facts: dict[str, Any]) -> str:
 
 
 def left_out_line(facts: dict[str, Any]) -> str:
-    """Return how many elements a table of a placement leaves out, and how to see them."""
+    """Return how many elements a placement's table leaves out, and how to see them."""
     shown = len(facts["elements"])
     return (
         f"{facts['left_out']} more elements are not listed (the table has the first {shown}): "
@@ -288,7 +289,7 @@ def relayout_line(cost: dict[str, Any]) -> str:
 
 
 def placement_line(facts: dict[str, Any]) -> str:
-    """Return what a placement takes of its buffer as a sentence."""
+    """Return as a sentence how much of its buffer a placement takes."""
     return (
         f"{facts['buffer']}: {facts['partitions']} partitions, "
         f"{facts['bytes_per_partition']} bytes in each, as {facts['shape']}"

@@ -42,14 +42,14 @@ def lint_command(
 
 
 def lint_module(module: Module, chip: Chip) -> list[Diagnostic]:
-    """Return the findings; memory holds the module's inputs at cycle 0, and nothing else."""
+    """Return the findings, if at cycle 0 memory holds the module's inputs and nothing else."""
     return lint(module.program, chip, module.input_accesses)
 
 
 def report(module: Module, found: Sequence[Diagnostic], source: str) -> list[str]:
-    """Return one line for each finding and one that counts them.
+    """Return a line for each finding, and a last line that counts the findings.
 
-    A finding in a program that was read as text begins with the file and the line.
+    If the program was read as text, the line of a finding begins with the file and the line there.
     """
     counts = Counter(diagnostic.severity for diagnostic in found)
     count = ", ".join(f"{n} {severity}{'s' * (n > 1)}" for severity, n in counts.items())
@@ -67,5 +67,5 @@ def _located(diagnostic: Diagnostic, module: Module, source: str) -> str:
 
 
 def is_faulty(found: Sequence[Diagnostic]) -> bool:
-    """Return whether anything more than a hint was found."""
+    """Return whether any finding is more than a hint."""
     return any(diagnostic.severity != "hint" for diagnostic in found)

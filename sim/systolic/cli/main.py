@@ -1,9 +1,9 @@
-"""The command line as a program: its arguments to a command, an error to a line and a status.
+"""The command line as a program: arguments lead to a command, an error to a line and a status.
 
-Every error a user can cause is one line on stderr and exit status 2; a result that is not what it
-must be (wrong, or not the same again; a moved count; a finding of the checker) is status 1. Nobody
-sees a traceback unless SYSTOLIC_DEBUG=1. This package is the only place that prints. Not here: the
-commands (`systolic.cli.commands` has their table).
+Every error that a user can cause is one line on stderr and exit status 2. Exit status 1 means that
+a result is not what it must be: it is wrong, it is not the same again, a count has moved, or the
+checker found an error. A traceback is shown only if SYSTOLIC_DEBUG=1. This package is the only
+place that prints. Not here: the commands (`systolic.cli.commands` has their table).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from systolic.errors import InterruptedRunError, ResultError, SystolicError, rea
 
 NOT_AS_IT_MUST_BE, ERROR, BUG, INTERRUPTED = 1, 2, 1, 130
 LONGEST_LINE = 2000
-# The option that gives what an error of the library asks for, by the error's `setting`.
+# The option by which a user gives the `setting` that an error of the library asks for.
 OPTION_OF = {
     "chip": "--chip CHIP",
     "folder": "--out FOLDER",
@@ -34,7 +34,7 @@ def main() -> None:
     # Pydantic looks for plugins in everything that is installed; systolic uses none.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     arguments = sys.argv[1:]
-    if arguments in (["--version"], ["-V"]):  # at once: without what a command takes
+    if arguments in (["--version"], ["-V"]):  # answered without the imports of a command
         sys.stdout.write(f"systolic {__version__}\n")
         sys.exit(0)
     sys.exit(call(arguments))
@@ -59,7 +59,7 @@ def call(arguments: list[str]) -> int:
         return fail("this computer has too little memory for this", ERROR)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0  # the reader of the output has left: that is no failure of the command
+        return 0  # The reader of the output has gone, which is no failure of the command.
     except OSError as error:
         return fail(str(error), ERROR)
     except Exception as error:
@@ -68,7 +68,7 @@ def call(arguments: list[str]) -> int:
 
 
 def message_of(error: SystolicError) -> str:
-    """Return an error's message, with the option that gives what it asks for."""
+    """Return an error's message, with the option for the setting that it asks for."""
     return str(error) if error.setting is None else f"{error} ({OPTION_OF[error.setting]})"
 
 
@@ -80,12 +80,12 @@ def fail(message: str, status: int) -> int:
 
 
 def _bug_or_usage(error: Exception) -> int:
-    """Report what typer says of the arguments; its error class differs between its versions."""
+    """Report typer's error about the arguments, whose class depends on the version of typer."""
     formatted: Callable[[], str] | None = getattr(error, "format_message", None)
     if formatted is None:
         return _bug(error)
     if not formatted():
-        return ERROR  # no command was given, and the help has been printed
+        return ERROR  # No command was given, and typer has printed the help.
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "systolic"
     return fail(f"{formatted()} ({path} --help lists the options)", ERROR)

@@ -1,23 +1,25 @@
-"""What the options of `systolic run` and `trace` come to, for run files and for programs.
+"""The options that several commands share, and what they mean for run files and for programs.
 
-The options that several commands share are here too. Not here: what is done with them.
+Not here: what a command does with them.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from systolic.engine_kind import ENGINE_KINDS, EngineKind
 from systolic.errors import SystolicError, perhaps
 
-EngineKind = Literal["event", "register"]
-ENGINES: dict[str, EngineKind] = {"event": "event", "register": "register"}
+if TYPE_CHECKING:
+    from systolic.config import Override
+
 VALUES = ("exact", "none")
 LONGEST_NUMBER = 18
 NO_CONFIG = (
@@ -60,16 +62,18 @@ NoCheck = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class ProgramOptions:
-    """What the command line says of a program: the file, its chip, inputs, engine and checks."""
+class WorkOptions:
+    """The options that say how a run file or a program is run; None: the option was not given.
 
-    path: Path
+    inputs, overrides: the texts of `--input` and `--set`. values: False for times only.
+    """
+
+    engine: str | None = None
     chip: str | None = None
-    inputs: tuple[str, ...] = ()
-    overrides: tuple[str, ...] = ()
-    engine: EngineKind = "event"
+    inputs: Sequence[str] | None = None
+    overrides: Sequence[str] | None = None
+    no_check: bool = False
     values: bool = True
-    check: bool = True
 
 
 @contextmanager
@@ -82,7 +86,7 @@ def of_option(option: str) -> Iterator[None]:
 
 
 def values_wanted(values: str) -> bool:
-    """Return whether --values asks for values and not for times only."""
+    """Return whether --values asks for values; False for times only."""
     if values not in VALUES:
         raise SystolicError(
             f'--values: needs one of "exact", "none", found "{values}"{perhaps(values, VALUES)}'
@@ -90,20 +94,17 @@ def values_wanted(values: str) -> bool:
     return values == "exact"
 
 
-def refuse_with_again(
-    config: Path | None,
-    overrides: list[str] | None,
-    engine: str | None,
-    chip: str | None,
-    inputs: list[str] | None,
-    no_check: bool,
-    exact: bool,
-) -> None:
-    """Raise SystolicError if --again comes with something that would make it another run."""
+def refuse_with_again(config: Path | None, options: WorkOptions) -> None:
+    """Raise SystolicError if --again comes with an option that would make it another run."""
     given = {
-        f'"{config}"': config, "--set": overrides, "--engine": engine, "--chip": chip,
-        "--input": inputs, "--no-check": no_check, "--values none": not exact,
-    }  # fmt: skip
+        f'"{config}"': config,
+        "--set": options.overrides,
+        "--engine": options.engine,
+        "--chip": options.chip,
+        "--input": options.inputs,
+        "--no-check": options.no_check,
+        "--values none": not options.values,
+    }
     for option, value in given.items():
         if value:
             raise SystolicError(
@@ -112,65 +113,50 @@ def refuse_with_again(
 
 
 def is_program(path: Path) -> bool:
-    """Return whether a file is taken for a program: whatever is not called .toml."""
+    """Return whether a file is taken for a program: every file whose name does not end in .toml."""
     return path.suffix.lower() != ".toml"
 
 
 def refuse_jobs(config: Path, jobs: int | None) -> None:
-    """Refuse --jobs where there are no points to share out."""
+    """Raise SystolicError if --jobs is given, since the run has no points to share out."""
     if jobs is not None:
         raise SystolicError(f"--jobs: is for run files with a [[sweep]], and {config} has none")
 
 
-def _checked_engine(engine: str) -> EngineKind:
-    if engine in ENGINES:
-        return ENGINES[engine]
+def checked_engine(engine: str) -> EngineKind:
+    """Return the engine that --engine names; SystolicError if there is no such engine."""
+    if engine in ENGINE_KINDS:
+        return ENGINE_KINDS[engine]
+    known = ", ".join(f'"{kind}"' for kind in ENGINE_KINDS)
     raise SystolicError(
-        f'--engine: needs one of "event", "register", found "{engine}"{perhaps(engine, ENGINES)}'
+        f'--engine: needs one of {known}, found "{engine}"{perhaps(engine, ENGINE_KINDS)}'
     )
 
 
-def run_file_overrides(
-    config: Path,
-    overrides: list[str] | None,
-    engine: str | None,
-    chip: str | None,
-    inputs: list[str] | None,
-    no_check: bool,
-) -> list[str]:
-    """Return the overrides that a run file's options come to."""
-    for option, given in (("--input", inputs), ("--no-check", no_check)):
+def set_values(texts: Sequence[str] | None) -> list[Override]:
+    """Return the overrides that the texts of --set mean."""
+    from systolic.config import Override
+
+    return [Override.parse(text, "--set") for text in texts or ()]
+
+
+def run_file_overrides(config: Path, options: WorkOptions) -> list[Override]:
+    """Return the overrides of a run file's values that the options mean."""
+    from systolic.config import Override
+
+    for option, given in (("--input", options.inputs), ("--no-check", options.no_check)):
         if given:
             raise SystolicError(f"{option}: is for programs, and {config} is a run file")
-    found = list(overrides or [])
-    if chip is not None:
-        found.append(f"chip={json.dumps(chip)}")
-    if engine is not None:
-        found.append(f"engine={_checked_engine(engine)}")
+    found = set_values(options.overrides)
+    if options.chip is not None:
+        text = f"chip={json.dumps(options.chip)}"
+        found.append(Override(("chip",), options.chip, "--chip", Path(), text))
+    if options.engine is not None:
+        engine = checked_engine(options.engine)
+        found.append(Override(("engine",), engine, "--engine", Path(), f"engine={engine}"))
     return found
 
 
-def program_options(
-    path: Path,
-    chip: str | None,
-    inputs: list[str] | None,
-    overrides: list[str] | None,
-    engine: str | None,
-    values: bool,
-    check: bool,
-) -> ProgramOptions:
-    """Return what the options of a program come to."""
-    return ProgramOptions(
-        path=path,
-        chip=chip,
-        inputs=tuple(inputs or ()),
-        overrides=tuple(overrides or ()),
-        engine=_checked_engine(engine or "event"),
-        values=values,
-        check=check,
-    )
-
-
 def is_number(text: str) -> bool:
-    """Return whether text is a whole number, and not longer than one can mean."""
+    """Return whether text is a whole number of at most LONGEST_NUMBER digits."""
     return text.isdecimal() and len(text) <= LONGEST_NUMBER

@@ -1,7 +1,7 @@
-"""`systolic run`: what the arguments mean, and which of its files does it.
+"""`systolic run`: what the arguments mean, and which module does the work.
 
-The run of a run file is in `run_file`, its sweep in `run_sweep`, the run of a program in
-`run_program`, and the run of a summary in `run_again`.
+A run file is run by `run_file`, its sweep by `run_sweep`, a program by `run_program`; the run of a
+summary is done again by `run_again`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from systolic.cli.options import (
     Inputs,
     NoCheck,
     Overrides,
+    WorkOptions,
     is_program,
-    program_options,
     refuse_jobs,
     refuse_with_again,
     run_file_overrides,
@@ -33,6 +33,7 @@ def run_command(
         Path | None,
         typer.Argument(help="Run file (.toml), or a program (any other file).", metavar="CONFIG"),
     ] = None,
+    *,
     out: Annotated[
         Path | None,
         typer.Option("--out", "--output", help="Folder for the results (default: out/NAME)."),
@@ -60,12 +61,20 @@ def run_command(
     from systolic.cli.run_file import run_and_report
     from systolic.config import load_run
 
-    exact = values_wanted(values)
+    exact, plots = values_wanted(values), not no_plots
+    options = WorkOptions(
+        engine=engine,
+        chip=chip,
+        inputs=inputs,
+        overrides=overrides,
+        no_check=no_check,
+        values=exact,
+    )
     if again is not None:
         from systolic.cli.run_again import run_again
 
-        refuse_with_again(config, overrides, engine, chip, inputs, no_check, exact)
-        run_again(again, out, as_json=as_json, plots=not no_plots)
+        refuse_with_again(config, options)
+        run_again(again, out, as_json=as_json, plots=plots)
         return
     if config is None:
         raise SystolicError(NO_CONFIG)
@@ -73,16 +82,16 @@ def run_command(
         refuse_jobs(config, jobs)
         from systolic.cli.run_program import prepare, run_program_and_report
 
-        options = program_options(config, chip, inputs, overrides, engine, exact, not no_check)
         folder = out or Path("out") / config.stem
-        run_program_and_report(prepare(options), folder, as_json=as_json, plots=not no_plots)
+        run_program_and_report(prepare(config, options), folder, as_json=as_json, plots=plots)
         return
-    loaded = load_run(config, run_file_overrides(config, overrides, engine, chip, inputs, no_check))
+    loaded = load_run(config, run_file_overrides(config, options))
     folder = out or Path("out") / loaded.name
     if loaded.sweep:
         from systolic.cli.run_sweep import SweepOptions, sweep_and_report
 
-        sweep_and_report(loaded, folder, SweepOptions(jobs or 1, exact, as_json, not no_plots))
+        how = SweepOptions(jobs=jobs or 1, values=exact, as_json=as_json, plots=plots)
+        sweep_and_report(loaded, folder, how)
         return
     refuse_jobs(config, jobs)
-    run_and_report(loaded, folder, as_json=as_json, plots=exact and not no_plots, values=exact)
+    run_and_report(loaded, folder, as_json=as_json, plots=exact and plots, values=exact)

@@ -1,14 +1,15 @@
-"""`systolic run --again SUMMARY`: the run of a summary.json once more, and is it the same?"""
+"""`systolic run --again SUMMARY`: do the run of a summary.json again, and compare the two."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
-from systolic.cli.options import ENGINES
 from systolic.cli.run_file import run_and_report
 from systolic.cli.run_program import ProgramJob, read_inputs, run_program_and_report
 from systolic.cli.run_sweep import SweepOptions, sweep_and_report
 from systolic.config.chip_file import chip_of_tables
+from systolic.engine_kind import ENGINE_KINDS
 from systolic.errors import SystolicError
 from systolic.isa import Module
 from systolic.run.again import (
@@ -24,20 +25,20 @@ from systolic.run.program import check_module, read_program
 
 
 def run_again(path: Path, out: Path | None, *, as_json: bool, plots: bool) -> None:
-    """Do the run of a summary again, print and write as `systolic run` does.
+    """Do the run of a summary again, and print and write as `systolic run` does.
 
-    Raises SystolicError if it cannot be done, and ResultError, before anything is written, if
-    cycles or results are not the same.
+    Raises SystolicError if the run cannot be done again. Raises ResultError, before anything is
+    written, if cycles or results are not the same.
     """
     summary = read_summary(path)
+    accept = partial(require_same, summary)
     if summary.is_program:
         job = recorded_job(summary)
-        run_program_and_report(
-            job, out or Path("out") / job.path.stem, as_json=as_json, plots=plots,
-            accept=lambda found: require_same(summary, found),
-        )  # fmt: skip
+        folder = out or Path("out") / job.path.stem
+        run_program_and_report(job, folder, as_json=as_json, plots=plots, accept=accept)
         return
     config = recorded_run(summary)
+    folder = out or Path("out") / config.name
     if summary.values and not config.sweep:
         try:
             arrays = load_inputs(config)
@@ -45,24 +46,24 @@ def run_again(path: Path, out: Path | None, *, as_json: bool, plots: bool) -> No
             raise summary.error(str(error)) from None
         require_same_inputs(summary, arrays)
     if config.sweep:
-        sweep_and_report(
-            config, out or Path("out") / config.name,
-            SweepOptions(1, summary.values, as_json, plots),
-            accept=lambda found: require_same(summary, found),
-        )  # fmt: skip
+        how = SweepOptions(values=summary.values, as_json=as_json, plots=plots)
+        sweep_and_report(config, folder, how, accept)
         return
     run_and_report(
-        config, out or Path("out") / config.name,
-        as_json=as_json, plots=plots and summary.values, values=summary.values,
-        accept=lambda found: require_same(summary, found),
-    )  # fmt: skip
+        config,
+        folder,
+        as_json=as_json,
+        plots=plots and summary.values,
+        values=summary.values,
+        accept=accept,
+    )
 
 
 def recorded_job(summary: Summary) -> ProgramJob:
     """Return the job that a program's summary records; SystolicError if its program has changed."""
     path = summary.file("program")
     found, engine = summary.found, summary.found["config"].get("engine")
-    if engine not in ENGINES:
+    if engine not in ENGINE_KINDS:
         raise summary.error(f"there is no engine {engine!r}")
     try:
         module, digest = read_program(path)
@@ -71,10 +72,17 @@ def recorded_job(summary: Summary) -> ProgramJob:
         chip = chip_of_tables(summary.table("chip"), str(summary.path))
         check_module(module, chip)
         job = ProgramJob(
-            path, digest, module, chip, summary.file("chip"), _input_files(summary, module),
-            ENGINES[engine], summary.values, bool(found["options"].get("check", True)),
-            tuple(map(str, found["overrides"])),
-        )  # fmt: skip
+            path=path,
+            sha256=digest,
+            module=module,
+            chip=chip,
+            chip_path=summary.file("chip"),
+            files=_input_files(summary, module),
+            engine=ENGINE_KINDS[engine],
+            values=summary.values,
+            check=bool(found["options"].get("check", True)),
+            overrides=tuple(map(str, found["overrides"])),
+        )
         arrays = read_inputs(module, job.files, path) if summary.values else {}
     except SystolicError as error:
         raise summary.error(str(error)) from None

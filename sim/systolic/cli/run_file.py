@@ -1,4 +1,4 @@
-"""`systolic run`: a run, its table on the screen, its files in a folder."""
+"""The run of a run file for `systolic run`: its table on the screen, its files in a folder."""
 
 from __future__ import annotations
 
@@ -40,26 +40,28 @@ def run_and_report(
 ) -> None:
     """Run, print (the table, or exactly summary.json), and write the files to the folder `out`.
 
-    accept: given the summary before anything is written, raises SystolicError or returns a line to
-    print. Raises ResultError, when all is written, if the result is wrong.
+    accept: a function that is given the summary before anything is written. It raises
+    SystolicError, or returns a line to print. Raises ResultError, after all files are written, if
+    the result is wrong.
     """
     folder = RunFolder(out)
     folder.check(_file_names(config, plots=plots, values=values), data_files(config))
     records = WAVEFRONT.records.of(_elements(config)) if plots else NO_RECORDS
-    with Progress(config.name) as progress:
+    with ProgressBar(config.name) as progress:
         result = run(
             config, kinds=records.words, grid=records.grid, progress=progress, values=values
         )
-    arrays = named_files(output_files(config), result.outputs, result.summary)
-    note = accept(result.summary)
-    folder.replace({SUMMARY: summary_writer(result.summary), **arrays})
+    names = output_files(config)
+    summary = with_file_names(result.summary, names, result.outputs)
+    note = accept(summary)
+    folder.replace({SUMMARY: summary_writer(summary), **array_writers(names, result.outputs)})
     if as_json:
-        sys.stdout.write(summary_text(result.summary))
+        sys.stdout.write(summary_text(summary))
     else:
-        print_table(result.summary, out, note)
-    if plots:  # last, since it takes longest and the figures are there to be read meanwhile
+        print_table(summary, out, note)
+    if plots:  # last: the table can be read while the picture is drawn
         _write_picture(result, folder)
-    require_right(result.summary)
+    require_right(summary)
 
 
 def output_files(config: RunConfig) -> dict[str, str]:
@@ -70,12 +72,19 @@ def output_files(config: RunConfig) -> dict[str, str]:
     return dict.fromkeys(outputs, RESULT)
 
 
-def named_files(
-    names: Mapping[str, str], outputs: Mapping[str, Array], summary: dict[str, Any]
-) -> dict[str, Writer]:
-    """Return a writer for the file of each output, and name the files in the summary."""
-    for name in outputs:
-        summary["outputs"][name]["file"] = names[name]
+def with_file_names(
+    summary: Mapping[str, Any], names: Mapping[str, str], outputs: Mapping[str, Array]
+) -> dict[str, Any]:
+    """Return a summary that names the file of each output that there is an array of."""
+    files = {name: {"file": names[name]} for name in outputs}
+    records = {
+        name: {**record, **files.get(name, {})} for name, record in summary["outputs"].items()
+    }
+    return {**summary, "outputs": records}
+
+
+def array_writers(names: Mapping[str, str], outputs: Mapping[str, Array]) -> dict[str, Writer]:
+    """Return a writer for the file of each output, by the file's name."""
     return {names[name]: partial(write_npy, array=array) for name, array in outputs.items()}
 
 
@@ -97,7 +106,7 @@ def data_files(config: RunConfig) -> list[Path]:
 
 
 def _elements(config: RunConfig) -> int:
-    """Return the elements a picture would have to show: of a product, its multiplications."""
+    """Return how many elements a picture would have to show: for a product, multiplications."""
     shapes = [tensor.shape for _, tensor in config.graph.tensors]
     if config.is_lone_transpose:
         return shapes[0].num_elements()
@@ -141,15 +150,15 @@ def say_where(screen: Console, out: Path) -> None:
     screen.print(Text(f"  written to {out}/", style="dim"), soft_wrap=True)
 
 
-class Progress:
-    """A progress bar on stderr, shown on a terminal only and after a second."""
+class ProgressBar:
+    """A progress bar on stderr: on a terminal only, and only if the run takes over a second."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._started = time.monotonic()
         self._bar: Bar | None = None
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ProgressBar:
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -1,4 +1,4 @@
-"""The run of a program file for `systolic run` and `trace`, .npy files in and out.
+"""The run of a program file for `systolic run` and `trace`, with .npy files in and out.
 
 Not here: what a run of a program is (`systolic.run`), run files (`systolic.cli.run_file`).
 """
@@ -15,17 +15,19 @@ import ml_dtypes
 import numpy as np
 
 from systolic.arrays import Array
-from systolic.cli.options import EngineKind, ProgramOptions
+from systolic.cli.options import WorkOptions, checked_engine, set_values
 from systolic.cli.run_file import (
     Accept,
-    Progress,
-    named_files,
+    ProgressBar,
+    array_writers,
     print_table,
     summary_text,
     summary_writer,
+    with_file_names,
 )
 from systolic.config import Override, load_chip
 from systolic.config.chip_file import find_chip
+from systolic.engine_kind import EngineKind
 from systolic.errors import ConfigError, WorkloadError, printable
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
@@ -45,7 +47,7 @@ from systolic.run.program import (
 from systolic.run.result import Result
 from systolic.workload.data.npy_csv import read_npy
 
-# Types that a .npy file cannot name: they come and go as plain bytes, or as whole numbers.
+# A .npy file cannot name these types: it holds them as plain bytes, or as whole numbers.
 NAMELESS = tuple(
     np.dtype(t) for t in (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
 )
@@ -53,7 +55,7 @@ NAMELESS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class ProgramJob:
-    """A program ready to run: module and chip, the file of each input, and where all came from."""
+    """A program ready to run: module and chip, the files of both, and the file of each input."""
 
     path: Path
     sha256: str
@@ -67,17 +69,25 @@ class ProgramJob:
     overrides: tuple[str, ...] = ()
 
 
-def prepare(options: ProgramOptions) -> ProgramJob:
-    """Return the job that the command line asks for."""
-    module, sha256 = read_program(options.path)
-    chip_path = _chip_path(module, options.path, options.chip)
-    chip = chip_of(module, options.path, options.chip, options.overrides)
+def prepare(path: Path, options: WorkOptions) -> ProgramJob:
+    """Return the job of running a program file as the command line says."""
+    engine = checked_engine(options.engine or "event")
+    module, sha256 = read_program(path)
+    chip_path = _chip_path(module, path, options.chip)
+    chip = chip_of(module, path, options.chip, set_values(options.overrides))
     check_module(module, chip)
     return ProgramJob(
-        options.path, sha256, module, chip, chip_path,
-        input_files(module, options.inputs), options.engine, options.values, options.check,
-        options.overrides,
-    )  # fmt: skip
+        path=path,
+        sha256=sha256,
+        module=module,
+        chip=chip,
+        chip_path=chip_path,
+        files=input_files(module, options.inputs or ()),
+        engine=engine,
+        values=options.values,
+        check=not options.no_check,
+        overrides=tuple(options.overrides or ()),
+    )
 
 
 def run_program_and_report(
@@ -90,7 +100,7 @@ def run_program_and_report(
 ) -> None:
     """Run a program, print (the table, or exactly summary.json), and write the files to `out`.
 
-    accept: as of `systolic.cli.run_file.run_and_report`.
+    accept: the same as for `systolic.cli.run_file.run_and_report`.
     """
     plots = plots and job.values
     folder = RunFolder(out)
@@ -100,13 +110,13 @@ def run_program_and_report(
     folder.check([SUMMARY, *arrays, *([PICTURE] if plots else [])], reads)
     records = WAVEFRONT.records.of(picture_elements(job.module)) if plots else NO_RECORDS
     result = run_job(job, records.words, grid=records.grid)
-    files = named_files(names, result.outputs, result.summary)
-    note = accept(result.summary)
-    folder.replace({SUMMARY: summary_writer(result.summary), **files})
+    summary = with_file_names(result.summary, names, result.outputs)
+    note = accept(summary)
+    folder.replace({SUMMARY: summary_writer(summary), **array_writers(names, result.outputs)})
     if as_json:
-        sys.stdout.write(summary_text(result.summary))
+        sys.stdout.write(summary_text(summary))
     else:
-        print_table(_printable(result.summary), out, note)
+        print_table(_printable(summary), out, note)
     if plots:
         _write_picture(result, folder)
 
@@ -117,26 +127,33 @@ def _write_picture(result: Result, folder: RunFolder) -> None:
 
 
 def run_job(job: ProgramJob, kinds: Collection[str] = (), *, grid: bool = False) -> Result:
-    """Run a job, its inputs read from their files; the summary says where everything came from."""
+    """Read the inputs of a job and run it; the summary says which files everything came from."""
     inputs = read_inputs(job.module, job.files, job.path) if job.values else None
-    with Progress(printable(job.module.program.name)) as progress:
+    with ProgressBar(printable(job.module.program.name)) as progress:
         result = run(
-            job.module, job.chip, inputs,
-            engine=job.engine, kinds=kinds, grid=grid, progress=progress, check=job.check,
-        )  # fmt: skip
+            job.module,
+            job.chip,
+            inputs,
+            engine=job.engine,
+            kinds=kinds,
+            grid=grid,
+            progress=progress,
+            check=job.check,
+        )
     files = ProgramFiles(job.path, job.sha256, job.chip_path, job.files, job.overrides)
     return with_files(result, files)
 
 
 def _chip_path(module: Module, program: Path, chip: str | None) -> Path:
-    """Return the file of the chip asked for, else of the one the program names."""
+    """Return the file of the chip asked for, or else of the chip that the program names."""
     return chip_beside(module, program) if chip is None else find_chip(chip, Path(), "--chip")
 
 
-def chip_of(module: Module, program: Path, chip: str | None, overrides: Sequence[str] = ()) -> Chip:
-    """Return the chip asked for, else the one the program names (looked for beside its file)."""
-    changes = [_of_chip(Override.parse(text)) for text in overrides]
-    return load_chip(_chip_path(module, program, chip), changes)
+def chip_of(
+    module: Module, program: Path, chip: str | None, overrides: Sequence[Override] = ()
+) -> Chip:
+    """Return the chip asked for, or else the chip that the program names, from its folder."""
+    return load_chip(_chip_path(module, program, chip), [_of_chip(each) for each in overrides])
 
 
 def _of_chip(override: Override) -> Override:
@@ -151,7 +168,10 @@ def _of_chip(override: Override) -> Override:
 
 
 def read_inputs(module: Module, files: Mapping[str, Path], program: Path) -> dict[str, Array]:
-    """Return the module's inputs from .npy files; WorkloadError if one is missing or unfit."""
+    """Return the module's inputs, read from .npy files.
+
+    Raises WorkloadError if a file is missing, or holds another shape or type than its input.
+    """
     for binding in module.inputs:
         if binding.name not in files:
             raise WorkloadError(
@@ -191,7 +211,11 @@ def _folder(text: str) -> Path:
 
 
 def _name_and_path(text: str, names: Sequence[str]) -> tuple[str, str]:
-    """Split NAME=FILE at the "=" behind the longest name there is: both may hold one."""
+    """Split NAME=FILE at the "=" behind the longest input name that fits.
+
+    A name and a file name may hold "=" themselves: `a=b=c.npy` is b=c.npy for the input a, or
+    c.npy for the input a=b, if there is one.
+    """
     fitting = [name for name in names if text.startswith(f"{name}=")]
     if not fitting:
         raise WorkloadError(f"--input {text}: {unknown_input(text.partition('=')[0], names)}")
@@ -220,13 +244,13 @@ def _read(path: Path, binding: Binding) -> Array:
 
 
 def _printable(value: Any) -> Any:
-    """Return a summary whose names, which come from a file, cannot command a terminal."""
+    """Return a summary with control characters escaped: its names come from a file."""
     if isinstance(value, Mapping):
         return {_printable(key): _printable(item) for key, item in value.items()}
     return printable(value) if isinstance(value, str) else value
 
 
 def picture_elements(module: Module) -> int:
-    """Return how many words a picture of the run would have to show, about."""
+    """Return about how many words a picture of the run would have to show."""
     products = [i for i in module.program.instructions if isinstance(i, MatMul)]
     return sum(i.moving.partitions * i.moving.elements + i.result.elements for i in products)

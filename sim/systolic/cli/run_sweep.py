@@ -1,7 +1,7 @@
-"""`systolic run` on a run file with sweeps: points as rows on the screen and in files.
+"""`systolic run` on a run file with sweeps: each point is a row on the screen and in the files.
 
-Files: sweep.csv, to which each point is added as soon as it is done; summary.json, which is whole
-whenever it is read; pictures. Not here: what a point is (`systolic.config.sweep`), how it is run
+A point is added to sweep.csv as soon as it is done; summary.json is a whole file at every moment;
+pictures come last. Not here: what a point is (`systolic.config.sweep`), how it is run
 (`systolic.run.sweep`), the tables (`systolic.cli.sweep_tables`).
 """
 
@@ -18,29 +18,34 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from systolic.cli.run_file import Accept, Progress, console, data_files, say_where, summary_text
+from systolic.cli.run_file import Accept, ProgressBar, console, data_files, say_where, summary_text
 from systolic.config import RunConfig, SweepTable, expand
 from systolic.config.sweep import values_text
 from systolic.errors import InterruptedRunError, SystolicError, shortened
 from systolic.report import views
 from systolic.report.summary.wording import plural
+from systolic.report.sweeps.pairs import PointRow
 from systolic.run.folder import COMPARISON, SUMMARY, SWEEP, SWEEP_ROWS, RunFolder
 from systolic.run.provenance import provenance
-from systolic.run.sweep import Row, sweep_rows
+from systolic.run.sweep import sweep_rows
 from systolic.run.verdict import require_right
 from systolic.writing import replacing, write_text
 
 RESULTS = ("cycles", "time_ns", "bound_cycles", "bound_why", "utilisation", "equal", "error")
-# What every point's own summary would say again.
+# Keys of a point's own summary that would be the same for every point.
 OF_THE_WHOLE_SWEEP = ("schema", "version", "config", "overrides", "files", "options")
-# summary.json is written anew during a sweep, but takes no more than this share of the time.
+# summary.json is written anew during a sweep; this takes at most this share of the time.
 JSON_EVERY_SECONDS, JSON_SHARE = 1.0, 0.05
 LONGEST_ERROR = 400
 
 
 @dataclass(frozen=True, slots=True)
 class SweepOptions:
-    """What the command line says of a sweep: points at once, with values or not, and its output."""
+    """What the command line says of a sweep.
+
+    jobs: how many points run at once. values: False for times only. as_json, plots: what is
+    printed, and whether pictures are drawn.
+    """
 
     jobs: int = 1
     values: bool = True
@@ -53,12 +58,12 @@ def sweep_and_report(
 ) -> None:
     """Run every point, print a table of each sweep, and write the files to the folder `out`.
 
-    accept: given the summary before anything is written, raises SystolicError or returns a line to
-    print; points are then written once all are done.
+    accept: a function that is given the summary before anything is written. It raises
+    SystolicError, or returns a line to print. With it, points are written once all are done.
 
     Raises:
         SystolicError: points could not be run (all others are in the table and the files).
-        InterruptedRunError: the user ended it; the points that were done are in the files.
+        InterruptedRunError: the user ended the sweep; the points that were done are in the files.
         ResultError: a result is not what the reference says.
 
     """
@@ -81,24 +86,24 @@ def _file_names(options: SweepOptions) -> list[str]:
     return [SUMMARY, SWEEP_ROWS, *((COMPARISON, SWEEP) if options.plots else ())]
 
 
-def _run(config: RunConfig, options: SweepOptions) -> list[Row]:
+def _run(config: RunConfig, options: SweepOptions) -> list[PointRow]:
     points = list(expand(config))
-    rows: list[Row] = []
-    with Progress(config.name) as progress:
+    rows: list[PointRow] = []
+    with ProgressBar(config.name) as progress:
         for row in sweep_rows(points, jobs=options.jobs, values=options.values):
             rows.append(row)
             progress(len(rows), len(points))
     return rows
 
 
-def _run_and_write(config: RunConfig, folder: RunFolder, options: SweepOptions) -> list[Row]:
-    """Run every point; each is in the files as soon as it is done."""
+def _run_and_write(config: RunConfig, folder: RunFolder, options: SweepOptions) -> list[PointRow]:
+    """Run every point, and write each to the files as soon as it is done."""
     points = list(expand(config))
-    rows: list[Row] = []
+    rows: list[PointRow] = []
     try:
         with (
             _files(config, folder, rows, len(points), options) as add,
-            Progress(config.name) as progress,
+            ProgressBar(config.name) as progress,
             closing(sweep_rows(points, jobs=options.jobs, values=options.values)) as results,
         ):
             for row in results:
@@ -113,7 +118,7 @@ def _run_and_write(config: RunConfig, folder: RunFolder, options: SweepOptions) 
 
 
 def _show(
-    config: RunConfig, rows: Sequence[Row], out: Path, options: SweepOptions, note: str
+    config: RunConfig, rows: Sequence[PointRow], out: Path, options: SweepOptions, note: str
 ) -> None:
     if options.as_json:
         sys.stdout.write(summary_text(_summary(config, rows, len(rows), options)))
@@ -129,8 +134,8 @@ def _show(
         _plot(config, rows, out)
 
 
-def _conclude(rows: Sequence[Row], out: Path) -> None:
-    """End with a status other than 0 if a point could not be run, or gave a wrong result."""
+def _conclude(rows: Sequence[PointRow], out: Path) -> None:
+    """Raise the error of the first point that could not be run, or whose result is wrong."""
     failed = [row for row in rows if "error" in row]
     if failed:
         first = failed[0]
@@ -147,18 +152,18 @@ def _conclude(rows: Sequence[Row], out: Path) -> None:
 
 @contextmanager
 def _files(
-    config: RunConfig, folder: RunFolder, rows: list[Row], total: int, options: SweepOptions
+    config: RunConfig, folder: RunFolder, rows: list[PointRow], total: int, options: SweepOptions
 ) -> Iterator[Any]:
     """Give a function that adds a row to `rows` and to the files; write summary.json at the end.
 
-    However the sweep ends, the files hold the rows that were added.
+    Also after an error or an interruption the files hold the rows that were added.
     """
     keys = list(dict.fromkeys(key for sweep in config.sweep for key in sweep.vary))
     summary = _SummaryFile(config, folder.path / SUMMARY, total, options)
     with _new_csv(folder) as file:
         file.write(_line(["sweep", *keys, *RESULTS]))
 
-        def add(row: Row) -> None:
+        def add(row: PointRow) -> None:
             rows.append(row)
             file.write(_line(csv_cells(row, keys)))
             file.flush()
@@ -172,7 +177,7 @@ def _files(
 
 @contextmanager
 def _new_csv(folder: RunFolder) -> Iterator[TextIO]:
-    """Open an empty sweep.csv, in a folder without what an older run left in it."""
+    """Remove the files of an older run from the folder, and open an empty sweep.csv there."""
     path = folder.path / SWEEP_ROWS
     folder.clear()
     try:
@@ -185,19 +190,19 @@ def _new_csv(folder: RunFolder) -> Iterator[TextIO]:
 
 
 class _SummaryFile:
-    """summary.json, written anew now and then while points come in."""
+    """The file summary.json, which is written anew now and then while points are added."""
 
     def __init__(self, config: RunConfig, path: Path, total: int, options: SweepOptions) -> None:
         self._config, self._path, self._total, self._options = config, path, total, options
         self._due = time.monotonic() + JSON_EVERY_SECONDS
 
-    def renew(self, rows: Sequence[Row]) -> None:
-        """Write it if it is time to."""
+    def renew(self, rows: Sequence[PointRow]) -> None:
+        """Write the file if its time has come."""
         if time.monotonic() >= self._due:
             self.write(rows)
 
-    def write(self, rows: Sequence[Row]) -> None:
-        """Write it, and say when it is time again."""
+    def write(self, rows: Sequence[PointRow]) -> None:
+        """Write the file, and set the time from which it may be written again."""
         began = time.monotonic()
         found = _summary(self._config, rows, self._total, self._options)
         write_text(self._path, summary_text(found))
@@ -206,9 +211,9 @@ class _SummaryFile:
 
 
 def _summary(
-    config: RunConfig, rows: Sequence[Row], total: int, options: SweepOptions
+    config: RunConfig, rows: Sequence[PointRow], total: int, options: SweepOptions
 ) -> dict[str, Any]:
-    """Return summary.json: where the sweep comes from, the points so far, and if these are all."""
+    """Return summary.json: the sweep's provenance, the points so far, and whether these are all."""
     points = [
         {key: value for key, value in row.items() if key not in OF_THE_WHOLE_SWEEP} for row in rows
     ]
@@ -216,7 +221,7 @@ def _summary(
     return {"run": config.name, "complete": len(rows) == total, **origin, "points": points}
 
 
-def csv_cells(row: Row, keys: Sequence[str]) -> list[Any]:
+def csv_cells(row: PointRow, keys: Sequence[str]) -> list[Any]:
     """Return the cells of a row of sweep.csv: the sweep, the varied keys, the results."""
     varied = [_cell(row["vary"][key]) if key in row["vary"] else "" for key in keys]
     if "error" in row:
@@ -227,7 +232,7 @@ def csv_cells(row: Row, keys: Sequence[str]) -> list[Any]:
 
 
 def _cell(value: Any) -> Any:
-    """Return a value as text where Python's own would be unlike TOML's and JSON's."""
+    """Return a value for a cell: true, lists and tables as JSON writes them, nothing for None."""
     if value is None:
         return ""
     if isinstance(value, bool | list | Mapping):
@@ -244,7 +249,7 @@ def _line(cells: Sequence[Any]) -> str:
 # -- pictures -------------------------------------------------------------------------------------
 
 
-def _plot(config: RunConfig, rows: Sequence[Row], out: Path) -> None:
+def _plot(config: RunConfig, rows: Sequence[PointRow], out: Path) -> None:
     """Draw the sweeps that ran both ways as comparison.png, the others as sweep.png."""
     from systolic.report.sweeps.pairs import comparisons
 
@@ -266,5 +271,5 @@ def _plot(config: RunConfig, rows: Sequence[Row], out: Path) -> None:
             views.SWEEP.draw(views.SweepSubject(others), path, title)
 
 
-def _of(sweep: SweepTable, rows: Sequence[Row]) -> list[Row]:
+def _of(sweep: SweepTable, rows: Sequence[PointRow]) -> list[PointRow]:
     return [row for row in rows if row["sweep"] == sweep.name]

@@ -1,7 +1,8 @@
 """The process around a command: its streams, and what the environment says of the screen.
 
-A reader that leaves (`| head -1`) and a closed stream are no reason to leave a run half done, and a
-width of 0 columns or a drawing backend that is not there are none to refuse it. Not here: tables.
+A reader that leaves early (`| head -1`) and a closed stream do not stop a run half-way. A width of
+0 columns, or a drawing backend that is not installed, does not keep it from starting. Not here:
+tables.
 """
 
 from __future__ import annotations
@@ -14,23 +15,23 @@ from typing import Any, TextIO, cast
 
 STANDARD_STREAMS = 3
 GARBAGE_THRESHOLD = 20_000
-"""New objects until Python looks for cycles among them; 700 to 10,000 are its own choices."""
+"""How many new objects Python makes before it looks for cycles; its default is 700 to 10,000."""
 NARROWEST_COLUMNS = 20
-"""On a screen said to be narrower lines are wrapped by the screen, not letter by letter."""
+"""Fewer columns than this are not believed: tables would be wrapped letter by letter."""
 
 
 class Stdout:
-    """Standard output that a reader may leave: what is written after that goes nowhere."""
+    """Standard output whose reader may leave early: text written after that is dropped."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write text, or drop it if nobody reads any more."""
+        """Write text, or drop it if the reader has gone."""
         try:
             return self._stream.write(text)
         except BrokenPipeError:
-            _to_nobody(self._stream.fileno())
+            _to_null(self._stream.fileno())
             return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -39,11 +40,11 @@ class Stdout:
             self.write(line)
 
     def flush(self) -> None:
-        """Write what is buffered, or drop it if nobody reads any more."""
+        """Write the buffered text, or drop it if the reader has gone."""
         try:
             self._stream.flush()
         except BrokenPipeError:
-            _to_nobody(self._stream.fileno())
+            _to_null(self._stream.fileno())
             self._stream.flush()
 
     def __getattr__(self, name: str) -> Any:
@@ -52,13 +53,13 @@ class Stdout:
 
 def settle() -> None:
     """Make the streams and the environment of this process fit for any command."""
-    # Half of a small run's time is imports, which make many objects and no garbage.
+    # Imports take half of a small run's time, and make many objects and no garbage.
     gc.set_threshold(GARBAGE_THRESHOLD)
-    # pydantic would read the metadata of every installed package for plug-ins; there is none here.
+    # Else pydantic reads the metadata of every installed package to find plug-ins of its own.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     _open_closed_streams()
     sys.stdout = cast(TextIO, Stdout(sys.stdout))
-    # The pictures are drawn without a backend; a wrong one would stop matplotlib's import.
+    # Pictures are drawn without a backend, but a wrong one would stop matplotlib's import.
     os.environ.pop("MPLBACKEND", None)
     columns = os.environ.pop("COLUMNS", "")
     if _is_width(columns):
@@ -66,9 +67,10 @@ def settle() -> None:
 
 
 def _open_closed_streams() -> None:
-    """Give the null device to every standard stream that was closed, before a file gets its number.
+    """Open the null device in place of every standard stream that is closed.
 
-    Python says None of a closed stream; the next file opened would become standard output.
+    The system gives the lowest free number to the next file that is opened. If standard output
+    were closed, that file would become standard output. Python has None for a closed stream.
     """
     while (number := os.open(os.devnull, os.O_RDWR)) < STANDARD_STREAMS:
         pass
@@ -79,7 +81,7 @@ def _open_closed_streams() -> None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
 
 
-def _to_nobody(number: int) -> None:
+def _to_null(number: int) -> None:
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, number)
     os.close(null)

@@ -1,4 +1,4 @@
-"""The tables of a sweep: a row for each point, or the two ways of `compile.via` side by side."""
+"""The tables of a sweep: a row for each point, or for each pair of points by `compile.via`."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from systolic.config import RunConfig, SweepTable
 from systolic.errors import printable, shortened
 from systolic.report.summary.table import Whole
 from systolic.report.summary.wording import number, percent, ratio_text, time_text
+from systolic.report.sweeps.pairs import PointRow
 
-Row = Mapping[str, Any]
 VIA = "compile.via"
 FAILED = "failed"
 LONGEST_ERROR = 400
 MOST_ERRORS = 10
 
 
-def print_sweeps(config: RunConfig, points: Sequence[Row], console: Console) -> None:
+def print_sweeps(config: RunConfig, points: Sequence[PointRow], console: Console) -> None:
     """Print a table for each sweep of a run file; `points` are rows of `systolic.run.sweep`."""
     for sweep in config.sweep:
         rows = [point for point in points if point["sweep"] == sweep.name]
@@ -39,13 +39,13 @@ def print_sweeps(config: RunConfig, points: Sequence[Row], console: Console) -> 
 
 
 def _is_of_pairs(sweep: SweepTable) -> bool:
-    """Return whether every combination of the other keys runs both ways."""
+    """Return whether each combination of the other keys runs with both values of `compile.via`."""
     zipped = {key for group in sweep.zip for key in group}
     return VIA not in zipped and sweep.vary.get(VIA) in (["dram", "pe"], ["pe", "dram"])
 
 
-def _verdicts(rows: Sequence[Row]) -> list[str]:
-    """Return what to say of the results, and the errors of the points that could not be run."""
+def _verdicts(rows: Sequence[PointRow]) -> list[str]:
+    """Return lines on the results, and on the errors of points that could not be run."""
     failed = [row for row in rows if "error" in row]
     good = [row["values"]["equal"] for row in rows if "error" not in row]
     wrong, unknown = good.count(False), good.count(None)
@@ -55,8 +55,8 @@ def _verdicts(rows: Sequence[Row]) -> list[str]:
     elif good and not wrong:
         lines.append("all results are right" if not failed else "all other results are right")
     for row in failed[:MOST_ERRORS]:
-        labels = " ".join(f"{_last(key)}={_text(v)}" for key, v in row["vary"].items())
-        lines.append(f"{FAILED}: {labels}: {printable(shortened(row['error'], LONGEST_ERROR))}")
+        varied = " ".join(f"{_last(key)}={_text(v)}" for key, v in row["vary"].items())
+        lines.append(f"{FAILED}: {varied}: {printable(shortened(row['error'], LONGEST_ERROR))}")
     if len(failed) > MOST_ERRORS:
         lines.append(f"{FAILED}: {len(failed) - MOST_ERRORS} more, all of them in sweep.csv")
     return lines
@@ -73,22 +73,22 @@ def _last(key: str) -> str:
     return key.rsplit(".", 1)[-1]
 
 
-def _one_by_one(sweep: SweepTable, rows: Sequence[Row]) -> Table:
+def _one_by_one(sweep: SweepTable, rows: Sequence[PointRow]) -> Table:
     keys = list(sweep.vary)
     table = _table(keys, ("cycles", "time", "above bound", "array used", "equal"))
     for row in rows:
-        table.add_row(*_labels(row, keys), *([FAILED] if "error" in row else _results(row)))
+        table.add_row(*_varied(row, keys), *([FAILED] if "error" in row else _results(row)))
     return table
 
 
-def _results(row: Row) -> list[str]:
+def _results(row: PointRow) -> list[str]:
     cycles, bound, used = row["cycles"], row["bound"]["cycles"], row["utilisation"]
     equal = {True: "yes", False: "no", None: "-"}[row["values"]["equal"]]
     above = percent(cycles - bound, bound) if bound else "-"
     return [number(cycles), time_text(row["time_ns"]), above, percent(used, 1), equal]
 
 
-def _side_by_side(sweep: SweepTable, rows: Sequence[Row]) -> Table:
+def _side_by_side(sweep: SweepTable, rows: Sequence[PointRow]) -> Table:
     """Return a table with a row for each pair that differs in `compile.via` alone."""
     one, other = sweep.vary[VIA]
     keys = [key for key in sweep.vary if key != VIA]
@@ -98,15 +98,15 @@ def _side_by_side(sweep: SweepTable, rows: Sequence[Row]) -> Table:
     for a, b in zip(first, second, strict=True):
         failed = "error" in a or "error" in b
         ratio = "-" if failed else ratio_text(b["time_ns"] / a["time_ns"])
-        table.add_row(*_labels(a, keys), _cycles(a), _cycles(b), ratio)
+        table.add_row(*_varied(a, keys), _cycles(a), _cycles(b), ratio)
     return table
 
 
-def _cycles(row: Row) -> str:
+def _cycles(row: PointRow) -> str:
     return FAILED if "error" in row else number(row["cycles"])
 
 
-def _labels(row: Row, keys: Sequence[str]) -> list[Text]:
+def _varied(row: PointRow, keys: Sequence[str]) -> list[Text]:
     return [Text(_text(row["vary"][key])) for key in keys]
 
 

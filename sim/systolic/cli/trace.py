@@ -15,8 +15,8 @@ from systolic.cli.options import (
     Inputs,
     NoCheck,
     Overrides,
+    WorkOptions,
     is_program,
-    program_options,
     run_file_overrides,
 )
 from systolic.errors import SystolicError, perhaps
@@ -32,6 +32,7 @@ EVENTS = ("stall", "wait", "post")
 
 def trace_command(
     config: Config,
+    *,
     kind: Annotated[
         str,
         typer.Option("--kind", help="load, inject, psum_write, read, write, stall, wait or post."),
@@ -45,32 +46,37 @@ def trace_command(
     """Print a run's words or events as CSV: cycle,unit,partition,address,value."""
     from systolic.config import load_run
 
+    options = WorkOptions(
+        engine=engine,
+        chip=chip,
+        inputs=inputs,
+        overrides=overrides,
+        no_check=no_check,
+        values=needs_values(kind),
+    )
     if is_program(config):
         from systolic.cli.run_program import prepare, run_job
 
-        options = program_options(
-            config, chip, inputs, overrides, engine, needs_values(kind), not no_check
-        )
         kinds = (kind,) if options.values else ()
-        lines = lines_of(run_job(prepare(options), kinds).trace, kind)
+        lines = lines_of(run_job(prepare(config, options), kinds).trace, kind)
     else:
-        given = run_file_overrides(config, overrides, engine, chip, inputs, no_check)
-        lines = trace_lines(load_run(config, given), kind)
+        lines = trace_lines(load_run(config, run_file_overrides(config, options)), kind)
     for line in lines:
         sys.stdout.write(line + "\n")
 
 
 def trace_lines(config: RunConfig, kind: str) -> Iterator[str]:
-    """Yield CSV lines of one kind of record; cycles are the unit's own, events have no partition.
+    """Yield CSV lines of one kind of record; cycles are counted in the unit's own clock.
 
-    Words: address is the element's index in the partition. stall: a row for each refused cycle,
-    address is the bank, value the client that had it. wait and post: address is the semaphore,
-    value its count. Raises SystolicError if there is no such kind.
+    Words: the address is the element's index in the partition. stall: there is a line for each
+    refused cycle; its address is the bank, its value the client that had the port. wait and post:
+    the address is the semaphore, the value its count. Events have no partition. Raises
+    SystolicError if there is no such kind.
     """
     words = needs_values(kind)
     if config.sweep:
         raise SystolicError(f"{config.path}: is a sweep; --set sweep=[] traces the run it varies")
-    values = words or config.engine == "register"  # which has no mode for times only
+    values = words or config.engine == "register"  # that engine has no mode for times only
     from systolic.run.execute import run
 
     result = run(config, kinds=(kind,) if words else (), values=values)
@@ -78,7 +84,7 @@ def trace_lines(config: RunConfig, kind: str) -> Iterator[str]:
 
 
 def _lines_then_verdict(result: Result, kind: str) -> Iterator[str]:
-    """Yield all lines of a run; then raise ResultError if its result is wrong."""
+    """Yield all lines of a run, and at the end raise ResultError if its result is wrong."""
     from systolic.run.verdict import require_right
 
     yield from lines_of(result.trace, kind)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from systolic.cli.options import Overrides, RunFilePath, is_number
+from systolic.cli.options import Overrides, RunFilePath, is_number, set_values
 from systolic.errors import SystolicError, perhaps
 from systolic.isa import Buffer
 
@@ -29,7 +29,7 @@ def watch_command(
     from systolic.run.verdict import require_right
 
     buffer, partition, address = _word(word)
-    loaded = load_run(config, overrides or [])
+    loaded = load_run(config, set_values(overrides))
     result = run(loaded, kinds=snapshots.WRITES)
     memory = Memory(result.chip, result.program, initial_images(loaded, result))
     dtype = snapshots.element_type(loaded)

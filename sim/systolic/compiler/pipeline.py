@@ -2,7 +2,7 @@
 
 lower (layers, nodes, connections) -> tile (tasks on tiles) -> place and schedule (tiles in
 memory, instructions in queues) -> sync (semaphores). Each result has a verifier (`verify` in the
-pass's folder) for what the next pass relies on. The program is checked at the end.
+pass's folder) of the rules on which the next pass relies. The program is checked at the end.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ VERIFY = "SYSTOLIC_VERIFY"
 
 @dataclass(frozen=True, slots=True)
 class CompiledGraph:
-    """A program and everything that led to it.
+    """A program and the results of all passes that led to it.
 
-    blocks: those of equation 1, and their sub-blocks, if the graph is a transpose.
+    blocks: if the graph is a transpose, the blocks of equation 1 and their sub-blocks.
     """
 
     graph: Graph
@@ -82,9 +82,9 @@ def compile_graph(
 ) -> CompiledGraph:
     """Compile a graph for a chip.
 
-    verify: have the result of every pass checked for what the next one relies on. None: as the
-    environment says (`VERIFY` set to anything but 0). Without it only what costs less than 5 % of
-    the compilation is checked: the result of lower, and what the drafts of schedule refer to.
+    verify: check the result of every pass by its verifier. None: the environment decides (`VERIFY`
+    set to anything but 0). If not, only checks that cost less than 5 % of the compilation are made:
+    of the result of lower, and of the references between the drafts of schedule.
 
     Raises CompileError if a type, a tensor or a tile does not fit the chip, BrokenPassError if
     the compiler is at fault.

@@ -1,12 +1,13 @@
-"""With how much of the state buffer to plan: passes two to four for several sizes, the best taken.
+"""Plans for several sizes of the state buffer, of which the best is taken (passes two to four).
 
-Tiles and loops are chosen for a size of the state buffer. Where a graph does not fit as a whole,
-the largest that fit are seldom the best: smaller ones leave room to keep others and to bring the
-next. So the same graph is planned as if there were less memory, always with all of it to lie in,
-and the plan of the least estimate is taken (`pace`). The sizes tried are powers of two and halfway
-between, so that a larger buffer is also offered what a smaller one may have. Where everything
-fits at once there is one plan; but products from DRAM with channels and banks are always planned
-so: how long the runs of a tile are decides what its queues lose to one another.
+Tiles and loops are chosen for a size of the state buffer. If a graph does not fit as a whole, the
+largest tiles that fit are seldom the best: smaller tiles leave room to keep other tiles, and to
+bring the next ones. So the same graph is planned as if there were less memory, although its tiles
+may always lie in all of it. The plan of the least estimate is taken (`pace`). The sizes are powers
+of two and numbers halfway between, so that a larger buffer gets every plan that a smaller one may
+have. If everything fits at once, there is one plan. Products from DRAM with channels and banks are
+always planned for several sizes: the lengths of a tile's runs decide how much its queues lose to
+one another.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ MOST_INSTRUCTIONS = 16_000
 """Of all plans after the first together: compiling must not take long for a better program."""
 
 LEAST_BYTES = 1
-"""Planned with so little, tiles and groups of sums are the smallest there are."""
+"""With so few bytes to plan with, tiles and groups of sums are the smallest possible."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Tiles and schedule as chosen for a size of the state buffer's partitions.
+    """Tiles and schedule for a size of the state buffer's partitions.
 
-    cycles: about how many of the array's it takes; 0 if there was no choice.
+    cycles: an estimate of the array's cycles it takes; 0 if there was no choice.
     """
 
     room_bytes: int
@@ -65,9 +66,9 @@ def best_plan(layers: Layers, chip: Chip, options: Options) -> Plan:
 
 
 def _fits(layers: Layers, scheduled: Scheduled, chip: Chip) -> bool:
-    """Return whether a plan with all bytes is as good as any: the size decides nothing.
+    """Return whether the plan with all bytes is as good as any other.
 
-    Without products every tile is used once, so nothing need stay as long as nothing must go.
+    Without products every tile is used once. So as long as no tile must leave, none needs to stay.
     """
     if scheduled.evictions:
         return False
@@ -84,7 +85,7 @@ def _rated(room_bytes: int, tiled: Tiled, scheduled: Scheduled, chip: Chip) -> P
 
 
 def _smaller_plans(layers: Layers, first: Tiled, chip: Chip, options: Options) -> Iterator[Plan]:
-    """Yield plans for less than all bytes, each other than those before, while they are cheap."""
+    """Yield plans for less than all bytes, each unlike those before, while they are cheap."""
     seen, spent = [first], 0
     for room_bytes in sizes_below(chip.state_buffer.bytes_per_partition):
         tiled = cut_tiles(layers, chip, options, room_bytes)
@@ -102,7 +103,7 @@ def _smaller_plans(layers: Layers, first: Tiled, chip: Chip, options: Options) -
 
 
 def sizes_below(size_bytes: int) -> Iterator[int]:
-    """Yield the powers of two, and halfway between, from a size down: larger first."""
+    """Yield the powers of two and the sizes halfway between them, from a size downwards."""
     power = 1 << size_bytes.bit_length() - 1
     for octave in range(OCTAVES):
         for size in (power * 3 // 2 >> octave, power >> octave):
@@ -113,7 +114,7 @@ def sizes_below(size_bytes: int) -> Iterator[int]:
 def _least(layers: Layers, chip: Chip, options: Options) -> Plan:
     """Return the plan of the smallest tiles, the only one that may have room.
 
-    Raises CompileError if it has none.
+    Raises CompileError if even these tiles have no room.
     """
     tiled = cut_tiles(layers, chip, options, LEAST_BYTES)
     try:

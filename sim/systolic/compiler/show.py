@@ -20,7 +20,7 @@ LIMIT = 24
 
 
 def show_lower(compiled: CompiledGraph, limit: int = LIMIT) -> Iterator[str]:
-    """Yield layers, their nodes and what connects them, places in DRAM, and what was chosen."""
+    """Yield layers, their nodes and connections, places in DRAM, and the choices made."""
     layers = compiled.layers
     for op in compiled.graph.operations:
         shapes = [str(compiled.graph.shape(name)) for name in op.inputs]
@@ -34,7 +34,7 @@ def show_lower(compiled: CompiledGraph, limit: int = LIMIT) -> Iterator[str]:
 
 
 def _in_dram(shape: Shape) -> str:
-    """Return the shape's text and, as that cannot say it, to what its dimensions are padded."""
+    """Return the shape's text, and its legacy padding, which that text cannot express."""
     widths = shape.layout.padded_dimensions
     return str(shape) if widths is None else f"{shape} padded to [{','.join(map(str, widths))}]"
 
@@ -87,7 +87,7 @@ def _task(task: Task) -> str:
 
 
 def show_place(compiled: CompiledGraph, limit: int = LIMIT) -> Iterator[str]:
-    """Yield which tile was where for how long, the fullest moment, and what was spilled."""
+    """Yield each tile's places and times, the fullest moment, and the bytes that were spilled."""
     stays = sorted(compiled.scheduled.stays, key=lambda s: (s.first_task, s.start))
     peak = 0
     for task in sorted({s.first_task for s in stays}):
@@ -128,7 +128,7 @@ def show_schedule(compiled: CompiledGraph, limit: int = LIMIT) -> Iterator[str]:
 
 
 def show_sync(compiled: CompiledGraph, limit: int = LIMIT) -> Iterator[str]:
-    """Yield what became of the dependencies, and the program."""
+    """Yield how many dependencies became waits, and the program."""
     saving = compiled.saving
     yield (
         f"{saving.data + saving.memory} dependencies between units: {saving.waits} waits after "

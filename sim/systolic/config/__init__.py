@@ -1,4 +1,4 @@
-"""Configuration: TOML chip and run files -> validated, frozen values, or one clear line."""
+"""Configuration: TOML chip and run files become validated, frozen values, or one clear error."""
 
 from systolic.config.chip_file import load_chip
 from systolic.config.compile_table import CompileTable

@@ -1,4 +1,4 @@
-"""Which file or override a value came from, so that an error can name it."""
+"""The file or override that a value came from, so that an error about the value can name it."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from systolic.errors import ConfigError, SystolicError
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """Says which file or override a value came from."""
+    """Makes errors that name the file or override a value came from."""
 
     path: Path
     overrides: tuple[Override, ...]
 
     def line(self, table: str, key: str, text: str) -> ConfigError:
-        """Return the error of one line about `key` of `table` ("" at the top of the file)."""
+        """Return the one-line error about `key` of `table`, which is "" at the top of the file."""
         place = (table, key) if table else (key,)
         origin = origin_of(place, self.overrides, str(self.path))
         return ConfigError(f"{origin}: {f'[{table}] ' if table else ''}{key}: {text}")
 
     @contextmanager
     def on(self, table: str, key: str) -> Iterator[None]:
-        """Name the key in any error raised inside."""
+        """Name the table and key in any error raised inside."""
         try:
             yield
         except SystolicError as error:

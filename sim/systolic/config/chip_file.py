@@ -1,4 +1,4 @@
-"""Chip files: TOML -> `Chip`, and finding them by name.
+"""Chip files: reading one as a `Chip`, and finding one by its name.
 
 Not here: what the figures mean (`systolic.hw.spec`).
 """
@@ -32,7 +32,7 @@ def load_chip(path: str | Path, overrides: Sequence[Override] = ()) -> Chip:
 
 
 def chip_of_tables(tables: dict[str, Any], origin: str, overrides: Sequence[Override] = ()) -> Chip:
-    """Return the chip that tables describe, after overrides; `origin` is how messages call them."""
+    """Return the chip that tables describe, after overrides; messages call the tables `origin`."""
     try:
         return Chip.model_validate(apply(tables, overrides))
     except ValidationError as error:
@@ -40,7 +40,7 @@ def chip_of_tables(tables: dict[str, Any], origin: str, overrides: Sequence[Over
 
 
 def find_chip(name: str, folder: Path, origin: str) -> Path:
-    """Return the chip file meant by `name`.
+    """Return the chip file that `name` means.
 
     A name that ends in .toml or holds a slash is a path from `folder`. A bare name is looked for
     as NAME.toml in `folder`, in ../chips beside it, and among the chips that come with systolic.
@@ -60,7 +60,7 @@ def find_chip(name: str, folder: Path, origin: str) -> Path:
 
 
 def _checked(path: Path, origin: str) -> Path:
-    """Return the path if it is a file's; ConfigError says what else it is."""
+    """Return the path if it is a file's; otherwise ConfigError says what is there."""
     try:
         check_file(path, ConfigError)
     except ConfigError as error:
@@ -69,7 +69,7 @@ def _checked(path: Path, origin: str) -> Path:
 
 
 def _as_path(path: Path, name: str) -> str:
-    """Return how to mean the file of that very name, if there is one."""
+    """Return a hint how to name the file that is called exactly `name`, if there is one."""
     return f'; the file of that name is "./{name}"' if _is_there(path) else ""
 
 

@@ -1,4 +1,4 @@
-"""[compile]: the compiler's options as a table of run files, made from their one definition."""
+"""[compile]: the compiler's options as a table of run files, made from the class `Options`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from systolic.workload.options import Options
 
 
 def _keys() -> dict[str, Any]:
-    """Return type and default of each option, as pydantic's fields."""
+    """Return type and default of each option as fields for pydantic."""
     hints = get_type_hints(Options, include_extras=True)
     return {field.name: (hints[field.name], field.default) for field in dataclasses.fields(Options)}
 
@@ -33,5 +33,5 @@ else:
 
 
 def options_of(table: CompileTable) -> Options:
-    """Return the options that a table says."""
+    """Return the options that a table holds."""
     return Options(**table.model_dump())

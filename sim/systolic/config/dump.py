@@ -1,4 +1,4 @@
-"""Values back to TOML, for a chip file of a Chip and for the pinned cycle counts."""
+"""Writing values as TOML: a Chip as a chip file, and the pinned cycle counts."""
 
 from __future__ import annotations
 
@@ -32,5 +32,5 @@ def toml_text(value: Any) -> str:
         return "{ " + ", ".join(f"{toml_key(k)} = {toml_text(v)}" for k, v in value.items()) + " }"
     if isinstance(value, list):
         return f"[{', '.join(map(toml_text, value))}]"
-    # JSON writes text, integers, true and false as TOML does, but for one control character.
+    # JSON and TOML write text, integers, true and false alike, except one control character.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

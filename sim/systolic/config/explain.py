@@ -1,6 +1,6 @@
-"""From a failed validation to one line: file, table, key, what was needed, what was found.
+"""A failed validation as one line: file, table, key, what was needed, what was found.
 
-The words come from the model's JSON schema, so they cannot differ from what is checked.
+The words for what is needed come from the model's JSON schema, so they agree with the checks.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Place = tuple[str | int, ...]
 def explain(
     error: ValidationError, model: type[BaseModel], origin: Callable[[Place], str]
 ) -> ConfigError:
-    """Return the first fault as a ConfigError of one line, and the keys of the others.
+    """Return a ConfigError of one line about the first fault, with the keys of the other faults.
 
-    Unknown keys come first: what else is wrong is often due to them.
+    An unknown key counts as the first fault, because a misspelt key often causes the others.
 
     Args:
         error: what pydantic found.
@@ -45,7 +45,7 @@ def explain(
 
 
 def _also(faults: Sequence[ErrorDetails]) -> str:
-    """Return which other keys are wrong: `` (also missing: chip; also wrong: [workload] op)``."""
+    """Return the keys of other faults: `` (also missing: chip; also wrong: [workload] op)``."""
     missing = [_name(fault["loc"]) for fault in faults if fault["type"] == "missing"]
     wrong = [_name(fault["loc"]) for fault in faults if fault["type"] != "missing"]
     kinds = (("missing", missing), ("wrong", wrong))
@@ -77,7 +77,7 @@ def _meant(node: Schema, found: Any) -> str:
 
 
 def where(table: Sequence[str | int]) -> str:
-    """Return ``[pe_array] `` for a table's place, with entries of a list counted from 1."""
+    """Return ``[pe_array] `` for the place of a table; entries of a list are counted from 1."""
     words = [f"#{word + 1}" if isinstance(word, int) else shortened(word) for word in table]
     return f"[{'.'.join(words).replace('.#', ' #')}] " if words else ""
 
@@ -92,7 +92,7 @@ def _at(place: Place, text: str) -> str:
 
 
 def needs(node: Schema, kind: str = "") -> str:
-    """Return what a schema asks for in words: ``an integer >= 1``, ``one of "left", "top"``."""
+    """Return in words what a schema asks for: ``an integer >= 1``, ``one of "left", "top"``."""
     for choices in ("enum", "const"):
         if choices in node:
             values = node["enum"] if choices == "enum" else [node["const"]]
@@ -149,7 +149,7 @@ def _spelled(value: Any) -> str:
         )
         return f"{{{', '.join(pairs)}}}"
     if isinstance(value, float) and not math.isfinite(value):
-        return str(value)  # TOML writes inf and nan, JSON Infinity and NaN
+        return str(value)  # TOML writes inf and nan where JSON writes Infinity and NaN.
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
     return json.dumps(value, ensure_ascii=False, default=str)

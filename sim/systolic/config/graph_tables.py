@@ -1,6 +1,7 @@
-"""[workload] as a graph: of one operation, or of `tensors` and `ops`; and its inputs' data.
+"""The table [workload] as a graph, and the data of the graph's inputs.
 
-Not here: what the operations mean and whether their shapes go together (`systolic.workload`).
+[workload] is one operation (`op`), or a graph of `tensors` and `ops`. Not here: what the operations
+mean, and whether their shapes fit (`systolic.workload`).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ ReadSource = Callable[[WorkloadTable, Blame], DataSource]
 
 
 def read_graph(table: WorkloadTable, blame: Blame) -> Graph:
-    """Return the graph a [workload] table means; ConfigError names the key."""
+    """Return the graph that a table [workload] describes; ConfigError names the key."""
     if table.ops or table.tensors:
         _refuse_keys(table, ("op", *sorted(WORKLOAD_KEYS), "out"), blame)
         return _graph(table, blame)
@@ -47,7 +48,7 @@ def read_graph(table: WorkloadTable, blame: Blame) -> Graph:
 
 
 def _lone(table: WorkloadTable, kind: str, row: AnyRow, blame: Blame) -> Graph:
-    """Return the graph of one operation, whose keys are in the table itself."""
+    """Return the graph of one operation, whose keys stand in the table itself."""
     keys = operand_keys(row)
     _refuse_keys(table, sorted(WORKLOAD_KEYS - {*keys, *attribute_keys(row)}), blame)
     inputs = [_tensor(table, key, blame) for key in keys]
@@ -71,7 +72,7 @@ def _lone(table: WorkloadTable, kind: str, row: AnyRow, blame: Blame) -> Graph:
 
 
 def _given_attributes(table: WorkloadTable | OperationTable, row: AnyRow) -> dict[str, Any]:
-    """Return the attributes of an operation that a table has."""
+    """Return the attributes that a table gives an operation."""
     values = {key: getattr(table, key) for key in attribute_keys(row)}
     return {key: value for key, value in values.items() if value is not None}
 
@@ -85,7 +86,7 @@ def _tensor(table: WorkloadTable, key: str, blame: Blame) -> Tensor:
 
 
 def _refuse_keys(table: WorkloadTable, keys: Iterable[str], blame: Blame) -> None:
-    """Raise ConfigError for a key that the operation has no use for."""
+    """Raise ConfigError if the table has one of `keys`, which its operation does not take."""
     for key in keys:
         if getattr(table, key) is not None:
             what = f'op = "{table.op}"' if table.op else "a graph of ops"
@@ -120,7 +121,7 @@ def _operation(number: int, op: OperationTable) -> Operation:
 def input_sources(
     table: WorkloadTable, graph: Graph, blame: Blame, read: ReadSource
 ) -> dict[str, DataSource]:
-    """Return where the elements of a graph's inputs come from; random ones differ by name."""
+    """Return where the elements of a graph's inputs come from; random inputs differ in seed."""
     found = {}
     for number, name in enumerate(graph.inputs):
         entry = table.tensors.get(name)

@@ -1,7 +1,7 @@
 """Loading a run: run file and chip file, overrides, and the checks that need more than one table.
 
-The result is one frozen RunConfig; everything in it is known to be well formed. Whether the work
-fits the chip is for the compiler to say.
+The result is one frozen RunConfig in which every value has been checked. Not here: whether the work
+fits the chip, which the compiler checks.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from systolic.config.compile_table import CompileTable, options_of
 from systolic.config.explain import explain
 from systolic.config.graph_tables import input_sources, read_graph
 from systolic.config.override import Override, apply, origin_of, setter_of
-from systolic.config.run_file import EngineKind, RunFile, SweepTable, WorkloadTable
+from systolic.config.run_file import RunFile, SweepTable, WorkloadTable
 from systolic.config.toml_file import read_toml
+from systolic.engine_kind import EngineKind
 from systolic.errors import WorkloadError
 from systolic.hw.datatypes import DATA_TYPES
 from systolic.hw.spec import Chip
@@ -31,9 +32,9 @@ from systolic.workload.options import Options
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A run as an earlier one resolved it: its tables, its chip's, and what had been overridden.
+    """A run that an earlier run recorded: its tables, its chip's tables, and the overrides.
 
-    They stand in place of the run file and the chip file, which are not read again.
+    The tables stand in place of the run file and the chip file, which are not read again.
     """
 
     tables: dict[str, Any]
@@ -46,9 +47,10 @@ class Recorded:
 class RunConfig:
     """A run, ready to be compiled: chip, graph, data sources and settings.
 
-    workload, compile, sweep: the run file's tables. graph: what [workload] means. sources: where
-    the elements of each input of the graph come from. path, chip_path: the files. overrides: what
-    replaced values of the files. recorded: the tables that are read in place of the files, or None.
+    workload, compile, sweep: the run file's tables. graph: the graph that [workload] describes.
+    sources: where the elements of each input of the graph come from. path, chip_path: the files.
+    overrides: the values that replaced values of the files. recorded: the tables that are read in
+    place of the files, or None.
     """
 
     name: str
@@ -67,12 +69,12 @@ class RunConfig:
 
     @property
     def options(self) -> Options:
-        """Return the compile settings, as the compiler takes them."""
+        """Return the compile settings in the form that the compiler takes."""
         return options_of(self.compile)
 
     @property
     def lone_operation(self) -> Operation | None:
-        """Return the operation if [workload] is one (`op = ...`) and no graph of `ops`."""
+        """Return the operation if [workload] is one (`op = ...`); None if it is a graph."""
         return None if self.workload.ops else self.graph.operations[0]
 
     @property
@@ -98,23 +100,25 @@ class RunConfig:
             raise WorkloadError(f"{self.path}: [{table}] data: {error}") from None
 
     def with_overrides(self, overrides: Sequence[Override]) -> RunConfig:
-        """Return the run of the same file with more values replaced (the file is read again)."""
+        """Return the run of the same file, read again, with these overrides after its own."""
         return load_overridden(self.path, (*self.overrides, *overrides), self.recorded)
 
 
-def load_run(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
+def load_run(path: str | Path, overrides: Sequence[str | Override] = ()) -> RunConfig:
     """Return the run that a run file describes.
 
     Args:
         path: the run file.
-        overrides: texts such as ``compile.drain=row``, ``chip=other.toml`` (relative to the
-            current directory) or ``chip.pe_array.rows=5``; later ones win.
+        overrides: what replaces values of the file, such as ``compile.drain=row``,
+            ``chip=other.toml`` (a path from the current directory) or ``chip.pe_array.rows=5``.
+            Of two overrides of one key the later counts.
 
     Raises:
         ConfigError: one line naming the file (or override), table and key.
 
     """
-    return load_overridden(Path(path), tuple(Override.parse(text) for text in overrides))
+    parsed = (Override.parse(each) if isinstance(each, str) else each for each in overrides)
+    return load_overridden(Path(path), tuple(parsed))
 
 
 def load_recorded(path: Path, recorded: Recorded) -> RunConfig:
@@ -171,7 +175,7 @@ def _chip_path(run: RunFile, path: Path, overrides: tuple[Override, ...]) -> Pat
 
 def _name(run: RunFile, blame: Blame) -> str:
     name = run.name or blame.path.stem
-    # The name becomes a folder's name, so it must not lead elsewhere.
+    # The name becomes the name of a folder in out/, so it must not lead out of there.
     if name in (".", "..") or not all(c.isalnum() or c in " ._+-" for c in name):
         raise blame.line("", "name", f'needs letters, digits and " ._+-" only, found {name!r}')
     return name
@@ -193,7 +197,10 @@ def _data_source(table: WorkloadTable, blame: Blame) -> DataSource:
 
 
 def _check_type(run: RunFile, chip: Chip, graph: Graph, blame: Blame) -> None:
-    """Refuse a type that the chip cannot transpose: not on its array, if it goes through that."""
+    """Raise ConfigError if the chip cannot transpose the type.
+
+    By DMA alone it transposes every type of the datapath, through the array those it multiplies.
+    """
     name = graph.shape("source").element_type
     array = options_of(run.compile).via != "dram"
     taken = chip.pe_array.cycles_per_vector if array else DATA_TYPES

@@ -1,8 +1,8 @@
 """The keys of run files that follow from the table of operations: names, operands, attributes.
 
-`OperationName` is the key `op`; `OperandKeys` and `AttributeKeys` are what [workload] and
-[[workload.ops]] have beside their own keys. All of these keys may be left out: which of them an
-operation needs is checked when its kind is known (`graph_tables`).
+`OperationName` is the type of the key `op`. `OperandKeys` and `AttributeKeys` are keys that
+[workload] and [[workload.ops]] have beside their own. Every one of them may be left out here;
+`graph_tables` checks which of them an operation needs.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from systolic.workload import OPERATIONS
 from systolic.workload.operations.row import AnyRow
 
 SHAPE = "shape"
-"""The key of the only operand of an operation."""
+"""The key of the operand of an operation that has only one."""
 
 
 def operand_keys(row: AnyRow) -> tuple[str, ...]:
-    """Return the keys of an operation's operands where [workload] is that operation alone."""
+    """Return the keys of an operation's operands in a [workload] that is this one operation."""
     names = tuple(operand.name for operand in row.operands)
     return (SHAPE,) if len(names) == 1 else names
 
@@ -41,7 +41,10 @@ def _operands() -> dict[str, Any]:
 
 
 def _attributes() -> dict[str, Any]:
-    """Return a field for each attribute; operations that share a name share its type."""
+    """Return a field for each attribute.
+
+    Two operations may have an attribute of the same name; TypeError if its types differ.
+    """
     types: dict[str, Any] = {}
     about: dict[str, list[str]] = {}
     for kind, row in OPERATIONS.items():
@@ -72,4 +75,4 @@ else:
     AttributeKeys = create_model("AttributeKeys", __base__=Spec, **_attributes())
 
 WORKLOAD_KEYS = frozenset({*_operands(), *_attributes()})
-"""The keys of [workload] of which each operation has some."""
+"""The keys of [workload] that belong to operations; each operation has some of them."""

@@ -1,7 +1,7 @@
-"""Values that replace those of a file: `--set a.b.c=VALUE`, or a point of a sweep.
+"""Values that replace those of a file: a text `a.b.c=VALUE`, or a value of a sweep's point.
 
-An override is applied to the plain tables before they are validated, so it can reach every key
-and is checked like any other value; a complaint about it names the override, not the file.
+An override is applied to the plain tables before they are validated. So it can reach every key, and
+its value is checked like any other. An error about that value names the override, not the file.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from systolic.errors import ConfigError, shortened
+from systolic.errors import ConfigError, printable, shortened
 
 LONGEST_SHOWN = 120
 
@@ -21,31 +21,37 @@ LONGEST_SHOWN = 120
 class Override:
     """Put `value` at the dotted key `path`.
 
-    origin: how messages call it. folder: what a file name in `value` is relative to (None: the
-    file that is overridden); on the command line that is the current directory.
+    origin: how messages call the override. folder: the folder that a file name in `value` starts
+    from; None is the folder of the file that is overridden. text: KEY=VALUE, as a user wrote it;
+    None if no user did.
     """
 
     path: tuple[str, ...]
     value: Any
     origin: str
     folder: Path | None = None
+    text: str | None = None
 
     @classmethod
-    def parse(cls, text: str) -> Override:
-        """Return the override of ``a.b.c=VALUE``: VALUE as TOML if it is any, else as a string."""
+    def parse(cls, text: str, called: str = "override") -> Override:
+        """Return the override that a text such as ``a.b.c=VALUE`` means.
+
+        VALUE is read as TOML; if it is not TOML, it is a string. File names in it start from the
+        current directory. `called` is the word that messages put before the text.
+        """
         key, equals, value = text.partition("=")
-        origin = f"--set {shortened(text, LONGEST_SHOWN)}"
+        origin = f"{called} {shortened(text, LONGEST_SHOWN)}"
         path = split_key(key.strip(), origin)
         if not equals:
             raise ConfigError(f"{origin}: needs the form key=VALUE")
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise ConfigError(f"{origin!a}: is not UTF-8 text") from None
-        return cls(path, toml_value(value.strip()), origin, Path())
+            raise ConfigError(f"{printable(origin)}: is not UTF-8 text") from None
+        return cls(path, toml_value(value.strip()), origin, Path(), text)
 
     def below(self, first: str) -> Override | None:
-        """Return the override without its first word if that is `first` and more follow."""
+        """Return the override without the first word of its key; None if that is not `first`."""
         if self.path[0] == first and len(self.path) > 1:
             return replace(self, path=self.path[1:])
         return None
@@ -71,7 +77,7 @@ def toml_value(text: str) -> Any:
 
 
 def apply(tables: dict[str, Any], overrides: Iterable[Override]) -> dict[str, Any]:
-    """Return the tables with all overrides made, in order; the argument is left as it was."""
+    """Return new tables with all overrides made, in order."""
     for override in overrides:
         tables = _with(tables, override.path, override)
     return tables
@@ -88,9 +94,9 @@ def _with(tables: dict[str, Any], path: tuple[str, ...], override: Override) -> 
 
 
 def origin_of(place: tuple[str | int, ...], overrides: Sequence[Override], file: str) -> str:
-    """Return how to call what set the value at `place`: an override, or the file.
+    """Return the name, for messages, of the override or the file that set the value at `place`.
 
-    If overrides set only parts of that value, both are named.
+    If overrides set only parts of the value, the name has the file and these overrides.
     """
     setter = setter_of(place, overrides)
     if setter:

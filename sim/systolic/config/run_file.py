@@ -1,6 +1,6 @@
-"""What a run file says, one frozen class per table. Validation of each key on its own.
+"""The tables of a run file, a frozen class for each; every key is validated on its own.
 
-Not here: loading, the chip, and checks across tables (`load`); what the operation means
+Not here: loading, the chip, and checks across tables (`load`); what an operation means
 (`systolic.workload`).
 """
 
@@ -12,11 +12,10 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from systolic.config.compile_table import CompileTable
 from systolic.config.operation_keys import AttributeKeys, OperandKeys, OperationName
+from systolic.engine_kind import EngineKind
 from systolic.errors import perhaps, shortened
 from systolic.hw.spec import Spec
 from systolic.workload import OPERATIONS
-
-EngineKind = Literal["event", "register"]
 
 HomeName = Literal["state_buffer", "dram"]
 Seed = Annotated[int, Field(ge=0, le=1 << 63)]
@@ -65,7 +64,7 @@ class WorkloadTable(OperandKeys, AttributeKeys):
 
 
 class SweepTable(Spec):
-    """[[sweep]]: the run once for every combination of values (the last key varies fastest)."""
+    """[[sweep]]: a run for each combination of values; the last key varies fastest."""
 
     name: str = Field(description="name of the sweep")
     description: str = Field(default="", description="what it shows")
@@ -83,13 +82,13 @@ class SweepTable(Spec):
         cls, groups: tuple[tuple[str, ...], ...], info: ValidationInfo
     ) -> tuple[tuple[str, ...], ...]:
         vary = info.data.get("vary")
-        if vary is not None:  # else vary itself is refused
+        if vary is not None:  # None: the value of vary is wrong, which is reported
             _check_zip(groups, vary)
         return groups
 
 
 def _check_zip(groups: tuple[tuple[str, ...], ...], vary: dict[str, list[Any]]) -> None:
-    """Raise ValueError for a group that names no key of vary, one twice, or unequal lists."""
+    """Raise ValueError for a key that vary lacks, a key named twice, or lists of unequal length."""
     keys = [key for group in groups for key in group]
     for key in keys:
         if key not in vary:

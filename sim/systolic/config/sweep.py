@@ -1,4 +1,4 @@
-"""Sweeps: one run file, many runs. A point is the run with a few values replaced.
+"""Sweeps: many runs of one run file. A point is the run with a few values replaced.
 
 Not here: running the points.
 """
@@ -22,14 +22,14 @@ MAX_POINTS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class SweepPoint:
-    """One run of a sweep: the sweep's name, the values that were varied, and where they go.
+    """One run of a sweep: the sweep's name, and the varied values by their keys.
 
-    path: the run file. overrides: everything that replaces its values, the varied ones last.
-    The values have not been looked at yet: a point that makes no sense says so in `config`.
+    path: the run file. overrides: everything that replaces its values; the varied values come last.
+    The values are not checked here; reading `config` raises ConfigError if they make no sense.
     """
 
     sweep: str
-    labels: dict[str, Any]
+    varied: dict[str, Any]
     path: Path
     overrides: tuple[Override, ...]
 
@@ -41,16 +41,16 @@ class SweepPoint:
     @property
     def name(self) -> str:
         """Return ``sweep: key=value key=value``, by the last word of each key."""
-        return f"{self.sweep}: {values_text(self.labels)}"
+        return f"{self.sweep}: {values_text(self.varied)}"
 
 
-def values_text(labels: dict[str, Any]) -> str:
+def values_text(varied: dict[str, Any]) -> str:
     """Return ``key=value key=value``, by the last word of each key."""
-    return " ".join(f"{key.rsplit('.', 1)[-1]}={v}" for key, v in labels.items())
+    return " ".join(f"{key.rsplit('.', 1)[-1]}={v}" for key, v in varied.items())
 
 
 def expand(config: RunConfig) -> Iterator[SweepPoint]:
-    """Yield every point of every sweep of the run file, in its order; none if it has no sweep.
+    """Yield every point of every sweep, in the order of the run file; none if there is no sweep.
 
     Raises:
         ConfigError: there are too many points, two sweeps of one name, or a key that cannot vary.
@@ -66,8 +66,8 @@ def expand(config: RunConfig) -> Iterator[SweepPoint]:
         names.add(table.name)
         for values in itertools.product(*_axes(table)):
             merged = {key: value for part in values for key, value in part.items()}
-            labels = {key: merged[key] for key in table.vary}
-            yield SweepPoint(table.name, labels, config.path, _overrides(config, table, labels))
+            varied = {key: merged[key] for key in table.vary}
+            yield SweepPoint(table.name, varied, config.path, _overrides(config, table, varied))
 
 
 def points(table: SweepTable) -> int:
@@ -76,9 +76,9 @@ def points(table: SweepTable) -> int:
 
 
 def _axes(table: SweepTable) -> list[list[dict[str, Any]]]:
-    """Return what is multiplied: for each key, or group of keys that go together, its values.
+    """Return, for each key or group of zipped keys, the values that it takes in turn.
 
-    A group stands where its first key stands in `vary`.
+    The points are all combinations of these. A group stands in place of its first key in `vary`.
     """
     group_of = {key: group for group in table.zip for key in group}
     groups = dict.fromkeys(group_of.get(key, (key,)) for key in table.vary)
@@ -90,11 +90,11 @@ def _axes(table: SweepTable) -> list[list[dict[str, Any]]]:
 
 
 def _overrides(
-    config: RunConfig, table: SweepTable, labels: dict[str, Any]
+    config: RunConfig, table: SweepTable, varied: dict[str, Any]
 ) -> tuple[Override, ...]:
     origin = f'{config.path}: sweep "{shortened(table.name)}"'
     overrides = [Override(("sweep",), [], origin)]
-    for key, value in labels.items():
+    for key, value in varied.items():
         path = split_key(key, origin)
         if path[0] in ("sweep", "name"):
             raise ConfigError(f'{origin}: cannot vary "{shortened(key)}"')

@@ -1,4 +1,4 @@
-"""Reading a TOML file into plain values, with every way that can fail as one line.
+"""Reading a TOML file into plain values; every failure is an error of one line.
 
 Not here: what the keys mean.
 """
@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from systolic.errors import ConfigError, shortened
-from systolic.reading import read_file
+from systolic.reading import first_line, read_file
 
 LIMIT_BYTES = 1 << 20
-# How programs begin, so that a program in place of a run file is told so. `systolic.isa` defines
-# these bytes; this package may not import it.
+# The first bytes of programs, so that a program given in place of a run file is recognised.
+# `systolic.isa` defines them, which this package may not import.
 BINARY_PROGRAM, TEXT_PROGRAM = b"SYSB", b"systolic program"
-HEAD_BYTES = 1 << 16
 LONGEST_REASON = 200
 
 
@@ -45,10 +44,8 @@ def read_toml(path: Path, what: str = "a chip or run file") -> dict[str, Any]:
 
 
 def _refuse_program(path: Path, data: bytes, what: str) -> None:
-    """Raise ConfigError for a program, text or binary: not TOML, and easily mistaken for it."""
-    lines = (line.strip() for line in data[:HEAD_BYTES].split(b"\n"))
-    first = next((line for line in lines if line and not line.startswith(b"#")), b"")
-    if data.startswith(BINARY_PROGRAM) or first.startswith(TEXT_PROGRAM):
+    """Raise ConfigError for a program, text or binary, given in place of a TOML file."""
+    if data.startswith(BINARY_PROGRAM) or first_line(data).startswith(TEXT_PROGRAM):
         raise ConfigError(
             f"{path}: is a program, and {what} is needed here (systolic run, trace, lint, assemble "
             "and disassemble take programs; their names do not end in .toml)"

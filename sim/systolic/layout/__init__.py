@@ -1,7 +1,7 @@
 """XLA shapes, layouts and tiles: the vocabulary for DRAM formats, blocks and buffer placement.
 
-A leaf package: it imports numpy, ml_dtypes and, of the package, ``systolic.errors``; numba
-only where a large array is packed, and only if it is there. Not here: time, engines, plotting,
+A leaf package: it imports numpy, ml_dtypes and, of the package, only modules that every room may
+import. Large arrays are packed with numba if it is installed. Not here: time, engines, plotting,
 printing.
 """
 

@@ -1,9 +1,9 @@
 """The numbers that a layout's text may have behind its tiles: ``L(16)``, ``E(4)``, ``S(1)``.
 
-One row for each. The text is read and printed by the rows, in their order; a layout keeps the
-numbers that are not at their default; a row says what its number does to the places in memory. So
-an attribute that only adds places is a row and nothing else. Not here: tiles (``tile``), and what
-bits of an element mean to the packer (``packing``).
+There is a row for each number. The text is read and printed by the rows, in their order. A layout
+keeps only the numbers that are not at their default. A row also says how its number changes the
+number of places in memory. So an attribute that only adds places is a row and nothing else. Not
+here: tiles (``tile``), and what bits of an element mean to the packer (``packing``).
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def rounded_up(places: int, number: int) -> int:
 class Attribute:
     """A number of a layout.
 
-    letter: how the text names it. default: its number where the text does not. least, most: its
-    range, and ``needs`` the words for a number out of it. places: what it makes of the number of
-    element places that the tiles give, all of which stay where they are.
+    letter: its name in the text. default: its number if the text does not have it. least, most: its
+    range; ``needs`` are the words for a number out of that range. places: gives the number of
+    element places in memory from the number that the tiles give. New places come at the end.
     """
 
     letter: str
@@ -55,4 +55,4 @@ ATTRIBUTES: dict[str, Attribute] = {
         Attribute("S", 0, -INT64_MAX - 1, "memory space must fit int64"),
     )
 }
-"""By letter, in the order in which the text has them, behind ``T``."""
+"""The attributes by letter, in the order in which they stand in the text, behind ``T``."""

@@ -1,4 +1,4 @@
-"""Blocks are tiles: cutting a tensor into blocks and sub-blocks, said as a tiled shape.
+"""Cutting a tensor into blocks and sub-blocks, written as a tiled shape: blocks are tiles.
 
 A tensor larger than the state buffer (p partitions of q columns) is cut into blocks ``T(p,q)``; a
 block larger than the array is cut again, ``T(p,q)(p2,q2)`` (seed 004, paragraphs 52-57, 90-93).
@@ -23,9 +23,10 @@ from systolic.spans import Span
 class Block:
     """One block, or sub-block, of one matrix.
 
-    ``batch`` are the leading indices of its matrix; ``row`` and ``column`` count blocks (for a
-    sub-block: within its block); ``rows`` and ``columns`` are those of its matrix that it has,
-    fewer than the tile's at ragged edges; ``number`` counts along the iteration it came from.
+    ``batch`` are the leading indices of its matrix. ``row`` and ``column`` count blocks (for a
+    sub-block: within its block). ``rows`` and ``columns`` are the rows and columns of the matrix
+    that the block holds, fewer than the tile's at ragged edges. ``number`` is the block's place in
+    the iteration.
     """
 
     number: int
@@ -37,12 +38,12 @@ class Block:
 
     @property
     def origin(self) -> tuple[int, int]:
-        """The row and the column of its first element."""
+        """The row and the column of the block's first element."""
         return self.rows.first, self.columns.first
 
     @property
     def extents(self) -> tuple[int, int]:
-        """How many rows and how many columns it has."""
+        """How many rows and how many columns the block has."""
         return self.rows.count, self.columns.count
 
     @property
@@ -57,7 +58,7 @@ class Block:
 
     @property
     def slices(self) -> tuple[int | slice, ...]:
-        """What indexes a (batch..., rows, columns) numpy array to get the block."""
+        """The index that gives the block from a numpy array (batch..., rows, columns)."""
         sides = (self.rows, self.columns)
         return (*self.batch, *(slice(side.first, side.stop) for side in sides))
 
@@ -66,9 +67,9 @@ class Block:
 class Decomposition:
     """A tensor as a batch of matrices, each cut into blocks; iterating gives the blocks.
 
-    ``batch`` are the leading dimensions, ``rows`` and ``columns`` those of each matrix (a vector
-    is one row), ``block`` is (p, q), ``sub_block`` (p2, q2) or None, and ``tiled`` the shape that
-    says the same as a layout: row major in ``T(p,q)`` or ``T(p,q)(p2,q2)``.
+    ``batch`` are the leading dimensions; ``rows`` and ``columns`` are the sizes of each matrix (a
+    vector is one row). ``block`` is (p, q), ``sub_block`` (p2, q2) or None. ``tiled`` is the same
+    decomposition as a shape: row major in ``T(p,q)`` or ``T(p,q)(p2,q2)``.
     """
 
     tiled: Shape
@@ -141,9 +142,9 @@ def decompose(
 ) -> Decomposition:
     """Cut ``shape`` into blocks of (p, q) elements and these into sub-blocks of (p2, q2).
 
-    Only the logical dimensions count: how the tensor lies in DRAM does not change its blocks.
-    The last two dimensions are rows and columns, leading ones a batch; a vector is one row.
-    A sub-block need not divide its block: those at the block's edge are smaller. Raises
+    Only the logical dimensions count: the layout of the tensor in DRAM does not change its blocks.
+    The last two dimensions are rows and columns, leading dimensions a batch; a vector is one row.
+    A sub-block need not divide its block: sub-blocks at the block's edge are smaller. Raises
     LayoutError for sizes below 1.
     """
     size = _pair(block, "block")

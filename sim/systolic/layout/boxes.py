@@ -2,8 +2,8 @@
 
 A layout without ``*`` reads an index digit by digit: under ``T(4)`` index 6 is tile 1, place 2.
 Where all given layouts read the same digits, the elements of whole tiles are a strided block in
-each of the memories. So a copy takes one strided copy for each box; what a tile does not fill at an
-edge is a box of its own. Not here: data.
+each of the memories. So a copy between the memories takes one strided copy for each box. The
+elements of a tile that is not full, at an edge, are a box of their own. Not here: data.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from systolic.layout.shape import Shape
 from systolic.layout.steps import TileStep
 
 MAX_BOXES = 256
-"""Most boxes that are made; an array that needs more is copied without boxes."""
+"""The most boxes that are made; an array that needs more is copied without boxes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class _Digit:
     values: int
 
     def cut(self, size: int) -> tuple[_Digit | None, _Digit | None]:
-        """Return the tile's number and the place in it, None for one that is always 0."""
+        """Return two digits: the tile's number, and the place in it. None for a digit always 0."""
         if size == 1:
             return self, None
         if size >= self.values:
@@ -111,7 +111,7 @@ def _cut(step: TileStep, digits: list[_Digit | None]) -> list[_Digit | None]:
 def boxes(dims: Sequence[int], *read: Sequence[frozenset[int]]) -> tuple[Box, ...] | None:
     """Return boxes that cover ``dims`` and are strided for every layout whose units are given.
 
-    None where the layouts' digits do not nest in each other, or where there would be too many.
+    None if the layouts' digits do not nest in each other, or if there would be too many boxes.
     """
     along: list[list[_Segment]] = []
     for dim, size in enumerate(dims):

@@ -1,6 +1,6 @@
-"""Element types as layouts name them: found by name or by numpy dtype, or refused.
+"""Finding element types by their name in a layout, or by numpy dtype.
 
-The table is `systolic.element_types`.
+The table of types is `systolic.element_types`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["ELEMENT_TYPES", "ElementType", "element_type", "element_type_of"]
 def element_type(name: str) -> ElementType:
     """Return the type called ``name``; capitals are accepted (``F32``).
 
-    Raises LayoutError with the known names, and the nearest one if any is near.
+    Raises LayoutError with the known names, and the nearest of them if it is near.
     """
     found = ELEMENT_TYPES.get(name) or ELEMENT_TYPES.get(name.lower())
     if found is None:

@@ -1,7 +1,7 @@
-"""The layout package's two errors. Neither holds any arithmetic, only wording.
+"""The layout package's two errors.
 
-``LayoutError`` is raised for a value that cannot be (a tile of size 0, an index out of range).
-``ShapeError`` is the same for text, where the fault has a column.
+``LayoutError`` is raised for an impossible value (a tile of size 0, an index out of range).
+``ShapeError`` is raised for text, where the fault has a column.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ class ShapeError(LayoutError):
         super().__init__(f"{_excerpt(text, column)}, column {column}: {reason}")
 
     def __reduce__(self) -> tuple[type[ShapeError], tuple[str, int, str]]:
-        # The default would rebuild from the message alone and fail; workers send errors home.
+        # Errors are pickled when a process of a sweep sends them home. Python's default would
+        # build this one from the message alone, and fail.
         return type(self), (self.text, self.column, self.reason)
 
 

@@ -1,8 +1,9 @@
 """Where an element lies in memory, by the closed formula, and back.
 
 ``linear_index`` walks the tiles with floor division and remainder; ``from_linear_indices`` undoes
-it. The same code serves single integers and whole arrays. Not here: moving data; the other way to
-say the same thing, pad-reshape-transpose, is ``packing/by_definition``; tests compare the two.
+it. The same code serves single integers and whole arrays. ``packing/by_definition`` is the same
+mapping a second time, by padding, reshaping and transposing; tests compare the two. Not here:
+moving data.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from systolic.layout.layout import Layout
 from systolic.layout.steps import TileStep, ordered_dims
 
 Coordinate = Any
-"""A Python int, or an int64 array: every operation below means the same for both."""
+"""A Python int, or an int64 array: the code below serves both."""
 
 
 def linear_index(
@@ -50,7 +51,7 @@ def _checked(dims: tuple[int, ...], index: Sequence[Any]) -> list[Coordinate]:
 
 
 def _in_range(part: Any, size: int, number: int) -> Coordinate:
-    """Return ``part`` as int or int64 array, refusing what is not in ``range(size)``."""
+    """Return ``part`` as int or int64 array; LayoutError for an index not in ``range(size)``."""
     if not isinstance(part, np.ndarray):
         value = operator.index(part)
         if not 0 <= value < size:
@@ -61,7 +62,7 @@ def _in_range(part: Any, size: int, number: int) -> Coordinate:
     if part.dtype.kind not in "iu":
         raise LayoutError(f"indices must be integers, found {part.dtype} for dimension {number}")
     values = part.astype(np.int64, copy=False)
-    # Seen as unsigned, a negative number is huge: one pass finds both kinds of mistake.
+    # As an unsigned number a negative one is huge, so one pass finds both kinds of mistake.
     if values.size and int(values.view(np.uint64).max()) >= size:
         wrong = int(values[(values < 0) | (values >= size)].flat[0])
         raise LayoutError(f"index {wrong} is out of range for dimension {number} of size {size}")
@@ -150,7 +151,7 @@ def _unravel(offsets: NDArray[np.int64], sizes: Sequence[int]) -> list[NDArray[n
 def _out_of_tiles(
     step: TileStep, coordinates: list[NDArray[np.int64]], valid: NDArray[np.bool_]
 ) -> list[NDArray[np.int64]]:
-    """Undo one tile in place of ``_into_tiles``; clears ``valid`` where padding begins."""
+    """Undo ``_into_tiles`` for one tile; clears ``valid`` where there is padding."""
     k = len(step.sizes)
     kept = coordinates[: step.untouched]
     numbers = coordinates[step.untouched : step.untouched + k]

@@ -1,6 +1,6 @@
-"""A layout: how dimensions are ordered, tiled and padded in memory. A value, no arithmetic.
+"""A layout: how dimensions are ordered, tiled and padded in memory.
 
-Not here: sizes and indices, which need a shape (see ``shape``).
+A layout is a plain value. Not here: sizes and indices, which need a shape (see ``shape``).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from systolic.layout.errors import LayoutError
 from systolic.layout.tile import Tile
 
 MAX_PARTS = 1024
-"""Most dimensions and tile sizes one layout may have together: an end for hostile text."""
+"""The most dimensions and tile sizes of one layout together: a limit for hostile text."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -22,10 +22,10 @@ class Layout:
     """The layout of an array (seed 001 Layout, seed 002 tiles).
 
     ``minor_to_major[0]`` is the dimension that varies fastest in memory. ``tiles`` apply one after
-    the other to the most minor physical dimensions. ``numbers`` are those attributes, by letter,
-    that are not at their default: (("L", 16), ("E", 4)). ``padded_dimensions`` and
-    ``padding_value`` are the legacy fields: logical dimensions are padded to these widths first,
-    then tiled. They have no text form.
+    the other to the most minor physical dimensions. ``numbers`` are the attributes that are not at
+    their default, by letter: (("L", 16), ("E", 4)). ``padded_dimensions`` and ``padding_value`` are
+    legacy fields without a text form: logical dimensions are padded to these widths first, and then
+    tiled.
     """
 
     minor_to_major: tuple[int, ...]
@@ -46,7 +46,7 @@ class Layout:
         padded_dimensions: Sequence[int] | None = None,
         padding_value: float = 0,
     ) -> None:
-        """Make a layout; ``element_bits`` is ``E(n)``, and so on, where None leaves ``numbers``."""
+        """Make a layout; ``element_bits`` (``E(n)``) and its like take the place of ``numbers``."""
         named = {"L": tail_align, "E": element_bits, "S": memory_space}
         given = dict(numbers) | {k: number for k, number in named.items() if number is not None}
         values = {
@@ -86,11 +86,11 @@ class Layout:
 
     @property
     def is_row_major(self) -> bool:
-        """Whether the physical order is the logical one (tiles are not looked at)."""
+        """Whether the physical order is the logical order; tiles do not count."""
         return self.major_to_minor == tuple(range(self.rank))
 
     def number(self, letter: str) -> int:
-        """Return the number of an attribute, its default where the layout does not have it."""
+        """Return the number of an attribute; its default if the layout does not have it."""
         return next((n for name, n in self.numbers if name == letter), ATTRIBUTES[letter].default)
 
     def with_number(self, letter: str, number: int) -> Layout:
@@ -104,7 +104,7 @@ class Layout:
 
     @property
     def memory_space(self) -> int:
-        """``S(n)``: the memory space, which moves nothing."""
+        """``S(n)``: the memory space, which does not change where elements lie."""
         return self.number("S")
 
     @property
@@ -113,13 +113,13 @@ class Layout:
         return self.number("L")
 
     def places(self, tiled: int) -> int:
-        """Return the element places in memory where the tiles give ``tiled``."""
+        """Return the number of element places in memory, of which the tiles take ``tiled``."""
         for letter, number in self.numbers:
             tiled = ATTRIBUTES[letter].places(tiled, number)
         return tiled
 
     def attributes(self) -> str:
-        """Return what stands behind the colon: ``T(8,128)(2,1)L(16)E(4)S(1)``, without defaults."""
+        """Return the text behind the colon, without defaults: ``T(8,128)(2,1)L(16)E(4)S(1)``."""
         tiles = "T" + "".join(map(str, self.tiles)) if self.tiles else ""
         return tiles + "".join(f"{letter}({number})" for letter, number in self.numbers)
 

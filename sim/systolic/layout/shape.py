@@ -1,7 +1,7 @@
 """A shape: element type, dimensions and layout.
 
 Sizes are computed in Python integers, so a shape of any size costs nothing until data are packed.
-Not here: data (``packing``), the text grammar (``text``), what formats a TPU uses
+Not here: data (``packing``), the text grammar (``text``), the formats that a TPU uses
 (``tpu_formats``).
 """
 
@@ -30,8 +30,8 @@ from systolic.layout.tile import COMBINE, INT64_MAX, Tile
 class Shape:
     """An array's element type name, logical dimensions and layout (seed 001; default row major).
 
-    Raises LayoutError where type, dimensions and layout do not go together, or where the padded
-    array would be 2**63 bytes or more.
+    Raises LayoutError if type, dimensions and layout do not fit, or if the padded array would be
+    2**63 bytes or more.
     """
 
     element_type: str
@@ -60,7 +60,7 @@ class Shape:
 
     @property
     def type(self) -> ElementType:
-        """The row of the element type table."""
+        """The element type: a row of the table of types."""
         return element_type(self.element_type)
 
     @property
@@ -131,10 +131,10 @@ class Shape:
         return 1 - self.num_elements() / places if places else 0.0
 
     def xla_array_size(self) -> int | None:
-        """Return the bytes XLA's ``ArraySize`` reports, or None where its first tile has ``*``.
+        """Return the bytes that XLA's ``ArraySize`` reports; None if the first tile has ``*``.
 
-        XLA looks at the first tile only (and at ``L(n)`` only if there is one), so this is less
-        than ``size_bytes()`` where a later tile pads. Never allocate by it.
+        XLA counts the first tile only (and ``L(n)`` only if there is a tile). So this is less than
+        ``size_bytes()`` if a later tile pads. Never allocate memory by it.
         """
         if not self.layout.tiles:
             return -(-self.num_elements() * self.element_bits // 8)
@@ -182,7 +182,7 @@ class Shape:
     ) -> tuple[tuple[NDArray[np.int64], ...], NDArray[np.bool_]]:
         """Return an array per dimension of the indices at ``offsets``, and which are elements.
 
-        Where the mask is false the place is padding and the index means nothing.
+        Where the mask is false, the place is padding and its index means nothing.
         """
         places = self.padded_elements()
         return index_arithmetic.from_linear_indices(
@@ -202,7 +202,7 @@ class Shape:
 
 
 Form: TypeAlias = forms.Form[Shape]
-"""What the text of a shape can spell; of all these only ``Shape`` has a place in memory."""
+"""The kinds of shapes that a text can spell; only a ``Shape`` has a place in memory."""
 
 
 def parse_form(text: str) -> Form:
@@ -239,7 +239,7 @@ def _check_widths(dims: tuple[int, ...], widths: tuple[int, ...] | None) -> None
 
 
 def _check_padding_value(shape: Shape) -> None:
-    """Refuse a padding value that memory cannot hold: an integer type holds its own range only."""
+    """Raise LayoutError for a padding value that the element type cannot hold."""
     value = shape.layout.padding_value
     limits = shape.type.integer_range
     if shape.layout.padded_dimensions is None or limits is None:
@@ -256,7 +256,7 @@ def _check_bytes(shape: Shape) -> None:
     for what, sizes in (("array", shape.dims), ("padded array", shape.physical_dims())):
         elements = 1
         for size in sizes:
-            # Zeros count as 1: numpy, too, refuses an empty array whose other sizes overflow.
+            # Zeros count as 1: numpy refuses an empty array whose other sizes overflow, too.
             elements *= max(size, 1)
             if elements > INT64_MAX:
                 raise LayoutError(f"the {what} overflows 2**63 - 1 {_unit(shape)}")

@@ -1,10 +1,10 @@
-"""The formats a TPU uses: which tiles an array of a given type and size gets.
+"""The formats that a TPU uses: the tiles of an array of a given type and size.
 
-Used from Python only, as in `notebooks/02_layouts.ipynb`: the simulated chip has no formats that it
-prefers.
+This module is used from Python only, as in `notebooks/02_layouts.ipynb`: the simulated chip has no
+formats that it prefers.
 
-Two rules: the documents' (seed 002, examples of formats) and the one compiled into the TPU
-dialect, which depends on the hardware generation. Not here: why a register is 8 x 128.
+There are two rules: that of the documents (seed 002, examples of formats), and that compiled into
+the TPU dialect, which depends on the hardware generation. Not here: why a register is 8 x 128.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SUBLANES = 8
 WORD_BITS = 32
 
 _SMALL_GENERATION = 4
-"""From this generation on a single row can be a tile; before, two rows are the least."""
+"""From this generation on a tile may be a single row; before, it has at least two rows."""
 
 
 def raw_format(element_type_name: str, dims: Sequence[int]) -> Shape:
@@ -41,15 +41,16 @@ def tpu_format(
 ) -> Shape:
     """Return the shape with the tiles a TPU gives it.
 
-    ``generation=None`` is the documents' rule: 8 x 128, for 32-bit types 2 x 128 or 4 x 128 where
-    the second-minor dimension is at most 2 or 4, and below 32 bits a second tile that gathers rows
-    into words, ``(8,128)(2,1)``, ``(8,128)(4,1)``. A number is the dialect's rule for that
-    generation; ``large_second_minor`` turns on its optional taller tiles. Vectors and scalars,
-    which the documents leave open, follow the dialect (None: as generation 3).
+    ``generation=None`` is the documents' rule. Tiles are 8 x 128. For 32-bit types they are 2 x 128
+    or 4 x 128 if the second-minor dimension is at most 2 or 4. Below 32 bits a second tile gathers
+    rows into words: ``(8,128)(2,1)``, ``(8,128)(4,1)``. A number is the dialect's rule for that
+    generation; ``large_second_minor`` turns on its optional taller tiles. For vectors and scalars
+    the documents have no rule: they follow the dialect (for None that of generation 3).
 
-    "Second-minor" is the physical one, so ``minor_to_major`` counts. Types narrower than a byte get
-    ``E(n)``; ``pred`` is a byte unless ``element_bits=1``, which gives ``(32,128)(32,1)E(1)``.
-    Raises LayoutError for types wider than 32 bits, for which no format is known.
+    "Second-minor" means the physical order, so ``minor_to_major`` counts. Types narrower than a
+    byte get ``E(n)``. ``pred`` is a byte unless ``element_bits=1``, which gives
+    ``(32,128)(32,1)E(1)``. Raises LayoutError for types wider than 32 bits, for which no format is
+    known.
     """
     kind = element_type(element_type_name)
     bits = element_bits or (kind.storage_bits if kind.name == "pred" else kind.bits)
@@ -77,13 +78,13 @@ class _Rule:
         self.least_rows = self.packing * least
 
     def rows(self, second_minor: int) -> int:
-        """Rows of a matrix tile."""
+        """Return the rows of a matrix tile."""
         if self._documents and self.packing > 1:
             return max(SUBLANES, self.packing)
         return self.dialect_rows(second_minor)
 
     def dialect_rows(self, second_minor: int) -> int:
-        """The smallest doubling of the least rows that reaches the size, or 8; or a large tile."""
+        """Return the least rows, doubled until they reach the size or 8; or a large tile's rows."""
         if self._large_rows and second_minor >= self._large_rows:
             return self._large_rows
         rows = self.least_rows

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal
 
+from systolic.engine_kind import EngineKind
 from systolic.hw.spec import Chip
 from systolic.isa import Program, check_program
 from systolic.machine.memory import Image, Memory
 from systolic.trace.records import Recorder, Trace
-
-EngineKind = Literal["event", "register"]
 
 
 @dataclass(frozen=True, eq=False)

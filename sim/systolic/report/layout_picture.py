@@ -1,9 +1,9 @@
 """A picture of a tiled layout, like the documents' figures 1 and 2.
 
-One cell for each element and each place of padding the first tile adds: the colour is the tile, the
-number the offset in memory, padding is white, and second-level tiles are outlined. A large shape is
-shown through a window, and the picture says which. Not here: any layout arithmetic; every number is
-asked of ``systolic.layout``.
+There is a cell for each element and for each place of padding that the first tile adds. The colour
+of a cell is its tile, its number the offset in memory; padding is white, and second-level tiles are
+outlined. A large shape is shown through a window, which the picture names. Not here: any layout
+arithmetic; ``systolic.layout`` gives every number.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -24,10 +25,10 @@ from systolic.layout import LayoutError, Shape
 from systolic.writing import replacing
 
 MOST_SHOWN = 32
-"""Most rows, and columns, that are shown whole: more could not be read on a page."""
+"""The most rows, and columns, that are shown whole: more could not be read on a page."""
 
 WINDOW = 16
-"""Rows, or columns, of a window onto more than that."""
+"""Rows, or columns, of a window onto a shape with more than ``MOST_SHOWN`` of them."""
 
 _COLOURS = (
     "#a8c8ec", "#f7c99b", "#b5dfae", "#e8b4c8", "#cfc1ea", "#f3e08f", "#9fdad2", "#e3bfa6",
@@ -47,7 +48,7 @@ class Extent:
 
     @property
     def is_whole(self) -> bool:
-        """Whether everything there is is shown."""
+        """Whether all rows, or all columns, are shown."""
         return self.stop - self.first == self.size
 
     def __str__(self) -> str:
@@ -56,7 +57,7 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The cells of a shape that a picture shows; padding the first tile adds is counted."""
+    """The cells of a shape that a picture shows, counting the padding that the first tile adds."""
 
     rows: Extent
     columns: Extent
@@ -71,11 +72,11 @@ class Window:
 
 
 def picture_window(shape: Shape, index: Sequence[int] | None = None) -> Window:
-    """Return what a picture of ``shape`` shows: all of it, or a window around ``index``.
+    """Return the window of ``shape`` that a picture shows: all of it, or a part around ``index``.
 
-    Rows are all dimensions but the last, stacked. Without an index a window shows the first tiles.
-    It begins and ends where tiles do, if at least two tiles fit. LayoutError for a shape without
-    elements, and for an index that is not in the shape.
+    Rows are all dimensions but the last, stacked. Without an index a part shows the first tiles.
+    It begins and ends where tiles do, if at least two tiles fit into it. LayoutError for a shape
+    without elements, and for an index that is not in the shape.
     """
     whole = _covering(shape)
     *leading, columns = whole.dims or (1,)
@@ -89,7 +90,7 @@ def picture_window(shape: Shape, index: Sequence[int] | None = None) -> Window:
 
 def _cell(shape: Shape, whole: Shape, index: Sequence[int]) -> tuple[int, int]:
     """Return the row and the column of an element's cell."""
-    shape.linear_index(index)  # refuses what is no index
+    shape.linear_index(index)  # raises LayoutError if the shape has no such index
     *leading, column = tuple(index) or (0,)
     row = 0
     for part, size in zip(leading, whole.dims, strict=False):
@@ -98,7 +99,7 @@ def _cell(shape: Shape, whole: Shape, index: Sequence[int]) -> tuple[int, int]:
 
 
 def _tile_sizes(shape: Shape) -> tuple[int, int]:
-    """Return the (rows, columns) of a first-level tile, 1 where it says nothing of them."""
+    """Return the (rows, columns) of a first-level tile, 1 for a dimension that it does not tile."""
     steps = shape.steps()
     if not steps or steps[0].folds:
         return 1, 1
@@ -124,12 +125,12 @@ def layout_picture(
     """Return the figure of a shape of at most two dimensions (more: leading ones are stacked).
 
     Colours mark tiles of the first level; without tiles, rows of memory order. The element at
-    ``index`` is marked. Raises LayoutError as ``picture_window``, which says what is shown.
+    ``index`` is marked. ``picture_window`` gives the cells that are shown, and raises LayoutError.
     """
     grid = _Grid(shape, picture_window(shape, index))
     cell = 0.46 if grid.digits <= 3 else 0.56 if grid.digits <= 5 else 0.11 * grid.digits
     wide = max(3.4, grid.columns * cell + 1.0)
-    margin = 1.25 if grid.window.is_whole else 1.5  # a window has a line more to say
+    margin = 1.25 if grid.window.is_whole else 1.5  # one more line of text names the window
     figure = Figure(figsize=(wide, grid.rows * 0.46 + margin), dpi=150, layout="constrained")
     axes = figure.add_subplot()
     _draw_cells(axes, grid)
@@ -143,10 +144,10 @@ def layout_picture(
 def save_layout_picture(
     shape: Shape, path: Path, title: str | None = None, index: Sequence[int] | None = None
 ) -> None:
-    """Write the picture to ``path``, whole or not at all; the ending says in which format.
+    """Write the picture to ``path``, whole or not at all; the path's ending is the format.
 
-    Raises LayoutError for a path without an ending, or with one that is no format of pictures, and
-    SystolicError where nothing can be written.
+    Raises LayoutError if the path has no ending, or one that is no format of pictures.
+    SystolicError if nothing can be written there.
     """
     if not path.suffix:
         raise LayoutError(
@@ -164,8 +165,8 @@ def save_layout_picture(
 class _Grid:
     """The cells of a window: the last logical dimension across, the others down.
 
-    Arrays are [rows, columns] of the window; ``inner`` has a margin of a cell on each side on which
-    the shape goes on, so that a tile that the window cuts can be seen to go on as well.
+    Arrays are [rows, columns] of the window. ``inner`` has one more cell on each side on which the
+    shape goes on, so that the outline of a tile that the window cuts stays open there.
     """
 
     def __init__(self, shape: Shape, window: Window) -> None:
@@ -180,8 +181,9 @@ class _Grid:
         self.outer = Window(_wider(window.rows), _wider(window.columns))
         self.inner = (
             self._offsets(self.whole, self.outer) // self._tile_elements(1)
-            if self._has_inner else None
-        )  # fmt: skip
+            if self._has_inner
+            else None
+        )
 
     def _index(self, window: Window) -> list[NDArray[np.int64]]:
         """Return the index of each cell: an array for each dimension, broadcasting together."""
@@ -201,7 +203,7 @@ class _Grid:
         return len(self.shape.layout.tiles) > 1 and self._tile_elements(1) > 1
 
     def _first_tiles(self) -> NDArray[np.int64]:
-        """The number of each cell's first-level tile, whatever later tiles do to its place."""
+        """The number of each cell's first-level tile, from the layout without its later tiles."""
         tiles = self.whole.layout.tiles
         only_first = self.whole.with_tiles(*tiles[:1]) if len(tiles) > 1 else self.whole
         return self._offsets(only_first, self.window) // self._tile_elements(0)
@@ -223,7 +225,7 @@ class _Grid:
 
 
 def _wider(extent: Extent) -> Extent:
-    """Return the extent with a cell more on each side on which there is one."""
+    """Return the extent with one more cell on each side on which the shape goes on."""
     return Extent(max(0, extent.first - 1), min(extent.size, extent.stop + 1), extent.size)
 
 
@@ -244,7 +246,10 @@ def _colours(tiles: NDArray[np.int64]) -> list[list[str]]:
 
 
 def _covering(shape: Shape) -> Shape:
-    """Return the shape enlarged to whole first tiles: same offsets, padding as real elements."""
+    """Return the shape enlarged to whole first tiles, where padding becomes elements.
+
+    All elements keep their offsets.
+    """
     layout = shape.layout
     if layout.padded_dimensions is not None:
         plain = replace(layout, padded_dimensions=None)
@@ -260,27 +265,40 @@ def _covering(shape: Shape) -> Shape:
     return Shape(shape.element_type, widths, layout)
 
 
+_PADDING_LOOK: dict[str, Any] = {
+    "facecolor": "white",
+    "edgecolor": _PALE,
+    "linewidth": 0.7,
+    "linestyle": (0, (2, 2)),
+}
+
+
+def _element_look(colour: str) -> dict[str, Any]:
+    return {"facecolor": colour, "edgecolor": "white", "linewidth": 1.2}
+
+
 def _draw_cells(axes: Axes, grid: _Grid) -> None:
     size = 9.0 if grid.digits <= 3 else 8.0
     top, left = grid.first
     for row, column in itertools.product(range(grid.rows), range(grid.columns)):
         real = bool(grid.is_element[row, column])
         corner = left + column, top + row
-        axes.add_patch(
-            Rectangle(corner, 1, 1, facecolor=grid.colours[row][column], edgecolor="white",
-                      linewidth=1.2)
-            if real
-            else Rectangle(corner, 1, 1, facecolor="white", edgecolor=_PALE, linewidth=0.7,
-                           linestyle=(0, (2, 2)))
-        )  # fmt: skip
+        colour = grid.colours[row][column]
+        look = _element_look(colour) if real else _PADDING_LOOK
+        axes.add_patch(Rectangle(corner, 1, 1, **look))
         axes.text(
-            corner[0] + 0.5, corner[1] + 0.53, str(int(grid.offsets[row, column])),
-            ha="center", va="center", fontsize=size, color=_INK if real else _PALE,
-        )  # fmt: skip
+            corner[0] + 0.5,
+            corner[1] + 0.53,
+            str(int(grid.offsets[row, column])),
+            ha="center",
+            va="center",
+            fontsize=size,
+            color=_INK if real else _PALE,
+        )
 
 
 def _draw_outlines(axes: Axes, grid: _Grid) -> None:
-    """Outline each second-level tile where its cells make one rectangle; the window cuts some."""
+    """Outline each second-level tile whose cells make one rectangle."""
     if grid.inner is None:
         return
     top, left = grid.outer.rows.first, grid.outer.columns.first
@@ -294,11 +312,15 @@ def _draw_outlines(axes: Axes, grid: _Grid) -> None:
         corner = left + columns.min() + inset, top + rows.min() + inset
         axes.add_patch(
             FancyBboxPatch(
-                corner, width - 2 * inset, height - 2 * inset,
-                boxstyle="round,pad=0,rounding_size=0.16", fill=False,
-                edgecolor=_OUTLINE, linewidth=1.3,
+                corner,
+                width - 2 * inset,
+                height - 2 * inset,
+                boxstyle="round,pad=0,rounding_size=0.16",
+                fill=False,
+                edgecolor=_OUTLINE,
+                linewidth=1.3,
             )
-        )  # fmt: skip
+        )
 
 
 def _mark(axes: Axes, grid: _Grid, row: int, column: int) -> None:
@@ -336,8 +358,12 @@ def _dress(axes: Axes, grid: _Grid, title: str, wide: float, cell: float) -> Non
 def _draw_edges(axes: Axes, window: Window) -> None:
     """Draw a dotted line along each side of the window on which the shape goes on."""
     rows, columns = window.rows, window.columns
-    ends = {"left": columns.first > 0, "right": columns.stop < columns.size,
-            "top": rows.first > 0, "bottom": rows.stop < rows.size}  # fmt: skip
+    ends = {
+        "left": columns.first > 0,
+        "right": columns.stop < columns.size,
+        "top": rows.first > 0,
+        "bottom": rows.stop < rows.size,
+    }
     for side, goes_on in ends.items():
         if goes_on:
             axes.spines[side].set(visible=True, color=_INK, linewidth=1.4, linestyle=(0, (1, 2)))

@@ -1,8 +1,8 @@
-"""The views: every picture there is, what it is of, and what a run must record for it.
+"""The views: the table of all pictures, with the subject of each and the records that it needs.
 
 A command that draws asks this table, so a further view is a further row and the file that draws it.
 The drawing functions import what they need when they are called: matplotlib takes longer to load
-than most runs take. Not here: how anything is drawn, and what the file of a picture is called.
+than most runs take. Not here: how pictures are drawn, and the names of their files.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from systolic.hw.spec import Chip
 from systolic.layout import Shape
 from systolic.trace.records import Trace
 from systolic.trace.words import KINDS
 
+if TYPE_CHECKING:
+    from systolic.report.sweeps.pairs import PointRow
+
 Subject = TypeVar("Subject")
-Row: TypeAlias = Mapping[str, Any]
-"""A point of a sweep: its summary, with the varied values under "vary"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +28,8 @@ class Records:
     """What a run must record for a view, besides what every run records.
 
     words: the kinds of words that moved. grid: whether the operands of the array are kept.
-    most_elements: of a run with more elements nothing of this is recorded, because a picture of
-    them would show no more; None for no limit.
+    most_elements: a run with more elements records nothing of this, because its picture could not
+    show them; None for no limit.
     """
 
     words: tuple[str, ...] = ()
@@ -51,7 +52,7 @@ NO_RECORDS = Records()
 
 @dataclass(frozen=True, slots=True)
 class View(Generic[Subject]):
-    """A picture: `draw(subject, path, title)` draws it, and writes it whole or not at all."""
+    """A picture: `draw(subject, path, title)` writes it to a file, whole or not at all."""
 
     draw: Callable[[Subject, Path, str], None]
     records: Records = NO_RECORDS
@@ -67,7 +68,7 @@ class RunSubject:
 
 @dataclass(frozen=True, slots=True)
 class LayoutSubject:
-    """A shape, and the element to mark; an empty title is the shape's text."""
+    """A shape, and the element to mark. With an empty title the shape's text is the title."""
 
     shape: Shape
     index: Sequence[int] | None = None
@@ -77,14 +78,14 @@ class LayoutSubject:
 class SweepSubject:
     """Sweeps: the name, description and points of each."""
 
-    sweeps: Sequence[tuple[str, str, Sequence[Row]]]
+    sweeps: Sequence[tuple[str, str, Sequence[PointRow]]]
 
 
 @dataclass(frozen=True, slots=True)
 class ComparisonSubject:
     """Points that ran both through the array and through DRAM, and a note by name of sweep."""
 
-    points: Sequence[Row]
+    points: Sequence[PointRow]
     notes: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -1,10 +1,10 @@
 """From a run file, a graph or a program to a result: `systolic.run(work, chip, inputs)`.
 
-This module can be called as a function: `systolic.run(...)`, `from systolic import run` and
-`from systolic.run import run` all lead to `systolic.run.execute.run`, whose docstring says what it
-takes. The package also holds the stages of a run (`tensors` and `program`: arrays into memory and
-out of it; `verdict`, `provenance`, `folder`) and what is built on runs (`sweep`, `pins`,
-`snapshot`, `export`, `again`).
+This module can be called as a function. `systolic.run(...)`, `from systolic import run` and
+`from systolic.run import run` all lead to `systolic.run.execute.run`, whose docstring describes the
+arguments. The package also holds the stages of a run and the tools that are built on runs. Stages:
+`tensors` and `program` (arrays into memory and out of it), `verdict`, `provenance`, `folder`.
+Tools: `sweep`, `pins`, `snapshot`, `export`, `again`.
 """
 
 import importlib
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Result", "run"]
 
-# Where each public name is; a module is imported when a name of it is first asked for.
+# The module of each public name; it is imported when that name is first asked for.
 _HOMES = {"run": "systolic.run.execute", "Result": "systolic.run.result"}
 
 

@@ -1,6 +1,6 @@
-"""Doing the run of a summary again: what it was, and whether it came out the same.
+"""Doing the run of a summary again: what the run was, and whether its results are the same.
 
-Reads what `systolic.run.provenance` wrote. Nothing is run, written or printed here.
+This module reads what `systolic.run.provenance` wrote. Nothing is run, written or printed here.
 """
 
 from __future__ import annotations
@@ -20,22 +20,29 @@ from systolic.report.summary.wording import number, plural
 from systolic.run.folder import SUMMARY_LIMIT_BYTES
 from systolic.run.provenance import SCHEMA, array_sha256
 
-# What a summary that can be done again holds, and of which type each is.
-NEEDED = {"schema": int, "version": str, "run": str, "config": dict, "files": dict, "options": dict,
-          "overrides": list}  # fmt: skip
+# The keys that a summary needs if its run is to be done again, and the type of each.
+NEEDED = {
+    "schema": int,
+    "version": str,
+    "run": str,
+    "config": dict,
+    "files": dict,
+    "options": dict,
+    "overrides": list,
+}
 SAME = ("cycles", "time_ns")
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A summary.json that tells how to do its run again."""
+    """A summary.json that says all it takes to do its run again."""
 
     path: Path
     found: Mapping[str, Any]
 
     @property
     def is_program(self) -> bool:
-        """Return whether it is of a program's run and not of a run file's."""
+        """Return whether the run was of a program, and not of a run file."""
         return "program" in self.found["files"]
 
     @property
@@ -44,7 +51,7 @@ class Summary:
         return bool(self.found["options"].get("values") != "none")
 
     def file(self, kind: str) -> Path:
-        """Return where the run file, the program or the chip was."""
+        """Return the path that the run file, the program or the chip had."""
         found = self.found["files"].get(kind)
         if not isinstance(found, str):
             raise self.error(f"files has no {kind}")
@@ -63,7 +70,7 @@ class Summary:
 
 
 def read_summary(path: Path) -> Summary:
-    """Return a summary that can be done again; SystolicError says why it cannot."""
+    """Return the summary in a file; SystolicError says why its run cannot be done again."""
     found = _read(path)
     version = found.get("version")
     if version is not None and version != __version__:
@@ -113,7 +120,7 @@ def recorded_run(summary: Summary) -> RunConfig:
 
 
 def require_same_inputs(summary: Summary, arrays: Mapping[str, Array]) -> None:
-    """Raise SystolicError if an input holds other elements than it did."""
+    """Raise SystolicError if an input holds other elements than in the recorded run."""
     for name, array in arrays.items():
         if entry(summary.found, "inputs", name, "sha256") != array_sha256(array):
             where = entry(summary.found, "inputs", name, "data") or "it"
@@ -121,7 +128,7 @@ def require_same_inputs(summary: Summary, arrays: Mapping[str, Array]) -> None:
 
 
 def require_same(summary: Summary, found: Mapping[str, Any]) -> str:
-    """Return a sentence that says it is the same again; raise ResultError if it is not."""
+    """Return a sentence that says that both runs are the same; raise ResultError if they differ."""
     differing = list(_differences(summary.found, found))
     if differing:
         more = f" (and {len(differing) - 1} more)" if len(differing) > 1 else ""
@@ -135,7 +142,7 @@ def require_same(summary: Summary, found: Mapping[str, Any]) -> str:
 
 
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what differs in the cycles and results of two summaries, of every point of a sweep."""
+    """Yield the differences of two summaries in cycles and results, point by point of a sweep."""
     if "points" in now:
         found = entry(before, "points")
         points = found if isinstance(found, list) else []
@@ -154,7 +161,7 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[
 
 
 def entry(table: Any, *keys: str) -> Any:
-    """Return what stands at keys within keys of a table that a file gave; None if nothing does."""
+    """Return the entry at `keys`, one table inside the other; None if a table or key is missing."""
     for key in keys:
         table = table.get(key) if isinstance(table, Mapping) else None
     return table

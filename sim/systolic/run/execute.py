@@ -1,7 +1,7 @@
 """`run`: from work to a result, for run files, graphs, programs and Python callers alike.
 
-The stages of a graph are here, in order: compile, lint, simulate, compare, summarise. Those of a
-program, which no compiler made, are in `systolic.run.program`. Nothing is printed or written.
+The stages of a graph are here, in order: compile, lint, simulate, compare, summarise. The stages of
+a program, which needs no compiler, are in `systolic.run.program`. Nothing is printed or written.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from systolic.compiler import CompiledGraph, compile_graph
 from systolic.compiler.bounds.run import run_bound
 from systolic.config import CompileTable, RunConfig, load_chip, load_run
 from systolic.config.chip_file import find_chip
+from systolic.engine_kind import EngineKind
 from systolic.errors import SimulationError, SystolicError
 from systolic.hw.formulas.timing import Bound
 from systolic.hw.spec import Chip
 from systolic.isa import Module, Program, require_clean
 from systolic.isa.formats.module import as_module
 from systolic.machine import Image, simulate
-from systolic.machine.simulate import EngineKind
 from systolic.report.summary.summarize import summarize
 from systolic.run.provenance import (
     Record,
@@ -70,21 +70,22 @@ def run(
     Args:
         work: a graph (`systolic.workload.GraphBuilder` makes one), a run file or a program file by
             its path, or what `systolic.config.load_run` and `systolic.isa.load_module` made of
-            one. A path that ends in .toml is a run file's, any other a program's. Of a run file
-            with sweeps, the run that they vary.
+            such a file. A path that ends in .toml is a run file's, any other path a program's. If
+            a run file has sweeps, the run that they vary is done.
         chip: a chip, the name of a shipped one, or the path of a chip file. A run file names its
-            own, and a program may; a chip given here takes its place.
+            own chip, and a program may; a chip given here takes its place.
         inputs: an array for each input, by name, in logical order and in the type of the tensor.
-            None: the data that a run file names; for a graph or a program, times only.
-        options: compile settings, in place of a run file's [compile]; of no use to a program.
+            None: a run file's own data are taken; a graph or a program is run for times only.
+        options: compile settings, in place of a run file's [compile]. A program has no use for
+            them.
         engine: "event" or "register" (default: the run file's, or "event").
         values: False: times only; no data are read, computed or compared.
         kinds: kinds of words to record in the trace (`systolic.trace.words.KINDS`).
-        grid: keep what it takes to show the grid of any cycle (`result.trace.grid.at(cycle)`).
+        grid: keep the operands that show the grid of any cycle (`result.trace.grid.at(cycle)`).
         progress: called now and then with instructions done and instructions in all.
-        check: False: run even what `lint` refuses (races, words that nothing has written); what is
-            illegal is refused all the same. A race then ends as this engine happens to end it, and
-            the summary bears the mark "checker": "skipped".
+        check: False: run also a program that `lint` refuses, for races or for words that nothing
+            has written. Illegal instructions are refused all the same. A race then ends as this
+            engine happens to end it, and the summary bears the mark "checker": "skipped".
         name: name of the run (default: the run file's, the program's, or "graph").
 
     Raises:
@@ -105,7 +106,8 @@ def run(
     if isinstance(work, Graph):
         how = replace(how, values=values and inputs is not None)
         hardware = _needed(chip, "a graph")
-        return _run_stages(_of_graph(name or "graph", work, hardware, inputs, options, how), how)
+        made = _of_graph(name or "graph", work, hardware, inputs, options=options, how=how)
+        return _run_stages(made, how)
     if isinstance(work, Module | Program):
         from systolic.run.program import program_result  # here: a graph does without the file forms
 
@@ -115,15 +117,16 @@ def run(
     raise SystolicError(f"run: needs a graph, a run file or a program, found {type(work).__name__}")
 
 
-# -- what is run ----------------------------------------------------------------------------------
+# -- the work ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """A graph, ready to be compiled and run; what its summary says of where it comes from.
+    """A graph, ready to be compiled and run, and the summary's entries on its origin.
 
-    load: gives the inputs, once the program is known to be right. sources: where the elements of
-    an input come from, as far as a run file says it. lone: a run file's single transpose.
+    load: gives the inputs; it is called once the program has passed its checks. sources: where the
+    elements of an input come from, if a run file says it. lone: the graph is a run file's single
+    transpose.
     """
 
     name: str
@@ -139,9 +142,9 @@ class _Work:
 def _of_config(
     config: RunConfig, chip: ChipLike | None, inputs: Arrays | None, how: Settings
 ) -> _Work:
-    """Return the work of a run file, the chip and the inputs perhaps from a Python caller."""
+    """Return the work of a run file; a Python caller's chip and inputs replace its own."""
     origin = provenance(config, how.engine, values=how.values)
-    if isinstance(chip, Chip):  # no file says what it is
+    if isinstance(chip, Chip):  # a chip from Python, which no file describes
         del origin["files"]["chip"]
     return _Work(
         name=config.name,
@@ -162,6 +165,7 @@ def _of_graph(
     graph: Graph,
     chip: Chip,
     inputs: Arrays | None,
+    *,
     options: Options | None,
     how: Settings,
 ) -> _Work:
@@ -182,7 +186,7 @@ def _of_graph(
 def _with(
     config: RunConfig, chip: ChipLike | None, options: Options | None, name: str | None
 ) -> RunConfig:
-    """Return a run with what a Python caller puts in place of its file's."""
+    """Return a run with the chip, options and name of a Python caller in place of its file's."""
     if isinstance(chip, Chip):
         config = replace(config, chip=chip)
     elif chip is not None:
@@ -213,7 +217,7 @@ def _named(module: Module, name: str | None) -> Module:
 
 
 def _needed(chip: ChipLike | None, of_what: str) -> Chip:
-    """Return the chip meant; SystolicError if there is none."""
+    """Return the chip; SystolicError if none is given."""
     if not chip:
         raise SystolicError(f"run: {of_what} names no chip; needed one", setting="chip")
     return chip if isinstance(chip, Chip) else load_chip(_chip_path(chip))
@@ -256,7 +260,7 @@ def _run_stages(work: _Work, how: Settings) -> Result:
 def _summary(
     work: _Work, compiled: CompiledGraph, how: Settings, trace: Trace, verdict: Record
 ) -> Record:
-    """Return what a summary says of the run itself."""
+    """Return the summary without its origin, inputs and outputs."""
     bound = run_bound(compiled.graph, work.chip, compiled.options)
     _refuse_better_than(bound, work.name, trace)
     blocks = compiled.blocks
@@ -296,7 +300,7 @@ def _refuse_better_than(bound: Bound, name: str, trace: Trace) -> None:
         )
 
 
-# -- the run file's part, for what is built on runs -----------------------------------------------
+# -- parts of the run of a run file, for tools that are built on runs -----------------------------
 
 
 def compile_run(config: RunConfig) -> CompiledGraph:

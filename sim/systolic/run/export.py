@@ -4,8 +4,8 @@ Where an element lies is found by experiment, not by asking the compiler. Every 
 number of its own. The run's own functions write the digits of all numbers into memory, or read them
 out of it, one digit at a time; the digits that arrive at a place name the element there. Example:
 if the digits 2 and 1 (of base 8) arrive at byte 64, then element 2 * 8 + 1 = 17 lies there.
-The places are then described by few accesses (`systolic.isa.parts_of`), so the program runs without
-the compiler, from and to arrays in logical order.
+A few accesses then describe the places (`systolic.isa.parts_of`). So the program runs without the
+compiler, and its inputs and outputs are arrays in logical order.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ IDENTITY = "identity"
 
 @dataclass(frozen=True, eq=False)
 class Exported:
-    """A module, and those of its inputs that the run file does not give: stored identities."""
+    """A module; `constants` are the inputs that no run file gives: stored identities."""
 
     module: Module
     constants: dict[str, Array]
@@ -60,13 +60,13 @@ class _Run:
 def export_run(config: RunConfig, folder: Path = Path()) -> Exported:
     """Return the program of a run file with its tensors bound to names.
 
-    A lone transpose has the input "source" and the output "result", a graph those of its tensors;
-    identity matrices that must be there are inputs too. `folder` is where the program file goes:
-    it names its chip as it will find it from there.
+    A lone transpose has the input "source" and the output "result"; a graph has its tensors' names.
+    Identity matrices that must be in memory at cycle 0 are inputs too. `folder` is where the
+    program file goes: the module names the chip as it is found from that folder.
 
     Raises:
-        SystolicError: the run does not compile, or to a program that `lint` refuses; or a layout
-            scatters a tensor beyond description.
+        SystolicError: the run does not compile, or `lint` refuses its program, or a layout
+            scatters a tensor so that no few accesses describe it.
 
     """
     run = _compiled(config)
@@ -80,7 +80,7 @@ def export_run(config: RunConfig, folder: Path = Path()) -> Exported:
 
 
 def input_arrays(config: RunConfig, exported: Exported) -> dict[str, Array]:
-    """Return what a run file gives the inputs of its exported program, by name."""
+    """Return the arrays that the inputs of an exported program have in the run file, by name."""
     return {**load_inputs(config), **exported.constants}
 
 
@@ -97,7 +97,7 @@ def _compiled(config: RunConfig) -> _Run:
 
 
 def _chip(config: RunConfig, folder: Path) -> str:
-    """Return the name by which the chip is found again; none if the command line changed it."""
+    """Return the name by which the chip is found again; "" if an override changed the chip."""
     if any(override.below("chip") for override in config.overrides):
         return ""
     path = config.chip_path.resolve()
@@ -108,7 +108,7 @@ def _chip(config: RunConfig, folder: Path) -> str:
 
 
 def _digits(most: int) -> Iterator[tuple[int, int]]:
-    """Yield (place, BASE to its power) for every digit of numbers up to `most`."""
+    """Yield (place, BASE to the power of place) for each digit of the numbers up to `most`."""
     place = 0
     while BASE**place <= most:
         yield place, BASE**place
@@ -142,10 +142,14 @@ def _inputs(run: _Run) -> tuple[list[Binding], dict[str, Array]]:
 
 
 def _carried(run: _Run, first: Mapping[str, int], total: int) -> list[tuple[Image, Numbers]]:
-    """Return every image with the number of each of its elements: 0 of padding, > total of 1s."""
+    """Return every image with the number of each of its elements.
+
+    Padding has the number 0. A constant 1, such as an identity's, has one above `total`.
+    """
     numbers: list[Numbers] = []
     found: Sequence[Image] = ()
-    for _, weight in _digits(BASE * total):  # one digit more than needed marks what never changes
+    # A constant 1 gives a 1 in every digit: one digit more than needed makes it exceed `total`.
+    for _, weight in _digits(BASE * total):
         arrays = {
             name: (_counted(first[name], shape) // weight % BASE).astype(shape.dtype)
             for name, shape in run.inputs.items()

@@ -1,6 +1,6 @@
 """What a file that is no program looks like, for the message that refuses it.
 
-A file is known by how it begins, or else by the end of its name. Nothing is read but its bytes.
+A file is known by its first bytes, or else by the end of its name. Nothing else is read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ BEGINNINGS: dict[bytes, str] = {
     b"PK\x03\x04": "a zip archive, such as .npz or a PyTorch model",
     b"\x89HDF": "an HDF5 file",
     b"\x7fELF": "a compiled program of this computer",
-    b"{": "JSON; the summary of a run is no run file",
+    b"{": "JSON, such as the summary of a run",
 }
 ENDINGS: dict[str, str] = {
     ".onnx": "an ONNX model",
@@ -34,7 +34,7 @@ HEAD_BYTES = 1 << 16
 
 
 def not_a_program(path: Path, data: bytes) -> str:
-    """Return what is wrong with a file that is no program: what it looks like, what is taken."""
+    """Return the message that refuses a file: what the file looks like, and what is taken."""
     return f"{path}: {_kind(path, data[:HEAD_BYTES])}; {TAKEN}"
 
 

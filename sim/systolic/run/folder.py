@@ -1,8 +1,9 @@
-"""The folder of a run: what is written there, what an older run left there, and whether it can be.
+"""The folder of a run: which files a run writes there, and what an older run left there.
 
-A run owns the files of its own names in its folder. Its results replace those of an older run
-together: the older run's files go, those this run has no successor for among them, and summary.json
-comes last. So the files beside a summary are of the run it tells of. Not here: what the files hold.
+A run owns the files of certain names in its folder. Its results replace those of an older run all
+together: first every file of the older run is removed, also those that this run does not write;
+summary.json gets its name last. So the files beside a summary are always of the run that it
+describes. Not here: what the files hold.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ RESULT = "result.npy"
 PICTURE = "wavefront.png"
 SWEEP_ROWS, SWEEP, COMPARISON = "sweep.csv", "sweep.png", "comparison.png"
 OWN = (SUMMARY, RESULT, PICTURE, SWEEP_ROWS, SWEEP, COMPARISON)
-"""Names that some run writes, besides NAME.npy, which the summary beside it lists."""
+"""The names that runs write, except the NAME.npy files, which the summary lists."""
 
 SUMMARY_LIMIT_BYTES = 256 << 20
 
 
 def npy_name(name: str) -> str:
-    """Return the file name of an array: its own, whatever could lead elsewhere percent-encoded."""
+    """Return the file name of an array: its name, with characters such as "/" percent-encoded."""
     if not name:
         return "%.npy"
     encoded = quote(name, safe=" +,=@()[]", errors="surrogatepass")
@@ -40,14 +41,14 @@ def npy_name(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """A folder for the files of one run; it is made when the first is written."""
+    """A folder for the files of one run; it is made when the first file is written."""
 
     path: Path
 
     def check(self, names: Iterable[str], reads: Iterable[Path] = ()) -> None:
         """Raise SystolicError unless files of these names can be written; leave nothing behind.
 
-        reads: files this run reads, which must not be among those it writes or removes.
+        reads: files that this run reads, which must not be among those that it writes or removes.
         """
         names = list(names)
         with _made(self.path):
@@ -63,9 +64,10 @@ class RunFolder:
                 )
 
     def replace(self, files: Mapping[str, Writer]) -> None:
-        """Write summary.json and the other files of a run, in place of all an older run left.
+        """Write summary.json and the other files of a run, in place of the files of an older run.
 
-        All of them or none. While names change hands there is no summary.json.
+        All files are written, or none is. While the old files go and the new ones come, there is
+        no summary.json.
         """
         ordered = sorted(files, key=lambda name: name != SUMMARY)
         left = [name for name in self._left() if name == SUMMARY or name not in files]
@@ -74,11 +76,11 @@ class RunFolder:
         )
 
     def clear(self) -> None:
-        """Remove what an older run left; SystolicError if that cannot be."""
+        """Remove the files of an older run; SystolicError if one cannot be removed."""
         self._remove(self._left())
 
     def add(self, name: str, write: Writer) -> None:
-        """Write a further file of the run whose summary is there already."""
+        """Write a further file of the run whose summary has been written."""
         with replacing(self.path / name) as path:
             write(path)
 
@@ -97,7 +99,7 @@ class RunFolder:
 
 
 def require_writable(*paths: Path) -> None:
-    """Raise SystolicError unless these files can be written; a device or a FIFO is not tried."""
+    """Raise SystolicError unless these files can be written; devices and FIFOs are not tried."""
     for path in paths:
         if path.is_dir() or path.is_file() or not path.exists():
             RunFolder(path.parent).check([path.name])
@@ -105,7 +107,7 @@ def require_writable(*paths: Path) -> None:
 
 @contextmanager
 def _made(folder: Path) -> Iterator[None]:
-    """Make a folder and a file in it, and take away again whatever was not there before."""
+    """Make a folder and a file in it, and remove again every folder and file that was made."""
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     made: list[Path] = []
     try:
@@ -147,7 +149,7 @@ def _listed(summary: Path) -> Iterator[str]:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """Return the object of a JSON file; an empty one if there is no such file or it is none."""
+    """Return the object in a JSON file; an empty one if the file is missing or holds no object."""
     try:
         if not path.is_file() or path.stat().st_size > SUMMARY_LIMIT_BYTES:
             return {}

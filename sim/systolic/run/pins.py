@@ -1,8 +1,9 @@
-"""Pinned cycle counts: has a number moved, and in which unit? Compare with a file, or rewrite it.
+"""Pinned cycle counts: compare runs with a file of counts, or rewrite that file.
 
-Every run file is run for its times alone. A pin holds the run's cycles, the cycles of each label
-of each unit (so a difference names the unit that moved), its tier and the reason for the number.
-Tiers: "operation" is one multiplication, "program" more. The tier "unit" is in tests/machine.
+Every run file is run for its times alone. A pin holds four things: the run's cycles; the cycles of
+each label of each unit, so that a difference names the unit that moved; its tier; and the reason
+for the number. The tier "operation" means one multiplication, "program" means more than one. The
+tier "unit" is in tests/machine.
 """
 
 from __future__ import annotations
@@ -37,7 +38,10 @@ Pin = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One run compared: what to print, and whether it is as pinned; is_new: it has no pin yet."""
+    """One run compared: the text to print, and whether the counts are as pinned.
+
+    is_new: the run has no pin yet.
+    """
 
     text: str
     ok: bool
@@ -57,12 +61,13 @@ def check(
         configs: run files.
         pins: the file of pinned counts (default: the shipped one, which is only read).
         update: write the counts found to `pins`, keeping its reasons.
-        runs: the folder from which a run file's path is its name among the counts. Default: the
-            one `pins` is in; for the shipped counts, and where no run files are named, that of
-            the shipped runs.
+        runs: the folder from which the path of a run file is its name among the counts. Default:
+            the folder of `pins`; for the shipped counts, and if no run files are named, the folder
+            of the shipped runs.
 
     Raises:
-        ConfigError: `update` without `pins`, or a run that the shipped counts cannot know.
+        ConfigError: `update` without `pins`, or a run file that did not come with systolic is to
+            be compared with the shipped counts.
 
     """
     file = pins or PINS
@@ -102,7 +107,7 @@ def shipped_runs() -> list[Path]:
 
 
 def name_of(path: Path, folder: Path) -> str:
-    """Return what the counts of a run file are called: its path from the folder, without .toml."""
+    """Return the name of a run file among the counts: its path from the folder, without .toml."""
     name = Path(os.path.relpath(path, folder)).as_posix()
     return name[: -len(".toml")] if name.lower().endswith(".toml") else name
 
@@ -115,7 +120,7 @@ def _is_shipped(file: Path) -> bool:
 
 
 def _refuse_foreign(path: Path) -> None:
-    """Refuse a run file that did not come with systolic where the shipped counts are asked."""
+    """Raise ConfigError for a run file that the shipped counts cannot have."""
     if name_of(path, CONFIGS / "runs").startswith("../"):
         raise ConfigError(
             f"{path}: did not come with systolic, whose counts do not have it: needs a file of "
@@ -125,7 +130,7 @@ def _refuse_foreign(path: Path) -> None:
 
 
 def measure(config: RunConfig, run: str) -> Iterator[tuple[str, Pin]]:
-    """Yield name and counts of a run, or of each point of a sweep; `run` is what it is called."""
+    """Yield name and counts of a run, or of each point of a sweep; `run` is the run's name."""
     if not config.sweep:
         yield run, _counts(config, config.description)
         return
@@ -182,7 +187,7 @@ def _with_reasons(found: dict[str, Pin], known: dict[str, Pin]) -> dict[str, Pin
 
 def read_pins(file: Path) -> dict[str, Pin]:
     """Return the pinned counts by run; none if there is no such file yet."""
-    with suppress(OSError):  # else reading says what is wrong with the name
+    with suppress(OSError):  # A bad name is reported below, by the function that reads.
         if not file.exists():
             return {}
     pins = read_toml(file, "a file of pinned counts")

@@ -1,7 +1,7 @@
 """The stages of a program's run: named arrays in, named arrays out, and the summary.
 
-The compiler has no part in this: the machine runs what the program says, written by hand or by
-`systolic compile`. `systolic.run.run` calls what is here. Nothing is printed.
+The compiler has no part in this: the machine runs the program as it is, written by hand or by
+`systolic compile`. `systolic.run.run` calls these functions. Nothing is printed.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from systolic.isa.formats.files import read_bytes
 from systolic.isa.formats.lines import with_lines
 from systolic.layout import Shape
 from systolic.machine import Image, Memory, simulate
+from systolic.reading import first_line
 from systolic.report.summary.summarize import summarize
 from systolic.run.file_kinds import not_a_program
 from systolic.run.provenance import array_sha256, program_provenance
@@ -54,8 +55,8 @@ from systolic.workload import check_host_memory
 class ProgramFiles:
     """The files of a program's run, for its summary.
 
-    sha256: of the program file's bytes. chip: None if no file holds it. inputs: the files of those
-    inputs that came from one.
+    sha256: the hash of the program file's bytes. chip: None if no file describes the chip. inputs:
+    the file of each input that was read from a file.
     """
 
     program: Path
@@ -72,17 +73,15 @@ def read_program(path: Path) -> tuple[Module, str]:
 
 
 def program_of(data: bytes, path: Path) -> Module:
-    """Return the program that the bytes of a file are; ProgramError if they are none."""
+    """Return the program that a file holds; ProgramError if its bytes are no program."""
     data = data.removeprefix(codecs.BOM_UTF8)
-    lines = (line.strip() for line in data.split(b"\n"))
-    first = next((line for line in lines if line and not line.startswith(b"#")), b"")
-    if is_binary(data) or first.startswith(b"systolic"):
+    if is_binary(data) or first_line(data).startswith(b"systolic"):
         return module_of(data, str(path))
     raise ProgramError(not_a_program(path, data))
 
 
 def chip_beside(module: Module, path: Path) -> Path:
-    """Return the file of the chip that a program names, as found from the program's folder."""
+    """Return the file of the chip that a program names; it is looked for from its folder."""
     if not module.chip:
         raise ProgramError(f"{path}: names no chip; needed one", setting="chip")
     return find_chip(module.chip, path.parent, str(path))
@@ -91,9 +90,9 @@ def chip_beside(module: Module, path: Path) -> Path:
 def program_result(
     module: Module, chip: Chip, inputs: Mapping[str, Array] | None, how: Settings
 ) -> Result:
-    """Check, simulate and summarise a program; `systolic.run.run` says what it takes.
+    """Check, simulate and summarise a program; `systolic.run.run` describes the arguments.
 
-    Errors name the line of an instruction beside its number if the program was read as text.
+    If the program was read as text, errors name the line of an instruction beside its number.
     """
     how = replace(how, values=how.values and inputs is not None)
     check_module(module, chip)
@@ -135,7 +134,7 @@ def _lines_named(module: Module) -> Iterator[None]:
 
 
 def with_files(result: Result, files: ProgramFiles) -> Result:
-    """Return the result of a program's run with a summary that says which files it came from."""
+    """Return the result of a program's run with a summary that names the files it came from."""
     found = result.summary
     name = {"name": found["run"], "sha256": files.sha256}
     paths = {"program": files.program, "chip": files.chip}
@@ -171,7 +170,7 @@ def _records(bindings: Iterable[Binding], arrays: Mapping[str, Array]) -> dict[s
 
 
 def check_module(module: Module, chip: Chip) -> None:
-    """Raise SystolicError unless the arrays have a place on the chip, and in this computer."""
+    """Raise SystolicError unless the arrays fit the chip, and the memory of this computer."""
     check_bindings(module)
     for binding in (*module.inputs, *module.outputs):
         if binding.parts:
@@ -212,7 +211,7 @@ def _images(binding: Binding, inputs: Mapping[str, Array]) -> Iterable[Image]:
 
 
 def described(binding: Binding) -> str:
-    """Return an input's name, type and shape as messages give them."""
+    """Return an input's name, type and shape for a message."""
     return f'input "{binding.name}" ({element_type(binding)} {list(binding.shape)})'
 
 

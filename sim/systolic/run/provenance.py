@@ -1,7 +1,7 @@
 """Where a summary comes from: everything it takes to do the run again, as plain values.
 
-The version, the run and its chip as they were resolved, what had been overridden, the files they
-were read from, and what every input and output held. Doing it again is `systolic.run.again`.
+That is the version, the run and its chip with every key, the overrides, the files that were read,
+and hashes of every input and output. Not here: doing the run again (`systolic.run.again`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from systolic.hw.spec import Chip
 from systolic.workload import DataSource, Graph
 
 Record = dict[str, Any]
-SET = "--set "
 SCHEMA = 1
 """Of summary.json: docs/run_files.md, "Reading summaries", says what makes it another number."""
 
@@ -28,8 +27,8 @@ SCHEMA = 1
 def provenance(config: RunConfig, engine: str, *, values: bool) -> Record:
     """Return schema, version, config, overrides, files and options of a run file's run.
 
-    config: the tables of the run file with every key, and in place of the chip's name its table.
-    Data files are named by where they are.
+    config: the tables of the run file with every key; the chip's tables stand in place of its name,
+    and data files have their full paths.
     """
     return {
         "schema": SCHEMA,
@@ -42,9 +41,9 @@ def provenance(config: RunConfig, engine: str, *, values: bool) -> Record:
 
 
 def graph_provenance(chip: Chip, options: Record, engine: str, *, values: bool) -> Record:
-    """Return the same of a graph's run that a Python caller asked for; no file describes it.
+    """Return the same entries for a graph from a Python caller, which no file describes.
 
-    options: the compile settings, as [compile] of a run file has them.
+    options: the compile settings, with the keys of [compile] in a run file.
     """
     return {
         "schema": SCHEMA,
@@ -57,7 +56,7 @@ def graph_provenance(chip: Chip, options: Record, engine: str, *, values: bool) 
 
 
 def program_provenance(chip: Chip, engine: str, *, values: bool, check: bool) -> Record:
-    """Return schema, version, config and options of a program's run, without its files."""
+    """Return schema, version, config, overrides and options of a program's run, without files."""
     return {
         "schema": SCHEMA,
         "version": __version__,
@@ -68,7 +67,7 @@ def program_provenance(chip: Chip, engine: str, *, values: bool, check: bool) ->
 
 
 def chip_tables(chip: Chip) -> Record:
-    """Return a chip as the tables of a chip file, every key of them."""
+    """Return a chip as the tables of a chip file, with every key."""
     return chip.model_dump(mode="json")
 
 
@@ -77,7 +76,7 @@ def input_records(
 ) -> Record:
     """Return type, shape, layout, data, seed and sha256 of every input of a graph.
 
-    data and seed are None of an input without a source: a Python caller gave the array.
+    data and seed are None if a Python caller gave the array.
     """
     return {
         name: {
@@ -133,7 +132,7 @@ def _resolved(config: RunConfig, engine: str) -> Record:
 
 
 def _workload(config: RunConfig) -> Record:
-    """Return the table [workload], with the seeds that were taken and data files in full."""
+    """Return the table [workload] with the seed of each input and full paths of data files."""
     table = config.workload.model_dump(mode="json")
     for name, entry in table["tensors"].items():
         source = config.sources[name]
@@ -153,20 +152,20 @@ def _data_text(source: DataSource) -> str:
 
 
 def _override_texts(config: RunConfig) -> list[str]:
-    """Return KEY=VALUE of everything that was set, in order: the last of a key counts."""
+    """Return KEY=VALUE of every override, in order; of two of one key the later counts."""
     earlier = config.recorded.overrides if config.recorded else ()
     return [*earlier, *map(override_text, config.overrides)]
 
 
 def override_text(override: Override) -> str:
-    """Return an override as the command line takes it."""
-    if override.origin.startswith(SET):
-        return override.origin.removeprefix(SET)
+    """Return KEY=VALUE of an override: as the user wrote it, or made from its key and value."""
+    if override.text is not None:
+        return override.text
     return f"{'.'.join(override.path)}={json.dumps(_plain(override.value))}"
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it: what JSON has no word for, such as a date or NaN, as text."""
+    """Return a value that JSON can hold: a date, NaN and the like become text."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):

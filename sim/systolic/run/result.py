@@ -1,6 +1,6 @@
-"""What a run gives, whatever was run: a run file, a graph or a program.
+"""The result of a run: of a run file, a graph or a program alike.
 
-Not here: how it is made (`systolic.run.execute`) and written to files (`systolic.run.folder`).
+Not here: how a result is made (`systolic.run.execute`) and written (`systolic.run.folder`).
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Result:
     summary: what summary.json holds, as plain values.
     outputs: arrays in logical order, by name; none if the run was for its times only.
     trace: what was observed: labels of every cycle, words, grid (see `systolic.trace.records`).
-    chip, program: what ran, and on what.
-    compiled: all the compiler's passes made; None of a program, which no compiler made.
+    chip, program: the hardware, and the instructions that ran on it.
+    compiled: the results of all passes of the compiler; None if the work was a program.
     """
 
     summary: dict[str, Any]
@@ -47,7 +47,7 @@ class Result:
 
     @property
     def result(self) -> Array | None:
-        """Return the first output (a lone operation has no other); None for times only."""
+        """Return the first output, which is a lone operation's only one; None for times only."""
         return next(iter(self.outputs.values()), None)
 
     def to_dict(self) -> dict[str, Any]:
@@ -87,9 +87,12 @@ class Result:
         from systolic.report.summary.table import print_summary
 
         screen = Console(
-            file=io.StringIO(), record=True, width=HTML_COLUMNS, highlight=False,
+            file=io.StringIO(),
+            record=True,
+            width=HTML_COLUMNS,
+            highlight=False,
             force_jupyter=False,
-        )  # fmt: skip
+        )
         print_summary(self.summary, screen)
         return screen.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
 

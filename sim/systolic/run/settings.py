@@ -1,13 +1,13 @@
-"""How a run is done: engine, values or times only, what is kept, and whether lint comes first."""
+"""How a run is done: engine, values or times only, records to keep, and whether lint runs first."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import TypeAlias, get_args
+from typing import TypeAlias
 
+from systolic.engine_kind import ENGINE_KINDS, EngineKind
 from systolic.errors import SystolicError, listed, perhaps
-from systolic.machine.simulate import EngineKind
 from systolic.trace.words import KINDS
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -16,7 +16,7 @@ Progress: TypeAlias = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a run is done; `systolic.run.run` describes each."""
+    """How a run is done; the docstring of `systolic.run.run` describes each field."""
 
     engine: EngineKind = "event"
     values: bool = True
@@ -26,7 +26,7 @@ class Settings:
     check: bool = True
 
     def __post_init__(self) -> None:
-        _require_known("engine", self.engine, get_args(EngineKind))
+        _require_known("engine", self.engine, ENGINE_KINDS)
         for kind in self.kinds:
             _require_known("kinds", kind, KINDS)
 

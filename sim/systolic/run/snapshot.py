@@ -1,7 +1,7 @@
-"""Snapshots: the whole machine in one cycle, and watchpoints, from a run's records alone.
+"""Snapshots of the whole machine in one cycle, and watchpoints, from a run's records alone.
 
-Nothing is stepped: the grid comes from schedules and operands, the buffers from what was there at
-the start and the words written since.
+Nothing is stepped. The grid follows from schedules and operands; the buffers follow from their
+contents at the start and the words written since.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from systolic.trace.grid import GridState
 from systolic.trace.words import KINDS, VALUE_TYPES, WordTable, decimal
 
 WRITES = ("write", "psum_write")
-"""The word kinds a snapshot needs recorded."""
+"""The kinds of words that a run must record for a snapshot."""
 
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
     """The machine as it stands at the end of a cycle of the array.
 
-    grid: [R, C] planes (see `systolic.trace.grid.GridState`); state_buffer, result_buffer: raw
-    bytes [partitions, bytes]; written: per buffer, which bytes hold initial contents or were
-    written.
+    grid: [R, C] planes (see `systolic.trace.grid.GridState`). state_buffer, result_buffer: raw
+    bytes [partitions, bytes]. written: for each buffer, which bytes hold initial contents or were
+    written since.
     """
 
     cycle: int
@@ -42,15 +42,15 @@ class Snapshot:
     written: dict[Buffer, npt.NDArray[np.bool_]]
 
     def occupancy(self, buffer: Buffer) -> list[int]:
-        """Return, per partition, the bytes that hold something."""
+        """Return how many bytes of each partition hold something."""
         return [int(n) for n in self.written[buffer].sum(axis=1)]
 
 
 def snapshot(result: Result, images: Sequence[Image], cycle: int) -> Snapshot:
     """Return the machine at the end of a cycle of the array.
 
-    `result` must come from a run with kinds `WRITES` and grid kept; `images` are its initial
-    memory contents. Raises SystolicError for a cycle outside the run.
+    `result` must be of a run that recorded the kinds `WRITES` and kept the grid; `images` are the
+    memory contents at its start. Raises SystolicError for a cycle outside the run.
     """
     total = result.trace.cycles()
     if not 0 <= cycle < total:
@@ -119,7 +119,7 @@ def _store(
 
 
 def as_json(shot: Snapshot, pe: tuple[int, int] | None = None) -> dict[str, Any]:
-    """Return a snapshot as plain data: the grid's planes as R x C lists (or one PE), occupancy."""
+    """Return a snapshot as plain data: the grid's planes (R x C lists, or one PE) and occupancy."""
     planes = {
         "moving": shot.grid.moving,
         "weight": shot.grid.weight,
@@ -143,7 +143,7 @@ def as_json(shot: Snapshot, pe: tuple[int, int] | None = None) -> dict[str, Any]
 
 
 def _plain(plane: Any) -> Any:
-    """Return numbers as JSON can hold them: NaN and infinities as text."""
+    """Return numbers that JSON can hold: NaN and infinities become text."""
     if np.ndim(plane):
         return [_plain(part) for part in plane]
     value = plane.item()
@@ -154,7 +154,7 @@ def _plain(plane: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A word written: cycle of the writing unit, the unit, and its value as decimal text."""
+    """A write of a word: the writing unit, its cycle (of its own clock), the value as text."""
 
     cycle: int
     unit: str
@@ -162,7 +162,7 @@ class Change:
 
 
 def changes(result: Result, buffer: Buffer, partition: int, address: int) -> list[Change]:
-    """Return every write of one word, in order of time. Needs kinds `WRITES`."""
+    """Return every write of one word, in order of time, from a run that recorded `WRITES`."""
     found: list[tuple[int, Change]] = []
     instructions = result.program.instructions
     for kind in WRITES:

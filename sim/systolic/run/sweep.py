@@ -1,7 +1,7 @@
 """The points of a sweep, run one after another or in several processes; each gives a row.
 
-A row is a plain dict: `sweep`, `vary`, and either the summary of the run with the `utilisation` of
-its array, or `error`. Nothing is printed or written here.
+A row is a plain dict. It has the keys `sweep` and `vary`, and either the summary of the run with
+the `utilisation` of its array, or `error`. Nothing is printed or written here.
 """
 
 from __future__ import annotations
@@ -21,24 +21,23 @@ from typing import Any
 
 from systolic.config import SweepPoint
 from systolic.errors import SystolicError
+from systolic.report.sweeps.pairs import PointRow
 from systolic.run.execute import run
 from systolic.run.utilisation import array_utilisation
-
-Row = dict[str, Any]
 
 
 def sweep_rows(
     points: Sequence[SweepPoint], *, jobs: int = 1, values: bool = True
-) -> Generator[Row, None, None]:
-    """Yield the row of every point, in the order of the points whatever `jobs` is.
+) -> Generator[PointRow, None, None]:
+    """Yield the row of every point, in the order of the points, for any number of `jobs`.
 
     Args:
-        points: the points, of `systolic.config.expand`.
-        jobs: how many run at once, each in a process of its own; 1: all in this process.
+        points: the points that `systolic.config.expand` gives.
+        jobs: how many points run at once, each in a process of its own. 1: all in this process.
         values: False: times only.
 
     Raises:
-        KeyboardInterrupt: once all processes are gone and what had been finished is yielded.
+        KeyboardInterrupt: after all processes have ended and all finished rows were yielded.
         SystolicError: a process was ended from outside.
 
     """
@@ -49,9 +48,9 @@ def sweep_rows(
         yield point_row(point, values)
 
 
-def point_row(point: SweepPoint, values: bool) -> Row:
-    """Return the row of one point: a point that cannot be run is a row with its error."""
-    row: Row = {"sweep": point.sweep, "vary": plain(point.labels)}
+def point_row(point: SweepPoint, values: bool) -> PointRow:
+    """Return the row of one point; if the point cannot be run, the row has the error."""
+    row: dict[str, Any] = {"sweep": point.sweep, "vary": plain(point.varied)}
     try:
         result = run(point.config, values=values)
     except SystolicError as error:
@@ -67,7 +66,7 @@ def point_row(point: SweepPoint, values: bool) -> Row:
 
 
 def plain(value: Any) -> Any:
-    """Return a value of a TOML file as JSON has it: what JSON cannot say becomes text."""
+    """Return a value of a TOML file that JSON can hold: dates, NaN and infinities become text."""
     if isinstance(value, Mapping):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -82,12 +81,13 @@ def plain(value: Any) -> Any:
 # -- several processes ----------------------------------------------------------------------------
 
 
-def _parallel_rows(points: Sequence[SweepPoint], jobs: int, values: bool) -> Iterator[Row]:
+def _parallel_rows(points: Sequence[SweepPoint], jobs: int, values: bool) -> Iterator[PointRow]:
     # "spawn" on every system: a forked copy of a process with threads can hang.
     context = multiprocessing.get_context("spawn")
     others = multiprocessing.active_children()
     with ProcessPoolExecutor(jobs, context, initializer=_follow_parent) as pool:
-        with _interrupts_held_back():  # the processes inherit it: Ctrl-C is for the parent alone
+        # The processes inherit this, so that Ctrl-C reaches the parent alone.
+        with _interrupts_held_back():
             futures = [pool.submit(point_row, point, values) for point in points]
         done = 0
         try:
@@ -110,12 +110,12 @@ def _parallel_rows(points: Sequence[SweepPoint], jobs: int, values: bool) -> Ite
             raise
 
 
-def _is_finished(future: Future[Row]) -> bool:
+def _is_finished(future: Future[PointRow]) -> bool:
     return future.done() and not future.cancelled() and future.exception() is None
 
 
 def _end(pool: ProcessPoolExecutor, others: Sequence[BaseProcess]) -> None:
-    """End the pool's processes at once, and none of the others this process has."""
+    """End the pool's processes at once, but not the `others` that this process started before."""
     pool.shutdown(wait=False, cancel_futures=True)
     for process in multiprocessing.active_children():
         if process not in others:
@@ -124,7 +124,7 @@ def _end(pool: ProcessPoolExecutor, others: Sequence[BaseProcess]) -> None:
 
 @contextmanager
 def _interrupts_held_back() -> Iterator[None]:
-    """Hold Ctrl-C back for a moment; what is pressed meanwhile counts afterwards."""
+    """Hold Ctrl-C back for a moment; a Ctrl-C in the meantime takes effect afterwards."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -136,7 +136,7 @@ def _interrupts_held_back() -> Iterator[None]:
 
 
 def _follow_parent() -> None:
-    """Let this process end when its parent does, however that ends."""
+    """Let this process end when its parent ends, even if the parent is killed."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

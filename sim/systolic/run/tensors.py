@@ -1,7 +1,7 @@
 """Between a graph's tensors and a chip's memories: images before a run, results after it.
 
-Also the record of each operation, its cycles beside its bound. Not here: the verdict on the values
-(`systolic.run.verdict`), and the run itself (`systolic.run.execute`).
+The record of each operation, its cycles beside its bound, is made here too. Not here: the verdict
+on the values (`systolic.run.verdict`), and the run itself (`systolic.run.execute`).
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def _checked(name: str, shape: Shape, array: Array | None) -> Array:
 def graph_images(compiled: CompiledGraph, inputs: Mapping[str, Array]) -> list[Image]:
     """Return what lies in the memories at cycle 0: inputs, stored identities, padding values.
 
-    The program stores the elements of an output only, so the padding value of its dimensions is
-    in DRAM from the start.
+    The program stores only the elements of an output. So the value that pads its dimensions must
+    be in DRAM from the start.
     """
     graph = compiled.graph
     matrices = {m.name: m for m in compiled.layers.matrices}
@@ -68,7 +68,8 @@ def graph_images(compiled: CompiledGraph, inputs: Mapping[str, Array]) -> list[I
             seen[piece.matrix] = as_matrices(inputs[matrix.tensor], matrix.axes)
         found.append(Image(piece.access, seen[piece.matrix][piece.slices]))
     for place in compiled.layers.dram:
-        # An input that lives on the chip may have a place here too: the program brings it there.
+        # An input that lives on the chip may have a place in DRAM too, to which the program
+        # copies it.
         if place.name in inputs and graph.tensor(place.name).home == "dram":
             shape = graph.shape(place.name)
             found.append(Image(_dram(shape, place.base), pack(inputs[place.name], shape)[None]))
@@ -81,7 +82,7 @@ def graph_images(compiled: CompiledGraph, inputs: Mapping[str, Array]) -> list[I
 
 
 def holds_padding(shape: Shape) -> bool:
-    """Return whether memory must hold a padding value beside the elements, which no copy stores."""
+    """Return whether memory must hold a padding value, which no copy of the program stores."""
     layout = shape.layout
     return layout.padded_dimensions not in (None, shape.dims) and layout.padding_value != 0
 
@@ -119,8 +120,8 @@ def graph_results(compiled: CompiledGraph, memory: Memory) -> dict[str, Array]:
 def operation_records(compiled: CompiledGraph, chip: Chip, trace: Trace) -> list[dict[str, Any]]:
     """Return, for each operation, its array cycles from first start to last end, and its bound.
 
-    Operations overlap and share loads, so an operation's cycles are not its share of the run's.
-    One whose work is done by the instructions of others has 0.
+    Operations overlap and share loads, so the cycles of all do not sum to the run's. An operation
+    has 0 cycles if the instructions of other operations do its work.
     """
     bounds = operation_bounds(compiled.graph, chip, compiled.options)
     times = [(t.instruction, t.start, t.done + trace.periods[t.unit]) for t in trace.times]
@@ -144,7 +145,7 @@ def _gather(
     dims: tuple[int, ...],
     memory: Memory,
 ) -> Array:
-    """Return in logical order a tensor that lies in pieces, [batch..., rows, columns] = `axes`."""
+    """Return a tensor in logical order from its tiles, [batch..., rows, columns] by `axes`."""
     found = [(piece.slices, memory.read(piece.access)) for piece in pieces]
     matrices = np.zeros(sizes, found[0][1].dtype)
     for slices, values in found:

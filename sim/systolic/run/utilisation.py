@@ -1,6 +1,6 @@
-"""How much of the array a run used: of all its PEs in all cycles, the share that multiplied.
+"""How much of the array a run used: the share of all PEs in all cycles that multiplied.
 
-Counted from the program alone: what the machine did with it is only the length of the run.
+The work is counted from the program alone; the machine adds only the length of the run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The verdict on the values of a run: against the reference, against numpy, and against float64.
+"""The verdict on a run's values: compared with the reference, with numpy and with float64.
 
 Nothing is simulated or printed here.
 """
@@ -38,11 +38,11 @@ from systolic.workload import (
 def graph_verdict(
     compiled: CompiledGraph, chip: Chip, inputs: Mapping[str, Array], outputs: Mapping[str, Array]
 ) -> dict[str, Any]:
-    """Return the verdict on the values: against the reference, numpy's type, and float64.
+    """Return the verdict on the values: compared with the reference, with numpy and with float64.
 
-    Keys: checked, equal, max_abs_error (against float64), differs_from_numpy (elements), wrong (a
-    record of each output that differs from the reference) and out_of_range (one of each tensor
-    whose type could not hold its numbers).
+    Keys: checked; equal; max_abs_error (from float64); differs_from_numpy (how many elements);
+    wrong (a record for each output that differs from the reference); out_of_range (a record for
+    each tensor whose type could not hold its numbers).
     """
     (op, *others), graph = compiled.graph.operations, compiled.graph
     if op.kind == "transpose" and not others:
@@ -79,7 +79,7 @@ def _verdict(
 
 
 def require_right(summary: Mapping[str, Any]) -> None:
-    """Raise ResultError if a run's values were compared and are not what they must be."""
+    """Raise ResultError if a run's values were compared and are wrong."""
     values = summary.get("values", {})
     if values.get("checked") and not values["equal"]:
         raise ResultError(f"{summary['run']}: the result is wrong: {wrong_text(values)}")
@@ -88,7 +88,7 @@ def require_right(summary: Mapping[str, Any]) -> None:
 def _wrong(
     name: str, found: Array, expected: Array, *, signed_zeros: bool = True
 ) -> dict[str, Any] | None:
-    """Return where and how an output differs from what it must be; None if it does not."""
+    """Return where and how an output differs from the expected array; None if they are equal."""
     found, expected = _comparable(found, expected, signed_zeros)
     elements = differing(found, expected)
     if not elements:
@@ -140,7 +140,7 @@ def _turned(compiled: CompiledGraph, chip: Chip, matrix: Matrix, data: Array) ->
 def _as_turned(
     compiled: CompiledGraph, chip: Chip, inputs: Mapping[str, Array]
 ) -> dict[str, Array]:
-    """Return the inputs as identity products leave them: a NaN or an infinity has spread."""
+    """Return the inputs as identity products leave them: a NaN or an infinity spreads in them."""
     found = dict(inputs)
     for node in compiled.layers.nodes:
         matrix = compiled.layers.matrix(node.inputs[0])

@@ -1,8 +1,9 @@
 """GridHistory: schedules and operands of the array, from which any cycle's grid is drawn.
 
 The whole history of the grid is the one-dimensional injection schedule e[], swept along the
-diagonals (timing contract, section 1): nothing is stepped to know what PE (r, c) holds in cycle t.
-Times here are in cycles of the array. Not an engine: it is told when, it never decides.
+diagonals (timing contract, section 1). So nothing is stepped to know what PE (r, c) holds in cycle
+t. Times here are in cycles of the array. Not an engine: an engine gives the schedules, and nothing
+is decided here.
 """
 
 from __future__ import annotations
@@ -222,7 +223,7 @@ class GridHistory:
         return sums
 
     def _accumulate(self, slots: Plane, kind: np.dtype[Any]) -> Iterator[npt.NDArray[Any]]:
-        """Yield, row by row, the sums [V, C] that leave it, for V vectors in all columns."""
+        """Yield, row by row, the sums [V, C] that leave the row, for V vectors in all columns."""
         _, matmul, vector = self._injections
         operands = [self.matmuls[matmul[i]].moving[vector[i]] for i in slots]
         moving = np.zeros((slots.size, self.shape.rows), kind)

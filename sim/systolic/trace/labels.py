@@ -1,7 +1,7 @@
 """Labels: what each unit did in every cycle, as intervals. The accounting law lives here.
 
 Units report claims (label over an interval of cycles); where claims overlap, the first label of
-the contract's order wins; what nobody claims is idle. So each cycle carries exactly one label.
+the contract's order wins; cycles without a claim are idle. So each cycle carries exactly one label.
 """
 
 from __future__ import annotations

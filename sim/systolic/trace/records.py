@@ -1,7 +1,7 @@
 """What a run leaves behind: a Trace, and the Recorder that collects it while the machine runs.
 
-Both engines fill the same Trace. Words and grid history are kept only if asked for, so that a run
-nobody looks at pays nothing.
+Both engines fill the same Trace. Words and grid history are kept only if a caller asks for them, so
+that other runs do not pay for them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Stall:
 
 @dataclass(frozen=True, slots=True, order=True)
 class SemaphoreEvent:
-    """A post made (value: count after it) or a wait satisfied at an instruction's start."""
+    """A post (value: the count after it), or a wait that an instruction's start satisfied."""
 
     tick: int
     kind: str
@@ -129,11 +129,11 @@ class Recorder:
                     kind,
                     self.units.index(unit),
                     instruction,
-                    ticks,
-                    partitions,
-                    addresses,
-                    dtype,
-                    values,
+                    ticks=ticks,
+                    partitions=partitions,
+                    addresses=addresses,
+                    dtype=dtype,
+                    values=values,
                 )
             )
 

@@ -1,6 +1,6 @@
-"""What the DMA queues moved in a run, and what DRAM's channels and banks made of it.
+"""Counts of what the DMA queues moved in a run, and of the bursts in DRAM's channels and banks.
 
-Counts, not times: both engines fill them, and they must be equal.
+Both engines fill these counts, which must be equal. Not here: times.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class QueueWaits:
 class Transfers:
     """All copies of a run.
 
-    copies: how many; runs: descriptors by their length in bytes; channels: by number; waits: by
-    unit. The last two are empty for DRAM without an organisation.
+    copies: how many copies. runs: how many descriptors there are of each length in bytes. channels:
+    by number. waits: by unit. The last two are empty for DRAM without an organisation.
     """
 
     copies: int = 0

@@ -1,6 +1,7 @@
-"""The word table: one row per word that moved, with its exact bits. Numpy columns, no objects.
+"""The word table: a row for each word that moved, with its exact bits, in numpy columns.
 
-Rows from different engines compare bit for bit after `sort`; CSV is one way to look at them.
+`WordTable.join` sorts the rows, so that tables of both engines compare bit for bit. `csv` writes
+them as text.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ VALUE_TYPES: tuple[tuple[str, np.dtype[Any]], ...] = tuple(
     (name, ELEMENT_TYPES[name].dtype)
     for name in ("f32", "s32", "bf16", "f16", "f8e4m3fn", "f8e5m2", "s8", "u8")
 )
-"""Types by their number in column `type`: a new one goes behind the others."""
+"""The types in the order of their numbers in column `type`; a new type goes to the end."""
 _CODE = {name: code for code, (name, _) in enumerate(VALUE_TYPES)}
 
 ROW = np.dtype(
@@ -43,6 +44,7 @@ def word_rows(
     kind: str,
     unit: int,
     instruction: int,
+    *,
     ticks: npt.NDArray[np.int64],
     partitions: npt.NDArray[Any],
     addresses: npt.NDArray[Any],

@@ -1,6 +1,6 @@
-"""Comparing results: bit equality (NaN as one value), and the largest error in float64.
+"""Comparing results: equality of bits (every NaN counts as the same), and the largest error.
 
-Works in slices, so that comparing two large arrays takes little memory of its own.
+Arrays are compared slice by slice, so that comparing two large ones takes little more memory.
 """
 
 from __future__ import annotations

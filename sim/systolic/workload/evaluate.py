@@ -1,4 +1,4 @@
-"""A whole graph in numpy: bit for bit as the hardware rules have it, and in float64."""
+"""A whole graph in numpy: bit for bit by the rules of the hardware, and in float64."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from systolic.workload.operations.row import Rules
 
 
 def reference_graph(graph: Graph, inputs: Mapping[str, Array], rules: Rules) -> dict[str, Array]:
-    """Return every output as the chip must give it; `inputs` in logical order, by name."""
+    """Return every output with the bits that the chip must give; `inputs` are in logical order."""
     known = reference_values(graph, inputs, rules)
     return {name: known[name] for name in graph.outputs}
 
 
 def reference_values(graph: Graph, inputs: Mapping[str, Array], rules: Rules) -> dict[str, Array]:
-    """Return every tensor, the inputs and those between among them, as the chip must have it."""
+    """Return every tensor, intermediate results too, with the bits that the chip must give."""
     known = dict(inputs)
     for op in graph.operations:
         arrays = [known[name] for name in op.inputs]
@@ -26,7 +26,7 @@ def reference_values(graph: Graph, inputs: Mapping[str, Array], rules: Rules) ->
 
 
 def exact_graph(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Return every output computed in float64 (integers: int64) with nothing rounded between."""
+    """Return every output computed in float64 (integers: int64), with no other rounding."""
     known = dict(inputs)
     for op in graph.operations:
         arrays = [known[name] for name in op.inputs]

@@ -1,7 +1,7 @@
 """Graphs: operations over named tensors, as frozen values, and a builder to write them in Python.
 
-What is to be computed, never how or on which chip. What each operation means is a row of
-`systolic.workload.operations.table.OPERATIONS`; a graph is checked against it when it is made.
+A graph says what is to be computed, never how or on which chip. The meaning of each operation is a
+row of `systolic.workload.operations.table.OPERATIONS`, by which a graph is checked when it is made.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from systolic.workload.tensor import HOMES, Home, Tensor
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Operations in an order in which each comes after those it depends on, and all tensors.
+    """All tensors, and the operations in an order in which each follows those it depends on.
 
-    Make one with `make_graph` or a `GraphBuilder`, which check that everything goes together.
+    Make a graph with `make_graph` or a `GraphBuilder`, which check that its parts fit.
     """
 
     tensors: tuple[tuple[str, Tensor], ...]
@@ -37,13 +37,13 @@ class Graph:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Return the tensors that no operation makes: they are there at cycle 0."""
+        """Return the tensors that no operation makes: they are in memory at cycle 0."""
         made = {op.output for op in self.operations}
         return tuple(name for name, _ in self.tensors if name not in made)
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Return the tensors that no operation takes: they must be there at the end."""
+        """Return the results that no operation takes: they must be in memory at the end."""
         taken = {name for op in self.operations for name in op.inputs}
         made = {op.output for op in self.operations}
         return tuple(n for n, _ in self.tensors if n in made and n not in taken)
@@ -57,7 +57,7 @@ class Graph:
 
 
 class GraphBuilder:
-    """Write a graph down: `tensor` names an input, every other method adds one operation."""
+    """Writes a graph in Python: `tensor` adds an input, `add` and its like add an operation."""
 
     def __init__(self, home: Home = "dram") -> None:
         self._home = home
@@ -73,23 +73,32 @@ class GraphBuilder:
         return name
 
     def add(
-        self, kind: str, inputs: Sequence[str], out: str | Shape, *,
-        name: str | None = None, **attributes: Any,
-    ) -> str:  # fmt: skip
+        self,
+        kind: str,
+        inputs: Sequence[str],
+        out: str | Shape,
+        *,
+        name: str | None = None,
+        **attributes: Any,
+    ) -> str:
         """Add an operation of any kind; return the name of its result (default: kind + number)."""
         output = self.tensor(name or f"{kind}{len(self._operations)}", out)
         self._operations.append(named_operation(kind, inputs, output, attributes))
         return output
 
     def matmul(self, lhs: str, rhs: str, out: str | Shape, *, name: str | None = None) -> str:
-        """Add out [.., M, N] = lhs [.., M, K] times rhs [.., K, N]; what leads broadcasts."""
+        """Add out [.., M, N] = lhs [.., M, K] times rhs [.., K, N]; leading sizes broadcast."""
         return self.add("matmul", (lhs, rhs), out, name=name)
 
     def transpose(
-        self, source: str, out: str | Shape, permutation: Sequence[int] | None = None, *,
+        self,
+        source: str,
+        out: str | Shape,
+        permutation: Sequence[int] | None = None,
+        *,
         name: str | None = None,
-    ) -> str:  # fmt: skip
-        """Add a permutation of axes, as `numpy.transpose` has it; a matrix needs none."""
+    ) -> str:
+        """Add a transpose; `permutation` is as for `numpy.transpose`, and a matrix needs none."""
         given = {} if permutation is None else {"permutation": tuple(permutation)}
         return self.add("transpose", (source,), out, name=name, **given)
 
@@ -101,7 +110,7 @@ class GraphBuilder:
 def named_operation(
     kind: str, inputs: Sequence[str], output: str, attributes: Mapping[str, Any]
 ) -> Operation:
-    """Return the operation that bears its result's name; WorkloadError names it too."""
+    """Return an operation that has the name of its result, which a WorkloadError gives too."""
     bare = Operation(output, kind, tuple(inputs), output)
     row = bare.row
     with bare.blamed():
@@ -109,11 +118,11 @@ def named_operation(
 
 
 def make_graph(tensors: Mapping[str, Tensor], operations: Iterable[Operation]) -> Graph:
-    """Return the graph of these operations in a possible order.
+    """Return the graph of these operations, put in an order in which they can be done.
 
     Raises:
-        WorkloadError: an unknown operation or tensor, shapes that do not go together, a tensor
-            made twice, an unused one, or a cycle; names the operation.
+        WorkloadError: an operation or tensor is unknown, shapes do not fit, a tensor is made
+            twice or never used, or there is a cycle. The error names the operation.
 
     """
     given = tuple(operations)

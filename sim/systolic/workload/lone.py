@@ -1,7 +1,7 @@
-"""One operation alone as a graph: what a [workload] table with `op` means.
+"""One operation alone as a graph, which is the meaning of a [workload] table with `op`.
 
-Its tensors bear the names that the operation's row gives them. Its result's shape may be left out
-where it follows from the inputs'.
+The tensors have the names that the operation's row gives them. The shape of the result may be left
+out if it follows from the shapes of the inputs.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from systolic.workload.tensor import Tensor
 
 
 def default_out(kind: str, inputs: Sequence[Tensor], attributes: Attributes) -> Tensor | None:
-    """Return the result that follows from the inputs, where the first lives; None if it does not.
+    """Return the result that follows from the inputs, in the memory of the first, or else None.
 
     Raises:
-        WorkloadError: the attributes do not go with the shapes.
+        WorkloadError: the attributes do not fit the shapes.
 
     """
     row, shapes = OPERATIONS[kind], [tensor.shape for tensor in inputs]
@@ -38,7 +38,7 @@ def refuse_other(out: Tensor, wanted: Tensor) -> None:
 def lone_graph(
     kind: str, inputs: Sequence[Tensor], out: Tensor, attributes: Attributes = NO_ATTRIBUTES
 ) -> Graph:
-    """Return the graph of one operation; WorkloadError if the parts do not go together."""
+    """Return the graph of one operation; WorkloadError if the parts do not fit."""
     row = OPERATIONS[kind]
     names = tuple(operand.name for operand in row.operands)
     tensors = dict(zip(names, inputs, strict=True)) | {row.result: out}

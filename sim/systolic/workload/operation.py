@@ -1,4 +1,4 @@
-"""An operation of a graph: which one it is, on which tensors, with which attributes."""
+"""An operation of a graph: its kind, its tensors and its attributes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ A = TypeVar("A", bound=Attributes)
 class Operation:
     """One node: `kind` is a row of OPERATIONS; inputs and output are names of tensors.
 
-    attributes: of the class that the row names. `make_graph` puts in what was left out and follows
-    from the shapes, such as the permutation of a matrix.
+    attributes: an object of the class that the row names. `make_graph` fills in those that were
+    left out and follow from the shapes, such as the permutation of a matrix.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Operation:
 
     @property
     def row(self) -> AnyRow:
-        """Return what the table says of the operation; WorkloadError if it does not know it."""
+        """Return the operation's row of the table; WorkloadError if there is none."""
         if self.kind not in OPERATIONS:
             raise WorkloadError(
                 f'operation "{shortened(self.name)}": unknown operation "{shortened(self.kind)}" '
@@ -48,16 +48,16 @@ class Operation:
             raise WorkloadError(f'operation "{shortened(self.name)}": {error}') from None
 
     def attributes_as(self, kind: type[A]) -> A:
-        """Return the attributes, which are of that class."""
+        """Return the attributes, which must be of that class."""
         assert isinstance(self.attributes, kind)
         return self.attributes
 
 
 def make_attributes(kind: str, row: AnyRow, given: Mapping[str, Any]) -> Attributes:
-    """Return the attributes of an operation of that kind, lists as tuples.
+    """Return the attributes of an operation of that kind; lists become tuples.
 
     Raises:
-        WorkloadError: names an attribute that the operation does not have, or lacks.
+        WorkloadError: an attribute is unknown to the operation, or one that it needs is missing.
 
     """
     known = [field.name for field in fields(row.attributes)]
@@ -77,7 +77,7 @@ def required_attributes(row: AnyRow) -> list[str]:
 
 
 def settled(op: Operation, shapes: Sequence[Shape]) -> Operation:
-    """Return the operation with the attributes that were left out and follow from its inputs."""
+    """Return the operation with all attributes that follow from the shapes of its inputs."""
     attributes = op.attributes
     if type(attributes) is Attributes:  # none were given
         attributes = make_attributes(op.kind, op.row, {})

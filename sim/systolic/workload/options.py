@@ -1,7 +1,8 @@
-"""What a user may choose about the compilation of a workload: said once, for files and for Python.
+"""The choices that a user has in the compilation of a workload, for files and for Python alike.
 
-A field is a key of the table [compile] of run files: its annotation says what it takes and
-describes it, in pydantic's terms. The compiler reads the values; nothing here knows a chip.
+Each field is a key of the table [compile] of run files. Its annotation gives the values that it
+takes and describes it, in pydantic's terms. The compiler reads the values; nothing here knows a
+chip.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ Pair = Annotated[tuple[Count, Count], Field(strict=False)]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Compile settings; what is None is chosen by the cost model, or has the default it says.
+    """Compile settings; None leaves a choice to the cost model, or to the default it describes.
 
     A transpose through the array is cut into blocks (equation 1) and its results are copied back as
     `drain` says (patent, para 85). A product holds one operand in the array; stationary tiles and

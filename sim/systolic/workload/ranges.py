@@ -1,8 +1,9 @@
-"""Which numbers left the range of their type: wrapped, saturated, or became infinite.
+"""Numbers that left the range of their type: they wrapped, saturated, or became infinite.
 
-The hardware rules, and numpy in that type, give such a result; but it is not the number that the
-operation means. Each operation is looked at alone, with the inputs that the chip gives it. Not
-here: rounding within the range, and whether the chip was right (`systolic.run.verdict`).
+Such a result is right by the rules of the hardware, and numpy gives the same in that type; but it
+is not the number that the operation means. Each operation is looked at alone, with the inputs that
+it has on the chip. Not here: rounding within the range, and whether the chip was right
+(`systolic.run.verdict`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from systolic.workload.operation import Operation
 
 @dataclass(frozen=True, slots=True)
 class RangeLoss:
-    """How many elements of a tensor its type cannot hold, of how many, and what became of them."""
+    """`elements` of the `of` elements of a tensor do not fit its type; `how` they ended."""
 
     tensor: str
     type: str
@@ -45,7 +46,7 @@ _HOW = {
     (True, False): "became infinite or NaN",
     (False, False): "became infinite or NaN",
 }
-"""By whether operands and result are whole numbers (docs/timing_model.md, "Values")."""
+"""Whether (operands, result) are whole numbers: how a number ends (timing model, "Values")."""
 
 
 def _lost(op: Operation, graph: Graph, values: Mapping[str, Array]) -> int:
@@ -61,7 +62,7 @@ def _lost(op: Operation, graph: Graph, values: Mapping[str, Array]) -> int:
         return int(np.count_nonzero(np.isfinite(exact) & ~np.isfinite(found)))
     limits = np.iinfo(found.dtype)
     held = exact if exact.dtype.kind in "iu" else np.trunc(exact.astype(np.float64))
-    # NaN fails both comparisons: no whole number is one.
+    # NaN fails both comparisons, so it counts as lost: no whole number is NaN.
     return int(np.count_nonzero(~((held >= limits.min) & (held <= limits.max))))
 
 
@@ -70,7 +71,7 @@ def _only_moves(arrays: Sequence[Array], found: Array) -> bool:
 
 
 def _surely_held(arrays: Sequence[Array], dtype: np.dtype[Any]) -> bool:
-    """Return whether whole numbers as large as the operands' cannot leave the type's range."""
+    """Return whether the result of whole numbers as large as these surely fits the type."""
     if _only_moves(arrays, np.empty(0, dtype)):
         return True
     if len(arrays) != 2 or arrays[0].dtype.kind not in "iu":

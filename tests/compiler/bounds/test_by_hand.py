@@ -325,7 +325,7 @@ def test_a_run_shorter_than_its_bound_is_refused(monkeypatch):
 def test_a_lone_operation_is_under_way_for_the_whole_run(
     kind, source, result, homes, axes, identity
 ):
-    """Whatever it is named, on clocks of which the slowest ends the run."""
+    """So it is under any name, on clocks of which the slowest ends the run."""
     graph = move(kind, source, result, axes, homes)
     (op,) = graph.operations
     renamed = Graph(

@@ -54,10 +54,10 @@ class TestWaits:
         assert races([*lines[:2], lines[2].replace("wait s1>=1 ", ""), lines[3]]) != []
 
     def test_what_one_semaphore_teaches_another(self) -> None:
-        """Each of s0 and s1 has two posters, of which one comes after whom it could release.
+        """s0 and s1 have two posters each; one comes after the instruction it could release.
 
-        s2 shows that for s1: the last memset comes after the DMA. So the DMA waits for the pooling
-        engine's memset, which shows it for s0. Nothing is to be learnt of s2 meanwhile.
+        s2 shows it for s1: the last memset comes after the DMA. So the DMA waits for the memset of
+        the pooling engine, which shows it for s0. Nothing new is learnt of s2 meanwhile.
         """
         lines = [
             "memset activation target=sb0:4+0x4 value=1 post s0",
@@ -72,7 +72,7 @@ class TestWaits:
         assert ("read-after-write", (1, 0)) in races([*lines[:5], early])
 
     def test_of_several_reads_of_a_queue_the_last_is_named(self) -> None:
-        """Who comes after the second read comes after the first, so one finding says it all."""
+        """A write after the second read comes after the first read too, so one finding suffices."""
         lines = [
             "copy pooling source=sb0:4+0x4 target=sb0:4+64x4",
             "copy pooling source=sb0:4+0x4 target=sb0:4+128x4",

@@ -42,7 +42,7 @@ def test_values(case: dict[str, Any]) -> None:
 def test_refusals_word_for_word(case: dict[str, Any]) -> None:
     expected = case["error"].removeprefix("INVALID_ARGUMENT: ").removesuffix(": ")
     if expected.startswith("invalid shape type="):
-        # XLA prints the number of its type enumeration there, which nobody else knows.
+        # XLA prints the number of its type enumeration there, which has no meaning here.
         expected = "invalid shape: dims=[2,-3] has a negative size"
     with pytest.raises(LayoutError) as refused:
         run(case)

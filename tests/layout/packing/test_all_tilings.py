@@ -1,10 +1,10 @@
 """Do pack, unpack and relayout put every element where the formula says, for all small tilings?
 
 The whole domain is every tiling of up to three levels whose tiles have rank 1 or 2 and sizes 1 to
-4, on vectors of 1 to 7 elements and matrices of up to 5 x 5: three levels whose sizes do not
-divide one another are what random layouts seldom meet. The other order of a matrix's dimensions
-names the same offsets with the indices exchanged, so it is only sampled. ``linear_index`` is the
-oracle for the copies (it shares no code with them), and is itself held to the plainest formula.
+4, on vectors of 1 to 7 elements and matrices of up to 5 x 5. Random layouts seldom have three
+levels whose sizes do not divide one another. The other order of a matrix's dimensions names the
+same offsets with the indices exchanged, so it is only sampled. ``linear_index`` is the oracle for
+the copies (it shares no code with them), and is itself held to the plainest formula.
 """
 
 from __future__ import annotations
@@ -113,8 +113,11 @@ def test_sampled_tilings_are_copied_to_where_the_formula_says() -> None:
 
 PADDED_PLACES = [
     (first, second, third)
-    for first in [(1, 2), (3,)] for second in [(4,), (3, 4)] for third in TILES if len(third) == 1
-]  # fmt: skip
+    for first in [(1, 2), (3,)]
+    for second in [(4,), (3, 4)]
+    for third in TILES
+    if len(third) == 1
+]
 
 
 @pytest.mark.parametrize("tiles", PADDED_PLACES, ids=str)

@@ -60,10 +60,18 @@ def test_small_elements(
     name: str, bits: int, dims: tuple[int, ...], layout: Layout, order: str
 ) -> None:
     sign = -1 if name == "s1" else 1  # the values of s1 are -1 and 0
-    shape = Shape(name, dims, Layout(
-        layout.minor_to_major, layout.tiles, element_bits=bits, tail_align=layout.tail_align,
-        padded_dimensions=layout.padded_dimensions, padding_value=sign * layout.padding_value,
-    ))  # fmt: skip
+    shape = Shape(
+        name,
+        dims,
+        Layout(
+            layout.minor_to_major,
+            layout.tiles,
+            element_bits=bits,
+            tail_align=layout.tail_align,
+            padded_dimensions=layout.padded_dimensions,
+            padding_value=sign * layout.padding_value,
+        ),
+    )
     rng = np.random.default_rng(7)
     array = rng.integers(0, 2**shape.type.bits, dims, np.uint8).view(shape.dtype)
     if name == "s1" and shape.dtype == np.int8:

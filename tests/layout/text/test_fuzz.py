@@ -28,7 +28,7 @@ TEXTS = st.one_of(
 
 
 def use(shape: Shape) -> None:
-    """Ask everything that must not depend on how large the array is."""
+    """Ask for all facts whose cost must not depend on the size of the array."""
     assert Shape.parse(str(shape)) == shape
     shape.physical_dims(), shape.padded_elements(), shape.size_bytes(), shape.xla_array_size()
     if shape.num_elements():

@@ -1,4 +1,4 @@
-"""Do the copies that share DRAM get all of its bandwidth, never more, and everybody in turn?
+"""Do the copies that share DRAM get all of its bandwidth, never more, and each queue in turn?
 
 The event engine sums shares in closed form, the register engine forms them cycle by cycle, and a
 third model in `support.share_reference` deals out the bytes one by one.

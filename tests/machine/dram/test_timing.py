@@ -433,7 +433,7 @@ def test_events_do_not_grow_with_the_bursts(monkeypatch):
 
 
 def test_events_do_not_grow_where_queues_meet_at_a_port(monkeypatch):
-    """Three queues into one state-buffer bank: they settle among themselves who has its port."""
+    """Three queues into one state-buffer bank: they settle among themselves which has its port."""
     chip = organised({"queues": 3}, {"size_bytes": 1 << 20})
     counts = set()
     for elements in (8, 80, 640):

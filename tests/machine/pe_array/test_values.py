@@ -1,4 +1,4 @@
-"""Are the register engine's values right, bit for bit, whatever else is in the grid?"""
+"""Are the register engine's values right, bit for bit, with any other work in the grid?"""
 
 from __future__ import annotations
 

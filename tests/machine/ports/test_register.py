@@ -1,4 +1,4 @@
-"""Who gets a port, who is refused, and what is written down about it? Section 5, by hand."""
+"""Which client gets a port, which is refused, and what is recorded of it? Section 5, by hand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from systolic.trace.labels import LabelInterval
 from systolic.trace.records import Stall
 
 OWN = 16384
-"""A byte in bank 2, where nobody else goes."""
+"""A byte in bank 2, which no other instruction uses."""
 
 
 def run(chip, *instructions):
@@ -112,7 +112,7 @@ def test_within_an_engine_the_older_instruction_wins():
         Memset(engine="activation", target=state(0, 4, 0, 3), value=1),
         Memset(engine="activation", target=state(0, 4, 64, 1), value=1),
     )
-    # generated in 0-2 and 3, written in 3-5 and 6: nobody waits
+    # generated in 0-2 and 3, written in 3-5 and 6: no access waits
     assert [t.done for t in trace.times] == [5, 6]
     chip = ideal_chip(4, 4, activation={"latency_cycles": 3})
     trace = run(
@@ -163,7 +163,7 @@ def test_a_load_asks_last_in_the_cycle_its_bound_is_met(moving_first):
         assert spans(trace) == [(0, 3), (4, 6), (7, 10)]
         assert trace.stalls == (Stall(4, "pe_array", 2, 3, "state_buffer", 0, "read", "moving"),)
     else:
-        # the vector of cycle 4 is first whatever the priorities; from 5 on weights win
+        # the vector of cycle 4 is first with any priorities; from 5 on weights win
         assert spans(trace) == [(0, 3), (4, 10), (5, 8)]
         assert trace.stalls == (
             Stall(4, "pe_array", 2, 1, "state_buffer", 0, "read", "moving"),

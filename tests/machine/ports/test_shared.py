@@ -1,4 +1,4 @@
-"""Who meets whom at a port, where two accesses look as if they could pass each other?
+"""Which accesses meet at a port that look as if they could pass each other?
 
 By hand, for both engines: weights and vectors of different row groups in one bank, and sums of the
 array that pass over the access of a slower clock.
@@ -18,7 +18,7 @@ from systolic.trace.records import Stall
 from systolic.trace.words import KINDS
 
 OWN = 16384
-"""A byte in bank 2, where nobody else goes."""
+"""A byte in bank 2, which no other instruction uses."""
 
 
 def run(chip, *instructions):

@@ -35,17 +35,36 @@ LAYOUTS = {"source": "f32[4,4]{1,0}", "result": "f32[4,4]{1,0}", "blocks": "f32[
 
 def summary_of(chip: Chip, trace: Trace, **more: Any) -> dict:
     return summarize(
-        run="fig3", chip=chip, engine="event", trace=trace, instructions={"MatMul": 1, "Copy": 1},
-        blocks=1, sub_blocks=1, values={"checked": True, "equal": True, "max_abs_error": 0.0},
-        bound={"cycles": 16, "why": "moving vectors"}, **more,
-    )  # fmt: skip
+        run="fig3",
+        chip=chip,
+        engine="event",
+        trace=trace,
+        instructions={"MatMul": 1, "Copy": 1},
+        blocks=1,
+        sub_blocks=1,
+        values={"checked": True, "equal": True, "max_abs_error": 0.0},
+        bound={"cycles": 16, "why": "moving vectors"},
+        **more,
+    )
 
 
 def test_keys_and_order(chip: Chip, trace: Trace) -> None:
     assert list(summary_of(chip, trace)) == [
-        "run", "chip", "engine", "cycles", "time_ns", "blocks", "sub_blocks", "instructions",
-        "units", "ports", "stalls", "transfers", "values", "bound",
-    ]  # fmt: skip
+        "run",
+        "chip",
+        "engine",
+        "cycles",
+        "time_ns",
+        "blocks",
+        "sub_blocks",
+        "instructions",
+        "units",
+        "ports",
+        "stalls",
+        "transfers",
+        "values",
+        "bound",
+    ]
 
 
 def test_layouts_are_optional(chip: Chip, trace: Trace) -> None:
@@ -85,11 +104,23 @@ def test_stalls_are_summed_costliest_first(chip: Chip, trace: Trace) -> None:
     )
     found = summary_of(chip, replace(trace, stalls=stalls))["stalls"]
     assert found == [
-        {"unit": "pe_array", "buffer": "state_buffer", "bank": 1, "direction": "read",
-         "winner": "dma", "cycles": 5},
-        {"unit": "activation", "buffer": "state_buffer", "bank": 0, "direction": "read",
-         "winner": "moving", "cycles": 1},
-    ]  # fmt: skip
+        {
+            "unit": "pe_array",
+            "buffer": "state_buffer",
+            "bank": 1,
+            "direction": "read",
+            "winner": "dma",
+            "cycles": 5,
+        },
+        {
+            "unit": "activation",
+            "buffer": "state_buffer",
+            "bank": 0,
+            "direction": "read",
+            "winner": "moving",
+            "cycles": 1,
+        },
+    ]
 
 
 def test_a_run_whose_labels_do_not_sum_is_refused(chip: Chip, trace: Trace) -> None:

@@ -31,19 +31,36 @@ def summary(**changes: Any) -> dict[str, Any]:
     idle = {"total": 1000, "labels": {"idle": 1000}}
     array = {"streaming": 400, "stalled by dma": 100, "loading": 200, "idle": 300}
     return {
-        "run": "fig4", "chip": "patent", "engine": "event", "cycles": 1000, "time_ns": 1250.0,
-        "blocks": 1, "sub_blocks": 2, "instructions": {"Copy": 1200, "MatMul": 2},
+        "run": "fig4",
+        "chip": "patent",
+        "engine": "event",
+        "cycles": 1000,
+        "time_ns": 1250.0,
+        "blocks": 1,
+        "sub_blocks": 2,
+        "instructions": {"Copy": 1200, "MatMul": 2},
         "units": {
             "pe_array": {"total": 1000, "labels": array},
             "activation": {"total": 1000, "labels": {"streaming": 1, "idle": 999}},
-            "pooling": idle, "dma0": idle, "dma1": idle, "dma2": idle,
+            "pooling": idle,
+            "dma0": idle,
+            "dma1": idle,
+            "dma2": idle,
         },
         "ports": {},
-        "stalls": [{"unit": "pe_array", "buffer": "state_buffer", "bank": 3, "direction": "read",
-                    "winner": "dma", "cycles": 100}],
+        "stalls": [
+            {
+                "unit": "pe_array",
+                "buffer": "state_buffer",
+                "bank": 3,
+                "direction": "read",
+                "winner": "dma",
+                "cycles": 100,
+            }
+        ],
         "values": {"checked": True, "equal": True, "max_abs_error": 0.0, "differs_from_numpy": 0},
         "bound": {"cycles": 800, "why": "moving vectors"},
-    } | changes  # fmt: skip
+    } | changes
 
 
 def printed(content: dict[str, Any], width: int = 80, encoding: str = "utf-8") -> list[str]:
@@ -155,11 +172,19 @@ def test_bars_and_words() -> None:
     assert number(1234567) == "1,234,567"
     assert [plural(n, "block") for n in (0, 1, 2)] == ["0 blocks", "1 block", "2 blocks"]
     assert [percent(n, 10000) for n in (0, 1, 5000, 9999, 10000)] == [
-        "0.0 %", "<0.1 %", "50.0 %", ">99.9 %", "100.0 %",
-    ]  # fmt: skip
+        "0.0 %",
+        "<0.1 %",
+        "50.0 %",
+        ">99.9 %",
+        "100.0 %",
+    ]
     assert [time_text(t) for t in (0.0, 19.0, 1250.0, 2.5e6, 3e9)] == [
-        "0 ns", "19 ns", "1.25 us", "2.5 ms", "3 s",
-    ]  # fmt: skip
+        "0 ns",
+        "19 ns",
+        "1.25 us",
+        "2.5 ms",
+        "3 s",
+    ]
     assert [ratio_text(r) for r in (0.973, 3.21, 41.2, 1729.4)] == [
         "0.97x",
         "3.2x",
@@ -170,6 +195,11 @@ def test_bars_and_words() -> None:
 
 def test_values_are_short_but_not_wrong() -> None:
     assert [shorten(t) for t in ("1", "-0", "nan", "8192", "0.1234567", "123456789")] == [
-        "1", "-0", "nan", "8192", "0.123", "1.2e8",
-    ]  # fmt: skip
+        "1",
+        "-0",
+        "nan",
+        "8192",
+        "0.123",
+        "1.2e8",
+    ]
     assert value_text(1.5) == "1.5"

@@ -1,4 +1,4 @@
-"""Does the summary count what was moved, and can a person read it?"""
+"""Does the summary count the transfers, and can a person read the counts?"""
 
 from __future__ import annotations
 
@@ -22,9 +22,14 @@ from systolic.report.summary.transfers import (
 from systolic.trace.transfers import ChannelCounts, QueueWaits, Transfers
 
 PARTS = {
-    "channels": 2, "banks": 2, "row_bytes": 64, "burst_bytes": 16, "interleave_bytes": 64,
-    "activate_cycles": 3, "precharge_cycles": 2,
-}  # fmt: skip
+    "channels": 2,
+    "banks": 2,
+    "row_bytes": 64,
+    "burst_bytes": 16,
+    "interleave_bytes": 64,
+    "activate_cycles": 3,
+    "precharge_cycles": 2,
+}
 
 
 def dram(start, *pattern):
@@ -36,9 +41,16 @@ def summary_of(organisation, *copies):
     chip = ideal_chip(4, 4, dram=sizes)
     trace = simulate(chip, Program("moved", copies), values=False).trace
     return summarize(
-        run="moved", chip=chip, engine="event", trace=trace, instructions={}, blocks=0,
-        sub_blocks=0, values={"checked": False}, bound={"cycles": 0, "why": ""},
-    )  # fmt: skip
+        run="moved",
+        chip=chip,
+        engine="event",
+        trace=trace,
+        instructions={},
+        blocks=0,
+        sub_blocks=0,
+        values={"checked": False},
+        bound={"cycles": 0, "why": ""},
+    )
 
 
 def test_what_the_summary_counts():
@@ -56,22 +68,28 @@ def test_what_the_summary_counts():
         "bytes": 76,
         "runs": [{"bytes": 64, "count": 1}, {"bytes": 4, "count": 3}],
         "dram": {
-            "bursts": 7, "hits": 5, "opened": 2, "conflicts": 0,
+            "bursts": 7,
+            "hits": 5,
+            "opened": 2,
+            "conflicts": 0,
             "channels": [
                 {"bursts": 4, "hits": 3, "opened": 1, "conflicts": 0, "busy_cycles": 16},
                 {"bursts": 3, "hits": 2, "opened": 1, "conflicts": 0, "busy_cycles": 12},
             ],
             "waits": {"dma0": waits, "dma1": none},
         },
-    }  # fmt: skip
+    }
 
 
 def test_without_an_organisation_only_runs_are_counted():
     copy = DmaCopy(dma_queue=0, source=dram(0, (2, 3)), target=state(0, 1, 0, 3))
     found = summary_of(None, copy)["transfers"]
     assert found == {
-        "copies": 1, "descriptors": 3, "bytes": 12, "runs": [{"bytes": 4, "count": 3}],
-    }  # fmt: skip
+        "copies": 1,
+        "descriptors": 3,
+        "bytes": 12,
+        "runs": [{"bytes": 4, "count": 3}],
+    }
 
 
 def test_texts():

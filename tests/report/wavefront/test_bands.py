@@ -1,4 +1,4 @@
-"""Is what the pictures draw what happened? The extracted data, without any drawing."""
+"""Do the extracted data of the pictures show what happened? Nothing is drawn here."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from support.runs import run_transpose
 from systolic.hw.spec import Chip
 from systolic.machine import simulate
 from systolic.report.wavefront.bands import (
-    Axis,
     Band,
+    CycleAxis,
     drain_bands,
     is_small,
     results_band,
@@ -77,7 +77,7 @@ def test_fig3_turning_points(fig3: Run) -> None:
 
 def test_fig3_results_by_processing_cycle(fig3: Run) -> None:
     """The patent's table: processing cycle 1 is cycle 7."""
-    band = results_band(*fig3, Axis(0, 19), values=True)
+    band = results_band(*fig3, CycleAxis(0, 19), values=True)
     table = {
         cycle: {line: text for (line, c), text in band.texts["stream"].items() if c == cycle + 6}
         for cycle in range(1, 8)
@@ -95,7 +95,7 @@ def test_fig3_results_by_processing_cycle(fig3: Run) -> None:
 
 def test_fig3_what_the_memories_gave_and_took(fig3: Run) -> None:
     chip, trace = fig3
-    axis = Axis(0, 19)
+    axis = CycleAxis(0, 19)
     weights = weights_band(trace, axis, values=True)
     assert [weights.texts["load"][0, t] for t in range(4)] == ["1", "2", "3", "4"]
     vectors = vectors_band(trace, axis, values=True)
@@ -108,7 +108,7 @@ def test_fig3_what_the_memories_gave_and_took(fig3: Run) -> None:
 @pytest.mark.parametrize("drain", ["block", "row", "partition"])
 def test_without_words_the_results_are_derived(drain: str) -> None:
     chip, trace = block(3, 4, drain)
-    axis = Axis(0, trace.cycles())
+    axis = CycleAxis(0, trace.cycles())
     with_words = results_band(chip, trace, axis, values=True)
     without = results_band(chip, wordless(trace), axis, values=True)
     assert with_words.texts == without.texts
@@ -119,7 +119,7 @@ def test_without_words_the_results_are_derived(drain: str) -> None:
 
 def test_without_words_the_block_drain_is_the_same(fig3: Run) -> None:
     chip, trace = fig3
-    axis = Axis(0, 19)
+    axis = CycleAxis(0, 19)
     for a, b in zip(
         drain_bands(chip, trace, axis, values=False),
         drain_bands(chip, wordless(trace), axis, values=False),
@@ -142,7 +142,7 @@ VARIANTS: list[tuple[int, int, dict[str, Any]]] = [
 @pytest.mark.parametrize(("rows", "cols", "tables"), VARIANTS)
 def test_pe_band_is_the_grid_cycle_by_cycle(rows: int, cols: int, tables: dict[str, Any]) -> None:
     _, trace = tiles(rows, cols, 2 * rows, cols, **tables)
-    axis = Axis(0, trace.cycles())
+    axis = CycleAxis(0, trace.cycles())
     band = pe_band(trace, axis, values=True)
     multiplying = sum(band.layers.get(p, 0) for p in ("stream", "next", "drain"))
     texts = {**band.texts["stream"], **band.texts.get("next", {}), **band.texts.get("drain", {})}
@@ -156,7 +156,7 @@ def test_pe_band_is_the_grid_cycle_by_cycle(rows: int, cols: int, tables: dict[s
 @pytest.mark.parametrize(("rows", "cols", "tables"), VARIANTS)
 def test_row_band_is_the_share_of_the_pes(rows: int, cols: int, tables: dict[str, Any]) -> None:
     _, trace = tiles(rows, cols, 2 * rows, cols, **tables)
-    axis = Axis(0, trace.cycles())
+    axis = CycleAxis(0, trace.cycles())
     row, pe = row_band(trace, axis), pe_band(trace, axis, values=False)
     for phase in ("stream", "next", "drain"):
         if phase in pe.layers:
@@ -165,14 +165,14 @@ def test_row_band_is_the_share_of_the_pes(rows: int, cols: int, tables: dict[str
 
 
 def test_row_band_binned_keeps_the_work(fig3: Run) -> None:
-    whole, binned = row_band(fig3[1], Axis(0, 20)), row_band(fig3[1], Axis(0, 20, step=4))
+    whole, binned = row_band(fig3[1], CycleAxis(0, 20)), row_band(fig3[1], CycleAxis(0, 20, step=4))
     for phase in ("stream", "drain"):
         pooled = whole.layers[phase].reshape(4, 5, 4).mean(axis=2)
         np.testing.assert_allclose(binned.layers[phase], pooled)
 
 
 def test_long_windows_are_binned() -> None:
-    axis = Axis.fit(Interval(100, 100_100))
+    axis = CycleAxis.fit(Interval(100, 100_100))
     assert axis.columns <= 1600
     assert axis.columns * axis.step >= 100_000
 
@@ -231,7 +231,7 @@ def test_no_multiply_no_story(fig3: Run) -> None:
 
 
 def test_values_are_shown_up_to_six_by_six() -> None:
-    axis = Axis(0, 30)
+    axis = CycleAxis(0, 30)
     assert is_small(ideal_chip(6, 6), axis)
     assert not is_small(ideal_chip(6, 7), axis)
-    assert not is_small(ideal_chip(4, 4), Axis(0, 65))
+    assert not is_small(ideal_chip(4, 4), CycleAxis(0, 65))

@@ -19,7 +19,7 @@ from support.documents import ROOT
 from support.runs import run_transpose
 from systolic.config import load_run
 from systolic.hw.spec import Chip
-from systolic.report.wavefront.bands import Axis, Band
+from systolic.report.wavefront.bands import Band, CycleAxis
 from systolic.report.wavefront.moments import (
     Moments,
     _busiest,
@@ -192,7 +192,7 @@ def test_the_busiest_cycle_of_a_multiply_that_waits_long() -> None:
     ("first", "stop", "step"), [(0, 20, 1), (3, 20, 4), (5, 5, 1), (0, 21, 3), (0, 7, 50)]
 )
 def test_a_span_is_what_its_cycles_are_one_by_one(first: int, stop: int, step: int) -> None:
-    axis = Axis(2, 18, step)
+    axis = CycleAxis(2, 18, step)
     whole, single = (Band("b", 3, axis) for _ in range(2))
     whole.mark_all_lines("drain", Interval(first, stop))
     single.mark("drain", np.arange(3)[:, None], np.arange(first, stop)[None, :])

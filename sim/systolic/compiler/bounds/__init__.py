@@ -1,1 +1,1 @@
-"""What no schedule can beat."""
+"""Bounds: the times that no schedule can beat."""

@@ -1,8 +1,8 @@
-"""The least a transpose, a relayout or a reshape can take: which closed form holds for it.
+"""The least time of a transpose, a relayout or a reshape: the choice of the closed form.
 
-Only what the graph says counts: where a tensor lives that no other operation uses is known,
-where an intermediate one lies is not, so it may lie as the next operation likes. The forms
-themselves are in `systolic.hw.formulas.moves` and `systolic.hw.formulas.timing`.
+Only the graph counts. It gives the memory of a tensor that no other operation uses. It does not say
+where an intermediate tensor lies, so that tensor is taken to lie where the next operation wants it.
+The forms are in `systolic.hw.formulas.moves` and `systolic.hw.formulas.timing`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def move_bound(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bou
 
 
 def _from_dram(graph: Graph, op: Operation, chip: Chip, options: Options, least: Bound) -> Bound:
-    """Return the bound of what goes from DRAM to DRAM: `least`, or more if it must be turned."""
+    """Return the bound of an operation from DRAM to DRAM: `least`, or more if it must turn."""
     source, result, axes = _shapes(graph, op)
     if axes is None or both_at(graph, op) is None:
         return least
@@ -56,7 +56,7 @@ def _from_dram(graph: Graph, op: Operation, chip: Chip, options: Options, least:
 
 
 def _on_chip(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound:
-    """Return the bound of what lives on the chip before and after."""
+    """Return the bound of an operation whose tensors live on the chip before and after."""
     source, result, axes = _shapes(graph, op)
     if axes is None:
         stays = shared_home(source, result) is not None
@@ -87,7 +87,7 @@ def _shapes(graph: Graph, op: Operation) -> tuple[Shape, Shape, tuple[int, ...] 
 
 
 def _dram_bytes(graph: Graph, op: Operation) -> int:
-    """Return the bytes of the ends of an operation that must come from or go to DRAM."""
+    """Return the bytes of those tensors of an operation that must come from DRAM or go there."""
     ends = [name for name in op.inputs if name in graph.inputs]
     ends += [op.output] if op.output in graph.outputs else []
     shapes = [graph.shape(name) for name in ends if graph.tensor(name).home == "dram"]
@@ -105,7 +105,7 @@ def _by_array(matrices: MatrixSet, chip: Chip, options: Options, home: str) -> B
 
 
 def _cut(matrices: MatrixSet, chip: Chip, options: Options, home: str) -> Decomposition:
-    """Return the blocks of equation 1; from DRAM, without a choice of them, as few as possible."""
+    """Return the blocks of equation 1; as few as possible from DRAM, if options name none."""
     if home == "dram" and options.block is None:
         array = chip.pe_array.rows, chip.pe_array.cols
         return decompose(matrices.shape, array, array)

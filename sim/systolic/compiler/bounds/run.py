@@ -1,7 +1,7 @@
-"""How good a schedule of a graph can be: bounds per operation and for the run, from closed forms.
+"""Bounds of each operation and of the whole run, from closed forms.
 
-Only sizes of the graph and of the chip enter (`systolic.hw.formulas.timing`), nothing the compiler
-chose.
+They follow from sizes of the graph and of the chip alone (`systolic.hw.formulas.timing`). No choice
+of the compiler enters.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from systolic.workload.options import Options
 
 @dataclass(frozen=True, slots=True)
 class OperationBound:
-    """The bound of one operation alone, its operands where the graph has them at the start."""
+    """The bound of one operation alone, with its operands in the memories that the graph names."""
 
     name: str
     kind: str
@@ -64,7 +64,7 @@ def _array_bound(graph: Graph, chip: Chip) -> Bound:
 
 
 def product_of(graph: Graph, op: Operation) -> Product:
-    """Return the sizes of a matmul; of operands that are there at the start, their layouts too.
+    """Return the sizes of a matmul, and the layouts of operands that are inputs of the graph.
 
     Matrices that share an operand are one product of longer matrices.
     """
@@ -87,9 +87,9 @@ def product_of(graph: Graph, op: Operation) -> Product:
 
 
 def _minor(shape: Shape) -> int | None:
-    """Return which dimension from the last lies element by element: 0 or 1; None if neither.
+    """Return which dimension is contiguous, counted from the last: 0 or 1; None for neither.
 
-    Tiles mix dimensions: a layout that has any may be read either way, as far as a bound goes.
+    Tiles mix dimensions. For a bound a tiled layout is taken to be readable either way.
     """
     if shape.layout.tiles or 1 in shape.dims[-2:]:
         return None
@@ -102,13 +102,13 @@ def _bound(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound:
 
 
 def _bytes_bound(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound:
-    """Return the bound of what DRAM must give and take for an operation."""
+    """Return the bound by the bytes that DRAM must give and take for an operation."""
     moved = sum(_bytes(graph, name) for name in _at_dram(graph, op))
     return dram_bound(chip, moved) if moved else Bound(0, "nothing need be busy")
 
 
 def _at_dram(graph: Graph, op: Operation) -> list[str]:
-    """Return the ends of an operation that must come from DRAM or go there."""
+    """Return the tensors of an operation that must come from DRAM or go there."""
     ends = [name for name in op.inputs if name in graph.inputs]
     ends += [op.output] if op.output in graph.outputs else []
     return [name for name in ends if graph.tensor(name).home == "dram"]
@@ -150,8 +150,8 @@ def spans(
     """Return, by operation, the ticks from its first start to its last end.
 
     layers: the operation of each instruction; times: (instruction, start, end), the end being the
-    first tick after the instruction's last cycle. An operation whose work is part of others' has
-    no instruction, and is not in the result.
+    first tick after the instruction's last cycle. An operation is not in the result if it has no
+    instruction, because instructions of other operations do its work.
     """
     first: dict[str, int] = {}
     last: dict[str, int] = {}

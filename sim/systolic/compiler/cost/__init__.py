@@ -1,1 +1,1 @@
-"""Every estimate by which the compiler chooses. No bounds, no machine."""
+"""Every estimate by which the compiler chooses. Not here: bounds and the machine."""

@@ -1,4 +1,4 @@
-"""How long DMA queues take for copies: a descriptor and a run's bytes at a time."""
+"""Estimates for copies of DMA queues, which move a run's bytes with each descriptor."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _descriptor(chip: Chip, run: int, *, outside: bool) -> int:
 
 
 def _opening(chip: Chip, run: int) -> int:
-    """Return the cycles in which rows are opened for a run: other queues close them between."""
+    """Return the cycles of opening rows for a run, if other queues close them in between."""
     parts = chip.dram.organisation
     if parts is None:
         return 0
@@ -52,7 +52,7 @@ def inside_cycles(chip: Chip, runs: int, size: int) -> int:
 def lone_cycles(chip: Chip, access: Access, count: int, size: int) -> int:
     """Return the cycles of a queue alone for `count` runs of `size` bytes from DRAM, latency apart.
 
-    Where DRAM has an organisation the addresses of the runs count, else their lengths alone.
+    If DRAM has an organisation, the addresses of the runs count; otherwise only their lengths.
     """
     if chip.dram.organisation is None:
         return inside_cycles(chip, count, size) - chip.dma.latency_cycles
@@ -62,7 +62,7 @@ def lone_cycles(chip: Chip, access: Access, count: int, size: int) -> int:
 
 
 def load_cost(chip: Chip, shape: Shape, axes: Axes) -> int:
-    """Return about how many cycles one queue takes to bring a tensor from DRAM as `axes`."""
+    """Return about how many cycles one queue takes to bring a tensor from DRAM, seen as `axes`."""
     *batch, all_rows, all_cols = (math.prod(shape.dims[d] for d in group) for group in axes)
     rows, cols = min(all_rows, SAMPLE[0]), min(all_cols, SAMPLE[1])
     size = shape.dtype.itemsize

@@ -1,4 +1,4 @@
-"""How long a change of view takes on the chip, and which of its pieces an engine copies."""
+"""Estimates for a change of view on the chip, and the choice of pieces that an engine copies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SAMPLE_COLUMNS = 512
 
 
 def by_engine(chip: Chip, options: Options, piece: Piece, size_bytes: int) -> bool:
-    """Return whether an engine takes a piece, and sooner than a DMA queue."""
+    """Return whether an engine can copy a piece, and faster than a DMA queue."""
     engine: Engine = getattr(chip, options.drain_engine)
     if piece.source_rows != piece.rows:
         return False

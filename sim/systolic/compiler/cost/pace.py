@@ -1,7 +1,8 @@
-"""About how long drafts take: every unit goes through its queue, each draft after what it needs.
+"""An estimate of how long drafts take, for choosing between plans of one graph.
 
-An estimate for choosing between plans of one graph, not a bound and not the machine: nothing is
-lost at ports, and queues meet in DRAM only in that all their bytes have to pass.
+Every unit goes through its queue, and a draft begins when the drafts that it needs are done. This
+is no bound and no machine: no cycle is lost at ports, and of the contention in DRAM only this
+counts, that the bytes of all queues have to pass.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def estimated_ticks(drafts: Sequence[Draft], chip: Chip) -> int:
 
 @dataclass(slots=True)
 class _Pace:
-    """When each draft so far is done, in ticks, and from when each queue can take the next."""
+    """The ticks in which each draft so far is done, and in which each queue can take the next."""
 
     chip: Chip
     done: list[int] = field(default_factory=list)
@@ -45,7 +46,7 @@ class _Pace:
         return self.dram_bytes * self.chip.period("dma") // rate
 
     def add(self, draft: Draft) -> None:
-        """Note a draft: it begins when all it needs is done and its unit can take it."""
+        """Note a draft, which begins when all that it needs is done and its unit can take it."""
         seen = self.chip.semaphore_cycles * self.chip.period("pe_array")
         ready = max((self.done[ref.step] + seen for ref in draft.needs), default=0)
         done = self._done(draft.instruction, ready)

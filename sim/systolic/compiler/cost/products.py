@@ -1,7 +1,7 @@
 """The cost model: closed forms that choose the mapping, the loops and the tiles of a product.
 
-Estimates for choosing between schedules, not bounds (`systolic.hw.formulas.timing`) and not the
-machine.
+They are estimates for choosing between schedules. Not here: bounds (`systolic.hw.formulas.timing`)
+and the machine.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Mapping = Literal["rhs", "lhs"]
 def product_cost(
     chip: Chip, mapping: Mapping, batch: Sequence[int], sizes: tuple[int, int, int], dtype: str
 ) -> int:
-    """Return about how many cycles a product takes in the array with that operand stationary.
+    """Return about how many cycles a product takes in the array with this operand stationary.
 
     sizes: M rows of lhs, K of the contraction, N columns of rhs.
     """
@@ -35,7 +35,7 @@ def product_cost(
 
 
 def array_cycles(chip: Chip, sizes: tuple[int, int, int], dtype: str, chunks: int) -> int:
-    """Return the cycles of streams and loads, the longer hiding the other with a double buffer.
+    """Return the cycles of streams and loads; with a double buffer the longer hides the other.
 
     sizes: P stationary and Q moving columns, K rows of both. chunks: how many chunks of moving
     vectors are streamed for each load.
@@ -55,9 +55,9 @@ def array_cycles(chip: Chip, sizes: tuple[int, int, int], dtype: str, chunks: in
 
 
 def turning_banks(chip: Chip, options: Options, dtype: str) -> int:
-    """Return the banks in which identity products follow one another: at most half of all.
+    """Return the number of banks in which identity products take turns: at most half of all.
 
-    A bank is taken while a block streams in, its last sum arrives, and it is copied out.
+    A bank is in use while a block streams in, its last sum arrives, and it is copied out.
     """
     array = chip.pe_array
     engine = chip.activation if options.drain_engine == "activation" else chip.pooling
@@ -68,19 +68,19 @@ def turning_banks(chip: Chip, options: Options, dtype: str) -> int:
 
 
 LEAST_PART = 4
-"""Vectors: with fewer, an instruction each gains next to nothing."""
+"""Fewest vectors of a part: smaller parts gain next to nothing for their instructions."""
 
 
 def part_of_last(
     chip: Chip, options: Options, sizes: tuple[int, int, int], dtype: str, banks: int
 ) -> int:
-    """Return the vectors of the parts in which the last sums are best made and copied out.
+    """Return how many vectors a part should have if the last sums are made and copied in parts.
 
-    sizes: vectors, rows of the contraction, stationary columns; banks: that may be used.
+    sizes: vectors, rows of the contraction, stationary columns. banks: how many may be used.
 
-    What remains after the last vector is the copy of one part, so parts should be small. Each
-    takes a bank, since accumulating holds a bank's read port. Each load hides behind the last part
-    of the task before it. With f cycles for the instructions of a part, the remainder is about
+    After the last vector the copy of one part remains to be done, so parts should be small. Each
+    part takes a bank, since accumulating holds a bank's read port. Each load hides behind the last
+    part of the task before it. With f cycles for the instructions of a part, the remainder is about
     s + vectors / s * f, least for s = sqrt(vectors * f).
     """
     (vectors, K, cols), array = sizes, chip.pe_array
@@ -108,8 +108,8 @@ class Work:
     """A product to be cut: stationary [K, P], moving [K, Q], result [P, Q], and its tiles.
 
     tile: T(p,q); sizes in bytes; streamed: operands come from DRAM; chunk: vectors of one multiply;
-    counts: how many stationary tiles and chunks there are; layer: the operation; room_bytes: of
-    each partition of the state buffer, to be planned with.
+    counts: how many stationary tiles and chunks there are; layer: the operation; room_bytes: the
+    bytes of each partition of the state buffer to plan with.
     """
 
     P: int
@@ -128,9 +128,9 @@ class Work:
 def choose_loops(chip: Chip, options: Options, work: Work, *, spare_banks: int = 0) -> Loops:
     """Return the cheapest loops whose tiles have room in the state buffer together.
 
-    spare_banks: of the result buffer, not to be used if there is a choice.
+    spare_banks: how many banks of the result buffer to leave unused if possible.
 
-    Raises CompileError if the options ask for a group that cannot be.
+    Raises CompileError if the options ask for an impossible group.
     """
     chunk = work.chunk
     groups = _groups(chip, options, work, spare_banks)
@@ -148,7 +148,7 @@ def choose_loops(chip: Chip, options: Options, work: Work, *, spare_banks: int =
 def _rated(
     chip: Chip, work: Work, group: tuple[int, int], chunk: int, outer: Outer
 ) -> tuple[tuple[int, int, int], Loops]:
-    """Return the loops and what they cost: cycles, then how few sums stand side by side."""
+    """Return the loops and their cost: first the cycles, then how few sums stand side by side."""
     p, q = group
     cycles = array_cycles(chip, (work.P, work.Q, work.K), work.dtype, q)
     preference = -q

@@ -1,4 +1,4 @@
-"""How long it takes to transpose matrices."""
+"""Estimates for transposing matrices."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from systolic.hw.spec import Chip
 def turn_cost(chip: Chip, dims: Sequence[int], dtype: str) -> int:
     """Return about how many cycles it takes to transpose matrices [batch..., rows, columns].
 
-    In the array, if that takes the type: every block is loaded and multiplied with an identity,
-    the longer hiding the other, and the last one goes through the array and out. Else element by
-    element through a DMA queue.
+    If the array takes the type, every block is loaded and multiplied with an identity. Load and
+    multiply overlap, and the last block has to go through the array and out. Otherwise the elements
+    go one by one through a DMA queue.
     """
     *batch, rows, cols = dims
     array, matrices = chip.pe_array, math.prod(batch)

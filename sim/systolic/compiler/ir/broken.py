@@ -1,7 +1,7 @@
 """The error of a verifier: a pass has broken a rule that the next pass relies on.
 
-It is a fault of the compiler, never of the user, so it is no SystolicError: nothing that refuses a
-user's work can hide it.
+It is a fault of the compiler, never of the user. So it is no SystolicError: code that catches
+errors about a user's work cannot hide it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Where each element of a tensor lies when it is seen as matrices, and what a change of view moves.
+"""The place of each element of a tensor seen as matrices, and the pieces of a change of view.
 
-A change of view is cut into pieces: as many elements as one instruction can move, a rectangle of
-the target's rows and columns that comes from one regular pattern of the source. Nothing here
-knows tiles, buffers or instructions.
+A change of view is cut into pieces. A piece is as many elements as one instruction can move: a
+rectangle of the target's rows and columns that comes from one regular pattern of the source. Not
+here: tiles, buffers and instructions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MOST_PAIRS = 4
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A tensor of `dims` seen as [batch..., rows, columns]: each made of some of its axes."""
+    """A tensor of `dims` seen as [batch..., rows, columns], each made of axes of the tensor."""
 
     dims: tuple[int, ...]
     axes: tuple[tuple[int, ...], ...]
@@ -113,7 +113,10 @@ class _Part:
 
 
 def pieces(rows: Indices, cols: Indices, here: npt.NDArray[np.bool_]) -> list[Piece]:
-    """Return the pieces of a block: element (r, c) comes from rows[r, c], cols[r, c] if here."""
+    """Return the pieces of a block, whose element (r, c) comes from rows[r, c], cols[r, c].
+
+    Elements that are not `here` belong to no piece.
+    """
     done: list[Piece] = []
     open_: dict[_Part, Piece] = {}
     known: dict[bytes, tuple[_Part, ...]] = {}
@@ -137,13 +140,13 @@ def pieces(rows: Indices, cols: Indices, here: npt.NDArray[np.bool_]) -> list[Pi
 
 
 def _stretches(here: npt.NDArray[np.bool_]) -> Iterator[Interval]:
-    """Yield the intervals of columns that are here."""
+    """Yield the intervals of columns that are `here`."""
     edges = np.flatnonzero(np.diff(np.concatenate(([0], here.astype(np.int8), [0]))))
     return (Interval(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True))
 
 
 def _parts(rows: Indices, cols: Indices, known: dict[bytes, tuple[_Part, ...]]) -> Sequence[_Part]:
-    """Return a stretch as parts that one access each can name."""
+    """Return a stretch as parts, each of which one access can name."""
     down, across = np.diff(rows), np.diff(cols)
     key = down.tobytes() + across.tobytes()
     if key not in known:
@@ -166,7 +169,7 @@ def _lines(down: list[int], across: list[int]) -> Iterator[tuple[int, int, int]]
 
 
 def _repeated(lines: list[tuple[int, int, int]], rows: Indices, cols: Indices) -> Iterator[_Part]:
-    """Yield lines, equal ones joined: one in each of some rows, or at one distance in a row."""
+    """Yield lines; equal lines in consecutive rows, or at one distance in a row, are joined."""
     at = 0
     while at < len(lines):
         first, count, step = lines[at]
@@ -198,7 +201,7 @@ def _jump(
 
 
 def _joined(before: Piece, piece: Piece, part: _Part) -> Piece | None:
-    """Return a piece with the same columns of the next row added, if one access can name both."""
+    """Return a piece with the next row's same columns added, if one access can name both."""
     last_row = before.row + before.rows
     if last_row != piece.row:
         return None

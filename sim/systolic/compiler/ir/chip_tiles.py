@@ -1,4 +1,4 @@
-"""What sizes of a chip say about tiles: rows of a K-tile and of a block, banks."""
+"""The limits that a chip's sizes set for tiles: rows of a K-tile and of a block, banks."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ def turn_rows(matrix: Matrix, block: tuple[int, int], chip: Chip) -> list[int]:
 
 
 def k_tiles(chip: Chip, K: int) -> list[int]:
-    """Return the boundaries of the K-tiles of a contraction: at most R rows, none across blocks."""
+    """Return the boundaries of the K-tiles of a contraction: at most R rows, within one block."""
     rows = block_rows(chip)
     return [0, *(span.stop for span in spans(0, K, rows, min(chip.pe_array.rows, rows)))]
 
 
 def block_rows(chip: Chip) -> int:
-    """Return p: as many partitions as whole K-tiles fill."""
+    """Return p: the partitions that whole K-tiles fill."""
     rows = min(chip.pe_array.rows, chip.state_buffer.partitions)
     return chip.state_buffer.partitions // rows * rows
 

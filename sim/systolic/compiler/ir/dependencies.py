@@ -2,7 +2,7 @@
 
 A region is a piece of memory that is written in phases. Instructions that write in one phase write
 disjoint parts, or their queue keeps them in order. Instructions that read come between two phases.
-A region that takes the bytes of others begins when every user of those is done.
+A region that takes over bytes of other regions begins when every user of those regions is done.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Region:
         return [*self.readers, *self.writers] if self.writers or self.readers else self.before
 
     def read(self, step: int, queue: str, *, streams: bool = False) -> list[Ref]:
-        """Note a reader; return what it must wait for: the writers of this phase.
+        """Note a reader; return the writers of this phase, for which it must wait.
 
         streams: a multiply; when it is done, every load and multiply before it has read.
         """
@@ -51,7 +51,7 @@ class Region:
         return list(self.writers)
 
     def write(self, step: int, queue: str, *, accumulates: bool = False) -> list[Ref]:
-        """Note a writer; return what it must wait for: all users of the phase before."""
+        """Note a writer; return all users of the phase before, for which it must wait."""
         if self.readers:
             self.before = [*self.readers, *self.writers]
             self.writers, self.readers = [], []
@@ -62,15 +62,15 @@ class Region:
 
 
 def _key(queue: str, what: str, name: str) -> Key:
-    """Return the semaphore: one for all copies of a DMA queue, which end in order; else its own."""
+    """Return the key of a semaphore: the copies of a DMA queue, which end in order, share one."""
     return (queue,) if queue.startswith("dma") else (what, name, queue)
 
 
 def ordered_by_queue(first: Ref, queue: str) -> bool:
-    """Return whether a queue keeps the order of its own instructions' accesses without help."""
+    """Return whether a queue by itself keeps the order of its instructions' accesses."""
     return first.queue == queue and (queue == "pe_array" or queue.startswith("dma"))
 
 
 def needed(refs: Iterable[Ref], queue: str) -> list[Ref]:
-    """Return those of the references that a semaphore must carry."""
+    """Return the references that need a semaphore."""
     return [ref for ref in refs if not ordered_by_queue(ref, queue)]

@@ -1,6 +1,6 @@
-"""Drafts: instructions in the order of the tasks, with what each must wait for, not yet how.
+"""Drafts: instructions in the order of the tasks, and the instructions each must wait for.
 
-What the fourth pass (`schedule`) writes and the fifth (`sync`) reads.
+The fourth pass (`schedule`) writes drafts. The fifth pass (`sync`) makes waits and posts of them.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from systolic.isa.instruction import Event
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An instruction without waits and posts: what it must wait for, and the keys it may post.
+    """An instruction without waits and posts: the events it needs, and the keys it may post.
 
-    layer: the operation it belongs to. data: how many of `needs`, counted from the first, are
-    there because it reads what they write; the others because it overwrites what they use. parts:
-    the key that is posted for every row or partition instead of once, and how many there are.
+    layer: the operation it belongs to. data: how many of `needs`, counted from the first, write
+    operands of this instruction; the others use bytes that it overwrites. parts: the key that is
+    posted for every row or partition instead of once, and how many there are.
     """
 
     instruction: Instruction
@@ -38,13 +38,13 @@ class Draft:
 
 @dataclass(slots=True)
 class Drafts:
-    """Drafts so far, each of the layer that has begun."""
+    """Collects drafts; each belongs to the layer that was begun last."""
 
     found: list[Draft] = field(default_factory=list)
     _layer: str = ""
 
     def begin(self, layer: str) -> None:
-        """Say to which operation the drafts that follow belong."""
+        """Begin the layer of an operation, to which the following drafts belong."""
         self._layer = layer
 
     def add(
@@ -53,8 +53,8 @@ class Drafts:
     ) -> None:  # fmt: skip
         """Add an instruction that reads and writes these regions.
 
-        accumulates: adds to what it writes. parts: what it writes is posted so, part by part.
-        part: it needs no more than so many parts of what it reads (0: all).
+        accumulates: it adds to the words it writes. parts: its results are posted part by part.
+        part: it needs only so many parts of its operands (0: all).
         """
         step, queue = len(self.found), instruction.queue
         refs: list[Ref] = []

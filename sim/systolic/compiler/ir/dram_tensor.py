@@ -1,8 +1,8 @@
-"""A tensor in DRAM, in whatever XLA layout it has: which accesses reach a rectangle of a matrix.
+"""A tensor in DRAM in any XLA layout: the accesses that reach a rectangle of a matrix.
 
 The offsets come from `systolic.layout`; here they are only recognised as [step, count] pairs.
-Without combined dimensions an offset is the sum of a part that depends on the row and one that
-depends on the column, so a block costs two short vectors, whatever its tiles.
+Without combined dimensions an offset is the sum of a part that depends on the row and a part that
+depends on the column. So the offsets of a block take two short vectors, for any tiles.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class DramTensor:
     Args:
         shape: type, dimensions and layout.
         base: byte address of its first element's place.
-        axes: for each axis of the matrices [batch..., row, column], the tensor's dimensions it
-            is made of, major to minor.
+        axes: for each axis of the matrices [batch..., row, column], the dimensions of the tensor
+            that make it up, major to minor.
 
     """
 

@@ -1,6 +1,6 @@
-"""Matrices and nodes: a graph's work in the only form the machine knows. Results of the first pass.
+"""Matrices and nodes, the result of the first pass: a graph's work in the machine's terms.
 
-A matrix is one way to see a tensor: [batch..., rows, columns], rows on partitions. Nodes make
+A matrix is one way to see a tensor: [batch..., rows, columns], with rows on partitions. Nodes make
 matrices from matrices; layers say which operation each node came from. No sizes of a chip enter.
 """
 
@@ -38,10 +38,10 @@ def for_every_kind(table: Mapping[NodeKind, Row]) -> Mapping[NodeKind, Row]:
 class Matrix:
     """A tensor as a batch of matrices whose rows lie on partitions.
 
-    axes: for each of (batch..., row, column) the tensor's dimensions it is made of, major to
-    minor. source: there at cycle 0, brought from DRAM, or made by a node. dram: where it comes
-    from, or (`store`) where it goes. keep: it must stand in the state buffer at the end. block:
-    the tile T(p,q) it is cut into, if not that of the compilation.
+    axes: for each of (batch..., row, column) the dimensions of the tensor that make it up, major to
+    minor. source: whether the matrix is given at cycle 0, brought from DRAM, or made by a node.
+    dram: the place it is brought from, or (`store`) written to. keep: it must stand in the state
+    buffer at the end. block: its own tile T(p,q), if not that of the compilation.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Matrix:
 
 
 def operand_number(operand: Matrix, out: Matrix, number: int) -> int:
-    """Return which of an operand's matrices goes into the result's `number`-th: numpy's rules."""
+    """Return which matrix of an operand makes the result's `number`-th, by numpy's rules."""
     if operand.batch == out.batch:
         return number
     found, step = 0, 1
@@ -119,7 +119,7 @@ class Node:
 class TensorInDram:
     """A tensor in DRAM: shape with layout and byte address.
 
-    The shape is the value, never its text: legacy padding has no text form.
+    The shape is kept as a value and not as text, because legacy padding has no text form.
     """
 
     name: str
@@ -132,8 +132,8 @@ class TensorInDram:
 class Kept:
     """An output that stands in the state buffer at the end, and the matrix that shows it.
 
-    axes: for each of (batch..., row, column) the output's dimensions it is made of. layer: the
-    operation that makes the output.
+    axes: for each of (batch..., row, column) the dimensions of the output that make it up. layer:
+    the operation that makes the output.
     """
 
     tensor: str
@@ -146,7 +146,7 @@ class Kept:
 class Layers:
     """The result of the first pass: nodes in order, the matrices they connect, places in DRAM.
 
-    choices: what was decided, in words, with the estimates it was decided by.
+    choices: the decisions in words, with the estimates that they were based on.
     """
 
     nodes: tuple[Node, ...]
@@ -156,7 +156,7 @@ class Layers:
     choices: tuple[str, ...]
 
     def shown(self, tensor: str) -> Axes:
-        """Return as which axes a kept output stands in the state buffer."""
+        """Return the axes as which a kept output stands in the state buffer."""
         return next(kept.axes for kept in self.kept if kept.tensor == tensor)
 
     def matrix(self, name: str) -> Matrix:

@@ -1,8 +1,8 @@
-"""Which part of a tile is made: rectangles of its rows and columns, and what DRAM has of them.
+"""The part of a tile that is made so far: rectangles of its rows and columns.
 
-A tile of a result is made piece by piece. If it must leave the state buffer half made, only what
-is made of it is moved, and only that comes back (docs/timing_model.md, section 7.9). Knows
-neither memories nor instructions.
+A tile of a result is made piece by piece. If it must leave the state buffer half made, only the
+finished part is moved out and back (docs/timing_model.md, section 7.9). Not here: memories and
+instructions.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Part(NamedTuple):
 
 @dataclass(slots=True)
 class Made:
-    """What is made of a tile of so many rows and columns.
+    """The finished part of a tile of so many rows and columns.
 
-    Rectangles are only noted as they are made; a picture of the tile is drawn when it is asked for.
+    Rectangles are only noted as they are made; the mask of the tile is drawn when it is asked for.
     """
 
     rows: int
@@ -56,7 +56,7 @@ class Made:
 
 
 def parts_of(mask: Mask) -> list[Part]:
-    """Return disjoint parts that together are what the mask shows, top to bottom."""
+    """Return disjoint parts that together make up the mask, top to bottom."""
     return [part for rows in _bands(mask) for part in _runs(mask[rows.first], rows)]
 
 
@@ -68,7 +68,7 @@ def _bands(mask: Mask) -> Iterator[Span]:
 
 
 def _runs(line: Mask, rows: Span) -> Iterator[Part]:
-    """Yield the runs of a row; those of one length at one distance are one part."""
+    """Yield the runs of a row; runs of one length at one distance are one part."""
     edges = np.flatnonzero(np.diff(line, prepend=False, append=False)).tolist()
     runs = [Span(first, stop - first) for first, stop in zip(edges[::2], edges[1::2], strict=True)]
     while runs:

@@ -8,7 +8,7 @@ from systolic.spans import Span
 
 
 def spans(first: int, stop: int, block: int, piece: int) -> Iterator[Span]:
-    """Cut first..stop into spans of at most `piece`, none across a multiple of `block`."""
+    """Cut first..stop into spans of at most `piece` that cross no multiple of `block`."""
     while first < stop:
         size = min(piece, stop - first, block - first % block)
         yield Span(first, size)

@@ -1,8 +1,9 @@
-"""Tiles and tasks: what the second pass (`tile`) makes of nodes.
+"""Tiles and tasks: the second pass (`tile`) makes them of nodes.
 
-A tile T(p,q) is what is moved, kept or thrown away as one: p partitions, q columns, the same for
-all matrices of a compilation. A task is what the array or an engine does between two looks at
-where tiles are. Dependencies between tasks follow from the tiles they read and write.
+A tile T(p,q) has p partitions and q columns, the same for all matrices of a compilation. It is
+brought, kept and thrown away as one. A task is work of the array or of an engine for which all of
+its tiles are in the state buffer together. Dependencies between tasks follow from the tiles that
+they read and write.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ class Task:
     """A piece of a node.
 
     multiply: `rows` of the contraction for the stationary columns `cols` and the moving columns
-    `moving`, all sums side by side; `first` and `last` of a sum. turn: `rows` x `cols` sub-blocks
-    of the tile it reads. move: what one tile has of another. bounce, convert and store: one whole
-    tile.
+    `moving`, all sums side by side; `first` and `last`: it begins, or completes, the sums. turn:
+    `rows` x `cols` sub-blocks of the tile it reads. move: the elements that one tile has of
+    another. bounce, convert and store: one whole tile.
     """
 
     kind: NodeKind
@@ -53,7 +54,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Loops:
-    """How a product is run: which sums stand in the result buffer at once, and what comes next.
+    """How a product is run: the sums that stand in the result buffer at once, and their order.
 
     group: stationary tiles x chunks of moving vectors whose sums accumulate side by side;
     chunk: vectors of one multiply (they fill one bank at most); outer: the slower loop.
@@ -75,5 +76,5 @@ class Tiled:
 
 
 def tiling(matrix: Matrix, block: tuple[int, int]) -> Decomposition:
-    """Return the matrix cut into tiles, as the layouts say it: its own, or T(p,q) of `block`."""
+    """Return the matrix as a layout in tiles: its own tiles, or T(p,q) of `block`."""
     return decompose(Shape(matrix.dtype, matrix.dims), matrix.block or block)

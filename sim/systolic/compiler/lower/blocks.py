@@ -1,7 +1,7 @@
-"""Transposes in blocks of equation 1: when, into which blocks, and whether they have room.
+"""Transposes in blocks of equation 1: when they are used, the blocks, and whether they fit.
 
 A tensor of blocks lies in the state buffer as its tiles T(p,q): the row in the tile is the
-partition, and tile number * q + column the address (architecture: blocks are tiles).
+partition, and tile number * q + column the address. So blocks are tiles.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def blocks_of(matrices: MatrixSet, chip: Chip, options: Options) -> Decompositio
 
 
 def equation_1(graph: Graph, chip: Chip, options: Options) -> Decomposition | None:
-    """Return the blocks of a graph that is one transpose, None of another."""
+    """Return the blocks of a graph that is one transpose; None for any other graph."""
     if len(graph.operations) > 1 or graph.operations[0].kind != "transpose":
         return None
     (op,) = graph.operations
@@ -45,10 +45,11 @@ def equation_1(graph: Graph, chip: Chip, options: Options) -> Decomposition | No
 def goes_in_blocks(
     before: Shape, after: Shape, permutation: Sequence[int], chip: Chip, options: Options
 ) -> bool:
-    """Return whether what is on the chip is transposed in blocks of equation 1.
+    """Return whether tensors on the chip are transposed in blocks of equation 1.
 
-    Always if the run file says how. Else the array must take the type, and many small matrices,
-    each in a block of its own, must have room; if not, views are changed, which needs neither.
+    They are if the run file says how. Otherwise the array must take the type, and many small
+    matrices, each in a block of its own, must have room. If not, views are changed, which needs
+    neither.
     """
     if options.via or options.block or (before.rank == 2 and _array_takes(chip, before)):
         return True

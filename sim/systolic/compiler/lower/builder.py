@@ -1,8 +1,9 @@
 """The first pass: a graph of operations becomes layers of nodes and the matrices between them.
 
-The builder holds, for each tensor, the matrices it is known as. A lowering (`lowerings`) asks for
-the view it needs; the builder finds the cheapest way: it is there, its transpose is (a turn), it
-is moved on the chip, or DRAM has it. Not here: tiles, addresses on the chip, order.
+The builder holds, for each tensor, the matrices that show it. A lowering (`table`) asks for the
+view that it needs, and the builder finds the cheapest way to it: the view is there already; its
+transpose is there and is turned; another view is moved on the chip; or the view is brought from
+DRAM. Not here: tiles, addresses on the chip, order.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from systolic.workload import Graph
 from systolic.workload.options import Options
 
 Block = tuple[int, int] | None
-"""Tiles T(p,q) of a matrix's own, or those of the compilation."""
+"""A matrix's own tile T(p,q); None for that of the compilation."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """A matrix, moved from one view to another, comes to `axes`, by a turn before or after."""
+    """A way to the view `axes`: a matrix is moved from one view to another, and perhaps turned."""
 
     cycles: int
     matrix: Matrix
@@ -63,11 +64,11 @@ class LayerBuilder:
                 self.dram.reserve(name, graph.shape(name))
 
     def begin(self, layer: str) -> None:
-        """Say to which operation the nodes that follow belong."""
+        """Begin an operation, to which the following nodes belong."""
         self._layer = layer
 
     def layers(self) -> Layers:
-        """Return what has been collected."""
+        """Return the layers with all nodes and matrices."""
         used = {n for node in self._nodes for n in (*node.inputs, node.output)}
         used |= {kept.matrix for kept in self._kept}
         matrices = tuple(m for m in self._matrices.values() if m.name in used)
@@ -94,12 +95,12 @@ class LayerBuilder:
         return matrix
 
     def place(self, tensor: str, axes: Axes, block: Block = None) -> Matrix:
-        """Have an input on the chip lie as `axes` from the start, in blocks of its own if given."""
+        """Let an input on the chip lie as `axes` from the start, in its own blocks if given."""
         self._unplaced.discard(tensor)
         return self._make(tensor, axes, "state_buffer", block)
 
     def unplaced(self, tensor: str) -> bool:
-        """Return whether a tensor is an input on the chip that may still lie as one likes."""
+        """Return whether a tensor is an input on the chip whose place can still be chosen."""
         return tensor in self._unplaced
 
     def result(self, tensor: str, axes: Axes, block: Block = None) -> Matrix:
@@ -107,7 +108,7 @@ class LayerBuilder:
         return self._make(tensor, axes, "node", block)
 
     def load(self, tensor: str, axes: Axes, block: Block = None) -> Matrix:
-        """Return a matrix that is brought from DRAM so."""
+        """Return a matrix that is brought from DRAM as this view."""
         return self._make(tensor, axes, "dram", block, self.dram.of(tensor))
 
     def rename(self, matrix: Matrix, tensor: str, axes: Axes) -> None:
@@ -115,17 +116,17 @@ class LayerBuilder:
         self._views.setdefault(tensor, []).append((matrix.name, axes))
 
     def views(self, tensor: str) -> list[tuple[Matrix, Axes]]:
-        """Return all matrices that show the tensor, and as which axes."""
-        if tensor in self._unplaced:  # no lowering has asked for another place than its layout says
+        """Return all matrices that show the tensor, each with the axes of its view."""
+        if tensor in self._unplaced:  # no lowering has chosen another place than that of its layout
             self.place(tensor, physical(self.graph.shape(tensor)))
         return [(self._matrices[name], axes) for name, axes in self._views.get(tensor, ())]
 
     def known(self, tensor: str, axes: Axes) -> Matrix | None:
-        """Return the matrix that shows the tensor so, if there is one."""
+        """Return the matrix that shows the tensor as this view; None if there is none."""
         return next((matrix for matrix, seen in self.views(tensor) if seen == axes), None)
 
     def any_view(self, tensor: str) -> tuple[Matrix, Axes]:
-        """Return some matrix of the tensor, and the axes it shows."""
+        """Return some matrix of the tensor, with the axes of its view."""
         if views := self.views(tensor):
             return views[0]
         axes = physical(self.dram.shape(tensor))
@@ -198,7 +199,7 @@ class LayerBuilder:
         return dtype in self.chip.pe_array.cycles_per_vector
 
     def _changed(self, tensor: str, *targets: Axes) -> Matrix:
-        """Move what is on the chip to the cheapest of some views: at once, or beside a turn."""
+        """Move a tensor on the chip to the cheapest of some views, directly or with a turn."""
         ways = [way for matrix, seen in self.views(tensor) for axes in targets
                 for way in self._ways(tensor, matrix, seen, axes)]  # fmt: skip
         way = min(ways, key=lambda way: way.cycles)
@@ -231,7 +232,7 @@ class LayerBuilder:
     # DRAM and the end
 
     def to_dram(self, tensor: str) -> None:
-        """Have the tensor written to DRAM if it is not there."""
+        """Write the tensor to DRAM if it is not there."""
         if not self.dram.holds(tensor):
             matrix, axes = self.any_view(tensor)
             shape = self.graph.shape(tensor)
@@ -247,7 +248,8 @@ class LayerBuilder:
     def storable(self, tensor: str, minor: tuple[int, ...]) -> tuple[Matrix, Axes]:
         """Return the view of a tensor to write to DRAM, where it has those dimensions minor-most.
 
-        One whose columns end in them, so that runs are long: there, turned, or moved.
+        It is a view whose columns end in these dimensions, so that runs are long. It is there
+        already, or comes by a turn or a move.
         """
         matrix, axes = self.any_view(tensor)
         views = [view for view in self.views(tensor) if ends_in(view[1][-1], minor)]
@@ -262,7 +264,7 @@ class LayerBuilder:
         return self._changed(tensor, wanted), wanted
 
     def keep(self, tensor: str) -> None:
-        """Have the tensor stand on the chip at the end, as one of the views it may live as."""
+        """Keep the tensor on the chip until the end, as one of the views in which it may live."""
         shape = self.graph.shape(tensor)
         legal = tuple(home_views(shape))
         there = [(m, v) for m, v in self.views(tensor) if m.source != "dram" and v in legal]
@@ -278,23 +280,23 @@ class LayerBuilder:
         self.keep_matrix(tensor, matrix, axes)
 
     def keep_matrix(self, tensor: str, matrix: Matrix, axes: Axes) -> None:
-        """Have a matrix, which shows the tensor as `axes`, stand on the chip at the end."""
+        """Keep a matrix, which shows the tensor as `axes`, on the chip until the end."""
         self._matrices[matrix.name] = replace(matrix, keep=True)
         self._kept.append(Kept(tensor, matrix.name, axes, self._layer))
         self._at_home.add(tensor)
 
     def store_home(self, matrix: Matrix, tensor: str, axes: Axes) -> None:
-        """Write a matrix to where an output lives in DRAM, as which it shows `axes`."""
+        """Write a matrix, which shows an output as `axes`, to the output's place in DRAM."""
         self.store(matrix, tensor, self.graph.shape(tensor), axes)
         self._at_home.add(tensor)
 
     def store_reshaped(self, matrix: Matrix, source: str, tensor: str, axes: Axes) -> None:
-        """Write a view of `source` to where a row-major output lives that has its elements."""
+        """Write a view of `source` to the place of a row-major output with the same elements."""
         shape, name = self.graph.shape(source), f"{tensor}.linear"
         self.dram.alias(name, tensor, Shape(shape.element_type, shape.dims))
         self._nodes.append(Node("store", self._layer, (matrix.name,), "", name, axes))
         self._at_home.add(tensor)
 
     def at_home(self, tensor: str) -> bool:
-        """Return whether an output has been brought to where it lives."""
+        """Return whether an output is in the memory in which it lives."""
         return tensor in self._at_home

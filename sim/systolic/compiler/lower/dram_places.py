@@ -1,4 +1,4 @@
-"""Which tensor lies where in DRAM: places are handed out one after another, none is given back."""
+"""The places of tensors in DRAM, handed out one after another; none is given back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from systolic.layout import Shape
 
 
 class DramPlaces:
-    """Places by name, and in which of them a tensor lies."""
+    """Places by name, and the place of each tensor."""
 
     def __init__(self, chip: Chip) -> None:
         self._chip = chip
@@ -27,7 +27,7 @@ class DramPlaces:
         )
 
     def reserve(self, name: str, shape: Shape) -> None:
-        """Make a place for a tensor, unless there is one of that name."""
+        """Make a place for a tensor, unless there is a place of that name."""
         if name in self._places:
             return
         size, have = dram_bytes(shape), self._chip.dram.size_bytes
@@ -40,11 +40,11 @@ class DramPlaces:
         self._next_byte += size
 
     def alias(self, name: str, place: str, shape: Shape) -> None:
-        """Name a place once more, with the same bytes in another shape."""
+        """Add another name for a place, with the same bytes in another shape."""
         self._places[name] = shape, self._places[place][1]
 
     def put(self, tensor: str, place: str) -> None:
-        """Say that a tensor lies in a place."""
+        """Note that a tensor lies in a place."""
         self._of[tensor] = place
 
     def holds(self, tensor: str) -> bool:
@@ -61,7 +61,10 @@ class DramPlaces:
 
 
 def dram_bytes(shape: Shape) -> int:
-    """Return the bytes a tensor takes in DRAM, in whole bursts; CompileError if no type."""
+    """Return the bytes of a tensor in DRAM, in whole bursts.
+
+    Raises CompileError for a type that the machine does not have.
+    """
     if shape.element_type not in DATA_TYPES:
         raise CompileError(f"{shape}: the machine has no type {shape.element_type}")
     return whole_bursts(shape.size_bytes())

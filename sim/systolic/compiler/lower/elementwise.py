@@ -1,4 +1,4 @@
-"""Lowering of what an engine does element by element: one instruction for each tile."""
+"""Lowering of operations element by element: an engine's instruction for each tile."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Lowering of a product: as which matrices its tensors are seen, and which operand is stationary.
+"""Lowering of a product: the views of its tensors, and the operand that is stationary.
 
 Each tensor is [batch..., rows, columns], K on the rows of both operands; batches broadcast as in
-numpy. Matrices that all meet one operand are one longer matrix, if that costs nothing: its tiles
-are then loaded once, and no chunk of moving vectors ends with a matrix.
+numpy. Matrices that are all multiplied with one operand become one longer matrix, if that costs
+nothing: the tiles of that operand are then loaded once, and no chunk of moving vectors ends with a
+matrix.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def _axes(rank: int) -> Axes:
 
 
 def _shared(dims: tuple[int, ...]) -> bool:
-    """Return whether an operand is a single matrix, which all of the other's meet."""
+    """Return whether an operand is a single matrix, multiplied with all matrices of the other."""
     return math.prod(dims[:-2]) == 1
 
 
@@ -115,9 +116,9 @@ def _merged(axes: Axes) -> Axes:
 
 
 def _can_merge(builder: LayerBuilder, op: Operation, operand: str, axes: Axes) -> bool:
-    """Return whether an operand can be brought so, and the result need not be taken apart.
+    """Return whether an operand can be brought as this view, and the result need not be cut.
 
-    DRAM has any view; on the chip matrices of a batch lie apart.
+    From DRAM any view can be brought; on the chip matrices of a batch lie apart.
     """
     if len(axes) == 2 or _shared(builder.graph.shape(operand).dims):
         return False

@@ -1,8 +1,9 @@
 """Lowerings of operations that put elements in another order: transpose, relayout.
 
-What must move follows from where tensors lie before and after (`recognise`): nothing, whole rows,
-or matrices that are transposed. These go through the array (identity products, patent, para
-56-85), or through DRAM (para 13, 98); [compile] via says which, or else the cheaper is taken.
+The places of a tensor before and after say what must move (`recognise`): nothing, whole rows, or
+matrices that are transposed. Transposed matrices go through the array (identity products, patent,
+para 56-85) or through DRAM (para 13, 98). [compile] via says which way; without it the cheaper way
+is taken.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def lower_transpose(builder: LayerBuilder, op: Operation) -> None:
 
 
 def lower_relayout(builder: LayerBuilder, op: Operation) -> None:
-    """Do what a transpose does that leaves every axis in its place."""
+    """Lower a relayout: a transpose that leaves every axis in its place."""
     _permute(builder, op, range(builder.graph.shape(op.output).rank))
 
 
@@ -61,7 +62,7 @@ def both_at(graph: Graph, op: Operation) -> Home | None:
 
 
 def _in_blocks(builder: LayerBuilder, op: Operation, matrices: MatrixSet) -> None:
-    """Transpose what is on the chip block by block; block (i, j) becomes block (j, i)."""
+    """Transpose a tensor on the chip block by block; block (i, j) becomes block (j, i)."""
     chip, options = builder.chip, builder.options
     (p, q), array = blocks_of(matrices, chip, options).block, options.via != "dram"
     _refuse_sides(chip, (p, q))
@@ -75,7 +76,7 @@ def _in_blocks(builder: LayerBuilder, op: Operation, matrices: MatrixSet) -> Non
 
 
 def _from_dram(builder: LayerBuilder, op: Operation, matrices: MatrixSet) -> None:
-    """Bring a matrix, transpose it, store it; or have it transposed on the way in."""
+    """Bring a matrix, transpose it and store it; or transpose it on the way in."""
     (source,), options = op.inputs, builder.options
     *batch, rows, cols = matrices.source
     turned = (*batch, cols, rows)
@@ -128,7 +129,7 @@ def _see(builder: LayerBuilder, source: str, output: str, permutation: Sequence[
 
 
 def _by_turning(builder: LayerBuilder, source: str, wanted: Axes) -> Axes:
-    """Return the view that a load with long runs and a turn give, if the columns differ."""
+    """Return the view that a load with long runs and then a turn give, if the columns differ."""
     have = physical(builder.dram.shape(source))[-1]
     if len(wanted) < 2 or have == wanted[-1] or have not in wanted:
         return wanted

@@ -1,8 +1,8 @@
-"""Recognise what a permutation of axes asks of the machine: a set of 2-D matrices to transpose.
+"""A permutation of axes as work for the machine: a set of 2-D matrices to transpose.
 
-A tensor of any rank becomes a batch of matrices (patent, para 57, 93). What counts is the order in
-which its dimensions lie, so a layout can do a part of the work, or all of it. No sizes of the
-hardware enter here.
+A tensor of any rank becomes a batch of matrices (patent, para 57, 93). The order in which its
+dimensions lie in memory counts, so a layout can do a part of the work, or all of it. No sizes of
+the hardware enter here.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from systolic.layout import Shape
 class MatrixSet:
     """A permutation of axes as matrices, one for each batch index.
 
-    dims: [batch..., rows, columns] of the source; source: the source's dimensions each of them is
-    made of; result: the result's dimensions [batch..., rows, columns] of the result are made of.
-    turned: rows of the source are columns of the result; else rows are rows.
+    dims: [batch..., rows, columns] of the source. source: the dimensions of the source that make up
+    each of these. result: the dimensions of the result that make up its [batch..., rows, columns].
+    turned: rows of the source are columns of the result; otherwise rows stay rows.
     """
 
     element_type: str
@@ -39,9 +39,9 @@ class MatrixSet:
 def recognise_transpose(source: Shape, result: Shape, permutation: Sequence[int]) -> MatrixSet:
     """Return the matrices whose transposition permutes the axes of `source`.
 
-    Axis i of the result is axis permutation[i] of the source. The column axis is the last, as the
-    source lies, that moves; the row axis the one that takes its place. A permutation that moves
-    nothing transposes 1 x n matrices.
+    Axis i of the result is axis permutation[i] of the source. The column axis is the most minor
+    axis of the source, in memory, that moves; the row axis is the axis that takes its place. A
+    permutation that moves nothing transposes 1 x n matrices.
     """
     groups, order = _merge(_as_it_lies(source, result, permutation))
     while len(groups) < 2:
@@ -71,7 +71,7 @@ def moves_nothing(source: Shape, result: Shape, permutation: Sequence[int]) -> b
 
 
 def moves_only_ones(source: Shape, result: Shape, permutation: Sequence[int]) -> bool:
-    """Return whether the elements would lie in the same order but for dimensions of one."""
+    """Return whether the elements lie in the same order, dimensions of size 1 aside."""
     before = [axis for axis in source.layout.major_to_minor if source.dims[axis] > 1]
     after = [permutation[axis] for axis in result.layout.major_to_minor]
     return before == [axis for axis in after if source.dims[axis] > 1]

@@ -16,11 +16,11 @@ from systolic.layout import Shape
 from systolic.workload import Graph, Operation
 
 Atoms = tuple[tuple[int, ...], ...]
-"""For each dimension the factors it is made of, counted over all dimensions, major to minor."""
+"""For each dimension its factors, by their numbers over all dimensions, major to minor."""
 
 
 def lower_reshape(builder: LayerBuilder, op: Operation) -> None:
-    """Show the tensor in other dimensions, where it is; else move it, or pass through DRAM."""
+    """Show the tensor in other dimensions without a move, or else move it, on chip or by DRAM."""
     (source,), output = op.inputs, op.output
     if builder.dram.holds(source):
         _in_dram(builder, source, output)
@@ -53,7 +53,7 @@ def _straight_to_dram(graph: Graph, output: str) -> bool:
 
 
 def _place(builder: LayerBuilder, op: Operation) -> None:
-    """Have an input on the chip lie from the start as the result wants it, if it may."""
+    """Let an input on the chip lie from the start in the view of the result, if possible."""
     (source,), graph = op.inputs, builder.graph
     before, after = graph.shape(source), graph.shape(op.output)
     users = sum(source in other.inputs for other in graph.operations)
@@ -62,7 +62,7 @@ def _place(builder: LayerBuilder, op: Operation) -> None:
 
 
 def shared_home(before: Shape, after: Shape) -> Axes | None:
-    """Return a view as which `before` may live on the chip and `after` as well, if there is one."""
+    """Return a view in which both `before` and `after` may live on the chip; None if none is."""
     for axes in home_views(before):
         seen = regroup(axes, before.dims, after.dims)
         if seen and lies_as(after, seen):
@@ -78,7 +78,7 @@ def _in_dram(builder: LayerBuilder, source: str, output: str) -> None:
 
 
 def _by_dram(builder: LayerBuilder, source: str, output: str) -> None:
-    """Write the tensor to DRAM in logical order, where both shapes are the same bytes."""
+    """Write the tensor to DRAM in logical order, in which both shapes have the same bytes."""
     matrix, axes = builder.any_view(source)
     shape, name = builder.graph.shape(source), f"{source}.linear"
     builder.store(matrix, source, Shape(shape.element_type, shape.dims), axes, name)
@@ -86,7 +86,7 @@ def _by_dram(builder: LayerBuilder, source: str, output: str) -> None:
 
 
 def _alias(builder: LayerBuilder, output: str, place: str) -> None:
-    """Say that the result lies in DRAM where its elements lie in logical order."""
+    """Note that the result lies in DRAM, at the place where its elements are in logical order."""
     shape, name = builder.graph.shape(output), f"{output}.linear"
     builder.dram.alias(name, place, Shape(shape.element_type, shape.dims))
     builder.dram.put(output, name)
@@ -121,7 +121,7 @@ def _with_units(groups: Sequence[tuple[int, ...]], units: Sequence[int]) -> Axes
 
 
 def _dims_of(atoms: tuple[int, ...], dim_of: dict[tuple[int, ...], int]) -> tuple[int, ...] | None:
-    """Return the whole dimensions that factors make up, in order; None if they do not."""
+    """Return the dimensions that the factors make up, in order; None if one is not whole."""
     dims: list[int] = []
     first = 0
     while first < len(atoms):
@@ -135,7 +135,7 @@ def _dims_of(atoms: tuple[int, ...], dim_of: dict[tuple[int, ...], int]) -> tupl
 
 
 def common_factors(one: Sequence[int], other: Sequence[int]) -> tuple[Atoms, Atoms] | None:
-    """Return the factors that dimensions of both shapes are made of; None if they do not nest.
+    """Return the factors that make up the dimensions of both shapes; None if they do not nest.
 
     (6, 4) and (3, 2, 4) give factors 3, 2, 4: ((0, 1), (2,)) and ((0,), (1,), (2,)). A dimension
     of one has none. (6, 4) and (8, 3) do not nest.

@@ -1,8 +1,8 @@
-"""Which nodes each operation becomes, and how long it takes at least: one row per operation.
+"""The table of lowerings and bounds: a row for each operation.
 
-A lowering takes the builder and the operation; it asks for views of the inputs and makes a view
-of the output. `_finish` then brings outputs to where they live. The meaning of the operations is
-in `systolic.workload.operations.table`, which has the same keys.
+A lowering takes the builder and the operation; it asks for views of the inputs and makes a view of
+the output. `_finish` then brings outputs to the memory in which they live. The meaning of the
+operations is in `systolic.workload.operations.table`, which has the same keys.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BoundKind = Literal["product", "move", "bytes"]
 
 @dataclass(frozen=True, slots=True)
 class Lowering:
-    """A row: the function that makes the nodes, and which bound holds for the operation.
+    """A row: the function that makes the nodes, and the kind of bound that holds.
 
     bound: of a product, of elements that change places, or of the bytes that DRAM must give and
     take (`systolic.compiler.bounds.run`).
@@ -62,13 +62,13 @@ def lower_graph(graph: Graph, chip: Chip, options: Options) -> Layers:
         LOWERINGS[op.kind].lower(builder, op)
     makers = {op.output: op.name for op in graph.operations}
     for name in graph.outputs:
-        builder.begin(makers[name])  # bringing a result home is part of what makes it
+        builder.begin(makers[name])  # bringing a result home belongs to the operation that makes it
         _finish(builder, name)
     return builder.layers()
 
 
 def _finish(builder: LayerBuilder, name: str) -> None:
-    """Bring an output to where it lives, if it is not there."""
+    """Bring an output to the memory in which it lives, if it is not there."""
     if builder.at_home(name):
         return
     tensor = builder.graph.tensor(name)

@@ -1,4 +1,4 @@
-"""What the later passes rely on in the result of `lower`: nodes in order, matrices that agree."""
+"""Checks of the result of `lower` for the later passes: nodes in order, matrices that agree."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def verify_layers(layers: Layers) -> None:
 
     Every kind of node is known. Every matrix that a node reads is there before: on the chip at
     cycle 0, in DRAM, or made by an earlier node. Every matrix of a node is made once. Dimensions
-    and types of inputs and output agree. What is kept has a matrix that is marked so.
+    and types of inputs and output agree. Each kept output has a matrix that is marked as kept.
     """
     for message in _faults(layers):
         raise BrokenPassError("lower", message)
@@ -36,7 +36,7 @@ def _faults(layers: Layers) -> Iterator[str]:
 
 
 def _order(layers: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
-    """Yield what is unknown, read before it is made, or made twice."""
+    """Yield faults: a matrix that is unknown, read before it is made, or made twice."""
     places = {place.name: place.base for place in layers.dram}
     stored_later = [places.get(node.dram, -1) for node in layers.nodes if node.kind == "store"]
     made: set[str] = set()
@@ -85,7 +85,7 @@ def _multiply(node: Node, layers: Layers, matrices: dict[str, Matrix]) -> Iterat
 
 
 def _broadcast(*batches: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Return the batch that these make by numpy's rules, without leading ones; None if none."""
+    """Return the inputs' batch by numpy's rules, without leading ones; None if they differ."""
     try:
         found = np.broadcast_shapes(*batches)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Views: as which matrices a tensor may be seen, and where its layout has it lie on the chip."""
+"""Views: the matrices as which a tensor may be seen, and the view that its layout has on chip."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def physical(shape: Shape) -> Axes:
 
 
 def home_views(shape: Shape) -> Iterator[Axes]:
-    """Yield every view as which a tensor may live on the chip, the usual one first.
+    """Yield every view in which a tensor may live on the chip, the usual view first.
 
-    A matrix has its minor dimension along the address and the other on the partitions. Of more
-    dimensions, neighbours may share either: they lie in the layout's order from the batch over
-    the partitions to the address.
+    A matrix has its minor dimension along the address and the other on the partitions. If there are
+    more dimensions, neighbours may share the partitions or the address. They lie in the layout's
+    order, from the batch over the partitions to the address.
     """
     yield physical(shape)
     order, rank = shape.layout.major_to_minor, shape.rank
@@ -32,7 +32,7 @@ def home_views(shape: Shape) -> Iterator[Axes]:
 
 
 def lies_as(shape: Shape, axes: Axes) -> bool:
-    """Return whether a tensor of the shape may live on the chip as `axes` (see `home_views`)."""
+    """Return whether `axes` is one of the views of `home_views` for a tensor of the shape."""
     if shape.rank <= 2:
         return axes == physical(shape)
     order = tuple(axis for group in axes for axis in group)

@@ -1,1 +1,1 @@
-"""The third pass: which tile is where in the buffers, and when."""
+"""The third pass: the place of every tile in the buffers, and its time there."""

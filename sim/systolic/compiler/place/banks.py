@@ -1,9 +1,9 @@
-"""Which banks of the state buffer each matrix had best lie in, so that units seldom meet at a port.
+"""The best banks of the state buffer for each matrix, so that units seldom meet at a port.
 
-Every bank has one read and one write port. Stationary and moving tiles are read in the same
-cycles; tiles to be turned arrive while turned ones are written; finished tiles are written, and
-leave, while operands arrive. So each of these has banks of its own, as far as there are enough,
-and takes them in turn: two queues that bring two tiles then seldom write to one bank.
+Every bank has one read and one write port. Stationary and moving tiles are read in the same cycles.
+Tiles to be turned arrive while turned tiles are written. Finished tiles are written, and leave,
+while operands arrive. So each of these roles has banks of its own, if there are enough. The tiles
+of a role take its banks in turn, so that two queues that bring two tiles seldom write to one bank.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from systolic.spans import Interval
 
 Role = Literal["stationary", "turned", "result", "moving"]
 ROLES: tuple[Role, ...] = ("stationary", "turned", "result", "moving")
-"""From the first bank to the last. turned: what is to be turned, not what comes of it."""
+"""The roles, in the order of their banks. turned: matrices to be turned, not their results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Ring:
 
 
 class Banks:
-    """The banks of each role that a graph has, and whose turn it is."""
+    """The banks of each role in a graph, and which bank of a role is the next."""
 
     def __init__(self, layers: Layers, chip: Chip) -> None:
         self._roles = _roles(layers)
@@ -48,11 +48,11 @@ class Banks:
         self._turn = dict.fromkeys(ROLES, 0)
 
     def wish_of(self, matrix: str) -> Wish:
-        """Return where the next tile of a matrix had best lie."""
+        """Return the wish for the place of a matrix's next tile."""
         return self.wish(self._roles.get(matrix, "result"))
 
     def wish(self, role: Role) -> Wish:
-        """Return where the next tile of a role had best lie: the banks of the role in turn."""
+        """Return the wish for the place of a role's next tile: the banks of the role in turn."""
         ring = self._rings.get(role, Ring())
         turn = self._turn[role]
         self._turn[role] += 1
@@ -61,7 +61,7 @@ class Banks:
 
 
 def _roles(layers: Layers) -> dict[str, Role]:
-    """Return the role of each matrix: what it is read for."""
+    """Return the role of each matrix: the use for which it is read."""
     roles: dict[str, Role] = {}
     for node in layers.nodes:
         if node.kind == "turn":
@@ -80,7 +80,7 @@ def _roles(layers: Layers) -> dict[str, Role]:
 def _shares(layers: Layers, roles: dict[str, Role], chip: Chip) -> dict[Role, Ring]:
     """Return the banks of each role; none if there are too few banks.
 
-    One bank each; every further one goes to the role that has most bytes for each of its banks.
+    Each role gets one bank. Every further bank goes to the role with the most bytes in each bank.
     """
     banks, size = chip.state_buffer.banks, chip.state_buffer.bank_bytes
     load: dict[Role, int] = {}
@@ -88,7 +88,7 @@ def _shares(layers: Layers, roles: dict[str, Role], chip: Chip) -> dict[Role, Ri
         role = roles[matrix.name]
         load[role] = load.get(role, 0) + math.prod(matrix.dims) * data_type(matrix.dtype).size_bytes
     if any(node.kind == "turn" for node in layers.nodes):
-        load.setdefault("moving", 0)  # the identity is read while results are written and leave
+        load.setdefault("moving", 0)  # the identity is read while results are written and stored
     if banks < len(load):
         return {}
     first, found = 0, {}
@@ -99,10 +99,11 @@ def _shares(layers: Layers, roles: dict[str, Role], chip: Chip) -> dict[Role, Ri
 
 
 def _dealt(load: dict[Role, int], banks: int) -> dict[Role, int]:
-    """Return how many of the banks each role gets, dealt out one by one as `_shares` says.
+    """Return how many banks each role gets.
 
-    Of many banks most are dealt at once: a role's last bank was its turn, so it has load / count
-    no less than any other's load / (count + 1), and at least its share of banks - roles.
+    Dealt one by one, as `_shares` describes it, each role would get at least its share of the banks
+    beyond the first of each role: when a role gets its last bank, its load / count is no less than
+    any other role's load / (count + 1). So these shares are dealt at once, and the rest one by one.
     """
     total, shared = sum(load.values()), max(0, banks - len(load))
     count = {role: max(1, -(-shared * each // total)) for role, each in load.items()}

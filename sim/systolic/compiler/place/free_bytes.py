@@ -1,7 +1,7 @@
-"""Room in the state buffer: bytes of every partition, handed out by bank, and given back.
+"""Free bytes of the state buffer's partitions: handed out by bank, and given back.
 
-Fresh bytes go first, then those that were given back longest ago, so that a new tile seldom waits
-for the last user of an old one. Knows nothing of tiles.
+Fresh bytes go first, then bytes that were given back longest ago, so that a new tile seldom waits
+for the last user of an old one. Not here: tiles.
 """
 
 from __future__ import annotations
@@ -15,19 +15,22 @@ from systolic.spans import Interval
 
 ALIGNMENT = 4
 FEW_BANKS = ALIGNMENT + 1
-"""From each end: with as many, every way in which a whole bank lies among words is met."""
+"""How many banks are looked at from each end of a free interval.
+
+Among so many, every way in which a whole bank can lie among whole words occurs.
+"""
 
 End = Literal["low", "high"]
 
 
 def in_words(size_bytes: int) -> int:
-    """Return the bytes that so many take of a partition: tiles begin and end at whole words."""
+    """Return the bytes rounded up to whole words, at which tiles begin and end."""
     return -(-size_bytes // ALIGNMENT) * ALIGNMENT
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Wished-for ranges of bytes, the best first; if none has room, bytes come from that end."""
+    """Wished-for ranges of bytes, the best first; if none has room, bytes come from `end`."""
 
     end: End
     ranges: Iterable[Interval] = ()
@@ -44,9 +47,9 @@ class _Used:
 
 @dataclass(slots=True)
 class Room:
-    """Free intervals of [0, size_bytes), sorted; what was given back remembers its users.
+    """Free intervals of [0, size_bytes), sorted; bytes that were given back keep their last users.
 
-    bank_bytes: nothing may lie across two banks of that size (0: it may).
+    bank_bytes: a tile must not lie across two banks of that size (0: it may).
     """
 
     size_bytes: int
@@ -60,7 +63,7 @@ class Room:
         self.fresh = [Interval(0, self.size_bytes)]
 
     def take(self, size_bytes: int, wish: Wish) -> tuple[int, list[Ref]] | None:
-        """Return where so many bytes are free, and their last users; None if nowhere."""
+        """Return the start of so many free bytes, and their last users; None if there is none."""
         size = in_words(size_bytes)
         start = self.find(size, wish)
         if start is None:
@@ -73,7 +76,7 @@ class Room:
         for parts in (self.fresh, self.free):
             for wished in wish.ranges:
                 if wished.count < size:
-                    break  # they are all alike, and may be millions
+                    break  # all ranges are alike, and there may be millions
                 inside = _within(parts, wished)
                 if (start := self._fit(inside, size, wish.end)) is not None:
                     return start
@@ -116,8 +119,8 @@ class Room:
     def _in_banks(self, free: Interval, end: End) -> Iterator[Interval]:
         """Yield the pieces in which a tile may lie, from that end: in one bank, in whole words.
 
-        Of whole banks, all alike in the words they hold, few are looked at: a buffer may have
-        millions. Banks need not begin or end at a whole word; tiles do.
+        A buffer may have millions of whole banks. They are alike in the words they hold, so only a
+        few of them are looked at. Tiles begin and end at whole words; banks need not.
         """
         bank = self.bank_bytes or self.size_bytes
         first, last = free.first // bank, (free.stop - 1) // bank

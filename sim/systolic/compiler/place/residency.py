@@ -1,8 +1,8 @@
-"""The third pass, places: which tile is in the state buffer when, and where; which must go.
+"""The third pass: the times and places of tiles in the state buffer, and which tile must leave.
 
-All uses of every tile are known beforehand, so memory is given back after the last one, and if
-it is full the tile that is needed again latest goes (Belady): forgotten if DRAM has it, else
-spilled. Not here: the transfers themselves (`schedule` makes them).
+All uses of every tile are known beforehand. So a tile's memory is given back after the last use. If
+memory is full, the tile that is needed again latest leaves (Belady): it is forgotten if DRAM has
+it, and spilled otherwise. Not here: the transfers (`schedule` makes them).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Residency:
     _since: dict[Tile, int] = field(default_factory=dict)
 
     def plan(self, tasks: Iterable[Task], kept: Iterable[Tile]) -> None:
-        """Take in when each tile is used; those to be kept are used again at the very end."""
+        """Note the uses of each tile; tiles to be kept are used again at the very end."""
         number = -1
         for number, task in enumerate(tasks):
             for tile in dict.fromkeys((*task.reads, *task.writes)):
@@ -75,7 +75,7 @@ class Residency:
         self.task = task
 
     def holds(self, tile: Tile, *, write: bool) -> bool:
-        """Return whether a tile is here; one that is written is then more than DRAM has."""
+        """Return whether a tile is here; if it is to be written, DRAM's copy is now out of date."""
         resident = self.resident.get(tile)
         if resident is not None and write:
             resident.mark_dirty()
@@ -84,9 +84,9 @@ class Residency:
     def place(
         self, tile: Tile, *, dirty: bool, pinned: Collection[Tile], wish: Wish | None = None
     ) -> list[Resident] | Resident:
-        """Give the tile a place, or return those that may be taken out for it, the best last.
+        """Give the tile a place, or return the tiles that may leave for it, the best last.
 
-        There are none if all that is here is pinned.
+        There are none if every tile here is pinned.
         """
         size = self.size_of(tile)
         found = self.room.take(size, wish or self.wish_of(tile))
@@ -112,15 +112,15 @@ class Residency:
         return True
 
     def _victims(self, pinned: Collection[Tile]) -> list[Resident]:
-        """Return those that may go, the one needed again latest last (Belady)."""
+        """Return the tiles that may leave; the one that is needed again latest is last (Belady)."""
         others = [r for r in self.resident.values() if r.tile not in pinned and not r.lasting]
         return sorted(others, key=lambda r: self._next_use(r.tile))
 
     def no_room(self, tile: Tile, pinned: Collection[Tile]) -> CompileError:
         """Return the error for a tile that has no room beside those used with it.
 
-        Its numbers add up: what is needed, rounded as the room rounds it, exceeds what is found,
-        or the largest piece left.
+        Its numbers add up: the bytes needed, rounded to whole words, exceed the bytes that are free
+        or the largest free piece.
         """
         size = self.size_of(tile)
         held = [self.resident[t] for t in pinned if t in self.resident]
@@ -140,7 +140,7 @@ class Residency:
         return later[0] if later else 1 << 60
 
     def forget(self) -> None:
-        """Begin with an empty state buffer: nothing has used it yet."""
+        """Begin again with an empty state buffer, whose bytes have no users."""
         self.room = Room(self.room.size_bytes, self.room.bank_bytes)
         self.resident.clear()
         self._since.clear()
@@ -156,7 +156,7 @@ class Residency:
         )
 
     def used(self, tile: Tile) -> bool:
-        """Note that the present task has used a tile; return whether no later task will."""
+        """Note that the present task has used a tile; return whether this was its last use."""
         later = self.uses[tile]
         if later and later[0] == self.task:
             later.popleft()

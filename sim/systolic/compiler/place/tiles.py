@@ -1,4 +1,4 @@
-"""Tiles on the chip: how large each is, which is where, and the accesses that reach parts of it."""
+"""Tiles on the chip: their sizes and places, and the accesses that reach parts of them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PlacedTile:
 
 
 class OnChip:
-    """The tiles T(p,q) of all matrices, and the state buffer they come to and leave."""
+    """The tiles T(p,q) of all matrices, and the state buffer in which they have places."""
 
     def __init__(self, layers: Layers, tiled: Tiled, chip: Chip) -> None:
         self.chip = chip
@@ -79,7 +79,7 @@ class OnChip:
         return self.banks.wish_of(tile.matrix)
 
     def made(self, tile: Tile) -> Made:
-        """Return what is made of a tile so far: all, unless nodes make it piece by piece."""
+        """Return the finished part of a tile: all of it, unless nodes make it piece by piece."""
         if tile not in self._made:
             rows, cols = self._all_of(tile)
             self._made[tile] = Made(rows.count, cols.count)
@@ -90,7 +90,7 @@ class OnChip:
     # Places
 
     def give(self, matrices: Iterable[Matrix]) -> list[PlacedTile]:
-        """Place what is there at cycle 0; return where it is."""
+        """Place the tiles that are there at cycle 0, and return their places."""
         given = [m for m in matrices if m.source == "state_buffer"]
         if not (all(self._settle(m) for m in given) or self._settle_anew(given)):
             tiles = [tile for m in given for tile in self.all_tiles(m)]
@@ -113,7 +113,7 @@ class OnChip:
         )
 
     def _rounding(self, tiles: list[Tile]) -> str:
-        """Return what makes tiles need more than their elements take, in words."""
+        """Return in words why tiles need more bytes than their elements take."""
         words = any(self.size_bytes(tile) % ALIGNMENT for tile in tiles)
         banks = self.memory.room.bank_bytes
         return (f", each of {len(tiles)} tiles in whole words of {ALIGNMENT}" if words else "") + (
@@ -136,7 +136,7 @@ class OnChip:
         )
 
     def piece(self, tile: Tile) -> PlacedTile:
-        """Return where a tile lies, and of which elements it is made."""
+        """Return the place of a tile, and the elements that make it up."""
         return PlacedTile(
             tile.matrix, self.block(tile).slices, self.whole(self.memory.resident[tile])
         )
@@ -157,7 +157,8 @@ class OnChip:
     def make(self, place: Resident, rows: Span, cols: Span) -> Access:
         """Return the access by which rows and columns of a tile, counted from its first, are made.
 
-        What is written so is noted: a tile that must leave half made is not moved whole.
+        The part that is written by it is noted: if the tile must leave half made, only the finished
+        part is moved.
         """
         self.made(place.tile).add(rows, cols)
         return self.part(place, rows, cols)

@@ -1,4 +1,4 @@
-"""What the later passes rely on in the places of tiles: none overlap, each is there when used."""
+"""Checks of the places of tiles for the later passes: no overlap, each tile there when used."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def verify_places(
     """Raise BrokenPassError unless every tile of a task has bytes of its own at that time.
 
     Stays lie inside the state buffer, and inside a bank where a tile must. Two stays that overlap
-    in time do not overlap in bytes; none overlaps `fixed`, what is there all the time (identities
-    and blocks). Every task finds all of its tiles.
+    in time do not overlap in bytes; none overlaps `fixed`, the places that are taken all the
+    time (by identities and blocks). Every task finds all of its tiles.
     """
     for message in _faults(stays, fixed, tasks, chip):
         raise BrokenPassError("place", message)

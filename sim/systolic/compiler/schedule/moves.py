@@ -1,4 +1,4 @@
-"""Changes of view on the chip: by an engine where lanes suffice, else by DMA within the buffer.
+"""Changes of view on the chip: an engine copies a piece if its lanes can, DMA the others.
 
 An engine copies a piece whose rows all go the same number of partitions up or down: each lane
 then reads one partition and writes one. Example: rows 0 to 3 may go to rows 8 to 11. A piece whose
@@ -33,7 +33,7 @@ class MoveWork:
         self._nodes, self._transfers = layers.nodes, transfers
 
     def move(self, task: Task) -> None:
-        """Copy what one tile has of another."""
+        """Copy the elements that one tile has of another."""
         change = self._nodes[task.node].change
         assert change is not None
         source, target = (self._tiles.memory.resident[t] for t in (*task.reads, *task.writes))

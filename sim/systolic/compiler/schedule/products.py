@@ -1,6 +1,7 @@
 """Work of the array and the engines in the fourth pass: products, turns, conversions.
 
-Sums go round the banks of the result buffer, so the next begin while the last are copied out.
+Sums use the banks of the result buffer in turn, so that the next sums begin while the last ones are
+copied out.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from systolic.spans import Span
 from systolic.workload.options import Options
 
 _Held = tuple[Access, Region]
-"""Where something lies in a buffer, and the region that says who uses it."""
+"""A place in a buffer, and the region that notes the instructions that use it."""
 
 
 class ArrayWork:
     """Makes the instructions of tasks whose tiles are all in place.
 
-    stored: identities that must be there at cycle 0.
+    stored: identities that must be in memory at cycle 0.
     """
 
     def __init__(self, drafts: Drafts, tiles: OnChip, layers: Layers, options: Options) -> None:
@@ -124,7 +125,7 @@ class ArrayWork:
                     self._drain_turned((sums, region), target, cols, some)
 
     def _posted(self, sums: Access) -> tuple[Event, int] | None:
-        """Return on which event a multiply posts, and how often, if not once at its end."""
+        """Return the event on which a multiply posts, and how often, if not once at its end."""
         if self._options.drain == "row":
             return "row", sums.elements
         return ("partition", sums.partitions) if self._options.drain == "partition" else None
@@ -147,7 +148,7 @@ class ArrayWork:
                 self._drain((part, region), target, line, cols, part=lane + 1)
 
     def convert(self, task: Task) -> None:
-        """Have an engine write one tile from another, element by element."""
+        """Let an engine write one tile from another, element by element."""
         source, target = (self._tiles.memory.resident[t] for t in (task.reads[0], task.writes[0]))
         written = self._nodes[task.node].instruction(
             engine=self._options.drain_engine,
@@ -157,7 +158,7 @@ class ArrayWork:
         self._drafts.add(written, (source.region,), (target.region,))
 
     def make_identities(self) -> None:
-        """Place an identity of each type that is turned; have it written if it is not stored."""
+        """Place an identity of each type that is turned; if it is not stored, let it be written."""
         heights: dict[str, int] = {}
         for matrix in self._turned():
             rows = self._turned_rows(matrix)
@@ -197,10 +198,10 @@ class ArrayWork:
         self._drafts.add(diagonal, (), (region,))
 
     def _wish_of_identity(self, size: int) -> Wish:
-        """Return where an identity, which never goes, had best lie.
+        """Return the best place for an identity, which never leaves.
 
-        Among what moves; but if no side of it then has room for the tiles of every task, at the
-        end of the buffer.
+        It is among the moving operands. But if the tiles of some task then have no room on either
+        side of it, it is the end of the buffer.
         """
         room, wish = self._tiles.memory.room, self._tiles.banks.wish("moving")
         start = room.find(size, wish)
@@ -212,7 +213,7 @@ class ArrayWork:
     # Accesses
 
     def _place_sums(self) -> PsumMap:
-        """Return a slot for each bank, or as many as have room if nothing but turns needs them."""
+        """Return a slot for each bank; if only turns need slots, as many as have room."""
         words = self._chip.result_buffer.bank_words
         if not self._multiplies:
             rows = max((self._turned_rows(matrix) for matrix in self._turned()), default=words)

@@ -1,8 +1,8 @@
 """The fourth pass: tasks become instructions in the queues of the units, with their dependencies.
 
 Each queue is filled in the order of the tasks. A transfer is queued right before the task that
-needs it, but in a DMA queue, which runs ahead as far as memory allows: that is the prefetching.
-The instructions themselves are made by `transfers` and `array_work`. Not here: semaphores
+needs it, but in a DMA queue. That queue runs ahead as far as memory allows, which is the
+prefetching. `transfers`, `products` and `moves` make the instructions. Not here: semaphores
 (`sync`).
 """
 
@@ -29,9 +29,9 @@ from systolic.workload.options import Options
 class Scheduled:
     """The result of the fourth pass: drafts in order, tiles there at the start and at the end.
 
-    stays: what lay where, when (the third pass). spilled: bytes written to DRAM for want of room.
-    dram_bytes: how much of DRAM is used. identities: identity matrices that must be there.
-    evictions: how many tiles had to go before their last use.
+    stays: the tiles' places and times (the third pass). spilled: bytes written to DRAM for want of
+    room. dram_bytes: how much of DRAM is used. identities: identity matrices that must be in memory
+    at cycle 0. evictions: how many tiles had to leave before their last use.
     """
 
     drafts: tuple[Draft, ...]
@@ -62,7 +62,7 @@ def _inwards(layers: Layers) -> float:
 
 
 class _Scheduler:
-    """Goes through the tasks once; brings tiles in, has instructions made, lets tiles go."""
+    """Goes through the tasks once: brings tiles in, makes instructions, lets tiles leave."""
 
     def __init__(self, layers: Layers, tiled: Tiled, chip: Chip, options: Options) -> None:
         self._layers, self._tiled = layers, tiled
@@ -125,7 +125,7 @@ class _Scheduler:
                 self._memory.drop(self._memory.resident[tile])
 
     def store(self, task: Task) -> None:
-        """Copy a finished tile to DRAM: through all queues if it is the last to go."""
+        """Copy a finished tile to DRAM; the last tile goes through all queues."""
         (tile,) = task.reads
         everywhere = self.transfers.shareable and self._memory.task > self._last_load_task
         node, resident = self._layers.nodes[task.node], self._memory.resident[tile]
@@ -136,12 +136,11 @@ class _Scheduler:
     def _gather(
         self, reads: Sequence[Tile], writes: Sequence[Tile], layers: Mapping[str, str] | None = None
     ) -> None:
-        """Have all these tiles in the state buffer together.
+        """Bring all these tiles into the state buffer together.
 
-        `layers` names the operation that a matrix's tiles are brought for, if not the current one.
-
-        Those that are there may leave no piece large enough between them. Then all go, and come
-        back side by side, the largest first.
+        `layers` names the operation for which a matrix's tiles are brought, if not the current one.
+        Tiles that are there may leave no free piece large enough between them. Then all of them
+        leave, and come back side by side, the largest first.
         """
         tiles = dict.fromkeys((*reads, *writes))
         for tile in tiles:
@@ -161,7 +160,7 @@ class _Scheduler:
     def _ensure(
         self, tile: Tile, pinned: Collection[Tile], *, write: bool, wish: Wish | None = None
     ) -> bool:
-        """Have the tile in the state buffer; False if there is no room beside pinned ones."""
+        """Bring the tile into the state buffer; False if there is no room beside pinned tiles."""
         if self._memory.holds(tile, write=write):
             return True
         backed = self.transfers.backed(tile)

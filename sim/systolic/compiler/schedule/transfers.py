@@ -28,7 +28,7 @@ from systolic.spans import Span
 class _Queues:
     """DMA queues by direction, and how busy each will be.
 
-    inwards_share: of the bytes moved, how many come in.
+    inwards_share: the share of the moved bytes that comes in.
     """
 
     chip: Chip
@@ -71,8 +71,8 @@ class Transfers:
         self._spills: dict[Tile, _Spill] = {}
         self.spilled_bytes = 0
         self.next_byte = max((p.base + p.size_bytes for p in places), default=0)
-        # Queues that share DRAM's rate would only hold one another's bank for longer, and what is
-        # not multiplied keeps all of them busy anyway.
+        # Queues that share DRAM's rate would only hold one another's bank for longer; and a graph
+        # without products keeps all queues busy anyway.
         shared = dram_rate(self._chip, 2) >= 2 * dram_rate(self._chip, 1)
         self.shareable = shared and tiles.multiplies
 
@@ -81,7 +81,7 @@ class Transfers:
         return self._tiles.matrices[tile.matrix].source == "dram" or tile in self._spills
 
     def bring(self, tile: Tile, resident: Resident, *, everywhere: bool) -> None:
-        """Copy a tile from DRAM to its place; everywhere: through all queues at once."""
+        """Copy a tile from DRAM to its place; `everywhere`: through all queues at once."""
         if spill := self._spills.get(tile):
             for held in parts_of(spill.stored):
                 source, target = self._spilled_part(spill, tile, held), self._held(resident, held)
@@ -96,9 +96,9 @@ class Transfers:
                        everywhere=everywhere)  # fmt: skip
 
     def spill(self, resident: Resident) -> None:
-        """Copy to DRAM what is made of a tile, except what DRAM has from an earlier time.
+        """Copy the finished part of a tile to DRAM, except the part that DRAM has already.
 
-        Nothing is made twice, so what DRAM has is not out of date.
+        No element is made twice, so the part in DRAM is up to date.
         """
         tile = resident.tile
         made = self._tiles.made(tile).mask()
@@ -139,7 +139,8 @@ class Transfers:
     def bounce(self, task: Task) -> None:
         """Transpose a tile: write it to DRAM by rows, read it back by columns.
 
-        Each way has its queues: two that write to one bank at once would hold each other up.
+        Each direction has its own queues: two queues that write to one bank at once would hold each
+        other up.
         """
         source, target = (self._tiles.memory.resident[t] for t in (*task.reads, *task.writes))
         base, region = self._reserve(source.tile)
@@ -150,7 +151,7 @@ class Transfers:
         self._move(back, self._tiles.make_whole(target), region, target.region, inwards=False)
 
     def store(self, node: Node, resident: Resident, *, everywhere: bool, alone: bool) -> None:
-        """Copy a finished tile to its tensor in DRAM; alone: nothing else is moved meanwhile."""
+        """Copy a finished tile to its tensor in DRAM; `alone`: no other tile is moved meanwhile."""
         tensor, region = self._tensor(node.dram, node.axes)
         block = self._tiles.block(resident.tile)
         ways = self._ways(everywhere=everywhere)
@@ -178,8 +179,8 @@ class Transfers:
     def _ways(self, *, everywhere: bool) -> int:
         """Return how many queues share a tile.
 
-        If it is one of few that move, half of them, so that two tiles move at once: all of them
-        would hold one another's port of the tile's bank.
+        If few tiles move, half of the queues share a tile, so that two tiles move at once. If all
+        queues shared one, they would wait for one another at the port of the tile's bank.
         """
         return max(1, self._chip.dma.queues // 2) if everywhere else 1
 

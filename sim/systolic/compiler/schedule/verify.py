@@ -1,9 +1,10 @@
-"""What `sync` relies on in the drafts: legal instructions, and every dependency there is.
+"""Checks of the drafts for `sync`: legal instructions, and no dependency missing.
 
-The program checker decides (`systolic.isa.lint`), which knows nothing of the compiler: the drafts
-are made a program in the plainest way, with a semaphore for each instruction that another depends
-on and a wait for each dependency. That program must be legal and without races. The checker takes
-longer than the compiler; a run does without, since it has the finished program checked.
+The program checker decides (`systolic.isa.lint`), which knows nothing of the compiler. The drafts
+become a program in the plainest way: with a semaphore for each instruction on which another
+depends, and a wait for each dependency. That program must be legal and without races. The checker
+takes longer than the compiler, so a run omits this check; the finished program is checked in any
+case.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ def verify_references(drafts: Sequence[Draft]) -> None:
 def verify_drafts(drafts: Sequence[Draft], chip: Chip) -> None:
     """Raise BrokenPassError unless the drafts are legal and their dependencies order all of them.
 
-    Read after write, write after read and write after write: of two instructions that use the same
-    byte, one of them writing, one is done before the other begins.
+    That is read after write, write after read and write after write: if two instructions use the
+    same byte and one of them writes it, one is done before the other begins.
     """
     verify_references(drafts)
     errors = [d for d in lint(plain_program(drafts), chip) if d.severity == "error"]

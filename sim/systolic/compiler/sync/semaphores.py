@@ -32,9 +32,10 @@ Counts = npt.NDArray[np.int32]
 class Saving:
     """What the pass removed.
 
-    data, memory: dependencies between instructions of different queues; waits: after those on
-    the same semaphore were merged; kept: that remain; asked_posts: one for each instruction and
-    semaphore that another instruction depends on; posts: that remain; semaphores: in use.
+    data, memory: dependencies between instructions of different queues. waits: waits after those on
+    the same semaphore were merged; kept: waits that remain. asked_posts: one for each instruction
+    and semaphore on which another instruction depends; posts: posts that remain. semaphores: how
+    many are in use.
     """
 
     data: int
@@ -161,7 +162,7 @@ def _number(
 def _posting(
     key: Key, steps: Sequence[int], values: Sequence[int], drafts: Sequence[Draft]
 ) -> list[int]:
-    """Return which of a key's steps, counted from 1, must post so that these values can be told."""
+    """Return which steps of a key, counted from 1, must post so that all these counts occur."""
     if any(drafts[step].posts_of(key)[1] > 1 for step in steps[: values[-1]]):
         return list(range(1, values[-1] + 1))  # rows and partitions are all posted
     found: list[int] = []
@@ -178,11 +179,12 @@ def _posting(
 
 
 def follows(key: Key, first: Instruction, last: Instruction) -> bool:
-    """Return whether `last` is done only when what `key` says of `first` has happened.
+    """Return whether `last` is done only after the event of `first` that posts `key`.
 
-    From docs/timing_model.md: DMA copies end in order. Sums leave the array in order, in as many
-    columns or more later; loads have read before the multiply behind them begins. An engine starts
-    to read a lane when it has read all that an earlier instruction wants of it.
+    By docs/timing_model.md: DMA copies end in order. Sums leave the array in order, unless the
+    later multiply has fewer columns. Loads have read before the multiply behind them begins. An
+    engine starts to read a lane after it has read all operands of earlier instructions in that
+    lane.
     """
     if len(key) == 1:
         return True

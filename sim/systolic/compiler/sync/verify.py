@@ -1,7 +1,7 @@
-"""What the machine relies on in the result of `sync`: every dependency is kept by semaphores.
+"""Checks of the result of `sync` for the machine: semaphores keep every dependency.
 
-Stated by what is known when an instruction starts: what its queue has waited for before, and what
-each post it waits for tells. Nothing is assumed about time.
+The checks follow what is known when an instruction starts: the waits of its queue so far, and what
+is known from each post that it waits for. Nothing is assumed about time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Steps = int
 
 @dataclass(frozen=True, slots=True)
 class _Posted:
-    """A post in the order of the program: by which instruction, the how manieth of how many."""
+    """A post, in the order of the program: instruction `step` makes it as `part` of `parts`."""
 
     step: int
     part: int
@@ -32,7 +32,7 @@ def verify_synchronised(drafts: Sequence[Draft], program: Program) -> None:
     """Raise BrokenPassError unless semaphores keep every dependency of the drafts.
 
     The program has the drafts' instructions in order. Every wait can be satisfied by posts of
-    earlier instructions. Posts behind a count that is waited for come later than those it counts.
+    earlier instructions. Posts beyond a count in a wait come later than the posts in that count.
     Every dependency follows from waits and from the order in queues.
     """
     if len(drafts) != len(program.instructions):
@@ -45,7 +45,7 @@ def verify_synchronised(drafts: Sequence[Draft], program: Program) -> None:
 
 
 class _Verifier:
-    """Goes through a program, and notes what is known when each instruction starts."""
+    """Goes through a program, and notes the instructions known to be done when each starts."""
 
     def __init__(self, drafts: Sequence[Draft], program: Program) -> None:
         self._drafts, self._program = drafts, program
@@ -55,7 +55,7 @@ class _Verifier:
         self._known_at: list[Steps] = []
 
     def check(self, step: int, instruction: Instruction) -> None:
-        """Check that an instruction waits for all it depends on, and note what it posts."""
+        """Check that an instruction waits for all that it depends on, and note its posts."""
         known, in_part = self._in_queue.get(instruction.queue, 0), dict[int, int]()
         for wait in instruction.waits:
             self._waited[wait.semaphore].add(wait.value)
@@ -94,10 +94,10 @@ class _Verifier:
                 yield later
 
     def check_counts(self, semaphore: int) -> None:
-        """Check that a count that is waited for says which instructions have posted.
+        """Check that the count in a wait says which instructions have posted.
 
-        Behind it come only posts of instructions that begin when all counted ones have posted, or
-        that post behind them because their queue keeps this order.
+        Later posts must be of instructions that begin after all counted instructions have posted,
+        or that post after them because their queue keeps this order.
         """
         posted, key = self._posted[semaphore], tuple(self._program.semaphores[semaphore].split())
         counted, place = 0, 0
@@ -113,7 +113,7 @@ class _Verifier:
                     raise self._broken(step, f'may post "{name}" before it has {value} posts')
 
     def _follows(self, key: Key, first: int, last: int) -> bool:
-        """Return whether the end of an instruction tells that of an earlier one of its queue."""
+        """Return whether the end of an instruction implies that of an earlier one of its queue."""
         return follows(key, self._drafts[first].instruction, self._drafts[last].instruction)
 
     def _broken(self, step: int, message: str) -> BrokenPassError:

@@ -37,9 +37,9 @@ from systolic.workload.options import Options
 def cut_tiles(layers: Layers, chip: Chip, options: Options, room_bytes: int | None = None) -> Tiled:
     """Return the tasks of all nodes.
 
-    room_bytes: of each partition of the state buffer, to be planned with (None: all there are).
+    room_bytes: the bytes of each partition of the state buffer to plan with (None: all of them).
 
-    Raises CompileError if `options` ask for a group or for tiles that cannot be.
+    Raises CompileError if `options` ask for an impossible group or impossible tiles.
     """
     room_bytes = room_bytes or chip.state_buffer.bytes_per_partition
     columns = tile_columns(layers, chip, options, room_bytes)
@@ -52,7 +52,8 @@ def cut_tiles(layers: Layers, chip: Chip, options: Options, room_bytes: int | No
 class _Cutter:
     """Collects tasks node by node.
 
-    A task's place among the others is its number, then: 0 work, 1 turns of results, 2 stores.
+    A task's place in the order is its number, and then its kind: 0 for work, 1 for turns of
+    results, 2 for stores.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class _Cutter:
         return Tiled(self._block, tuple(self._loops), tuple(task for _, task in ordered))
 
     def _add(self, task: Task) -> None:
-        """Add a task behind all others, and before it the turns it waits for."""
+        """Add a task behind all others, and before it the turns for which it waits."""
         self._turn_for(task)
         self._put(task, len(self._tasks), 0)
 
@@ -87,7 +88,7 @@ class _Cutter:
         self._tasks.append(((place, rank), task))
 
     def _turn_for(self, task: Task) -> None:
-        """Add the turns that make what a task reads, if they are not there yet."""
+        """Add the turns that make the tiles a task reads, if they have not been added."""
         for tile in task.reads if self._turns else ():
             for block in self._blocks_read(task, tile):
                 if turn := self._turns.get((tile, block)):
@@ -107,7 +108,7 @@ class _Cutter:
             yield from range(span.first // p, -(-span.stop // p))
 
     def _turn_keys(self, turn: Task) -> Iterator[tuple[Tile, int]]:
-        """Yield what a turn makes: tiles, and which p columns of them."""
+        """Yield the tiles that a turn makes, and which p columns of each."""
         return ((tile, turn.reads[0].row) for tile in turn.writes)
 
     def _tile(self, matrix: Matrix, number: int, row: int, col: int) -> Tile:
@@ -149,7 +150,8 @@ class _Cutter:
     ) -> tuple[Loops, int, int]:  # fmt: skip
         """Return the loops, how many tasks ahead of its use an operand is turned, banks for sums.
 
-        All of a sweep, if there is room for that; else tile by tile, while sums grow.
+        All operands of a sweep are turned ahead if there is room for them; otherwise they are
+        turned tile by tile, while sums grow.
         """
         a, b, out = matrices
         banks = self._chip.result_buffer.banks
@@ -184,8 +186,8 @@ class _Cutter:
     ) -> list[tuple[Sequence[Span], Sequence[Span]]]:  # fmt: skip
         """Cut the last group so that few sums are left to copy out and to store at the end.
 
-        Its operands must have room on the chip while they are gone through again. Each chunk then
-        needs loads of its own, so they must hide behind it.
+        Its operands are used several times then, so they must have room on the chip meanwhile. Each
+        chunk needs loads of its own, which must hide behind the chunk.
         """
         (some, others), (a, b) = group, operands
         array, K = self._chip.pe_array, a.rows
@@ -233,8 +235,8 @@ class _Cutter:
     def cut_turn(self, number: int, node: Node) -> None:
         """Cut a transpose tile by tile, each into sub-blocks of the array.
 
-        An operand's turns wait for their first use; a finished result is turned after the next
-        sums, when it has surely been copied out.
+        The turns of an operand are added at its first use. A finished result is turned after the
+        next sums, because it has surely been copied out by then.
         """
         for task in self._turn_tasks(number, node):
             if node.output in self._multiplied:
@@ -339,14 +341,14 @@ def _groups(
                 yield part, other
 
 
-# Which tiles of a change of view have elements in common, and in what order they are copied.
+# The tiles of a change of view with elements in common, in the order in which they are copied.
 
 
 def _tile_pairs(
     change: Change, source: str, block: tuple[int, int],
     targets: Iterable[tuple[Span, Span, Tile]],
 ) -> list[tuple[Tile, Tile]]:  # fmt: skip
-    """Return pairs (source's tile, target's tile) with elements in common.
+    """Return pairs (tile of the source, tile of the target) with elements in common.
 
     source, block: name and tiles T(p,q) of the source's matrix. targets: rows, columns and tile.
     """

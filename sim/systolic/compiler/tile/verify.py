@@ -1,6 +1,6 @@
-"""What the later passes rely on in the result of `tile`: every element is made once, then read.
+"""Checks of the result of `tile` for the later passes: every element is made once, then read.
 
-Matrices are looked at element by element, so this costs time; a run does without.
+Matrices are looked at element by element, which takes time, so a run omits these checks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from systolic.spans import Span
 
 
 def verify_tiled(tiled: Tiled, layers: Layers) -> None:
-    """Raise BrokenPassError unless tasks make what nodes say.
+    """Raise BrokenPassError unless the tasks do the work of the nodes.
 
     A task is of its node's kind, and its tiles are tiles of the node's matrices. It reads only
     elements that are there: given, in DRAM, or written by earlier tasks. Sums take all of K in
@@ -53,7 +53,7 @@ class _Verifier:
         self._sums: Task | None = None
 
     def check(self, number: int, task: Task) -> None:
-        """Check a task, and note what it writes."""
+        """Check a task, and note the elements that it writes."""
         self._where = f"task {number}, {task.kind}"
         node = self._nodes[task.node] if 0 <= task.node < len(self._nodes) else None
         if node is None or node.kind != task.kind:
@@ -64,7 +64,7 @@ class _Verifier:
         _CHECKS[task.kind](self, task, node)
 
     def finish(self) -> None:
-        """Check that nothing has been left out."""
+        """Check that every element has been made, and every tile stored."""
         self._where = "after all tasks"
         if self._sums is not None:
             raise self._broken("sums have begun and not ended")

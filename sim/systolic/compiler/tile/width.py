@@ -1,4 +1,4 @@
-"""How many columns the tiles of a compilation have."""
+"""The number of columns of a compilation's tiles."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from systolic.workload.options import Options
 
 LARGEST_COLUMNS = 1024
 FEWEST_TILES = 4
-"""Of the largest matrix: with fewer, loading, work and storing hardly overlap."""
+"""Fewest tiles of the largest matrix: with fewer, loading, work and storing hardly overlap."""
 
 
 def tile_columns(layers: Layers, chip: Chip, options: Options, room_bytes: int) -> int:
-    """Return q: as wide as long runs in DRAM ask for, but so that a task's tiles fit twice.
+    """Return q: as large as possible for long runs in DRAM, while a task's tiles fit twice.
 
-    room_bytes: of each partition of the state buffer, to be planned with.
+    room_bytes: the bytes of each partition of the state buffer to plan with.
 
-    Raises CompileError if the options ask for columns that cannot be.
+    Raises CompileError if the options ask for impossible columns.
     """
     p = block_rows(chip)
     widest = -(-max((m.cols for m in layers.matrices), default=p) // p) * p
@@ -50,8 +50,8 @@ def _asked_columns(asked: int, p: int, widest: int) -> int:
 def _largest_columns(layers: Layers, chip: Chip, size: int) -> int:
     """Return how many columns of `size` bytes a tile has at most.
 
-    Where queues meet in the banks of DRAM, a row of a tile asks each channel once: a longer one
-    comes back to where others have opened rows meanwhile.
+    If queues meet in the banks of DRAM, a row of a tile should use each channel once: a longer row
+    comes back to banks in which other queues have opened rows meanwhile.
     """
     dram = chip.dram.organisation
     if dram is None or _multiplies(layers):
@@ -62,7 +62,7 @@ def _largest_columns(layers: Layers, chip: Chip, size: int) -> int:
 def _fewest_tiles(layers: Layers, chip: Chip) -> int:
     """Return how many tiles the largest matrix must have at least.
 
-    Where DRAM has rows to open, and nothing is multiplied, overlap is worth more than long runs.
+    If DRAM has rows to open, and nothing is multiplied, overlap is worth more than long runs.
     """
     bare = chip.dram.organisation is None or _multiplies(layers)
     return FEWEST_TILES if bare else 2 * FEWEST_TILES

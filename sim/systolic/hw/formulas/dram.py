@@ -1,4 +1,4 @@
-"""Closed formulas for DRAM with channels and banks: what runs cost where no other copy runs.
+"""Twin of the engines' `dram` rooms: what runs cost where no other copy runs, in closed form.
 
 A second oracle beside `hw.timing`; the machine never imports it. Cycles are the DMA engine's.
 Source: docs/timing_model.md, section 6.

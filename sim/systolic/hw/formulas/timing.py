@@ -1,4 +1,4 @@
-"""Closed formulas of the timing model: how long things take when nothing gets in their way.
+"""Twin of the engines' timing: how long things take if nothing gets in their way, in closed form.
 
 The second oracle: the machine never imports this module, so where both agree, two derivations
 agree. Lower bounds built from these formulas tell how good a schedule is. Bounds are in ticks, as

@@ -1,4 +1,4 @@
-"""What the program checker has to say: frozen values that print as one line each."""
+"""The findings of the program checker: frozen values that print as one line each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Code = Literal[
 
 @dataclass(frozen=True, slots=True)
 class BufferBox:
-    """A box of a buffer: partitions first <= p < stop and bytes first <= b < stop of each."""
+    """A box of a buffer: the intervals of its partitions, and of the bytes in each partition."""
 
     buffer: Buffer
     partitions: Interval
@@ -41,8 +41,8 @@ class BufferBox:
 class Diagnostic:
     """One finding.
 
-    instructions: index and kind of the one or two instructions involved, in program order of
-    their roles: the one the message is about comes first. region: where, if it is about memory.
+    instructions: index and kind of the one or two instructions involved; the instruction that the
+    message is about comes first. region: the place, if the finding is about memory.
     """
 
     code: Code

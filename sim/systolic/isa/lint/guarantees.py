@@ -1,26 +1,28 @@
-"""What is ordered without semaphores: the guarantees of the timing model, and nothing more.
+"""The order that holds without semaphores: exactly the guarantees of the timing model.
 
-From docs/timing_model.md, whatever ports are refused and however clocks differ:
+They follow from docs/timing_model.md, for any refused ports and any ratio of clocks:
 
 1. Starts. A queue starts its instructions in order (section 3).
 2. DMA. A queue starts a copy after the last byte of the one before (section 6).
-3. Engines. An instruction starts after the last read of every earlier one of its engine, with
-   `independent_lanes` of every earlier one that names one of its lanes (section 4). As results are
-   written later than an instruction starts, a write never overtakes an earlier instruction's read.
-   Nothing is guaranteed of an earlier instruction's *writes*: they come `latency_cycles` after its
-   reads, and later if a port is refused.
-4. Loads. What follows a LoadWeights in the array's queue starts after its last read (section 2).
+3. Engines. An instruction starts after the last read of every earlier instruction of its engine;
+   with `independent_lanes`, of every earlier instruction that uses one of its lanes (section 4).
+   An instruction writes results after it starts, so its writes never overtake the reads of an
+   earlier instruction. Nothing is guaranteed of an earlier instruction's *writes*: they come
+   `latency_cycles` after its reads, and later if a port is refused.
+4. Loads. An instruction behind a LoadWeights in the array's queue starts after the last read of
+   the load (section 2).
 5. Vectors. A MatMul starts after the last vector of the MatMul before it has been injected (section
    2): operands have been read. A load may start while vectors are still being injected.
 6. Sums. PSUM word (row m, partition c) is written, and with accumulate read, a fixed distance
    after the injection of vector m, the same for all MatMuls but for c. So MatMuls that share a word
    act on it in the order of the queue.
-7. Posts of MatMuls. By 5 and 6 rows are posted in order, partitions are posted in order, and "done"
-   of a later MatMul is posted not before that of an earlier one unless it uses so many columns less
-   that the vectors in between do not make up for it; `window` says when.
+7. Posts of MatMuls. By 5 and 6 rows are posted in order, and partitions are posted in order. The
+   "done" of a later MatMul is posted no earlier than that of an earlier one, with an exception: the
+   later MatMul uses fewer columns, and the difference is more than the vectors in between take.
+   `window` gives the cycles.
 8. Two writes of one engine to a word: see `systolic.isa.lint.overtaking`.
 
-Everything else is assumed to be possible. Here are 1 to 7 as numbers.
+Everything else is assumed to be possible. This module holds 1 to 7 as numbers.
 """
 
 from __future__ import annotations
@@ -45,11 +47,12 @@ ANY_TIME = 1 << 62
 
 @dataclass
 class Structure:
-    """The queues of a program and what their order implies.
+    """The queues of a program, and the order that they imply.
 
-    queue, position: of each instruction. after_reads, after_done: the first
-    position in the instruction's own queue that starts after its operands are read, after it is
-    done. elapsed: for the array's instructions, vector cycles of all MatMuls before them.
+    queue, position: the queue of each instruction and its place there.
+    after_reads: the first position in the instruction's own queue that starts after its operands
+    are read; after_done: the first that starts after it is done. elapsed: for the array's
+    instructions, the vector cycles of all MatMuls before them.
     """
 
     program: Program
@@ -104,10 +107,10 @@ class Structure:
     def window(self, index: int, post: Post) -> tuple[int, int]:
         """Return (low, high) of the posts an instruction makes by one `post`.
 
-        If high of one is at most low of another, and its instruction is not the later one, its last
-        post is visible no later than the other's first. For MatMuls these are the cycles in which
-        they would be posted if vectors followed each other as closely as they can: in reality later
-        ones are delayed at least as much as earlier ones.
+        Two posts A and B of one queue compare by them. If A's instruction is not the later one, and
+        high of A is at most low of B, then A's last post is visible no later than B's first. For
+        MatMuls the numbers are the cycles of the posts if vectors followed each other as closely as
+        they can. In reality later vectors are delayed at least as much as earlier ones.
         """
         instruction = self.program.instructions[index]
         kind = self.kinds[self.queue[index]]

@@ -1,7 +1,8 @@
-"""The last writes of all bytes and the reads since: records in cells, for one pass over a program.
+"""The last writes of all bytes and the reads since then, for one pass over a program.
 
-A cell is an equal piece of a buffer's address range, over all partitions. Records say nothing about
-order; the pass (`systolic.isa.lint.races`) visits instructions in an order they can start in.
+The records are kept in cells, which are equal pieces of a buffer's address range, over all
+partitions. Records say nothing about order; the pass (`systolic.isa.lint.races`) visits
+instructions in an order in which they can start.
 """
 
 from __future__ import annotations
@@ -16,18 +17,19 @@ from systolic.isa.footprint import Footprint
 SMALLEST_CELL = 256
 CELLS_PER_SPAN = 4
 MOST_CELLS = 64
-"""A record in more cells than this is kept in a list of its own, looked at by every access."""
+"""A record in more cells than this is kept in a separate list, which every access looks at."""
 TOLERATED_DEAD = 64
 WIDE = -1
 INITIAL = -1
-"""The instruction of what lies in memory at cycle 0."""
+"""The number that stands for the instruction of contents that memory has at cycle 0."""
 
 
 @dataclass(slots=True, eq=False)
 class Record:
-    """An instruction's read or write. visit: its place in the pass; live: not yet overwritten.
+    """An instruction's read or write.
 
-    links: later instructions of its engine that are done only after it is (no semaphore says so).
+    visit: its place in the pass. live: it has not been overwritten. links: later instructions of
+    the same engine that are done only after this one, although no semaphore says so.
     """
 
     index: int
@@ -48,11 +50,17 @@ class Record:
 
 
 Boxed = tuple[int, int, int, int, Record]
-"""A record behind the box of its footprint: first, stop, low, high. Most are told apart by it."""
+"""A record, and before it the box of its footprint (first, stop, low, high).
+
+Most records that do not meet differ in this box already."""
 
 
 class Cell:
-    """The records of a piece of a buffer; version counts the writes, dead those to be swept."""
+    """The records of a piece of a buffer.
+
+    version: how many writes there were. dead: how many records have been overwritten, but are
+    still kept.
+    """
 
     __slots__ = ("dead", "reads", "version", "writes")
 
@@ -78,9 +86,9 @@ class Cell:
 
 @dataclass(slots=True, eq=False)
 class Touched:
-    """An access, its footprint, and the cells its records are kept in.
+    """An access, its footprint, and the cells that keep its records.
 
-    readers: by queue, the last read of exactly this access and the version it saw.
+    readers: for each queue, the last read of exactly this access, and the version that it saw.
     """
 
     access: Access
@@ -109,7 +117,7 @@ class Shadow:
         return Touched(access, footprint, [cells[number] for number in range(first, last + 1)])
 
     def cells(self, place: Touched) -> list[Cell]:
-        """Return the cells in which records that meet the place can be."""
+        """Return the cells that may hold records of the same bytes."""
         cells = self._cells[place.access.buffer]
         wide = cells.get(WIDE)
         if wide is None:
@@ -121,11 +129,11 @@ class Shadow:
         return sum([cell.version for cell in self.cells(place)])
 
     def writes_at(self, place: Touched) -> list[Record]:
-        """Return every live write that meets the place."""
+        """Return every live write of some of the same bytes."""
         return _meeting(place.footprint, [cell.writes for cell in self.cells(place)])
 
     def reads_at(self, place: Touched) -> list[Record]:
-        """Return every live read that meets the place."""
+        """Return every live read of some of the same bytes."""
         return _meeting(place.footprint, [cell.reads for cell in self.cells(place)])
 
     def add_read(self, record: Record) -> None:
@@ -134,7 +142,7 @@ class Shadow:
             cell.reads.append(_boxed(record))
 
     def add_write(self, record: Record, met: Iterable[Record] = ()) -> None:
-        """Keep a write; of the records it met, those it covers entirely are dropped."""
+        """Keep a write; the records that it covers entirely are dropped."""
         footprint = record.place.footprint
         for other in met:
             if footprint.covers(other.place.footprint):

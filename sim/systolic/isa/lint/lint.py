@@ -1,10 +1,9 @@
 """The program checker: everything that can be said of a program and a chip without running it.
 
-`lint` collects findings, `require_clean` refuses a program that has errors. Findings are sound:
-a program without any is legal, comes to its end, and gives the same values whatever ports are
-refused, under the guarantees listed in `systolic.isa.lint.guarantees` and
-`systolic.isa.lint.overtaking`. The converse does not hold: a race may be reported that this chip's
-timing happens to exclude.
+`lint` collects findings, `require_clean` refuses a program that has errors. A program without
+findings is legal, comes to its end, and gives the same values whichever ports are refused, under
+the guarantees of `systolic.isa.lint.guarantees` and `systolic.isa.lint.overtaking`. The converse
+does not hold: a race may be reported that the timing of this chip happens to exclude.
 """
 
 from __future__ import annotations
@@ -29,8 +28,9 @@ MOST_SHOWN = 5
 def lint(program: Program, chip: Chip, inputs: Iterable[Access] | None = None) -> list[Diagnostic]:
     """Return all findings, illegal instructions first.
 
-    inputs: what has contents at cycle 0; None if that is not known (no finding "unwritten" then).
-    Deadlocks are looked for only in a legal program, races only in one that comes to its end.
+    inputs: the accesses to memory that has contents at cycle 0. None if they are not known; then
+    nothing is reported as "unwritten". Deadlocks are looked for only in a legal program, and races
+    only in a program that comes to its end.
     """
     found = _illegal(program, chip)
     if found:
@@ -45,7 +45,7 @@ def lint(program: Program, chip: Chip, inputs: Iterable[Access] | None = None) -
 
 
 def require_clean(program: Program, chip: Chip, inputs: Iterable[Access] | None = None) -> None:
-    """Raise ProgramError with the first errors of a program that has any."""
+    """Raise ProgramError with the first errors of a program; nothing happens if it has none."""
     errors = [d for d in lint(program, chip, inputs) if d.severity == "error"]
     if errors:
         shown = "; ".join(f"{d.code}: {d.message}" for d in errors[:MOST_SHOWN])
@@ -55,7 +55,7 @@ def require_clean(program: Program, chip: Chip, inputs: Iterable[Access] | None 
 
 
 def _illegal(program: Program, chip: Chip) -> list[Diagnostic]:
-    """Return what the legality check refuses: nothing, or every instruction it refuses."""
+    """Return the findings of the legality check: one for each illegal instruction."""
     refused = _refusal(program, chip)
     if refused is None:
         return []
@@ -63,9 +63,9 @@ def _illegal(program: Program, chip: Chip) -> list[Diagnostic]:
 
 
 def _each_illegal(program: Program, chip: Chip) -> Iterator[Diagnostic]:
-    """Check each instruction alone, a multiply together with the load before it.
+    """Check each instruction alone, and a multiply together with the load before it.
 
-    A multiply behind a load that is itself illegal is not checked.
+    A multiply behind an illegal load is not checked.
     """
     loaded: Instruction | None = None
     is_bad_load = False
@@ -95,7 +95,7 @@ def _refusal(program: Program, chip: Chip) -> str | None:
 
 
 def _never_posted(program: Program) -> list[Diagnostic]:
-    """Return the waits for more posts than the whole program makes."""
+    """Return a finding for each wait for more posts than the whole program makes."""
     totals = [0] * len(program.semaphores)
     for instruction in program.instructions:
         for post in instruction.posts:

@@ -1,10 +1,10 @@
-"""What surely happens before what: clocks of starts, and which starts come after which ends.
+"""The order of starts and ends that holds for every timing.
 
-Every instruction has a clock: for each queue, the last position that surely has started when it
-starts. `known` says, for each instruction and each queue, the first position that starts only after
-the instruction is done. Both grow, from what `systolic.isa.lint.guarantees` guarantees and from
-what waits guarantee (`systolic.isa.lint.posts`), until nothing is added. Each step adds only what
-follows from the steps before, so whatever is said here holds for every timing.
+Every instruction has a clock: for each queue, the last position that surely has started when the
+instruction starts. `known` is, for each instruction and each queue, the first position that starts
+only after the instruction is done. Both grow by the guarantees of `systolic.isa.lint.guarantees`
+and of waits (`systolic.isa.lint.posts`) until nothing is added. Each step adds only facts that
+follow from the steps before, so all of them hold for every timing.
 """
 
 from __future__ import annotations
@@ -22,11 +22,14 @@ from systolic.isa.lint.guarantees import NEVER, Structure
 from systolic.isa.lint.posts import Chain, Semaphore, Waits
 
 MOST_ROUNDS = 64
-"""After so many rounds no more is worked out. What is known then holds; more might be true."""
+"""The work ends after so many rounds. All that is known then is true, but more might be."""
 
 
 class Order:
-    """The order of a program that does not get stuck; `order`: an order it can start in."""
+    """The order of a program that does not get stuck.
+
+    order: an order in which its instructions can start.
+    """
 
     def __init__(self, structure: Structure, order: Sequence[int]) -> None:
         self.structure = structure
@@ -87,7 +90,7 @@ class Order:
         self._learn_multiplies()
 
     def _learn_multiplies(self) -> None:
-        """Extend what is known of each MatMul to the MatMuls that are done no later than it.
+        """Give the known positions of each MatMul also to MatMuls that are done no later.
 
         A position that starts only after MatMul B is done starts after MatMul A is done too, if A
         stands before B in the queue and its window ends no later than B's.
@@ -105,7 +108,7 @@ class Order:
         self.known[members] = np.minimum(self.known[members], later[place])
 
     def _learn_parts(self) -> None:
-        """Note which waits guarantee some rows, or some partitions, of a MatMul."""
+        """Note the waits that guarantee some rows, or some partitions, of a MatMul."""
         for semaphore in self._semaphores:
             for number, chain in enumerate(semaphore.chains):
                 if int(chain.counts.max()) > 1:
@@ -140,18 +143,18 @@ class Order:
         return any(seen[queue] >= position for queue, position in self._knowing[index])
 
     def read_before(self, index: int, later: int) -> bool:
-        """Return whether its operands surely have been read when `later` starts."""
+        """Return whether an instruction's operands surely have been read when `later` starts."""
         seen = self.clock[later, self.structure.queue[index]]
         if seen >= self.structure.after_reads[index] or self.done_before(index, later):
             return True
         return self.columns_before(index, later) > 0
 
     def rows_before(self, index: int, later: int) -> int:
-        """Return how many rows of a MatMul surely are written when `later` starts, if not all."""
+        """Return how many first rows of a MatMul surely are written when `later` starts."""
         return self._part_before(self._rows, index, later)
 
     def columns_before(self, index: int, later: int) -> int:
-        """Return how many partitions of a MatMul surely are written by then, if not all."""
+        """Return how many first partitions of a MatMul surely are written when `later` starts."""
         return self._part_before(self._columns, index, later)
 
     def _part_before(
@@ -166,7 +169,7 @@ class Order:
 
 
 def _pairs(known: npt.NDArray[np.int32]) -> list[list[tuple[int, int]]]:
-    """Return, for each instruction, the (queue, position) that are not NEVER."""
+    """Return, for each instruction, each (queue, position) whose position is not NEVER."""
     found: list[list[tuple[int, int]]] = [[] for _ in known]
     rows, queues = np.nonzero(known < NEVER)
     positions = known[rows, queues]
@@ -187,7 +190,7 @@ def _before(structure: Structure) -> list[int]:
 
 
 def _semaphores(structure: Structure) -> list[Semaphore]:
-    """Return the semaphores that are waited for and posted."""
+    """Return the semaphores that have both waits and posts."""
     waits: dict[int, list[tuple[int, int]]] = defaultdict(list)
     posts: dict[int, dict[int, list[tuple[int, Post]]]] = defaultdict(lambda: defaultdict(list))
     queue = structure.queue.tolist()

@@ -1,17 +1,16 @@
-"""Can a later write of an engine come before an earlier one? What holds without a semaphore.
+"""Can a later write of an engine come before an earlier one? The rules without a semaphore.
 
-An engine's write follows its read by `latency_cycles`, but only if no port is refused: an earlier
-instruction A that is refused the port of one bank may be overtaken by a later B that writes to
-another. B cannot overtake if
+An engine's write follows its read by `latency_cycles`, but only if no port is refused. If an
+earlier instruction A is refused the port of one bank, a later instruction B that writes to another
+bank may overtake A. B cannot overtake A if all of this holds:
 
-* B starts after the last read of A (`systolic.isa.lint.guarantees`, 3), so that whenever B writes
-and A is not
-  done, A has been refused a port and wants the same one again;
-* all A writes lies in one bank, and B writes to that bank, and the two share a target lane: then
-  whatever refuses A refuses B in the same cycle, or A, being older, takes the port itself;
-* with one exception: a still older instruction C of the same engine, itself delayed, may take the
-  port on some lanes of A only, leaving the others to B. So C must surely be done when A starts, or
-  write to other banks or other lanes than A, or share a lane with B too.
+* B starts after the last read of A (`systolic.isa.lint.guarantees`, 3). So if B writes while A is
+  not done, A has been refused a port and asks for the same port again.
+* All that A writes lies in one bank, B writes to that bank too, and the two share a target lane. So
+  in each cycle either A and B are both refused the port, or A takes it, because it is older.
+* No third instruction separates them. A still older instruction C of the same engine that is
+  delayed may take the port on some lanes of A only, and leave the others to B. So C must surely be
+  done when A starts, or write to other banks or other lanes than A, or share a lane with B too.
 
 Then A is done before B writes to that bank, and before B is done.
 """
@@ -25,11 +24,11 @@ from systolic.isa.effects import writes
 from systolic.isa.lint.order import Order
 
 MOST_OLDER = 256
-"""With more older instructions than this to look at, overtaking is taken to be possible."""
+"""Of more older instructions than this none is looked at: overtaking is taken to be possible."""
 
 
 class Overtaking:
-    """Answers for one program, remembering which older instructions matter for each A."""
+    """Answers for one program; keeps the older instructions that matter for each A."""
 
     def __init__(self, order: Order) -> None:
         self._order = order
@@ -58,7 +57,7 @@ class Overtaking:
         return range(low // buffer.bank_bytes, (high - 1) // buffer.bank_bytes + 1)
 
     def _find_older(self, first: int, target: Access) -> tuple[Access, ...] | None:
-        """Return the targets of older instructions that may take some of A's lanes; None: many."""
+        """Return the targets of older instructions that may take lanes of A; None for too many."""
         members = self._structure.members[self._structure.queue[first]]
         position = int(self._structure.position[first])
         if position > MOST_OLDER:

@@ -1,7 +1,8 @@
-"""The posts of one semaphore, by queue, and what a wait for a count guarantees to have happened.
+"""The posts of one semaphore, by queue, and the posts that a wait for a count guarantees.
 
-A post p has surely happened when a wait for v is satisfied if fewer than v posts could have been
-made without p: posts that do not surely come after p, nor after the waiting instruction itself.
+The question is which posts have surely been made when a wait for the count v is satisfied. A post p
+has been made if fewer than v posts are possible without it. Possible without p are all posts that
+do not surely come after p, nor after the waiting instruction itself.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ Ints = npt.NDArray[np.int64]
 
 
 class Chain:
-    """The posts one queue makes to one semaphore, in the order of the queue, as runs.
+    """The posts of one queue to one semaphore, in the order of the queue, as runs.
 
-    members: the instruction of each run; starts: posts before each run, and in all; on: the event
-    of each run; follow: for each run the first one from which on all posts come after its last.
+    A run is the posts of one instruction. members: the instruction of each run. starts: how many
+    posts there are before each run, and in all. on: the event of each run. follow: for each run,
+    the first run from which on all posts come after its last post.
     """
 
     def __init__(self, structure: Structure, posts: Sequence[tuple[int, Post]]) -> None:
@@ -51,14 +53,14 @@ class Chain:
 
 
 def _follow(least: list[int], highs: list[int]) -> Ints:
-    """Return, for each window, the first later one from which on every `low` is at least `high`."""
+    """Return, for each window, the first later window from which on every low reaches its high."""
     found = [bisect_left(least, high, run + 1) for run, high in enumerate(highs)]
     return np.array(found, np.int64)
 
 
 @dataclass
 class Waits:
-    """Every wait for one semaphore, sorted by queue and position in it."""
+    """Every wait for one semaphore, sorted by queue and position in the queue."""
 
     members: Ints
     values: Ints
@@ -85,9 +87,9 @@ class Waits:
 class Semaphore:
     """Posts and waits of one semaphore.
 
-    reached: [waits, chains] how many posts of each chain, from its first, surely have been made
-    when the wait is satisfied; sources: the latest instruction of each chain that surely has
-    started by then (-1: none).
+    reached: [waits, chains] how many first posts of each chain surely have been made when the wait
+    is satisfied. sources: the latest instruction of each chain that surely has started by then (-1:
+    none).
     """
 
     def __init__(self, chains: Sequence[Chain], waits: Waits) -> None:
@@ -126,7 +128,7 @@ class Semaphore:
         return changed
 
     def _possible(self, clock: npt.NDArray[np.int32]) -> Ints:
-        """Return [waits, chains]: posts that do not surely come after the waiting instruction."""
+        """Return [waits, chains]: how many posts may come before the waiting instruction starts."""
         waits = self.waits
         found = np.empty(self.reached.shape, np.int64)
         for number, chain in enumerate(self.chains):
@@ -143,7 +145,7 @@ class Semaphore:
         clock: npt.NDArray[np.int32],
         known: npt.NDArray[np.int32],
     ) -> Ints:
-        """Return, per wait, the posts of a chain, from its first, that surely have been made."""
+        """Return, for each wait, how many first posts of a chain surely have been made."""
         chain, values = self.chains[number], self.waits.values
         free = self._not_after(number, clock, known)
         low = np.zeros(len(values), np.int64)
@@ -164,9 +166,9 @@ class Semaphore:
     def _not_after(
         self, number: int, clock: npt.NDArray[np.int32], known: npt.NDArray[np.int32]
     ) -> Ints:
-        """Return [runs, chains]: posts of each chain that do not surely come after a run's last.
+        """Return [runs, chains]: how many posts of each chain may come before a run's last post.
 
-        Made ascending: an earlier run counts no more posts than a later one.
+        The numbers are made ascending: an earlier run has no more posts than a later one.
         """
         mine = self.chains[number]
         found = np.empty((len(mine.members), len(self.chains)), np.int64)

@@ -1,11 +1,11 @@
-"""Races and lost values: every word's writes and reads, compared with what is surely in order.
+"""Races and lost values: writes and reads of a word that are not surely in order.
 
-Instructions are visited in an order they can start in. Each access of a word is compared with the
-nearest ones before it: a read with the last write, a write with the last write and with every read
-since. Accesses further back need no comparison. For instance, if write A, write B and read C of a
-word are visited in this order, B is compared with A, and C with B: if A surely comes before B, and
-B before C, then A comes before C. If A and C are in the wrong order, so is one of the pairs that
-were compared, and that pair is reported.
+Instructions are visited in an order in which they can start. Each access of a word is compared with
+the nearest ones before it: a read with the last write, a write with the last write and with every
+read since. Accesses further back need no comparison. For instance, if write A, write B and read C
+of a word are visited in this order, B is compared with A, and C with B: if A surely comes before B,
+and B before C, then A comes before C. If A and C are in the wrong order, so is one of the pairs
+that were compared, and that pair is reported.
 
 Two more findings: a word is read that nothing has written, and a result is overwritten that nothing
 has read. Not here: what is in order (`systolic.isa.lint.order`); programs that are illegal or get
@@ -34,10 +34,11 @@ from systolic.isa.program import Program
 def find_hazards(
     program: Program, chip: Chip, order: Sequence[int], inputs: Iterable[Access] | None
 ) -> list[Diagnostic]:
-    """Return what is wrong with the memory accesses of a legal program that does not get stuck.
+    """Return findings on the memory accesses of a legal program that does not get stuck.
 
-    order: an order the instructions can start in. inputs: what has contents at cycle 0; None if
-    that is not known, and then reads of words never written are not looked for.
+    order: an order in which the instructions can start. inputs: the accesses to memory that has
+    contents at cycle 0. None if they are not known; reads of words never written are then not
+    looked for.
     """
     return list(_Pass(program, chip, order, inputs).run())
 
@@ -99,7 +100,7 @@ class _Pass:
         return access.buffer is Buffer.RESULT and isinstance(self._instructions[index], MatMul)
 
     def _replaces(self, record: Record, index: int) -> bool:
-        """Return whether all that comes after this read comes after the recorded one as well."""
+        """Return whether all that comes after this read comes after the recorded read too."""
         after = int(self._structure.after_reads[record.index])
         return after <= int(self._structure.position[index])
 
@@ -134,7 +135,7 @@ class _Pass:
         self._shadow.add_write(Record(index, visit, place), (*written, *read))
 
     def _link(self, record: Record, index: int) -> None:
-        """Note that `index` is done only after `record` is, though no semaphore says so."""
+        """Note that `index` is done only after `record`, although no semaphore says so."""
         if record.index >= 0 and self._kind(index) == "engine":
             queue_of = self._structure.queue_of
             same = queue_of[record.index] == queue_of[index]
@@ -161,7 +162,7 @@ class _Pass:
         return self._structure.kinds[self._structure.queue_of[index]]
 
     def _is_written(self, record: Record, index: int, place: Touched, *, reading: bool) -> bool:
-        """Return whether the words two accesses share surely are written before `index` acts."""
+        """Return whether the words that two accesses share are surely written before `index`."""
         first = record.index
         if first == INITIAL or self._order.done_before(first, index):
             return True
@@ -226,7 +227,7 @@ def _involved(
 
 
 def _last_place(access: Access, footprint: Footprint) -> int:
-    """Return the number, in the access's order, of its last element the footprint touches."""
+    """Return the number, in the access's order, of the last element that the footprint touches."""
     size = access.element_bytes
     if len(access.pattern) == 1 and access.pattern[0][0] > 0 and footprint.is_dense:
         step, count = access.pattern[0]

@@ -1,7 +1,7 @@
-"""Instructions at odds with themselves: a word written twice, or read after it was overwritten.
+"""Instructions that write a word twice, or read a word that they have overwritten.
 
-An instruction's values are those of reading all its operands first. An engine writes while it
-still reads, a DMA queue too; this finds where the two would differ.
+The values of an instruction are those of reading all its operands first. But engines and DMA queues
+write while they still read. This module finds the instructions whose values would differ by that.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from systolic.isa.opcodes import Rhythm, require_rows
 from systolic.isa.program import Program
 
 LARGEST = 1 << 20
-"""Accesses of more bytes than this that overlap, and differ, are taken to be at odds."""
+"""Different accesses that overlap and have more bytes than this are reported without a check."""
 
 
 PARTITION = 1 << 50
@@ -36,7 +36,7 @@ PARTITION = 1 << 50
 
 
 def self_overlaps(program: Program, chip: Chip) -> list[Diagnostic]:
-    """Return the instructions that write a word twice, or read what they have overwritten."""
+    """Return a finding for each instruction that writes a word twice or reads its own result."""
     found = []
     cache: dict[Access, Footprint] = {}
     for index, instruction in enumerate(program.instructions):
@@ -82,11 +82,11 @@ def _reads_late(instruction: Instruction, source: Access, target: Access, chip: 
         return True
     read, read_when = _bytes(source)
     written, written_when = _bytes(target)
-    if isinstance(instruction, OnEngine):  # a DMA queue writes each element when it reads it
+    if isinstance(instruction, OnEngine):  # a DMA queue reads and writes an element at once
         read_step, write_step = _steps(instruction, source, target, chip)
         read_when = read_step[read_when % source.elements]
         written_when = write_step[written_when % target.elements]
-    # The last read of each byte against its first write.
+    # The last read of each byte is compared with its first write.
     order = np.argsort(read_when, kind="stable")
     last = dict(zip(read[order].tolist(), read_when[order].tolist(), strict=True))
     return any(
@@ -104,7 +104,7 @@ def _steps(
 ) -> tuple[Steps, Steps]:
     """Return the steps of an engine in which elements of an operand are read, and results written.
 
-    An operand of one element per lane is read before everything else.
+    An operand of one element for each lane is read before all others.
     """
     engine = chip.engine(instruction.engine)
     read, written = _STEPS[rhythm(instruction)](instruction, source, target, engine)
@@ -132,9 +132,9 @@ def _windowed(
 def _paired(
     instruction: OnEngine, source: Access, target: Access, engine: Engine
 ) -> tuple[Steps, Steps]:
-    """Take the two operands to be read one after the other.
+    """Assume that the two operands are read one after the other.
 
-    Then most steps lie between a write and a later read: what is read late in one step is so here.
+    Then the most steps lie between a write and a later read, so every late read is found.
     """
     rate, made = engine.elements_per_cycle, np.arange(target.elements)
     behind = int(source == reads_per_element(instruction)[1])
@@ -151,7 +151,7 @@ require_rows("lint.self_overlap._STEPS", _STEPS, Rhythm)
 
 
 def _bytes(access: Access) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return every byte of an access as one number, and the number of the element it is of."""
+    """Return every byte of an access as one number, and the number of the byte's element."""
     size = access.element_bytes
     lanes = (access.partition + np.arange(access.partitions, dtype=np.int64)) * PARTITION
     places = access.offsets() * size

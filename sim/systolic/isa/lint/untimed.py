@@ -1,8 +1,8 @@
 """Run a program without time: does it come to its end, and in which order can it start?
 
 Semaphores only count up and queues are in order, so whether a program gets stuck does not depend on
-timing: executing whatever can start, in any order, decides it. The order found is one in which
-every instruction comes after all that must come before it.
+timing. Executing instructions that can start, in any order, decides it. In the order that is found
+every instruction comes after all instructions that must come before it.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ def _by_index(head: tuple[int, Wait]) -> int:
 
 
 def deadlocks(program: Program, execution: Execution) -> list[Diagnostic]:
-    """Say of the head of every stuck queue what it waits for, and why that never comes.
+    """Return a finding for the head of every stuck queue: its wait, and why that never ends.
 
-    For programs that post everything often enough (`systolic.isa.lint.lint` looks for the others
-    first).
+    This is for programs that post every semaphore often enough; `systolic.isa.lint.lint` looks for
+    other programs first.
     """
     done = set(execution.order)
     posters: dict[int, int] = {}

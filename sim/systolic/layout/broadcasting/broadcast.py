@@ -1,10 +1,10 @@
-"""Broadcasting as XLA has it: explicit between ranks, sizes of 1 stretched, nothing guessed.
+"""Broadcasting by XLA's rules: ranks are matched explicitly, and sizes of 1 are stretched.
 
-Used from Python only.
+This module is used from Python only.
 
-Checks and their order are XLA's, and so are the sentences of the refusals (seed 003; precedence as
-compiled). Results are numpy views wherever no arithmetic is asked for. Not here: when an engine
-executes such an operation, or in what precision it accumulates.
+The checks, their order and the sentences of the errors are XLA's (seed 003; order of the checks as
+compiled). Results without arithmetic are numpy views. Not here: when an engine executes such an
+operation, or in which precision it accumulates.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ def broadcast_shapes(
 ) -> tuple[int, ...]:
     """Return the dimensions of an element-wise operation's result.
 
-    ``broadcast_dimensions[i]`` is the dimension of the higher-rank operand that dimension i of the
-    lower-rank one is matched with; needed between different ranks, except for scalars. Sizes must
-    be equal or 1; the result has "the one that is not 1". ``element_type`` only shows in messages.
+    ``broadcast_dimensions[i]`` is the dimension of the higher-rank operand with which dimension i
+    of the lower-rank operand is matched; operands of different ranks need it, except scalars. Sizes
+    must be equal or 1, and the result has "the one that is not 1". ``element_type`` shows in
+    messages only.
     """
     given = tuple(operator.index(number) for number in broadcast_dimensions)
     left, right = _dims(lhs), _dims(rhs)
@@ -43,8 +44,8 @@ def broadcast_shapes(
 def broadcast_in_dim(operand: Array, out_dims: Dims, broadcast_dimensions: Dims) -> Array:
     """Return ``operand`` as a read-only view of ``out_dims``: BroadcastInDim.
 
-    Dimension i of the operand becomes dimension ``broadcast_dimensions[i]`` of the result, whose
-    size it must have, or have size 1; numbers strictly increase.
+    Dimension i of the operand becomes dimension ``broadcast_dimensions[i]`` of the result. Its size
+    must be that dimension's, or 1. The numbers strictly increase.
     """
     out, given = (
         tuple(map(operator.index, out_dims)),

@@ -28,7 +28,7 @@ def binary(op: str, lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] = ()
     name, function = _operation(op)
     left, right = operands(name, np.asarray(lhs), np.asarray(rhs), broadcast_dimensions)
     try:
-        # As on an accelerator, overflow and division by zero have results, not warnings.
+        # As on an accelerator, overflow and division by zero give results instead of warnings.
         with np.errstate(all="ignore"):
             return np.asarray(function(left, right))
     except (TypeError, ValueError) as refused:
@@ -44,7 +44,7 @@ def _divide(left: Array, right: Array) -> Array:
 
 def _truncated(left: Array, right: Array) -> Array:
     """Integer quotient towards zero; division by zero gives all ones, overflow the dividend."""
-    # Set apart first: the one quotient that does not fit, least / -1, wraps in XLA.
+    # Only one quotient does not fit the type, the least number / -1. In XLA it wraps.
     wraps = (right == -1) if left.dtype.kind == "i" else np.zeros(right.shape, bool)
     safe = np.where((right == 0) | wraps, right.dtype.type(1), right)
     quotient = left // safe

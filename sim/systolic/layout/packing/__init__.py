@@ -1,1 +1,1 @@
-"""Data in and out of memory in a layout."""
+"""Moving data into memory in a layout, and out of it."""

@@ -1,7 +1,7 @@
 """Packing and unpacking layouts whose elements are less than a byte (``E(4)``, ``E(1)``).
 
-Where no byte is shared between strided boxes, elements go straight to their bytes; elsewhere they
-are laid out one to a byte first. Not here: the bits of one byte (``subbyte``).
+If no byte is shared between strided boxes, elements go straight to their bytes. Otherwise they are
+laid out one to a byte first. Not here: the bits of one byte (``subbyte``).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from systolic.layout.shape import Shape
 
 
 def pack_packed(
-    source: Array, shape: Shape, fill: Any, buffer: Array, bits: int, order: subbyte.BitOrder
+    source: Array, shape: Shape, fill: Any, buffer: Array, *, bits: int, order: subbyte.BitOrder
 ) -> None:
-    """Join elements into bytes box by box; where boxes share bytes, lay elements out first."""
+    """Join elements into bytes box by box; if boxes share bytes, lay the elements out first."""
     subbyte.check(bits, order)
     legacy = shape.layout.padded_dimensions not in (None, shape.dims)
     parts = None if legacy else _boxes_apart(shape, bits)
@@ -40,12 +40,12 @@ def pack_packed(
 
 
 def unpack_packed(
-    memory: Array, shape: Shape, array: Array, bits: int, order: subbyte.BitOrder
+    memory: Array, shape: Shape, array: Array, *, bits: int, order: subbyte.BitOrder
 ) -> None:
     """Read the packed elements in ``memory`` into ``array``."""
     subbyte.check(bits, order)
     parts = _boxes_apart(shape, bits)
-    # Plain int8 (a 1-bit type that numpy lacks) wants its sign extended, which is done below.
+    # s1 without a numpy type of its own is held in int8, whose sign `unpack_bits` extends.
     if parts is None or shape.dtype == np.int8:
         whole = one_per_item(shape)
         spread = subbyte.unpack_bits(memory, bits, whole.padded_elements(), shape.type, order)
@@ -57,7 +57,7 @@ def unpack_packed(
 
 
 def _boxes_apart(shape: Shape, bits: int) -> tuple[StridedBox, ...] | None:
-    """Return the shape's boxes if only steps along the fastest axis stay within a byte."""
+    """Return the shape's boxes; None if a step along any but the fastest axis stays in a byte."""
     parts = strided_boxes(shape)
     apart = parts is not None and all(
         stride % (8 // bits) == 0 for part in parts for stride in part.strides if stride != 1
@@ -66,7 +66,7 @@ def _boxes_apart(shape: Shape, bits: int) -> tuple[StridedBox, ...] | None:
 
 
 def _fill_bytes(buffer: Array, shape: Shape, fill: Any, bits: int, order: subbyte.BitOrder) -> None:
-    """Write bytes full of ``fill``, and a last one that ends where the elements do."""
+    """Write bytes full of ``fill``; the last byte holds it only up to the last element."""
     places = shape.padded_elements()
     if not places:
         return
@@ -79,8 +79,8 @@ def _fill_bytes(buffer: Array, shape: Shape, fill: Any, bits: int, order: subbyt
 class _Joint:
     """One strided box: the bytes of the memory and the elements of the array that belong together.
 
-    ``whole`` bytes along the fastest axis are full of the box's elements; the elements of bytes
-    the box only touches are moved one by one.
+    ``whole`` bytes along the fastest axis hold elements of the box only. The elements in other
+    bytes are moved one by one.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""Pad, reshape, transpose: tiling as seed 002 describes it, one copy per tile.
+"""The twin of ``index``: tiling as seed 002 describes it, by padding, reshaping, transposing.
 
-The plain way to move data in and out of any layout, folds and nested padding included, and the
-second way to say where elements lie (the first is ``index``). Not fast: ``packing`` uses it for
-what its strided copies cannot express.
+It is the plain way to move data into any layout and out of it, folds and nested padding included,
+and takes a copy for each tile. It is slow: ``packing`` uses it only for layouts that strided copies
+cannot express.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def out_of_memory(flat: Flat, shape: Shape) -> NDArray[Any]:
 
 
 def _split(step: TileStep) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the sizes after splitting each covered dimension in two, and where each then goes."""
+    """Return the sizes after each covered dimension is split in two, and the new order of axes."""
     interleaved = step.before[: step.untouched]
     for count, size in zip(step.counts, step.sizes, strict=True):
         interleaved += (count, size)
@@ -62,7 +62,7 @@ def _split(step: TileStep) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _reordered(flat: Flat, sizes: Sequence[int], order: Sequence[int]) -> Flat:
-    """Transpose ``flat``, read as ``sizes``; sizes of 1 are left out (numpy holds 64 axes)."""
+    """Return ``flat``, seen in ``sizes``, transposed; axes of size 1 are left out for numpy."""
     kept = [axis for axis in range(len(sizes)) if sizes[axis] != 1]
     rank = {axis: position for position, axis in enumerate(kept)}
     view = flat.reshape([sizes[axis] for axis in kept])

@@ -1,9 +1,9 @@
-"""Strided copies, fast: the one loop that moves elements in and out of layouts.
+"""Fast strided copies: the one loop that moves elements into layouts and out of them.
 
-``np.copyto`` is at its best when long runs are contiguous on both sides. Three cases are not like
-that and have their own way: a few elements gathered into each word (``(2,1)`` below 32 bits), a
-few into each byte (``E(1)``), and transposes, which are walked in blocks that fit the cache.
-Results never depend on the way. Not here: where elements go (``boxes``, ``packing``).
+``np.copyto`` is fastest when long runs are contiguous on both sides. Three cases are not like that
+and have a way of their own: a few elements gathered into each word (``(2,1)`` below 32 bits), a few
+into each byte (``E(1)``), and transposes, which are copied in blocks that fit the cache. The result
+is the same by every way. Not here: where elements go (``boxes``, ``packing``).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def copy_strided(target: Array, source: Array) -> None:
 
 
 def _is_gather(target: Array, source: Array) -> bool:
-    """Whether only a few elements of the target are contiguous, and lie apart in the source."""
+    """Return whether short contiguous runs of the target are scattered in the source."""
     return (
         target.ndim > 1
         and target.shape[-1] <= _SMALL_RUN
@@ -57,7 +57,7 @@ def _is_gather(target: Array, source: Array) -> bool:
 
 
 def _axis_inside_words(target: Array, source: Array) -> int | None:
-    """Return the axis whose elements share a machine word of the source and none of the target."""
+    """Return the axis whose elements share a machine word of the source, but not of the target."""
     for axis in range(target.ndim - 1):
         if source.strides[axis] == source.itemsize and target.size >= _WORTH_BLOCKS:
             moved = np.moveaxis(source, axis, -1)
@@ -92,7 +92,7 @@ def scatter_bits(
     shifts: Sequence[int],
     mask: int,
 ) -> None:
-    """Unpack each byte of ``source`` along the last axis of ``target``: ``gather_bits`` back."""
+    """Unpack each byte of ``source`` along the last axis of ``target``, undoing ``gather_bits``."""
     joined = _like_source(target[..., 0], np.dtype(np.uint8))
     copy_strided(joined, source)
     for chunk in _chunks(joined, _CHUNK_ITEMS):
@@ -179,7 +179,7 @@ class _Rows:
 
     @classmethod
     def of(cls, source: Array, made: Array) -> _Rows | None:
-        """Return that view, or None where more than two axes are left besides the planes."""
+        """Return that view, or None if more than two axes are left besides the planes."""
         _, lines = _merged(made, source[..., 0])
         strides = [stride // source.itemsize for stride in lines.strides]
         plane = source.strides[-1] // source.itemsize
@@ -194,7 +194,7 @@ class _Rows:
 
 
 def _words_fit(target: Array, run: int) -> bool:
-    """Whether each run of ``target`` is one aligned machine word whose low bytes come first."""
+    """Return whether each run of ``target`` is one aligned machine word, low bytes first."""
     width = run * target.itemsize
     return (
         run > 1
@@ -227,7 +227,7 @@ def _chunks(array: Array, most: int) -> Iterator[tuple[slice, ...]]:
 
 
 def _merged(target: Array, source: Array) -> tuple[Array, Array]:
-    """Return both views with axes ordered by the target and merged where both run on."""
+    """Return both views with axes ordered by the target; axes that go on in both are merged."""
     axes = sorted(
         (axis for axis in range(target.ndim) if target.shape[axis] != 1),
         key=lambda axis: -abs(target.strides[axis]),
@@ -248,7 +248,7 @@ def _merged(target: Array, source: Array) -> tuple[Array, Array]:
 
 
 def _copy_in_blocks(target: Array, source: Array) -> None:
-    """Copy; where the two sides run along different axes, in blocks that suit both."""
+    """Copy in one go, or in blocks if target and source run along different axes."""
     by_target = sorted(range(target.ndim), key=lambda axis: abs(target.strides[axis]))
     by_source = sorted(range(source.ndim), key=lambda axis: abs(source.strides[axis]))
     if target.size < _WORTH_BLOCKS or by_target[0] == by_source[0]:

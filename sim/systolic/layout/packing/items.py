@@ -24,7 +24,7 @@ from systolic.layout.tile import Tile
 
 
 def pack_items(source: Array, shape: Shape, fill: Any, buffer: Array, *, fresh: bool) -> None:
-    """Write ``source`` and its padding to ``buffer``; a ``fresh`` one is known to be zeros."""
+    """Write ``source`` and its padding to ``buffer``; a ``fresh`` buffer has zeros as padding."""
     legacy = shape.layout.padded_dimensions not in (None, shape.dims)
     parts = None if legacy else strided_boxes(shape)
     if parts is None:
@@ -62,8 +62,8 @@ def unpack_items(memory: Array, shape: Shape, array: Array) -> None:
 def without_fold(shape: Shape) -> Shape | None:
     """Return the same memory as a row-major shape whose first tile has no ``*``.
 
-    Its dimensions are the folded physical ones. None where a later tile folds, or legacy padding
-    lies inside the folded dimensions.
+    Its dimensions are the folded physical dimensions. None if a later tile folds, or if legacy
+    padding lies inside the folded dimensions.
     """
     steps = shape.steps()
     if shape.layout.padded_dimensions not in (None, shape.dims):
@@ -79,7 +79,7 @@ def without_fold(shape: Shape) -> Shape | None:
 
 
 def _fill_padding(buffer: Array, shape: Shape, fill: Any, *, fresh: bool) -> None:
-    """Write ``fill`` wherever padding may lie; real elements are written over it later."""
+    """Write ``fill`` wherever padding may lie; elements are written over it later."""
     if shape.padded_elements() == shape.num_elements():
         return
     if fresh and _is_zero(fill, buffer.dtype):

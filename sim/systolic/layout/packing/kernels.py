@@ -1,8 +1,9 @@
 """The inner loops that numpy runs in many passes and numba in one: words of several elements.
 
 Each loop is an ordinary function here. ``compiled`` gives its compiled form where numba is
-installed; callers have a numpy way that gives the same bytes, and use it for small arrays, where
-compiling would take longer than the work. Not here: what is gathered, or where it goes.
+installed. Callers have a numpy way that gives the same bytes, and use it for small arrays, where
+compiling would take longer than the work. The loops take plain numbers in a row, as numba wants
+them. Not here: what is gathered, or where it goes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What numpy arrays may stand for a shape's array and its memory: made and checked here.
+"""The numpy arrays that stand for a shape's array and for its memory, made and checked.
 
 Not here: moving data between the two (``packing``).
 """
@@ -15,13 +15,13 @@ from systolic.layout.errors import LayoutError
 from systolic.layout.shape import Shape
 
 NUMPY_RANK = 64
-"""Most dimensions a numpy array has."""
+"""The most dimensions that a numpy array can have."""
 
 
 def packed_bits(shape: Shape) -> int:
     """Return the bits of an element packed below a byte, or 0 where elements are whole items.
 
-    Raises LayoutError where ``E(n)`` cannot hold the type's values.
+    Raises LayoutError if ``E(n)`` cannot hold the type's values.
     """
     kind, bits = shape.type, shape.element_bits
     if bits == kind.storage_bits:
@@ -40,7 +40,7 @@ def one_per_item(shape: Shape) -> Shape:
 
 
 def checked_array(array: Array, shape: Shape) -> Array:
-    """Return ``array`` as numpy has it, refused unless dimensions and dtype are the shape's."""
+    """Return ``array``; LayoutError unless its dimensions and dtype are the shape's."""
     source = np.asarray(array)
     if source.shape != shape.dims:
         raise LayoutError(
@@ -64,7 +64,7 @@ def new_buffer(shape: Shape) -> Array:
 
 
 def checked_out(out: Array, shape: Shape) -> Array:
-    """Return ``out`` as ``checked_buffer`` does, refused unless it can be written to."""
+    """Return ``out`` as ``checked_buffer`` does; LayoutError if it cannot be written to."""
     memory = checked_buffer(out, shape)
     if not memory.flags.writeable or not memory.flags.c_contiguous:
         raise LayoutError("out must be writeable and contiguous")
@@ -72,7 +72,10 @@ def checked_out(out: Array, shape: Shape) -> Array:
 
 
 def checked_buffer(buffer: Array, shape: Shape) -> Array:
-    """Return ``buffer`` as items of the shape's type (or bytes below that), checked for size."""
+    """Return ``buffer`` as items of the shape's type, or as bytes that hold several elements.
+
+    Raises LayoutError if its size or type is wrong.
+    """
     if shape.rank > NUMPY_RANK:
         raise LayoutError(f"numpy holds arrays of {NUMPY_RANK} dimensions, found {shape.rank}")
     wanted = np.dtype(np.uint8) if packed_bits(shape) else shape.dtype

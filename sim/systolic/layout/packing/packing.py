@@ -41,12 +41,12 @@ def pack(
     """Return the memory of ``shape`` that holds ``array``: a flat buffer, padding included.
 
     ``array`` has ``shape.dims`` and ``shape.dtype``. The buffer has ``shape.padded_elements()``
-    items of ``shape.dtype``, or, where ``E(n)`` is less than the type's whole bytes,
+    items of ``shape.dtype``; if ``E(n)`` is less than the type's whole bytes, it has
     ``shape.size_bytes()`` bytes (uint8). Padding holds ``fill`` (the legacy padding of
     ``padded_dimensions`` holds ``padding_value``). ``out`` is a buffer to fill instead of a new
-    one. ``order`` says which bits of a byte come first. As in numpy, ``copy=None`` returns a view
-    of ``array`` where its memory is already in this layout, True never does, False refuses to copy.
-    Raises LayoutError for an array or buffer that does not match.
+    one. ``order`` says which bits of a byte come first. ``copy`` is as in numpy: None returns a
+    view of ``array`` if its memory is in this layout already, True always copies, False never does
+    and raises LayoutError instead. LayoutError also for an array or buffer that does not match.
     """
     source = checked_array(array, shape)
     if out is None and copy is not True:
@@ -58,7 +58,7 @@ def pack(
     bits = packed_bits(shape)
     buffer = new_buffer(shape) if out is None else checked_out(out, shape)
     if bits:
-        pack_packed(source, shape, fill, buffer, bits, order)
+        pack_packed(source, shape, fill, buffer, bits=bits, order=order)
     else:
         pack_items(source, shape, fill, buffer, fresh=out is None)
     return buffer if out is None else out
@@ -75,9 +75,9 @@ def unpack(
     """Return the array (``shape.dims``, ``shape.dtype``) that lies in ``buffer``.
 
     ``buffer`` is what ``pack`` makes, or the same memory as bytes (uint8). ``out`` is an array to
-    fill instead of a new one. With ``copy=None`` the result is a view of the buffer where strides
-    can express the layout, else a new array; True always copies, False refuses to. Raises
-    LayoutError for a buffer of another size.
+    fill instead of a new one. With ``copy=None`` the result is a view of the buffer if strides can
+    express the layout, or else a new array. True always copies; False never does and raises
+    LayoutError instead. LayoutError also for a buffer of another size.
     """
     bits = packed_bits(shape)
     memory = checked_buffer(buffer, shape)
@@ -89,14 +89,14 @@ def unpack(
         raise LayoutError(f"{shape} cannot be unpacked without a copy")
     array = np.empty(shape.dims, shape.dtype) if out is None else checked_array(out, shape)
     if bits:
-        unpack_packed(memory, shape, array, bits, order)
+        unpack_packed(memory, shape, array, bits=bits, order=order)
     else:
         unpack_items(memory, shape, array)
     return array
 
 
 def view(buffer: Array, shape: Shape) -> Array | None:
-    """Return the array in ``buffer`` without a copy, or None where strides cannot express it."""
+    """Return the array in ``buffer`` without a copy, or None if strides cannot express it."""
     memory = checked_buffer(buffer, shape)
     if packed_bits(shape) or memory.dtype != shape.dtype:
         return None

@@ -1,6 +1,6 @@
 """The strided copies that make up a layout, and the numpy views they copy between.
 
-Not here: which copies are fast (``copying``), or what is copied when (``packing``).
+Not here: making copies fast (``copying``), and choosing the copies (``packing``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from systolic.layout.shape import Shape
 
 @dataclass(frozen=True, slots=True)
 class StridedBox:
-    """A box of the array, and where it lies in memory: at ``base``, its axes with ``strides``."""
+    """A box of the array, and its place in memory: its first element, and its axes' strides."""
 
     box: Box
     base: int
@@ -27,7 +27,7 @@ class StridedBox:
 
 @lru_cache(maxsize=256)
 def strided_boxes(shape: Shape) -> tuple[StridedBox, ...] | None:
-    """Return the strided copies that fill the memory of ``shape``; None if it folds."""
+    """Return the strided copies that fill the memory of ``shape``; None if its layout folds."""
     digits = units(shape)
     parts = None if digits is None else boxes(shape.dims, digits)
     if parts is None:
@@ -36,9 +36,9 @@ def strided_boxes(shape: Shape) -> tuple[StridedBox, ...] | None:
 
 
 def as_plain(array: Array) -> Array:
-    """Return ``array`` seen as integers of the same size: numpy strides not every type's arrays.
+    """Return ``array`` seen as integers of the same size.
 
-    Element types of ml_dtypes are strangers to ``as_strided``, and copy more slowly.
+    ``as_strided`` does not take the element types of ml_dtypes, which are also copied more slowly.
     """
     size = array.itemsize
     return array.view(f"u{size}") if size in (1, 2, 4, 8) else array
@@ -60,7 +60,7 @@ def in_array(array: Array, box: Box) -> Array:
 
 @lru_cache(maxsize=256)
 def logical_strides(shape: Shape) -> tuple[int, ...] | None:
-    """Return one stride (in elements) per logical dimension if the layout is that simple."""
+    """Return one stride (in elements) for each logical dimension; None if the layout needs more."""
     found = strided_boxes(shape)
     if found is None or len(found) != 1:
         return None

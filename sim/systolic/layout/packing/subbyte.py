@@ -1,8 +1,8 @@
-"""Elements of less than a byte: several to a byte, low bits first unless asked otherwise.
+"""Elements of less than a byte: several in each byte, by default from the low bits on.
 
-Compiled XLA puts the first element in the low bits today (jaxlib 0.10.2) and put it in the high
-bits before (0.4.30), so both are offered. For 1-bit pred nobody has published an order; it follows
-the others. Not here: tiling, which happens before (``packing``).
+Compiled XLA puts the first element into the low bits today (jaxlib 0.10.2) and put it into the high
+bits before (0.4.30), so both orders are offered. No order has been published for 1-bit pred, which
+follows the others here. Not here: tiling, which comes before (``packing``).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def pack_bits(
 ) -> NDArray[np.uint8]:
     """Return flat one-byte ``items`` squeezed to ``bits`` (1, 2 or 4) each: ceil(n*bits/8) bytes.
 
-    Bits past the last element are 0.
+    The bits behind the last element are 0.
     """
     check(bits, order)
     values = np.ascontiguousarray(items).view(np.uint8)
@@ -73,7 +73,7 @@ def unpack_bits(
 
 
 def as_element(values: NDArray[np.uint8], bits: int, element: ElementType) -> NDArray[Any]:
-    """Return low bits in bytes as elements: plain int8 holds them with their sign extended."""
+    """Return the low bits of bytes as elements; in plain int8 their sign is extended."""
     if element.dtype == np.int8:
         unused = np.int8(8 - bits)
         return (values.view(np.int8) << unused) >> unused
@@ -81,7 +81,7 @@ def as_element(values: NDArray[np.uint8], bits: int, element: ElementType) -> ND
 
 
 def check(bits: int, order: str) -> None:
-    """Refuse (LayoutError) widths and bit orders that are not packed."""
+    """Raise LayoutError for a width or a bit order that is not packed."""
     if bits not in (1, 2, 4):
         raise LayoutError(f"elements are packed at 1, 2 or 4 bits, found {bits}")
     if order not in ("low", "high"):

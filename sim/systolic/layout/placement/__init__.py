@@ -1,5 +1,5 @@
 """Where the elements of a tensor lie in a buffer of the accelerator.
 
-Used by `systolic layout --buffer` and from Python. The compiler does not use it: it has conventions
-of its own for where its tiles lie (`systolic.compiler.place`).
+`systolic layout --buffer` and Python callers use it. The compiler does not: it has conventions of
+its own for its tiles (`systolic.compiler.place`).
 """

@@ -1,4 +1,4 @@
-"""A memory's geometry, in plain integers: partitions, bytes, banks. Not here: what is in it."""
+"""A memory's geometry in plain integers: partitions, bytes, banks. Not here: its contents."""
 
 from __future__ import annotations
 

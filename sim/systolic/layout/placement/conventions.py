@@ -1,9 +1,9 @@
-"""Where the accelerator's memories put a tensor: the conventions, one function for each memory.
+"""Where the accelerator's memories hold a tensor: a convention, and a function, for each memory.
 
 * state buffer: under ``T(p,q)`` the row inside the tile is the partition, and the address is
-  ``tile number * q + column inside the tile``; leading dimensions are just more tiles;
-* result buffer: the column inside the tile is the partition, one 32-bit word for each element;
-* DRAM: one partition, the address is the linear index of the shape's own layout.
+  ``tile number * q + column inside the tile``; the tiles of all leading dimensions are numbered on;
+* result buffer: the column inside the tile is the partition, and an element is a 32-bit word;
+* DRAM: there is one partition, and the address is the linear index of the shape's own layout.
 
 Source: seed 004, paragraphs 31-46 and 56-61. Not here: the arithmetic (``placement``).
 """
@@ -31,7 +31,7 @@ def place_in_state_buffer(
 ) -> Placement:
     """Place the matrices of ``shape`` as blocks of (p partitions, q columns), row by row.
 
-    The blocks are those of ``decompose``: how the tensor is tiled in DRAM does not matter.
+    The blocks are those of ``decompose``: the tensor's tiles in DRAM do not matter.
     """
     tiled = decompose(shape, block).tiled
     axis = len(tiled.physical_dims()) - 2
@@ -56,13 +56,13 @@ def place_in_result_buffer(
 
 
 def place_in_dram(shape: Shape, buffer: Buffer | None = None, *, base_byte: int = 0) -> Placement:
-    """Place ``shape`` in its own layout, flat; without a buffer one that just holds it."""
+    """Place ``shape`` in its own layout; without a buffer, in one that is just large enough."""
     room = buffer or Buffer("dram", 1, max(1, base_byte + shape.size_bytes()))
     return Placement(shape, room, (), 0, base_byte)
 
 
 def accumulator_shape(shape: Shape) -> Shape:
-    """Return the dimensions of ``shape`` in the 32-bit type its sums are held in."""
+    """Return ``shape`` in the 32-bit type that holds its sums."""
     kind = shape.type
     if kind.bits > _WORD_BITS:
         raise LayoutError(f"{kind} does not fit the result buffer's {_WORD_BITS}-bit words")

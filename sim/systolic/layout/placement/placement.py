@@ -1,10 +1,10 @@
-"""Placement: what a tensor looks like in a buffer of the accelerator.
+"""Placement: where the elements of a tensor lie in a buffer of the accelerator.
 
-Used by `systolic layout --buffer`, through ``conventions``, and from Python.
+`systolic layout --buffer` uses it through ``conventions``, and Python callers do.
 
-A tiled shape's physical dimensions are split in two: some say which partition an element is in,
-the others, row major, its address inside the partition. Not here: which memory uses which split
-(``conventions``), what is in a buffer at what time.
+The physical dimensions of a tiled shape are split in two: some give the partition of an element,
+the others, in row-major order, its address inside the partition. Not here: which memory uses which
+split (``conventions``), and the contents of a buffer over time.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ Offsets = NDArray[np.int64]
 class Placement:
     """A tiled ``shape`` in a ``buffer``, from ``base_partition`` and ``base_byte`` on.
 
-    ``partition_axes`` are the physical dimensions (as numbers into ``shape.physical_dims()``) that
-    select the partition; the others make the address. Addresses count elements, bytes are bytes
-    inside the partition. Raises LayoutError where the tensor does not fit.
+    ``partition_axes`` are the physical dimensions (by their number in ``shape.physical_dims()``)
+    that give the partition; the others give the address. Addresses count elements; bytes count from
+    the start of the partition. Raises LayoutError if the tensor does not fit.
     """
 
     shape: Shape
@@ -81,7 +81,7 @@ class Placement:
 
     @property
     def partitions_used(self) -> int:
-        """Partitions the tiles span, ragged or not."""
+        """How many partitions the tiles span, ragged tiles included."""
         dims = self.shape.physical_dims()
         return math.prod(dims[axis] for axis in self.partition_axes)
 
@@ -186,7 +186,7 @@ class Placement:
     # -- data -------------------------------------------------------------------------------------
 
     def image(self, array: NDArray[Any], fill: Any = 0) -> NDArray[np.uint8]:
-        """Return the bytes the buffer holds: (partitions used, bytes used in each).
+        """Return the bytes in the buffer: an array (partitions used, bytes used in each).
 
         ``array`` has the shape's dims and dtype; padding holds ``fill``.
         """
@@ -202,7 +202,7 @@ class Placement:
         return flat.view(np.uint8).reshape(self.partitions_used, -1)
 
     def array(self, image: NDArray[np.uint8]) -> NDArray[Any]:
-        """Return the tensor that lies in an ``image`` as ``image()`` makes it."""
+        """Return the tensor that lies in an image as ``image()`` makes it."""
         wanted = (self.partitions_used, self.bytes_per_partition_used)
         if image.shape != wanted or image.dtype != np.uint8:
             raise LayoutError(
@@ -220,7 +220,7 @@ class Placement:
 
     @property
     def _items(self) -> Shape:
-        """The shape with one element to an item, as it is before bits are squeezed together."""
+        """The shape with one element in each item, before bits are squeezed together."""
         return one_per_item(self.shape)
 
     def _squeezed(self, rows: NDArray[Any], bits: int) -> NDArray[np.uint8]:

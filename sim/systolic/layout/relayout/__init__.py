@@ -1,5 +1,5 @@
-"""From one layout to another: plans, and the loop nests they are made of.
+"""Copying from one layout to another: plans, and the loop nests that they consist of.
 
-Used by `systolic layout --to` and from Python. The compiler does not use it: it cuts its transfers
-to and from DRAM itself.
+`systolic layout --to` and Python callers use it. The compiler does not: it cuts its transfers to
+and from DRAM itself.
 """

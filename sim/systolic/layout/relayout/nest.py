@@ -1,6 +1,6 @@
 """Loop nests of equal stretches: the strided form of a copy between two memories.
 
-Not here: how two layouts come to such nests (``plan``).
+Not here: making the nests from two layouts (``plan``).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Nest:
 
     @property
     def run_count(self) -> int:
-        """How many runs these stretches make: neighbours in both memories count as one."""
+        """How many runs the stretches make: neighbours in both memories are one run."""
         merged, outer = 0, 1
         for axis, size in enumerate(self.sizes):
             if self._carries_on(axis, self.source_strides) and self._carries_on(
@@ -43,7 +43,7 @@ class Nest:
         return outer - merged
 
     def _carries_on(self, axis: int, strides: tuple[int, ...]) -> bool:
-        """Whether a step along ``axis``, all inner axes wrapping, goes on where a stretch ends."""
+        """Return whether a step along ``axis``, inner axes back at 0, leads to a stretch's end."""
         inner = zip(self.sizes[axis + 1 :], strides[axis + 1 :], strict=True)
         return strides[axis] - sum((size - 1) * stride for size, stride in inner) == self.length
 
@@ -55,14 +55,15 @@ class Nest:
         )
 
     def stretch_at(self, targets: Offsets) -> tuple[Offsets, NDArray[np.bool_]]:
-        """Return the sources of stretches that begin at ``targets``, and where there are any."""
+        """Return the sources of stretches that begin at ``targets``, and which of these exist."""
         rest = targets - self.target
         sources = np.full(targets.shape, self.source, np.int64)
         found = rest >= 0
         for size, from_stride, to_stride in zip(
             self.sizes, self.source_strides, self.target_strides, strict=True
         ):
-            # The target's strides are those of nested digits, so the largest first is unique.
+            # The target's strides are those of nested digits: dividing by the largest first gives
+            # the only possible digits.
             digit = rest // to_stride
             rest = rest - digit * to_stride
             sources = sources + digit * from_stride
@@ -71,7 +72,7 @@ class Nest:
 
 
 def seams(first: Nest, second: Nest) -> int:
-    """Return how many stretches of ``second`` go on, in both memories, where ``first``'s end."""
+    """Return how many stretches of ``second`` begin, in both memories, where ``first``'s end."""
     fewer, other = sorted((first, second), key=lambda nest: nest.stretches)
     ahead = first.length if fewer is first else -first.length
     sources, targets = fewer.starts()
@@ -86,7 +87,7 @@ def merged_nest(
     source_strides: tuple[int, ...],
     target_strides: tuple[int, ...],
 ) -> Nest:
-    """Return the loop nest with every axis merged that continues the one inside it."""
+    """Return the loop nest, in which each axis that continues the axis inside it is merged."""
     axes = sorted(zip(target_strides, source_strides, sizes, strict=True))
     length = 1
     kept: list[tuple[int, int, int]] = []

@@ -1,10 +1,10 @@
-"""From one layout to another: a copy plan whose cost can be counted, and which moves real data.
+"""A plan for copying from one layout to another: its cost can be counted, and it moves data.
 
-Used by `systolic layout --to` and from Python.
+`systolic layout --to` and Python callers use it.
 
-The plan is a set of strided boxes from which the contiguous runs follow: a run is a longest stretch
-of elements that is consecutive in both memories, in the order of the target. Padding is no part of
-it. Not here: what a run costs (the DMA engine's chip data), or when it is moved.
+The plan is a set of strided boxes, from which the contiguous runs follow. A run is a longest
+stretch of elements that is consecutive in both memories; runs are in the order of the target.
+Padding is in no run. Not here: the cost of a run in cycles (the DMA engine's chip data).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from systolic.layout.relayout.nest import Nest, Offsets, merged_nest, seams
 from systolic.layout.shape import Shape
 
 MAX_RUNS = 2**25
-"""Most runs that are listed one by one (three 64-bit numbers each)."""
+"""The most runs that are listed one by one (three 64-bit numbers each)."""
 
 
 class ContiguousRun(NamedTuple):
@@ -42,8 +42,8 @@ class ContiguousRun(NamedTuple):
 class RelayoutPlan:
     """How to copy ``source`` memory to ``target`` memory. Offsets count elements.
 
-    ``nests`` are the strided parts; None where the two layouts do not nest in each other, and the
-    runs must be found element by element.
+    ``nests`` are the strided parts. They are None if the two layouts do not nest in each other; the
+    runs are then found element by element.
     """
 
     source: Shape
@@ -73,7 +73,7 @@ class RelayoutPlan:
 
     @property
     def is_identity(self) -> bool:
-        """Whether every element stays at its offset, so that nothing need move."""
+        """Whether every element stays at its offset."""
         sources, targets, _ = self.runs_as_arrays()
         return bool((sources == targets).all())
 
@@ -141,7 +141,7 @@ def _merged_runs(plan: RelayoutPlan) -> tuple[Offsets, Offsets, Offsets]:
     first = np.flatnonzero(np.concatenate(([True], ~follows)))
     merged = (sources[first], targets[first], np.add.reduceat(lengths, first))
     for part in merged:
-        part.setflags(write=False)  # the cache hands the same arrays to everyone
+        part.setflags(write=False)  # the cache gives the same arrays to every caller
     return merged
 
 

@@ -1,9 +1,9 @@
-"""What a shape's text can spell besides an array: kept to be read and printed, nothing more.
+"""The kinds of shapes besides arrays that a text can spell; they are only read and printed.
 
-Bounded dimensions (``f32[<=3]``), unknown ones (``?``), tuples, ``token[]``, ``opaque[]`` and
-``b(...)`` buffers. A tuple or buffer may hold arrays of known size; what type those have, its type
-parameter says (in this package: ``Shape``, which reads text and so is not imported here).
-Not here: any arithmetic; only ``Shape`` has a place in memory.
+They are arrays with bounded (``f32[<=3]``) or unknown (``?``) dimensions, tuples, ``token[]``,
+``opaque[]`` and ``b(...)`` buffers. A tuple or buffer may hold arrays of known size. Their type is
+a type parameter here, because ``Shape`` reads text and so cannot be imported. Not here: any
+arithmetic; only ``Shape`` has a place in memory.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Array = TypeVar("Array")
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A dimension whose size is known only as at most ``limit``, or not at all (None)."""
+    """A dimension of which only an upper limit is known; None if not even that is."""
 
     limit: int | None
 
@@ -41,7 +41,7 @@ class DynamicShape:
 
 @dataclass(frozen=True, slots=True)
 class TupleShape(Generic[Array]):
-    """Several shapes as one value; every fifth is numbered in print, as XLA does."""
+    """Several shapes as one value; as in XLA, every fifth is printed with its number."""
 
     elements: tuple[Form[Array], ...]
 

@@ -1,9 +1,9 @@
 """Reading the text form of shapes: ``bf16[33,200]{1,0:T(8,128)(2,1)E(16)S(1)}``.
 
-Stricter than XLA's parser, which lets several malformed texts through: every refusal is a
-``ShapeError`` with a column. Printing is ``str()`` of the values themselves, and
-``Shape.parse(str(shape)) == shape`` (legacy padding aside, which has no text form). The reader is
-given what makes an array, so it stands below ``shape``, whose ``Shape.parse`` calls it.
+The reader is stricter than XLA's parser, which lets several malformed texts through. Every error is
+a ``ShapeError`` with a column. ``str()`` prints the values, and ``Shape.parse(str(shape)) ==
+shape`` (except for legacy padding, which has no text form). The function that makes an array is an
+argument of the reader: ``Shape.parse`` calls the reader, so this module cannot import ``shape``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from systolic.layout.tile import COMBINE, Tile
 Value = TypeVar("Value")
 
 MAX_DEPTH = 32
-"""Deepest nesting of tuples that is read."""
+"""The deepest nesting of tuples that is read."""
 
 _UNSUPPORTED = {
     "D": "dimension level types",
@@ -44,11 +44,11 @@ _UNSUPPORTED = {
 
 
 ArrayMaker: TypeAlias = Callable[[str, Sequence[int], Layout | None], Array]
-"""Makes an array of known size from its element type, dimensions and layout: ``Shape`` does."""
+"""A function that makes an array from element type, dimensions and layout, such as ``Shape``."""
 
 
 def parse_array(text: str, array: ArrayMaker[Array]) -> Array:
-    """Return what ``array`` makes of the array that ``text`` spells; raises ShapeError."""
+    """Return the array that ``text`` spells, made by ``array``; raises ShapeError."""
     tokens = Tokens(text)
     first = tokens.next
     form = _FormReader(tokens, array).whole()
@@ -197,7 +197,7 @@ def _order() -> tuple[str, ...]:
 
 
 class _Attributes:
-    """What has been read behind the colon of a layout."""
+    """The attributes that have been read behind the colon of a layout."""
 
     def __init__(self) -> None:
         self.tiles: tuple[Tile, ...] = ()
@@ -223,7 +223,7 @@ def _attributes(tokens: Tokens, attributes: _Attributes) -> None:
 
 
 def _tiles_without_letter(text: str) -> str:
-    """Return what was perhaps meant by tiles without a T, as the documents write some."""
+    """Return a hint for tiles without a T, which some texts in the documents have."""
     tiles = re.match(r"(\([0-9*, ]+\)){1,4}", text[:64])
     return "" if tiles is None else f'; perhaps "T{tiles[0]}" was meant'
 

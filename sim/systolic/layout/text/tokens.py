@@ -1,4 +1,4 @@
-"""Cutting a shape's text into tokens that know their column. No grammar here (see ``text``)."""
+"""Cutting a shape's text into tokens with their columns. Not here: the grammar (``read``)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from systolic.layout.errors import ShapeError
 from systolic.layout.tile import INT64_MAX
 
 MAX_TEXT = 65536
-"""Longest text that is read, in characters."""
+"""The longest text that is read, in characters."""
 
 _TOKEN = re.compile(
     r"(?P<blank>[ \t\r\n\f\v]+|/\*[^*]{0,40}\*/)"
@@ -34,7 +34,7 @@ class Token:
 
 
 class Tokens:
-    """A reader over the tokens of one text; every refusal is a ShapeError with its column."""
+    """A reader over the tokens of one text; every error is a ShapeError with its column."""
 
     def __init__(self, text: str) -> None:
         if len(text) > MAX_TEXT:
@@ -60,7 +60,7 @@ class Tokens:
         return self._tokens[min(self._next + 1, len(self._tokens) - 1)]
 
     def take(self) -> Token:
-        """Return the next token and move on; the end is never passed."""
+        """Return the next token and move on; at the end, return the end again."""
         token = self.next
         self._next = min(self._next + 1, len(self._tokens) - 1)
         return token
@@ -84,7 +84,7 @@ class Tokens:
         if token.kind != "integer":
             self.fail(token, f"expected {what} (an integer), found {token}")
         digits = token.text.lstrip("-").lstrip("0")
-        # Counted before converting: Python refuses to convert thousands of digits.
+        # Digits are counted first, because Python refuses to convert thousands of them.
         if len(digits) > 19 or int(digits or "0") > INT64_MAX:
             self.fail(token, f"{what} must fit a signed 64-bit integer")
         self.take()

@@ -1,4 +1,4 @@
-"""Build the units of a chip around one simpy environment, run a Program, hand over the Trace."""
+"""Twin of `register.machine`: all units of a chip around one simpy environment, run to a Trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Semaphores: which posts will have been made by when, some announced before they are final.
+"""Twin of `register.semaphores`: posts made, and posts announced before they are final.
 
 An announced post can only move later (its stream may be refused a port), never earlier; so a
 waiter may sleep until the announced tick and look again.

@@ -1,4 +1,4 @@
-"""What every unit of the event engine is: an in-order queue, served by one simpy process."""
+"""Twin of `register.unit`: the in-order queue of every unit, served by one simpy process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The machine: all units on their clock edges, tick by tick, until every queue is empty.
+"""Twin of `event.machine`: all units on their clock edges, tick by tick, until queues are empty.
 
 In every tick all units first begin their cycles, then ask for ports in the order of the chip's
 priorities, then the array steps its registers. Nothing depends on the order of anything else.

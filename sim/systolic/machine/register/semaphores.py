@@ -1,4 +1,4 @@
-"""Semaphores: posts made, posts visible, and the units asleep until a count is reached."""
+"""Twin of `event.semaphores`: posts made, posts visible, and units asleep until a count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every unit has: a queue in order, a head that waits, dispatch, refused ports, sleep.
+"""Twin of `event.unit`: every unit's queue in order, its waiting head, dispatch, refused ports.
 
 A unit's cycle has three parts, called by the machine: `begin` (writes of its last cycle land, the
 head may start), then its requests in the order of the port priorities, then, for the array, `end`.

@@ -1,1 +1,1 @@
-"""What pictures are drawn on: page, style, lettering, PNG."""
+"""The paper of pictures: pages, style, lettering, PNG files."""

@@ -1,6 +1,6 @@
 """Lines of text as bitmaps, set in the font that comes with matplotlib.
 
-Nothing of matplotlib but its binding of FreeType is loaded: figures and axes take longer to import
+Of matplotlib only its binding of FreeType is loaded, because figures and axes take longer to import
 than a picture takes to draw.
 """
 
@@ -24,10 +24,10 @@ Weight = Literal["normal", "bold"]
 FILES: dict[Weight, str] = {"normal": "DejaVuSans.ttf", "bold": "DejaVuSans-Bold.ttf"}
 
 ASCENT, DESCENT = 0.76, 0.24
-"""How far the font reaches above and below the baseline, of its size."""
+"""How far the font reaches above and below the baseline, as a share of its size."""
 
 SUBPIXELS = 64
-"""FreeType counts in these."""
+"""FreeType counts lengths in this part of a pixel."""
 
 
 # Before matplotlib 3.10 flags were plain numbers.
@@ -38,8 +38,8 @@ HINTING: Any = getattr(ft2font, "LoadFlags", int)(0)
 class Lettering:
     """A line of text in pixels: coverage [height, width], 0 to 255.
 
-    Its first row lies `rise` above the baseline, its first column `left` of where the line begins.
-    advance: how far the line reaches.
+    rise: how far the first row lies above the baseline. left: where the first column lies, from the
+    beginning of the line. advance: how far the line reaches.
     """
 
     coverage: npt.NDArray[np.uint8]

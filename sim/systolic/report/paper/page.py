@@ -1,8 +1,8 @@
 """A page of pixels for pictures made of boxes, colour planes, upright lines and text.
 
-Places and sizes are inches from the top left corner, sizes of text and joints points. Every edge
-falls on a pixel, so that all is sharp and nothing needs a drawing library. Pictures with scales and
-ticks are drawn on a `figure_page` instead.
+Places and sizes are in inches from the top left corner; sizes of text and joints are in points.
+Every edge falls on a pixel, so that all edges are sharp and no drawing library is needed. Pictures
+with scales and ticks are drawn on a `figure_page` instead.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ Vertical = Literal["top", "middle", "bottom"]
 POINT = style.DPI / 72
 BEFORE: dict[Horizontal, float] = {"left": 0.0, "center": 0.5, "right": 1.0}
 BELOW: dict[Vertical, float] = {"top": ASCENT, "middle": ASCENT / 2, "bottom": -DESCENT}
-"""Where the baseline lies below the place a text is given, of the font's size."""
+"""How far the baseline lies below the given place of a text, as a share of the font's size."""
 
 BACKING_MARGIN = 0.6
 
 
 class Page:
-    """White paper of that size; what is drawn later covers what was drawn before."""
+    """White paper; later drawings cover earlier ones."""
 
     def __init__(self, width: float, height: float) -> None:
         self.width, self.height = width, height
@@ -48,7 +48,7 @@ class Page:
             x, y, right, bottom = _edges(left, top, width, height)
             if pad:
                 self._area(x - pad, y - pad, right + pad, bottom + pad)[...] = 255
-            # A box too small for its joint is still seen.
+            # Joints take at most two thirds of a box, so that a small box is still seen.
             across, down = min(pad, (right - x) // 3), min(pad, (bottom - y) // 3)
             self._area(x + across, y + down, right - across, bottom - down)[...] = colour
 
@@ -81,9 +81,11 @@ class Page:
         opacity: float = 1.0,
         backed: bool = False,
     ) -> None:
-        """Write one line of text whose left, middle or right is at x, its top, ... at y.
+        """Write one line of text at (x, y).
 
-        "middle" centres its capitals and digits. backed: on white, to be read over other things.
+        ha, va: which point of the text lies there: its left, center or right, its top, middle or
+        bottom. The "middle" is that of capitals and digits. backed: on a white ground, so that
+        the text can be read above other drawings.
         """
         letters = lettering(text, size, weight)
         left = x * style.DPI - BEFORE[ha] * letters.advance

@@ -1,4 +1,4 @@
-"""PNG files, written plainly and quickly: the bytes of one, not where they go."""
+"""The bytes of a PNG file, made plainly and quickly. Not here: writing the file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 BITS, RGB = 8, 2
 LEVEL = 1
-"""Flat areas are all there is to compress: higher levels take longer and gain a few percent."""
+"""The pictures are flat areas: higher levels take longer and save only a few percent."""
 
 
 def png_bytes(pixels: npt.NDArray[np.uint8], dpi: int) -> bytes:

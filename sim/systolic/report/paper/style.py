@@ -1,7 +1,7 @@
-"""How pictures look: one palette, one set of sizes, how colours cover each other. Draws no data.
+"""How pictures look: one palette, one set of sizes, and how colours cover each other.
 
-Hues are Okabe and Ito's, which stay apart for all common kinds of colour vision; each phase of the
-work keeps its hue everywhere: load blue, stream orange, drain green.
+The hues are Okabe and Ito's, which stay apart for all common kinds of colour vision. Each phase of
+the work has the same hue everywhere: load blue, stream orange, drain green. Not here: any data.
 """
 
 from __future__ import annotations

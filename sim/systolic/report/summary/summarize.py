@@ -1,7 +1,7 @@
 """The summary of a run: one dict of plain values, exactly what summary.json holds.
 
-Assembled from what others found out; nothing is measured or judged here. The accounting law (the
-labels of each unit sum to the length of the run) is enforced on the way.
+The parts come from the trace, the verdict and the bound; nothing is measured or judged here. The
+accounting law (the labels of each unit sum to the length of the run) is checked on the way.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ def summarize(
         layouts: source, result (shapes as XLA writes them) and blocks (the same as tiles of it).
 
     Returns:
-        Keys as listed in the source, without those that are not given: a program that nobody
-        compiled has no blocks, bound or reference. `cycles` are the array's, those under `units`
-        each unit's own, those under `ports` and `stalls` the array's and the stalled unit's.
+        A dict with keys in the order of the source, without those whose value is None. A program
+        written by hand, for example, has no blocks, bound or reference. `cycles` are counted in
+        the array's clock, also under `ports`; under `units` and `stalls` in the unit's own clock.
 
     Raises:
         SimulationError: the labels of a unit do not sum to the length of the run.

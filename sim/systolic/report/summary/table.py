@@ -1,7 +1,7 @@
 """The summary as a table that a person reads: on 80 columns as well as on a wide terminal.
 
-Takes the dict of `systolic.report.summary.summarize`; prints to the console it is given and to
-nothing else.
+The functions take the dict of `systolic.report.summary.summarize`, and print only to the console
+that they are given.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from systolic.report.summary.wording import number, percent, plural, time_text
 
 BAR_CELLS = 16
 UNLIMITED = 1 << 16
-"""Columns of a screen on which every table has room."""
+"""So many columns that every table has room."""
 BUSY = "streaming"
 UNCHECKED = (
     "skipped: a race may end otherwise on another chip or engine; systolic lint lists what it finds"
@@ -67,7 +67,7 @@ def _facts(summary: Mapping[str, Any]) -> Padding:
         table.add_row("work", f"{plural(blocks, 'block')}, {plural(sub_blocks, 'sub-block')}")
     if "layouts" in summary:
         table.add_row("layout", Text(layouts_text(summary["layouts"])))
-    else:  # whose layouts are not said give types and shapes
+    else:  # instead of layouts, the types and shapes of the arrays
         for kind in ("inputs", "outputs"):
             if arrays := summary.get(kind):
                 table.add_row(kind, Text(arrays_text(arrays)))
@@ -80,7 +80,7 @@ def _facts(summary: Mapping[str, Any]) -> Padding:
 
 
 def _moved(summary: Mapping[str, Any], table: Table) -> None:
-    """Say what the queues moved, if anything, and what DRAM's channels and banks made of it."""
+    """Add rows on the bytes that the queues moved, and on DRAM's channels and banks."""
     moved = summary.get("transfers")
     if not moved or not moved["copies"]:
         return
@@ -92,7 +92,7 @@ def _moved(summary: Mapping[str, Any], table: Table) -> None:
 
 
 def layouts_text(layouts: Mapping[str, str]) -> str:
-    """Return what becomes what, and what the blocks look like as tiles of the source."""
+    """Return the layouts of source and result, and the blocks as tiles of the source."""
     text = f"{layouts['source']} to {layouts['result']}"
     return f"{text}, blocks {layouts['blocks']}" if layouts.get("blocks") else text
 
@@ -120,7 +120,7 @@ def bound_text(summary: Mapping[str, Any]) -> str:
 
 
 def operation_text(operation: Mapping[str, Any]) -> str:
-    """Return how long an operation was under way, and how far that is above what it needs alone."""
+    """Return how long an operation was under way, and how far that is above its bound."""
     cycles, bound = operation["cycles"], operation["bound"]
     if not cycles:
         return f"{operation['op']}, without an instruction of its own"
@@ -128,7 +128,8 @@ def operation_text(operation: Mapping[str, Any]) -> str:
     if not bound["cycles"]:
         return text
     best = f"{number(bound['cycles'])} ({bound['why']})"
-    if cycles < bound["cycles"]:  # it shares loads with others, or began with their results
+    # It shared loads with other operations, or started from results that they had left.
+    if cycles < bound["cycles"]:
         return f"{text}; alone it needs {best}"
     return f"{text}, {percent(cycles - bound['cycles'], bound['cycles'])} above the {best} it needs"
 
@@ -163,7 +164,7 @@ def _units_table(summary: Mapping[str, Any], plain: bool, *, bars: bool) -> Padd
 
 
 class Whole:
-    """A table as wide as its words and numbers, on a screen however narrow: nothing is cut."""
+    """A table that is as wide as its words and numbers even if the screen is narrower."""
 
     def __init__(self, table: Padding | Table) -> None:
         self._table = table
@@ -174,7 +175,7 @@ class Whole:
 
 
 def _width(table: Padding | Table, console: Console, options: ConsoleOptions) -> int:
-    """Return the columns a table takes if nothing of it is cut."""
+    """Return how many columns a table takes if nothing of it is cut."""
     return Measurement.get(console, options.update(width=UNLIMITED), table).maximum
 
 
@@ -189,7 +190,10 @@ def _reason(label: str, cycles: int, total: int, plain: bool) -> tuple[Text, str
 
 
 def _idle_family(item: tuple[str, Mapping[str, Any]]) -> tuple[bool, str]:
-    """Neighbours that did nothing share one line: "dma0 to dma1"."""
+    """Return the key by which units are grouped.
+
+    Neighbours of one kind that did nothing share a line: "dma0 to dma1".
+    """
     name, unit = item
     idle = set(unit["labels"]) <= {"idle"}
     return idle, name.rstrip("0123456789") if idle else ""
@@ -200,7 +204,7 @@ def _span(names: list[str]) -> str:
 
 
 def reasons(unit: Mapping[str, Any]) -> list[tuple[str, int]]:
-    """Return labels and cycles: the busy ones first, then why it was not, the largest first."""
+    """Return labels and cycles: first the busy cycles, then the others, the most cycles first."""
     found = [(label, cycles) for label, cycles in unit["labels"].items() if cycles]
     return sorted(found, key=lambda item: (item[0] != BUSY, -item[1], item[0]))
 

@@ -1,4 +1,4 @@
-"""What was moved, as the summary keeps it and as a person reads it."""
+"""The DMA queues' transfers: as the summary keeps them, and as sentences that a person reads."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ WAITS = ("bank_cycles", "row_cycles", "bus_cycles")
 
 
 def transfer_record(transfers: Transfers) -> dict[str, Any]:
-    """Return what summary.json says of the DMA queues.
+    """Return the entry of summary.json on the DMA queues.
 
-    copies; descriptors; bytes; runs: how many descriptors of which bytes, those that move most
-    first; and for DRAM with an organisation `dram`: bursts, hits, opened, conflicts, channels
-    (the same and busy_cycles, in DMA cycles), waits (by queue, in DMA cycles).
+    Its keys are copies, descriptors, bytes and runs: how many descriptors there are of each length
+    in bytes, with the lengths that move most first. DRAM with an organisation adds `dram`: bursts,
+    hits, opened, conflicts; channels (the same counts, and busy_cycles in DMA cycles); waits (by
+    queue, in DMA cycles).
     """
     lengths = sorted(transfers.runs.items(), key=lambda item: (-item[0] * item[1], -item[0]))
     record: dict[str, Any] = {
@@ -43,7 +44,7 @@ def transfer_record(transfers: Transfers) -> dict[str, Any]:
 
 
 def runs_text(record: Mapping[str, Any]) -> str:
-    """Return how many contiguous runs of how many bytes were moved."""
+    """Return how many bytes were moved, in how many contiguous runs of which lengths."""
     shown = record["runs"][:SHOWN_LENGTHS]
     listed = [f"{number(each['count'])} of {plural(each['bytes'], 'byte')}" for each in shown]
     more = len(record["runs"]) - len(shown)
@@ -53,11 +54,10 @@ def runs_text(record: Mapping[str, Any]) -> str:
 
 
 def bursts_text(dram: Mapping[str, Any]) -> str:
-    """Return how many bursts found their rows open, and what the others found."""
+    """Return how many bursts there were: row hits, row conflicts, and closed banks."""
     hits = f"{number(dram['hits'])} ({percent(dram['hits'], max(1, dram['bursts']))}) row hits"
     return (
         f"{plural(dram['bursts'], 'burst')}: {hits}, {number(dram['conflicts'])} row conflicts, "
-        f""
         f"{plural(dram['opened'], 'closed bank')}"
     )
 
@@ -74,7 +74,7 @@ def channels_text(dram: Mapping[str, Any], cycles: int) -> str:
 
 
 def waits_text(dram: Mapping[str, Any]) -> str:
-    """Return for how many cycles the queues' bursts waited, all queues together."""
+    """Return for how many cycles the bursts of all queues together waited, and for what."""
     bank, row, bus = (sum(w[name] for w in dram["waits"].values()) for name in WAITS)
     return (
         f"queues waited {plural(row, 'cycle')} for rows to open, {number(bank)} for banks, "

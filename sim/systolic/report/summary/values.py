@@ -1,4 +1,4 @@
-"""What a run's values are worth, in sentences: for the table, and for the line of an error."""
+"""The verdict on a run's values in sentences, for the table and for error messages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from systolic.report.summary.wording import number, plural
 
 
 def values_text(values: Mapping[str, Any]) -> tuple[str, bool]:
-    """Return one sentence on the values, and whether they are what the hardware rules give."""
+    """Return one sentence on the values, and whether they are right by the hardware's rules."""
     if not values.get("checked"):
         return "result not checked", True
     error = values.get("max_abs_error")
@@ -33,7 +33,7 @@ def _numpy_text(differs: int) -> str:
 
 
 def wrong_text(values: Mapping[str, Any]) -> str:
-    """Return, of each output that is wrong: how many elements, the first, found and expected."""
+    """Return, for each wrong output, how many elements differ, and the first with both values."""
     return "; ".join(
         f"{wrong['output']}: {number(wrong['elements'])} of {plural(wrong['of'], 'element')} "
         f"differ, the first at {wrong['first']}: found {wrong['found']}, "
@@ -43,7 +43,7 @@ def wrong_text(values: Mapping[str, Any]) -> str:
 
 
 def range_text(values: Mapping[str, Any]) -> str:
-    """Return, of each tensor: how many elements left the range of its type, and how they ended."""
+    """Return, for each tensor, how many elements left the range of its type, and how they ended."""
     return " and ".join(
         f"{number(lost['elements'])} of {plural(lost['of'], 'element')} of {lost['tensor']} "
         f"left the range of {lost['type']} and {lost['how']}"

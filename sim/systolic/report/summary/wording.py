@@ -1,4 +1,4 @@
-"""Numbers and times as people write them. Shared by tables and pictures."""
+"""Numbers and times as people write them, for tables and pictures alike."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ def plural(count: int, noun: str) -> str:
 
 
 def percent(part: float, whole: float) -> str:
-    """Return a share in percent, one digit after the point, and never a 0 or 100 that is not."""
+    """Return a share in percent with one digit after the point.
+
+    Only a share of nothing is "0.0 %", and only the whole "100.0 %": 1 of 10,000 is "<0.1 %".
+    """
     share = 100 * part / whole if whole else 0.0
     if 0 < share < 0.1:
         return "<0.1 %"
@@ -38,7 +41,7 @@ def time_text(time_ns: float) -> str:
 
 
 def ratio_text(ratio: float) -> str:
-    """Return a factor with as many digits as one can believe: 0.87x, 3.2x, 41x."""
+    """Return a factor with fewer decimals the larger it is: 0.87x, 3.2x, 41x."""
     digits = 0 if ratio >= 10 else 1 if ratio >= 2 else 2
     return f"{ratio:,.{digits}f}x"
 

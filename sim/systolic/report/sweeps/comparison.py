@@ -1,7 +1,7 @@
-"""The plots of a comparison: time through the array and through DRAM, and what moves their ratio.
+"""The plots of a comparison: times through the array and through DRAM, and their ratio.
 
-Sweeps over sizes are drawn as times on two logarithmic axes with the ratio beside each pair; all
-others as the ratio alone, with the line at which the array stops winning.
+A sweep over sizes is drawn as times on two logarithmic axes, with the ratio beside each pair. Other
+sweeps are drawn as the ratio alone, with a line where the array stops winning.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 from systolic.report.paper import style
 from systolic.report.paper.figure_page import FigurePage
 from systolic.report.summary.wording import ratio_text, time_text
-from systolic.report.sweeps.pairs import Comparison, Point, comparisons
+from systolic.report.sweeps.pairs import Comparison, PointRow, comparisons
 
 ARRAY, THROUGH = style.HUE["stream"], style.HUE["load"]
 COLUMNS, WIDTH, HEIGHT = 3, 3.9, 2.75
@@ -25,7 +25,7 @@ MARGIN, GAP, HEAD, NAME, FOOT, NOTE_LETTERS = 0.85, 1.2, 1.2, 0.72, 0.8, 62
 
 
 def plot_comparison(
-    points: Iterable[Point],
+    points: Iterable[PointRow],
     path: str | Path,
     *,
     title: str = "Array or DRAM?",
@@ -34,10 +34,10 @@ def plot_comparison(
     """Draw all sweeps that ran both ways and save the picture as a PNG.
 
     Args:
-        points: summaries with `sweep` and `vary`; or with the summary under `summary`.
-        path: the file; replaced at once when the picture is complete.
+        points: summaries that have also `sweep` and `vary`; or dicts of these two and `summary`.
+        path: the file, which is replaced once the picture is complete.
         title: headline.
-        notes: by name of the sweep, a sentence to stand below it.
+        notes: a sentence for each sweep, by the sweep's name.
 
     Raises:
         ValueError: no sweep ran its points both ways.
@@ -78,11 +78,11 @@ def _frame(axes: Axes, one: Comparison) -> None:
         axes.set_xscale("log")
     else:
         axes.set_xscale("symlog", linthresh=smallest)
-    axes.set_xticks([pair.x for pair in one.pairs], [short_label(p.label) for p in one.pairs])
+    axes.set_xticks([pair.x for pair in one.pairs], [tick_text(p.value) for p in one.pairs])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_minor_formatter(NullFormatter())
     axes.tick_params(which="both", labelsize=style.SMALL, colors=style.MUTED, length=0)
-    long = max(len(short_label(pair.label)) for pair in one.pairs) > 5
+    long = max(len(tick_text(pair.value)) for pair in one.pairs) > 5
     axes.tick_params(axis="x", labelrotation=35 if long and len(one.pairs) > 4 else 0)
     axes.set_xlabel(axis_name(one.key), fontsize=style.SMALL, color=style.MUTED)
     axes.grid(visible=True, axis="y", color=style.HAIR, lw=0.6)
@@ -92,11 +92,11 @@ def _frame(axes: Axes, one: Comparison) -> None:
     axes.spines["bottom"].set_color(style.HAIR)
 
 
-def short_label(label: str) -> str:
-    """Return a value as a tick's text: a shape by its sides alone."""
-    if "[" in label:
-        return label[label.index("[") + 1 : label.index("]")].replace(",", "x")
-    return label
+def tick_text(value: str) -> str:
+    """Return the text of a tick: a shape's sides alone, any other value as it is."""
+    if "[" in value:
+        return value[value.index("[") + 1 : value.index("]")].replace(",", "x")
+    return value
 
 
 def axis_name(key: str) -> str:
@@ -159,7 +159,7 @@ def _note(axes: Axes, x: float, y: float, text: str) -> None:
 
 
 def _crossing(axes: Axes, one: Comparison) -> None:
-    """Mark where both ways take the same time, if that lies within the sweep."""
+    """Mark the place where both ways take the same time, if it lies within the sweep."""
     x = one.crossing()
     if x is None:
         return

@@ -1,7 +1,7 @@
-"""The picture of a sweep: how long the run takes, over the values that were varied.
+"""The picture of a sweep: how long the run takes, over the varied values.
 
-A panel for each sweep, a line for each combination of the values that are not on its axis. Takes
-plain summaries; runs nothing.
+There is a panel for each sweep, and in it a line for each combination of the values that are not on
+the axis. The functions take plain summaries; nothing is run.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, NullLocator
@@ -18,8 +17,8 @@ from systolic.errors import shortened
 from systolic.report.paper import style
 from systolic.report.paper.figure_page import FigurePage
 from systolic.report.summary.wording import time_text
+from systolic.report.sweeps.pairs import PointRow
 
-Row = Mapping[str, Any]
 COLUMNS, PANEL_WIDTH, PANEL_HEIGHT = 3, 4.1, 2.6
 LEFT, GAP, TITLE_HEIGHT, CAPTION_HEIGHT, FOOT_HEIGHT = 0.75, 1.3, 0.95, 0.6, 1.05
 COLOURS = (style.HUE["stream"], style.HUE["load"], style.HUE["drain"], style.STALLED, style.MUTED)
@@ -30,7 +29,7 @@ LOG_FROM = 10
 
 
 def plot_sweeps(
-    sweeps: Sequence[tuple[str, str, Sequence[Row]]], path: Path, *, title: str
+    sweeps: Sequence[tuple[str, str, Sequence[PointRow]]], path: Path, *, title: str
 ) -> None:
     """Draw (name, description, summaries with their "vary") of each sweep and save a PNG."""
     columns = min(COLUMNS, len(sweeps))
@@ -48,13 +47,16 @@ def plot_sweeps(
     page.save(path)
 
 
-def axis_key(rows: Sequence[Row]) -> str:
-    """Return the key whose values go on the axis: the first that varies, if possible not `via`."""
+def axis_key(rows: Sequence[PointRow]) -> str:
+    """Return the key whose values go on the axis: the first that varies other than `via`.
+
+    If no other key varies, the first key.
+    """
     varying = [key for key in rows[0]["vary"] if len({str(r["vary"][key]) for r in rows}) > 1]
     return next((key for key in varying if key != SERIES_KEY), str(next(iter(rows[0]["vary"]))))
 
 
-def series(rows: Sequence[Row], key: str) -> dict[str, list[tuple[str, float]]]:
+def series(rows: Sequence[PointRow], key: str) -> dict[str, list[tuple[str, float]]]:
     """Return, by the values of all other keys that vary, points (value of `key`, time in ns)."""
     others = [k for k in rows[0]["vary"] if k != key]
     others = [k for k in others if len({str(row["vary"][k]) for row in rows}) > 1]
@@ -65,7 +67,7 @@ def series(rows: Sequence[Row], key: str) -> dict[str, list[tuple[str, float]]]:
     return found
 
 
-def _panel(axes: Axes, rows: Sequence[Row]) -> None:
+def _panel(axes: Axes, rows: Sequence[PointRow]) -> None:
     key = axis_key(rows)
     lines = series(rows, key)
     values = list(dict.fromkeys(value for points in lines.values() for value, _ in points))
@@ -88,8 +90,8 @@ def _panel(axes: Axes, rows: Sequence[Row]) -> None:
 def _name_lines(
     axes: Axes, lines: Mapping[str, Sequence[tuple[str, float]]], values: Sequence[str]
 ) -> None:
-    """Write each line's name at its end, apart from its neighbours and cut to the room there is."""
-    axes.figure.canvas.draw()  # only then the axes know where their data are
+    """Write each line's name at its end, at a distance from other names, and shortened to fit."""
+    axes.figure.canvas.draw()  # Only after this do the axes know the places of their data.
     least = 0.0
     ends = sorted((points[-1][1], number) for number, points in enumerate(lines.values()))
     names = list(lines)

@@ -1,1 +1,1 @@
-"""The picture of the wavefront, and the timeline below it."""
+"""The picture of the wavefront, and the timeline of all units."""

@@ -1,7 +1,8 @@
-"""The space-time diagram as data: for each line and cycle, what moved there and which value.
+"""The space-time diagram as data: for each line and cycle, the movement there and its value.
 
 A band is a stack of lines (partitions, PE rows, or single PEs) over the cycles of a window. Each
-phase has its own layer, so that what happens at once can be shown at once. Draws nothing.
+phase has a layer of its own, so that two phases in the same cycle can both be shown. Not here:
+drawing.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from systolic.trace.words import WordTable
 
 Phase = Literal["load", "stream", "next", "drain"]
 PHASES: tuple[Phase, ...] = ("load", "stream", "next", "drain")
-"""next: vectors of every second multiply, so that those that follow at once can be told apart."""
+"""The phase "next" is that of the vectors of every second multiply: so two multiplies that follow
+each other at once can be told apart."""
 
 Share = npt.NDArray[np.float64]
 Times = npt.NDArray[Any]
@@ -29,11 +31,11 @@ Times = npt.NDArray[Any]
 STATE, RESULT = "state buffer", "result buffer"
 
 MOST_COLUMNS = 1600
-"""More columns than this no picture resolves: longer windows are binned."""
+"""A picture resolves no more columns than this, so several cycles of a longer window share one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class CycleAxis:
     """Cycles first <= cycle < stop, `step` of them to a column."""
 
     first: int
@@ -41,8 +43,8 @@ class Axis:
     step: int = 1
 
     @classmethod
-    def fit(cls, cycles: Interval) -> Axis:
-        """Return the axis of these cycles, binned if they are too many to be drawn one by one."""
+    def fit(cls, cycles: Interval) -> CycleAxis:
+        """Return the axis of these cycles; if they are too many, several cycles share a column."""
         return cls(cycles.first, cycles.stop, max(1, -(-cycles.count // MOST_COLUMNS)))
 
     @property
@@ -60,14 +62,14 @@ class Axis:
 class Band:
     """Lines over columns.
 
-    layers: per phase [lines, columns], the share of it that was busy, 0 to 1. texts: per phase,
-    the value that moved at (line, column). group: lines that belong together. place: the memory
-    it is about.
+    layers: for each phase [lines, columns], the share of its cycles that was busy, 0 to 1. texts:
+    for each phase, the value that moved at (line, column). group: how many lines belong together.
+    place: the memory that the band shows.
     """
 
     name: str
     lines: int
-    axis: Axis
+    axis: CycleAxis
     place: str = ""
     group: int = 1
     layers: dict[Phase, Share] = field(default_factory=dict)
@@ -81,7 +83,7 @@ class Band:
         np.add.at(layer, (lines[inside], columns[inside]), weight / self.axis.step)
 
     def mark_all_lines(self, phase: Phase, cycles: Interval) -> None:
-        """Add all lines, busy in these cycles; costs columns, not cycles."""
+        """Add all lines, busy in these cycles; the cost follows the columns, not the cycles."""
         begins = self.axis.first + np.arange(self.axis.columns) * self.axis.step
         ends = np.minimum(begins + self.axis.step, self.axis.stop)
         shared = np.clip(np.minimum(ends, cycles.stop) - np.maximum(begins, cycles.first), 0, None)
@@ -101,8 +103,8 @@ def stream_phase(place: int) -> Phase:
     return "next" if place % 2 else "stream"
 
 
-def weights_band(trace: Trace, axis: Axis, values: bool) -> Band:
-    """Return which weights the array reads from each state-buffer partition."""
+def weights_band(trace: Trace, axis: CycleAxis, values: bool) -> Band:
+    """Return the band of the weights that the array reads from each state-buffer partition."""
     history = trace.grid
     band = Band("weights read", history.shape.rows, axis, STATE)
     for load in history.loads:
@@ -118,8 +120,8 @@ def weights_band(trace: Trace, axis: Axis, values: bool) -> Band:
     return band
 
 
-def vectors_band(trace: Trace, axis: Axis, values: bool) -> Band:
-    """Return which moving operands the array reads from each state-buffer partition."""
+def vectors_band(trace: Trace, axis: CycleAxis, values: bool) -> Band:
+    """Return the band of the moving operands read from each state-buffer partition."""
     band = Band("vectors read", trace.grid.shape.rows, axis, STATE)
     for place, one in enumerate(trace.grid.matmuls):
         if one.injections[0] >= axis.stop or one.injections[-1] < axis.first:
@@ -132,8 +134,8 @@ def vectors_band(trace: Trace, axis: Axis, values: bool) -> Band:
     return band
 
 
-def results_band(chip: Chip, trace: Trace, axis: Axis, values: bool) -> Band:
-    """Return what is written into each partition of the result buffer."""
+def results_band(chip: Chip, trace: Trace, axis: CycleAxis, values: bool) -> Band:
+    """Return the band of the results written into each partition of the result buffer."""
     band = Band("results written", trace.grid.shape.cols, axis, RESULT)
     words = trace.words.of("psum_write").rows
     for place, one in enumerate(trace.grid.matmuls):
@@ -151,8 +153,8 @@ def results_band(chip: Chip, trace: Trace, axis: Axis, values: bool) -> Band:
     return band
 
 
-def drain_bands(chip: Chip, trace: Trace, axis: Axis, values: bool) -> tuple[Band, Band]:
-    """Return what the draining engine reads from the result buffer, and where it writes it."""
+def drain_bands(chip: Chip, trace: Trace, axis: CycleAxis, values: bool) -> tuple[Band, Band]:
+    """Return the bands of the draining engine: reads of results, writes to the state buffer."""
     period, copies = trace.periods["pe_array"], drains(chip, trace)
     chosen = np.array([t.instruction for t in copies], np.int64)
     stored = trace.words.of("write").rows
@@ -196,7 +198,7 @@ def texts_of(values: Times) -> Times:
     return np.array([value_text(v) for v in np.ravel(values)], object)
 
 
-def is_small(chip: Chip, axis: Axis) -> bool:
+def is_small(chip: Chip, axis: CycleAxis) -> bool:
     """Return whether single PEs and their values are readable: up to 6 x 6, and 64 cycles."""
     array = chip.pe_array
     return max(array.rows, array.cols) <= 6 and axis.stop - axis.first <= 64

@@ -1,4 +1,4 @@
-"""Draws the space-time diagram: bands one below the other on a common axis of cycles."""
+"""Drawing the space-time diagram: bands one below the other on a common axis of cycles."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from systolic.report.paper import style
 from systolic.report.paper.lettering import text_inches
 from systolic.report.paper.page import Box, Horizontal, Page
-from systolic.report.wavefront.bands import PHASES, Axis, Band, Phase
+from systolic.report.wavefront.bands import PHASES, Band, CycleAxis, Phase
 from systolic.report.wavefront.moments import PhasePlace
 from systolic.report.wavefront.pe_bands import ROWS
 
@@ -26,7 +26,7 @@ class Frame:
     """A part of a page whose x counts cycles: from `left`, `width` inches wide."""
 
     page: Page
-    axis: Axis
+    axis: CycleAxis
     left: float
     width: float
 
@@ -92,7 +92,7 @@ def _draw_cells(frame: Frame, top: float, band: Band) -> None:
             values.append((frame.x(cycle + 0.5), y + LINE / 2, text, phase))
         page.boxes(strong, style.MID[phase], JOINTS)
         page.boxes(pale, style.TINT[phase], JOINTS)
-    for value in values:  # a later phase's boxes would cover them
+    for value in values:  # last, because boxes of a later phase would cover the text
         _value(frame, *value)
     _line_names(frame, tops, band)
 
@@ -147,7 +147,10 @@ def _draw_heat(frame: Frame, top: float, height: float, band: Band) -> None:
 
 
 def _opacity(band: Band, phase: Phase) -> npt.NDArray[np.float64]:
-    """Vectors cover what loads leave, in step with how many there are; a few must still show."""
+    """Return how strongly a phase covers what is below it.
+
+    Vectors cover more the more of them there are; by the square root, so that a few still show.
+    """
     if phase == "load":
         return 0.5 * band.layers[phase]
     vectors = [layer for name, layer in band.layers.items() if name != "load"]
@@ -190,16 +193,19 @@ def draw_phase_names(frame: Frame, top: float, band: Band, places: Sequence[Phas
         )
 
 
-def captions_height(points: Sequence[tuple[int, str]], axis: Axis, width: float) -> float:
+def captions_height(points: Sequence[tuple[int, str]], axis: CycleAxis, width: float) -> float:
     """Return the height in inches that the captions of turning points take."""
     levels = [level for level, _ in caption_places(points, axis, width)]
     return 0.3 + CAPTION_LEVEL * max(levels, default=0)
 
 
 def caption_places(
-    points: Sequence[tuple[int, str]], axis: Axis, width: float
+    points: Sequence[tuple[int, str]], axis: CycleAxis, width: float
 ) -> list[tuple[int, bool]]:
-    """Return each caption's level, and whether it stands left of its hairline; none touch."""
+    """Return each caption's level, and whether it stands left of its hairline.
+
+    No two captions touch.
+    """
     levels: list[list[tuple[float, float]]] = []
     places = []
     for cycle, caption in points:
@@ -227,7 +233,7 @@ def draw_cycle_axis(frame: Frame, top: float) -> None:
 
 
 def tick_step(cycles: int, width: float) -> int:
-    """Return the least round distance (1, 2, 5, 10, ...) at which the ticks' numbers stay apart."""
+    """Return the least of 1, 2, 5, 10, ... cycles between ticks that keeps their numbers apart."""
     room = text_inches(f"{cycles:,}", style.TINY) + 0.16
     steps = (int(digit * 10**power) for power in range(12) for digit in (1, 2, 5))
     return next(step for step in steps if step * width / cycles >= room)

@@ -1,4 +1,4 @@
-"""Draws the small multiples: the grid and the result buffer, as cells with values or heat maps."""
+"""Drawing the small multiples: the grid and the result buffer, as cells or as heat maps."""
 
 from __future__ import annotations
 
@@ -47,9 +47,10 @@ def measure(panels: Sequence[Panel], width: float, cells: bool) -> Measures:
 
 
 def draw_panels(
-    page: Page, left: float, top: float, panels: Sequence[Panel], size: Measures, cells: bool
+    page: Page, at: Corner, panels: Sequence[Panel], size: Measures, *, cells: bool
 ) -> None:
-    """Draw the panels side by side from that corner on."""
+    """Draw the panels side by side; `at` is the upper left corner of the first."""
+    left, top = at
     for place, panel in enumerate(panels):
         x = left + place * (size.width + GAP)
         page.text(x, top, f"cycle {panel.cycle:,}", style.HEADING, weight="bold")
@@ -76,7 +77,8 @@ def _grid_cells(page: Page, at: Corner, panel: Panel, size: Measures) -> None:
                 edge = style.HUE["load"] if panel.load[r, c] else style.MID["load"]
                 page.boxes([(x, y + 0.9 * side, side, 0.1 * side)], edge, JOINTS)
     for r, c in np.argwhere(panel.held).tolist() if values else ():
-        _pe_text(page, (at[0] + (c + 0.5) * side, at[1] + (r + 0.5) * side), panel, r, c, side)
+        middle = at[0] + (c + 0.5) * side, at[1] + (r + 0.5) * side
+        _pe_text(page, middle, panel, (r, c), side)
 
 
 def _grid_fill(panel: Panel, r: int, c: int) -> str:
@@ -88,8 +90,9 @@ def _grid_fill(panel: Panel, r: int, c: int) -> str:
     return style.TINT["load"] if panel.waiting[r, c] else style.FAINT
 
 
-def _pe_text(page: Page, middle: Corner, panel: Panel, r: int, c: int, side: float) -> None:
-    """The weight large; of a PE that multiplies the moving operand at its left, the sum below."""
+def _pe_text(page: Page, middle: Corner, panel: Panel, pe: tuple[int, int], side: float) -> None:
+    """Write a PE's weight and, if it multiplies, operand (top left) and sum (bottom right)."""
+    r, c = pe
     state, new = panel.state, panel.waiting[r, c] and not panel.state.valid[r, c]
     weight = state.shadow[r, c] if new and panel.double else state.weight[r, c]
     x, y = middle
@@ -127,7 +130,7 @@ def _result_fill(panel: Panel, m: int, c: int) -> str:
 
 
 def _grid_heat(page: Page, at: Corner, panel: Panel, size: Measures) -> None:
-    """State by hue; how deep tells the weight, and in PEs that multiply the sum."""
+    """Draw each PE's state as a hue, deeper for a larger weight or, while multiplying, sum."""
     state = panel.state
     weight = np.where(panel.waiting & panel.double, state.shadow, state.weight)
     image = style.paper(*state.valid.shape)

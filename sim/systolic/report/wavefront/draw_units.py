@@ -1,4 +1,4 @@
-"""Draws the timeline strip: what each unit did in every cycle, by the labels of the run."""
+"""Drawing the timeline strip: the activity of each unit in every cycle, by the run's labels."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def draw_units(frame: Frame, top: float, trace: Trace) -> None:
 
 
 def name_list(units: Sequence[str]) -> str:
-    """Return names for a line of text; many queues are counted rather than listed."""
+    """Return names for a line of text; many queues are counted instead of listed."""
     queues = [u for u in units if u.startswith("dma")]
     if len(queues) > 4:
         units = [u for u in units if u not in queues] + [f"{len(queues)} DMA queues"]

@@ -48,7 +48,7 @@ def result_times(chip: Chip, one: MatMulPass) -> Cycles:
 
 
 def load_extent(history: GridHistory, load: LoadPass) -> tuple[int, int]:
-    """Return K and N of a load; where only times are known, the most it can have been."""
+    """Return K and N of a load; if only its times are known, the largest they can have been."""
     if load.weights.size:
         return int(load.weights.shape[0]), int(load.weights.shape[1])
     shape, lanes = history.shape, len(load.reads) * history.shape.fast_load
@@ -74,7 +74,7 @@ def _by_start(times: InstructionTimes) -> tuple[int, int]:
 
 
 def _readers_of_results(trace: Trace) -> set[int] | None:
-    """Return which instructions read a place a result was written to, None without words."""
+    """Return the instructions that read a place of a result; None if no words were recorded."""
     rows, units = trace.words.rows, trace.words.units
     written = rows[rows["kind"] == KINDS.index("psum_write")]
     engines = [place for place, unit in enumerate(units) if unit in ENGINES]
@@ -91,7 +91,7 @@ def _places(rows: npt.NDArray[np.void]) -> Cycles:
 
 
 def moments(chip: Chip, trace: Trace) -> Moments | None:
-    """Return the turning points of the first tile, None if the array multiplied nothing."""
+    """Return the turning points of the first tile; None if the array multiplied nothing."""
     history, period = trace.grid, trace.periods["pe_array"]
     if not history.matmuls:
         return None
@@ -118,9 +118,9 @@ def _from_to(first: np.integer[Any] | int, last: np.integer[Any] | int) -> Inter
 
 
 def window(trace: Trace, when: Moments) -> Interval:
-    """Return the cycles to show: the first tile whole, and of the next enough to see the overlap.
+    """Return the cycles to show: the whole first tile, and enough of the next to see the overlap.
 
-    A run of one tile is shown to its end, unless the rest would dwarf the tile.
+    A run of one tile is shown to its end, unless the cycles after the tile would dwarf it.
     """
     begin = when.load.first if when.load else when.stream.first
     length = when.tile_done - begin
@@ -149,7 +149,7 @@ class PhasePlace:
 
 
 def phase_places(history: GridHistory, when: Moments) -> list[PhasePlace]:
-    """Return where each phase of the first tile shows, in order of time."""
+    """Return the place in the picture of each phase of the first tile, in order of time."""
     delay = history.shape.delay()
     all_rows = Interval(0, len(delay))
     middle, across = delay[len(delay) // 2, 0], delay[0, history.matmuls[0].cols - 1] - delay[0, 0]
@@ -163,7 +163,7 @@ def phase_places(history: GridHistory, when: Moments) -> list[PhasePlace]:
 
 
 def _load_place(history: GridHistory, when: Moments) -> PhasePlace | None:
-    """Return where the load before the first vectors shows: in rows that it gives weights."""
+    """Return the place of the load before the first vectors: the rows that it gives weights."""
     loads = [p for p in history.loads if when.load and p.reads[0] == when.load.first]
     if not loads:
         return None
@@ -195,7 +195,7 @@ def panel_cycles(history: GridHistory, when: Moments) -> list[tuple[int, str]]:
     cycles = {}
     if when.drain:
         cycles[(when.drain.first + when.drain.stop - 1) // 2] = "the engine drains the results"
-    # The wave leaves while it is at the bottom: not before it has come there, nor when it is gone.
+    # The wave leaves while it is in the last row: after it arrives there, and before it is gone.
     lowest = when.stream.first + int(delay[-1, 0]), last + int(delay[-1, -1])
     leaving = max(last + entry + across * 3 // 4, (sum(lowest) + 1) // 2)
     followed = _followed(history, leaving - entry)
@@ -214,7 +214,7 @@ def panel_cycles(history: GridHistory, when: Moments) -> list[tuple[int, str]]:
 
 
 def _followed(history: GridHistory, cycle: int) -> bool:
-    """Return whether the second multiply has begun to inject by then."""
+    """Return whether the second multiply has begun to inject by that cycle."""
     return any(one.injections[0] <= cycle for one in history.matmuls[1:2])
 
 
@@ -222,8 +222,8 @@ def _busiest(history: GridHistory, cycle: int) -> int:
     """Return, of the cycles in which most PEs multiply, the one nearest to the given cycle."""
     one = history.matmuls[0]
     cells = np.bincount(history.shape.delay()[:, : one.cols].ravel())
-    # Vectors further apart than the longest way through the array are never in it together, so a
-    # longer wait changes nothing; left as it is, it would cost memory by its cycles.
+    # Vectors further apart than the longest way through the array are never in it together. A
+    # longer distance is shortened to that: it changes nothing, and would cost memory by its cycles.
     gaps = np.minimum(np.diff(one.injections), len(cells))
     close = np.concatenate([[0], np.cumsum(gaps)])
     busy = np.round(np.convolve(np.bincount(close), cells)).astype(np.int64)

@@ -52,25 +52,25 @@ class Panel:
     double: bool
 
 
+@dataclass(frozen=True, eq=False)
+class _Results:
+    """The results of the first multiply, [M, N]: values, and the cycles of writing and reading."""
+
+    values: npt.NDArray[Any]
+    written: npt.NDArray[np.int64]
+    read: npt.NDArray[np.int64]
+
+
 def panels(chip: Chip, trace: Trace, when: Moments) -> list[Panel]:
     """Return the small multiples of a run's first tile, in order of time."""
     written = result_times(chip, trace.grid.matmuls[0])
-    read = _read_times(chip, trace, written)
-    results = trace.grid.results(0)
+    results = _Results(trace.grid.results(0), written, _read_times(chip, trace, written))
     return [
-        _panel(trace, cycle, caption, written, read, results)
-        for cycle, caption in panel_cycles(trace.grid, when)
+        _panel(trace, cycle, caption, results) for cycle, caption in panel_cycles(trace.grid, when)
     ]
 
 
-def _panel(
-    trace: Trace,
-    cycle: int,
-    caption: str,
-    written: npt.NDArray[np.int64],
-    read: npt.NDArray[np.int64],
-    results: npt.NDArray[Any],
-) -> Panel:
+def _panel(trace: Trace, cycle: int, caption: str, results: _Results) -> Panel:
     history, state = trace.grid, trace.grid.at(cycle)
     fronts = np.broadcast_to(cycle - history.shape.delay()[:, :1], state.valid.shape)
     dry = in_spell(dry_spells(trace), fronts)
@@ -86,16 +86,16 @@ def _panel(
         stream=state.valid & ~dry & ~odd,
         next=~dry & odd,
         drain=state.valid & dry,
-        written=written <= cycle,
-        fresh=written == cycle,
-        drained=read <= cycle,
-        results=results,
+        written=results.written <= cycle,
+        fresh=results.written == cycle,
+        drained=results.read <= cycle,
+        results=results.values,
         double=history.shape.weight_buffer == "double",
     )
 
 
 def _weights(trace: Trace, cycle: int) -> tuple[Mask, Mask, Mask]:
-    """Return which PEs take a weight in that cycle, hold one not yet in use, hold one at all."""
+    """Return the PEs that take a weight in that cycle, hold a new one not yet in use, hold any."""
     history = trace.grid
     delay = history.shape.delay()
     load, waiting, held = (np.zeros(delay.shape, bool) for _ in range(3))
@@ -113,7 +113,10 @@ def _weights(trace: Trace, cycle: int) -> tuple[Mask, Mask, Mask]:
 
 
 def _read_times(chip: Chip, trace: Trace, written: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return [M, N] when the engine reads each result; beyond the run where that is not known."""
+    """Return [M, N] the cycle in which the engine reads each result.
+
+    Where it is not known, the cycle lies beyond the run.
+    """
     never = trace.ticks + 1
     times = np.full(written.shape, never)
     one, period = trace.grid.matmuls[0], trace.periods["pe_array"]

@@ -8,17 +8,18 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from systolic.report.wavefront.bands import Axis, Band, Phase, Times, stream_phase, texts_of
+from systolic.report.wavefront.bands import Band, CycleAxis, Phase, Times, stream_phase, texts_of
 from systolic.report.wavefront.moments import load_extent
 from systolic.trace.records import Trace
 
 ROWS = "PE rows"
 
 
-def row_band(trace: Trace, axis: Axis) -> Band:
-    """Return which share of each PE row multiplies; once nothing enters a row, it drains.
+def row_band(trace: Trace, axis: CycleAxis) -> Band:
+    """Return the band of the share of each PE row that multiplies.
 
-    The load layer is 1 from the first to the last weight written into a row.
+    A row drains once no vector enters it any more. The load layer is 1 from the first to the last
+    weight written into a row.
     """
     history = trace.grid
     shape, delay = history.shape, history.shape.delay()
@@ -37,8 +38,11 @@ def row_band(trace: Trace, axis: Axis) -> Band:
     return band
 
 
-def _passing(trace: Trace, axis: Axis) -> dict[Phase, tuple[Times, Times]]:
-    """Return per phase at which fronts how many PEs of a row multiply (the same in every row)."""
+def _passing(trace: Trace, axis: CycleAxis) -> dict[Phase, tuple[Times, Times]]:
+    """Return, for each phase, the fronts at which PEs of a row multiply, and how many do.
+
+    They are the same in every row.
+    """
     shape, dry = trace.grid.shape, dry_spells(trace)
     right = shape.delay()[0] - shape.delay()[0, 0]
     reach = axis.first - int(shape.delay()[-1, -1])
@@ -57,9 +61,9 @@ def _passing(trace: Trace, axis: Axis) -> dict[Phase, tuple[Times, Times]]:
 
 
 def dry_spells(trace: Trace) -> Times:
-    """Return [S, 2] the spells (first, stop) in which no vector enters: passes end, none follows.
+    """Return [S, 2] the spells (first, stop) in which no vector enters, after the end of a pass.
 
-    Vectors that are still in a row then are on their way out.
+    Vectors that are still in a row during a spell are on their way out.
     """
     spells = []
     passes = trace.grid.matmuls
@@ -80,10 +84,10 @@ def in_spell(spells: Times, times: Times) -> npt.NDArray[np.bool_]:
     return np.asarray((place >= 0) & (times < spells[np.maximum(place, 0), 1]))
 
 
-def load_spans(trace: Trace, axis: Axis) -> list[tuple[Times, Times]]:
-    """Return per load the cycles, row by row, of the first and last weight written into it.
+def load_spans(trace: Trace, axis: CycleAxis) -> list[tuple[Times, Times]]:
+    """Return, for each load in the window, the cycles of the first and last weight of each row.
 
-    Rows that take none have last < first. Only loads that show in the window.
+    A row that takes no weight has last < first.
     """
     history = trace.grid
     delay, spans = history.shape.delay(), []
@@ -98,8 +102,8 @@ def load_spans(trace: Trace, axis: Axis) -> list[tuple[Times, Times]]:
     return spans
 
 
-def pe_band(trace: Trace, axis: Axis, values: bool) -> Band:
-    """Return the same PE by PE: one line each, row after row. For arrays of a few PEs."""
+def pe_band(trace: Trace, axis: CycleAxis, values: bool) -> Band:
+    """Return the band of single PEs: a line for each, row after row. For arrays of a few PEs."""
     history = trace.grid
     shape, delay = history.shape, history.shape.delay()
     band = Band("PEs", shape.rows * shape.cols, axis, group=shape.cols)

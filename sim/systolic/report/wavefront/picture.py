@@ -1,8 +1,8 @@
 """The picture of the product: how a wave of multiplications crosses the grid, and when.
 
-Above, the grid in chosen cycles with the result buffer filling beneath it; below, every cycle: what
-each memory partition and PE row did, with the turning points numbered; at the foot, what each unit
-says it did. All that is drawn is extracted by `moments`, `bands`, `pe_bands` and `panels`.
+Above is the grid in chosen cycles, with the result buffer filling beneath it. Below is every cycle:
+the activity of each memory partition and PE row, with the turning points numbered. At the foot are
+the labels of each unit. `moments`, `bands`, `pe_bands` and `panels` extract the data.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from systolic.report.paper.lettering import text_inches
 from systolic.report.paper.page import Page
 from systolic.report.summary.wording import number
 from systolic.report.wavefront.bands import (
-    Axis,
+    CycleAxis,
     drain_bands,
     is_small,
     results_band,
@@ -57,7 +57,7 @@ def plot_wavefront(chip: Chip, trace: Trace, path: str | Path, *, title: str) ->
         chip: the hardware.
         trace: a run with grid history. Values are shown where operands were kept; words of the
             kinds psum_write, read and write show which word moved when, and may be missing.
-        path: the file; replaced at once when the picture is complete.
+        path: the file, which is replaced once the picture is complete.
         title: headline.
 
     """
@@ -65,14 +65,14 @@ def plot_wavefront(chip: Chip, trace: Trace, path: str | Path, *, title: str) ->
     if when is None:
         plot_timeline(chip, trace, path, title=title)
         return
-    axis = Axis.fit(window(trace, when))
+    axis = CycleAxis.fit(window(trace, when))
     cells = is_small(chip, axis)
     shots = panels(chip, trace, when)
     size = measure(shots, WIDTH - 2 * MARGIN, cells)
     diagram = Diagram(chip, trace, axis, cells, when)
     page = Page(WIDTH, HEAD + size.height + BETWEEN + diagram.height + FOOT)
     _head(page, title, chip, diagram, any((s.waiting & s.state.valid).any() for s in shots))
-    draw_panels(page, MARGIN, HEAD, shots, size, cells)
+    draw_panels(page, (MARGIN, HEAD), shots, size, cells=cells)
     diagram.draw(page, HEAD + size.height + BETWEEN)
     page.save(path)
 
@@ -99,7 +99,9 @@ def _head(page: Page, title: str, chip: Chip, diagram: Diagram, shadows: bool) -
 class Diagram:
     """The lower half of the picture: every cycle of a window, band by band, unit by unit."""
 
-    def __init__(self, chip: Chip, trace: Trace, axis: Axis, cells: bool, when: Moments) -> None:
+    def __init__(
+        self, chip: Chip, trace: Trace, axis: CycleAxis, cells: bool, when: Moments
+    ) -> None:
         self.trace, self.axis, self.cells, self.when = trace, axis, cells, when
         loads = trace.grid.loads
         values = cells and bool(loads and loads[0].weights.size)
@@ -122,7 +124,7 @@ class Diagram:
         return self.captions + bands + units_height(self.trace)
 
     def draw(self, page: Page, top: float) -> None:
-        """Draw it on the page from `top` on."""
+        """Draw the lower half on the page, from `top` on."""
         frame = Frame(page, self.axis, MARGIN + NAMES, self.width)
         first = y = top + self.captions
         for band in self.bands:

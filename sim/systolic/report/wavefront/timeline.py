@@ -1,4 +1,4 @@
-"""A whole run on one strip: what each unit did, from the first cycle to the last."""
+"""A whole run on one strip: the labels of each unit, from the first cycle to the last."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from systolic.hw.spec import Chip
 from systolic.report.paper import style
 from systolic.report.paper.page import Page
 from systolic.report.summary.wording import number
-from systolic.report.wavefront.bands import Axis
+from systolic.report.wavefront.bands import CycleAxis
 from systolic.report.wavefront.draw_bands import Frame, draw_cycle_axis
 from systolic.report.wavefront.draw_units import draw_units, units_height
 from systolic.trace.records import Trace
@@ -22,7 +22,7 @@ def plot_timeline(chip: Chip, trace: Trace, path: str | Path, *, title: str) -> 
     page = Page(WIDTH, HEAD + strip + 0.7)
     page.text(MARGIN, 0.3, title, style.TITLE, weight="bold")
     page.text(MARGIN, 0.64, f"{chip.name}: {number(trace.cycles())} cycles", colour=style.MUTED)
-    axis = Axis(0, max(trace.cycles(), 1))
+    axis = CycleAxis(0, max(trace.cycles(), 1))
     frame = Frame(page, axis, MARGIN + NAMES, WIDTH - 2 * MARGIN - NAMES)
     draw_units(frame, HEAD, trace)
     draw_cycle_axis(frame, HEAD + strip + 0.08)

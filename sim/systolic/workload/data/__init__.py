@@ -1,1 +1,1 @@
-"""Where the elements of tensors come from, and the files they are read from."""
+"""Where the elements of tensors come from: counted, random, or read from files."""

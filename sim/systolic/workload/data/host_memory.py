@@ -1,7 +1,7 @@
-"""Whether this computer has the memory a tensor needs, asked before it is taken.
+"""Whether this computer has the memory that a tensor needs, asked before the memory is taken.
 
-An estimate: it keeps a wrong digit in a shape from bringing the computer to a halt. Not here:
-whether the tensor fits the simulated chip.
+The estimate keeps a wrong digit in a shape from bringing the computer to a halt. Not here: whether
+the tensor fits the simulated chip.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 from systolic.errors import WorkloadError
 from systolic.layout import Shape
 
-# The data, the chip's memory, the result and the answer it is compared with.
+# The data, the chip's memory, the result, and the array that the result is compared with.
 COPIES = 4
 
 

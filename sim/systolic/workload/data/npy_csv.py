@@ -1,6 +1,6 @@
 """Reading matrices from .npy and .csv files, which may hold anything, and writing .npy files.
 
-Both readers give the array as the file has it. Not here: whether its shape and type are right.
+Both readers give the array in the shape and type of the file. Not here: whether these are right.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ CSV_LIMIT_BYTES = 256 << 20
 HEAD_BYTES, NPY_HEADER_LIMIT = 12, 1 << 16
 LONGEST_REASON = 200
 
-# Types that a .npy file can name; the others (bfloat16, float8, 4 bits) are written as plain bytes.
+# A .npy file can name these types; others (bfloat16, float8, 4 bits) are written as plain bytes.
 PLAIN_TYPES = tuple(np.dtype(code) for code in ("?", "f2", "f4", "f8", *"bBhHiIlL"))
 
 
 def write_npy(path: Path, array: npt.NDArray[Any]) -> None:
-    """Write an array so that any numpy reads it; types numpy does not know come as V1 or V2."""
+    """Write an array that any numpy can read; types it does not know are written as V1 or V2."""
     plain = array.dtype in PLAIN_TYPES
     with path.open("wb") as file:
         np.save(file, array if plain else array.view(f"V{array.dtype.itemsize}"), False)
@@ -51,7 +51,7 @@ def read_npy(path: Path) -> npt.NDArray[Any]:
 
 
 def _check_header(path: Path, head: bytes) -> None:
-    """Refuse what does not begin as a .npy file, or whose header is longer than any array needs."""
+    """Raise WorkloadError for a file that is no .npy file, or whose header is far too long."""
     if not head.startswith(NPY_MAGIC):
         raise WorkloadError(f"{path}: is not a .npy file (it must begin with \\x93NUMPY)")
     size = len(NPY_MAGIC)

@@ -1,7 +1,8 @@
 """Where a tensor's elements come from: counted, random, or read from a .npy or .csv file.
 
-Files are not trusted: no pickle, dimensions are compared before anything is read, and an integer
-type takes only numbers it can hold. Not here: where the elements lie in a chip's memories.
+Files are not trusted. Pickled objects are refused, dimensions are compared before elements are
+read, and an integer type takes only numbers that it can hold. Not here: where the elements lie in a
+chip's memories.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from systolic.layout import Shape
 from systolic.workload.data.host_memory import check_host_memory
 from systolic.workload.data.npy_csv import PLAIN_TYPES, read_csv, read_npy
 
-# Elements made at a time: a random or counted array costs little more than itself.
+# Elements made at a time, so that making an array takes little more memory than the array.
 CHUNK_ELEMENTS = 1 << 20
 
 
@@ -43,16 +44,16 @@ class DataSource:
 def load_data(source: DataSource, shape: Shape) -> Array:
     """Return the elements of an array of that shape: row-major, in the shape's numpy dtype.
 
-    * arange: 1, 2, 3, ... in row-major order. Integers wrap; floats round to the type, beyond
-      its range to its infinity or NaN.
-    * random: float32 standard normal rounded to the type; the full range for integers. Drawn
-      from `np.random.default_rng(seed)`.
+    * arange: 1, 2, 3, ... in row-major order. Integers wrap. Floats round to the type; numbers
+      beyond its range become its infinity or NaN.
+    * random: for floats, float32 standard normal numbers rounded to the type; for integers, numbers
+      from the type's full range. They are drawn from `np.random.default_rng(seed)`.
     * file: .npy or .csv of exactly the shape's dimensions. Floats round to the type; a number
       that the type cannot hold (300 or 0.5 as s8, 1e10 as f16) is refused.
 
     Raises:
-        WorkloadError: names the file, what was needed and what was found; or the array would
-            not fit this computer's memory.
+        WorkloadError: a file cannot be used (the error names it, what was needed and what was
+            found), or the array would not fit this computer's memory.
 
     """
     check_host_memory(shape)
@@ -127,7 +128,7 @@ def _to_float(path: Path, found: Array, shape: Shape) -> Array:
 def _to_integer(path: Path, found: Array, shape: Shape, limits: tuple[int, int]) -> Array:
     low, high = limits
     with _quiet():
-        # Comparisons only: NaN fails both, and no conversion can have changed the number.
+        # Found by comparisons alone: a NaN fails both, and a conversion could change the number.
         lost = ~((found >= low) & (found <= high))
         if found.dtype.kind == "f":
             lost |= found != np.floor(found)
@@ -145,6 +146,6 @@ def _refuse(path: Path, found: Array, lost: npt.NDArray[np.bool_], why: str) -> 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Let conversions overflow without numpy's warning: the caller looks at what came out."""
+    """Keep numpy from warning of overflow in conversions, whose results the caller checks."""
     with np.errstate(all="ignore"):
         yield

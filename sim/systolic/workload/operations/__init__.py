@@ -1,1 +1,1 @@
-"""What operations mean: one table, then a file per operation."""
+"""The meaning of operations: one table, and a file for each operation."""

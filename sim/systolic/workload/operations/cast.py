@@ -13,9 +13,10 @@ from systolic.workload.operations.row import ONE_SHAPE, Attributes, Row, Rules, 
 
 
 def convert(values: Array, dtype: np.dtype[Any]) -> Array:
-    """Return values in another type: to a float rounded once, to nearest even; integers wrap.
+    """Return values in another type.
 
-    A float goes to an integer by truncation towards zero, saturating, NaN to 0.
+    To a float type values are rounded once, to nearest even. Integers wrap in a smaller integer
+    type. A float becomes an integer by truncation towards zero; it saturates, and NaN becomes 0.
     """
     if values.dtype == dtype:
         return values
@@ -30,7 +31,7 @@ def convert(values: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def _with_eight_bits(values: Array) -> Array:
-    """Return integers rounded to the 8 bits of a bfloat16; ml_dtypes would round to 24 before."""
+    """Return integers rounded to the 8 bits of a bfloat16; ml_dtypes would round to 24 first."""
     fraction, exponent = np.frexp(values.astype(np.float64))
     rounded: Array = np.ldexp(np.rint(fraction * 256), exponent - 8)
     return rounded

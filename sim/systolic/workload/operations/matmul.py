@@ -1,10 +1,10 @@
-"""What a matrix product must give: the contract's answer bit for bit, and float64's.
+"""What a matrix product must give: bit for bit by the contract, and in float64.
 
 The contract (docs/timing_model.md, "Values"): the rows K of a K-tile are added one by one from +0
 in the accumulator's type; the sums of the K-tiles are then added to the stored word, one rounding
 each, in the order of the tiles. Which rows share a tile is therefore part of the question.
 
-Plain numpy; shares no code with any kernel, the compiler or the machine.
+This is plain numpy that shares no code with any kernel, the compiler or the machine.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from systolic.layout import Shape
 from systolic.workload.operations.cast import convert
 from systolic.workload.operations.row import Attributes, Operand, Row, Rules, plain
 
-# Rows of the result computed together: their sums stay in a processor's cache.
+# Rows of the result that are computed together, few enough for their sums to stay in the cache.
 ROWS_AT_ONCE = 64
 
 
@@ -75,14 +75,15 @@ def _tiles_in_order(a: Array, b: Array, tiles: Sequence[int], fused: bool) -> Ar
 
 
 def _fused_step(sums: Array, a: Array, b: Array) -> Array:
-    """Return sums + a * b rounded once: where float64 lands between two float32, look closer."""
+    """Return sums + a * b rounded once, also where the float64 sum lies between two float32."""
     product = a.astype(np.float64) * b.astype(np.float64)  # exact: 24 + 24 bits
     wide = product + sums
     lost = np.where(
         np.abs(product) > np.abs(sums), sums - (wide - product), product - (wide - sums)
     )
     near = wide.astype(np.float32)
-    # A tie in float64 that is none in truth: a step of one float64 toward what was lost breaks it.
+    # The float64 sum is a tie though the true sum is not: one float64 step toward the part that
+    # was lost breaks it.
     tie = (wide.view(np.int64) & ((1 << 29) - 1)) == (1 << 28)
     broken = np.nextafter(wide, np.where(lost > 0, np.inf, -np.inf)).astype(np.float32)
     result: Array = np.where(np.isfinite(wide) & tie & (lost != 0), broken, near)
@@ -90,7 +91,7 @@ def _fused_step(sums: Array, a: Array, b: Array) -> Array:
 
 
 def _broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Return the leading dimensions of a product, as numpy broadcasts them; None if it cannot."""
+    """Return the leading sizes of a product, broadcast as in numpy; None if they do not fit."""
     try:
         return np.broadcast_shapes(left, right)
     except ValueError:

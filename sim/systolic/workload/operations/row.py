@@ -1,6 +1,6 @@
-"""What a row of the table of operations holds, and what the rows share.
+"""The fields of a row of the table of operations, and the code that rows share.
 
-Nothing here knows a chip beyond `Rules`; the rows themselves are in the files beside this one.
+Of a chip nothing is known here but `Rules`. The rows themselves are in the files beside this one.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from systolic.layout import Shape
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the arithmetic of a chip depends on.
+    """The properties of a chip that its arithmetic depends on.
 
-    k_tiles: boundaries of the K-tiles of a contraction of that length; fused: one rounding per
-    multiply-add.
+    k_tiles: gives the boundaries of the K-tiles for a length of K. fused: each multiply-add rounds
+    once.
     """
 
     k_tiles: Callable[[int], Sequence[int]]
@@ -28,10 +28,10 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """What an operation is told beside its tensors: nothing, or the fields of a subclass.
+    """The settings of an operation besides its tensors: none, or the fields of a subclass.
 
-    A field is a key of run files. Its annotation says what the key takes and describes it, in
-    pydantic's terms; a field without a default is a key that must be given.
+    Each field is a key of run files. Its annotation gives the values that the key takes and
+    describes it, in pydantic's terms. A field without a default is a key that must be given.
     """
 
 
@@ -41,13 +41,13 @@ A = TypeVar("A", bound=Attributes)
 
 
 def as_given(shapes: Sequence[Shape], attributes: A) -> A:
-    """Return the attributes: nothing follows from the shapes."""
+    """Return the attributes unchanged, for operations where none follows from the shapes."""
     return attributes
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """An input by the name it has where [workload] is one operation; `about` describes the key."""
+    """An input: its name in a [workload] of one operation; `about` describes that key."""
 
     name: str
     about: str = "XLA shape"
@@ -55,17 +55,17 @@ class Operand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row(Generic[A]):
-    """An operation: its inputs, its attributes, and what it means.
+    """An operation: its inputs, its attributes, and its meaning.
 
     operands: one for each input; the only input of an operation has the key `shape` in run files.
-    result: name of the result where [workload] is one operation.
-    attributes: the class of its attributes. settle(shapes, attributes) puts in what was left out
-    and follows from the shapes of the inputs.
-    check(shapes, out, attributes): raises WorkloadError if the shapes do not go together.
-    default_out(shapes, attributes): the shape of the result, where [workload] is one operation and
-    leaves `out` out; None: `out` must be given. Raises WorkloadError.
-    reference(arrays, out, attributes, rules): what the hardware rules give, bit for bit.
-    exact(arrays, out, attributes): the same in float64 (integers: int64), unrounded.
+    result: name of the result in a [workload] of one operation.
+    attributes: the class of the attributes.
+    settle(shapes, attributes): fills in attributes that were left out and follow from the shapes.
+    check(shapes, out, attributes): raises WorkloadError if the shapes do not fit.
+    default_out(shapes, attributes): the shape of the result if a [workload] of one operation leaves
+    `out` out; raises WorkloadError. None: `out` must be given.
+    reference(arrays, out, attributes, rules): the result by the rules of the hardware, bit for bit.
+    exact(arrays, out, attributes): the result in float64 (integers: int64), unrounded.
 
     Arrays are in logical order, one for each input.
     """
@@ -90,7 +90,7 @@ def plain(shape: Shape) -> str:
 
 
 def check_gives(source: Shape, element_type: str, dims: tuple[int, ...], out: Shape) -> None:
-    """Raise WorkloadError if the result of `source` is not declared as that type and dimensions."""
+    """Raise WorkloadError if `out`, the result of `source`, has another type or dimensions."""
     if (out.element_type, out.dims) != (element_type, dims):
         wanted = f"{element_type}[{','.join(map(str, dims))}]"
         raise WorkloadError(f"{plain(source)} gives {wanted}, but out is {plain(out)}")

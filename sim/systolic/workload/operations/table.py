@@ -1,7 +1,7 @@
-"""Every operation by its name, one row each: what it takes, and what it means in numpy.
+"""The table of operations: a row for each name with its operands and its meaning in numpy.
 
 A further operation is one file here with its row, one line below, and one row in
-`systolic.compiler.lower.table`; run files and their schema take its keys from its attributes.
+`systolic.compiler.lower.table`. Run files and their schema take its keys from its attributes.
 """
 
 from __future__ import annotations

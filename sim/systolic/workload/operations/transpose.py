@@ -1,4 +1,4 @@
-"""What a transpose must give: numpy's own answer, and the contract's answer bit for bit.
+"""What a transpose must give: by numpy, and bit for bit by the contract.
 
 The contract's answer is what the array does (docs/timing_model.md, "Values"): a block A[K, N] is
 multiplied by the identity, each result summed in row order from +0 in float32 (integers: int32),
@@ -9,8 +9,9 @@ With finite elements all terms but one are zeros, so the result is A[i, c] itsel
 +0.0. An infinity or a NaN times 0 is a NaN, which spreads over the column of its block. Which rows
 share a block is therefore part of the question: `row_blocks`.
 
-Plain numpy; shares no code with any kernel, the compiler or the machine. The bits of a NaN are not
-part of the contract (IEEE 754 leaves sign and payload open): compare with `compare.differing`.
+This is plain numpy that shares no code with any kernel, the compiler or the machine. The bits of a
+NaN are not part of the contract (IEEE 754 leaves sign and payload open): `compare.differing`
+compares results.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ SLAB = 16
 
 
 def numpy_transpose(data: Array, permutation: Sequence[int] | None = None) -> Array:
-    """Return `data` with its axes permuted, as a new row-major array: the meaning of the work."""
+    """Return `data` with its axes permuted as a new row-major array: the meaning of a transpose."""
     moved = np.transpose(data, permutation)
     result = np.empty(moved.shape, moved.dtype)
-    # In slabs of a cache line: ten times as fast as one copy where rows are a page apart.
+    # Slabs as wide as a cache line: ten times as fast as one copy if rows are a page apart.
     for first in range(0, moved.shape[-1], SLAB):
         result[..., first : first + SLAB] = moved[..., first : first + SLAB]
     return result
@@ -61,7 +62,7 @@ def reference_transpose(
 
     """
     result = numpy_transpose(data, permutation)
-    # One term and exact zeros: the sum is the term, and -0.0 + +0.0 is +0.0.
+    # The sum of one term and exact zeros is the term; only -0.0 + +0.0 is +0.0.
     result[result == 0] = 0
     if not np.isfinite(data).all():
         spread = _spread(data, tuple(row_axes), row_blocks)
@@ -70,7 +71,7 @@ def reference_transpose(
 
 
 def _spread(data: Array, row_axes: tuple[int, ...], row_blocks: Sequence[int]) -> Array:
-    """Return `data`, [rows, columns] block by block, as the multiplication leaves it."""
+    """Return `data` with the values that multiplying its blocks [rows, columns] leaves in place."""
     others = tuple(axis for axis in range(data.ndim) if axis not in row_axes)
     order = row_axes + others
     moved = np.transpose(data, order)
@@ -113,9 +114,9 @@ Axes = Annotated[tuple[Annotated[int, Field(ge=0, le=63)], ...], Field(strict=Fa
 
 @dataclass(frozen=True, slots=True)
 class TransposeAttributes(Attributes):
-    """For each axis of the result the source's axis, as `numpy.transpose` has it.
+    """permutation: for each axis of the result the axis of the source, as for `numpy.transpose`.
 
-    A matrix may leave it out: a graph has the only other order there is in its place.
+    For a matrix it may be left out: `make_graph` fills in (1, 0), the only other order.
     """
 
     permutation: Annotated[
@@ -124,7 +125,7 @@ class TransposeAttributes(Attributes):
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """Return the permutation, which every transpose of a graph has."""
+        """Return the permutation, which is never None in a graph."""
         assert self.permutation is not None
         return self.permutation
 
@@ -162,7 +163,7 @@ def _permuted(source: Shape, attributes: TransposeAttributes) -> tuple[int, ...]
 
 
 def _default_out(shapes: Sequence[Shape], attributes: TransposeAttributes) -> Shape:
-    """Return the row-major result of a transpose alone, which has something to do."""
+    """Return the row-major result of a transpose alone; WorkloadError if there is none to do."""
     (source,) = shapes
     if source.rank < 2:
         raise WorkloadError(

@@ -1,4 +1,4 @@
-"""A copy to or from DRAM with channels and banks, as the arbiter of the ports sees it."""
+"""Twin of `register.dma.bursts`: a copy of DRAM with channels and banks, as the arbiter sees it."""
 
 from __future__ import annotations
 

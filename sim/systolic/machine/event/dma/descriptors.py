@@ -1,4 +1,4 @@
-"""A DmaCopy cut into descriptors, as the register engine does a second time, on purpose.
+"""Twin of `register.dma.descriptors`: a DmaCopy cut into descriptors, a second time on purpose.
 
 Here as runs contiguous on both sides, of whole arrays, equal neighbours grouped.
 """

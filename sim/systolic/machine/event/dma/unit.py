@@ -1,4 +1,4 @@
-"""A DMA queue of the event engine: descriptors in groups of equals, one event for all of them."""
+"""Twin of `register.dma.unit`: a DMA queue; equal descriptors are a group, one event for all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DRAM's channels and banks in the event engine: all copies under way, advanced together.
+"""Twin of `register.dram.channels`: DRAM's channels and banks, all copies advanced together.
 
 However many bursts lie between two decisions of the arbiter, they cost arithmetic, not events: a
 copy needs one event for its end. Queues that meet at a state-buffer port settle that in the same

@@ -1,4 +1,4 @@
-"""What an engine's instruction reads and writes in which slot, worked out before it begins.
+"""Twin of `register.lane_engine.plan`: the slots of an instruction's reads and writes, in advance.
 
 Slots count the cycles in which it is not held back, from its first read on: a closed form, or a
 table with one entry per element where the slots are not regular. No ticks, no other clients.

@@ -1,4 +1,4 @@
-"""The activation and the pooling engine of the event engine: lanes that read, and write later."""
+"""Twin of `register.lane_engine.unit`: the two engines, whose lanes read, and write later."""
 
 from __future__ import annotations
 

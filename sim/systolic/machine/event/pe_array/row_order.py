@@ -1,4 +1,4 @@
-"""The row-order product: what the grid computes, in the order in which it computes it.
+"""Twin of `register.pe_array.grid`: the product of the grid, added in the order of its rows.
 
 Column c of vector m is accumulated over rows 0, 1, ..., K - 1 from +0, one rounding per addition
 (timing model, section 2). Two forms give the same bits: numpy for small work, numba for large.

@@ -1,4 +1,4 @@
-"""The PE array of the event engine: two events for a load or a multiply, whatever its size.
+"""Twin of `register.pe_array.unit`: two events for a load or a multiply of any size.
 
 The history of the grid is its injection schedule; results reach PSUM at fixed distances behind it.
 """

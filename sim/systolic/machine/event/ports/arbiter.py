@@ -1,4 +1,4 @@
-"""The arbiter: decides, at the end of a tick, which streams advance and until when that holds.
+"""Twin of `register.ports.ports`: decides at the end of a tick which streams advance, how long.
 
 As long as no two streams can want the same port, a decision holds until one of them ends: one
 event for any number of cycles. Where they can, a decision holds for a stretch of constant needs,

@@ -1,4 +1,4 @@
-"""A DMA queue of a chip whose DRAM has channels and banks: one burst in hand, a cycle at a time."""
+"""Twin of `event.dma.bursts`: a DMA queue of DRAM with banks, one burst in hand, cycle by cycle."""
 
 from __future__ import annotations
 

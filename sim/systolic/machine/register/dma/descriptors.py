@@ -1,4 +1,4 @@
-"""Descriptors of a DmaCopy: runs of elements contiguous in both its source and its target."""
+"""Twin of `event.dma.descriptors`: runs of elements contiguous in source and target of a copy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A DMA queue: one copy at a time, descriptor by descriptor, bytes in every cycle it may."""
+"""Twin of `event.dma.unit`: a DMA queue, descriptor by descriptor, with bytes in every cycle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DRAM, cycle by cycle: a controller per channel with its banks, and the bursts that ask them.
+"""Twin of `event.dram.channels`: DRAM cycle by cycle, a controller with banks for each channel.
 
 In every cycle in which a burst is in hand, banks are given first, then data buses. The burst
 that has the bus moves bytes in that cycle, unless a port of the state buffer is refused.

@@ -1,4 +1,4 @@
-"""What an engine's instruction does in each of its steps, listed before it starts.
+"""Twin of `event.lane_engine.plan`: the steps of an engine's instruction, listed in advance.
 
 A step takes a cycle in which it is not held back: it reads elements of one operand or of two, and
 may complete elements of the target, which are written some steps later.

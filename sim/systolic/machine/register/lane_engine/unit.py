@@ -1,4 +1,4 @@
-"""The activation and the pooling engine: lanes that read, and write some cycles later.
+"""Twin of `event.lane_engine.unit`: the two engines, whose lanes read, and write cycles later.
 
 Each instruction has a clock of its own that stands still in a cycle in which a port is refused.
 """

@@ -1,4 +1,4 @@
-"""The grid: moving, sum, weight and shadow registers of every PE, stepped together.
+"""Twin of `event.pe_array.row_order`: the registers of every PE, stepped together.
 
 A shift of a whole plane by one register is a move of its base by one word in a buffer with room to
 spare; where the room ends the plane is moved back. So stepping a plane costs only what enters it.

@@ -1,4 +1,4 @@
-"""The array's queue: when loads read and vectors enter, decided cycle by cycle from the state."""
+"""Twin of `event.pe_array.unit`: the cycles of reads and injections, decided from the state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory ports: one read and one write port per bank, which client holds each, and until when.
+"""Twin of `event.ports.arbiter`: a read and a write port per bank, the client of each, how long.
 
 Not an arbiter: units ask in the order of the chip's priorities, and the first one to ask has it.
 """
