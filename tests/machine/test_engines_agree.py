@@ -18,6 +18,7 @@ from support.blocks import psum, state
 from support.chips import ideal_chip
 from support.compare_traces import assert_same
 from support.random_programs import RandomProgram, random_chip
+from support.random_sequencing import sequenced
 from support.random_transfers import random_organisation
 from support.tiers import quick_first
 from systolic.hw.datatypes import data_type
@@ -38,6 +39,8 @@ TARGET = 8192
 def _program(seed: int, length: int = 25, largest: int = 6, elementwise: bool = False):
     rng = Random(seed)
     chip = random_chip(rng, clocks=seed % 3 == 0, largest=largest)
+    if seed % 2:
+        chip = sequenced(chip, Random(seed))
     made = RandomProgram(rng, chip, elementwise=elementwise).build(rng.randint(3, length))
     return chip, *made
 

@@ -28,6 +28,8 @@ from systolic.hw.units import (
 Count = Annotated[int, Field(ge=1, le=1 << 40)]
 Cycles = Annotated[int, Field(ge=0, le=1 << 40)]
 Side = Annotated[int, Field(ge=1, le=4096)]
+DispatchKind = Literal["overlapped", "serial"]
+DISPATCH = "behind the instruction before it, from its start on, or when it could start otherwise"
 
 
 class Spec(BaseModel):
@@ -83,7 +85,11 @@ class PEArray(Spec):
     fused_multiply_add: bool = Field(
         default=False, description="round once per multiply-add instead of twice"
     )
-    dispatch_cycles: Cycles = Field(default=0, description="cycles charged before an instruction")
+    min_interval_cycles: Cycles = Field(
+        default=0, description="least distance between the starts of two multiplies"
+    )
+    dispatch_cycles: Cycles = Field(default=0, description="cycles to dispatch an instruction")
+    dispatch: DispatchKind = Field(default="overlapped", description=DISPATCH)
     clock: str = Field(default="", description="clock of this unit (default: the first clock)")
     cycles_per_vector: dict[str, Count] = Field(
         description="cycles each moving vector takes, by operand type; other types are refused"
@@ -148,7 +154,8 @@ class Engine(Spec):
     independent_lanes: bool = Field(
         default=False, description="instructions on disjoint lanes overlap (patent, para 43-44)"
     )
-    dispatch_cycles: Cycles = Field(default=0, description="cycles charged before an instruction")
+    dispatch_cycles: Cycles = Field(default=0, description="cycles to dispatch an instruction")
+    dispatch: DispatchKind = Field(default="overlapped", description=DISPATCH)
     clock: str = Field(default="", description="clock of this unit (default: the first clock)")
 
 
@@ -159,7 +166,8 @@ class Dma(Spec):
     latency_cycles: Cycles = Field(default=0, description="fixed cost of each DmaCopy")
     descriptor_cycles: Cycles = Field(default=0, description="cost of each descriptor")
     bytes_per_cycle: Count = Field(description="most bytes one queue moves in a cycle")
-    dispatch_cycles: Cycles = Field(default=0, description="cycles charged before an instruction")
+    dispatch_cycles: Cycles = Field(default=0, description="cycles to dispatch an instruction")
+    dispatch: DispatchKind = Field(default="overlapped", description=DISPATCH)
     clock: str = Field(default="", description="clock of this unit (default: the first clock)")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import simpy
 
-from systolic.hw.spec import Chip
+from systolic.hw.spec import Chip, Dma, Engine, PEArray
 from systolic.isa import Instruction, Post, Program
 from systolic.machine.event.dram.channels import Channels
 from systolic.machine.event.pe_array.row_order import Form
@@ -62,12 +62,20 @@ class Unit(ABC):
     """A unit and its queue. Subclasses say when an instruction may start, and what it does."""
 
     def __init__(
-        self, context: Context, name: str, spec_name: str, queue: Sequence[int], dispatch: int
+        self,
+        context: Context,
+        name: str,
+        spec_name: str,
+        queue: Sequence[int],
+        spec: PEArray | Engine | Dma,
     ) -> None:
         self.context, self.name = context, name
         self.env, self.chip = context.env, context.chip
         self.period = context.chip.period(spec_name)
-        self._dispatch_ticks = dispatch * self.period
+        dispatch = spec.dispatch_cycles * self.period
+        self._serial_ticks, self._decode_ticks = (
+            (dispatch, 0) if spec.dispatch == "serial" else (0, dispatch)
+        )
         self._claims = context.recorder.claims[name]
         self.queue = tuple(queue)
         self.place = 0
@@ -111,13 +119,15 @@ class Unit(ABC):
                     yield self.env.timeout(self.period)
                     continue
                 asks_last = True
-            if self._dispatch_ticks:
-                yield self.env.timeout(self._dispatch_ticks)
+            if self._serial_ticks:
+                yield self.env.timeout(self._serial_ticks)
                 asks_last = False
             return asks_last
 
     def _ready(self, instruction: Instruction) -> int | None:
         ready = self.earliest(instruction)
+        if self.place:
+            ready = max(ready, self.head_since + self._decode_ticks)
         for wait in instruction.waits:
             tick = self.context.semaphores.tick_of(wait)
             if tick is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 
+from systolic.hw.spec import Dma, Engine, PEArray
 from systolic.isa import Instruction, Wait
 from systolic.machine.register.context import Context
 from systolic.trace.records import InstructionTimes, Recorder, Stall
@@ -63,10 +64,13 @@ class Unit:
     """A queue and its head. Subclasses say when the head may start and what an instruction does.
 
     now: the unit's current cycle; asleep: nothing in flight, and the head (if any) waits for a
-    semaphore.
+    semaphore. Dispatch is either a stage that each head passes when it could start (serial), or it
+    goes on behind the instruction before: then the head is decoded from cycle `_decoded` on.
     """
 
-    def __init__(self, context: Context, name: str, period: int, dispatch: int) -> None:
+    def __init__(
+        self, context: Context, name: str, period: int, spec: PEArray | Engine | Dma
+    ) -> None:
         self.context = context
         self.name = name
         self.period = period
@@ -76,7 +80,9 @@ class Unit:
         self.head_index = -1
         self.wait_since = 0
         self.claims = Claims(context.recorder, name)
-        self._dispatch = dispatch
+        self._is_serial = spec.dispatch == "serial" and spec.dispatch_cycles > 0
+        self._dispatch = spec.dispatch_cycles
+        self._decoded = 0
         self._dispatched: Job | None = None
         self._begins = NEVER
         self._queue = deque(context.queues.get(name, ()))
@@ -93,7 +99,7 @@ class Unit:
         if self._dispatched is not None:
             self._begin_dispatched(cycle)
         elif self.head is not None and self._waits_met(cycle):
-            if self._can_start(cycle):
+            if cycle >= self._decoded and self._can_start(cycle):
                 self._issue(cycle)
         elif self._is_resting():
             self._sleep()
@@ -162,7 +168,7 @@ class Unit:
     def _issue(self, cycle: int) -> None:
         self._close_wait(cycle)
         job = self._make_job()
-        if self._dispatch:
+        if self._is_serial:
             self.claims.mark(ISSUE, cycle, cycle + self._dispatch)
             self._dispatched, self._begins = job, cycle + self._dispatch
             self._wait_label = ""
@@ -177,6 +183,8 @@ class Unit:
     def _start(self, job: Job, cycle: int) -> None:
         assert self.head is not None
         job.start = cycle * self.period
+        if not self._is_serial:
+            self._decoded = cycle + self._dispatch
         for wait in self.head.waits:
             self.context.recorder.wait(job.start, self.name, wait.semaphore, wait.value)
         self._next_head(cycle)
