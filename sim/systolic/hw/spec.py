@@ -232,6 +232,16 @@ class Dram(Spec):
         return self
 
 
+class Fetch(Spec):
+    """Instruction fetch: one path for all queues, and a buffer for each. Cycles: first clock."""
+
+    buffer_instructions: Count = Field(description="instructions the buffer of a queue holds")
+    bytes_per_cycle: Count = Field(description="bytes of instructions the path moves in a cycle")
+    latency_cycles: Cycles = Field(
+        default=0, description="from the path to the buffer: a pipeline behind the path"
+    )
+
+
 class Chip(Spec):
     """A whole chip file. `clock` maps names to MHz; the first is the default of every unit."""
 
@@ -249,6 +259,9 @@ class Chip(Spec):
     pooling: Engine = Engine()
     dma: Dma
     dram: Dram
+    fetch: Fetch | None = Field(
+        default=None, description="how queues get instructions (default: they are there)"
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Chip:
@@ -310,8 +323,21 @@ class Chip(Spec):
 
     @cached_property
     def ticks_mhz(self) -> int:
-        """Return the tick rate: the least common multiple of the frequencies of the units."""
-        return math.lcm(*(self.clock_mhz(unit) for unit in UNITS))
+        """Return the tick rate: the least common multiple of the frequencies of the units.
+
+        Fetch, if the chip has it, is one of them and has the first clock.
+        """
+        rates = [self.clock_mhz(unit) for unit in UNITS]
+        return math.lcm(*rates, *([self._first_mhz] if self.fetch else []))
+
+    @property
+    def _first_mhz(self) -> int:
+        return next(iter(self.clock.values()))
+
+    @property
+    def fetch_period(self) -> int:
+        """Return the cycle of instruction fetch, one of the first clock, in ticks."""
+        return self.ticks_mhz // self._first_mhz
 
     def period(self, unit: str) -> int:
         """Return the cycle of `unit` in ticks."""

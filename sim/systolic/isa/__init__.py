@@ -21,6 +21,7 @@ from systolic.isa.formats.module import (
     check_bindings_on,
     element_type,
 )
+from systolic.isa.formats.pack import instruction_bytes
 from systolic.isa.formats.read_text import parse_text
 from systolic.isa.formats.write_text import format_access, format_instruction, format_text
 from systolic.isa.instruction import *  # noqa: F403
@@ -46,6 +47,7 @@ __all__ = [
     "format_access",
     "format_instruction",
     "format_text",
+    "instruction_bytes",
     "is_binary",
     "lint",
     "load_module",

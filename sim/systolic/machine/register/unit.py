@@ -14,6 +14,7 @@ from systolic.machine.register.context import Context
 from systolic.trace.records import InstructionTimes, Recorder, Stall
 
 ISSUE = "waiting for issue"
+FETCH = "waiting for fetch"
 NEVER = 1 << 62
 
 
@@ -88,6 +89,8 @@ class Unit:
         self._queue = deque(context.queues.get(name, ()))
         self._semaphores = context.semaphores
         self._ports = context.ports
+        self._fetch = context.fetch
+        self._was_fetched = False
         self._wait_label = ""
         self._seen = -1
         self._next_head(0)
@@ -101,7 +104,7 @@ class Unit:
         elif self.head is not None and self._waits_met(cycle):
             if cycle >= self._decoded and self._can_start(cycle):
                 self._issue(cycle)
-        elif self._is_resting():
+        elif self._may_sleep():
             self._sleep()
 
     def land(self) -> None:
@@ -136,6 +139,10 @@ class Unit:
     def _launch(self, job: Job, cycle: int) -> None:
         raise NotImplementedError
 
+    def _may_sleep(self) -> bool:
+        """Return whether nothing is in flight and only a semaphore can change that."""
+        return self._is_resting() and self._wait_label is not FETCH
+
     def _sleep(self) -> None:
         wait = self.first_unsatisfied()
         if wait is not None:
@@ -151,10 +158,14 @@ class Unit:
             self.head = self.context.program.instructions[self.head_index]
 
     def _waits_met(self, cycle: int) -> bool:
-        if self._seen != self._semaphores.version:
-            self._seen = self._semaphores.version
+        fetch = self._fetch
+        fetched = fetch is None or fetch.has_head(self.name)
+        if self._seen != self._semaphores.version or self._was_fetched != fetched:
+            self._seen, self._was_fetched = self._semaphores.version, fetched
             wait = self.first_unsatisfied()
-            label = ISSUE if wait is None else f"waiting for {self.context.posters[wait.semaphore]}"
+            label = ISSUE if fetched else FETCH
+            if wait is not None:
+                label = f"waiting for {self.context.posters[wait.semaphore]}"
             if label != self._wait_label:
                 self._close_wait(cycle)
                 self._wait_label = label
@@ -185,6 +196,8 @@ class Unit:
         job.start = cycle * self.period
         if not self._is_serial:
             self._decoded = cycle + self._dispatch
+        if self._fetch is not None:
+            self._fetch.start_head(self.name)
         for wait in self.head.waits:
             self.context.recorder.wait(job.start, self.name, wait.semaphore, wait.value)
         self._next_head(cycle)

@@ -134,7 +134,7 @@ class ArrayUnit(Unit):
         """Start as many instructions as the state allows."""
         while self._dispatched is None:
             if self.head is None or not self._waits_met(cycle):
-                if self._is_resting():
+                if self._may_sleep():
                     self._sleep()
                 return
             verdict = self._verdict(cycle)
