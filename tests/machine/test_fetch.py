@@ -15,7 +15,7 @@ from support.blocks import psum, state
 from support.chips import ideal_chip
 from support.fetch_reference import Timing, Work, reference
 from systolic.errors import SimulationError
-from systolic.hw.formulas.fetch import stream_start
+from systolic.hw.formulas.sequencing import stream_start
 from systolic.isa import LoadWeights, MatMul, Memset, Program, Wait, encode, instruction_bytes
 from systolic.isa.instruction import Instruction, Post
 from systolic.machine import simulate
