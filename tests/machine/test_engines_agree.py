@@ -102,6 +102,17 @@ def test_the_arithmetic_is_of_every_kind_and_finds_its_operands_in_one_bank_too(
     assert slots["both"] > 0, slots
 
 
+def test_the_programs_wait_for_fetch_and_dispatch():
+    """Every second chip draws these keys, and they show."""
+    waited: Counter[str] = Counter()
+    for seed in range(1, QUICK, 2):
+        chip, program, images = _program(seed, elementwise=True)
+        trace = simulate(chip, program, images, values=False).trace
+        waited.update({run.label for runs in trace.labels.values() for run in runs})
+    assert waited["waiting for fetch"] > QUICK / 4, waited
+    assert waited["waiting for issue"] > QUICK / 5, waited
+
+
 @pytest.mark.parametrize("seed", range(10_000, 10_006))
 def test_larger_arrays(seed):
     _compare(seed, length=15, largest=40)

@@ -96,6 +96,17 @@ def test_clocks() -> None:
     bound, taken = bound_of(product(64, 4, 4), clock=clocks, fetch=fetch(8, 200, 5), **units)
     assert bound.ticks == free.ticks + 6 * 4
     assert bound.ticks <= taken
+    # With an edge of all clocks in every tenth tick, 2 ticks to the first: 6 are none, 12 are 10.
+    units["pooling"] = {"clock": "other"}
+    clocks_apart = {"core": 1000, "own": 1000, "other": 400}
+    free, _ = bound_of(product(64, 4, 4), clock=clocks_apart, **units)
+    for latency, late in ((2, 0), (5, 10)):
+        bound, taken = bound_of(
+            product(64, 4, 4), clock=clocks_apart, fetch=fetch(8, 200, latency), **units
+        )
+        assert bound.ticks == free.ticks + late
+        assert bound.ticks <= taken
+    units["pooling"] = {"clock": "own"}
     bound, taken = bound_of(product(1, 4, 1), clock=clocks, fetch=fetch(1, 200, 5), **units)
     assert (bound.ticks, bound.why) == (13 * 4 + 1, "instruction fetch")
     assert bound.ticks <= taken

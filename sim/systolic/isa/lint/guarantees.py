@@ -20,6 +20,9 @@ From docs/timing_model.md, whatever ports are refused and however clocks differ:
    that the vectors in between do not make up for it; `window` says when.
 8. Two writes of one engine to a word: see `systolic.isa.lint.overtaking`.
 
+Instruction fetch, dispatch and least intervals (section 3) only make starts later, and leave those
+of a queue in order: nothing here relies on how late.
+
 Everything else is assumed to be possible. Here are 1 to 7 as numbers.
 """
 

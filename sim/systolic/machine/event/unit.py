@@ -100,7 +100,8 @@ class Unit(ABC):
         """Serve the queue: wait for each instruction's start, then begin it."""
         for index in self.queue:
             instruction = self.context.program.instructions[index]
-            yield from self._await_fetch()
+            if self.context.fetch:
+                yield from self._await_fetch(self.context.fetch)
             asks_last = yield from self._await(instruction)
             self._claim_waiting(instruction)
             for wait in instruction.waits:
@@ -111,11 +112,8 @@ class Unit(ABC):
             self.head_since = self.env.tick
             self.place += 1
 
-    def _await_fetch(self) -> Process:
+    def _await_fetch(self, fetch: InstructionFetch) -> Process:
         """Wait until it is known when the head will have been fetched."""
-        fetch = self.context.fetch
-        if fetch is None:
-            return
         while (tick := fetch.head(self.name)) is None:
             yield fetch.news(self.name)
         self._fetched = tick
