@@ -18,6 +18,7 @@ from support.blocks import psum, state
 from support.chips import ideal_chip
 from support.compare_traces import assert_same
 from support.random_programs import RandomProgram, random_chip
+from support.random_sequencing import sequenced
 from support.random_transfers import random_organisation
 from support.tiers import quick_first
 from systolic.hw.datatypes import data_type
@@ -38,6 +39,8 @@ TARGET = 8192
 def _program(seed: int, length: int = 25, largest: int = 6, elementwise: bool = False):
     rng = Random(seed)
     chip = random_chip(rng, clocks=seed % 3 == 0, largest=largest)
+    if seed % 2:
+        chip = sequenced(chip, Random(seed))
     made = RandomProgram(rng, chip, elementwise=elementwise).build(rng.randint(3, length))
     return chip, *made
 
@@ -97,6 +100,17 @@ def test_the_arithmetic_is_of_every_kind_and_finds_its_operands_in_one_bank_too(
     assert min(stalled[kind] for kind in kinds) > 0, stalled
     assert min(slots["one"], slots["two"]) > QUICK / 4, slots
     assert slots["both"] > 0, slots
+
+
+def test_the_programs_wait_for_fetch_and_dispatch():
+    """Every second chip draws these keys, and they show."""
+    waited: Counter[str] = Counter()
+    for seed in range(1, QUICK, 2):
+        chip, program, images = _program(seed, elementwise=True)
+        trace = simulate(chip, program, images, values=False).trace
+        waited.update({run.label for runs in trace.labels.values() for run in runs})
+    assert waited["waiting for fetch"] > QUICK / 4, waited
+    assert waited["waiting for issue"] > QUICK / 5, waited
 
 
 @pytest.mark.parametrize("seed", range(10_000, 10_006))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from support.chips import ideal_chip
+from support.random_sequencing import sequenced
 from systolic.engine_kind import EngineKind
 from systolic.hw.spec import CLIENTS, Chip
 from systolic.isa import (
@@ -73,7 +74,7 @@ class Shape:
                 "latency_cycles": latency, "fixed_cycles": fixed, "elements_per_cycle": rate
             }  # fmt: skip
 
-        return ideal_chip(
+        chip = ideal_chip(
             self.rows,
             self.cols,
             semaphore_cycles=rng.randint(1, 3),
@@ -99,6 +100,7 @@ class Shape:
             },
             dram={"size_bytes": 4 * WORDS, "bytes_per_cycle": 8},
         )  # fmt: skip
+        return sequenced(chip, rng) if rng.random() < 0.5 else chip
 
 
 @dataclass

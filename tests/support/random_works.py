@@ -11,6 +11,7 @@ from typing import Any
 
 from support.axes import told
 from support.chips import TYPES, ideal_chip
+from support.random_sequencing import sequenced
 from systolic.compiler import Options
 from systolic.hw.spec import Chip
 from systolic.workload import Graph, GraphBuilder
@@ -26,7 +27,7 @@ def random_clocked_chip(rng: Random) -> Chip:
     down, right = rng.choice([(1, 1), (1, 1), (2, 1), (1, 3)]), rng.choice([(1, 1), (1, 1), (2, 2)])
     rows, cols = (cell * rng.randint(1, 6 // cell) for cell in right)
     queues = rng.randint(1, 4)
-    return ideal_chip(
+    chip = ideal_chip(
         rows, cols,
         clock={f"c{number}": mhz for number, mhz in enumerate(rng.choices(CLOCKS, k=3))},
         semaphore_cycles=rng.choice([1, 1, 2, 5]),
@@ -52,6 +53,7 @@ def random_clocked_chip(rng: Random) -> Chip:
         },
         dram=_dram(rng, queues),
     )  # fmt: skip
+    return sequenced(chip, rng) if rng.random() < 0.5 else chip
 
 
 def _clock(rng: Random) -> str:

@@ -10,7 +10,7 @@ from systolic.hw.spec import Chip
 
 def to_toml(chip: Chip) -> str:
     """Return the chip as the text of a chip file that gives the same chip when loaded."""
-    tables = chip.model_dump(mode="json")
+    tables = {k: v for k, v in chip.model_dump(mode="json").items() if v is not None}
     lines = [f"{key} = {toml_text(v)}" for key, v in tables.items() if not isinstance(v, dict)]
     for name, table in tables.items():
         if isinstance(table, dict):

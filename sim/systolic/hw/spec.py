@@ -28,6 +28,8 @@ from systolic.hw.units import (
 Count = Annotated[int, Field(ge=1, le=1 << 40)]
 Cycles = Annotated[int, Field(ge=0, le=1 << 40)]
 Side = Annotated[int, Field(ge=1, le=4096)]
+DispatchKind = Literal["overlapped", "serial"]
+DISPATCH = "behind the instruction before it, from its start on, or when it could start otherwise"
 
 
 class Spec(BaseModel):
@@ -83,7 +85,11 @@ class PEArray(Spec):
     fused_multiply_add: bool = Field(
         default=False, description="round once per multiply-add instead of twice"
     )
-    dispatch_cycles: Cycles = Field(default=0, description="cycles charged before an instruction")
+    min_interval_cycles: Cycles = Field(
+        default=0, description="least distance between the starts of two multiplies"
+    )
+    dispatch_cycles: Cycles = Field(default=0, description="cycles to dispatch an instruction")
+    dispatch: DispatchKind = Field(default="overlapped", description=DISPATCH)
     clock: str = Field(default="", description="clock of this unit (default: the first clock)")
     cycles_per_vector: dict[str, Count] = Field(
         description="cycles each moving vector takes, by operand type; other types are refused"
@@ -148,7 +154,8 @@ class Engine(Spec):
     independent_lanes: bool = Field(
         default=False, description="instructions on disjoint lanes overlap (patent, para 43-44)"
     )
-    dispatch_cycles: Cycles = Field(default=0, description="cycles charged before an instruction")
+    dispatch_cycles: Cycles = Field(default=0, description="cycles to dispatch an instruction")
+    dispatch: DispatchKind = Field(default="overlapped", description=DISPATCH)
     clock: str = Field(default="", description="clock of this unit (default: the first clock)")
 
 
@@ -159,7 +166,8 @@ class Dma(Spec):
     latency_cycles: Cycles = Field(default=0, description="fixed cost of each DmaCopy")
     descriptor_cycles: Cycles = Field(default=0, description="cost of each descriptor")
     bytes_per_cycle: Count = Field(description="most bytes one queue moves in a cycle")
-    dispatch_cycles: Cycles = Field(default=0, description="cycles charged before an instruction")
+    dispatch_cycles: Cycles = Field(default=0, description="cycles to dispatch an instruction")
+    dispatch: DispatchKind = Field(default="overlapped", description=DISPATCH)
     clock: str = Field(default="", description="clock of this unit (default: the first clock)")
 
 
@@ -224,6 +232,16 @@ class Dram(Spec):
         return self
 
 
+class Fetch(Spec):
+    """Instruction fetch: one path for all queues, and a buffer for each. Cycles: first clock."""
+
+    buffer_instructions: Count = Field(description="instructions the buffer of a queue holds")
+    bytes_per_cycle: Count = Field(description="bytes of instructions the path moves in a cycle")
+    latency_cycles: Cycles = Field(
+        default=0, description="from the path to the buffer: a pipeline behind the path"
+    )
+
+
 class Chip(Spec):
     """A whole chip file. `clock` maps names to MHz; the first is the default of every unit."""
 
@@ -241,6 +259,9 @@ class Chip(Spec):
     pooling: Engine = Engine()
     dma: Dma
     dram: Dram
+    fetch: Fetch | None = Field(
+        default=None, description="how queues get instructions (default: they are there)"
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Chip:
@@ -302,8 +323,21 @@ class Chip(Spec):
 
     @cached_property
     def ticks_mhz(self) -> int:
-        """Return the tick rate: the least common multiple of the frequencies of the units."""
-        return math.lcm(*(self.clock_mhz(unit) for unit in UNITS))
+        """Return the tick rate: the least common multiple of the frequencies of the units.
+
+        Fetch, if the chip has it, is one of them and has the first clock.
+        """
+        rates = [self.clock_mhz(unit) for unit in UNITS]
+        return math.lcm(*rates, *([self._first_mhz] if self.fetch else []))
+
+    @property
+    def _first_mhz(self) -> int:
+        return next(iter(self.clock.values()))
+
+    @property
+    def fetch_period(self) -> int:
+        """Return the cycle of instruction fetch, one of the first clock, in ticks."""
+        return self.ticks_mhz // self._first_mhz
 
     def period(self, unit: str) -> int:
         """Return the cycle of `unit` in ticks."""

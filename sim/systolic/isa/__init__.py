@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         check_bindings_on,
         element_type,
     )
+    from systolic.isa.formats.pack import instruction_bytes
     from systolic.isa.formats.read_text import parse_text
     from systolic.isa.formats.write_text import format_access, format_instruction, format_text
 
@@ -40,6 +41,7 @@ LAZY = {
     "formats.boxes": "parts_of",
     "formats.files": "load_module module_of",
     "formats.module": "Binding Module Part check_bindings check_bindings_on element_type",
+    "formats.pack": "instruction_bytes",
     "formats.read_text": "parse_text",
     "formats.write_text": "format_access format_instruction format_text",
 }
@@ -62,6 +64,7 @@ __all__ = [
     "format_access",
     "format_instruction",
     "format_text",
+    "instruction_bytes",
     "is_binary",
     "lint",
     "load_module",

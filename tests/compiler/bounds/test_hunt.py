@@ -6,6 +6,8 @@ the first of them every time.
 
 from __future__ import annotations
 
+import contextlib
+from collections import Counter
 from pathlib import Path
 from random import Random
 
@@ -44,6 +46,18 @@ def _holds(seed: int) -> bool:
     assert all(b.bound.ticks <= bound.ticks for b in operation_bounds(graph, chip, options))
     assert set(run.compiled.synchronised.layers) <= {op.name for op in graph.operations}
     return True
+
+
+def test_what_queues_wait_for_decides_some_of_the_bounds():
+    """The chips have fetch, dispatch and intervals, and works for which these say most."""
+    why: Counter[str] = Counter()
+    for seed in range(400):
+        rng = Random(seed)
+        chip, graph, options = random_clocked_chip(rng), random_work(rng), random_options(rng)
+        with contextlib.suppress(SystolicError):
+            why[run_bound(graph, chip, options).why] += 1
+    assert why["instruction fetch"] > 5, why
+    assert why["dispatch of pe_array"] + why["multiplies of pe_array"] > 0, why
 
 
 SIDES = [(m, k, n) for m in (1, 2, 5) for k in (1, 4, 130) for n in (1, 4, 9)]

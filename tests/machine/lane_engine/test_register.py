@@ -43,7 +43,8 @@ def schedule(chip, *instructions, semaphores=()):
         ({"latency_cycles": 5}, (0, 0, 6, 11)),
         ({"elements_per_cycle": 3}, (0, 0, 2, 3)),
         ({"fixed_cycles": 4}, (0, 4, 10, 11)),
-        ({"dispatch_cycles": 2}, (2, 2, 8, 9)),
+        ({"dispatch_cycles": 2}, (0, 0, 6, 7)),  # there is none before it
+        ({"dispatch_cycles": 2, "dispatch": "serial"}, (2, 2, 8, 9)),
     ],
 )
 def test_a_copy_of_seven_elements_a_lane(engine, keys, expected):

@@ -137,8 +137,9 @@ def test_serial_buffers_wait_until_the_last_vector_has_left(shape):
     assert found == [(0, 1), (2, 4), (4 + drained, 5 + drained)]
 
 
-def test_dispatch_is_charged_before_every_start():
-    found = schedule(array(dispatch_cycles=2), load(4, 4), multiply(4, 4, 6), load(4, 4))
+def test_serial_dispatch_is_charged_before_every_start():
+    chip = array(dispatch_cycles=2, dispatch="serial")
+    found = schedule(chip, load(4, 4), multiply(4, 4, 6), load(4, 4))
     # each may start when its bound is met (0, 6, 8) and starts two cycles later
     assert found == [(2, 5), (8, 13), (10, 13)]
 

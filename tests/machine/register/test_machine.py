@@ -151,8 +151,8 @@ def test_the_run_lasts_until_the_last_cycle_of_the_slowest_has_ended():
     assert trace.ticks == 8
 
 
-def test_dispatch_is_waiting_for_issue():
-    chip = ideal_chip(4, 4, activation={"dispatch_cycles": 3})
+def test_serial_dispatch_is_waiting_for_issue():
+    chip = ideal_chip(4, 4, activation={"dispatch_cycles": 3, "dispatch": "serial"})
     program = Program("dispatch", (fill("activation", 1, 0),))
     trace = simulate(chip, program, engine="register").trace
     assert [(r.first, r.stop, r.label) for r in trace.labels["activation"]] == [

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from systolic.compiler.bounds.moves import move_bound
+from systolic.compiler.bounds.sequencing import fetched, queue_bound
 from systolic.compiler.lower.table import LOWERINGS, BoundKind
 from systolic.hw.formulas.products import Dimension, Product, Turn, product_bound, product_vectors
 from systolic.hw.formulas.timing import Bound, dram_bound, largest
@@ -44,10 +45,14 @@ def operation_bounds(
 def run_bound(graph: Graph, chip: Chip, options: Options | None = None) -> Bound:
     """Return the bound of the whole run: its longest operation, the array's work, DRAM's bytes."""
     found = [each.bound for each in operation_bounds(graph, chip, options)]
-    found.append(_array_bound(graph, chip))
+    found.append(fetched(chip, _array_bound(graph, chip)))
+    products = [product_of(graph, op) for op in graph.operations if _is_product(op)]
+    if products:
+        found.append(queue_bound(chip, products))
     names = [n for n in (*graph.inputs, *graph.outputs) if graph.tensor(n).home == "dram"]
     if names:
-        found.append(dram_bound(chip, sum(_bytes(graph, n) for n in names)))
+        moving = dram_bound(chip, sum(_bytes(graph, n) for n in names))
+        found.append(fetched(chip, moving))
     return largest(found)
 
 
@@ -57,10 +62,14 @@ def _array_bound(graph: Graph, chip: Chip) -> Bound:
     each = [
         (v[graph.shape(op.inputs[0]).element_type], _least_vectors(graph, op, chip))
         for op in graph.operations
-        if LOWERINGS[op.kind].bound == "product"
+        if _is_product(op)
     ]
     stream = sum(v * vectors for v, vectors in each) - max((v - 1 for v, _ in each), default=0)
     return Bound(stream * period, "moving vectors of pe_array, all operations", period)
+
+
+def _is_product(op: Operation) -> bool:
+    return LOWERINGS[op.kind].bound == "product"
 
 
 def product_of(graph: Graph, op: Operation) -> Product:
@@ -98,7 +107,10 @@ def _minor(shape: Shape) -> int | None:
 
 
 def _bound(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound:
-    return _BOUNDS[LOWERINGS[op.kind].bound](graph, op, chip, options)
+    alone = fetched(chip, _BOUNDS[LOWERINGS[op.kind].bound](graph, op, chip, options))
+    return (
+        largest([alone, queue_bound(chip, [product_of(graph, op)])]) if _is_product(op) else alone
+    )
 
 
 def _bytes_bound(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound:

@@ -16,7 +16,7 @@ from systolic.errors import CompileError
 from systolic.hw.datatypes import data_type
 from systolic.hw.formulas.dram import dram_rate
 from systolic.hw.formulas.timing import engine_reads, load_reads, result_cycles
-from systolic.hw.spec import Chip
+from systolic.hw.spec import Chip, Engine, PEArray
 from systolic.workload.options import Options
 
 Mapping = Literal["rhs", "lhs"]
@@ -86,11 +86,16 @@ def part_of_last(
     (vectors, K, cols), array = sizes, chip.pe_array
     engine = chip.activation if options.drain_engine == "activation" else chip.pooling
     tiles = -(-K // array.rows)
-    fixed = engine.fixed_cycles + engine.dispatch_cycles + tiles * array.dispatch_cycles
+    fixed = engine.fixed_cycles + _dispatched(engine) + tiles * _dispatched(array)
     load = load_reads(array, min(K, array.rows), cols) if tiles > 1 else 0
     v = array.cycles_per_vector[dtype]
     least = -(-vectors // banks)
     return max(LEAST_PART, -(-load // v), least, math.isqrt(vectors * fixed))
+
+
+def _dispatched(unit: Engine | PEArray) -> int:
+    """Return the cycles that dispatch adds to every instruction: overlapped, it hides."""
+    return unit.dispatch_cycles if unit.dispatch == "serial" else 0
 
 
 def _chunks(chip: Chip, Q: int) -> int:

@@ -22,12 +22,27 @@ ABSENT, PRESENT = 0, 1
 INT, FLOAT, ACCESS = 0, 1, 2
 
 
+def instruction_bytes(instruction: Instruction) -> int:
+    """Return the bytes of an instruction in the binary form, from its opcode to its last post.
+
+    The strings it names are not among them: they stand once, in the table of the program.
+    """
+    writer = Writer()
+    _instruction(writer, instruction)
+    return writer.size_bytes
+
+
 class Writer:
     """Bytes under construction, and the strings they name."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
         self._strings: dict[str, int] = {}
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the bytes written so far, the string table apart."""
+        return sum(map(len, self._parts))
 
     def finish(self) -> bytes:
         """Return the string table and the bytes behind it."""

@@ -22,6 +22,9 @@ They follow from docs/timing_model.md, for any refused ports and any ratio of cl
    `window` gives the cycles.
 8. Two writes of one engine to a word: see `systolic.isa.lint.overtaking`.
 
+Instruction fetch, dispatch and least intervals (section 3) only make starts later, and leave those
+of a queue in order: nothing here relies on how late.
+
 Everything else is assumed to be possible. This module holds 1 to 7 as numbers.
 """
 

@@ -15,6 +15,7 @@ from systolic.isa import Program
 from systolic.machine.array_shape import grid_shape
 from systolic.machine.event.dma.unit import DmaUnit
 from systolic.machine.event.dram.channels import channels_of
+from systolic.machine.event.fetch import InstructionFetch
 from systolic.machine.event.lane_engine.unit import EngineUnit
 from systolic.machine.event.pe_array.row_order import form_for, in_numpy
 from systolic.machine.event.pe_array.unit import PEArrayUnit
@@ -57,12 +58,15 @@ def run_event(
         product_form=form_for(program.products()) if values else in_numpy,
         on_done=_counter(len(program.instructions), progress),
         dram=channels_of(chip, program, recorder),
+        fetch=InstructionFetch(env, chip, chip.fetch, program) if chip.fetch else None,
     )
     units = _build(context)
     if shuffle:
         shuffle.shuffle(units)
     for unit in units:
         env.process(unit.process())
+    if context.fetch:
+        env.process(context.fetch.process())
     with _collector_at_rest():
         env.run()
     _refuse_deadlock(context, units)

@@ -9,9 +9,10 @@ from typing import Any
 
 import simpy
 
-from systolic.hw.spec import Chip
+from systolic.hw.spec import Chip, Dma, Engine, PEArray
 from systolic.isa import Instruction, Post, Program
 from systolic.machine.event.dram.channels import Channels
+from systolic.machine.event.fetch import InstructionFetch
 from systolic.machine.event.pe_array.row_order import Form
 from systolic.machine.event.ports.arbiter import Arbiter
 from systolic.machine.event.ports.ports import Port
@@ -41,6 +42,7 @@ class Context:
     product_form: Form
     on_done: Callable[[], None]
     dram: Channels | None = None
+    fetch: InstructionFetch | None = None
     end: int = 0
     port_use: dict[Port, list[tuple[int, int]]] = field(default_factory=dict)
 
@@ -62,16 +64,25 @@ class Unit(ABC):
     """A unit and its queue. Subclasses say when an instruction may start, and what it does."""
 
     def __init__(
-        self, context: Context, name: str, spec_name: str, queue: Sequence[int], dispatch: int
+        self,
+        context: Context,
+        name: str,
+        spec_name: str,
+        queue: Sequence[int],
+        spec: PEArray | Engine | Dma,
     ) -> None:
         self.context, self.name = context, name
         self.env, self.chip = context.env, context.chip
         self.period = context.chip.period(spec_name)
-        self._dispatch_ticks = dispatch * self.period
+        dispatch = spec.dispatch_cycles * self.period
+        self._serial_ticks, self._decode_ticks = (
+            (dispatch, 0) if spec.dispatch == "serial" else (0, dispatch)
+        )
         self._claims = context.recorder.claims[name]
         self.queue = tuple(queue)
         self.place = 0
         self.head_since = 0
+        self._fetched = 0
 
     @abstractmethod
     def earliest(self, instruction: Instruction) -> int:
@@ -89,13 +100,23 @@ class Unit(ABC):
         """Serve the queue: wait for each instruction's start, then begin it."""
         for index in self.queue:
             instruction = self.context.program.instructions[index]
+            if self.context.fetch:
+                yield from self._await_fetch(self.context.fetch)
             asks_last = yield from self._await(instruction)
             self._claim_waiting(instruction)
             for wait in instruction.waits:
                 self.context.recorder.wait(self.env.tick, self.name, wait.semaphore, wait.value)
             self.start(index, instruction, asks_last=asks_last)
+            if self.context.fetch:
+                self.context.fetch.started(self.name)
             self.head_since = self.env.tick
             self.place += 1
+
+    def _await_fetch(self, fetch: InstructionFetch) -> Process:
+        """Wait until it is known when the head will have been fetched."""
+        while (tick := fetch.head(self.name)) is None:
+            yield fetch.news(self.name)
+        self._fetched = tick
 
     def _await(self, instruction: Instruction) -> Generator[simpy.Event, Any, bool]:
         while True:
@@ -111,13 +132,15 @@ class Unit(ABC):
                     yield self.env.timeout(self.period)
                     continue
                 asks_last = True
-            if self._dispatch_ticks:
-                yield self.env.timeout(self._dispatch_ticks)
+            if self._serial_ticks:
+                yield self.env.timeout(self._serial_ticks)
                 asks_last = False
             return asks_last
 
     def _ready(self, instruction: Instruction) -> int | None:
-        ready = self.earliest(instruction)
+        ready = max(self.earliest(instruction), self._fetched)
+        if self.place:
+            ready = max(ready, self.head_since + self._decode_ticks)
         for wait in instruction.waits:
             tick = self.context.semaphores.tick_of(wait)
             if tick is None:
@@ -168,7 +191,7 @@ class Unit(ABC):
         return tick // self.period
 
     def _claim_waiting(self, instruction: Instruction) -> None:
-        """Say what the head waited for: its waits in order, then its own unit."""
+        """Say what the head waited for: its waits in order, then its bytes, then its own unit."""
         since, now = self.head_since, self.env.tick
         for wait in instruction.waits:
             tick = self.context.semaphores.tick_of(wait)
@@ -176,6 +199,10 @@ class Unit(ABC):
             if until > since:
                 self.claim(f"waiting for {self.context.posters[wait.semaphore]}", since, until)
                 since = until
+        fetched = min(self.align(self._fetched), now)
+        if fetched > since:
+            self.claim("waiting for fetch", since, fetched)
+            since = fetched
         self.claim("waiting for issue", since, now)
 
     def claim(self, label: str, first: int, stop: int, order: int = 0) -> None:

@@ -9,6 +9,7 @@ from systolic.hw.spec import Chip
 from systolic.isa import Program
 from systolic.machine.memory import Memory
 from systolic.machine.register.dram.channels import Dram
+from systolic.machine.register.fetch import Fetcher
 from systolic.machine.register.planes import Planes
 from systolic.machine.register.ports.ports import Ports
 from systolic.machine.register.semaphores import Semaphores
@@ -40,6 +41,7 @@ class Context:
     rewire: bool = True
     dma_shares: dict[int, tuple[int, int]] = field(default_factory=dict)
     dram: Dram | None = None
+    fetch: Fetcher | None = None
 
     @classmethod
     def of(
@@ -62,6 +64,7 @@ class Context:
             queues=program.queues(),
             progress=progress,
             dram=Dram(chip) if chip.dram.organisation else None,
+            fetch=Fetcher(chip, chip.fetch, program) if chip.fetch else None,
         )
 
     def retire(self, end: int) -> None:

@@ -1,7 +1,8 @@
 """Twin of `event.machine`: all units on their clock edges, tick by tick, until queues are empty.
 
-In every tick all units first begin their cycles, then ask for ports in the order of the chip's
-priorities, then the array steps its registers. Nothing depends on the order of anything else.
+In every tick instructions are fetched, then all units begin their cycles, then they ask for ports
+in the order of the chip's priorities, then the array steps its registers. Nothing depends on the
+order of anything else.
 """
 
 from __future__ import annotations
@@ -65,6 +66,7 @@ class Machine:
 
     def __init__(self, context: Context, observer: Observer | None) -> None:
         self._context = context
+        self._fetch = context.fetch
         self._array = ArrayUnit(context, observer)
         self._is_watched = observer is not None
         self._engines = [LaneEngine(context, name) for name in ENGINES]
@@ -114,13 +116,24 @@ class Machine:
         self._awake = [u for u in self._units if not u.asleep or self._is_kept(u)]
         self._asking = [(u, ask) for u, ask in self._requests if u in self._awake]
         self._asks = [ask for _, ask in self._asking]
-        self._periods = sorted({u.period for u in self._awake})
+        self._periods = sorted({u.period for u in self._awake} | self._fetch_periods())
         self._is_single = self._periods == [1]
         if self._is_asleep() and not self._context.semaphores.pending:
             raise SimulationError(self._deadlock(tick))
 
+    def _fetch_periods(self) -> set[int]:
+        fetch = self._fetch
+        return {fetch.period} if fetch is not None and fetch.is_at_work else set()
+
+    def _step_fetch(self, tick: int) -> None:
+        fetch = self._fetch
+        if fetch is not None and tick % fetch.period == 0 and fetch.is_at_work:
+            fetch.step()
+            self._context.rewire |= not fetch.is_at_work
+
     def _cycle(self, tick: int) -> int:
         """Let every unit that has an edge do its cycle; return the next tick that has one."""
+        self._step_fetch(tick)
         awake, asks = self._awake, self._asks
         if not self._is_single:
             awake = [u for u in awake if tick % u.period == 0]

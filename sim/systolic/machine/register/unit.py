@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections import deque
 
+from systolic.hw.spec import Dma, Engine, PEArray
 from systolic.isa import Instruction, Wait
 from systolic.machine.register.context import Context
 from systolic.trace.records import InstructionTimes, Recorder, Stall
 
 ISSUE = "waiting for issue"
+FETCH = "waiting for fetch"
 NEVER = 1 << 62
 
 
@@ -63,10 +65,13 @@ class Unit:
     """A queue and its head. Subclasses say when the head may start and what an instruction does.
 
     now: the unit's current cycle; asleep: nothing in flight, and the head (if any) waits for a
-    semaphore.
+    semaphore. Dispatch is either a stage that each head passes when it could start (serial), or it
+    goes on behind the instruction before: then the head is decoded from cycle `_decoded` on.
     """
 
-    def __init__(self, context: Context, name: str, period: int, dispatch: int) -> None:
+    def __init__(
+        self, context: Context, name: str, period: int, spec: PEArray | Engine | Dma
+    ) -> None:
         self.context = context
         self.name = name
         self.period = period
@@ -76,12 +81,16 @@ class Unit:
         self.head_index = -1
         self.wait_since = 0
         self.claims = Claims(context.recorder, name)
-        self._dispatch = dispatch
+        self._is_serial = spec.dispatch == "serial" and spec.dispatch_cycles > 0
+        self._dispatch = spec.dispatch_cycles
+        self._decoded = 0
         self._dispatched: Job | None = None
         self._begins = NEVER
         self._queue = deque(context.queues.get(name, ()))
         self._semaphores = context.semaphores
         self._ports = context.ports
+        self._fetch = context.fetch
+        self._was_fetched = False
         self._wait_label = ""
         self._seen = -1
         self._next_head(0)
@@ -93,9 +102,9 @@ class Unit:
         if self._dispatched is not None:
             self._begin_dispatched(cycle)
         elif self.head is not None and self._waits_met(cycle):
-            if self._can_start(cycle):
+            if cycle >= self._decoded and self._can_start(cycle):
                 self._issue(cycle)
-        elif self._is_resting():
+        elif self._may_sleep():
             self._sleep()
 
     def land(self) -> None:
@@ -130,6 +139,10 @@ class Unit:
     def _launch(self, job: Job, cycle: int) -> None:
         raise NotImplementedError
 
+    def _may_sleep(self) -> bool:
+        """Return whether nothing is in flight and only a semaphore can change that."""
+        return self._is_resting() and self._wait_label is not FETCH
+
     def _sleep(self) -> None:
         wait = self.first_unsatisfied()
         if wait is not None:
@@ -145,10 +158,14 @@ class Unit:
             self.head = self.context.program.instructions[self.head_index]
 
     def _waits_met(self, cycle: int) -> bool:
-        if self._seen != self._semaphores.version:
-            self._seen = self._semaphores.version
+        fetch = self._fetch
+        fetched = fetch is None or fetch.has_head(self.name)
+        if self._seen != self._semaphores.version or self._was_fetched != fetched:
+            self._seen, self._was_fetched = self._semaphores.version, fetched
             wait = self.first_unsatisfied()
-            label = ISSUE if wait is None else f"waiting for {self.context.posters[wait.semaphore]}"
+            label = ISSUE if fetched else FETCH
+            if wait is not None:
+                label = f"waiting for {self.context.posters[wait.semaphore]}"
             if label != self._wait_label:
                 self._close_wait(cycle)
                 self._wait_label = label
@@ -162,7 +179,7 @@ class Unit:
     def _issue(self, cycle: int) -> None:
         self._close_wait(cycle)
         job = self._make_job()
-        if self._dispatch:
+        if self._is_serial:
             self.claims.mark(ISSUE, cycle, cycle + self._dispatch)
             self._dispatched, self._begins = job, cycle + self._dispatch
             self._wait_label = ""
@@ -177,6 +194,10 @@ class Unit:
     def _start(self, job: Job, cycle: int) -> None:
         assert self.head is not None
         job.start = cycle * self.period
+        if not self._is_serial:
+            self._decoded = cycle + self._dispatch
+        if self._fetch is not None:
+            self._fetch.start_head(self.name)
         for wait in self.head.waits:
             self.context.recorder.wait(job.start, self.name, wait.semaphore, wait.value)
         self._next_head(cycle)

@@ -262,7 +262,7 @@ class DmaUnit(Unit):
 
     def __init__(self, context: Context, number: int, queue: Sequence[int]) -> None:
         spec = context.chip.dma
-        super().__init__(context, dma_queue(number), "dma", queue, spec.dispatch_cycles)
+        super().__init__(context, dma_queue(number), "dma", queue, spec)
         self._number = number
         self._stream: DmaStream | BurstStream | None = None
         self._ended: simpy.Event | None = None

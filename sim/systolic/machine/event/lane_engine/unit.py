@@ -34,7 +34,7 @@ class EngineUnit(Unit):
 
     def __init__(self, context: Context, name: EngineName, queue: Sequence[int]) -> None:
         spec = context.chip.engine(name)
-        super().__init__(context, name, name, queue, spec.dispatch_cycles)
+        super().__init__(context, name, name, queue, spec)
         self._spec = spec
         self._under_way: list[_UnderWay] = []
         self._plans: dict[tuple[Any, ...], Plan] = {}

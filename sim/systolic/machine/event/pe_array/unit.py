@@ -36,7 +36,7 @@ class PEArrayUnit(Unit):
 
     def __init__(self, context: Context, queue: Sequence[int]) -> None:
         spec = context.chip.pe_array
-        super().__init__(context, "pe_array", "pe_array", queue, spec.dispatch_cycles)
+        super().__init__(context, "pe_array", "pe_array", queue, spec)
         self._spec = spec
         down = spec.hop[0] * (spec.rows // spec.cell[0])
         latency = context.chip.result_buffer.write_latency_cycles
@@ -45,6 +45,7 @@ class PEArrayUnit(Unit):
         self._load: Stream | None = None
         self._multiply: Stream | None = None
         self._multiply_vectors = 0
+        self._multiply_start = 0
         self._fresh_weights = False
         self._weights: npt.NDArray[Any] | None = None
         rank = context.chip.port_priority.index
@@ -59,10 +60,9 @@ class PEArrayUnit(Unit):
         if self._load:
             ticks.append(self._load.tick_of(self._load.timeline.slots - 1) + self.period)
         if self._multiply and isinstance(instruction, MatMul):
-            ticks.append(
-                self._multiply.tick_of(self._multiply_vectors - 1)
-                + self._multiply.spacing * self.period
-            )
+            last = self._multiply.tick_of(self._multiply_vectors - 1)
+            ticks.append(last + self._multiply.spacing * self.period)
+            ticks.append(self._multiply_start + self._spec.min_interval_cycles * self.period)
         elif self._multiply:
             ticks.append(self._load_after_multiply(self._multiply))
         return max(ticks)
@@ -156,6 +156,7 @@ class PEArrayUnit(Unit):
         spacing = self._spec.cycles_per_vector[multiply.moving.dtype]
         stream = self._stream(index, "moving", timeline, spacing)
         self._multiply, self._multiply_vectors = stream, multiply.moving.elements
+        self._multiply_start = self.env.tick
         exchange, self._fresh_weights = self._fresh_weights, False
         values = self._multiply_values(multiply) if self.context.values else None
         hold, start = self._hold(multiply, stream), self.env.tick

@@ -58,7 +58,7 @@ class DmaQueue(Unit):
         self._spec, self._dram = chip.dma, chip.dram
         self._job: CopyJob | None = None
         self._landing: list[tuple[Array, slice, Array]] = []
-        super().__init__(context, dma_queue(number), chip.period("dma"), chip.dma.dispatch_cycles)
+        super().__init__(context, dma_queue(number), chip.period("dma"), chip.dma)
 
     def begin(self, tick: int) -> None:
         """Start a cycle, and say how many shares of DRAM this queue holds in it."""

@@ -68,7 +68,7 @@ class LaneEngine(Unit):
         self._landing: list[tuple[Array, slice, Array, Array]] = []
         self._last_start = -NEVER
         self._stalled_in = -1
-        super().__init__(context, name, context.chip.period(name), spec.dispatch_cycles)
+        super().__init__(context, name, context.chip.period(name), spec)
 
     def request(self, tick: int) -> None:
         """Let every instruction in flight do its next step, the oldest first."""

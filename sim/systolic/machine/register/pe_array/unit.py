@@ -46,10 +46,12 @@ class ArrayUnit(Unit):
         self._multiply: MatMulJob | None = None
         self._gate: MatMulJob | None = None
         self._next_multiply = 0
+        self._interval = chip.pe_array.min_interval_cycles
+        self._interval_over = 0
         self._is_reloaded = False
         self._asks_last = False
         self._refusals: list[tuple[int, str]] = []
-        super().__init__(context, UNIT, period, chip.pe_array.dispatch_cycles)
+        super().__init__(context, UNIT, period, chip.pe_array)
 
     def begin(self, tick: int) -> None:
         """Start a cycle: land results, start what can start, take the result buffer's ports."""
@@ -132,7 +134,7 @@ class ArrayUnit(Unit):
         """Start as many instructions as the state allows."""
         while self._dispatched is None:
             if self.head is None or not self._waits_met(cycle):
-                if self._is_resting():
+                if self._may_sleep():
                     self._sleep()
                 return
             verdict = self._verdict(cycle)
@@ -142,11 +144,11 @@ class ArrayUnit(Unit):
             self._issue(cycle)
 
     def _verdict(self, cycle: int) -> Verdict:
-        if self._load is not None:
+        if self._load is not None or cycle < self._decoded:
             return Verdict.NO
         if isinstance(self.head, LoadWeights):
             return self._load_verdict(cycle)
-        may = self._multiply is None and cycle >= self._next_multiply
+        may = self._multiply is None and cycle >= max(self._next_multiply, self._interval_over)
         return Verdict.YES if may else Verdict.NO
 
     def _load_verdict(self, cycle: int) -> Verdict:
@@ -184,6 +186,7 @@ class ArrayUnit(Unit):
         elif isinstance(job, MatMulJob):
             self._multiply = self._gate = job
             job.due = cycle
+            self._interval_over = cycle + self._interval
             self._results.jobs.append(job)
 
     def _is_own(self, port: int, job: MatMulJob, tick: int) -> bool:

@@ -1,0 +1,103 @@
+"""Instruction fetch of the event engine: one path, a buffer for each queue, few events per fetch.
+
+When the fetch of an instruction begins, the tick from which it may start is known. So a queue
+sleeps until the fetch of its head has begun, and the path until it is free or, if no queue has
+room, until an instruction starts. Nothing happens in the cycles between.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+import simpy
+
+from systolic.hw.spec import Chip, Fetch
+from systolic.isa import Program, instruction_bytes
+from systolic.machine.event.ticks import TickEnvironment
+
+
+@dataclass
+class _Buffer:
+    """A queue's buffer: instructions not yet fetched, free slots, and from when each may start."""
+
+    unfetched: deque[int]
+    slots: int
+    arrivals: deque[int]
+    news: simpy.Event | None = None
+
+
+class InstructionFetch:
+    """The path, and the buffers of all queues that have instructions, in unit order."""
+
+    def __init__(self, env: TickEnvironment, chip: Chip, spec: Fetch, program: Program) -> None:
+        self._env, self._spec, self._program = env, spec, program
+        self._period = chip.fetch_period
+        queues = program.queues()
+        self._buffers = {
+            name: _Buffer(deque(queues[name]), spec.buffer_instructions, deque())
+            for name in chip.units
+            if name in queues
+        }
+        self._turns = deque(self._buffers)
+        self._freed: deque[tuple[int, _Buffer]] = deque()
+        self._start: simpy.Event | None = None
+
+    def head(self, queue: str) -> int | None:
+        """Return the tick from which the queue's head has its bytes; None if not yet decided."""
+        arrivals = self._buffers[queue].arrivals
+        return arrivals[0] if arrivals else None
+
+    def news(self, queue: str) -> simpy.Event:
+        """Return an event that comes when the fetch of the queue's head has begun."""
+        event = self._buffers[queue].news = self._env.event()
+        return event
+
+    def started(self, queue: str) -> None:
+        """Note that the queue's head starts in the present tick."""
+        buffer = self._buffers[queue]
+        buffer.arrivals.popleft()
+        self._freed.append((self._env.tick, buffer))
+        if self._start is not None:
+            self._start.succeed()
+            self._start = None
+
+    def process(self) -> Generator[simpy.Event, Any, None]:
+        """Fetch every instruction of the program."""
+        while any(buffer.unfetched for buffer in self._buffers.values()):
+            self._take_freed()
+            buffer = self._next()
+            if buffer is not None:
+                yield self._env.timeout(self._fetch(buffer))
+                continue
+            if not self._freed:  # else an instruction starts in this very tick
+                self._start = self._env.event()
+                yield self._start
+            yield self._env.timeout(self._period - self._env.tick % self._period)
+
+    def _take_freed(self) -> None:
+        """Make the slots of instructions that started before the present tick free."""
+        while self._freed and self._freed[0][0] < self._env.tick:
+            self._freed.popleft()[1].slots += 1
+
+    def _next(self) -> _Buffer | None:
+        """Return the first buffer behind the last one served that can take an instruction."""
+        for turn, name in enumerate(self._turns):
+            buffer = self._buffers[name]
+            if buffer.unfetched and buffer.slots:
+                self._turns.rotate(-turn - 1)
+                return buffer
+        return None
+
+    def _fetch(self, buffer: _Buffer) -> int:
+        """Begin a fetch; return the ticks for which it holds the path."""
+        size = instruction_bytes(self._program.instructions[buffer.unfetched.popleft()])
+        held = -(-size // self._spec.bytes_per_cycle) * self._period
+        buffer.slots -= 1
+        buffer.arrivals.append(self._env.tick + held + self._spec.latency_cycles * self._period)
+        if buffer.news is not None:
+            buffer.news.succeed()
+            buffer.news = None
+        return held

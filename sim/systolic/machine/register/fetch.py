@@ -1,0 +1,81 @@
+"""Instruction fetch of the register engine: path, pipeline and buffers, stepped cycle by cycle.
+
+A cycle of fetch comes before all units of its tick: it sees the slots as the ticks before left
+them, and the units see what has arrived.
+"""
+
+from __future__ import annotations
+
+from systolic.hw.spec import Chip, Fetch
+from systolic.isa import Program, instruction_bytes
+
+
+class Buffer:
+    """A queue's buffer. `arrived`: instructions that lie in it; `coming`: that are on the way."""
+
+    def __init__(self, instructions: list[int]) -> None:
+        self.instructions = instructions
+        self.fetched = 0
+        self.coming = 0
+        self.arrived = 0
+
+
+class Fetcher:
+    """One path that serves the buffers in turn, and the pipeline behind it.
+
+    path: cycles for which the path is still held; pipeline: instructions on the way, oldest first,
+    each with the cycles that it still needs; turn: the place of the buffer that is asked first.
+    """
+
+    def __init__(self, chip: Chip, spec: Fetch, program: Program) -> None:
+        self.period = chip.fetch_period
+        self._spec, self._program = spec, program
+        queues = program.queues()
+        self._buffers = {name: Buffer(queues[name]) for name in chip.units if name in queues}
+        self._order = list(self._buffers.values())
+        self._path = 0
+        self._pipeline: list[tuple[int, Buffer]] = []
+        self._turn = 0
+
+    @property
+    def is_at_work(self) -> bool:
+        """Return whether an instruction is still to be fetched or on its way."""
+        rest = any(buffer.fetched < len(buffer.instructions) for buffer in self._order)
+        return rest or bool(self._pipeline)
+
+    def has_head(self, queue: str) -> bool:
+        """Return whether the bytes of the queue's head lie in its buffer."""
+        return self._buffers[queue].arrived > 0
+
+    def start_head(self, queue: str) -> None:
+        """Take the head, which starts in this cycle, out of the buffer."""
+        self._buffers[queue].arrived -= 1
+
+    def step(self) -> None:
+        """Do a cycle: what has arrived is there, and a free path takes the next instruction."""
+        self._pipeline = [(left - 1, buffer) for left, buffer in self._pipeline]
+        while self._pipeline and self._pipeline[0][0] == 0:
+            _, buffer = self._pipeline.pop(0)
+            buffer.coming -= 1
+            buffer.arrived += 1
+        if self._path:
+            self._path -= 1
+        if not self._path:
+            self._begin_next()
+
+    def _begin_next(self) -> None:
+        for _ in self._order:
+            buffer = self._order[self._turn]
+            self._turn = (self._turn + 1) % len(self._order)
+            is_full = buffer.coming + buffer.arrived == self._spec.buffer_instructions
+            if buffer.fetched < len(buffer.instructions) and not is_full:
+                self._begin(buffer)
+                return
+
+    def _begin(self, buffer: Buffer) -> None:
+        instruction = self._program.instructions[buffer.instructions[buffer.fetched]]
+        whole, part = divmod(instruction_bytes(instruction), self._spec.bytes_per_cycle)
+        self._path = whole + (part > 0)
+        self._pipeline.append((self._path + self._spec.latency_cycles, buffer))
+        buffer.fetched += 1
+        buffer.coming += 1
