@@ -45,11 +45,20 @@ class StateBuffer(Spec):
     port_bytes: Count = Field(
         default=64, description="bytes of one partition an access moves in one cycle"
     )
+    port_scope: Literal["bank", "partition"] = Field(
+        default="bank",
+        description="what an access takes: its bank in every partition, or in those it touches",
+    )
 
     @property
     def bank_bytes(self) -> int:
         """Return the bytes of one bank of one partition."""
         return self.bytes_per_partition // self.banks
+
+    @property
+    def is_split(self) -> bool:
+        """Return whether each partition is a memory of its own, with ports of its own."""
+        return self.port_scope == "partition"
 
     @model_validator(mode="after")
     def _banks_divide(self) -> StateBuffer:

@@ -16,6 +16,8 @@ from systolic.isa import Access, Instruction, LoadWeights, MatMul
 from systolic.machine.event.pe_array.row_order import row_order_product
 from systolic.machine.event.ports.arbiter import Hold
 from systolic.machine.event.ports.ports import (
+    Need,
+    Port,
     Stretch,
     Timeline,
     bank_of,
@@ -111,9 +113,20 @@ class PEArrayUnit(Unit):
         lanes = weights.elements if self._spec.weight_path == "left" else weights.partitions
         reads = -(-lanes // fast)
         bank = bank_of(weights, bank_bytes)
+        if self._spec.weight_path == "top" and self.chip.state_buffer.is_split:
+            return self._row_timeline(weights, reads)
         if bank is not None:
             return steady(needs(weights, (bank,), "read"), reads)
         return Timeline(group_stretches(weights, fast, bank_bytes, "read"), reads)
+
+    def _row_timeline(self, weights: Access, reads: int) -> Timeline:
+        """Return what a load on the top path needs where partitions have ports of their own."""
+        fast, stop = self._spec.fast_load, weights.partition + weights.partitions
+        bank = weights.span.first // self.chip.state_buffer.bank_bytes  # legality: there is but one
+        port = Port(weights.buffer.value, bank, "read")
+        firsts = range(weights.partition, stop, fast)
+        rows = [(Need(port, first, min(first + fast, stop)),) for first in firsts]
+        return Timeline([Stretch(n, n + 1, each) for n, each in enumerate(rows)], reads)
 
     def _finish_load(
         self,
@@ -239,7 +252,7 @@ class PEArrayUnit(Unit):
     ) -> None:
         for first, stop in hold.intervals():
             for need in hold.needs:
-                self.context.use_port(need.port, first, stop)
+                self.context.use_port(need, first, stop)
         period, N = self.period, multiply.result.partitions
         first, last = stream.tick_of(0), stream.tick_of(multiply.moving.elements - 1)
         first_write = first + self._depth * period

@@ -7,11 +7,12 @@ from functools import lru_cache
 import numpy as np
 
 from systolic.hw.datatypes import data_type
-from systolic.isa import Buffer, LoadWeights, MatMul
+from systolic.isa import Access, Buffer, LoadWeights, MatMul
+from systolic.isa.access import Interval
 from systolic.machine.register.context import Context
 from systolic.machine.register.pe_array.control import ACCUMULATES, INTEGER, code_of
 from systolic.machine.register.pe_array.distances import Stages
-from systolic.machine.register.ports.ports import Ports, PortTuple
+from systolic.machine.register.ports.ports import Ports, PortTuple, Wanted, wanted
 from systolic.machine.register.unit import Job
 
 Route = tuple[int, int, int]
@@ -48,11 +49,19 @@ class LoadJob(Job):
         lanes = access.elements if self.is_left else access.partitions
         self.routes = routes(stages, self.is_left, array.fast_load, lanes)
         self.reads = len(self.routes)
-        group = array.fast_load if self.is_left else access.elements
-        ports = context.ports.of_groups(access, "read", group)
-        self.ports = ports if self.is_left else ports * self.reads
+        self.ports = _read_ports(access, context, is_left=self.is_left)
         self.sent = self.due = 0
         self.run = -1
+
+
+def _read_ports(access: Access, context: Context, *, is_left: bool) -> list[tuple[Wanted, ...]]:
+    """Return what each read needs: all partitions from the left, those of its rows on the top."""
+    fast, ports, lanes = context.chip.pe_array.fast_load, context.ports, access.lanes
+    if is_left:
+        return [wanted(near, lanes) for near in ports.of_groups(access, "read", fast)]
+    (row,) = ports.of_groups(access, "read", access.elements)
+    firsts = range(lanes.first, lanes.stop, fast)
+    return [wanted(row, Interval(p, min(p + fast, lanes.stop))) for p in firsts]
 
 
 class MatMulJob(Job):
@@ -78,9 +87,10 @@ class MatMulJob(Job):
         self.offsets: list[int] = moving.offsets().tolist()
         self.words: list[int] = result.offsets().tolist()
         self.result_ports = _result_ports(matmul, ports)
-        self.ports = ports.of_groups(moving, "read", 1)
-        if stages.to_result == 0:
-            self.ports = [own + self.result_ports for own in self.ports]
+        behind = wanted(self.result_ports if stages.to_result == 0 else (), result.lanes)
+        self.ports = [
+            wanted(near, moving.lanes) + behind for near in ports.of_groups(moving, "read", 1)
+        ]
         self.across = stages.across_to(self.cols - 1)
         self.row_posts = [p.semaphore for p in matmul.posts if p.on == "row"]
         self.partition_posts = [p.semaphore for p in matmul.posts if p.on == "partition"]
