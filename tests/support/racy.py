@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from support.chips import ideal_chip
+from support.random_programs import aside
 from systolic.hw.spec import CLIENTS, Chip
 from systolic.isa import (
     Access,
@@ -46,9 +47,11 @@ class Shape:
     independent: bool
     hop: int
     vector_cycles: int
+    port_scope: str = "bank"
 
     @classmethod
     def draw(cls, rng: Random) -> Shape:
+        ports = aside(rng, "ports")
         return cls(
             rows=rng.randint(1, 3),
             cols=rng.randint(1, 3),
@@ -56,6 +59,7 @@ class Shape:
             independent=rng.random() < 0.6,
             hop=rng.choice([1, 3]),
             vector_cycles=rng.choice([1, 2]),
+            port_scope=ports.choice(["bank", "partition"]),
         )
 
     @property
@@ -79,7 +83,8 @@ class Shape:
             semaphore_cycles=rng.randint(1, 3),
             port_priority=tuple(rng.sample(CLIENTS, len(CLIENTS))),
             state_buffer={
-                "partitions": self.partitions, "bytes_per_partition": 4 * WORDS, "banks": self.banks
+                "partitions": self.partitions, "bytes_per_partition": 4 * WORDS,
+                "banks": self.banks, "port_scope": self.port_scope,
             },
             result_buffer={
                 "banks": 2, "bank_bytes": 4 * BANK_WORDS,

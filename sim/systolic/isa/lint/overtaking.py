@@ -8,7 +8,9 @@ another. B cannot overtake if
 and A is not
   done, A has been refused a port and wants the same one again;
 * all A writes lies in one bank, and B writes to that bank, and the two share a target lane: then
-  whatever refuses A refuses B in the same cycle, or A, being older, takes the port itself;
+  whatever refuses A refuses B in the same cycle, or A, being older, takes the port itself. Where
+  each partition has ports of its own (`port_scope`) a port may be refused to A in a lane that B
+  does not write, so B must write to all target lanes of A;
 * with one exception: a still older instruction C of the same engine, itself delayed, may take the
   port on some lanes of A only, leaving the others to B. So C must surely be done when A starts, or
   write to other banks or other lanes than A, or share a lane with B too.
@@ -44,12 +46,18 @@ class Overtaking:
         if int(self._structure.after_reads[first]) > position:
             return False
         bank, others = self._banks(target), self._banks(other)
-        if len(bank) != 1 or others != bank or not _share(target, other):
+        if len(bank) != 1 or others != bank or not self._is_refused_with(target, other):
             return False
         if first not in self._older:
             self._older[first] = self._find_older(first, target)
         older = self._older[first]
         return older is not None and all(_share(access, other) for access in older)
+
+    def _is_refused_with(self, first: Access, second: Access) -> bool:
+        """Return whether what refuses a bank's port to `first` refuses it to `second`."""
+        if first.buffer is Buffer.STATE and self._structure.chip.state_buffer.is_split:
+            return second.lanes.first <= first.lanes.first and first.lanes.stop <= second.lanes.stop
+        return _share(first, second)
 
     def _banks(self, access: Access) -> range:
         chip = self._structure.chip
