@@ -69,6 +69,7 @@ class Shape:
     def chip(self, rng: Random) -> Chip:
         """Return a chip of this shape with latencies, rates and priorities drawn at random."""
         lanes: dict[str, Any] = {"independent_lanes": self.independent}
+        width = aside(rng, "width").choice([None, 4, 8])
 
         def engine() -> dict[str, Any]:
             rate, fixed = rng.choice([1, 1, 2]), rng.choice([0, 0, 3])
@@ -84,7 +85,7 @@ class Shape:
             port_priority=tuple(rng.sample(CLIENTS, len(CLIENTS))),
             state_buffer={
                 "partitions": self.partitions, "bytes_per_partition": 4 * WORDS,
-                "banks": self.banks, "port_scope": self.port_scope,
+                "banks": self.banks, "port_scope": self.port_scope, "port_bytes": width,
             },
             result_buffer={
                 "banks": 2, "bank_bytes": 4 * BANK_WORDS,
@@ -93,7 +94,7 @@ class Shape:
             pe_array={
                 "weight_buffer": rng.choice(["double", "single", "serial"]),
                 "hop": (1, self.hop),
-                "cycles_per_vector": {"f32": self.vector_cycles},
+                "cycles_per_vector": dict.fromkeys(("f32", "s8"), self.vector_cycles),
                 "dispatch_cycles": rng.choice([0, 0, 2]),
             },
             activation=engine(),

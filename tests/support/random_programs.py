@@ -73,6 +73,7 @@ def random_chip(rng: Random, *, clocks: bool = False, largest: int = 6) -> Chip:
             "bytes_per_partition": 4096,
             "banks": rng.choice([1, 2, 4, 16]),
             "port_scope": ports.choice(["partition", "partition", "bank"]),
+            "port_bytes": ports.choice([None, None, 4, 6, 8, 13, 64]),
         },
         pe_array={
             "weight_path": rng.choice(["left", "left", "top"]),

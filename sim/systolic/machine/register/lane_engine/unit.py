@@ -9,7 +9,7 @@ import numpy as np
 
 from systolic.arrays import Array
 from systolic.hw.units import EngineName
-from systolic.isa import Access, OnEngine
+from systolic.isa import Access, Buffer, OnEngine
 from systolic.isa.effects import lanes, reads_per_element, reads_per_lane, window, writes
 from systolic.machine.register.context import Context
 from systolic.machine.register.lane_engine.plan import Step, steps_of
@@ -106,8 +106,22 @@ class LaneEngine(Unit):
 
     def _make_job(self) -> Job:
         assert isinstance(self.head, OnEngine)
-        steps = steps_of(self.head, self._spec.elements_per_cycle, self._ports)
+        steps = steps_of(self.head, self._elements_per_step(self.head), self._ports)
         return LaneJob(self.head_index, self.head, steps)
+
+    def _elements_per_step(self, instruction: OnEngine) -> int:
+        """Return the most elements per lane, up to the rate, that pass every port in one step."""
+        width, (target,) = self.context.chip.port_width_bytes, writes(instruction)
+
+        def passes(access: Access, elements: int) -> bool:
+            return access.buffer is not Buffer.STATE or elements * access.element_bytes <= width
+
+        return next(
+            count
+            for count in range(self._spec.elements_per_cycle, 0, -1)
+            if all(passes(access, count) for access in reads_per_element(instruction))
+            and passes(target, -(-count // window(instruction)))
+        )
 
     def _launch(self, job: Job, cycle: int) -> None:
         assert isinstance(job, LaneJob)

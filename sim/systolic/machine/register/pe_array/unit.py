@@ -230,11 +230,12 @@ class ArrayUnit(Unit):
 
     def _read(self, job: LoadJob, tick: int) -> None:
         cycle, rows, send = self.now, job.rows, self._grid.weights.send
-        for lane, pe, delay in job.routes[job.sent]:
-            operand = rows[:, job.columns[lane]] if job.is_left else rows[lane, job.offsets]
+        for lane, part, pe, delay in job.routes[job.sent]:
+            left = job.is_left
+            operand = rows[:, job.columns[lane]] if left else rows[lane, job.offsets[part]]
             send(operand, job.is_integer, pe, cycle + delay)
             if self._notes is not None:
-                self._notes.lane(job, lane, operand, cycle)
+                self._notes.lane(job, lane, part, operand, cycle)
         if job.sent == 0:
             job.first = tick
         job.sent += 1
