@@ -186,7 +186,7 @@ def array_bound(
 
     behind = result_depth(chip) + chip.semaphore_cycles
     right = right_cycles(chip.pe_array, work.width - 1)
-    ports = work.reads + work.vectors - 1 if chip.state_buffer.banks == 1 else 0
+    ports = _port_cycles(chip, work)
 
     def through(cycles: int, why: str) -> Bound:
         return Bound(end(after(chip, begin, "pe_array", cycles + behind), 1), why, array)
@@ -201,6 +201,24 @@ def array_bound(
     if ports:
         found.append(through(ports + right, "read port of the state buffer's only bank"))
     return largest(found)
+
+
+def _port_cycles(chip: Chip, work: ArrayWork) -> int:
+    """Return the cycles from the first to the last use of a bank's read port by all that is read.
+
+    0 if there are several banks. Tiles begin in partition 0, R, 2R, ...: where partitions have
+    ports of their own, reads from the left and vectors of each such group take the port of its
+    first partition, and groups work side by side. Of a row from the top that cannot be said.
+    """
+    if chip.state_buffer.banks > 1:
+        return 0
+    uses = work.reads + work.vectors
+    if not chip.state_buffer.is_split:
+        return uses - 1
+    if chip.pe_array.weight_path == "top":
+        return 0
+    groups = -(-chip.state_buffer.partitions // chip.pe_array.rows)
+    return -(-uses // groups) - 1
 
 
 def _drain_way(chip: Chip, unit: str, *, to_dram: bool) -> Way:
