@@ -190,13 +190,15 @@ class TestTrace:
         assert run("trace", FIG3, "--kind", "post")[1].splitlines()[1:] == ["13,pe_array,,0,1"]
         assert run("trace", FIG3, "--kind", "wait")[1].splitlines()[1:] == ["14,activation,,0,1"]
 
-    def test_a_row_for_each_refused_cycle(self, run: Run) -> None:
-        shared = ["--set", "chip.state_buffer.banks=1", "--no-plots", "--json"]
+    @pytest.mark.parametrize("scope", ["bank", "partition"])
+    def test_a_row_for_each_refused_cycle(self, run: Run, scope: str) -> None:
+        shared = ["--set", "chip.state_buffer.banks=1"]
+        shared += ["--set", f"chip.state_buffer.port_scope={scope}"]
         wide = str(RUNS / "transpose_300x1000.toml")
-        summary = json.loads(run("run", wide, *shared)[1])
-        rows = self.rows(run("trace", wide, "--kind", "stall", *shared[:2])[1])
+        summary = json.loads(run("run", wide, *shared, "--no-plots", "--json")[1])
+        rows = self.rows(run("trace", wide, "--kind", "stall", *shared)[1])
         assert len(rows) == sum(stall["cycles"] for stall in summary["stalls"]) > 0
-        assert {row["partition"] for row in rows} == {""}
+        assert all(row["partition"].isdigit() == (scope == "partition") for row in rows)
 
     def test_both_engines(self, run: Run) -> None:
         for kind in ("psum_write", "stall", "post"):

@@ -124,11 +124,39 @@ CHIP_FAULTS = [
         "port_priority: must name each of moving, weights, activation, pooling, dma once",
     ),
     (
-        "fast_load = 1",
-        "fast_load = 17",
-        "state_buffer.port_bytes (64) is less than fast_load x element size (17 x 4)",
+        'port_scope = "partition"',
+        'port_scope = "partition"\nport_bytes = 3',
+        "state_buffer.port_bytes (3) is narrower than an element of f32 (4 bytes)",
+    ),
+    (
+        'port_scope = "partition"',
+        'port_scope = "partitions"',
+        '[state_buffer] port_scope: needs one of "bank", "partition", found "partitions"; '
+        'perhaps "partition" was meant',
     ),
 ]
+
+PORT_FAULTS = [
+    (
+        "pe_array.fast_load=17",
+        "pe_array.fast_load (17) could never be reached: 17 of the smallest elements (1 bytes) "
+        "are more than state_buffer.port_bytes (16)",
+    ),
+    (
+        "pooling.elements_per_cycle=20",
+        "pooling.elements_per_cycle (20) could never be reached: 20 of the smallest elements "
+        "(1 bytes) are more than state_buffer.port_bytes (16)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("setting", "text"), PORT_FAULTS)
+def test_a_rate_that_no_type_could_reach(setting: str, text: str, tmp_path: Path) -> None:
+    settings = [f"chip.{setting}", "chip.state_buffer.port_bytes=16"]
+    with pytest.raises(ConfigError) as caught:
+        load_run(run_file(tmp_path), settings)
+    assert str(caught.value).endswith(f": {text}")
+    load_run(run_file(tmp_path), settings[:1])
 
 
 @pytest.mark.parametrize(("old", "new", "text"), CHIP_FAULTS)
@@ -277,10 +305,10 @@ def test_override_that_is_not_text(tmp_path: Path) -> None:
 
 def test_fault_between_overridden_and_written_values_names_both(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
-        load_run(run_file(tmp_path), ["chip.pe_array.fast_load=17"])
+        load_run(run_file(tmp_path), ["chip.state_buffer.port_bytes=2"])
     assert str(caught.value) == (
-        f"{CHIPS / 'ideal_4x4.toml'} with override chip.pe_array.fast_load=17: "
-        "state_buffer.port_bytes (64) is less than fast_load x element size (17 x 4)"
+        f"{CHIPS / 'ideal_4x4.toml'} with override chip.state_buffer.port_bytes=2: "
+        "state_buffer.port_bytes (2) is narrower than an element of f32 (4 bytes)"
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from support.chips import ideal_chip
+from support.random_programs import aside
 from support.random_sequencing import sequenced
 from systolic.engine_kind import EngineKind
 from systolic.hw.spec import CLIENTS, Chip
@@ -47,9 +48,11 @@ class Shape:
     independent: bool
     hop: int
     vector_cycles: int
+    port_scope: str = "bank"
 
     @classmethod
     def draw(cls, rng: Random) -> Shape:
+        ports = aside(rng, "ports")
         return cls(
             rows=rng.randint(1, 3),
             cols=rng.randint(1, 3),
@@ -57,6 +60,7 @@ class Shape:
             independent=rng.random() < 0.6,
             hop=rng.choice([1, 3]),
             vector_cycles=rng.choice([1, 2]),
+            port_scope=ports.choice(["bank", "partition"]),
         )
 
     @property
@@ -66,6 +70,7 @@ class Shape:
     def chip(self, rng: Random) -> Chip:
         """Return a chip of this shape with latencies, rates and priorities drawn at random."""
         lanes: dict[str, Any] = {"independent_lanes": self.independent}
+        width = aside(rng, "width").choice([None, 4, 8])
 
         def engine() -> dict[str, Any]:
             rate, fixed = rng.choice([1, 1, 2]), rng.choice([0, 0, 3])
@@ -80,7 +85,8 @@ class Shape:
             semaphore_cycles=rng.randint(1, 3),
             port_priority=tuple(rng.sample(CLIENTS, len(CLIENTS))),
             state_buffer={
-                "partitions": self.partitions, "bytes_per_partition": 4 * WORDS, "banks": self.banks
+                "partitions": self.partitions, "bytes_per_partition": 4 * WORDS,
+                "banks": self.banks, "port_scope": self.port_scope, "port_bytes": width,
             },
             result_buffer={
                 "banks": 2, "bank_bytes": 4 * BANK_WORDS,
@@ -89,7 +95,7 @@ class Shape:
             pe_array={
                 "weight_buffer": rng.choice(["double", "single", "serial"]),
                 "hop": (1, self.hop),
-                "cycles_per_vector": {"f32": self.vector_cycles},
+                "cycles_per_vector": dict.fromkeys(("f32", "s8"), self.vector_cycles),
                 "dispatch_cycles": rng.choice([0, 0, 2]),
             },
             activation=engine(),

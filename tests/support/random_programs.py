@@ -41,8 +41,20 @@ from systolic.machine import Image
 CONSTANT_BYTES = 256
 
 
+def aside(rng: Random, what: str) -> Random:
+    """Return a generator for `what` that leaves the draws of `rng` as they are.
+
+    A key that is drawn aside leaves the chips and programs of all seeds otherwise the same, so
+    that a seed with a name in a test still makes what it made.
+    """
+    copy = Random()
+    copy.setstate(rng.getstate())
+    return Random(f"{copy.getrandbits(64)} {what}")
+
+
 def random_chip(rng: Random, *, clocks: bool = False, largest: int = 6) -> Chip:
     """Return a chip whose every number is drawn at random."""
+    ports = aside(rng, "ports")
     tr, tc = rng.choice([(1, 1)] * 3 + [(2, 1), (1, 2), (2, 2), (3, 1)])
     rows, cols = tr * rng.randint(1, largest // tr), tc * rng.randint(1, largest // tc)
     names = {"core": 1000}
@@ -60,6 +72,8 @@ def random_chip(rng: Random, *, clocks: bool = False, largest: int = 6) -> Chip:
             "partitions": max(rows, cols) + rng.randint(0, 2),
             "bytes_per_partition": 4096,
             "banks": rng.choice([1, 2, 4, 16]),
+            "port_scope": ports.choice(["partition", "partition", "bank"]),
+            "port_bytes": ports.choice([None, None, 4, 6, 8, 13, 64]),
         },
         pe_array={
             "weight_path": rng.choice(["left", "left", "top"]),

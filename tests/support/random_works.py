@@ -11,6 +11,7 @@ from typing import Any
 
 from support.axes import told
 from support.chips import TYPES, ideal_chip
+from support.random_programs import aside
 from support.random_sequencing import sequenced
 from systolic.compiler import Options
 from systolic.hw.spec import Chip
@@ -26,12 +27,16 @@ def random_clocked_chip(rng: Random) -> Chip:
     """Return a chip of at most 6 x 6 whose units have clocks, latencies and rates of their own."""
     down, right = rng.choice([(1, 1), (1, 1), (2, 1), (1, 3)]), rng.choice([(1, 1), (1, 1), (2, 2)])
     rows, cols = (cell * rng.randint(1, 6 // cell) for cell in right)
-    queues = rng.randint(1, 4)
+    queues, ports = rng.randint(1, 4), aside(rng, "ports")
     chip = ideal_chip(
         rows, cols,
         clock={f"c{number}": mhz for number, mhz in enumerate(rng.choices(CLOCKS, k=3))},
         semaphore_cycles=rng.choice([1, 1, 2, 5]),
-        state_buffer={"partitions": rng.randint(max(rows, cols), 13), "banks": rng.choice([1, 8])},
+        state_buffer={
+            "partitions": rng.randint(max(rows, cols), 13), "banks": rng.choice([1, 8]),
+            "port_scope": ports.choice(["bank", "partition"]),
+            "port_bytes": ports.choice([None, None, 5, 8, 64]),
+        },
         pe_array={
             "weight_buffer": rng.choice(["double", "single", "serial"]),
             "weight_path": rng.choice(["left", "top"]),

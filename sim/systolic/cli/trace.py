@@ -111,14 +111,18 @@ def lines_of(trace: Trace, kind: str) -> Iterator[str]:
 
 
 def _stalls(trace: Trace) -> Iterator[str]:
+    from systolic.trace.records import ALL_PARTITIONS
+
     yield HEADER
     rows = [
-        (stall.tick + i * trace.periods[stall.unit], stall.unit, stall.bank, stall.winner)
+        (stall.tick + i * trace.periods[stall.unit], stall.unit, stall)
         for stall in trace.stalls
         for i in range(stall.cycles)
     ]
-    for tick, unit, bank, winner in sorted(rows):
-        yield f"{tick // trace.periods[unit]},{unit},,{bank},{winner}"
+    for tick, unit, stall in sorted(rows):
+        partition = "" if stall.partition == ALL_PARTITIONS else stall.partition
+        cycle = tick // trace.periods[unit]
+        yield f"{cycle},{unit},{partition},{stall.bank},{stall.winner}"
 
 
 def _semaphores(trace: Trace, kind: str) -> Iterator[str]:

@@ -44,14 +44,25 @@ class StateBuffer(Spec):
     partitions: Side = Field(description="row partitions")
     bytes_per_partition: Count = Field(description="bytes in each partition")
     banks: Count = Field(default=1, description="banks per partition, one read and one write each")
-    port_bytes: Count = Field(
-        default=64, description="bytes of one partition an access moves in one cycle"
+    port_bytes: Count | None = Field(
+        default=None,
+        description="most bytes a unit moves in a cycle of one bank of one partition "
+        "(default: enough for every unit)",
+    )
+    port_scope: Literal["bank", "partition"] = Field(
+        default="bank",
+        description="what an access takes: its bank in every partition, or in those it touches",
     )
 
     @property
     def bank_bytes(self) -> int:
         """Return the bytes of one bank of one partition."""
         return self.bytes_per_partition // self.banks
+
+    @property
+    def is_split(self) -> bool:
+        """Return whether each partition is a memory of its own, with ports of its own."""
+        return self.port_scope == "partition"
 
     @model_validator(mode="after")
     def _banks_divide(self) -> StateBuffer:
@@ -279,20 +290,38 @@ class Chip(Spec):
         return self
 
     def _ports_wide_enough(self) -> None:
-        widest = max(DATA_TYPES[name].size_bytes for name in self.pe_array.cycles_per_vector)
+        """Refuse a port that no element fits, and rates that no type could reach."""
         port = self.state_buffer.port_bytes
-        if self.pe_array.weight_path == "left" and self.pe_array.fast_load * widest > port:
+        if port is None:
+            return
+        sizes = {name: DATA_TYPES[name].size_bytes for name in self.pe_array.cycles_per_vector}
+        widest = max(sizes, key=sizes.__getitem__)
+        if port < sizes[widest]:
             raise ValueError(
-                f"state_buffer.port_bytes ({port}) is less than fast_load x element size "
-                f"({self.pe_array.fast_load} x {widest})"
+                f"state_buffer.port_bytes ({port}) is narrower than an element of {widest} "
+                f"({sizes[widest]} bytes)"
             )
-        for unit in ENGINES:
-            rate = self.engine(unit).elements_per_cycle
-            if rate * widest > port:
+        least = min(sizes.values())
+        rates = {f"{unit}.elements_per_cycle": self.engine(unit).elements_per_cycle
+                 for unit in ENGINES}  # fmt: skip
+        if self.pe_array.weight_path == "left":
+            rates = {"pe_array.fast_load": self.pe_array.fast_load} | rates
+        for key, rate in rates.items():
+            if rate * least > port:
                 raise ValueError(
-                    f"state_buffer.port_bytes ({port}) is less than {unit}.elements_per_cycle x "
-                    f"element size ({rate} x {widest})"
+                    f"{key} ({rate}) could never be reached: {rate} of the smallest elements "
+                    f"({least} bytes) are more than state_buffer.port_bytes ({port})"
                 )
+
+    @cached_property
+    def port_width_bytes(self) -> int:
+        """Return the most bytes a unit moves in a cycle of one bank of one partition."""
+        if self.state_buffer.port_bytes is not None:
+            return self.state_buffer.port_bytes
+        rates = (self.engine(unit).elements_per_cycle for unit in ENGINES)
+        elements = max(self.pe_array.cols, self.pe_array.fast_load, *rates)
+        widest = max(each.size_bytes for each in DATA_TYPES.values())
+        return max(elements * widest, self.dma.bytes_per_cycle)
 
     @property
     def burst_cycles(self) -> tuple[int, int]:

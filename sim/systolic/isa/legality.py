@@ -186,12 +186,22 @@ def _check_on_engine(instruction: OnEngine, chip: Chip) -> None:
         if isinstance(value, Access):
             check_access(field.name, value, chip)
             need(field.name, value, value.buffer is not Buffer.DRAM, "on chip")
+            _check_port(field.name, value, chip)
         elif isinstance(value, int | float):
             _check_number(field.name, value)
     for field in BY_CLASS[type(instruction)].fields:
         _check_word(field, getattr(instruction, field.name))
     _ENGINE_RULES[type(instruction)](instruction)
     _check_per_lane(instruction)
+
+
+def _check_port(name: str, access: Access, chip: Chip) -> None:
+    port = chip.port_width_bytes
+    if access.buffer is Buffer.STATE and access.element_bytes > port:
+        raise ProgramError(
+            f"{name}: an element of {access.dtype} has {access.element_bytes} bytes, "
+            f"more than state_buffer.port_bytes ({port})"
+        )
 
 
 def _check_engine(instruction: OnEngine) -> None:

@@ -42,19 +42,30 @@ class GridShape:
         right = cycles_to(np.arange(self.cols), self.hop[1], self.cell[1])
         return self.entry + down[:, None] + right[None, :]
 
-    def read_of(self, rows: int, cols: int) -> npt.NDArray[np.int64]:
-        """Return [rows, cols]: which read of a load of that size brings the weight of each PE."""
+    def read_of(self, rows: int, cols: int, columns: int = 0) -> npt.NDArray[np.int64]:
+        """Return [rows, cols]: which read of a load of that size brings the weight of each PE.
+
+        columns: of a read, see `LoadPass`.
+        """
         r, c = np.indices((rows, cols))
-        return (c if self.weight_path == "left" else r) // self.fast_load
+        if self.weight_path == "left":
+            return c // (columns or self.fast_load)
+        together = columns or cols
+        return r // self.fast_load * -(-cols // together) + c // together
 
 
 @dataclass(frozen=True, eq=False)
 class LoadPass:
-    """One LoadWeights: cycle of each read (int64 [L]) and the tile read, [K, N]."""
+    """One LoadWeights: cycle of each read (int64 [L]) and the tile read, [K, N].
+
+    columns: that a read brings, of all rows on the left path, of f rows on the top path (0: as
+    many as the array takes, f or all N).
+    """
 
     instruction: int
     reads: npt.NDArray[np.int64]
     weights: npt.NDArray[Any]
+    columns: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,10 +204,14 @@ class GridHistory:
             open_, into = missing[:rows, :cols], held[:rows, :cols]
             if load.reads[0] > limit.max() or not open_.any():
                 continue
-            written = open_ & (load.reads[self.shape.read_of(rows, cols)] <= limit[:rows, :cols])
+            written = open_ & (load.reads[self._read_of(load)] <= limit[:rows, :cols])
             into[written] = load.weights[written].astype(self._dtype)
             open_ &= ~written
         return held
+
+    def _read_of(self, load: LoadPass) -> Plane:
+        rows, cols = load.weights.shape
+        return self.shape.read_of(rows, cols, load.columns)
 
     def _moving(self, slot: Plane) -> npt.NDArray[Any]:
         moving = np.zeros(slot.shape, self._dtype)

@@ -18,6 +18,9 @@ from systolic.trace.labels import Claim, LabelInterval, resolve
 from systolic.trace.transfers import Transfers
 from systolic.trace.words import KINDS, WordTable, word_rows
 
+ALL_PARTITIONS = -1
+"""Where a port belongs to a bank in all partitions, instead of the number of one."""
+
 
 class InstructionTimes(NamedTuple):
     """When one instruction did what, in ticks (each the beginning of a cycle of its unit).
@@ -36,7 +39,10 @@ class InstructionTimes(NamedTuple):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Stall:
-    """A port refused: `cycles` consecutive cycles of `unit` from `tick` on."""
+    """A port refused: `cycles` consecutive cycles of `unit` from `tick` on.
+
+    partition: of the port, where each partition has its own (`port_scope`); else ALL_PARTITIONS.
+    """
 
     tick: int
     unit: str
@@ -46,6 +52,7 @@ class Stall:
     bank: int
     direction: str
     winner: str
+    partition: int = ALL_PARTITIONS
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -64,7 +71,8 @@ class Trace:
     """Everything observed in one run. Times in ticks; `periods` gives each unit's ticks per cycle.
 
     labels: per unit, intervals in cycles of that unit that cover the whole run.
-    port_cycles: per (buffer, bank, direction), ticks in which the port was in use.
+    port_cycles: per (buffer, bank, direction), ticks in which the port was in use; where each
+    partition has a port of its own, the sum over all of them.
     transfers: what the DMA queues moved, and what DRAM's channels and banks made of it.
     """
 

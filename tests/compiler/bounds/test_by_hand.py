@@ -194,6 +194,23 @@ def test_the_port_of_a_transpose():
     assert transpose_bound(chip, [(2, 2)] * 2, "f32", "activation").ticks == 12
 
 
+def test_the_ports_of_partitions():
+    """Tiles begin in partition 0 (or R, 2R, ...): its port is used by all reads and vectors."""
+    engine = {"elements_per_cycle": 4}
+
+    def bound(**keys):
+        split = {"banks": 1, "port_scope": "partition"} | keys.pop("state_buffer", {})
+        chip = clocked((1, 1, 1, 1), state_buffer=split, activation=engine, **keys)
+        return transpose_bound(chip, [(2, 2)] * 2, "f32", "activation")
+
+    assert (bound().ticks, bound().why) == (12, "read port of the state buffer's only bank")
+    # Two groups of R partitions: weights may lie in one, vectors in the other. Then loads take 0
+    # and 1, vectors 2 to 5, the last sum is there in 7, seen in 8, and written in 9.
+    assert bound(state_buffer={"partitions": 4}).ticks == 10
+    # From the top each row takes the port of its own partition alone.
+    assert bound(pe_array={"weight_path": "top"}).ticks == 10
+
+
 def test_a_schedule_with_one_tile_more_may_be_shorter():
     """Nine columns on three, four at a time: three loads of a read each, vectors in 1 to 3, the
     last sum 3 + 2 later in 8, written in 10. In four tiles, the last of one column: the

@@ -9,16 +9,22 @@ import pytest
 
 from support.blocks import IDENTITY, block_images, block_program, psum, state
 from support.chips import ideal_chip
+from support.random_programs import aside
 from systolic.hw.formulas import timing
 from systolic.isa import LoadWeights, MatMul, Program
 from systolic.machine import simulate
 
 
 def _random_ideal_chip(rng: Random, K: int, N: int):
+    ports = aside(rng, "ports")
     return ideal_chip(
         K + rng.randint(0, 5),
         N + rng.randint(0, 5),
         semaphore_cycles=rng.randint(1, 3),
+        state_buffer={
+            "port_bytes": ports.choice([None, 12, 13, 16]),
+            "port_scope": ports.choice(["bank", "partition"]),
+        },
         pe_array={
             "weight_path": rng.choice(["left", "top"]),
             "fast_load": rng.randint(1, 3),
@@ -30,6 +36,7 @@ def _random_ideal_chip(rng: Random, K: int, N: int):
         activation={
             "independent_lanes": rng.random() < 0.5,
             "latency_cycles": rng.randint(1, 3),
+            "elements_per_cycle": ports.choice([1, 1, 2, 3]),
         },
     )
 

@@ -41,6 +41,18 @@ def check(instruction):
     check_program(Program("p", (instruction,)), ideal_chip(4, 4))
 
 
+def test_an_element_must_pass_a_port():
+    types = {"cycles_per_vector": {"s8": 1}}
+    chip = ideal_chip(4, 4, pe_array=types, state_buffer={"port_bytes": 2})
+    check_program(Program("p", (replace(COPY, source=psum(0, 4, 0, 8), target=BYTES),)), chip)
+    with pytest.raises(ProgramError) as caught:
+        check_program(Program("p", (COPY,)), chip)
+    assert str(caught.value) == (
+        "p: instruction 0 (Copy): source: an element of f32 has 4 bytes, more than "
+        "state_buffer.port_bytes (2)"
+    )
+
+
 @pytest.mark.parametrize(
     "instruction",
     [

@@ -142,6 +142,17 @@ class TestEngines:
     def test_writes_in_one_bank_keep_their_order(self) -> None:
         assert races([self.WRITE, "memset activation target=sb2:3+4x1 value=2"]) == []
 
+    def test_partitions_with_ports_of_their_own_let_a_write_overtake(self) -> None:
+        """A DMA queue that has the port of partition 0 holds back the first write alone."""
+        later = "memset activation target=sb{}+4x1 value=2"
+        split = {"state_buffer": {"port_scope": "partition"}}
+        for lanes in ("2:3", "0:3", "1:4"):
+            assert races([self.WRITE, later.format(lanes)]) == []
+            assert races([self.WRITE, later.format(lanes)], **split) == [
+                ("write-after-write", (1, 0))
+            ]
+        assert races([self.WRITE, later.format("0:4")], **split) == []
+
     def test_writes_in_several_banks_may_overtake(self) -> None:
         wide = "memset activation target=sb0:4+48x8 value=1"
         assert races([wide, "memset activation target=sb2:3+64x1 value=2"]) == [

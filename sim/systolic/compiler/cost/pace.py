@@ -66,7 +66,8 @@ class _Pace:
 
     def _load(self, load: LoadWeights, ready: int) -> int:
         period = self.chip.period("pe_array")
-        reads = load_reads(self.chip.pe_array, load.weights.partitions, load.weights.elements)
+        weights = load.weights
+        reads = load_reads(self.chip, weights.partitions, weights.elements, weights.dtype)
         self.loaded = max(ready, self.may_load, self.loaded) + reads * period
         return self.loaded
 

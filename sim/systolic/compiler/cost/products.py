@@ -48,7 +48,7 @@ def array_cycles(chip: Chip, sizes: tuple[int, int, int], dtype: str, chunks: in
     sweeps = -(-Q // vectors)
     for rows, times in _cut(K, array.rows):
         for cols, also in _cut(P, array.cols):
-            load, stream = load_reads(array, rows, cols) * sweeps, Q * v
+            load, stream = load_reads(chip, rows, cols, dtype) * sweeps, Q * v
             hidden = array.weight_buffer == "double"
             total += times * also * (max(load, stream) if hidden else load + stream)
     return total + min(P, array.cols) + result_cycles(chip, min(P, array.cols))
@@ -87,7 +87,7 @@ def part_of_last(
     engine = chip.activation if options.drain_engine == "activation" else chip.pooling
     tiles = -(-K // array.rows)
     fixed = engine.fixed_cycles + _dispatched(engine) + tiles * _dispatched(array)
-    load = load_reads(array, min(K, array.rows), cols) if tiles > 1 else 0
+    load = load_reads(chip, min(K, array.rows), cols, dtype) if tiles > 1 else 0
     v = array.cycles_per_vector[dtype]
     least = -(-vectors // banks)
     return max(LEAST_PART, -(-load // v), least, math.isqrt(vectors * fixed))

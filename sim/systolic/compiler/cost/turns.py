@@ -21,6 +21,6 @@ def turn_cost(chip: Chip, dims: Sequence[int], dtype: str) -> int:
     if dtype not in array.cycles_per_vector:
         return matrices * rows * cols * (1 + chip.dma.descriptor_cycles)
     height, width = min(rows, array.rows), min(cols, array.cols)
-    each = max(height * array.cycles_per_vector[dtype], load_reads(array, height, width))
+    each = max(height * array.cycles_per_vector[dtype], load_reads(chip, height, width, dtype))
     blocks = matrices * -(-rows // array.rows) * -(-cols // array.cols)
     return blocks * each + result_cycles(chip, width) + height

@@ -199,7 +199,7 @@ class _Cutter:
         if room < 0:
             return [group]
         stream = min(span.count for span in others) * array.cycles_per_vector[b.dtype]
-        hidden = load_reads(array, min(K, array.rows), some[0].count) <= stream
+        hidden = load_reads(self._chip, min(K, array.rows), some[0].count, a.dtype) <= stream
         if not hidden or array.weight_buffer != "double" or self._chip.state_buffer.banks == 1:
             return [([col], others) for col in some]
         one_by_one = [([col], [chunk]) for col in some for chunk in others]

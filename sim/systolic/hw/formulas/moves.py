@@ -39,12 +39,17 @@ def copied_bound(chip: Chip, elements: int, size_bytes: int) -> Bound:
 
     Each is written by a lane of an engine or by a DMA queue. In a cycle of its clock
 
-        an engine      moves partitions * elements_per_cycle elements, over latency + 1 cycles later
+        an engine      moves partitions * elements_per_cycle elements, or as many as pass the ports,
+                       over latency + 1 cycles later
         the DMA queues move queues * bytes_per_cycle bytes, from the cycle after their latency on
     """
-    lanes = chip.state_buffer.partitions * size_bytes
+    lanes, most = chip.state_buffer.partitions * size_bytes, chip.port_width_bytes // size_bytes
     ways = [
-        Way(chip.period(unit), lanes * engine.elements_per_cycle, engine.latency_cycles + 1)
+        Way(
+            chip.period(unit),
+            lanes * min(engine.elements_per_cycle, most),
+            engine.latency_cycles + 1,
+        )
         for unit, engine in (("activation", chip.activation), ("pooling", chip.pooling))
     ]
     dma = chip.dma

@@ -19,13 +19,14 @@ from systolic.hw.formulas.timing import (
     ArrayWork,
     Bound,
     array_bound,
+    columns_per_read,
     cut_finer,
     dram_bound,
     largest,
     load_reads,
     right_cycles,
 )
-from systolic.hw.spec import Chip, PEArray
+from systolic.hw.spec import Chip
 from systolic.hw.units import ENGINES
 
 Dimension = Literal["M", "N"]
@@ -107,13 +108,17 @@ def product_vectors(chip: Chip, product: Product, P: int, Q: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Tiles:
-    """Stationary tiles of one size: rows, cols, how many, and the vectors streamed through each."""
+    """Stationary tiles of one size: rows, cols, how many, and the vectors streamed through each.
+
+    v: cycles of a vector of the type.
+    """
 
     rows: int
     cols: int
     count: int
     vectors: int
     v: int
+    dtype: str
 
 
 def _bound(
@@ -150,7 +155,7 @@ def _work(
     (P, Q), array = sizes, chip.pe_array
     words = product.matrices * -(-P // array.cols) * Q
     words += sum(t.matrices * -(-t.cols // array.cols) * t.rows for t in turns)
-    first = min(load_reads(array, tile.rows, tile.cols) for tile in tiles)
+    first = min(load_reads(chip, tile.rows, tile.cols, tile.dtype) for tile in tiles)
     if turns and array.weight_path == "top":
         first = 1  # rows of what is turned can be cut, which costs no vectors
     width = min(tile.cols for tile in tiles)
@@ -167,17 +172,16 @@ def _work(
 
 def _reads(chip: Chip, product: Product, P: int, turns: Sequence[Turn]) -> int:
     """Return the reads of all weights, however they are cut into tiles."""
-    array = chip.pe_array
-    held = [(product.matrices, product.K, P), *((t.matrices, t.rows, t.cols) for t in turns)]
-    return sum(n * _least_reads(array, rows, cols) for n, rows, cols in held)
+    held = [(product.matrices, product.K, P, product.dtype)]
+    held += [(t.matrices, t.rows, t.cols, t.dtype) for t in turns]
+    return sum(n * _least_reads(chip, rows, cols, dtype) for n, rows, cols, dtype in held)
 
 
-def _least_reads(array: PEArray, rows: int, cols: int) -> int:
-    """Return the reads of one matrix: f columns in each on the left path, f rows on the top."""
-    f = array.fast_load
-    if array.weight_path == "left":
-        return -(-rows // array.rows) * -(-cols // f)
-    return -(-cols // array.cols) * -(-rows // f)
+def _least_reads(chip: Chip, rows: int, cols: int, dtype: str) -> int:
+    """Return the reads of one matrix, each of as many columns as pass, from the top of f rows."""
+    array, parts = chip.pe_array, -(-cols // columns_per_read(chip, dtype))
+    along = array.rows if array.weight_path == "left" else array.fast_load
+    return -(-rows // along) * parts
 
 
 def _product_tiles(chip: Chip, product: Product, P: int, Q: int) -> Iterator[_Tiles]:
@@ -185,7 +189,7 @@ def _product_tiles(chip: Chip, product: Product, P: int, Q: int) -> Iterator[_Ti
     v = array.cycles_per_vector[product.dtype]
     for rows, n in _cut(product.K, array.rows):
         for cols, m in _cut(P, array.cols):
-            yield _Tiles(rows, cols, n * m * product.matrices, Q, v)
+            yield _Tiles(rows, cols, n * m * product.matrices, Q, v, product.dtype)
 
 
 def _turn_tiles(chip: Chip, turns: Sequence[Turn]) -> Iterator[_Tiles]:
@@ -195,7 +199,7 @@ def _turn_tiles(chip: Chip, turns: Sequence[Turn]) -> Iterator[_Tiles]:
         v = array.cycles_per_vector[turn.dtype]
         for rows, n in _cut(turn.rows, array.rows):
             for cols, m in _cut(turn.cols, array.cols):
-                yield _Tiles(rows, cols, n * m * turn.matrices, rows, v)
+                yield _Tiles(rows, cols, n * m * turn.matrices, rows, v, turn.dtype)
 
 
 def _moved_bound(chip: Chip, turns: Sequence[Turn]) -> Bound:

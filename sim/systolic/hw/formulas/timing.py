@@ -11,15 +11,38 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from systolic.hw.datatypes import data_type
 from systolic.hw.formulas.dram import least_cycles, run_cycles
 from systolic.hw.formulas.ticks import Way, after, least_end
 from systolic.hw.spec import Chip, Engine, PEArray
 
 
-def load_reads(array: PEArray, K: int, N: int) -> int:
-    """Return L, the reads of a K x N weight load: ceil(N / f) left, ceil(K / f) top."""
-    lanes = N if array.weight_path == "left" else K
-    return -(-lanes // array.fast_load)
+def columns_per_read(chip: Chip, dtype: str) -> int:
+    """Return the most columns a read of weights brings: from the left f, from the top a row.
+
+    Or as many as pass a port of the state buffer in a cycle.
+    """
+    array = chip.pe_array
+    most = array.fast_load if array.weight_path == "left" else array.cols
+    return min(most, chip.port_width_bytes // data_type(dtype).size_bytes)
+
+
+def load_reads(chip: Chip, K: int, N: int, dtype: str) -> int:
+    """Return L, the reads of a K x N weight load.
+
+    ceil(N / columns) on the left path, ceil(K / f) * ceil(N / columns) on the top path.
+    """
+    parts = -(-N // columns_per_read(chip, dtype))
+    if chip.pe_array.weight_path == "left":
+        return parts
+    return -(-K // chip.pe_array.fast_load) * parts
+
+
+def cut_reads(chip: Chip, reads: int) -> int:
+    """Return the least reads of what a tile that takes so many may be cut to, by its columns."""
+    sizes = [data_type(name).size_bytes for name in chip.pe_array.cycles_per_vector]
+    passing = min(chip.pe_array.cols, chip.port_width_bytes // max(sizes))
+    return -(-reads // -(-chip.pe_array.cols // passing))
 
 
 def right_cycles(array: PEArray, col: int) -> int:
@@ -42,6 +65,12 @@ def result_cycles(chip: Chip, N: int) -> int:
 def engine_reads(engine: Engine, elements: int) -> int:
     """Return the cycles an engine needs to read that many elements per lane."""
     return -(-elements // engine.elements_per_cycle)
+
+
+def drain_reads(chip: Chip, engine: Engine, elements: int, dtype: str) -> int:
+    """Return the same for results that are written to the state buffer as that type."""
+    passing = chip.port_width_bytes // data_type(dtype).size_bytes
+    return -(-elements // min(engine.elements_per_cycle, passing))
 
 
 def dma_latency_cycles(chip: Chip, *, dram: bool = True) -> int:
@@ -77,16 +106,16 @@ def transpose_block_cycles(chip: Chip, K: int, N: int, dtype: str, drain: str, u
     """
     engine: Engine = getattr(chip, unit)
     v = chip.pe_array.cycles_per_vector[dtype]
-    last_injection = load_reads(chip.pe_array, K, N) + (K - 1) * v
+    last_injection = load_reads(chip, K, N, dtype) + (K - 1) * v
     complete = last_injection + result_cycles(chip, N)
     seen = complete + chip.semaphore_cycles
     if drain == "row":
         last_read = seen
     elif drain == "block" or engine.independent_lanes:
-        last_read = seen + engine_reads(engine, K) - 1
+        last_read = seen + drain_reads(chip, engine, K, dtype) - 1
     else:
         first = last_injection + result_depth(chip) + chip.semaphore_cycles
-        each = engine_reads(engine, K)
+        each = drain_reads(chip, engine, K, dtype)
         last_read = max(first + c_delay + (N - i) * each - 1 for i, c_delay in _delays(chip, N))
     return last_read + engine.latency_cycles + 1
 
@@ -157,7 +186,7 @@ def array_bound(
 
     behind = result_depth(chip) + chip.semaphore_cycles
     right = right_cycles(chip.pe_array, work.width - 1)
-    ports = work.reads + work.vectors - 1 if chip.state_buffer.banks == 1 else 0
+    ports = _port_cycles(chip, work)
 
     def through(cycles: int, why: str) -> Bound:
         return Bound(end(after(chip, begin, "pe_array", cycles + behind), 1), why, array)
@@ -172,6 +201,24 @@ def array_bound(
     if ports:
         found.append(through(ports + right, "read port of the state buffer's only bank"))
     return largest(found)
+
+
+def _port_cycles(chip: Chip, work: ArrayWork) -> int:
+    """Return the cycles from the first to the last use of a bank's read port by all that is read.
+
+    0 if there are several banks. Tiles begin in partition 0, R, 2R, ...: where partitions have
+    ports of their own, reads from the left and vectors of each such group take the port of its
+    first partition, and groups work side by side. Of a row from the top that cannot be said.
+    """
+    if chip.state_buffer.banks > 1:
+        return 0
+    uses = work.reads + work.vectors
+    if not chip.state_buffer.is_split:
+        return uses - 1
+    if chip.pe_array.weight_path == "top":
+        return 0
+    groups = -(-chip.state_buffer.partitions // chip.pe_array.rows)
+    return -(-uses // groups) - 1
 
 
 def _drain_way(chip: Chip, unit: str, *, to_dram: bool) -> Way:
@@ -204,7 +251,7 @@ def transpose_bound(
     """
     array, engine = chip.pe_array, getattr(chip, unit)
     v = array.cycles_per_vector[dtype]
-    loads = [load_reads(array, K, N) for K, N in tiles]
+    loads = [load_reads(chip, K, N, dtype) for K, N in tiles]
     vectors = [K for K, _ in tiles]
     words = sum(engine_reads(engine, K) for K in vectors) * engine.elements_per_cycle
     first, width = min(loads), min(N for _, N in tiles)
@@ -233,11 +280,11 @@ def cut_finer(
     array, width = chip.pe_array, work.width
     if array.weight_path == "left":
         ends = min(
-            load_reads(array, 1, a) + right_cycles(array, max(0, width - a - 1))
+            -(-a // array.fast_load) + right_cycles(array, max(0, width - a - 1))
             for a in range(1, width + 1)
         )
-    else:  # rows are cut for a shorter load, columns for a shorter way
-        ends = min(1 + right_cycles(array, width - 1), work.first)
+    else:  # rows are cut for a shorter load, columns for a shorter way, and load
+        ends = min(1 + right_cycles(array, width - 1), cut_reads(chip, work.first))
     both = (any_tile[0] + last_tile[0], any_tile[1] + last_tile[1])
     return [
         replace(work, first=1, width=1, ends=found, vectors=work.vectors + vectors,

@@ -7,7 +7,9 @@ bank may overtake A. B cannot overtake A if all of this holds:
 * B starts after the last read of A (`systolic.isa.lint.guarantees`, 3). So if B writes while A is
   not done, A has been refused a port and asks for the same port again.
 * All that A writes lies in one bank, B writes to that bank too, and the two share a target lane. So
-  in each cycle either A and B are both refused the port, or A takes it, because it is older.
+  in each cycle either A and B are both refused the port, or A takes it, because it is older. Where
+  each partition has ports of its own (`port_scope`), A may be refused a port in a lane that B does
+  not write, so B must write to all target lanes of A.
 * No third instruction separates them. A still older instruction C of the same engine that is
   delayed may take the port on some lanes of A only, and leave the others to B. So C must surely be
   done when A starts, or write to other banks or other lanes than A, or share a lane with B too.
@@ -43,12 +45,18 @@ class Overtaking:
         if int(self._structure.after_reads[first]) > position:
             return False
         bank, others = self._banks(target), self._banks(other)
-        if len(bank) != 1 or others != bank or not _share(target, other):
+        if len(bank) != 1 or others != bank or not self._is_refused_with(target, other):
             return False
         if first not in self._older:
             self._older[first] = self._find_older(first, target)
         older = self._older[first]
         return older is not None and all(_share(access, other) for access in older)
+
+    def _is_refused_with(self, first: Access, second: Access) -> bool:
+        """Return whether what refuses a bank's port to `first` refuses it to `second`."""
+        if first.buffer is Buffer.STATE and self._structure.chip.state_buffer.is_split:
+            return second.lanes.first <= first.lanes.first and first.lanes.stop <= second.lanes.stop
+        return _share(first, second)
 
     def _banks(self, access: Access) -> range:
         chip = self._structure.chip

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from systolic.hw.spec import Chip, Engine
-from systolic.isa.access import Access
+from systolic.isa.access import Access, Buffer
 from systolic.isa.effects import (
     reads,
     reads_per_element,
@@ -107,10 +107,23 @@ def _steps(
     An operand of one element for each lane is read before all others.
     """
     engine = chip.engine(instruction.engine)
+    engine = engine.model_copy(update={"elements_per_cycle": _group(instruction, engine, chip)})
     read, written = _STEPS[rhythm(instruction)](instruction, source, target, engine)
     if source in reads_per_lane(instruction):
         read = np.full(source.elements, -1)
     return read, written
+
+
+def _group(instruction: OnEngine, engine: Engine, chip: Chip) -> int:
+    """Return the elements of a lane in a step: the engine's rate, or as many as a port moves."""
+    window_of = [(access, 1) for access in reads_per_element(instruction)]
+    window_of += [(access, window(instruction)) for access in writes(instruction)]
+    fitting = (
+        chip.port_width_bytes // access.element_bytes * elements
+        for access, elements in window_of
+        if access.buffer is Buffer.STATE
+    )
+    return min([engine.elements_per_cycle, *fitting])
 
 
 def _elementwise(

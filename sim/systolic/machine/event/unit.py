@@ -10,12 +10,12 @@ from typing import Any
 import simpy
 
 from systolic.hw.spec import Chip, Dma, Engine, PEArray
-from systolic.isa import Instruction, Post, Program
+from systolic.isa import Buffer, Instruction, Post, Program
 from systolic.machine.event.dram.channels import Channels
 from systolic.machine.event.fetch import InstructionFetch
 from systolic.machine.event.pe_array.row_order import Form
 from systolic.machine.event.ports.arbiter import Arbiter
-from systolic.machine.event.ports.ports import Port
+from systolic.machine.event.ports.ports import Need, Port
 from systolic.machine.event.ports.stream import Stream
 from systolic.machine.event.semaphores import PostTicks, Semaphores
 from systolic.machine.event.ticks import TickEnvironment
@@ -46,9 +46,13 @@ class Context:
     end: int = 0
     port_use: dict[Port, list[tuple[int, int]]] = field(default_factory=dict)
 
-    def use_port(self, port: Port, first: int, stop: int) -> None:
+    def use_port(self, need: Need, first: int, stop: int) -> None:
         """Note that a port is in use from tick `first` to tick `stop`."""
-        self.port_use.setdefault(port, []).append((first, stop))
+        if self.chip.state_buffer.is_split and need.port.buffer == Buffer.STATE:
+            ticks = (stop - first) * (need.stop - need.first)
+            self.recorder.port_cycles[need.port] += ticks
+        else:
+            self.port_use.setdefault(need.port, []).append((first, stop))
 
     def account_ports(self) -> None:
         """Hand the ticks in which each port was in use to the recorder, overlaps counted once."""
@@ -240,15 +244,16 @@ class Unit(ABC):
         for refusal in stream.refusals:
             if refusal.cycles:
                 stop = refusal.tick + refusal.cycles * self.period
-                label = f"stalled by {refusal.winner}"
+                label = f"stalled by {refusal.lost.winner}"
                 self.claim(label, refusal.tick, stop, times.instruction)
+                port, winner, partition = refusal.lost
                 recorder.stalls.append(
                     Stall(
-                        refusal.tick, self.name, times.instruction, refusal.cycles, *refusal.port,
-                        refusal.winner,
+                        refusal.tick, self.name, times.instruction, refusal.cycles, *port, winner,
+                        partition,
                     )
                 )  # fmt: skip
-        for port, first, stop in stream.port_use():
-            self.context.use_port(port, first, stop)
+        for need, first, stop in stream.port_use():
+            self.context.use_port(need, first, stop)
         self.context.end = max(self.context.end, times.done + self.period)
         self.context.on_done()

@@ -11,6 +11,7 @@ from collections import deque
 from systolic.hw.spec import Dma, Engine, PEArray
 from systolic.isa import Instruction, Wait
 from systolic.machine.register.context import Context
+from systolic.machine.register.ports.ports import Refused
 from systolic.trace.records import InstructionTimes, Recorder, Stall
 
 ISSUE = "waiting for issue"
@@ -55,7 +56,7 @@ class Job:
         self.start = -1
         self.first = -1
         self.last = -1
-        self.stall_port = -1
+        self.stall_port: Refused | None = None
         self.stall_winner = ""
         self.stall_first = 0
         self.stall_stop = -1
@@ -203,29 +204,32 @@ class Unit:
         self._next_head(cycle)
         self._launch(job, cycle)
 
-    def _winner(self, port: int) -> str:
+    def _winner(self, refused: Refused) -> str:
         """Return the client that has a port refused in this cycle."""
-        return self._ports.winner(port, self.now * self.period)
+        return self._ports.winner(refused, self.now * self.period)
 
-    def _record_stall(self, job: Job, port: int) -> str:
-        """Note that `port` was refused to the job in this cycle; return the winner."""
-        winner = self._winner(port)
-        if (job.stall_port, job.stall_winner, job.stall_stop) != (port, winner, self.now):
+    def _record_stall(self, job: Job, refused: Refused) -> str:
+        """Note that a port was refused to the job in this cycle; return the winner."""
+        winner = self._winner(refused)
+        if (job.stall_port, job.stall_winner, job.stall_stop) != (refused, winner, self.now):
             self._flush_stall(job)
-            job.stall_port, job.stall_winner, job.stall_first = port, winner, self.now
+            job.stall_port, job.stall_winner, job.stall_first = refused, winner, self.now
         job.stall_stop = self.now + 1
         return winner
 
     def _flush_stall(self, job: Job) -> None:
-        if job.stall_port < 0:
+        if job.stall_port is None:
             return
-        buffer, bank, direction = self._ports.key(job.stall_port)
+        buffer, bank, direction = self._ports.key(job.stall_port.port)
         cycles = job.stall_stop - job.stall_first
-        tick = job.stall_first * self.period
+        tick, partition = job.stall_first * self.period, job.stall_port.partition
         self.context.recorder.stalls.append(
-            Stall(tick, self.name, job.index, cycles, buffer, bank, direction, job.stall_winner)
-        )
-        job.stall_port = -1
+            Stall(
+                tick, self.name, job.index, cycles, buffer, bank, direction, job.stall_winner,
+                partition,
+            )
+        )  # fmt: skip
+        job.stall_port = None
 
     def _retire(self, job: Job, tick: int) -> None:
         """The instruction is done in the cycle that begins at `tick`."""

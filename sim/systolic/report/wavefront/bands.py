@@ -112,10 +112,11 @@ def weights_band(trace: Trace, axis: CycleAxis, values: bool) -> Band:
             continue
         K, N = load_extent(history, load)
         r, c = (plane.ravel() for plane in np.indices((K, N)))
-        read = load.reads[history.shape.read_of(K, N)].ravel()
+        read = load.reads[history.shape.read_of(K, N, load.columns)].ravel()
         left = history.shape.weight_path == "left"
-        band.mark("load", r, read, 1.0 / (history.shape.fast_load if left else N))
-        if values and left and history.shape.fast_load == 1 and load.weights.size:
+        together = load.columns or (history.shape.fast_load if left else N)
+        band.mark("load", r, read, 1.0 / together)
+        if values and left and together == 1 and load.weights.size:
             band.write("load", r, read, texts_of(load.weights[r, c]))
     return band
 

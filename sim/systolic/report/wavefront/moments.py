@@ -51,10 +51,12 @@ def load_extent(history: GridHistory, load: LoadPass) -> tuple[int, int]:
     """Return K and N of a load; if only its times are known, the largest they can have been."""
     if load.weights.size:
         return int(load.weights.shape[0]), int(load.weights.shape[1])
-    shape, lanes = history.shape, len(load.reads) * history.shape.fast_load
+    shape, reads = history.shape, len(load.reads)
     if shape.weight_path == "left":
-        return shape.rows, min(lanes, shape.cols)
-    return min(lanes, shape.rows), shape.cols
+        return shape.rows, min(reads * (load.columns or shape.fast_load), shape.cols)
+    together = load.columns or shape.cols
+    cols = min(shape.cols, reads * together)
+    return min(reads // -(-cols // together) * shape.fast_load, shape.rows), cols
 
 
 def drains(chip: Chip, trace: Trace) -> tuple[InstructionTimes, ...]:
@@ -169,7 +171,8 @@ def _load_place(history: GridHistory, when: Moments) -> PhasePlace | None:
         return None
     K, N = load_extent(history, loads[-1])
     delay, row = history.shape.delay(), K // 2
-    taken = loads[-1].reads[history.shape.read_of(K, N)[row]] + delay[row, :N]
+    number = history.shape.read_of(K, N, loads[-1].columns)[row]
+    taken = loads[-1].reads[number] + delay[row, :N]
     end = min(int(taken.max()) + 1, when.stream.first + int(delay[row, 0]))
     return PhasePlace("load", Interval(0, K), float(taken.min()), float(end))
 

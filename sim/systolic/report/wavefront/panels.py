@@ -103,7 +103,7 @@ def _weights(trace: Trace, cycle: int) -> tuple[Mask, Mask, Mask]:
         if one.reads[0] > cycle:
             continue
         K, N = load_extent(history, one)
-        times = one.reads[history.shape.read_of(K, N)] + delay[:K, :N]
+        times = one.reads[history.shape.read_of(K, N, one.columns)] + delay[:K, :N]
         used = [p.injections[0] for p in history.matmuls if p.injections[0] > one.reads[-1]]
         first_use = delay[:K, :N] + used[0] if used else np.full((K, N), cycle + 1)
         load[:K, :N] |= times == cycle

@@ -93,7 +93,7 @@ def load_spans(trace: Trace, axis: CycleAxis) -> list[tuple[Times, Times]]:
     delay, spans = history.shape.delay(), []
     for load in history.loads:
         K, N = load_extent(history, load)
-        times = load.reads[history.shape.read_of(K, N)] + delay[:K, :N]
+        times = load.reads[history.shape.read_of(K, N, load.columns)] + delay[:K, :N]
         if times.min() >= axis.stop or times.max() < axis.first:
             continue
         first, last = np.zeros(len(delay), np.int64), np.full(len(delay), -1)
@@ -110,7 +110,7 @@ def pe_band(trace: Trace, axis: CycleAxis, values: bool) -> Band:
     number = np.arange(shape.rows * shape.cols).reshape(shape.rows, shape.cols)
     for load in history.loads:
         K, N = load_extent(history, load)
-        times = (load.reads[shape.read_of(K, N)] + delay[:K, :N]).ravel()
+        times = (load.reads[shape.read_of(K, N, load.columns)] + delay[:K, :N]).ravel()
         band.mark("load", number[:K, :N].ravel(), times)
         if values and load.weights.size:
             band.write("load", number[:K, :N].ravel(), times, texts_of(load.weights.ravel()))

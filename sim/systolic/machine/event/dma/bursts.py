@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from systolic.isa import Buffer, DmaCopy
+from systolic.isa.access import Interval
 from systolic.machine.event.dma.descriptors import descriptor_runs
 from systolic.machine.event.dram.channels import Beat, Channels
 from systolic.machine.event.ports.ports import Need, Needs, Port, Timeline, mask_of
-from systolic.machine.event.ports.stream import Progress, Refusal, Stream
+from systolic.machine.event.ports.stream import Lost, Progress, Refusal, Stream
 from systolic.machine.event.ticks import TickEnvironment
 
 READS, WRITES = 1, 2
@@ -37,9 +38,9 @@ class BurstStream(Stream):
         self._sides = READS * (copy.source.buffer is Buffer.DRAM)
         self._sides |= WRITES * (copy.target.buffer is Buffer.DRAM)
         on_chip = copy.target if self._sides == READS else copy.source
-        self._partitions = on_chip.partition, on_chip.partition + on_chip.partitions
         self._direction = "write" if self._sides == READS else "read"
-        self.mask = mask_of(self._needs_of(self._all_banks()))
+        self._reach = self._needs_of(self._all_banks(), on_chip.lanes)
+        self.mask = mask_of(self._reach)
 
     @property
     def sizes(self) -> npt.NDArray[np.int64]:
@@ -68,6 +69,10 @@ class BurstStream(Stream):
         """Return whether the copy has ended, the cycle of its last burst being over at `tick`."""
         return self.tick <= tick and self._channels.is_done(self._queue)
 
+    def reach(self) -> Needs:
+        """Return each port it may need, for all partitions between the outermost."""
+        return self._reach
+
     def needs(self) -> tuple[Needs, int]:
         """Return the ports the next cycle needs, and for how many cycles at least."""
         beats = self._channels.beats(self._queue)
@@ -77,21 +82,21 @@ class BurstStream(Stream):
         same = 1
         while same < len(needed) and needed[same] == needed[0]:
             same += 1
-        return self._needs_of(needed[0]), same
+        return self._needs_of(needed[0], beats[0].lanes), same
 
     def needs_in_progress(self) -> Needs:
         """Return the ports of the cycle granted last."""
         beat = self._channels.last_beat(self._queue)
-        return self._needs_of(self._banks_of(beat)) if beat else ()
+        return self._needs_of(self._banks_of(beat), beat.lanes) if beat else ()
 
     def grant(self) -> None:
         """Let bytes move from now on."""
         super().grant()
         self._channels.hold(self._queue, held=False)
 
-    def refuse(self, port: Port, winner: str) -> None:
+    def refuse(self, lost: Lost) -> None:
         """Keep bytes from moving; the burst keeps its bank and its bus."""
-        super().refuse(port, winner)
+        super().refuse(lost)
         self._channels.hold(self._queue, held=True)
 
     def advance(self, tick: int) -> None:
@@ -115,10 +120,10 @@ class BurstStream(Stream):
         stalls = self._channels.stalls(self._queue)
         if not stalls:
             return
-        for bank, first, stop in stalls:
+        for bank, partition, first, stop in stalls:
             port = Port(Buffer.STATE.value, bank, self._direction)
             cycles = (stop - first) // self.period
-            self.refusals.append(Refusal(first, cycles, port, self.client))
+            self.refusals.append(Refusal(first, cycles, Lost(port, self.client, partition)))
         self.refusals = _merged(self.refusals, self.period)
         start, end = self.progress[0].tick, self.tick
         if self.refusals[0].tick < start:
@@ -154,10 +159,9 @@ class BurstStream(Stream):
         size = self._bank_bytes
         return list(range(beat.low // size, (beat.high - 1) // size + 1))
 
-    def _needs_of(self, banks: list[int]) -> Needs:
+    def _needs_of(self, banks: list[int], lanes: Interval) -> Needs:
         return tuple(
-            Need(Port(Buffer.STATE.value, bank, self._direction), *self._partitions)
-            for bank in banks
+            Need(Port(Buffer.STATE.value, bank, self._direction), *lanes) for bank in banks
         )
 
 
@@ -166,12 +170,8 @@ def _merged(refusals: list[Refusal], period: int) -> list[Refusal]:
     found: list[Refusal] = []
     for each in sorted((r for r in refusals if r.cycles), key=lambda r: r.tick):
         last = found[-1] if found else None
-        if (
-            last
-            and last.tick + last.cycles * period == each.tick
-            and (last.port, last.winner) == (each.port, each.winner)
-        ):
-            found[-1] = Refusal(last.tick, last.cycles + each.cycles, last.port, last.winner)
+        if last and last.tick + last.cycles * period == each.tick and last.lost == each.lost:
+            found[-1] = Refusal(last.tick, last.cycles + each.cycles, last.lost)
         else:
             found.append(each)
     return found

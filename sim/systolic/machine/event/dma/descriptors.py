@@ -21,12 +21,13 @@ from systolic.machine.event.ports.ports import Need, Needs, Port
 Offsets = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Group:
     """`count` descriptors of `size_bytes` each that touch the same banks.
 
     source and target: byte offsets (in the partition) of the first descriptor. A group whose
-    descriptors straddle banks has count 1. `bank_bytes`: of the state buffer.
+    descriptors straddle banks has count 1. `bank_bytes`: of the state buffer. partitions: of each
+    descriptor, in source and target, int64 [2, count].
     """
 
     count: int
@@ -35,14 +36,16 @@ class Group:
     target: int
     bank_bytes: int
     one_bank: bool
+    partitions: Offsets
 
 
 @dataclass(frozen=True, eq=False)
 class _Runs:
     """Descriptors of a copy, in bytes relative to its first elements; neighbours with `alike`
-    lengths begin at `edges`.
+    lengths begin at `edges`. partitions: relative to the first of source and target, [2, n].
     """
 
+    partitions: Offsets
     source: Offsets
     target: Offsets
     lengths: Offsets
@@ -52,18 +55,25 @@ class _Runs:
 class Runs(NamedTuple):
     """The descriptors of a copy, in order, one by one: int64 [descriptors].
 
-    source and target: byte offsets in the partition; length: bytes.
+    source and target: byte offsets in the partition; length: bytes; partitions: [2, n], of source
+    and target.
     """
 
     source: Offsets
     target: Offsets
     length: Offsets
+    partitions: Offsets
 
 
 def descriptor_runs(copy: DmaCopy) -> Runs:
     """Return the descriptors of a copy, one by one."""
     runs = _runs(_pattern(copy.source), _pattern(copy.target))
-    return Runs(runs.source + copy.source.start, runs.target + copy.target.start, runs.lengths)
+    source, target = runs.source + copy.source.start, runs.target + copy.target.start
+    return Runs(source, target, runs.lengths, runs.partitions + _first_partitions(copy))
+
+
+def _first_partitions(copy: DmaCopy) -> Offsets:
+    return np.array([[copy.source.partition], [copy.target.partition]], np.int64)
 
 
 def descriptor_groups(copy: DmaCopy, chip: Chip) -> list[Group]:
@@ -71,6 +81,7 @@ def descriptor_groups(copy: DmaCopy, chip: Chip) -> list[Group]:
     runs = _runs(_pattern(copy.source), _pattern(copy.target))
     bank = chip.state_buffer.bank_bytes
     source, target = runs.source + copy.source.start, runs.target + copy.target.start
+    partitions = runs.partitions + _first_partitions(copy)
     edges, straddles = runs.edges, np.zeros(0, bool)
     if not (_in_one_bank(copy.source, bank) and _in_one_bank(copy.target, bank)):
         edges, straddles = _edges(copy, runs, source, target, bank)
@@ -82,6 +93,7 @@ def descriptor_groups(copy: DmaCopy, chip: Chip) -> list[Group]:
             int(target[i]),
             bank,
             not (straddles.size and straddles[i]),
+            partitions[:, i:j],
         )
         for i, j in pairwise(edges)
     ]
@@ -98,25 +110,37 @@ def touched_banks(group: Group, index: int, first: int, stop: int) -> tuple[rang
     )
 
 
-def needs_of(copy: DmaCopy, banks: tuple[Sequence[int], Sequence[int]]) -> Needs:
-    """Return the state-buffer ports of these banks of a copy's source and target."""
+def needs_of(
+    copy: DmaCopy, banks: tuple[Sequence[int], Sequence[int]], lanes: Sequence[tuple[int, int]]
+) -> Needs:
+    """Return the state-buffer ports of these banks of a copy's source and target.
+
+    lanes: partitions first <= p < stop of either.
+    """
     found = []
-    for access, direction, numbers in (
-        (copy.source, "read", banks[0]),
-        (copy.target, "write", banks[1]),
+    for access, direction, numbers, (first, stop) in (
+        (copy.source, "read", banks[0], lanes[0]),
+        (copy.target, "write", banks[1], lanes[1]),
     ):
         if access.buffer is Buffer.STATE:
-            last = access.partition + access.partitions
-            found += [
-                Need(Port(access.buffer.value, b, direction), access.partition, last)
-                for b in numbers
-            ]
+            found += [Need(Port(access.buffer.value, b, direction), first, stop) for b in numbers]
     return tuple(found)
+
+
+def descriptor_needs(
+    copy: DmaCopy, group: Group, index: int, first: int = 0, stop: int = 1
+) -> Needs:
+    """Return the ports of bytes first <= byte < stop of a descriptor, each in its partition."""
+    lanes = [(p, p + 1) for p in group.partitions[:, index].tolist()]
+    return needs_of(copy, touched_banks(group, index, first, stop), lanes)
 
 
 def all_needs(copy: DmaCopy, groups: Sequence[Group]) -> list[Need]:
     """Return every port that these descriptors of a copy may need."""
-    return [need for g in groups for need in needs_of(copy, touched_banks(g, 0, 0, g.size_bytes))]
+    lanes = copy.source.lanes, copy.target.lanes
+    return [
+        need for g in groups for need in needs_of(copy, touched_banks(g, 0, 0, g.size_bytes), lanes)
+    ]
 
 
 _Pattern = tuple[int, int, tuple[tuple[int, int], ...]]
@@ -139,7 +163,8 @@ def _runs(source: _Pattern, target: _Pattern) -> _Runs:
     starts = np.flatnonzero(fresh)
     lengths = np.diff(np.append(starts, len(a))) * size
     edges = [0, *(np.flatnonzero(lengths[1:] != lengths[:-1]) + 1).tolist(), len(starts)]
-    return _Runs(a[starts], b[starts], lengths, edges)
+    places = np.stack([starts // (len(a) // count) for _, count, _ in (source, target)])
+    return _Runs(places, a[starts], b[starts], lengths, edges)
 
 
 def _relative(pattern: _Pattern) -> Offsets:

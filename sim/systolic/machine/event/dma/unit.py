@@ -17,11 +17,10 @@ from systolic.machine.event.dma.descriptors import (
     Group,
     all_needs,
     descriptor_groups,
-    needs_of,
-    touched_banks,
+    descriptor_needs,
 )
 from systolic.machine.event.dma.pace import FOREVER, Orbit, Pace, best_pace, dram_pace, steady_pace
-from systolic.machine.event.ports.ports import Needs, Port, Timeline, mask_of
+from systolic.machine.event.ports.ports import Needs, Port, Timeline, hull, mask_of
 from systolic.machine.event.ports.stream import Stream
 from systolic.machine.event.ticks import TickEnvironment
 from systolic.machine.event.unit import Context, Unit
@@ -54,9 +53,9 @@ class DmaStream(Stream):
     def __init__(
         self, env: TickEnvironment, chip: Chip, copy: DmaCopy, groups: Sequence[Group], **who: Any
     ) -> None:
-        ports = all_needs(copy, groups)
         super().__init__(env, timeline=Timeline([], 0), **who)
-        self.mask = mask_of(tuple(ports))
+        self._reach = hull(all_needs(copy, groups))
+        self.mask = mask_of(self._reach)
         self._copy, self._groups = copy, groups
         self._fetch = chip.dma.descriptor_cycles
         self._own_rate, self._dram_rate = chip.dma.bytes_per_cycle, chip.dram.bytes_per_cycle
@@ -131,6 +130,10 @@ class DmaStream(Stream):
             known[key] = rest
         return rest
 
+    def reach(self) -> Needs:
+        """Return each port it may need, for all partitions between the outermost."""
+        return self._reach
+
     def needs(self) -> tuple[Needs, int]:
         """Return the ports the next cycle needs, and for how many cycles."""
         if self._fetched < self._fetch:
@@ -159,7 +162,7 @@ class DmaStream(Stream):
         if not amount:
             return ()
         stop = min(self._moved + amount, self._size(group))
-        return needs_of(self._copy, touched_banks(group, self._index, self._moved, stop))
+        return descriptor_needs(self._copy, group, self._index, self._moved, stop)
 
     def needs_in_progress(self) -> Needs:
         """Return the ports of the cycle granted last."""
@@ -217,9 +220,7 @@ class DmaStream(Stream):
         """Note that `count` descriptors, begun in `cycle`, have been moved whole."""
         moving = cycle + self._fetch
         self._see_first_byte(moving + self._pace.cycles(moving, 1) - 1)
-        self._last_needs = needs_of(
-            self._copy, touched_banks(group, self._index, 0, group.size_bytes)
-        )
+        self._last_needs = descriptor_needs(self._copy, group, self._index + count - 1)
         for need in self._last_needs:
             self._count(need.port, orbit.busy(count))
         for end, number, distance in orbit.series(count):

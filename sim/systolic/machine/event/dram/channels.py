@@ -16,6 +16,7 @@ import numpy as np
 from systolic.hw.spec import Chip
 from systolic.hw.units import dma_queue
 from systolic.isa import Buffer, DmaCopy, Program
+from systolic.isa.access import Interval
 from systolic.machine.event.dma.descriptors import Runs
 from systolic.machine.event.dram import steps
 from systolic.machine.event.dram.steps import Fixed, Table, Tables
@@ -33,9 +34,13 @@ _LASTS = np.isin(np.arange(6), (steps.FETCHING, steps.OPENING, steps.MOVING))
 
 
 class Stall(NamedTuple):
-    """A bank's port was refused from tick `first` to tick `stop`: a lower queue had it."""
+    """A bank's port was refused from tick `first` to tick `stop`: a lower queue had it.
+
+    partition: of the port, or ALL_PARTITIONS.
+    """
 
     bank: int
+    partition: int
     first: int
     stop: int
 
@@ -45,6 +50,12 @@ class Beat(NamedTuple):
 
     low: int
     high: int
+    partition: int
+
+    @property
+    def lanes(self) -> Interval:
+        """Return the partition as an interval."""
+        return Interval(self.partition, self.partition + 1)
 
 
 class Channels:
@@ -77,6 +88,9 @@ class Channels:
         queue[steps.PHASE, q], queue[steps.LEFT, q] = steps.FETCHING, fixed.fetch_cycles
         queue[steps.RUN, q], queue[steps.STOP, q] = first, first + len(runs.length)
         queue[steps.SIDES, q] = sides
+        # Of the side that lies on the chip; from DRAM to DRAM no port is needed.
+        partitions = runs.partitions[0 if sides == 2 else 1]
+        self._tables.runs[steps.PARTITION, first : first + len(runs.length)] = partitions
         queue[steps.FIRST, q] = queue[steps.BEAT, q] = -1
         steps.take_in_hand(fixed, queue, self._tables.runs, q)
 
@@ -148,7 +162,9 @@ class Channels:
         queue = self._tables.queue
         if queue[steps.BEAT, q] != self._cycle - 1:
             return None
-        return Beat(int(queue[steps.BEAT_LOW, q]), int(queue[steps.BEAT_HIGH, q]))
+        rows = steps.BEAT_LOW, steps.BEAT_HIGH, steps.BEAT_PARTITION
+        low, high, partition = (int(queue[row, q]) for row in rows)
+        return Beat(low, high, partition)
 
     def beats(self, q: int) -> list[Beat]:
         """Return what moves in each cycle left of the queue's burst; nothing if it waits."""
@@ -156,11 +172,17 @@ class Channels:
         if queue[steps.PHASE, q] != steps.MOVING:
             return []
         cycles = int(self._tables.fixed.burst_cycles)
-        fixed, runs = self._tables.fixed, self._tables.runs
+        runs = self._tables.runs
+        partition = int(runs[steps.PARTITION, queue[steps.RUN, q]])
         return [
-            Beat(*map(int, self._kernel.on_chip(fixed, queue, runs, beat, q)))
+            Beat(*self._on_chip(queue, beat, q), partition)
             for beat in range(cycles - int(queue[steps.LEFT, q]), cycles)
         ]
+
+    def _on_chip(self, queue: Table, beat: int, q: int) -> tuple[int, int]:
+        tables = self._tables
+        low, high = self._kernel.on_chip(tables.fixed, queue, tables.runs, beat, q)
+        return int(low), int(high)
 
     def quiet_cycles(self) -> int:
         """Return for how many cycles no burst changes its phase, whatever ports are refused."""
@@ -188,8 +210,9 @@ class Channels:
 
     def _read_log(self) -> None:
         """Keep what is logged for the copies it belongs to."""
-        for q, bank, first, stop in self._tables.log[:, : int(self._tables.logged[0])].T.tolist():
-            stall = Stall(bank, first * self.period, stop * self.period)
+        logged = self._tables.log[:, : int(self._tables.logged[0])].T.tolist()
+        for q, bank, partition, first, stop in logged:
+            stall = Stall(bank, partition, first * self.period, stop * self.period)
             self._stalls.setdefault(q, []).append(stall)
         self._tables.logged[0] = 0
 
@@ -213,7 +236,7 @@ class Channels:
         count, first = len(runs.length), self._used
         if first + count > self._tables.runs.shape[1]:
             first = self._compact(count)
-        self._tables.runs[:, first : first + count] = runs
+        self._tables.runs[: steps.PARTITION, first : first + count] = runs[: steps.PARTITION]
         self._used = first + count
         return first
 
@@ -262,7 +285,7 @@ def _empty_tables(chip: Chip) -> Tables:
         port=np.zeros((2, chip.state_buffer.banks), np.int64),
         logged=np.zeros(1, np.int64),
         log=np.zeros((steps.LOG_ROWS, LOG_LENGTH + 2 * chip.dma.queues), np.int64),
-        runs=np.zeros((3, 0), np.int64),
+        runs=np.zeros((steps.RUN_ROWS, 0), np.int64),
         end=np.zeros(0, np.int64),
     )
 

@@ -24,9 +24,11 @@ Table = npt.NDArray[Any]
 PHASE, LEFT, AGE, HELD, RUN, STOP, READ, WRITTEN, SIDES, WRITES, LOW, HIGH = range(12)
 CHANNEL, BANK, ROW, FIRST, LAST, BEAT, BEAT_LOW, BEAT_HIGH = range(12, 20)
 # PORT_LOW, PORT_HIGH: banks wanted in this cycle (-1: none); REFUSED: the one that another queue
-# has; STALL_*: the refusals that are not yet logged: of which bank, from which cycle to which.
+# has; STALL_*: the refusals that are not yet logged: of which bank and partition, from which cycle
+# to which. BEAT_PARTITION: of the bytes of BEAT.
 PORT_LOW, PORT_HIGH, REFUSED, STALL_BANK, STALL_FROM, STALL_STOP = range(20, 26)
-BANK_WAIT, ROW_WAIT, BUS_WAIT, QUEUE_ROWS = range(26, 30)
+STALL_PARTITION, BEAT_PARTITION = range(26, 28)
+BANK_WAIT, ROW_WAIT, BUS_WAIT, QUEUE_ROWS = range(28, 32)
 
 # Values of PHASE. A burst is asked for in the first cycle in which nothing is LEFT of the fetch.
 IDLE, FETCHING, WANTS_BANK, OPENING, WANTS_BUS, MOVING = range(6)
@@ -36,14 +38,17 @@ OPEN_ROW, BANK_HOLDER, BANK_ROWS = range(3)
 BUS_HOLDER, HITS, OPENED, CONFLICTS, BUSY, CHANNEL_ROWS = range(6)
 
 # Rows of `log`.
-LOG_QUEUE, LOG_BANK, LOG_FROM, LOG_STOP, LOG_ROWS = range(5)
+LOG_QUEUE, LOG_BANK, LOG_PARTITION, LOG_FROM, LOG_STOP, LOG_ROWS = range(6)
 
-# Rows of `runs`, the descriptors, in bytes.
-SOURCE, TARGET, LENGTH = range(3)
+# Rows of `runs`, the descriptors, in bytes; PARTITION: of the state buffer.
+SOURCE, TARGET, LENGTH, PARTITION, RUN_ROWS = range(5)
 
 
 class Fixed(NamedTuple):
-    """Chip data. arbitrates: the queues settle among themselves which has a state-buffer port."""
+    """Chip data. arbitrates: the queues settle among themselves which has a state-buffer port.
+
+    is_split: each partition of the state buffer has ports of its own.
+    """
 
     burst_bytes: int
     interleave_bytes: int
@@ -56,6 +61,7 @@ class Fixed(NamedTuple):
     precharge_cycles: int
     fetch_cycles: int
     port_bank_bytes: int
+    is_split: bool
     arbitrates: bool
 
     @classmethod
@@ -76,6 +82,7 @@ class Fixed(NamedTuple):
             precharge_cycles=parts.precharge_cycles,
             fetch_cycles=chip.dma.descriptor_cycles,
             port_bank_bytes=chip.state_buffer.bank_bytes,
+            is_split=chip.state_buffer.is_split,
             arbitrates=True,
         )
 
@@ -124,7 +131,7 @@ def run(t: Tables, cycle: int, until: int, stop_at_end: bool) -> int:
             step = share_ports(fixed, queue, runs, step)
         step = shortest(queue, step)
         if fixed.arbitrates:
-            note_refusals(queue, log, logged, cycle, step)
+            note_refusals(t, cycle, step)
         ended = advance(t, cycle, step)
         for q in range(queue.shape[1] if ended else 0):
             if queue[PHASE, q] == IDLE:
@@ -234,6 +241,7 @@ def move(t: Tables, cycle: int, step: int, q: int) -> None:
         use_ports(t, beat, step, q)
     low, high = on_chip(fixed, queue, runs, beat + step - 1, q)
     queue[BEAT, q], queue[BEAT_LOW, q], queue[BEAT_HIGH, q] = cycle + step - 1, low, high
+    queue[BEAT_PARTITION, q] = runs[PARTITION, queue[RUN, q]]
     queue[LEFT, q] -= step
 
 
@@ -342,7 +350,7 @@ def share_ports(fixed: Fixed, queue: Table, runs: Table, limit: int) -> int:
         beat = fixed.burst_cycles - queue[LEFT, q]
         first, last = banks_of(fixed, queue, runs, beat, q)
         queue[PORT_LOW, q], queue[PORT_HIGH, q] = first, last
-        queue[REFUSED, q] = taken_bank(queue, first, last, q)
+        queue[REFUSED, q] = taken_bank(fixed, queue, runs, first, last, q)
         queue[HELD, q] = queue[REFUSED, q] >= 0
         if not queue[HELD, q]:
             same = 1
@@ -364,14 +372,15 @@ def banks_of(fixed: Fixed, queue: Table, runs: Table, beat: int, q: int) -> tupl
     return low // fixed.port_bank_bytes, (high - 1) // fixed.port_bank_bytes
 
 
-def taken_bank(queue: Table, first: int, last: int, q: int) -> int:
+def taken_bank(fixed: Fixed, queue: Table, runs: Table, first: int, last: int, q: int) -> int:
     """Return the first of the banks whose port a lower queue has in this cycle, or -1."""
-    found = -1
+    found, mine = -1, partition_of(queue, runs, q)
     for other in range(q if first >= 0 else 0):
         if (
             queue[PORT_LOW, other] >= 0
             and not queue[HELD, other]
             and queue[WRITES, other] == queue[WRITES, q]
+            and not (fixed.is_split and partition_of(queue, runs, other) != mine)
         ):
             bank = max(first, queue[PORT_LOW, other])
             if bank <= min(last, queue[PORT_HIGH, other]) and (found < 0 or bank < found):
@@ -379,13 +388,26 @@ def taken_bank(queue: Table, first: int, last: int, q: int) -> int:
     return found
 
 
-def note_refusals(queue: Table, log: Table, logged: Table, cycle: int, step: int) -> None:
-    """Note for how long queues are HELD; log what has come to an end."""
+def partition_of(queue: Table, runs: Table, q: int) -> int:
+    """Return the partition of the state buffer in which a queue's descriptor lies."""
+    partition: int = runs[PARTITION, queue[RUN, q]]
+    return partition
+
+
+def note_refusals(t: Tables, cycle: int, step: int) -> None:
+    """Note for how long queues are HELD; log what has come to an end.
+
+    While a queue is HELD its descriptor is the same, and so is the partition.
+    """
+    queue, log, logged = t.queue, t.log, t.logged
     for q in range(queue.shape[1]):
         if queue[PHASE, q] == MOVING and queue[HELD, q]:
             if queue[STALL_STOP, q] != cycle or queue[STALL_BANK, q] != queue[REFUSED, q]:
                 log_refusals(queue, log, logged, q)
                 queue[STALL_BANK, q], queue[STALL_FROM, q] = queue[REFUSED, q], cycle
+                queue[STALL_PARTITION, q] = -1
+                if t.fixed.is_split:
+                    queue[STALL_PARTITION, q] = partition_of(queue, t.runs, q)
             queue[STALL_STOP, q] = cycle + step
 
 
@@ -394,6 +416,7 @@ def log_refusals(queue: Table, log: Table, logged: Table, q: int) -> None:
     if queue[STALL_STOP, q] > queue[STALL_FROM, q]:
         n = logged[0]
         log[LOG_QUEUE, n], log[LOG_BANK, n] = q, queue[STALL_BANK, q]
+        log[LOG_PARTITION, n] = queue[STALL_PARTITION, q]
         log[LOG_FROM, n], log[LOG_STOP, n] = queue[STALL_FROM, q], queue[STALL_STOP, q]
         logged[0] = n + 1
     queue[STALL_FROM, q] = queue[STALL_STOP, q]

@@ -92,17 +92,27 @@ def plan_of(instruction: OnEngine, spec: Engine, chip: Chip) -> Plan:
     return Plan(tuple(moves), timeline, slots - spec.latency_cycles, write.first)
 
 
-def _elementwise(instruction: OnEngine, spec: Engine, _: Chip) -> list[Moves]:
+def _group(instruction: OnEngine, spec: Engine, chip: Chip) -> int:
+    """Return the elements of a lane in a step: the engine's rate, or what a port lets through."""
+    width, (target,) = chip.port_width_bytes, writes(instruction)
+    sources = [a for a in reads_per_element(instruction) if a.buffer is Buffer.STATE]
+    rates = [spec.elements_per_cycle, *(width // a.element_bytes for a in sources)]
+    if target.buffer is Buffer.STATE:
+        rates.append(width // target.element_bytes * window(instruction))
+    return min(rates)
+
+
+def _elementwise(instruction: OnEngine, spec: Engine, chip: Chip) -> list[Moves]:
     """Return a group in each slot, of one operand or none, behind the operands per lane."""
-    lead, rate = len(reads_per_lane(instruction)), spec.elements_per_cycle
+    lead, rate = len(reads_per_lane(instruction)), _group(instruction, spec, chip)
     (target,) = writes(instruction)
     reads = [Moves(a, "read", lead, rate) for a in reads_per_element(instruction)]
     return [*reads, Moves(target, "write", lead + spec.latency_cycles, rate)]
 
 
-def _windowed(instruction: OnEngine, spec: Engine, _: Chip) -> list[Moves]:
+def _windowed(instruction: OnEngine, spec: Engine, chip: Chip) -> list[Moves]:
     """Return results behind the slots in which their last element is read."""
-    lead, rate = len(reads_per_lane(instruction)), spec.elements_per_cycle
+    lead, rate = len(reads_per_lane(instruction)), _group(instruction, spec, chip)
     (source,), (target,) = reads_per_element(instruction), writes(instruction)
     stop = np.arange(1, target.elements + 1, dtype=np.int64) * window(instruction)
     behind = lead + (stop - 1) // rate + spec.latency_cycles
@@ -111,7 +121,7 @@ def _windowed(instruction: OnEngine, spec: Engine, _: Chip) -> list[Moves]:
 
 def _paired(instruction: OnEngine, spec: Engine, chip: Chip) -> list[Moves]:
     """Return both operands of a group in one slot, or in two where they need the same port."""
-    lead, rate = len(reads_per_lane(instruction)), spec.elements_per_cycle
+    lead, rate = len(reads_per_lane(instruction)), _group(instruction, spec, chip)
     left, right = (Moves(a, "read", lead, rate) for a in reads_per_element(instruction))
     cost = _slots_per_group(left, right, chip)
     if (cost == 1).all():

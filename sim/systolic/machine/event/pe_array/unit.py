@@ -16,6 +16,8 @@ from systolic.isa import Access, Instruction, LoadWeights, MatMul
 from systolic.machine.event.pe_array.row_order import row_order_product
 from systolic.machine.event.ports.arbiter import Hold
 from systolic.machine.event.ports.ports import (
+    Need,
+    Port,
     Stretch,
     Timeline,
     bank_of,
@@ -107,13 +109,36 @@ class PEArrayUnit(Unit):
         stream.then(lambda: self._finish_load(index, load, stream, start, weights, sources))
 
     def _load_timeline(self, weights: Access) -> Timeline:
-        bank_bytes, fast = self.chip.state_buffer.bank_bytes, self._spec.fast_load
-        lanes = weights.elements if self._spec.weight_path == "left" else weights.partitions
-        reads = -(-lanes // fast)
+        bank_bytes = self.chip.state_buffer.bank_bytes
+        columns, parts = self._columns_per_read(weights), self._parts(weights)
+        groups = weights.partitions if self._spec.weight_path == "top" else 1
+        reads = -(-groups // self._spec.fast_load) * parts
         bank = bank_of(weights, bank_bytes)
+        if self._spec.weight_path == "top" and self.chip.state_buffer.is_split:
+            return self._row_timeline(weights, parts)
         if bank is not None:
             return steady(needs(weights, (bank,), "read"), reads)
-        return Timeline(group_stretches(weights, fast, bank_bytes, "read"), reads)
+        return Timeline(group_stretches(weights, columns, bank_bytes, "read"), reads)
+
+    def _columns_per_read(self, weights: Access) -> int:
+        """Return the columns that a read brings: of all rows from the left, of f from the top."""
+        fitting = self.chip.port_width_bytes // weights.element_bytes
+        most = self._spec.fast_load if self._spec.weight_path == "left" else weights.elements
+        return min(most, fitting)
+
+    def _parts(self, weights: Access) -> int:
+        """Return the reads that bring a row whole."""
+        return -(-weights.elements // self._columns_per_read(weights))
+
+    def _row_timeline(self, weights: Access, parts: int) -> Timeline:
+        """Return what a load on the top path needs where partitions have ports of their own."""
+        fast, stop = self._spec.fast_load, weights.partition + weights.partitions
+        bank = weights.span.first // self.chip.state_buffer.bank_bytes  # legality: there is but one
+        port = Port(weights.buffer.value, bank, "read")
+        firsts = range(weights.partition, stop, fast)
+        rows = [(Need(port, first, min(first + fast, stop)),) for first in firsts]
+        stretches = [Stretch(n * parts, (n + 1) * parts, each) for n, each in enumerate(rows)]
+        return Timeline(stretches, len(rows) * parts)
 
     def _finish_load(
         self,
@@ -132,7 +157,8 @@ class PEArrayUnit(Unit):
         recorder = self.context.recorder
         if recorder.keep_grid:
             tile = weights if weights is not None else np.zeros((0, 0), np.float32)
-            recorder.loads.append(LoadPass(index, stream.ticks() // self.period, tile))
+            columns = self._columns_per_read(load.weights)
+            recorder.loads.append(LoadPass(index, stream.ticks() // self.period, tile, columns))
         if recorder.wants("load") and weights is not None:
             self._record_load(index, load.weights, stream.ticks(), weights)
 
@@ -140,8 +166,11 @@ class PEArrayUnit(Unit):
         self, index: int, access: Access, ticks: npt.NDArray[np.int64], weights: npt.NDArray[Any]
     ) -> None:
         K, N = weights.shape
-        lane = np.arange(N)[None, :] if self._spec.weight_path == "left" else np.arange(K)[:, None]
-        read = np.broadcast_to(ticks[lane // self._spec.fast_load], (K, N))
+        number = np.arange(N)[None, :] // self._columns_per_read(access)
+        if self._spec.weight_path == "top":
+            row = np.arange(K)[:, None] // self._spec.fast_load
+            number = row * self._parts(access) + number
+        read = np.broadcast_to(ticks[number], (K, N))
         partitions = np.broadcast_to(np.arange(K)[:, None] + access.partition, (K, N))
         addresses = np.broadcast_to(access.offsets()[None, :], (K, N))
         self.context.recorder.words(
@@ -240,7 +269,7 @@ class PEArrayUnit(Unit):
     ) -> None:
         for first, stop in hold.intervals():
             for need in hold.needs:
-                self.context.use_port(need.port, first, stop)
+                self.context.use_port(need, first, stop)
         period, N = self.period, multiply.result.partitions
         first, last = stream.tick_of(0), stream.tick_of(multiply.moving.elements - 1)
         first_write = first + self._depth * period

@@ -13,8 +13,8 @@ from itertools import combinations
 import simpy
 
 from systolic.isa import Buffer
-from systolic.machine.event.ports.ports import Need, Port, mask_of
-from systolic.machine.event.ports.stream import Stream
+from systolic.machine.event.ports.ports import Need, Needs, Port, mask_of
+from systolic.machine.event.ports.stream import Lost, Stream
 from systolic.machine.event.ticks import DECIDE, SETTLED, TickEnvironment
 
 Taken = dict[Port, list[tuple[Need, str, str]]]
@@ -67,10 +67,14 @@ class Hold:
 
 
 class Arbiter:
-    """All streams that are under way, and the one place where ports are given."""
+    """All streams that are under way, and the one place where ports are given.
 
-    def __init__(self, env: TickEnvironment) -> None:
+    is_split: each partition of the state buffer has ports of its own.
+    """
+
+    def __init__(self, env: TickEnvironment, *, is_split: bool) -> None:
         self._env = env
+        self._is_split = is_split
         self._streams: list[Stream] = []
         self._holds: list[Hold] = []
         self._deciding = False
@@ -164,7 +168,7 @@ class Arbiter:
         contended = {s for s in self._streams if s.mask & held} if once & held else set()
         if twice:
             shared = [stream for stream in self._streams if stream.mask & twice]
-            contended |= _meeting(shared, contended)
+            contended |= _meeting(shared, contended, is_split=self._is_split)
         return contended
 
     def _arbitrate(self, contended: set[Stream], now: int) -> int:
@@ -183,8 +187,8 @@ class Arbiter:
         ready = [s for s in contended if s.tick == now]
         for stream in sorted(ready, key=lambda s: (s.asks_last_at == now, s.rank)):
             needs, slots = stream.needs()
-            if refusal := _first_refused(taken, stream, needs):
-                stream.refuse(*refusal)
+            if lost := self._first_refused(taken, stream, needs):
+                stream.refuse(lost)
                 if (same := stream.patience()) is not None:
                     changes.append(now + same * stream.period)
             else:
@@ -199,6 +203,23 @@ class Arbiter:
             changes += [s.tick + (s.period if s.tick == now else 0) for s in contended]
         return min(changes)
 
+    def _first_refused(self, taken: Taken, stream: Stream, needs: Needs) -> Lost | None:
+        """Return the first need that another has; of partitions of their own the lowest."""
+        for need in needs:
+            if self._is_split and need.port.buffer == Buffer.STATE:
+                met = [(o.first, c) for o, _, c in taken.get(need.port, ()) if need.meets(o)]
+                if met:
+                    first, client = min(met)
+                    return Lost(need.port, client, max(need.first, first))
+                continue
+            for other, unit, client in taken.get(need.port, ()):
+                in_flight = unit == "pe_array" and need.port.buffer == Buffer.RESULT
+                mine = (unit, client) == (stream.unit, stream.client)
+                own_lane = mine and not need.meets(other)
+                if not (own_lane or (in_flight and unit == stream.unit)):
+                    return Lost(need.port, client)
+        return None
+
 
 def _take(taken: Taken, stream: Stream, needs: tuple[Need, ...]) -> None:
     for need in needs:
@@ -211,27 +232,14 @@ def _take_hold(taken: Taken, hold: Hold, now: int) -> None:
             taken.setdefault(need.port, []).append((need, "pe_array", hold.client))
 
 
-def _first_refused(
-    taken: Taken, stream: Stream, needs: tuple[Need, ...]
-) -> tuple[Port, str] | None:
-    for need in needs:
-        for other, unit, client in taken.get(need.port, ()):
-            apart = need.stop <= other.first or other.stop <= need.first
-            in_flight = unit == "pe_array" and need.port.buffer == Buffer.RESULT
-            own_lane = apart and (unit, client) == (stream.unit, stream.client)
-            if not (own_lane or (in_flight and unit == stream.unit)):
-                return need.port, client
-    return None
-
-
-def _meeting(shared: list[Stream], contended: set[Stream]) -> set[Stream]:
+def _meeting(shared: list[Stream], contended: set[Stream], *, is_split: bool) -> set[Stream]:
     """Return the streams between which the arbiter must decide.
 
     Some streams, those of DRAM copies with bursts, settle among themselves which of them has a
     port. The arbiter leaves that to them while they meet no other stream. When one of them may also
     meet a stream of another kind, say an engine's, the arbiter decides between all of them.
     """
-    pairs = [pair for pair in combinations(shared, 2) if _may_meet(*pair)]
+    pairs = [pair for pair in combinations(shared, 2) if _may_meet(*pair, is_split=is_split)]
     own = {s for s in shared if s.settles_ports}
     found = contended.union(*(pair for pair in pairs if not own.issuperset(pair)))
     among_themselves = own.isdisjoint(found)
@@ -240,14 +248,23 @@ def _meeting(shared: list[Stream], contended: set[Stream]) -> set[Stream]:
     return found if among_themselves else found.union(*pairs)
 
 
-def _may_meet(one: Stream, other: Stream) -> bool:
-    """Return whether two streams share a port and no lanes of one unit keep them apart there."""
+def _may_meet(one: Stream, other: Stream, *, is_split: bool) -> bool:
+    """Return whether two streams share a port and no partitions keep them apart there.
+
+    Partitions do between instructions of one unit, and everywhere in a state buffer that is split.
+    """
     if not one.mask & other.mask:
         return False
     if (one.unit, one.client) != (other.unit, other.client):
-        return True
+        if not is_split:
+            return True
+        return any(
+            a.meets(b) or (a.port == b.port and a.port.buffer == Buffer.RESULT)
+            for a in one.reach()
+            for b in other.reach()
+        )
     return any(
-        a.port == b.port and a.first < b.stop and b.first < a.stop
+        a.meets(b)
         for mine in one.timeline
         for theirs in other.timeline
         for a in mine.needs

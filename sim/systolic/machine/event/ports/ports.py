@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ from systolic.isa import Access, Buffer
 
 
 class Port(NamedTuple):
-    """The read or the write port of one bank, in all partitions."""
+    """The read or the write port of one bank: one for all partitions, or one for each."""
 
     buffer: str
     bank: int
@@ -32,6 +32,10 @@ class Need(NamedTuple):
     port: Port
     first: int
     stop: int
+
+    def meets(self, other: Need) -> bool:
+        """Return whether both want the port for a partition in common."""
+        return self.port == other.port and self.first < other.stop and other.first < self.stop
 
 
 Needs = tuple[Need, ...]
@@ -47,6 +51,15 @@ def mask_of(needs: Needs) -> int:
     for need in needs:
         mask |= 1 << _bits.setdefault(need.port, len(_bits))
     return mask
+
+
+def hull(needs: Iterable[Need]) -> Needs:
+    """Return each port once, for all partitions between the outermost it is wanted for."""
+    found: dict[Port, Need] = {}
+    for need in needs:
+        old = found.get(need.port, need)
+        found[need.port] = Need(need.port, min(old.first, need.first), max(old.stop, need.stop))
+    return tuple(found.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +81,11 @@ class Timeline:
         self.mask = 0
         for stretch in self._stretches:
             self.mask |= mask_of(stretch.needs)
+
+    @cached_property
+    def reach(self) -> Needs:
+        """Return each port of all stretches once, for all partitions between its outermost."""
+        return hull(need for stretch in self._stretches for need in stretch.needs)
 
     @property
     def only(self) -> Stretch | None:

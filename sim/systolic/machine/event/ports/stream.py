@@ -13,8 +13,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from systolic.machine.event.ports.ports import Needs, Port, Timeline
+from systolic.machine.event.ports.ports import Need, Needs, Port, Timeline
 from systolic.machine.event.ticks import TickEnvironment
+from systolic.trace.records import ALL_PARTITIONS
 
 
 class Progress(NamedTuple):
@@ -25,14 +26,21 @@ class Progress(NamedTuple):
     slots: int
 
 
+class Lost(NamedTuple):
+    """A port that `winner` has, and the partition of it where each has its own."""
+
+    port: Port
+    winner: str
+    partition: int = ALL_PARTITIONS
+
+
 @dataclass(slots=True)
 class Refusal:
-    """From `tick` on, `cycles` cycles were refused because `winner` had `port`."""
+    """From `tick` on, `cycles` cycles were refused: another had the port."""
 
     tick: int
     cycles: int
-    port: Port
-    winner: str
+    lost: Lost
 
 
 def _nothing() -> None:
@@ -100,6 +108,10 @@ class Stream:
         """Let all other streams ask for ports first, in the present tick only."""
         self.asks_last_at = self.tick
 
+    def reach(self) -> Needs:
+        """Return each port it may need, for all partitions between the outermost."""
+        return self.timeline.reach
+
     def needs(self) -> tuple[Needs, int]:
         """Return what the next slot needs and for how many slots that stays so."""
         return self._needs_at(self.position)
@@ -154,14 +166,14 @@ class Stream:
         """Let the stream advance from now on."""
         self.granted = True
 
-    def refuse(self, port: Port, winner: str) -> None:
+    def refuse(self, lost: Lost) -> None:
         """Hold the stream from now on."""
         if self.refusals and not self.refusals[-1].cycles:
             self.refusals.pop()  # of a decision that was made again in the same tick
         last = self.refusals[-1] if self.refusals else None
         again = last is not None and last.tick + last.cycles * self.period == self.tick
-        if not (again and last and (last.port, last.winner) == (port, winner)):
-            self.refusals.append(Refusal(self.tick, 0, port, winner))
+        if not (again and last and last.lost == lost):
+            self.refusals.append(Refusal(self.tick, 0, lost))
         self._refused_at = self.tick
         self.granted = False
 
@@ -229,13 +241,13 @@ class Stream:
         run = np.searchsorted(begins, slots, side="right") - 1
         return np.asarray(ticks[run] + (slots - begins[run]) * self.period)
 
-    def port_use(self) -> Iterator[tuple[Port, int, int]]:
-        """Yield (port, first tick, tick after the last) for what was granted."""
+    def port_use(self) -> Iterator[tuple[Need, int, int]]:
+        """Yield (need, first tick, tick after the last) for what was granted."""
         only = self.timeline.only
         if only and self.spacing == 1 and only.stop - only.first == self.slots:
             for need in only.needs:
                 for _, tick, slots in self.progress:
-                    yield need.port, tick, tick + slots * self.period
+                    yield need, tick, tick + slots * self.period
             return
         for stretch in self.timeline:
             for slot, tick, slots in self.progress:
@@ -246,7 +258,7 @@ class Stream:
                 for at, until in self._busy(first, stop):
                     for need in stretch.needs:
                         begin = tick + (at - slot) * self.period
-                        yield need.port, begin, begin + (until - at) * self.period
+                        yield need, begin, begin + (until - at) * self.period
 
     def _busy(self, first: int, stop: int) -> Iterator[tuple[int, int]]:
         """Yield the runs of slots first <= slot < stop that make an access."""

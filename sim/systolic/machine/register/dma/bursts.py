@@ -9,7 +9,7 @@ from systolic.isa import Buffer, DmaCopy
 from systolic.machine.register.context import Context
 from systolic.machine.register.dma.unit import CopyJob, DmaQueue
 from systolic.machine.register.dram.channels import Burst, Dram
-from systolic.machine.register.ports.ports import PortTuple
+from systolic.machine.register.ports.ports import Wanted
 from systolic.machine.register.unit import Job
 
 
@@ -92,7 +92,9 @@ class BurstQueue(DmaQueue):
         first = burst.low - burst.skipped + burst.cycle * width
         return max(burst.low, first), min(burst.high, first + width)
 
-    def _ports_of_burst(self, job: BurstJob, burst: Burst, low: int, high: int) -> PortTuple:
+    def _ports_of_burst(
+        self, job: BurstJob, burst: Burst, low: int, high: int
+    ) -> tuple[Wanted, ...]:
         if low >= high:
             return ()
         part = job.descriptor

@@ -11,9 +11,10 @@ from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
 from systolic.hw.units import dma_queue
 from systolic.isa import Access, Buffer, DmaCopy
+from systolic.isa.access import Interval
 from systolic.machine.register.context import Context
 from systolic.machine.register.dma.descriptors import RunStart, descriptors
-from systolic.machine.register.ports.ports import PortTuple
+from systolic.machine.register.ports.ports import Wanted, wanted
 from systolic.machine.register.unit import Job, Unit
 
 CLIENT = "dma"
@@ -137,22 +138,24 @@ class DmaQueue(Unit):
             job.moved = stop
             self._transfer(job, low, size, tick)
 
-    def _take_ports(self, job: Job, ports: PortTuple, tick: int) -> bool:
+    def _take_ports(self, job: Job, needs: tuple[Wanted, ...], tick: int) -> bool:
         """Take all ports for this cycle, or none and note the first that is refused."""
-        for port in ports:
-            if self._ports.until[port] > tick:
-                winner = self._record_stall(job, port)
+        for want in needs:
+            if refused := self._ports.refused(want, tick):
+                winner = self._record_stall(job, refused)
                 self.claims.mark(f"stalled by {winner}", self.now, self.now + 1)
                 return False
-        for port in ports:
-            self._ports.take(port, tick, self.period, CLIENT)
+        for want in needs:
+            self._ports.take(want, tick, self.period, CLIENT)
         return True
 
     def _ports_of(
         self, access: Access, place: RunStart, moved: int, size: int, direction: str
-    ) -> PortTuple:
+    ) -> tuple[Wanted, ...]:
+        """Return the ports of bytes of a run, which lies in one partition."""
         low = place.byte + moved
-        return self._ports.of_bytes(access.buffer, low, low + size, direction)
+        ports = self._ports.of_bytes(access.buffer, low, low + size, direction)
+        return wanted(ports, Interval(place.partition, place.partition + 1))
 
     def _transfer(self, job: CopyJob, first: int, size: int, tick: int) -> None:
         """Move `size` bytes of the descriptor from byte `first` on; they land in the next cycle."""

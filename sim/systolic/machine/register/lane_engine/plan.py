@@ -14,10 +14,7 @@ from systolic.isa import Access, OnEngine
 from systolic.isa.access import Interval
 from systolic.isa.effects import reads_per_element, reads_per_lane, rhythm, window, writes
 from systolic.isa.opcodes import Rhythm, require_rows
-from systolic.machine.register.ports.ports import Ports, PortTuple
-
-Wanted = tuple[int, Interval]
-"""A port, and the partitions it is wanted for."""
+from systolic.machine.register.ports.ports import Ports, PortTuple, Wanted, wanted
 
 
 @dataclass(slots=True)
@@ -35,7 +32,7 @@ class Step:
     def read(self, operand: int, part: slice, ports: PortTuple, lanes: Interval) -> None:
         """Let the step read some elements of an operand."""
         self.reads.append((operand, part))
-        self.read_ports += [(port, lanes) for port in ports]
+        self.read_ports += wanted(ports, lanes)
 
     def collides(self, ports: PortTuple, lanes: Interval) -> bool:
         """Return whether the step already wants one of the ports for one of the lanes."""
@@ -93,10 +90,10 @@ def _of_a_group(operands: list[_Grouped], group: int, part: slice) -> list[Step]
     """Return a step in which a group of every operand is read, or more where ports collide."""
     steps = [Step()]
     for operand in operands:
-        wanted, lanes = operand.ports[group], operand.access.lanes
-        if steps[-1].collides(wanted, lanes):
+        near, lanes = operand.ports[group], operand.access.lanes
+        if steps[-1].collides(near, lanes):
             steps.append(Step())
-        steps[-1].read(operand.number, part, wanted, lanes)
+        steps[-1].read(operand.number, part, near, lanes)
     return steps
 
 
@@ -105,4 +102,4 @@ def _add_write_ports(steps: list[Step], target: Access, ports: Ports) -> None:
     for step in steps:
         if step.outputs is not None:
             found = sorted({port for near in by_element[step.outputs] for port in near})
-            step.write_ports = [(port, lanes) for port in found]
+            step.write_ports = [*wanted(tuple(found), lanes)]

@@ -9,10 +9,11 @@ import numpy as np
 
 from systolic.arrays import Array
 from systolic.hw.units import EngineName
-from systolic.isa import Access, OnEngine
+from systolic.isa import Access, Buffer, OnEngine
 from systolic.isa.effects import lanes, reads_per_element, reads_per_lane, window, writes
 from systolic.machine.register.context import Context
-from systolic.machine.register.lane_engine.plan import Step, Wanted, steps_of
+from systolic.machine.register.lane_engine.plan import Step, steps_of
+from systolic.machine.register.ports.ports import Refused, Wanted
 from systolic.machine.register.unit import NEVER, Job, Unit
 from systolic.machine.values.lanes import Operands, compute
 
@@ -75,7 +76,7 @@ class LaneEngine(Unit):
         done = False
         for job in self._jobs:
             refused = self._refused(job, tick)
-            if refused >= 0:
+            if refused:
                 self._hold_back(job, refused)
             else:
                 done |= self._advance(job, tick)
@@ -105,8 +106,22 @@ class LaneEngine(Unit):
 
     def _make_job(self) -> Job:
         assert isinstance(self.head, OnEngine)
-        steps = steps_of(self.head, self._spec.elements_per_cycle, self._ports)
+        steps = steps_of(self.head, self._elements_per_step(self.head), self._ports)
         return LaneJob(self.head_index, self.head, steps)
+
+    def _elements_per_step(self, instruction: OnEngine) -> int:
+        """Return the most elements per lane, up to the rate, that pass every port in one step."""
+        width, (target,) = self.context.chip.port_width_bytes, writes(instruction)
+
+        def passes(access: Access, elements: int) -> bool:
+            return access.buffer is not Buffer.STATE or elements * access.element_bytes <= width
+
+        return next(
+            count
+            for count in range(self._spec.elements_per_cycle, 0, -1)
+            if all(passes(access, count) for access in reads_per_element(instruction))
+            and passes(target, -(-count // window(instruction)))
+        )
 
     def _launch(self, job: Job, cycle: int) -> None:
         assert isinstance(job, LaneJob)
@@ -119,19 +134,19 @@ class LaneEngine(Unit):
         wanted = job.steps[read].read_ports if 0 <= read < len(job.steps) else []
         return wanted + job.steps[written].write_ports if written >= 0 else wanted
 
-    def _refused(self, job: LaneJob, tick: int) -> int:
+    def _refused(self, job: LaneJob, tick: int) -> Refused | None:
         """Take the ports of the job's next step, all or none; return the first one refused."""
-        wanted = self._needs(job)
+        needs = self._needs(job)
         ports, name = self._ports, self.name
-        for port, partitions in wanted:
-            if ports.is_taken(port, tick, name, partitions):
-                return port
-        for port, partitions in wanted:
-            ports.take_lanes(port, tick, self.period, name, partitions)
-        return -1
+        for want in needs:
+            if refused := ports.refused(want, tick, name):
+                return refused
+        for want in needs:
+            ports.take(want, tick, self.period, name, is_engine=True)
+        return None
 
-    def _hold_back(self, job: LaneJob, port: int) -> None:
-        winner = self._record_stall(job, port)
+    def _hold_back(self, job: LaneJob, refused: Refused) -> None:
+        winner = self._record_stall(job, refused)
         if self._stalled_in != self.now:
             self._stalled_in = self.now
             self.claims.mark(f"stalled by {winner}", self.now, self.now + 1)

@@ -3,37 +3,73 @@
 from __future__ import annotations
 
 from functools import lru_cache
-
-import numpy as np
+from typing import NamedTuple
 
 from systolic.hw.datatypes import data_type
 from systolic.isa import Buffer, LoadWeights, MatMul
+from systolic.isa.access import Interval
 from systolic.machine.register.context import Context
 from systolic.machine.register.pe_array.control import ACCUMULATES, INTEGER, code_of
 from systolic.machine.register.pe_array.distances import Stages
-from systolic.machine.register.ports.ports import Ports, PortTuple
+from systolic.machine.register.ports.ports import Ports, PortTuple, Wanted, wanted
 from systolic.machine.register.unit import Job
 
-Route = tuple[int, int, int]
 NARROW = -1
 
 
-@lru_cache(maxsize=64)
-def routes(stages: Stages, is_left: bool, fast_load: int, lanes: int) -> list[list[Route]]:
-    """Return for each read its lanes (columns from the left, rows from the top), each with the
-    first PE it goes to and the cycles to get there.
+class Route(NamedTuple):
+    """What a lane of a read carries (a column from the left, a row or part of it from the top).
+
+    part: columns of the row; pe: the first PE it goes to; delay: the cycles to get there.
     """
-    delays = stages.col_delays() if is_left else stages.row_delays() - stages.entry
-    pes = np.arange(lanes) * (1 if is_left else stages.cols)
-    arrivals = stages.entry + delays[:lanes]
-    all_lanes = list(zip(range(lanes), pes.tolist(), arrivals.tolist(), strict=True))
-    return [all_lanes[first : first + fast_load] for first in range(0, lanes, fast_load)]
+
+    lane: int
+    part: slice
+    pe: int
+    delay: int
+
+
+@lru_cache(maxsize=64)
+def left_routes(stages: Stages, cols: int, together: int) -> list[list[Route]]:
+    """Return for each read its columns, `together` at a time."""
+    arrivals = (stages.entry + stages.col_delays()).tolist()
+    lanes = [Route(c, slice(c, c + 1), c, arrivals[c]) for c in range(cols)]
+    return [lanes[first : first + together] for first in range(0, cols, together)]
+
+
+@lru_cache(maxsize=64)
+def top_routes(
+    stages: Stages, size: tuple[int, int], rows_together: int, cols_together: int
+) -> list[list[Route]]:
+    """Return for each read its rows, and of them as many columns as pass a port in one cycle."""
+    rows, cols = size
+    return [
+        [
+            _part_of_row(stages, row, part)
+            for row in range(first, min(first + rows_together, rows))
+            for part in _cell_parts(stages, column, min(column + cols_together, cols))
+        ]
+        for first in range(0, rows, rows_together)
+        for column in range(0, cols, cols_together)
+    ]
+
+
+def _cell_parts(stages: Stages, first: int, stop: int) -> list[slice]:
+    """Return columns first <= c < stop cut where the next whole cell begins."""
+    edge = min(stop, -(-first // stages.cell_cols) * stages.cell_cols)
+    return [slice(a, b) for a, b in ((first, edge), (edge, stop)) if a < b]
+
+
+def _part_of_row(stages: Stages, row: int, part: slice) -> Route:
+    delay = int(stages.row_delays()[row] + stages.col_delays()[part.start])
+    return Route(row, part, row * stages.cols + part.start, delay)
 
 
 class LoadJob(Job):
     """A LoadWeights: `sent` of its reads have been made, each with its `ports` and `routes`.
 
-    rows: the partitions it reads; due: the first cycle in which it may go on; run: since when it
+    rows: the partitions it reads; columns_per_read: of all of them, or on the top path of a row;
+    due: the first cycle in which it may go on; run: since when it
     has not been held back (-1: it is).
     """
 
@@ -45,14 +81,30 @@ class LoadJob(Job):
         self.is_integer = data_type(access.dtype).accumulator == "s32"
         self.offsets = access.offsets()
         self.columns: list[int] = self.offsets.tolist()
-        lanes = access.elements if self.is_left else access.partitions
-        self.routes = routes(stages, self.is_left, array.fast_load, lanes)
+        passing = context.chip.port_width_bytes // access.element_bytes
+        self.columns_per_read = min(passing, array.fast_load if self.is_left else access.elements)
+        if self.is_left:
+            self.routes = left_routes(stages, access.elements, self.columns_per_read)
+        else:
+            size = access.partitions, access.elements
+            self.routes = top_routes(stages, size, array.fast_load, self.columns_per_read)
         self.reads = len(self.routes)
-        group = array.fast_load if self.is_left else access.elements
-        ports = context.ports.of_groups(access, "read", group)
-        self.ports = ports if self.is_left else ports * self.reads
+        self.ports = self._read_ports(context, array.fast_load)
         self.sent = self.due = 0
         self.run = -1
+
+    def _read_ports(self, context: Context, fast: int) -> list[tuple[Wanted, ...]]:
+        """Return what each read needs: all partitions from the left, those of its rows on top."""
+        access, ports = self.access, context.ports
+        lanes = access.lanes
+        if self.is_left:
+            groups = ports.of_groups(access, "read", self.columns_per_read)
+            return [wanted(near, lanes) for near in groups]
+        (row,) = ports.of_groups(access, "read", access.elements)
+        firsts = range(lanes.first, lanes.stop, fast)
+        wants = [wanted(row, Interval(p, min(p + fast, lanes.stop))) for p in firsts]
+        parts = self.reads // len(wants)
+        return [want for want in wants for _ in range(parts)]
 
 
 class MatMulJob(Job):
@@ -78,9 +130,10 @@ class MatMulJob(Job):
         self.offsets: list[int] = moving.offsets().tolist()
         self.words: list[int] = result.offsets().tolist()
         self.result_ports = _result_ports(matmul, ports)
-        self.ports = ports.of_groups(moving, "read", 1)
-        if stages.to_result == 0:
-            self.ports = [own + self.result_ports for own in self.ports]
+        behind = wanted(self.result_ports if stages.to_result == 0 else (), result.lanes)
+        self.ports = [
+            wanted(near, moving.lanes) + behind for near in ports.of_groups(moving, "read", 1)
+        ]
         self.across = stages.across_to(self.cols - 1)
         self.row_posts = [p.semaphore for p in matmul.posts if p.on == "row"]
         self.partition_posts = [p.semaphore for p in matmul.posts if p.on == "partition"]

@@ -24,7 +24,7 @@ class Notes:
         self._recorder = recorder
         self._period = period
         self._reads: list[int] = []
-        self._tile: list[Array] = []
+        self._tile: list[tuple[Any, Array]] = []
         self._injections: list[int] = []
         self._vectors: list[Array] = []
 
@@ -36,16 +36,17 @@ class Notes:
         rows = job.access.partition + np.arange(len(operand))
         self._words("inject", job, cycle, rows, job.offsets[job.sent], operand)
 
-    def lane(self, job: LoadJob, lane: int, operand: Array, cycle: int) -> None:
-        """Note the weights of one lane of a read."""
+    def lane(self, job: LoadJob, lane: int, part: slice, operand: Array, cycle: int) -> None:
+        """Note the weights of one lane of a read: of a column, or of part of a row."""
         if self._reads[-1:] != [cycle]:
             self._reads.append(cycle)
-        self._tile.append(operand.copy())
+        where = (slice(None), lane) if job.is_left else (lane, part)
+        self._tile.append((where, operand.copy()))
         if job.is_left:
             rows = job.access.partition + np.arange(len(operand))
             self._words("load", job, cycle, rows, job.columns[lane], operand)
         else:
-            self._words("load", job, cycle, job.access.partition + lane, job.offsets, operand)
+            self._words("load", job, cycle, job.access.partition + lane, job.offsets[part], operand)
 
     def end_multiply(self, job: MatMulJob) -> None:
         """All vectors have been injected."""
@@ -59,8 +60,12 @@ class Notes:
     def end_load(self, job: LoadJob) -> None:
         """All weights have been read."""
         if self._recorder.keep_grid:
-            tile = np.stack(self._tile, axis=1 if job.is_left else 0)
-            self._recorder.loads.append(LoadPass(job.index, np.array(self._reads, np.int64), tile))
+            size = job.access.partitions, job.access.elements
+            tile = np.empty(size, self._tile[0][1].dtype)
+            for where, operand in self._tile:
+                tile[where] = operand
+            reads = np.array(self._reads, np.int64)
+            self._recorder.loads.append(LoadPass(job.index, reads, tile, job.columns_per_read))
         self._reads.clear()
         self._tile.clear()
 

@@ -12,6 +12,7 @@ from systolic.machine.register.pe_array.jobs import NARROW, LoadJob, MatMulJob
 from systolic.machine.register.pe_array.notes import Notes
 from systolic.machine.register.pe_array.results import CLIENT, UNIT, Results
 from systolic.machine.register.pe_array.state import GridStates
+from systolic.machine.register.ports.ports import Refused
 from systolic.machine.register.unit import Job, Unit
 from systolic.trace.grid import GridState
 
@@ -71,15 +72,15 @@ class ArrayUnit(Unit):
         if job is None or self.now < job.due:
             return
         ports = self._ports
-        until = ports.until
         needed = job.ports[job.sent]
-        for port in needed:
-            if until[port] > tick and not self._is_own(port, job, tick):
-                self._refusals.append((job.index, self._record_stall(job, port)))
+        for want in needed:
+            refused = ports.refused(want, tick)
+            if refused and not self._is_own(refused.port, job, tick):
+                self._refusals.append((job.index, self._record_stall(job, refused)))
                 self._end_run(job)
                 return
-        for port in needed:
-            ports.take(port, tick, self.period, CLIENT)
+        for want in needed:
+            ports.take(want, tick, self.period, CLIENT)
         self._inject(job, tick)
 
     def read_weights(self, tick: int) -> None:
@@ -89,13 +90,13 @@ class ArrayUnit(Unit):
             return
         ports = self._ports
         needed = job.ports[job.sent]
-        for port in needed:
-            if ports.until[port] > tick:
-                self._refusals.append((job.index, self._record_stall(job, port)))
+        for want in needed:
+            if refused := ports.refused(want, tick):
+                self._refusals.append((job.index, self._record_stall(job, refused)))
                 self._end_run(job)
                 return
-        for port in needed:
-            ports.take(port, tick, self.period, WEIGHTS)
+        for want in needed:
+            ports.take(want, tick, self.period, WEIGHTS)
         self._read(job, tick)
 
     def end(self, tick: int) -> None:
@@ -193,9 +194,9 @@ class ArrayUnit(Unit):
         """Return whether only the array itself holds this port of the result buffer (D = 0)."""
         return port in job.result_ports and self._ports.is_held_by_sums_alone(port, tick)
 
-    def _winner(self, port: int) -> str:
+    def _winner(self, refused: Refused) -> str:
         """Return the client that has a port: sums do not keep the array from it."""
-        return self._ports.holder[port]
+        return self._ports.accessor(refused, self.now * self.period)
 
     def _inject(self, job: MatMulJob, tick: int) -> None:
         cycle, vector, grid = self.now, job.sent, self._grid
@@ -232,11 +233,12 @@ class ArrayUnit(Unit):
 
     def _read(self, job: LoadJob, tick: int) -> None:
         cycle, rows, send = self.now, job.rows, self._grid.weights.send
-        for lane, pe, delay in job.routes[job.sent]:
-            operand = rows[:, job.columns[lane]] if job.is_left else rows[lane, job.offsets]
+        for lane, part, pe, delay in job.routes[job.sent]:
+            left = job.is_left
+            operand = rows[:, job.columns[lane]] if left else rows[lane, job.offsets[part]]
             send(operand, job.is_integer, pe, cycle + delay)
             if self._notes is not None:
-                self._notes.lane(job, lane, operand, cycle)
+                self._notes.lane(job, lane, part, operand, cycle)
         if job.sent == 0:
             job.first = tick
         job.sent += 1

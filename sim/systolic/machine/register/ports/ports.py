@@ -6,25 +6,60 @@ Not an arbiter: units ask in the order of the chip's priorities, and the first o
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import NamedTuple
 
 import numpy as np
 
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer
 from systolic.isa.access import Interval
+from systolic.trace.records import ALL_PARTITIONS
 
 PortTuple = tuple[int, ...]
+
+
+class Wanted(NamedTuple):
+    """A port, and the partitions it is wanted for."""
+
+    port: int
+    lanes: Interval
+
+
+class Refused(NamedTuple):
+    """A port that is refused, and the partition of it where each has its own."""
+
+    port: int
+    partition: int = ALL_PARTITIONS
+
+
+class Held(NamedTuple):
+    """Partitions first <= p < stop of a port are in use until tick `until`."""
+
+    lanes: Interval
+    until: int
+    client: str
+
+
 SUMS = "moving"
 """The client that the array's sums count as."""
 NOBODY: tuple[int, str, list[Interval]] = (-1, "", [])
 
 
+def wanted(ports: PortTuple, lanes: Interval) -> tuple[Wanted, ...]:
+    """Return these ports, wanted for these partitions."""
+    return tuple(Wanted(port, lanes) for port in ports)
+
+
 class Ports:
     """All ports of a chip, numbered; DRAM has none. Times in ticks.
 
-    until: the tick from which the port is free; sums_until: from which the array's sums leave it
-    alone; holder, holder_until: the client whose access had it last, and until when; used: ticks in
-    which it was in use. Sums are never refused, so they may pass over the access of a slower clock.
+    until: the tick from which the port is free, in all partitions; sums_until: from which the
+    array's sums leave it alone; holder, holder_until: the client whose access had it last, and
+    until when; used: ticks in which it was in use. Sums are never refused, so they may pass over
+    the access of a slower clock.
+
+    Where each partition of the state buffer is a memory of its own, a number stands for the ports
+    of one bank in all of them, and `_held` says which are in use.
     """
 
     def __init__(self, chip: Chip) -> None:
@@ -33,6 +68,7 @@ class Ports:
             Buffer.STATE: chip.state_buffer.bank_bytes,
             Buffer.RESULT: chip.result_buffer.bank_bytes,
         }
+        self._split_below = self._first[Buffer.RESULT] if chip.state_buffer.is_split else 0
         # Only ports that a program asks for are kept: a buffer may have millions of banks.
         self.until: dict[int, int] = defaultdict(int)
         self.sums_until: dict[int, int] = defaultdict(int)
@@ -40,6 +76,7 @@ class Ports:
         self.holder_until: dict[int, int] = defaultdict(int)
         self.used: dict[int, int] = defaultdict(int)
         self._shares: dict[int, tuple[int, str, list[Interval]]] = {}
+        self._held: dict[int, list[Held]] = defaultdict(list)
 
     def key(self, port: int) -> tuple[str, int, str]:
         """Return buffer, bank and direction of a port."""
@@ -73,20 +110,41 @@ class Ports:
             tuple(np.unique(pairs[g * group : (g + 1) * group]).tolist()) for g in range(groups)
         ]
 
-    def is_taken(self, port: int, tick: int, unit: str, lanes: Interval) -> bool:
-        """Return whether the port is refused to these partitions of an engine's instruction.
+    def refused(self, want: Wanted, tick: int, engine: str = "") -> Refused | None:
+        """Return what of a port is refused in the cycle that begins at `tick`, or None.
 
-        Instructions of one engine on disjoint partitions share a port.
+        Instructions of one engine on disjoint partitions share a port. Where partitions have ports
+        of their own only those in use are refused, the lowest first.
         """
+        port, lanes = want
         if self.until[port] <= tick:
-            return False
+            return None
+        if port < self._split_below:
+            met = [h.lanes for h in self._held[port] if h.until > tick and lanes.meets(h.lanes)]
+            return Refused(port, max(lanes.first, min(met).first)) if met else None
         since, sharer, taken = self._shares.get(port, NOBODY)
-        if since != tick or sharer != unit:
-            return True
-        return any(lanes.meets(other) for other in taken)
+        if since != tick or sharer != engine or any(lanes.meets(other) for other in taken):
+            return Refused(port)
+        return None
 
-    def take(self, port: int, tick: int, period: int, client: str) -> None:
-        """Hold the port for one cycle of `period` ticks, also beside an access that holds it."""
+    def take(
+        self, want: Wanted, tick: int, period: int, client: str, *, is_engine: bool = False
+    ) -> None:
+        """Hold a port for one cycle of `period` ticks, also beside an access that holds it.
+
+        is_engine: further instructions of this client may take other partitions in this cycle.
+        """
+        port, lanes = want
+        if port < self._split_below:
+            live = [held for held in self._held[port] if held.until > tick]
+            self._held[port] = [*live, Held(lanes, tick + period, client)]
+            self.used[port] += period * (lanes.stop - lanes.first)
+            self.until[port] = max(self.until[port], tick + period)
+            return
+        if is_engine:
+            since, sharer, taken = self._shares.get(port, NOBODY)
+            shared = taken if since == tick and sharer == client else []
+            self._shares[port] = (tick, client, [*shared, lanes])
         self.holder[port], self.holder_until[port] = client, tick + period
         self._hold(port, tick, period)
 
@@ -95,9 +153,21 @@ class Ports:
         self.sums_until[port] = tick + period
         self._hold(port, tick, period)
 
-    def winner(self, port: int, tick: int) -> str:
+    def winner(self, refused: Refused, tick: int) -> str:
         """Return the client that has the port in this cycle: the sums while they pass."""
+        port, partition = refused
+        if port < self._split_below:
+            return next(
+                h.client for h in self._held[port]
+                if h.until > tick and h.lanes.first <= partition < h.lanes.stop
+            )  # fmt: skip
         return SUMS if self.sums_until[port] > tick else self.holder[port]
+
+    def accessor(self, refused: Refused, tick: int) -> str:
+        """Return the client whose access has the port in this cycle, whatever sums pass over it."""
+        if refused.port < self._split_below:
+            return self.winner(refused, tick)
+        return self.holder[refused.port]
 
     def is_held_by_sums_alone(self, port: int, tick: int) -> bool:
         """Return whether sums have the port in this cycle and no access has it."""
@@ -111,10 +181,3 @@ class Ports:
         elif held < stop:
             self.used[port] += stop - held
             self.until[port] = stop
-
-    def take_lanes(self, port: int, tick: int, period: int, unit: str, lanes: Interval) -> None:
-        """Hold the port for some partitions of an instruction of engine `unit`, its client."""
-        since, sharer, taken = self._shares.get(port, NOBODY)
-        shared = taken if since == tick and sharer == unit else []
-        self._shares[port] = (tick, unit, [*shared, lanes])
-        self.take(port, tick, period, unit)
