@@ -1,6 +1,6 @@
-"""The one exception family. Every failure that a user can cause is raised as one of its members.
+"""The one exception family: every failure that a user can cause is raised as a member of it.
 
-Not here: programming errors of our own (they stay AssertionError, TypeError, ... and are bugs).
+Not here: mistakes in this package (AssertionError, TypeError, ...), which are bugs.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from collections.abc import Iterable
 class SystolicError(Exception):
     """Base of every error a user can cause. The command line prints it and exits with status 2.
 
-    setting: what the message asks the user to give, such as "chip"; None: nothing of that kind. The
-    command line adds how it is given there (`--chip CHIP`); a message itself names no option.
+    setting: the thing that the message asks the user to give, such as "chip"; None if it asks for
+    nothing. The command line adds the option that gives it (`--chip CHIP`), because a message
+    itself names no option.
     """
 
     def __init__(self, message: str = "", setting: str | None = None) -> None:
@@ -39,11 +40,11 @@ class ProgramError(SystolicError):
 
 
 class SimulationError(SystolicError):
-    """A run that cannot go on (deadlock) or that broke a law of its own (accounting)."""
+    """A run that cannot go on (deadlock), or that broke a law of the simulator (accounting)."""
 
 
 class ResultError(SystolicError):
-    """A run that ended with something other than it must: exit status 1, after all is written."""
+    """A run with a wrong result: exit status 1, after all files are written."""
 
 
 class InterruptedRunError(SystolicError):

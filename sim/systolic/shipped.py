@@ -1,6 +1,6 @@
-"""Where the shipped configurations lie: chips, runs, programs, data and pins, for every reader.
+"""The folder of the shipped chips, runs, programs, data and pins.
 
-In an installed package they lie inside it; in a checkout they are the top-level folder `configs/`.
+An installed package holds it inside; in a checkout it is the top-level folder `configs/`.
 """
 
 from __future__ import annotations

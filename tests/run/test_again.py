@@ -171,7 +171,7 @@ def test_summaries_that_cannot_be_run_again() -> None:
         "": "s.json: is no summary.json: not valid JSON",
         "[]": "s.json: is no summary.json: needed an object",
         json.dumps(found | {"version": "9.9"}):
-            f"s.json: is of systolic 9.9, and this is {__version__}, which may count otherwise",
+            f"s.json: was written by systolic 9.9; this is {__version__}, which may count other",
         json.dumps({k: v for k, v in found.items() if k != "version"}):
             's.json: cannot be run again: needs "version"',
         json.dumps(found | {"files": {}}): "s.json: cannot be run again: files has no chip",

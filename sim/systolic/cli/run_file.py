@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from systolic.arrays import Array
 from systolic.config import RunConfig
+from systolic.errors import printable
 from systolic.report.views import NO_RECORDS, WAVEFRONT, RunSubject
 from systolic.run.execute import run
 from systolic.run.folder import PICTURE, RESULT, SUMMARY, RunFolder, npy_name
@@ -51,17 +52,32 @@ def run_and_report(
         result = run(
             config, kinds=records.words, grid=records.grid, progress=progress, values=values
         )
-    names = output_files(config)
+    report(result, output_files(config), folder, as_json=as_json, plots=plots, accept=accept)
+    require_right(result.summary)
+
+
+def report(
+    result: Result,
+    names: Mapping[str, str],
+    folder: RunFolder,
+    *,
+    as_json: bool,
+    plots: bool,
+    accept: Accept,
+) -> None:
+    """Print a result (the table, or exactly summary.json), and write its files to the folder.
+
+    names: the file of each output. accept: as for `run_and_report`.
+    """
     summary = with_file_names(result.summary, names, result.outputs)
     note = accept(summary)
     folder.replace({SUMMARY: summary_writer(summary), **array_writers(names, result.outputs)})
     if as_json:
         sys.stdout.write(summary_text(summary))
     else:
-        print_table(summary, out, note)
+        print_table(_printable(summary), folder.path, note)
     if plots:  # last: the table can be read while the picture is drawn
         _write_picture(result, folder)
-    require_right(summary)
 
 
 def output_files(config: RunConfig) -> dict[str, str]:
@@ -119,8 +135,17 @@ def summary_text(summary: Mapping[str, Any]) -> str:
 
 
 def _write_picture(result: Result, folder: RunFolder) -> None:
-    subject = RunSubject(result.chip, result.trace)
-    folder.add(PICTURE, lambda path: WAVEFRONT.draw(subject, path, result.summary["run"]))
+    subject, title = RunSubject(result.chip, result.trace), printable(result.summary["run"])
+    folder.add(PICTURE, lambda path: WAVEFRONT.draw(subject, path, title))
+
+
+def _printable(value: Any) -> Any:
+    """Return a summary with control characters escaped, since its names come from a file."""
+    if isinstance(value, Mapping):
+        return {_printable(key): _printable(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_printable(item) for item in value]
+    return printable(value) if isinstance(value, str) else value
 
 
 def print_table(summary: Mapping[str, Any], out: Path, note: str = "") -> None:

@@ -5,26 +5,16 @@ Not here: what a run of a program is (`systolic.run`), run files (`systolic.cli.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from systolic.arrays import Array
 from systolic.cli.options import WorkOptions, checked_engine, set_values
-from systolic.cli.run_file import (
-    Accept,
-    ProgressBar,
-    array_writers,
-    print_table,
-    summary_text,
-    summary_writer,
-    with_file_names,
-)
+from systolic.cli.run_file import Accept, ProgressBar, report
 from systolic.config import Override, load_chip
 from systolic.config.chip_file import find_chip
 from systolic.engine_kind import EngineKind
@@ -32,7 +22,7 @@ from systolic.errors import ConfigError, WorkloadError, printable
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
 from systolic.isa import Binding, MatMul, Module, element_type
-from systolic.report.views import NO_RECORDS, WAVEFRONT, RunSubject
+from systolic.report.views import NO_RECORDS, WAVEFRONT
 from systolic.run.execute import run
 from systolic.run.folder import PICTURE, SUMMARY, RunFolder, npy_name
 from systolic.run.program import (
@@ -110,20 +100,7 @@ def run_program_and_report(
     folder.check([SUMMARY, *arrays, *([PICTURE] if plots else [])], reads)
     records = WAVEFRONT.records.of(picture_elements(job.module)) if plots else NO_RECORDS
     result = run_job(job, records.words, grid=records.grid)
-    summary = with_file_names(result.summary, names, result.outputs)
-    note = accept(summary)
-    folder.replace({SUMMARY: summary_writer(summary), **array_writers(names, result.outputs)})
-    if as_json:
-        sys.stdout.write(summary_text(summary))
-    else:
-        print_table(_printable(summary), out, note)
-    if plots:
-        _write_picture(result, folder)
-
-
-def _write_picture(result: Result, folder: RunFolder) -> None:
-    run, title = RunSubject(result.chip, result.trace), printable(result.summary["run"])
-    folder.add(PICTURE, lambda path: WAVEFRONT.draw(run, path, title))
+    report(result, names, folder, as_json=as_json, plots=plots, accept=accept)
 
 
 def run_job(job: ProgramJob, kinds: Collection[str] = (), *, grid: bool = False) -> Result:
@@ -241,13 +218,6 @@ def _read(path: Path, binding: Binding) -> Array:
     raise WorkloadError(
         f"{path}: {described(binding)}: needed {wanted.name}{also}, found {str(found.dtype)[:60]}"
     )
-
-
-def _printable(value: Any) -> Any:
-    """Return a summary with control characters escaped: its names come from a file."""
-    if isinstance(value, Mapping):
-        return {_printable(key): _printable(item) for key, item in value.items()}
-    return printable(value) if isinstance(value, str) else value
 
 
 def picture_elements(module: Module) -> int:

@@ -75,8 +75,8 @@ def read_summary(path: Path) -> Summary:
     version = found.get("version")
     if version is not None and version != __version__:
         raise SystolicError(
-            f"{path}: is of systolic {version}, and this is {__version__}, which may count "
-            "otherwise: run it again with that version"
+            f"{path}: was written by systolic {version}; this is {__version__}, which may count "
+            "other cycles: run it again with that version"
         )
     for key, kind in NEEDED.items():
         if not isinstance(found.get(key), kind):

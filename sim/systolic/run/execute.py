@@ -145,7 +145,7 @@ def _of_config(
     """Return the work of a run file; a Python caller's chip and inputs replace its own."""
     origin = provenance(config, how.engine, values=how.values)
     if isinstance(chip, Chip):  # a chip from Python, which no file describes
-        del origin["files"]["chip"]
+        origin = {**origin, "files": {"run": origin["files"]["run"]}}
     return _Work(
         name=config.name,
         graph=config.graph,

@@ -28,11 +28,10 @@ from systolic.isa import Binding, Buffer, Module, Part, Program, check_bindings,
 from systolic.isa.lint.lint import require_clean
 from systolic.layout import Shape
 from systolic.machine import Image, Memory
-from systolic.run.execute import compile_run, load_inputs
+from systolic.run.execute import Arrays, compile_run, load_inputs
 from systolic.run.tensors import graph_images, graph_results
 
 Numbers = npt.NDArray[np.int64]
-Arrays = Mapping[str, Array]
 BASE = 8
 """Digits 0 to 7 are exact in every type, float8_e5m2 too."""
 IDENTITY = "identity"

@@ -123,8 +123,8 @@ def _refuse_foreign(path: Path) -> None:
     """Raise ConfigError for a run file that the shipped counts cannot have."""
     if name_of(path, CONFIGS / "runs").startswith("../"):
         raise ConfigError(
-            f"{path}: did not come with systolic, whose counts do not have it: needs a file of "
-            "counts, which an update writes",
+            f"{path}: did not come with systolic, so the shipped counts do not have it: needs "
+            "another file of counts, which an update writes",
             setting="pins",
         )
 

@@ -6,9 +6,10 @@ and hashes of every input and output. Not here: doing the run again (`systolic.r
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ def graph_provenance(chip: Chip, options: Record, engine: str, *, values: bool) 
     return {
         "schema": SCHEMA,
         "version": __version__,
-        "config": {"chip": chip_tables(chip), "compile": _plain(options), "engine": engine},
+        "config": {"chip": chip_tables(chip), "compile": plain(options), "engine": engine},
         "overrides": [],
         "files": {},
         "options": {"values": "exact" if values else "none"},
@@ -125,7 +126,7 @@ def _resolved(config: RunConfig, engine: str) -> Record:
         "compile": config.compile.model_dump(mode="json"),
         "engine": engine,
         "sweep": [
-            {**sweep.model_dump(exclude={"vary"}), "vary": _plain(sweep.vary)}
+            {**sweep.model_dump(exclude={"vary"}), "vary": plain(sweep.vary)}
             for sweep in config.sweep
         ],
     }
@@ -161,15 +162,17 @@ def override_text(override: Override) -> str:
     """Return KEY=VALUE of an override: as the user wrote it, or made from its key and value."""
     if override.text is not None:
         return override.text
-    return f"{'.'.join(override.path)}={json.dumps(_plain(override.value))}"
+    return f"{'.'.join(override.path)}={json.dumps(plain(override.value))}"
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Return a value that JSON can hold: a date, NaN and the like become text."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_plain(item) for item in value]
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
     if isinstance(value, float) and not np.isfinite(value):
         return str(value)
     return value if value is None or isinstance(value, str | int | float) else str(value)

@@ -6,13 +6,11 @@ the `utilisation` of its array, or `error`. Nothing is printed or written here.
 
 from __future__ import annotations
 
-import datetime
-import math
 import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -23,6 +21,7 @@ from systolic.config import SweepPoint
 from systolic.errors import SystolicError
 from systolic.report.sweeps.pairs import PointRow
 from systolic.run.execute import run
+from systolic.run.provenance import plain
 from systolic.run.utilisation import array_utilisation
 
 
@@ -63,19 +62,6 @@ def point_row(point: SweepPoint, values: bool) -> PointRow:
         return {**row, "error": f"a bug in systolic: {type(error).__name__}: {error}"}
     used = array_utilisation(result.program, result.chip, result.cycles)
     return {**row, **result.summary, "utilisation": used}
-
-
-def plain(value: Any) -> Any:
-    """Return a value of a TOML file that JSON can hold: dates, NaN and infinities become text."""
-    if isinstance(value, Mapping):
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, datetime.date | datetime.time):
-        return value.isoformat()
-    return value
 
 
 # -- several processes ----------------------------------------------------------------------------

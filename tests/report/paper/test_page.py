@@ -128,7 +128,7 @@ def test_planes_cover_their_box_cell_by_cell(shape: tuple[int, int]) -> None:
     plane[..., 0] = np.arange(shape[0])[:, None] / shape[0]
     plane[..., 1] = np.arange(shape[1]) / shape[1]
     page = Page(1, 1)
-    page.image((0.1, 0.2, 0.4, 0.2), plane)
+    page.plane((0.1, 0.2, 0.4, 0.2), plane)
     area = page.pixels[30:60, 15:75]
     assert (page.pixels[..., 2] == 0).sum() == area.shape[0] * area.shape[1]
     middle = (np.arange(30) + 0.5) / 30 * shape[0] // 1 / shape[0]

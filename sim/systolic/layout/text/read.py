@@ -180,15 +180,9 @@ def _layout(tokens: Tokens) -> Layout:
         order = tokens.integers("a dimension number")
     elif tokens.next.text != ":":
         tokens.fail(tokens.next, f'expected a dimension number or ":", found {tokens.next}')
-    attributes = _Attributes()
-    if tokens.take_if(":"):
-        _attributes(tokens, attributes)
+    tiles, numbers = _attributes(tokens) if tokens.take_if(":") else ((), {})
     tokens.expect("}", "at the end of the layout")
-    return _built(
-        tokens,
-        start,
-        lambda: Layout(order, attributes.tiles, numbers=attributes.numbers.items()),
-    )
+    return _built(tokens, start, lambda: Layout(order, tiles, numbers=numbers.items()))
 
 
 def _order() -> tuple[str, ...]:
@@ -196,16 +190,11 @@ def _order() -> tuple[str, ...]:
     return "T", *ATTRIBUTES
 
 
-class _Attributes:
-    """The attributes that have been read behind the colon of a layout."""
-
-    def __init__(self) -> None:
-        self.tiles: tuple[Tile, ...] = ()
-        self.numbers: dict[str, int] = {}
-        self.seen: list[str] = []
-
-
-def _attributes(tokens: Tokens, attributes: _Attributes) -> None:
+def _attributes(tokens: Tokens) -> tuple[tuple[Tile, ...], dict[str, int]]:
+    """Return the tiles and the other attributes of a layout, by letter; the colon is taken."""
+    tiles: tuple[Tile, ...] = ()
+    numbers: dict[str, int] = {}
+    seen: list[str] = []
     while tokens.next.text != "}" and tokens.next.kind != "end":
         letter = tokens.next
         if letter.text in _UNSUPPORTED:
@@ -214,12 +203,13 @@ def _attributes(tokens: Tokens, attributes: _Attributes) -> None:
             hint = _tiles_without_letter(tokens.text[letter.column - 1 :])
             known = ", ".join(_order())
             tokens.fail(letter, f'expected {known} or "}}" in the layout, found {letter}{hint}')
-        _check_order(tokens, letter, attributes.seen)
-        attributes.seen.append(tokens.take().text)
+        _check_order(tokens, letter, seen)
+        seen.append(tokens.take().text)
         if letter.text == "T":
-            attributes.tiles = _tiles(tokens)
+            tiles = _tiles(tokens)
         else:
-            attributes.numbers[letter.text] = _number(tokens, letter)
+            numbers[letter.text] = _number(tokens, letter)
+    return tiles, numbers
 
 
 def _tiles_without_letter(text: str) -> str:

@@ -52,7 +52,7 @@ class Page:
             across, down = min(pad, (right - x) // 3), min(pad, (bottom - y) // 3)
             self._area(x + across, y + down, right - across, bottom - down)[...] = colour
 
-    def image(self, box: Box, plane: npt.NDArray[np.float64]) -> None:
+    def plane(self, box: Box, plane: npt.NDArray[np.float64]) -> None:
         """Draw an RGB plane [lines, columns, 3] of values 0 to 1; each of its cells is a box."""
         x, y, right, bottom = _edges(*box)
         area = self._area(x, y, right, bottom)

@@ -139,7 +139,7 @@ def _draw_heat(frame: Frame, top: float, height: float, band: Band) -> None:
             style.lay(image, _busy(band, phase), style.HUE[phase], _opacity(band, phase))
     axis, size = frame.axis, style.TINY - 0.5
     stop = min(axis.first + axis.columns * axis.step, axis.stop)
-    frame.page.image(frame.box(axis.first, stop, top, height), image)
+    frame.page.plane(frame.box(axis.first, stop, top, height), image)
     frame.page.text(frame.left - 0.06, top, "0", size, style.MUTED, ha="right")
     if band.lines > 1:
         last, y = str(band.lines - 1), top + height

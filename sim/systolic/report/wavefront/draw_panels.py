@@ -143,7 +143,7 @@ def _grid_heat(page: Page, at: Corner, panel: Panel, size: Measures) -> None:
         style.lay(image, mask & (state.sum != 0), style.HUE[phase], sums)
     hatch = np.add.outer(np.arange(len(image)), np.arange(image.shape[1])) % HATCH == 0
     style.lay(image, panel.waiting & state.valid & hatch, style.HUE["load"], 0.35)
-    page.image((*at, *size.grid), image)
+    page.plane((*at, *size.grid), image)
 
 
 def _result_heat(page: Page, at: Corner, panel: Panel, size: Measures) -> None:
@@ -155,7 +155,7 @@ def _result_heat(page: Page, at: Corner, panel: Panel, size: Measures) -> None:
     for phase, mask in (("stream", panel.written & ~panel.drained), ("drain", panel.drained)):
         style.lay(used, mask, style.TINT[phase])
         style.lay(used, mask, style.HUE[phase], strong)
-    page.image((*at, *size.results), image)
+    page.plane((*at, *size.results), image)
 
 
 def strength(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
