@@ -50,8 +50,8 @@ CHIP_FAULTS = [
         "[pe_array]",
         "[pe_arry]",
         'unknown key "pe_arry" (known: activation, clock, description, dma, dram, fetch, '
-        "pooling, port_priority, result_buffer, semaphore_cycles, state_buffer); "
-        'name, pe_array, perhaps "pe_array" was meant (also missing: pe_array)',
+        "name, pe_array, pooling, port_priority, result_buffer, semaphore_cycles, state_buffer); "
+        'perhaps "pe_array" was meant (also missing: pe_array)',
     ),
     (
         "[dram]",
