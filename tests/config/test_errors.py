@@ -49,8 +49,8 @@ CHIP_FAULTS = [
     (
         "[pe_array]",
         "[pe_arry]",
-        'unknown key "pe_arry" (known: activation, clock, description, dma, dram, name, pe_array, '
-        "pooling, port_priority, result_buffer, semaphore_cycles, state_buffer); "
+        'unknown key "pe_arry" (known: activation, clock, description, dma, dram, fetch, '
+        "name, pe_array, pooling, port_priority, result_buffer, semaphore_cycles, state_buffer); "
         'perhaps "pe_array" was meant (also missing: pe_array)',
     ),
     (

@@ -250,6 +250,11 @@ def test_fetch_costs_a_few_events_for_each_instruction(monkeypatch):
 
 
 @both
+def test_an_empty_program_takes_no_time(engine):
+    assert simulate(chip_of(1, 1, 9), Program("empty", ()), engine=engine).trace.ticks == 0
+
+
+@both
 def test_a_deadlock_is_named_as_without_fetch(engine):
     program = Program("stuck", (fill("activation", waits=(Wait(0, 1),)), fill("pooling")), ("s",))
     with pytest.raises(SimulationError, match=r"deadlock.*activation.*semaphore 0 \(s\)"):

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from systolic.hw.formulas.ticks import after
 from systolic.hw.formulas.timing import Bound, largest
 from systolic.hw.spec import Chip, Fetch
-from systolic.hw.units import UNITS
 
 
 def path_cycles(fetch: Fetch, size_bytes: int) -> int:
@@ -57,7 +56,7 @@ def behind_fetch(chip: Chip, bound: Bound, size_bytes: int) -> Bound:
     Whole numbers of the time after which all clocks have an edge together are added: a schedule
     that begins so much later is one that begins at tick 0, moved.
     """
-    together = math.lcm(*(chip.period(unit) for unit in UNITS))
+    together = math.lcm(*chip.queue_periods.values())
     late = first_start(chip, size_bytes) // together * together
     return replace(bound, ticks=bound.ticks + late) if bound.ticks else bound
 

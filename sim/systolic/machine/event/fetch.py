@@ -8,8 +8,7 @@ room, until an instruction starts. Nothing happens in the cycles between.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator
-from dataclasses import dataclass
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import simpy
@@ -19,14 +18,56 @@ from systolic.isa import Program, instruction_bytes
 from systolic.machine.event.ticks import TickEnvironment
 
 
-@dataclass
 class _Buffer:
     """A queue's buffer: instructions not yet fetched, free slots, and from when each may start."""
 
-    unfetched: deque[int]
-    slots: int
-    arrivals: deque[int]
-    news: simpy.Event | None = None
+    def __init__(self, env: TickEnvironment, instructions: Sequence[int], slots: int) -> None:
+        self._env = env
+        self._unfetched, self._slots = deque(instructions), slots
+        self._arrivals: deque[int] = deque()
+        self._news: simpy.Event | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether the fetch of the queue's last instruction has begun."""
+        return not self._unfetched
+
+    @property
+    def can_take(self) -> bool:
+        """Return whether an instruction is left, and a slot is free for it."""
+        return bool(self._unfetched) and self._slots > 0
+
+    @property
+    def head(self) -> int | None:
+        """Return the tick from which the head has its bytes; None if its fetch has not begun."""
+        return self._arrivals[0] if self._arrivals else None
+
+    @property
+    def next_instruction(self) -> int:
+        """Return the index of the next instruction to be fetched."""
+        return self._unfetched[0]
+
+    def news(self) -> simpy.Event:
+        """Return an event that comes when the fetch of the head has begun."""
+        self._news = self._env.event()
+        return self._news
+
+    def fetch(self, arrival: int) -> None:
+        """Begin the next fetch; its bytes are there from tick `arrival` on."""
+        self._unfetched.popleft()
+        self._slots -= 1
+        self._arrivals.append(arrival)
+        if self._news is not None:
+            self._news.succeed()
+            self._news = None
+
+    def start(self) -> None:
+        """Take out the head, whose slot is not yet free."""
+        self._arrivals.popleft()
+
+    def free(self) -> None:
+        """Make a slot free."""
+        self._slots += 1
 
 
 class InstructionFetch:
@@ -37,7 +78,7 @@ class InstructionFetch:
         self._period = chip.fetch_period
         queues = program.queues()
         self._buffers = {
-            name: _Buffer(deque(queues[name]), spec.buffer_instructions, deque())
+            name: _Buffer(env, queues[name], spec.buffer_instructions)
             for name in chip.units
             if name in queues
         }
@@ -47,18 +88,16 @@ class InstructionFetch:
 
     def head(self, queue: str) -> int | None:
         """Return the tick from which the queue's head has its bytes; None if not yet decided."""
-        arrivals = self._buffers[queue].arrivals
-        return arrivals[0] if arrivals else None
+        return self._buffers[queue].head
 
     def news(self, queue: str) -> simpy.Event:
         """Return an event that comes when the fetch of the queue's head has begun."""
-        event = self._buffers[queue].news = self._env.event()
-        return event
+        return self._buffers[queue].news()
 
     def started(self, queue: str) -> None:
         """Note that the queue's head starts in the present tick."""
         buffer = self._buffers[queue]
-        buffer.arrivals.popleft()
+        buffer.start()
         self._freed.append((self._env.tick, buffer))
         if self._start is not None:
             self._start.succeed()
@@ -66,7 +105,7 @@ class InstructionFetch:
 
     def process(self) -> Generator[simpy.Event, Any, None]:
         """Fetch every instruction of the program."""
-        while any(buffer.unfetched for buffer in self._buffers.values()):
+        while not all(buffer.is_complete for buffer in self._buffers.values()):
             self._take_freed()
             buffer = self._next()
             if buffer is not None:
@@ -80,24 +119,20 @@ class InstructionFetch:
     def _take_freed(self) -> None:
         """Make the slots of instructions that started before the present tick free."""
         while self._freed and self._freed[0][0] < self._env.tick:
-            self._freed.popleft()[1].slots += 1
+            self._freed.popleft()[1].free()
 
     def _next(self) -> _Buffer | None:
         """Return the first buffer behind the last one served that can take an instruction."""
         for turn, name in enumerate(self._turns):
             buffer = self._buffers[name]
-            if buffer.unfetched and buffer.slots:
+            if buffer.can_take:
                 self._turns.rotate(-turn - 1)
                 return buffer
         return None
 
     def _fetch(self, buffer: _Buffer) -> int:
         """Begin a fetch; return the ticks for which it holds the path."""
-        size = instruction_bytes(self._program.instructions[buffer.unfetched.popleft()])
+        size = instruction_bytes(self._program.instructions[buffer.next_instruction])
         held = -(-size // self._spec.bytes_per_cycle) * self._period
-        buffer.slots -= 1
-        buffer.arrivals.append(self._env.tick + held + self._spec.latency_cycles * self._period)
-        if buffer.news is not None:
-            buffer.news.succeed()
-            buffer.news = None
+        buffer.fetch(self._env.tick + held + self._spec.latency_cycles * self._period)
         return held

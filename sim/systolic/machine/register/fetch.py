@@ -6,18 +6,44 @@ them, and the units see what has arrived.
 
 from __future__ import annotations
 
+from collections import deque
+
 from systolic.hw.spec import Chip, Fetch
 from systolic.isa import Program, instruction_bytes
 
 
 class Buffer:
-    """A queue's buffer. `arrived`: instructions that lie in it; `coming`: that are on the way."""
+    """A queue's buffer: instructions that lie in it (`arrived`), and that are on their way."""
 
-    def __init__(self, instructions: list[int]) -> None:
-        self.instructions = instructions
-        self.fetched = 0
-        self.coming = 0
+    def __init__(self, instructions: list[int], slots: int) -> None:
         self.arrived = 0
+        self._coming = 0
+        self._slots = slots
+        self._rest = deque(instructions)
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether the last instruction of the queue has been sent on its way."""
+        return not self._rest
+
+    @property
+    def can_take(self) -> bool:
+        """Return whether an instruction is left, and a slot is free for it."""
+        return bool(self._rest) and self._coming + self.arrived < self._slots
+
+    def send(self) -> int:
+        """Send the next instruction on its way; return its index."""
+        self._coming += 1
+        return self._rest.popleft()
+
+    def land(self) -> None:
+        """Let an instruction arrive."""
+        self._coming -= 1
+        self.arrived += 1
+
+    def start(self) -> None:
+        """Give up the slot of the head."""
+        self.arrived -= 1
 
 
 class Fetcher:
@@ -31,7 +57,11 @@ class Fetcher:
         self.period = chip.fetch_period
         self._spec, self._program = spec, program
         queues = program.queues()
-        self._buffers = {name: Buffer(queues[name]) for name in chip.units if name in queues}
+        self._buffers = {
+            name: Buffer(queues[name], spec.buffer_instructions)
+            for name in chip.units
+            if name in queues
+        }
         self._order = list(self._buffers.values())
         self._path = 0
         self._pipeline: list[tuple[int, Buffer]] = []
@@ -40,8 +70,7 @@ class Fetcher:
     @property
     def is_at_work(self) -> bool:
         """Return whether an instruction is still to be fetched or on its way."""
-        rest = any(buffer.fetched < len(buffer.instructions) for buffer in self._order)
-        return rest or bool(self._pipeline)
+        return bool(self._pipeline) or not all(buffer.is_complete for buffer in self._order)
 
     def has_head(self, queue: str) -> bool:
         """Return whether the bytes of the queue's head lie in its buffer."""
@@ -49,15 +78,13 @@ class Fetcher:
 
     def start_head(self, queue: str) -> None:
         """Take the head, which starts in this cycle, out of the buffer."""
-        self._buffers[queue].arrived -= 1
+        self._buffers[queue].start()
 
     def step(self) -> None:
         """Do a cycle: what has arrived is there, and a free path takes the next instruction."""
         self._pipeline = [(left - 1, buffer) for left, buffer in self._pipeline]
         while self._pipeline and self._pipeline[0][0] == 0:
-            _, buffer = self._pipeline.pop(0)
-            buffer.coming -= 1
-            buffer.arrived += 1
+            self._pipeline.pop(0)[1].land()
         if self._path:
             self._path -= 1
         if not self._path:
@@ -67,15 +94,12 @@ class Fetcher:
         for _ in self._order:
             buffer = self._order[self._turn]
             self._turn = (self._turn + 1) % len(self._order)
-            is_full = buffer.coming + buffer.arrived == self._spec.buffer_instructions
-            if buffer.fetched < len(buffer.instructions) and not is_full:
+            if buffer.can_take:
                 self._begin(buffer)
                 return
 
     def _begin(self, buffer: Buffer) -> None:
-        instruction = self._program.instructions[buffer.instructions[buffer.fetched]]
+        instruction = self._program.instructions[buffer.send()]
         whole, part = divmod(instruction_bytes(instruction), self._spec.bytes_per_cycle)
         self._path = whole + (part > 0)
         self._pipeline.append((self._path + self._spec.latency_cycles, buffer))
-        buffer.fetched += 1
-        buffer.coming += 1
