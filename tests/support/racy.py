@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from support.chips import ideal_chip
-from systolic.hw.spec import CLIENTS, Chip
+from systolic.hw.spec import Chip
+from systolic.hw.units import CLIENTS
 from systolic.isa import (
     Access,
     Buffer,

@@ -61,8 +61,14 @@ def test_legal(instruction):
 
 
 CASES = {
-    "engine": (replace(POOL, engine="activation"), "engine: needed pooling, found activation"),
-    "engine 2": (replace(ACTIVATE, engine="pooling"), "engine: needed activation, found pooling"),
+    "engine": (
+        replace(POOL, engine="activation"),
+        "engine: needed pooling, found activation, which does not do pool",
+    ),
+    "engine 2": (
+        replace(ACTIVATE, engine="pooling"),
+        "engine: needed activation, found pooling, which does not do activate",
+    ),
     "engine 3": (replace(PAIR, engine="dma"), "engine: needed activation or pooling, found dma"),
     "function": (
         replace(ACTIVATE, function="sigmiod"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from systolic.hw.formulas.engines import copiers, fastest
 from systolic.hw.formulas.ticks import Way, after, least_end
 from systolic.hw.formulas.timing import Bound, dma_cycles
 from systolic.hw.spec import Chip
@@ -39,13 +40,13 @@ def copied_bound(chip: Chip, elements: int, size_bytes: int) -> Bound:
 
     Each is written by a lane of an engine or by a DMA queue. In a cycle of its clock
 
-        an engine      moves partitions * elements_per_cycle elements, over latency + 1 cycles later
+        an engine      moves partitions * its fastest rate elements, over latency + 1 cycles later
         the DMA queues move queues * bytes_per_cycle bytes, from the cycle after their latency on
     """
     lanes = chip.state_buffer.partitions * size_bytes
     ways = [
-        Way(chip.period(unit), lanes * engine.elements_per_cycle, engine.latency_cycles + 1)
-        for unit, engine in (("activation", chip.activation), ("pooling", chip.pooling))
+        Way(chip.period(unit), lanes * fastest(engine, "state_buffer"), engine.latency_cycles + 1)
+        for unit, engine in copiers(chip, "state_buffer").items()
     ]
     dma = chip.dma
     ways.append(Way(chip.period("dma"), dma.queues * dma.bytes_per_cycle, dma.latency_cycles + 1))

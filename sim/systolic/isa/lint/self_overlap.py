@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import numpy.typing as npt
 
-from systolic.hw.spec import Chip, Engine
+from systolic.hw.spec import Chip
 from systolic.isa.access import Access
 from systolic.isa.effects import (
     reads,
@@ -21,6 +21,7 @@ from systolic.isa.effects import (
     window,
     writes,
 )
+from systolic.isa.engines import Pace, pace_of
 from systolic.isa.footprint import Footprint
 from systolic.isa.instruction import Instruction, LoadWeights, MatMul, OnEngine
 from systolic.isa.lint.diagnostic import BufferBox, Diagnostic, named
@@ -96,7 +97,7 @@ def _reads_late(instruction: Instruction, source: Access, target: Access, chip: 
 
 
 Steps = npt.NDArray[np.int64]
-"""The step of each element, int64."""
+"""The step of each element, int64; of results, that in which all they are made of is read."""
 
 
 def _steps(
@@ -107,42 +108,47 @@ def _steps(
     An operand of one element per lane is read before everything else.
     """
     engine = chip.engine(instruction.engine)
-    read, written = _STEPS[rhythm(instruction)](instruction, source, target, engine)
+    pace = pace_of(instruction, engine)
+    read, written = _STEPS[rhythm(instruction)](instruction, source, target, pace)
+    written = written + engine.latency_cycles
     if source in reads_per_lane(instruction):
         read = np.full(source.elements, -1)
     return read, written
 
 
-def _elementwise(
-    _: OnEngine, source: Access, target: Access, engine: Engine
-) -> tuple[Steps, Steps]:
-    rate = engine.elements_per_cycle
+def _elementwise(_: OnEngine, source: Access, target: Access, pace: Pace) -> tuple[Steps, Steps]:
     made = np.arange(target.elements)
-    return np.arange(source.elements) // rate, made // rate + engine.latency_cycles
+    return _in_groups(np.arange(source.elements), pace), _in_groups(made, pace)
+
+
+def _in_groups(elements: Steps, pace: Pace) -> Steps:
+    """Return the step in which the group of each element is read: the last of those it takes."""
+    return (elements // pace.elements + 1) * pace.cycles - 1
 
 
 def _windowed(
-    instruction: OnEngine, source: Access, target: Access, engine: Engine
+    instruction: OnEngine, source: Access, target: Access, pace: Pace
 ) -> tuple[Steps, Steps]:
-    rate = engine.elements_per_cycle
     last = np.arange(1, target.elements + 1) * window(instruction) - 1
-    return np.arange(source.elements) // rate, last // rate + engine.latency_cycles
+    return _in_groups(np.arange(source.elements), pace), _in_groups(last, pace)
 
 
 def _paired(
-    instruction: OnEngine, source: Access, target: Access, engine: Engine
+    instruction: OnEngine, source: Access, target: Access, pace: Pace
 ) -> tuple[Steps, Steps]:
-    """Take the two operands to be read one after the other.
+    """Take the two operands to be read one after the other, if a group has but one step.
 
     Then most steps lie between a write and a later read: what is read late in one step is so here.
+    Where a group has several steps, `left` is read in the last one or in the one before: here in
+    the last.
     """
-    rate, made = engine.elements_per_cycle, np.arange(target.elements)
-    behind = int(source == reads_per_element(instruction)[1])
-    read = 2 * (np.arange(source.elements) // rate) + behind
-    return read, 2 * (made // rate) + 1 + engine.latency_cycles
+    slow = pace._replace(cycles=max(2, pace.cycles))
+    behind = int(pace.cycles > 1 or source == reads_per_element(instruction)[1])
+    read = _in_groups(np.arange(source.elements), slow) - 1 + behind
+    return read, _in_groups(np.arange(target.elements), slow)
 
 
-_STEPS: dict[Rhythm, Callable[[OnEngine, Access, Access, Engine], tuple[Steps, Steps]]] = {
+_STEPS: dict[Rhythm, Callable[[OnEngine, Access, Access, Pace], tuple[Steps, Steps]]] = {
     Rhythm.ELEMENTWISE: _elementwise,
     Rhythm.PAIRED: _paired,
     Rhythm.WINDOWED: _windowed,

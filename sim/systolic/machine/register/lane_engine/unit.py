@@ -1,4 +1,4 @@
-"""The activation and the pooling engine: lanes that read, and write some cycles later.
+"""The engines of a chip: lanes that read, and write some cycles later.
 
 Each instruction has a clock of its own that stands still in a cycle in which a port is refused.
 """
@@ -13,6 +13,7 @@ from systolic.isa import Access, OnEngine
 from systolic.isa.effects import lanes, reads_per_element, reads_per_lane, window, writes
 from systolic.machine.register.context import Context
 from systolic.machine.register.lane_engine.plan import Step, Wanted, steps_of
+from systolic.machine.register.lane_engine.rate import group_rate
 from systolic.machine.register.unit import NEVER, Job, Unit
 from systolic.machine.values.lanes import Operands, compute
 
@@ -20,13 +21,17 @@ from systolic.machine.values.lanes import Operands, compute
 class LaneJob(Job):
     """An instruction in its lanes.
 
-    step: cycles it was not held back since it started; operands: those of one element per lane
-    first; held: what was read of each and not yet used; values: results to be written, by the step
-    that completed them; begun, wrote: cycles of its start and first write.
+    fixed_cycles: before its first step; step: cycles it was not held back since it started;
+    operands: those of one element per lane first; held: what was read of each and not yet used;
+    values: results to be written, by the step that completed them; begun, wrote: cycles of its
+    start and first write.
     """
 
-    def __init__(self, index: int, instruction: OnEngine, steps: list[Step]) -> None:
+    def __init__(
+        self, index: int, instruction: OnEngine, steps: list[Step], fixed_cycles: int
+    ) -> None:
         super().__init__(index)
+        self.fixed_cycles = fixed_cycles
         self.instruction = instruction
         self.steps = steps
         self.lanes = lanes(instruction)
@@ -83,7 +88,7 @@ class LaneEngine(Unit):
             self._jobs = [job for job in self._jobs if job.step < self._steps(job)]
 
     def _steps(self, job: LaneJob) -> int:
-        return self._spec.fixed_cycles + self._spec.latency_cycles + len(job.steps)
+        return job.fixed_cycles + self._spec.latency_cycles + len(job.steps)
 
     def _land(self) -> None:
         for plane, partitions, columns, values in self._landing:
@@ -105,8 +110,9 @@ class LaneEngine(Unit):
 
     def _make_job(self) -> Job:
         assert isinstance(self.head, OnEngine)
-        steps = steps_of(self.head, self._spec.elements_per_cycle, self._ports)
-        return LaneJob(self.head_index, self.head, steps)
+        rate = group_rate(self.head, self._spec)
+        steps = steps_of(self.head, rate, self._ports)
+        return LaneJob(self.head_index, self.head, steps, rate.fixed_cycles)
 
     def _launch(self, job: Job, cycle: int) -> None:
         assert isinstance(job, LaneJob)
@@ -114,7 +120,7 @@ class LaneEngine(Unit):
         self._jobs.append(job)
 
     def _needs(self, job: LaneJob) -> list[Wanted]:
-        read = job.step - self._spec.fixed_cycles
+        read = job.step - job.fixed_cycles
         written = read - self._spec.latency_cycles
         wanted = job.steps[read].read_ports if 0 <= read < len(job.steps) else []
         return wanted + job.steps[written].write_ports if written >= 0 else wanted
@@ -137,7 +143,7 @@ class LaneEngine(Unit):
             self.claims.mark(f"stalled by {winner}", self.now, self.now + 1)
 
     def _advance(self, job: LaneJob, tick: int) -> bool:
-        read = job.step - self._spec.fixed_cycles
+        read = job.step - job.fixed_cycles
         job.step += 1
         if 0 <= read < len(job.steps):
             self._read(job, read, tick)
