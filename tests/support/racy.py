@@ -70,8 +70,10 @@ class Shape:
         def engine() -> dict[str, Any]:
             rate, fixed = rng.choice([1, 1, 2]), rng.choice([0, 0, 3])
             latency = rng.randint(1, 6)
+            slow = [{"elements": rate, "cycles": rng.choice([2, 3])}] if fixed else []
             return lanes | {
-                "latency_cycles": latency, "fixed_cycles": fixed, "elements_per_cycle": rate
+                "latency_cycles": latency, "fixed_cycles": fixed, "elements_per_cycle": rate,
+                "rates": slow,
             }  # fmt: skip
 
         return ideal_chip(

@@ -68,7 +68,8 @@ LISTED = ideal_chip(4, 4, engines={
 SUMS = psum(0, 4, 0, 8)
 LISTED_CASES = {
     "unknown": (replace(COPY, engine="vectr"),
-                'engine: needed vector or scalar or gpsimd, found vectr; perhaps "vector" was meant'),
+                "engine: needed vector or scalar or gpsimd, found vectr; "
+                'perhaps "vector" was meant'),
     "the patent's": (COPY, "engine: needed vector or scalar or gpsimd, found pooling"),
     "unable": (replace(PAIR, engine="scalar"),
                "engine: needed vector, found scalar, which does not do tensor_tensor"),
@@ -94,7 +95,8 @@ def test_illegal_on_a_chip_that_lists_its_engines(case):
 def test_legal_on_a_chip_that_lists_its_engines():
     able = (
         replace(COPY, engine="vector", source=SUMS), replace(PAIR, engine="vector"),
-        replace(ACTIVATE, engine="scalar", source=SUMS, target=SUMS), replace(IOTA, engine="gpsimd"),
+        replace(ACTIVATE, engine="scalar", source=SUMS, target=SUMS),
+        replace(IOTA, engine="gpsimd"),
     )  # fmt: skip
     check_program(Program("p", able), LISTED)
 

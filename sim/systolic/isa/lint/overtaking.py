@@ -9,6 +9,8 @@ and A is not
   done, A has been refused a port and wants the same one again;
 * all A writes lies in one bank, and B writes to that bank, and the two share a target lane: then
   whatever refuses A refuses B in the same cycle, or A, being older, takes the port itself;
+* A writes in every cycle until it is done, or in one cycle only: if it pauses between two writes
+(a window of several elements, a slow rate), it may be behind and yet leave the port to B;
 * with one exception: a still older instruction C of the same engine, itself delayed, may take the
   port on some lanes of A only, leaving the others to B. So C must surely be done when A starts, or
   write to other banks or other lanes than A, or share a lane with B too.
@@ -21,7 +23,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from systolic.isa.access import Access, Buffer
-from systolic.isa.effects import writes
+from systolic.isa.effects import reads_per_element, window, writes
+from systolic.isa.engines import pace_of
+from systolic.isa.instruction import OnEngine
 from systolic.isa.lint.order import Order
 
 MOST_OLDER = 256
@@ -46,10 +50,30 @@ class Overtaking:
         bank, others = self._banks(target), self._banks(other)
         if len(bank) != 1 or others != bank or not _share(target, other):
             return False
+        if self._pauses(first):
+            return False
         if first not in self._older:
             self._older[first] = self._find_older(first, target)
         older = self._older[first]
         return older is not None and all(_share(access, other) for access in older)
+
+    def _pauses(self, index: int) -> bool:
+        """Return whether an instruction may have cycles without a write between two writes."""
+        instruction, chip = self._structure.program.instructions[index], self._structure.chip
+        assert isinstance(instruction, OnEngine)
+        pace = pace_of(instruction, chip.engine(instruction.engine))
+        (target,) = writes(instruction)
+        if target.elements * window(instruction) <= pace.elements:
+            return False
+        operands = reads_per_element(instruction)
+        meet = len(operands) == 2 and self._meet(*operands)
+        return pace.cycles > 1 or window(instruction) > pace.elements or meet
+
+    def _meet(self, left: Access, right: Access) -> bool:
+        """Return whether two operands may need the same port, and so a cycle each."""
+        mine, theirs = self._banks(left), self._banks(right)
+        apart = mine.stop <= theirs.start or theirs.stop <= mine.start
+        return left.buffer is right.buffer and _share(left, right) and not apart
 
     def _banks(self, access: Access) -> range:
         chip = self._structure.chip
