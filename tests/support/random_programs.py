@@ -58,7 +58,7 @@ def random_chip(
     names = {"core": 1000}
     if clocks:
         names |= {"fast": rng.choice([2000, 1500]), "slow": rng.choice([500, 750])}
-    listed = _engine_tables(rng, list(names)) if engines else {}
+    listed = engine_tables(rng, list(names)) if engines else {}
     priority = list(clients_of(listed or PATENT_ENGINES))
     rng.shuffle(priority)
     return ideal_chip(
@@ -108,7 +108,7 @@ def random_chip(
 ENGINE_NAMES = ("vector", "scalar", "gpsimd", "activation", "pooling", "x", "e_17")
 
 
-def _engine_tables(rng: Random, clocks: list[str]) -> dict[str, dict[str, Any]]:
+def engine_tables(rng: Random, clocks: list[str]) -> dict[str, dict[str, Any]]:
     """Return the tables of one to six engines: what they do and reach, their rates."""
     names = rng.sample(ENGINE_NAMES, rng.choice([1, 2, 3, 3, 6]))
     made = {name: _engine(rng, clocks) | {"does": _some(rng, CAPABILITIES)} for name in names}
