@@ -49,6 +49,6 @@ def test_every_capability_and_every_reserved_word_is_named() -> None:
 
 
 def test_the_example_is_a_list_of_engines() -> None:
-    (block,) = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
+    (block,) = re.findall(r"```text\n(.*?)```", TEXT, re.DOTALL)
     chip = ideal_chip(4, 4, **tomllib.loads(block))
     assert list(chip.lane_engines) == ["vector", "gpsimd"]
