@@ -49,7 +49,7 @@ CHIP_FAULTS = [
     (
         "[pe_array]",
         "[pe_arry]",
-        'unknown key "pe_arry" (known: activation, clock, description, dma, dram, fetch, '
+        'unknown key "pe_arry" (known: activation, clock, description, dma, dram, engines, fetch, '
         "name, pe_array, pooling, port_priority, result_buffer, semaphore_cycles, state_buffer); "
         'perhaps "pe_array" was meant (also missing: pe_array)',
     ),
@@ -115,7 +115,7 @@ CHIP_FAULTS = [
     (
         "semaphore_cycles = 1",
         'port_priority = ["dma", "dmb"]',
-        'port_priority: entry 2 needs one of "moving", "weights", "activation", "pooling", "dma", '
+        "port_priority: must name each of moving, weights, activation, pooling, dma once, "
         'found "dmb"; perhaps "dma" was meant',
     ),
     (

@@ -108,7 +108,8 @@ def breaks(rule: str, instruction: Any) -> list[Any]:
     if rule.startswith("all operands on chip"):
         places = [f.name for f in BY_MNEMONIC[mnemonic_of(instruction)].fields
                   if hasattr(getattr(instruction, f.name), "pattern")]  # fmt: skip
-        return [replace(instruction, **{name: DRAM}) for name in places]
+        elsewhere = [replace(instruction, **{name: DRAM}) for name in places]
+        return [*elsewhere, replace(instruction, engine="vector")]
     if rule.startswith("operands have as many partitions"):
         return [
             replace(instruction, **{name: replace(getattr(instruction, name), **change)})

@@ -55,9 +55,8 @@ def test_every_operation_has_its_row_and_no_other_has() -> None:
 
 def queues(opcode: Opcode) -> str:
     """Return the queues an operation can stand in, as the page calls them."""
-    engine = next((f for f in opcode.fields if f.name == "engine"), None)
-    if engine:
-        return "both engines" if len(engine.words) == 2 else engine.words[0]
+    if any(field.name == "engine" for field in opcode.fields):
+        return "an engine"
     return "dma0, dma1, ..." if opcode.cls is DmaCopy else "pe_array"
 
 

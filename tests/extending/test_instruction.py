@@ -15,6 +15,8 @@ from support.blocks import state
 from support.chips import ideal_chip
 from support.compare_traces import assert_same
 from systolic.errors import ProgramError
+from systolic.hw import units
+from systolic.hw.spec import Chip
 from systolic.isa import (
     Access,
     Copy,
@@ -26,7 +28,6 @@ from systolic.isa import (
     decode,
     encode,
     format_text,
-    legality,
     lint,
     opcodes,
     parse_text,
@@ -63,7 +64,16 @@ PARTS = operands("left right", "target", Rhythm.PAIRED, per_lane=("weight",))
 BANK = 8192
 LEFT, RIGHT, TARGET = (state(0, 4, bank * BANK, 6) for bank in (0, 1, 2))
 NEAR, WEIGHT = state(0, 4, 256, 6), state(0, 4, 3 * BANK, 1)
-CHIP = ideal_chip(4, 4, pooling={"elements_per_cycle": 2, "latency_cycles": 3})
+
+
+def toy_chip(**pooling: int) -> Chip:
+    """Return a chip whose pooling engine does the instruction: a word more in `Capability`."""
+    plain = ideal_chip(4, 4, pooling=pooling)
+    able = plain.engine("pooling").model_copy(update={"does": ("blend",)})
+    return plain.model_copy(update={"pooling": able})
+
+
+CHIP = toy_chip(elements_per_cycle=2, latency_cycles=3)
 
 
 @pytest.fixture(autouse=True)
@@ -71,13 +81,7 @@ def _blend(monkeypatch):
     row = opcode(99, "blend", Blend, PARTS)
     for table, key in ((BY_CLASS, Blend), (BY_MNEMONIC, "blend"), (BY_NUMBER, 99)):
         monkeypatch.setitem(table, key, row)
-    monkeypatch.setitem(legality._ENGINE_RULES, Blend, _check)
     monkeypatch.setitem(lanes._COMPUTE, Blend, _compute)
-
-
-def _check(blend: Blend) -> None:
-    legality.same_shape("left", blend.left, blend.target)
-    legality.same_shape("right", blend.right, blend.target)
 
 
 def _compute(blend: Blend, found: lanes.Operands):
@@ -105,7 +109,7 @@ def test_legality_and_lint():
     program = blend(weight=WEIGHT)
     assert lint(program, CHIP, [LEFT, RIGHT, WEIGHT]) == []
     assert [d.code for d in lint(program, CHIP, [LEFT, RIGHT])] == ["unwritten"]
-    late, quick = state(0, 4, 16, 6), ideal_chip(4, 4)
+    late, quick = state(0, 4, 16, 6), toy_chip()
     assert [d.code for d in lint(blend(target=late), quick)] == ["self-overlap"]
     with pytest.raises(ProgramError, match="weight: needed one element in each of 4 partitions"):
         check_program(blend(weight=RIGHT), CHIP)
@@ -153,10 +157,15 @@ def again(module: ModuleType, monkeypatch) -> None:
     spec.loader.exec_module(fresh)
 
 
-@pytest.mark.parametrize("module", [legality, lanes])
-def test_a_table_without_the_instruction_fails_at_import(module, monkeypatch):
+def test_a_table_without_the_instruction_fails_at_import(monkeypatch):
     with pytest.raises(TypeError, match="has no row for Blend"):
-        again(module, monkeypatch)
+        again(lanes, monkeypatch)
+
+
+def test_a_capability_without_an_instruction_fails_at_import(monkeypatch):
+    monkeypatch.setattr(units, "CAPABILITIES", (*units.CAPABILITIES, "blend"))
+    with pytest.raises(TypeError, match="CAPABILITIES has a row for what does not exist: blend"):
+        again(opcodes, monkeypatch)
 
 
 @pytest.mark.parametrize("module", [self_overlap, event_plan, register_plan])

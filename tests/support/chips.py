@@ -10,7 +10,10 @@ TYPES = ("f32", "bf16", "f16", "f8e4m3fn", "f8e5m2", "s8", "u8")
 
 
 def ideal_chip(rows: int, cols: int, **tables: dict[str, Any]) -> Chip:
-    """Return an ideal chip (one clock, latencies 1); `tables` override keys of its tables."""
+    """Return an ideal chip (one clock, latencies 1); `tables` override keys of its tables.
+
+    Its engines are the patent's, unless `engines` lists others.
+    """
     chip: dict[str, Any] = {
         "name": f"test {rows} x {cols}",
         "clock": {"core": 1000},
@@ -22,6 +25,8 @@ def ideal_chip(rows: int, cols: int, **tables: dict[str, Any]) -> Chip:
         "dma": {"bytes_per_cycle": 64},
         "dram": {"size_bytes": 1 << 30, "bytes_per_cycle": 64},
     }
+    if "engines" in tables:
+        del chip["activation"], chip["pooling"]
     for table, values in tables.items():
         if isinstance(values, dict) and table in chip:
             chip[table] = {**chip[table], **values}

@@ -16,7 +16,8 @@ from support.chips import ideal_chip
 from support.random_programs import aside
 from support.random_sequencing import sequenced
 from systolic.engine_kind import EngineKind
-from systolic.hw.spec import CLIENTS, Chip
+from systolic.hw.spec import Chip
+from systolic.hw.units import CLIENTS
 from systolic.isa import (
     Access,
     Buffer,
@@ -75,8 +76,10 @@ class Shape:
         def engine() -> dict[str, Any]:
             rate, fixed = rng.choice([1, 1, 2]), rng.choice([0, 0, 3])
             latency = rng.randint(1, 6)
+            slow = [{"elements": rate, "cycles": rng.choice([2, 3])}] if fixed else []
             return lanes | {
-                "latency_cycles": latency, "fixed_cycles": fixed, "elements_per_cycle": rate
+                "latency_cycles": latency, "fixed_cycles": fixed, "elements_per_cycle": rate,
+                "rates": slow,
             }  # fmt: skip
 
         chip = ideal_chip(

@@ -14,7 +14,8 @@ import numpy as np
 
 from support.chips import ideal_chip
 from systolic.hw.datatypes import DATA_TYPES, data_type
-from systolic.hw.spec import CLIENTS, Chip
+from systolic.hw.spec import Chip
+from systolic.hw.units import BUFFERS, CAPABILITIES, PATENT_ENGINES, clients_of
 from systolic.isa import (
     Access,
     Activate,
@@ -39,6 +40,10 @@ from systolic.isa.legality import INTEGERS_ONLY
 from systolic.machine import Image
 
 CONSTANT_BYTES = 256
+MNEMONICS: dict[Any, str] = {
+    Copy: "copy", Memset: "memset", Activate: "activate", Pool: "pool", Iota: "iota",
+    TensorTensor: "tensor_tensor", TensorScalar: "tensor_scalar", Select: "select",
+}  # fmt: skip
 
 
 def aside(rng: Random, what: str) -> Random:
@@ -52,15 +57,25 @@ def aside(rng: Random, what: str) -> Random:
     return Random(f"{copy.getrandbits(64)} {what}")
 
 
-def random_chip(rng: Random, *, clocks: bool = False, largest: int = 6) -> Chip:
-    """Return a chip whose every number is drawn at random."""
+def random_chip(
+    rng: Random, *, clocks: bool = False, largest: int = 6, engines: bool = False
+) -> Chip:
+    """Return a chip whose every number is drawn at random.
+
+    engines: it lists its engines, one to six, instead of having the patent's two.
+    """
     ports = aside(rng, "ports")
     tr, tc = rng.choice([(1, 1)] * 3 + [(2, 1), (1, 2), (2, 2), (3, 1)])
     rows, cols = tr * rng.randint(1, largest // tr), tc * rng.randint(1, largest // tc)
     names = {"core": 1000}
     if clocks:
         names |= {"fast": rng.choice([2000, 1500]), "slow": rng.choice([500, 750])}
-    priority = list(CLIENTS)
+    scope = ports.choice(["partition", "partition", "bank"])
+    width = ports.choice([None, None, 4, 6, 8, 13, 64])
+    listed = engine_tables(rng, list(names)) if engines else {}
+    for table in listed.values():
+        table["rates"] = [_within(row, width) for row in table["rates"]]
+    priority = list(clients_of(listed or PATENT_ENGINES))
     rng.shuffle(priority)
     return ideal_chip(
         rows,
@@ -72,8 +87,8 @@ def random_chip(rng: Random, *, clocks: bool = False, largest: int = 6) -> Chip:
             "partitions": max(rows, cols) + rng.randint(0, 2),
             "bytes_per_partition": 4096,
             "banks": rng.choice([1, 2, 4, 16]),
-            "port_scope": ports.choice(["partition", "partition", "bank"]),
-            "port_bytes": ports.choice([None, None, 4, 6, 8, 13, 64]),
+            "port_scope": scope,
+            "port_bytes": width,
         },
         pe_array={
             "weight_path": rng.choice(["left", "left", "top"]),
@@ -92,8 +107,7 @@ def random_chip(rng: Random, *, clocks: bool = False, largest: int = 6) -> Chip:
             "bank_bytes": 1024,
             "write_latency_cycles": rng.choice([0, 0, 1, 3]),
         },
-        activation=_engine(rng, list(names)),
-        pooling=_engine(rng, list(names)),
+        **({"engines": listed} if engines else _patent_engines(rng, list(names))),
         dma={
             "queues": rng.randint(1, 3),
             "latency_cycles": rng.choice([0, 1, 5]),
@@ -107,6 +121,53 @@ def random_chip(rng: Random, *, clocks: bool = False, largest: int = 6) -> Chip:
             "latency_cycles": rng.choice([0, 2]),
         },
     )
+
+
+ENGINE_NAMES = ("vector", "scalar", "gpsimd", "activation", "pooling", "x", "e_17")
+
+
+def engine_tables(rng: Random, clocks: list[str]) -> dict[str, dict[str, Any]]:
+    """Return the tables of one to six engines: what they do and reach, their rates."""
+    names = rng.sample(ENGINE_NAMES, rng.choice([1, 2, 3, 3, 6]))
+    made = {name: _engine(rng, clocks) | {"does": _some(rng, CAPABILITIES)} for name in names}
+    for table in made.values():
+        if rng.random() < 0.3:
+            table["reads"] = _some(rng, BUFFERS)
+        if rng.random() < 0.3:
+            table["writes"] = _some(rng, BUFFERS)
+        table["rates"] = [_rate(rng, table) for _ in range(rng.choice([0, 0, 1, 2, 3]))]
+    return made
+
+
+def _patent_engines(rng: Random, clocks: list[str]) -> dict[str, dict[str, Any]]:
+    return {name: _engine(rng, clocks) for name in PATENT_ENGINES}
+
+
+def _some(rng: Random, words: tuple[str, ...], least: int = 1) -> list[str]:
+    return rng.sample(words, rng.randint(least, len(words)))
+
+
+def _rate(rng: Random, engine: dict[str, Any]) -> dict[str, Any]:
+    """Return a rate with some of its keys, so that later ones and none are needed as well."""
+    reads, writes = engine.get("reads", BUFFERS), engine.get("writes", BUFFERS)
+    keys: dict[str, Any] = {
+        "does": _some(rng, engine["does"]),
+        "types": _some(rng, ("f32", "s8", "bf16", "s32")),
+        "operands": rng.choices(reads, k=rng.randint(0, 2)),
+        "target": rng.choice(writes),
+        "stride_bytes": rng.choice([0, 1, 4, 8]),
+        "fixed_cycles": rng.choice([0, 1, 5]),
+    }
+    kept = {key: value for key, value in keys.items() if rng.random() < 0.3}
+    return kept | {"elements": rng.choice([1, 1, 2, 4]), "cycles": rng.choice([1, 2, 3, 5])}
+
+
+def _within(rate: dict[str, Any], width: int | None) -> dict[str, Any]:
+    """Return a rate that some of its types can reach through a port: without types if need be."""
+    least = min([data_type(name).size_bytes for name in rate.get("types", ())], default=1)
+    if width is None or rate["elements"] <= rate["cycles"] * (width // least):
+        return rate
+    return {key: value for key, value in rate.items() if key != "types"}
 
 
 def _engine(rng: Random, clocks: list[str]) -> dict[str, Any]:
@@ -288,7 +349,8 @@ class RandomProgram:
             target = self._psum(source.partitions, source.elements, accumulator) or target
         if target is None:
             return
-        engine: Any = self.rng.choice(["activation", "pooling"])
+        if (engine := self._engine_for(Copy, [source], target, self._engine())) is None:
+            return
         self._emit(Copy, waits, target)
         self.instructions.append(
             Copy(engine=engine, source=source, target=target, waits=self._waits, posts=self._posts)
@@ -300,7 +362,8 @@ class RandomProgram:
         target = self._state("f32", first, partitions, self.rng.randint(1, 9))
         if target is None:
             return
-        engine: Any = self.rng.choice(["activation", "pooling"])
+        if (engine := self._engine_for(Memset, [], target, self._engine())) is None:
+            return
         self._emit(Memset, (), target)
         self.instructions.append(
             Memset(engine=engine, target=target, value=3, waits=self._waits, posts=self._posts)
@@ -404,14 +467,35 @@ class RandomProgram:
         if shape[0] > self.chip.state_buffer.partitions:
             return
         target = self._place(*shape)
-        if target is not None:
-            self._emit(make, waits, target)
-            self.instructions.append(
-                make(target=target, waits=self._waits, posts=self._posts, **fields)
-            )
+        if target is None:
+            return
+        reads = [value for value in fields.values() if isinstance(value, Access)]
+        engine = self._engine_for(make, reads, target, fields.get("engine", ""))
+        if engine is None:
+            return
+        fields["engine"] = engine
+        self._emit(make, waits, target)
+        self.instructions.append(
+            make(target=target, waits=self._waits, posts=self._posts, **fields)
+        )
 
-    def _engine(self) -> Any:
-        return self.rng.choice(["activation", "pooling"])
+    def _engine(self) -> str:
+        return self.rng.choice(list(self.chip.lane_engines))
+
+    def _engine_for(
+        self, make: Any, reads: list[Access], target: Access, wished: str
+    ) -> str | None:
+        """Return an engine that may execute the instruction, the one wished if it may."""
+        able = [
+            name
+            for name, engine in self.chip.lane_engines.items()
+            if MNEMONICS[make] in engine.does
+            and all(access.buffer in engine.reads for access in reads)
+            and target.buffer in engine.writes
+        ]
+        if wished in able:
+            return wished
+        return able[len(self.instructions) % len(able)] if able else None
 
     def _operation(self, *operands: Any) -> Any:
         def is_integer(operand: Any) -> bool:

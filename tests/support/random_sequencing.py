@@ -9,14 +9,14 @@ from random import Random
 from typing import Any
 
 from systolic.hw.spec import Chip
-from systolic.hw.units import UNITS
 
 
 def sequenced(chip: Chip, rng: Random) -> Chip:
     """Return the chip with dispatch and least intervals drawn at random, and often with fetch."""
     parts = chip.model_dump()
-    for unit in UNITS:
-        parts[unit] |= _dispatch(rng)
+    engines = parts if chip.engines is None else parts["engines"]
+    for table in (parts["pe_array"], *(engines[name] for name in chip.lane_engines), parts["dma"]):
+        table |= _dispatch(rng)
     parts["pe_array"]["min_interval_cycles"] = rng.choice([0, 0, 1, 5, 20])
     if rng.random() < 0.7:
         parts["fetch"] = random_fetch(rng)

@@ -10,13 +10,12 @@ from systolic.hw.spec import Chip
 
 def to_toml(chip: Chip) -> str:
     """Return the chip as the text of a chip file that gives the same chip when loaded."""
-    tables = {k: v for k, v in chip.model_dump(mode="json").items() if v is not None}
-    lines = [f"{key} = {toml_text(v)}" for key, v in tables.items() if not isinstance(v, dict)]
-    for name, table in tables.items():
-        if isinstance(table, dict):
-            lines += ["", f"[{name}]"]
-            kept = {k: v for k, v in table.items() if v is not None}
-            lines += [f"{toml_key(k)} = {toml_text(v)}" for k, v in kept.items()]
+    keys = chip.model_dump(mode="json", exclude_none=True)
+    engines = {f"engines.{name}": table for name, table in keys.pop("engines", {}).items()}
+    tables = {name: value for name, value in keys.items() if isinstance(value, dict)}
+    lines = [f"{key} = {toml_text(v)}" for key, v in keys.items() if key not in tables]
+    for name, table in (tables | engines).items():
+        lines += ["", f"[{name}]", *(f"{toml_key(k)} = {toml_text(v)}" for k, v in table.items())]
     return "\n".join(lines) + "\n"
 
 

@@ -8,21 +8,26 @@ acts.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from systolic.errors import perhaps, shortened
 from systolic.hw.datatypes import DATA_TYPES, PSUM_WORD_BYTES
 from systolic.hw.units import (
-    CLIENTS,
-    ENGINES,
-    UNITS,
-    Client,
+    BUFFERS,
+    CAPABILITIES,
+    PATENT_ENGINES,
+    BufferName,
+    Capability,
     EngineName,
-    UnitName,
+    clients_of,
+    name_fault,
     queue_names,
     unit_of,
+    units_of,
 )
 
 Count = Annotated[int, Field(ge=1, le=1 << 40)]
@@ -151,9 +156,64 @@ class ResultBuffer(Spec):
         return self
 
 
-class Engine(Spec):
-    """The activation or the pooling engine: one lane per partition."""
+class Rate(Spec):
+    """How fast an engine executes some of its instructions: all that fit every key given here.
 
+    Of an instruction, the operands that are read element by element and the target count.
+    """
+
+    does: tuple[Capability, ...] = Field(
+        default=(), strict=False, description="these instructions (default: all of the engine's)"
+    )
+    types: tuple[str, ...] = Field(
+        default=(),
+        strict=False,
+        description="operands and target are of these types (default: any)",
+    )
+    operands: tuple[BufferName, ...] | None = Field(
+        default=None,
+        strict=False,
+        description="the buffer of each operand, in any order (default: any number, anywhere)",
+    )
+    target: BufferName | None = Field(
+        default=None, description="the buffer of the target (default: any)"
+    )
+    stride_bytes: Cycles | None = Field(
+        default=None,
+        description="most bytes from an element to the next, in the innermost pair of more than "
+        "one element (default: any)",
+    )
+    elements: Side = Field(description="elements per lane that the engine takes together")
+    cycles: Count = Field(default=1, description="cycles it takes for them")
+    fixed_cycles: Cycles | None = Field(
+        default=None, description="instead of the engine's fixed_cycles (default: those)"
+    )
+
+    @field_validator("types")
+    @classmethod
+    def _known_types(cls, types: tuple[str, ...]) -> tuple[str, ...]:
+        for name in types:
+            if name not in DATA_TYPES:
+                known = ", ".join(DATA_TYPES)
+                raise ValueError(f'unknown data type "{shortened(name)}" (known: {known})')
+        return types
+
+
+class Engine(Spec):
+    """An engine: one lane per partition, which reads elements and writes them some cycles later."""
+
+    does: tuple[Capability, ...] = Field(
+        default=(),
+        strict=False,
+        validate_default=True,
+        description="instructions it executes, by the mnemonics of the text form",
+    )
+    reads: tuple[BufferName, ...] = Field(
+        default=BUFFERS, strict=False, description="buffers its operands may lie in"
+    )
+    writes: tuple[BufferName, ...] = Field(
+        default=BUFFERS, strict=False, description="buffers its targets may lie in"
+    )
     latency_cycles: Count = Field(default=1, description="from reading an element to writing it")
     elements_per_cycle: Side = Field(default=1, description="elements per lane and cycle (rate)")
     min_interval_cycles: Cycles = Field(
@@ -168,6 +228,75 @@ class Engine(Spec):
     dispatch_cycles: Cycles = Field(default=0, description="cycles to dispatch an instruction")
     dispatch: DispatchKind = Field(default="overlapped", description=DISPATCH)
     clock: str = Field(default="", description="clock of this unit (default: the first clock)")
+    rates: tuple[Rate, ...] = Field(
+        default=(),
+        strict=False,
+        description="tables of other rates: the first that fits an instruction holds, without one "
+        "elements_per_cycle",
+    )
+
+    @field_validator("does")
+    @classmethod
+    def _does_something(cls, does: tuple[Capability, ...]) -> tuple[Capability, ...]:
+        if not does:
+            raise ValueError(f"needs at least one of {', '.join(CAPABILITIES)}")
+        return _each_once(does)
+
+    @field_validator("reads")
+    @classmethod
+    def _reads_once(cls, reads: tuple[BufferName, ...]) -> tuple[BufferName, ...]:
+        return _each_once(reads)
+
+    @field_validator("writes")
+    @classmethod
+    def _writes_somewhere(cls, writes: tuple[BufferName, ...]) -> tuple[BufferName, ...]:
+        if not writes:
+            raise ValueError(f"needs at least one of {', '.join(BUFFERS)}")
+        return _each_once(writes)
+
+    @model_validator(mode="after")
+    def _rates_possible(self) -> Engine:
+        for number, rate in enumerate(self.rates, 1):
+            for key, found, known in (
+                ("does", rate.does, self.does),
+                ("operands", rate.operands or (), self.reads),
+                ("target", (rate.target,) if rate.target else (), self.writes),
+            ):
+                for word in found:
+                    if word not in known:
+                        raise ValueError(
+                            f'rates: entry {number}: {key}: the engine has no "{word}" '
+                            f"(it has: {', '.join(known)})"
+                        )
+        return self
+
+
+def _each_once(words: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the words; raise ValueError if one of them stands there twice."""
+    for word in words:
+        if words.count(word) > 1:
+            raise ValueError(f'names "{word}" more than once')
+    return words
+
+
+class ActivationEngine(Engine):
+    """The patent's activation engine: it executes every instruction of an engine but `pool`."""
+
+    does: tuple[Capability, ...] = Field(
+        default=tuple(word for word in CAPABILITIES if word != "pool"),
+        strict=False,
+        description="instructions it executes, by the mnemonics of the text form",
+    )
+
+
+class PoolingEngine(Engine):
+    """The patent's pooling engine: it executes every instruction of an engine but `activate`."""
+
+    does: tuple[Capability, ...] = Field(
+        default=tuple(word for word in CAPABILITIES if word != "activate"),
+        strict=False,
+        description="instructions it executes, by the mnemonics of the text form",
+    )
 
 
 class Dma(Spec):
@@ -254,40 +383,99 @@ class Fetch(Spec):
 
 
 class Chip(Spec):
-    """A whole chip file. `clock` maps names to MHz; the first is the default of every unit."""
+    """A whole chip file. `clock` maps names to MHz; the first is the default of every unit.
+
+    `engines` lists the engines by name. A chip that does not list any has the patent's two, whose
+    tables are `activation` and `pooling`; `lane_engines` has the engines of either kind of chip.
+    """
 
     name: str = Field(description="name of the chip")
     description: str = Field(default="", description="what it is, and where its figures come from")
     semaphore_cycles: Count = Field(default=1, description="from a post to its being visible")
-    port_priority: tuple[Client, ...] = Field(
-        default=CLIENTS, strict=False, description="which client wins a memory port, first to last"
-    )
     clock: dict[str, Count] = Field(description="clocks in MHz, by name")
     state_buffer: StateBuffer
     pe_array: PEArray
     result_buffer: ResultBuffer
-    activation: Engine = Engine()
-    pooling: Engine = Engine()
+    engines: dict[str, Engine] | None = Field(
+        default=None,
+        description="all engines of the chip, a table for each (default: activation and pooling)",
+    )
+    activation: ActivationEngine | None = Field(
+        default=None,
+        description="the patent's activation engine, on a chip without a table engines",
+    )
+    pooling: PoolingEngine | None = Field(
+        default=None, description="the patent's pooling engine, on a chip without a table engines"
+    )
     dma: Dma
     dram: Dram
     fetch: Fetch | None = Field(
         default=None, description="how queues get instructions (default: they are there)"
     )
+    port_priority: tuple[str, ...] = Field(
+        default=(),
+        strict=False,
+        description="which client wins a memory port, first to last: moving, weights, the engines "
+        "and dma, each once (default: in this order)",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _filled(cls, found: Any) -> Any:
+        """Add what follows from the list of engines, or from there being none."""
+        if not isinstance(found, dict):
+            return found
+        engines = found.get("engines")
+        patents: dict[str, Any] = {name: {} for name in PATENT_ENGINES} if engines is None else {}
+        names = engines if isinstance(engines, dict) else PATENT_ENGINES
+        return patents | {"port_priority": clients_of(names)} | found
+
+    @field_validator("engines")
+    @classmethod
+    def _engines_named(cls, engines: dict[str, Engine] | None) -> dict[str, Engine] | None:
+        if engines is not None and not engines:
+            raise ValueError("needs a table for at least one engine, such as [engines.vector]")
+        for name in engines or ():
+            if fault := name_fault(name):
+                raise ValueError(f"{shortened(name)}: {fault}")
+        return engines
 
     @model_validator(mode="after")
     def _consistent(self) -> Chip:
         if not self.clock:
             raise ValueError("clock: needs at least one clock")
-        for unit in UNITS:
+        self._engines_once()
+        for unit in units_of(self.lane_engines):
             clock = self.unit(unit).clock
             if clock and clock not in self.clock:
+                known = ", ".join(self.clock)
                 raise ValueError(
-                    f'{unit}.clock: no clock "{clock}" (there are: {", ".join(self.clock)})'
+                    f'{self._table_of(unit)}.clock: no clock "{clock}" (there are: {known})'
                 )
-        if sorted(self.port_priority) != sorted(CLIENTS):
-            raise ValueError(f"port_priority: must name each of {', '.join(CLIENTS)} once")
+        clients = clients_of(self.lane_engines)
+        if sorted(self.port_priority) != sorted(clients):
+            strange = next((name for name in self.port_priority if name not in clients), "")
+            meant = f', found "{shortened(strange)}"{perhaps(strange, clients)}' if strange else ""
+            raise ValueError(f"port_priority: must name each of {', '.join(clients)} once{meant}")
         self._ports_wide_enough()
         return self
+
+    def _engines_once(self) -> None:
+        """Refuse the patent's tables beside a list of engines, and a chip without engines."""
+        patents = {"activation": self.activation, "pooling": self.pooling}
+        beside = [name for name, engine in patents.items() if engine is not None]
+        if self.engines is None and len(beside) < len(patents):
+            raise ValueError("engines: needs a table for at least one engine")
+        if self.engines is not None and beside:
+            raise ValueError(
+                f"{beside[0]}: stands beside the table engines, which lists all engines of the "
+                f"chip: {', '.join(self.engines)}; [engines.{beside[0]}] adds one of this name"
+            )
+
+    def _table_of(self, unit: str) -> str:
+        """Return the table of a unit as chip files write it."""
+        listed = self.engines is not None and unit in self.engines
+        return f"engines.{unit}" if listed else unit
 
     def _ports_wide_enough(self) -> None:
         """Refuse a port that no element fits, and rates that no type could reach."""
@@ -301,24 +489,42 @@ class Chip(Spec):
                 f"state_buffer.port_bytes ({port}) is narrower than an element of {widest} "
                 f"({sizes[widest]} bytes)"
             )
-        least = min(sizes.values())
-        rates = {f"{unit}.elements_per_cycle": self.engine(unit).elements_per_cycle
-                 for unit in ENGINES}  # fmt: skip
-        if self.pe_array.weight_path == "left":
-            rates = {"pe_array.fast_load": self.pe_array.fast_load} | rates
-        for key, rate in rates.items():
-            if rate * least > port:
+        for key, elements, cycles, least in self._rates_through_ports(sizes):
+            if elements > cycles * (port // least):
+                each = f" in {cycles} cycles" if cycles > 1 else ""
                 raise ValueError(
-                    f"{key} ({rate}) could never be reached: {rate} of the smallest elements "
-                    f"({least} bytes) are more than state_buffer.port_bytes ({port})"
+                    f"{key} ({elements}{each}) could never be reached: {elements} of the smallest "
+                    f"elements ({least} bytes){each} are more than state_buffer.port_bytes ({port})"
                 )
+
+    def _rates_through_ports(self, sizes: dict[str, int]) -> Iterator[tuple[str, int, int, int]]:
+        """Yield the name of each rate that ports limit, its elements, its cycles, the least size.
+
+        sizes: bytes of an element, of the types that the chip multiplies.
+        """
+        least = min(sizes.values())
+        if self.pe_array.weight_path == "left":
+            yield "pe_array.fast_load", self.pe_array.fast_load, 1, least
+        for unit, engine in self.lane_engines.items():
+            table = self._table_of(unit)
+            if "state_buffer" in engine.reads + engine.writes:
+                yield f"{table}.elements_per_cycle", engine.elements_per_cycle, 1, least
+            for number, row in enumerate(engine.rates, 1):
+                operands = engine.reads if row.operands is None else row.operands
+                targets = (row.target,) if row.target else engine.writes
+                if row.does == ("pool",):
+                    targets = ()  # a window of any number of elements makes one
+                smallest = min((DATA_TYPES[n].size_bytes for n in row.types), default=least)
+                if "state_buffer" in operands + targets:
+                    yield f"{table}.rates entry {number}", row.elements, row.cycles, smallest
 
     @cached_property
     def port_width_bytes(self) -> int:
         """Return the most bytes a unit moves in a cycle of one bank of one partition."""
         if self.state_buffer.port_bytes is not None:
             return self.state_buffer.port_bytes
-        rates = (self.engine(unit).elements_per_cycle for unit in ENGINES)
+        rates = [engine.elements_per_cycle for engine in self.lane_engines.values()]
+        rates += [row.elements for engine in self.lane_engines.values() for row in engine.rates]
         elements = max(self.pe_array.cols, self.pe_array.fast_load, *rates)
         widest = max(each.size_bytes for each in DATA_TYPES.values())
         return max(elements * widest, self.dma.bytes_per_cycle)
@@ -331,21 +537,29 @@ class Chip(Spec):
         width = min(self.dram.bytes_per_cycle // parts.channels, self.dma.bytes_per_cycle)
         return width, -(-parts.burst_bytes // width)
 
+    @property
+    def lane_engines(self) -> dict[EngineName, Engine]:
+        """Return the engines by name, in the order of the chip file and of the reports."""
+        if self.engines is not None:
+            return self.engines
+        assert self.activation is not None
+        assert self.pooling is not None
+        return {"activation": self.activation, "pooling": self.pooling}
+
     def engine(self, name: EngineName) -> Engine:
         """Return the specification of an engine."""
-        return {"activation": self.activation, "pooling": self.pooling}[name]
+        return self.lane_engines[name]
 
-    def unit(self, name: UnitName) -> PEArray | Engine | Dma:
+    def unit(self, name: str) -> PEArray | Engine | Dma:
         """Return the specification of a unit that has a clock."""
-        units: dict[UnitName, PEArray | Engine | Dma] = {
+        units: dict[str, PEArray | Engine | Dma] = {
             "pe_array": self.pe_array,
-            "activation": self.activation,
-            "pooling": self.pooling,
+            **self.lane_engines,
             "dma": self.dma,
         }
         return units[name]
 
-    def clock_mhz(self, unit: UnitName) -> int:
+    def clock_mhz(self, unit: str) -> int:
         """Return the frequency of a unit in MHz."""
         name = self.unit(unit).clock or next(iter(self.clock))
         return self.clock[name]
@@ -356,7 +570,7 @@ class Chip(Spec):
 
         Fetch, if the chip has it, is one of them and has the first clock.
         """
-        rates = [self.clock_mhz(unit) for unit in UNITS]
+        rates = [self.clock_mhz(unit) for unit in units_of(self.lane_engines)]
         return math.lcm(*rates, *([self._first_mhz] if self.fetch else []))
 
     @property
@@ -374,7 +588,9 @@ class Chip(Spec):
 
     @cached_property
     def _periods(self) -> dict[str, int]:
-        return {unit: self.ticks_mhz // self.clock_mhz(unit) for unit in UNITS}
+        return {
+            unit: self.ticks_mhz // self.clock_mhz(unit) for unit in units_of(self.lane_engines)
+        }
 
     @cached_property
     def queue_periods(self) -> dict[str, int]:
@@ -384,4 +600,4 @@ class Chip(Spec):
     @cached_property
     def units(self) -> tuple[str, ...]:
         """Return the names of the queues, which carry labels, in the order of the reports."""
-        return queue_names(self.dma.queues)
+        return queue_names(self.lane_engines, self.dma.queues)

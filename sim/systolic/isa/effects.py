@@ -27,7 +27,15 @@ def reads_per_lane(instruction: Instruction) -> tuple[Access, ...]:
 
 def per_lane_operands(instruction: Instruction) -> list[tuple[str, Access]]:
     """Return those operands with the names of their fields."""
-    names = BY_CLASS[type(instruction)].operands.per_lane
+    return _named(instruction, BY_CLASS[type(instruction)].operands.per_lane)
+
+
+def per_element_operands(instruction: Instruction) -> list[tuple[str, Access]]:
+    """Return what is read element by element, with the names of the fields."""
+    return _named(instruction, BY_CLASS[type(instruction)].operands.reads)
+
+
+def _named(instruction: Instruction, names: Iterable[str]) -> list[tuple[str, Access]]:
     values = [(name, getattr(instruction, name)) for name in names]
     return [(name, value) for name, value in values if isinstance(value, Access)]
 
@@ -59,6 +67,11 @@ def rhythm(instruction: Instruction) -> Rhythm:
     found = BY_CLASS[type(instruction)].operands.rhythm
     assert found is not None, f"{type(instruction).__name__} is of no engine"
     return found
+
+
+def capability(instruction: Instruction) -> str:
+    """Return what an engine must be able to do to execute the instruction: its mnemonic."""
+    return BY_CLASS[type(instruction)].mnemonic
 
 
 def lanes(instruction: Instruction) -> Interval:

@@ -85,7 +85,7 @@ class MatMul:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnEngine:
-    """What the instructions of the activation and the pooling engine have in common.
+    """What the instructions of the engines have in common: which engine of the chip executes them.
 
     They work lane by lane and element by element, in the order of their accesses, which all have
     equally many partitions; values are cast to the target's type. An operand that is `Access |
@@ -122,7 +122,7 @@ class Memset(OnEngine):
 class Activate(OnEngine):
     """target = function(source * scale + bias), in float32."""
 
-    engine: Literal["activation"] = "activation"
+    engine: EngineName = "activation"
     function: Function
     source: Access
     target: Access
@@ -134,7 +134,7 @@ class Activate(OnEngine):
 class Pool(OnEngine):
     """Reduce each `window` consecutive elements of the source to one element of the target."""
 
-    engine: Literal["pooling"] = "pooling"
+    engine: EngineName = "pooling"
     function: Reduction
     window: int
     source: Access

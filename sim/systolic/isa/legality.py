@@ -2,8 +2,7 @@
 
 Runs after the compiler and again before a machine starts. Errors name instruction and rule. The
 rules are listed in docs/instruction_set.md. Three parts: the program and its instructions, those
-of the array and of DMA; the instructions of the activation and the pooling engine; what every
-access obeys.
+of the array and of DMA; the instructions of the engines; what every access obeys.
 """
 
 from __future__ import annotations
@@ -15,23 +14,25 @@ from systolic.errors import ProgramError, perhaps, shortened
 from systolic.hw.datatypes import DATA_TYPES, PSUM_WORD_BYTES, data_type
 from systolic.hw.spec import Chip
 from systolic.isa.access import MAX_PAIRS, Access, Buffer
-from systolic.isa.effects import per_lane_operands, writes
+from systolic.isa.effects import (
+    capability,
+    per_element_operands,
+    per_lane_operands,
+    rhythm,
+    window,
+    writes,
+)
+from systolic.isa.engines import able_engines, out_of_reach
 from systolic.isa.instruction import (
-    Activate,
-    Copy,
     DmaCopy,
     Instruction,
-    Iota,
     LoadWeights,
     MatMul,
-    Memset,
     OnEngine,
-    Pool,
-    Select,
     TensorScalar,
     TensorTensor,
 )
-from systolic.isa.opcodes import BY_CLASS, Field, Kind, engine_instructions, require_rows
+from systolic.isa.opcodes import BY_CLASS, Field, Rhythm, require_rows
 from systolic.isa.program import Program
 
 MAX_ELEMENTS, MAX_DRAM_ELEMENTS = 1 << 24, 1 << 32
@@ -179,8 +180,8 @@ require_rows("legality._RULES", _RULES, [c for c in BY_CLASS if not issubclass(c
 
 
 def _check_on_engine(instruction: OnEngine, chip: Chip) -> None:
-    """Raise ProgramError if no engine of the chip can execute the instruction."""
-    _check_engine(instruction)
+    """Raise ProgramError if its engine cannot execute the instruction."""
+    _check_engine(instruction, chip)
     for field in BY_CLASS[type(instruction)].fields:
         value = getattr(instruction, field.name)
         if isinstance(value, Access):
@@ -189,9 +190,12 @@ def _check_on_engine(instruction: OnEngine, chip: Chip) -> None:
             _check_port(field.name, value, chip)
         elif isinstance(value, int | float):
             _check_number(field.name, value)
+    _check_reach(instruction, chip)
     for field in BY_CLASS[type(instruction)].fields:
         _check_word(field, getattr(instruction, field.name))
-    _ENGINE_RULES[type(instruction)](instruction)
+    _check_shapes(instruction)
+    if rule := _ENGINE_RULES.get(type(instruction)):
+        rule(instruction)
     _check_per_lane(instruction)
 
 
@@ -204,11 +208,25 @@ def _check_port(name: str, access: Access, chip: Chip) -> None:
         )
 
 
-def _check_engine(instruction: OnEngine) -> None:
-    (engine,) = (f for f in BY_CLASS[type(instruction)].fields if f.name == "engine")
-    if instruction.engine not in engine.words:
-        wanted = " or ".join(engine.words)
-        raise ProgramError(f"engine: needed {wanted}, found {instruction.engine}")
+def _check_engine(instruction: OnEngine, chip: Chip) -> None:
+    """Hold the engine against those of the chip that do what the instruction is."""
+    able, found, word = able_engines(instruction, chip), instruction.engine, capability(instruction)
+    if found in able:
+        return
+    if not able:
+        done = "; ".join(
+            f"{name} does {', '.join(e.does)}" for name, e in chip.lane_engines.items()
+        )
+        raise ProgramError(f"engine: no engine of {chip.name} does {word} ({done})")
+    why = f", which does not do {word}" if found in chip.lane_engines else perhaps(found, able)
+    raise ProgramError(f"engine: needed {' or '.join(able)}, found {shortened(found)}{why}")
+
+
+def _check_reach(instruction: OnEngine, chip: Chip) -> None:
+    engine = chip.engine(instruction.engine)
+    for name, verb, access in out_of_reach(instruction, engine):
+        buffers = " or ".join(engine.reads if verb == "reads" else engine.writes) or "no buffer"
+        raise ProgramError(f"{name}: {instruction.engine} {verb} {buffers}, found {access.buffer}")
 
 
 def _check_number(name: str, value: float) -> None:
@@ -229,51 +247,30 @@ def _check_per_lane(instruction: OnEngine) -> None:
 
 
 def _check_word(field: Field, value: Any) -> None:
-    if field.kind is Kind.WORD and value not in field.words and value is not None:
+    if field.words and value is not None and value not in field.words:
         there_are = f"(there are: {', '.join(field.words)}){perhaps(value, field.words)}"
         raise ProgramError(f'{field.name}: there is no "{shortened(value)}" {there_are}')
 
 
-def same_shape(name: str, access: Access, target: Access) -> None:
-    """Raise ProgramError unless an operand has as many elements as the target, in every lane."""
-    if (access.partitions, access.elements) != (target.partitions, target.elements):
-        raise ProgramError(
-            f"{name} has {access.partitions} x {access.elements} elements, "
-            f"target {target.partitions} x {target.elements}"
-        )
-
-
-def _check_copy(copy: Copy) -> None:
-    same_shape("source", copy.source, copy.target)
-
-
-def _check_nothing_more(_: Memset | Iota) -> None:
-    """A target alone obeys no rule but those of any access."""
-
-
-def _check_activate(activate: Activate) -> None:
-    same_shape("source", activate.source, activate.target)
-
-
-def _check_pool(pool: Pool) -> None:
-    source, target = pool.source, pool.target
-    if pool.window < 1:
-        raise ProgramError(f"window: needed at least 1 element, found {pool.window}")
-    if (source.partitions, source.elements) != (target.partitions, target.elements * pool.window):
-        raise ProgramError(
-            f"source has {source.partitions} x {source.elements} elements, "
-            f"target {target.partitions} x {target.elements} of {pool.window} each"
-        )
+def _check_shapes(instruction: OnEngine) -> None:
+    """Hold operands against the target: so many elements of each, in every lane, make one."""
+    (target,), many = writes(instruction), window(instruction)
+    if many < 1:
+        raise ProgramError(f"window: needed at least 1 element, found {many}")
+    for name, access in per_element_operands(instruction):
+        if (access.partitions, access.elements) != (target.partitions, target.elements * many):
+            each = "" if rhythm(instruction) is not Rhythm.WINDOWED else f" of {many} each"
+            raise ProgramError(
+                f"{name} has {access.partitions} x {access.elements} elements, "
+                f"target {target.partitions} x {target.elements}{each}"
+            )
 
 
 def _check_tensor_tensor(both: TensorTensor) -> None:
-    same_shape("left", both.left, both.target)
-    same_shape("right", both.right, both.target)
     _check_operation("op", both.op, {"left": both.left, "right": both.right})
 
 
 def _check_tensor_scalar(one: TensorScalar) -> None:
-    same_shape("source", one.source, one.target)
     integers = _check_operation("op", one.op, {"source": one.source, "scalar": one.scalar})
     if one.then is None:
         if one.other != 0 or one.then_reverse:
@@ -297,23 +294,11 @@ def _is_integer(operand: Access | float) -> bool:
     return isinstance(operand, int)
 
 
-def _check_select(select: Select) -> None:
-    if isinstance(select.value, Access):
-        same_shape("value", select.value, select.target)
-
-
 _ENGINE_RULES: dict[type, Callable[[Any], None]] = {
-    Copy: _check_copy,
-    Memset: _check_nothing_more,
-    Activate: _check_activate,
-    Pool: _check_pool,
     TensorTensor: _check_tensor_tensor,
     TensorScalar: _check_tensor_scalar,
-    Iota: _check_nothing_more,
-    Select: _check_select,
 }
-"""What an instruction must be besides one whose engine, accesses and numbers are right."""
-require_rows("legality._ENGINE_RULES", _ENGINE_RULES, engine_instructions())
+"""What some must be besides instructions whose engine, accesses, shapes and numbers are right."""
 
 
 # -- accesses -----------------------------------------------------------------------------------

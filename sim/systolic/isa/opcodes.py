@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Literal
 
+from systolic.hw.units import CAPABILITIES
 from systolic.isa.access import Access
 from systolic.isa.instruction import (
     Activate,
@@ -90,7 +91,7 @@ class Operands:
         writes: written element by element.
         accumulate: a flag; where it is set, what is written is read as well.
         window: how many elements of the operand make one of the target (WINDOWED).
-        rhythm: of an instruction of the activation or the pooling engine; None for all others.
+        rhythm: of an instruction of an engine; None for all others.
 
     """
 
@@ -223,7 +224,7 @@ def require_rows(table: str, found: Collection[Any], needed: Iterable[Any]) -> N
 
 
 def engine_instructions() -> list[type]:
-    """Return the classes of the instructions of the activation and the pooling engine."""
+    """Return the classes of the instructions of engines."""
     return [cls for cls in BY_CLASS if issubclass(cls, OnEngine)]
 
 
@@ -245,6 +246,9 @@ OPCODES = tuple(
         (11, "select", Select, operands("value", "target", Rhythm.ELEMENTWISE)),
     )
 )  # fmt: skip
+require_rows(
+    "hw.units.CAPABILITIES", CAPABILITIES, [r.mnemonic for r in OPCODES if r.operands.rhythm]
+)
 BARE = {"engine": "", "dma_queue": "q"}
 """Fields the text form writes without their name, and what it puts before their value."""
 BY_NUMBER = {row.number: row for row in OPCODES}

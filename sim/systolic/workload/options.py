@@ -30,8 +30,12 @@ class Options:
         Field(description="when results leave the result buffer"),
     ] = "block"
     drain_engine: Annotated[
-        Literal["activation", "pooling"], Field(description="engine that copies results back")
-    ] = "activation"
+        str | None,
+        Field(
+            description="engine that copies results back, and does what else it can (default: the "
+            "cheapest that can)"
+        ),
+    ] = None
     identity: Annotated[
         Literal["stored", "built"],
         Field(description="identity matrix: there at cycle 0, or built by one Select"),

@@ -148,7 +148,7 @@ def test_the_drain_of_a_transpose_is_reached():
     [6, 9), [9, 12), [12, 15), [15, 18), the last is written in [18, 21)."""
     chip = clocked((1, 3, 1, 1), rows=4, cols=4)
     graph = move("transpose", "f32[4,1]", "f32[1,4]", (1, 0))
-    options = Options(via="pe", drain="row", block=(4, 4))
+    options = Options(via="pe", drain="row", drain_engine="activation", block=(4, 4))
     reached(graph, chip, 21, "drain by activation", options)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import struct
 import zlib
@@ -15,7 +16,7 @@ from support.blocks import block_program
 from support.modules import modules
 from support.random_programs import RandomProgram, random_chip
 from systolic.errors import ProgramError
-from systolic.isa import Access, Buffer, DmaCopy, Program
+from systolic.isa import Access, Buffer, DmaCopy, Pool, Program
 from systolic.isa.formats.binary import decode, encode, is_binary
 from systolic.isa.formats.module import Module
 
@@ -52,8 +53,22 @@ def test_round_trip_of_many(module: Module) -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_round_trip_of_random_programs(seed: int) -> None:
     rng = Random(seed)
-    program, _ = RandomProgram(rng, random_chip(rng)).build(40)
+    program, _ = RandomProgram(rng, random_chip(rng, engines=seed % 2 == 1)).build(40)
     assert decode(encode(program)).program == program
+
+
+def test_a_file_from_before_chips_listed_engines_is_read() -> None:
+    """Written when the engine of Activate and Pool was a fixed word; the bytes are the same."""
+    old = zlib.decompress(base64.b64decode(
+        "eJwLjgx2YmRgYDgKIoCAHYiZgTg/JwXE5QLixOSSzLLEksz8PBYgrygxtwCkIM3YCKS2ID8/JzMvHSSSm1gB0gI1CA5AUm"
+        "xMUAYDC5IME5pKRiTdcHXYNDjg0QDlf7BHdwcDOyvIJcj2UsUxDVg0oBvGzEo16w7g0wAF71f/3AIAUGEUwQ=="
+    ))  # fmt: skip
+    program = decode(old).program
+    assert [i.engine for i in program.instructions] == ["activation", "pooling", "pooling"]
+    assert encode(program) == old
+    source = Access(Buffer.STATE, "f32", 0, 2, 0, ((1, 4),))
+    small = Access(Buffer.STATE, "f32", 0, 2, 128, ((1, 2),))
+    assert program.instructions[1] == Pool(function="max", window=2, source=source, target=small)
 
 
 def test_the_bytes_stay_what_they_are() -> None:

@@ -72,9 +72,56 @@ def test_legal(instruction):
     check(instruction)
 
 
+LISTED = ideal_chip(4, 4, engines={
+    "vector": {"does": ["copy", "tensor_tensor"]},
+    "scalar": {"does": ["copy", "activate"], "reads": ["result_buffer"]},
+    "gpsimd": {"does": ["copy", "iota"], "reads": ["state_buffer"], "writes": ["state_buffer"]},
+})  # fmt: skip
+SUMS = psum(0, 4, 0, 8)
+LISTED_CASES = {
+    "unknown": (replace(COPY, engine="vectr"),
+                "engine: needed vector or scalar or gpsimd, found vectr; "
+                'perhaps "vector" was meant'),
+    "the patent's": (COPY, "engine: needed vector or scalar or gpsimd, found pooling"),
+    "unable": (replace(PAIR, engine="scalar"),
+               "engine: needed vector, found scalar, which does not do tensor_tensor"),
+    "none able": (POOL, "engine: no engine of test 4 x 4 does pool (vector does copy, "
+                        "tensor_tensor; scalar does copy, activate; gpsimd does copy, iota)"),
+    "operand out of reach": (replace(COPY, engine="gpsimd", source=SUMS),
+                             "source: gpsimd reads state_buffer, found result_buffer"),
+    "scale out of reach": (replace(ACTIVATE, engine="scalar", source=SUMS, bias=LANE),
+                           "bias: scalar reads result_buffer, found state_buffer"),
+    "target out of reach": (replace(IOTA, engine="gpsimd", target=SUMS),
+                            "target: gpsimd writes state_buffer, found result_buffer"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LISTED_CASES)
+def test_illegal_on_a_chip_that_lists_its_engines(case):
+    instruction, text = LISTED_CASES[case]
+    with pytest.raises(ProgramError) as caught:
+        check_program(Program("p", (instruction,)), LISTED)
+    assert str(caught.value) == f"p: instruction 0 ({type(instruction).__name__}): {text}"
+
+
+def test_legal_on_a_chip_that_lists_its_engines():
+    able = (
+        replace(COPY, engine="vector", source=SUMS), replace(PAIR, engine="vector"),
+        replace(ACTIVATE, engine="scalar", source=SUMS, target=SUMS),
+        replace(IOTA, engine="gpsimd"),
+    )  # fmt: skip
+    check_program(Program("p", able), LISTED)
+
+
 CASES = {
-    "engine": (replace(POOL, engine="activation"), "engine: needed pooling, found activation"),
-    "engine 2": (replace(ACTIVATE, engine="pooling"), "engine: needed activation, found pooling"),
+    "engine": (
+        replace(POOL, engine="activation"),
+        "engine: needed pooling, found activation, which does not do pool",
+    ),
+    "engine 2": (
+        replace(ACTIVATE, engine="pooling"),
+        "engine: needed activation, found pooling, which does not do activate",
+    ),
     "engine 3": (replace(PAIR, engine="dma"), "engine: needed activation or pooling, found dma"),
     "function": (
         replace(ACTIVATE, function="sigmiod"),

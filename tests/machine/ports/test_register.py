@@ -6,7 +6,7 @@ import pytest
 
 from support.blocks import psum, state
 from support.chips import ideal_chip
-from systolic.hw.spec import CLIENTS
+from systolic.hw.units import CLIENTS
 from systolic.isa import Access, Buffer, Copy, DmaCopy, LoadWeights, MatMul, Memset, Program
 from systolic.machine import simulate
 from systolic.trace.labels import LabelInterval

@@ -15,7 +15,8 @@ from support.blocks import psum, state
 from support.chips import ideal_chip
 from support.compare_traces import FIELDS, assert_same
 from support.port_reference import PortReference
-from systolic.hw.spec import CLIENTS, Chip
+from systolic.hw.spec import Chip
+from systolic.hw.units import CLIENTS
 from systolic.isa import (
     Access,
     Buffer,

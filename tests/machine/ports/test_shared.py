@@ -11,7 +11,7 @@ import pytest
 from support.blocks import psum, state
 from support.chips import ideal_chip
 from support.compare_traces import assert_same
-from systolic.hw.spec import CLIENTS
+from systolic.hw.units import CLIENTS
 from systolic.isa import Copy, LoadWeights, MatMul, Memset, Program
 from systolic.machine import simulate
 from systolic.trace.records import Stall

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from systolic.compiler.cost.engines import drain_engine
 from systolic.compiler.lower.blocks import blocks_of, goes_in_blocks
 from systolic.compiler.lower.permute import both_at
 from systolic.compiler.lower.recognise import (
@@ -101,7 +102,7 @@ def _by_array(matrices: MatrixSet, chip: Chip, options: Options, home: str) -> B
     size = matrices.shape.num_elements() * data_type(dtype).size_bytes
     moved = size if home == "dram" else 0
     whole = home == "state_buffer" or options.block is not None
-    return transpose_bound(chip, tiles, dtype, options.drain_engine, moved, whole=whole)
+    return transpose_bound(chip, tiles, dtype, drain_engine(chip, options), moved, whole=whole)
 
 
 def _cut(matrices: MatrixSet, chip: Chip, options: Options, home: str) -> Decomposition:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from systolic.compiler.cost.dma import inside_cycles
+from systolic.compiler.cost.engines import mover
 from systolic.compiler.ir.change_of_view import Change, Piece, pieces
 from systolic.compiler.ir.chip_tiles import block_rows
-from systolic.hw.formulas.timing import engine_reads
-from systolic.hw.spec import Chip, Engine
+from systolic.hw.datatypes import data_type
+from systolic.hw.spec import Chip
+from systolic.isa.engines import pace_of
 from systolic.spans import Span
 from systolic.workload.options import Options
 
@@ -14,13 +18,22 @@ SAMPLE_COLUMNS = 512
 """Of a matrix, looked at for an estimate."""
 
 
-def by_engine(chip: Chip, options: Options, piece: Piece, size_bytes: int) -> bool:
-    """Return whether an engine can copy a piece, and faster than a DMA queue."""
-    engine: Engine = getattr(chip, options.drain_engine)
-    if piece.source_rows != piece.rows:
-        return False
-    alone = engine.fixed_cycles + engine_reads(engine, piece.cols) + engine.latency_cycles
-    return alone <= _dma(chip, piece, size_bytes)
+def moving_engine(chip: Chip, options: Options, piece: Piece, dtype: str) -> str | None:
+    """Return the engine that copies a piece, None if a DMA queue is faster."""
+    found = _by_engine(chip, options, piece, dtype)
+    return found[0] if found else None
+
+
+def _by_engine(chip: Chip, options: Options, piece: Piece, dtype: str) -> tuple[str, int] | None:
+    """Return the engine that copies a piece, and its cycles; None if a DMA queue is faster."""
+    if piece.source_rows != piece.rows or (copy := mover(chip, options, piece, dtype)) is None:
+        return None
+    engine = chip.engine(copy.engine)
+    pace = pace_of(copy, engine, chip)
+    cycles = pace.fixed_cycles + pace.cycles_for(piece.cols)
+    if cycles + engine.latency_cycles > _dma(chip, piece, data_type(dtype).size_bytes):
+        return None
+    return copy.engine, cycles
 
 
 def _dma(chip: Chip, piece: Piece, size_bytes: int) -> int:
@@ -28,21 +41,22 @@ def _dma(chip: Chip, piece: Piece, size_bytes: int) -> int:
     return inside_cycles(chip, runs, piece.run * size_bytes)
 
 
-def move_cost(chip: Chip, options: Options, change: Change, size_bytes: int) -> int:
+def move_cost(chip: Chip, options: Options, change: Change, dtype: str) -> int:
     """Return about how many cycles a change of view takes, judged by the target's first tile."""
     count, rows, cols = change.target.sizes()
     p = block_rows(chip)
     block = min(rows, p), min(cols, SAMPLE_COLUMNS)
     logical = change.target.logical(0, Span(0, block[0]), Span(0, block[1]))
     number, down, across = change.source.locate(logical)
-    cycles = {True: 0, False: 0}
+    engines: Counter[str] = Counter()
+    queues, size_bytes = 0, data_type(dtype).size_bytes
     for tile in {*zip(number.ravel().tolist(), (down // p).ravel().tolist(), strict=True)}:
         here = (number == tile[0]) & (down // p == tile[1])
         for piece in pieces(down % p, across, here):
-            if by_engine(chip, options, piece, size_bytes):
-                engine: Engine = getattr(chip, options.drain_engine)
-                cycles[True] += engine.fixed_cycles + engine_reads(engine, piece.cols)
+            if (found := _by_engine(chip, options, piece, dtype)) is not None:
+                name, cycles = found
+                engines[name] += cycles
             else:
-                cycles[False] += _dma(chip, piece, size_bytes)
-    share = -(-cycles[False] // chip.dma.queues)
-    return max(cycles[True], share) * -(-count * rows * cols // (block[0] * block[1]))
+                queues += _dma(chip, piece, size_bytes)
+    share = -(-queues // chip.dma.queues)
+    return max(share, *engines.values(), 0) * -(-count * rows * cols // (block[0] * block[1]))

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from systolic.compiler.cost.dma import copy_cycles
 from systolic.compiler.ir.drafts import Draft
 from systolic.hw.formulas.dram import dram_rate
-from systolic.hw.formulas.timing import engine_reads, load_reads, result_cycles
-from systolic.hw.spec import Chip, Engine
+from systolic.hw.formulas.timing import load_reads, result_cycles
+from systolic.hw.spec import Chip
 from systolic.isa import Buffer, DmaCopy, Instruction, LoadWeights, MatMul, OnEngine
 from systolic.isa.effects import writes
+from systolic.isa.engines import pace_of
 
 
 def estimated_ticks(drafts: Sequence[Draft], chip: Chip) -> int:
@@ -82,10 +83,10 @@ class _Pace:
         return end + result_cycles(self.chip, multiply.result.partitions) * period
 
     def _engine(self, work: OnEngine, ready: int) -> int:
-        engine: Engine = getattr(self.chip, work.engine)
-        period = self.chip.period(work.engine)
+        engine = self.chip.engine(work.engine)
+        pace, period = pace_of(work, engine, self.chip), self.chip.period(work.engine)
         (target,) = writes(work)
-        reads = engine.fixed_cycles + engine_reads(engine, target.elements)
+        reads = pace.fixed_cycles + pace.cycles_for(target.elements)
         end = max(ready, self.free.get(work.engine, 0)) + reads * period
         self.free[work.engine] = end
         return end + engine.latency_cycles * period

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from systolic.compiler.cost.engines import drain_cycles, drain_engine
 from systolic.compiler.ir.tasks import Loops, Outer
 from systolic.errors import CompileError
 from systolic.hw.datatypes import data_type
 from systolic.hw.formulas.dram import dram_rate
-from systolic.hw.formulas.timing import engine_reads, load_reads, result_cycles
+from systolic.hw.formulas.timing import load_reads, result_cycles
 from systolic.hw.spec import Chip, Engine, PEArray
 from systolic.workload.options import Options
 
@@ -60,10 +61,10 @@ def turning_banks(chip: Chip, options: Options, dtype: str) -> int:
     A bank is in use while a block streams in, its last sum arrives, and it is copied out.
     """
     array = chip.pe_array
-    engine = chip.activation if options.drain_engine == "activation" else chip.pooling
+    engine = chip.engine(drain_engine(chip, options))
     stream = array.rows * array.cycles_per_vector[dtype]
     taken = stream + result_cycles(chip, array.cols) + chip.semaphore_cycles
-    taken += engine_reads(engine, array.rows) + engine.latency_cycles
+    taken += drain_cycles(chip, options, dtype, array.rows) + engine.latency_cycles
     return max(1, min(-(-taken // stream), chip.result_buffer.banks // 2))
 
 
@@ -84,7 +85,7 @@ def part_of_last(
     s + vectors / s * f, least for s = sqrt(vectors * f).
     """
     (vectors, K, cols), array = sizes, chip.pe_array
-    engine = chip.activation if options.drain_engine == "activation" else chip.pooling
+    engine = chip.engine(drain_engine(chip, options))
     tiles = -(-K // array.rows)
     fixed = engine.fixed_cycles + _dispatched(engine) + tiles * _dispatched(array)
     load = load_reads(chip, min(K, array.rows), cols, dtype) if tiles > 1 else 0

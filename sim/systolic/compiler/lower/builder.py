@@ -222,8 +222,8 @@ class LayerBuilder:
     def _move_cost(self, tensor: str, seen: Axes, wanted: Axes) -> int:
         if seen == wanted:
             return 0
-        size = self.graph.shape(tensor).dtype.itemsize
-        return move_cost(self.chip, self.options, self._change(tensor, seen, wanted), size)
+        dtype = self.graph.shape(tensor).element_type
+        return move_cost(self.chip, self.options, self._change(tensor, seen, wanted), dtype)
 
     def _change(self, tensor: str, seen: Axes, wanted: Axes) -> Change:
         dims = self.graph.shape(tensor).dims

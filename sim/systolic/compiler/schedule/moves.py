@@ -8,7 +8,7 @@ touched.
 
 from __future__ import annotations
 
-from systolic.compiler.cost.moves import by_engine
+from systolic.compiler.cost.moves import moving_engine
 from systolic.compiler.ir.change_of_view import Change, Piece, pieces
 from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.nodes import Layers
@@ -39,8 +39,9 @@ class MoveWork:
         source, target = (self._tiles.memory.resident[t] for t in (*task.reads, *task.writes))
         for piece in self._pieces(change, source.tile, target.tile):
             out_of, into = self._source(source, piece), self._target(target, piece)
-            if by_engine(self._tiles.chip, self._options, piece, out_of.element_bytes):
-                copy = Copy(engine=self._options.drain_engine, source=out_of, target=into)
+            engine = moving_engine(self._tiles.chip, self._options, piece, out_of.dtype)
+            if engine is not None:
+                copy = Copy(engine=engine, source=out_of, target=into)
                 self._drafts.add(copy, (source.region,), (target.region,))
             else:
                 self._transfers.within(out_of, into, source.region, target.region)

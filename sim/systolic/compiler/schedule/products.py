@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cached_property, partial
 
 import numpy as np
 
+from systolic.compiler.cost.engines import drain_engine, on_cheapest
 from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.nodes import Layers, Matrix, operand_number
@@ -47,6 +49,10 @@ class ArrayWork:
         self._sums: list[int] = []
         self._identity: dict[str, tuple[Access, Region]] = {}
         self.stored: list[Access] = []
+
+    @cached_property
+    def _drain_engine(self) -> str:
+        return drain_engine(self._chip, self._options)
 
     # Products
 
@@ -97,7 +103,7 @@ class ArrayWork:
         """Copy finished sums from column partitions to row partitions, cast on the way."""
         sums, region = held
         made = self._tiles.make_span(target, rows, cols)
-        copy = Copy(engine=self._options.drain_engine, source=sums, target=made)
+        copy = Copy(engine=self._drain_engine, source=sums, target=made)
         self._drafts.add(copy, (region,), (target.region,), part=part)
 
     # Turns and conversions
@@ -150,8 +156,10 @@ class ArrayWork:
     def convert(self, task: Task) -> None:
         """Let an engine write one tile from another, element by element."""
         source, target = (self._tiles.memory.resident[t] for t in (task.reads[0], task.writes[0]))
-        written = self._nodes[task.node].instruction(
-            engine=self._options.drain_engine,
+        written = on_cheapest(
+            self._chip,
+            self._options,
+            self._nodes[task.node].instruction,
             source=self._tiles.whole(source),
             target=self._tiles.make_whole(target),
         )
@@ -190,11 +198,9 @@ class ArrayWork:
         if self._options.identity == "stored":
             self.stored.append(access)
             return
-        engine = self._options.drain_engine
         # One instruction: ones written over zeros would race with them where lanes are late.
-        diagonal = Select(
-            engine=engine, compare="equal", value=1, target=access, per_partition=1, per_element=-1
-        )
+        ones = partial(Select, compare="equal", value=1, per_partition=1, per_element=-1)
+        diagonal = on_cheapest(self._chip, self._options, ones, target=access)
         self._drafts.add(diagonal, (), (region,))
 
     def _wish_of_identity(self, size: int) -> Wish:

@@ -8,7 +8,9 @@ section 6.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 
+from systolic.hw.formulas.engines import copiers, fastest
 from systolic.hw.formulas.ticks import Way, after, least_end
 from systolic.hw.formulas.timing import Bound, dma_cycles
 from systolic.hw.spec import Chip
@@ -39,7 +41,7 @@ def copied_bound(chip: Chip, elements: int, size_bytes: int) -> Bound:
 
     Each is written by a lane of an engine or by a DMA queue. In a cycle of its clock
 
-        an engine      moves partitions * elements_per_cycle elements, or as many as pass the ports,
+        an engine      moves partitions * its fastest rate elements, or as many as pass the ports,
                        over latency + 1 cycles later
         the DMA queues move queues * bytes_per_cycle bytes, from the cycle after their latency on
     """
@@ -47,10 +49,10 @@ def copied_bound(chip: Chip, elements: int, size_bytes: int) -> Bound:
     ways = [
         Way(
             chip.period(unit),
-            lanes * min(engine.elements_per_cycle, most),
+            lanes * min(fastest(engine, "state_buffer"), Fraction(most)),
             engine.latency_cycles + 1,
         )
-        for unit, engine in (("activation", chip.activation), ("pooling", chip.pooling))
+        for unit, engine in copiers(chip, "state_buffer").items()
     ]
     dma = chip.dma
     ways.append(Way(chip.period("dma"), dma.queues * dma.bytes_per_cycle, dma.latency_cycles + 1))

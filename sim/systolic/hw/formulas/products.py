@@ -14,6 +14,7 @@ from itertools import product as choices
 from typing import Literal
 
 from systolic.hw.datatypes import data_type
+from systolic.hw.formulas.engines import copiers, drainers
 from systolic.hw.formulas.ticks import Way, least_end
 from systolic.hw.formulas.timing import (
     ArrayWork,
@@ -27,7 +28,6 @@ from systolic.hw.formulas.timing import (
     right_cycles,
 )
 from systolic.hw.spec import Chip
-from systolic.hw.units import ENGINES
 
 Dimension = Literal["M", "N"]
 
@@ -79,7 +79,7 @@ def product_bound(
         multiply  head + first load + all vectors * v - v + tail
         weights   head + the reads of every tile, each loaded once + tail
         port      head + reads + vectors - 1 + tail, if the state buffer has a single bank
-        drain     head + first load + D + semaphore + words of a lane, by both engines + last write
+        drain     head + first load + D + semaphore + words of a lane, by all engines + last write
         turning   what is not turned by the array: elements one by one, by DMA and engines
 
     head: latency of DMA and DRAM if operands come from there (`dram_bytes` of them and of the
@@ -136,7 +136,7 @@ def _bound(
     last = [*own, *_turn_tiles(chip, by_array[operands:])]
     finer = cut_finer(chip, work, _least(tiles), _least(last))
     found = [
-        array_bound(chip, each, ENGINES, from_dram=from_dram, to_dram=to_dram)
+        array_bound(chip, each, drainers(chip), from_dram=from_dram, to_dram=to_dram)
         for each in (work, *finer)
     ]
     return largest([min(found, key=lambda bound: bound.ticks), _moved_bound(chip, moved)])
@@ -216,7 +216,7 @@ def _moved_bound(chip: Chip, turns: Sequence[Turn]) -> Bound:
     size = min(data_type(turn.dtype).size_bytes for turn in turns)
     cost = dma.descriptor_cycles - (-size // dma.bytes_per_cycle)
     ways = [Way(period("dma"), Fraction(dma.queues, cost), dma.latency_cycles + 1)]
-    for unit, engine in (("activation", chip.activation), ("pooling", chip.pooling)):
+    for unit, engine in copiers(chip, "state_buffer").items():
         each = max(1, engine.min_interval_cycles)
         behind = engine.latency_cycles + 2 - each  # n cycles have room for ceil(n / each) starts
         ways.append(Way(period(unit), Fraction(together, each), behind))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from systolic.hw.datatypes import data_type
 from systolic.hw.formulas.dram import least_cycles, run_cycles
+from systolic.hw.formulas.engines import fastest
 from systolic.hw.formulas.ticks import Way, after, least_end
 from systolic.hw.spec import Chip, Engine, PEArray
 
@@ -63,7 +64,7 @@ def result_cycles(chip: Chip, N: int) -> int:
 
 
 def engine_reads(engine: Engine, elements: int) -> int:
-    """Return the cycles an engine needs to read that many elements per lane."""
+    """Return the cycles an engine needs to read that many elements per lane, at its usual rate."""
     return -(-elements // engine.elements_per_cycle)
 
 
@@ -101,10 +102,10 @@ def dma_cycles(
 def transpose_block_cycles(chip: Chip, K: int, N: int, dtype: str, drain: str, unit: str) -> int:
     """Return the cycles of one K x N block, in the state buffer at both ends, identity stored.
 
-    drain: "block", "row" or "partition"; unit: "activation" or "pooling". Section 8 of the
-    timing model; holds for engines without fixed_cycles and min_interval_cycles, dispatch 0.
+    drain: "block", "row" or "partition"; unit: an engine. Section 8 of the
+    timing model; holds for engines without rates, fixed_cycles and min_interval_cycles, dispatch 0.
     """
-    engine: Engine = getattr(chip, unit)
+    engine = chip.engine(unit)
     v = chip.pe_array.cycles_per_vector[dtype]
     last_injection = load_reads(chip, K, N, dtype) + (K - 1) * v
     complete = last_injection + result_cycles(chip, N)
@@ -192,7 +193,7 @@ def array_bound(
         return Bound(end(after(chip, begin, "pe_array", cycles + behind), 1), why, array)
 
     seen = after(chip, begin, "pe_array", work.first + behind)
-    name = "both engines" if len(units) > 1 else units[0]
+    name = {1: units[0], 2: "both engines"}.get(len(units), f"{len(units)} engines")
     found = [
         through(work.ends + work.stream, "moving vectors of pe_array"),
         through(work.reads + work.last + right, "weight loads of pe_array"),
@@ -223,9 +224,9 @@ def _port_cycles(chip: Chip, work: ArrayWork) -> int:
 
 def _drain_way(chip: Chip, unit: str, *, to_dram: bool) -> Way:
     """Return how an engine takes words of a lane: until written, or until DMA sees them written."""
-    engine: Engine = getattr(chip, unit)
+    engine = chip.engine(unit)
     behind = engine.latency_cycles + (chip.semaphore_cycles if to_dram else 1)
-    return Way(chip.period(unit), engine.elements_per_cycle, behind)
+    return Way(chip.period(unit), fastest(engine, "result_buffer"), behind)
 
 
 def first_byte(chip: Chip) -> int:
@@ -249,11 +250,13 @@ def transpose_bound(
     `dram_bytes` are moved in and moved out as well (0: on chip). whole: the tiles are those of
     every schedule; else a schedule may cut others out of them, at the price of more vectors.
     """
-    array, engine = chip.pe_array, getattr(chip, unit)
+    array, engine = chip.pe_array, chip.engine(unit)
     v = array.cycles_per_vector[dtype]
     loads = [load_reads(chip, K, N, dtype) for K, N in tiles]
     vectors = [K for K, _ in tiles]
-    words = sum(engine_reads(engine, K) for K in vectors) * engine.elements_per_cycle
+    words = sum(vectors)
+    if not engine.rates:
+        words = sum(engine_reads(engine, K) for K in vectors) * engine.elements_per_cycle
     first, width = min(loads), min(N for _, N in tiles)
     if not whole and array.weight_path == "top":
         first = 1  # rows can be cut, which costs no vectors

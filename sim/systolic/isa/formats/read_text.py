@@ -189,7 +189,7 @@ def _instruction(cursor: Cursor, mnemonic: str) -> Instruction:
         if field.name in BARE:
             if BARE[field.name] and not cursor.accept(BARE[field.name]):
                 cursor.fail(f'"{BARE[field.name]}" and a number')
-            values[field.name] = _value(cursor, field)
+            values[field.name] = _bare_value(cursor, field)
     while not cursor.at_end and not _CLAUSE.match(cursor.text, cursor.position):
         _named_value(cursor, mnemonic, named, values)
     waits, posts = _waits(cursor), _posts(cursor)
@@ -217,6 +217,15 @@ def _named_value(
         values[name] = True
     else:
         cursor.fail(f'"=" and the value of {name}')
+
+
+def _bare_value(cursor: Cursor, field: Field) -> Any:
+    start = cursor.position
+    value = _value(cursor, field)
+    if not cursor.at_end and cursor.text[cursor.position] == "=":
+        cursor.position = start
+        cursor.fail(f"the instruction's {field.name}")
+    return value
 
 
 def _value(cursor: Cursor, field: Field) -> Any:

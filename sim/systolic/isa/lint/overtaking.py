@@ -10,6 +10,8 @@ bank may overtake A. B cannot overtake A if all of this holds:
   in each cycle either A and B are both refused the port, or A takes it, because it is older. Where
   each partition has ports of its own (`port_scope`), A may be refused a port in a lane that B does
   not write, so B must write to all target lanes of A.
+* A writes in every cycle until it is done, or in one cycle only. If A pauses between two writes (a
+  window of several elements, a slow rate), it may be behind and yet leave the port to B.
 * No third instruction separates them. A still older instruction C of the same engine that is
   delayed may take the port on some lanes of A only, and leave the others to B. So C must surely be
   done when A starts, or write to other banks or other lanes than A, or share a lane with B too.
@@ -22,7 +24,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from systolic.isa.access import Access, Buffer
-from systolic.isa.effects import writes
+from systolic.isa.effects import reads_per_element, window, writes
+from systolic.isa.engines import pace_of
+from systolic.isa.instruction import OnEngine
 from systolic.isa.lint.order import Order
 
 MOST_OLDER = 256
@@ -47,6 +51,8 @@ class Overtaking:
         bank, others = self._banks(target), self._banks(other)
         if len(bank) != 1 or others != bank or not self._is_refused_with(target, other):
             return False
+        if self._pauses(first):
+            return False
         if first not in self._older:
             self._older[first] = self._find_older(first, target)
         older = self._older[first]
@@ -57,6 +63,24 @@ class Overtaking:
         if first.buffer is Buffer.STATE and self._structure.chip.state_buffer.is_split:
             return second.lanes.first <= first.lanes.first and first.lanes.stop <= second.lanes.stop
         return _share(first, second)
+
+    def _pauses(self, index: int) -> bool:
+        """Return whether an instruction may have cycles without a write between two writes."""
+        instruction, chip = self._structure.program.instructions[index], self._structure.chip
+        assert isinstance(instruction, OnEngine)
+        pace = pace_of(instruction, chip.engine(instruction.engine), chip)
+        (target,) = writes(instruction)
+        if target.elements * window(instruction) <= pace.elements:
+            return False
+        operands = reads_per_element(instruction)
+        meet = len(operands) == 2 and self._meet(*operands)
+        return pace.cycles > 1 or window(instruction) > pace.elements or meet
+
+    def _meet(self, left: Access, right: Access) -> bool:
+        """Return whether two operands may need the same port, and so a cycle each."""
+        mine, theirs = self._banks(left), self._banks(right)
+        apart = mine.stop <= theirs.start or theirs.stop <= mine.start
+        return left.buffer is right.buffer and _share(left, right) and not apart
 
     def _banks(self, access: Access) -> range:
         chip = self._structure.chip

@@ -7,12 +7,13 @@ write while they still read. This module finds the instructions whose values wou
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
-from systolic.hw.spec import Chip, Engine
-from systolic.isa.access import Access, Buffer
+from systolic.hw.spec import Chip
+from systolic.isa.access import Access
 from systolic.isa.effects import (
     reads,
     reads_per_element,
@@ -21,6 +22,7 @@ from systolic.isa.effects import (
     window,
     writes,
 )
+from systolic.isa.engines import Pace, pace_of
 from systolic.isa.footprint import Footprint
 from systolic.isa.instruction import Instruction, LoadWeights, MatMul, OnEngine
 from systolic.isa.lint.diagnostic import BufferBox, Diagnostic, named
@@ -96,7 +98,7 @@ def _reads_late(instruction: Instruction, source: Access, target: Access, chip: 
 
 
 Steps = npt.NDArray[np.int64]
-"""The step of each element, int64."""
+"""The step of each element, int64; of results, that in which all they are made of is read."""
 
 
 def _steps(
@@ -107,55 +109,47 @@ def _steps(
     An operand of one element for each lane is read before all others.
     """
     engine = chip.engine(instruction.engine)
-    engine = engine.model_copy(update={"elements_per_cycle": _group(instruction, engine, chip)})
-    read, written = _STEPS[rhythm(instruction)](instruction, source, target, engine)
+    pace = pace_of(instruction, engine, chip)
+    read, written = _STEPS[rhythm(instruction)](instruction, source, target, pace)
+    written = written + engine.latency_cycles
     if source in reads_per_lane(instruction):
         read = np.full(source.elements, -1)
     return read, written
 
 
-def _group(instruction: OnEngine, engine: Engine, chip: Chip) -> int:
-    """Return the elements of a lane in a step: the engine's rate, or as many as a port moves."""
-    window_of = [(access, 1) for access in reads_per_element(instruction)]
-    window_of += [(access, window(instruction)) for access in writes(instruction)]
-    fitting = (
-        chip.port_width_bytes // access.element_bytes * elements
-        for access, elements in window_of
-        if access.buffer is Buffer.STATE
-    )
-    return min([engine.elements_per_cycle, *fitting])
-
-
-def _elementwise(
-    _: OnEngine, source: Access, target: Access, engine: Engine
-) -> tuple[Steps, Steps]:
-    rate = engine.elements_per_cycle
+def _elementwise(_: OnEngine, source: Access, target: Access, pace: Pace) -> tuple[Steps, Steps]:
     made = np.arange(target.elements)
-    return np.arange(source.elements) // rate, made // rate + engine.latency_cycles
+    return _in_groups(np.arange(source.elements), pace), _in_groups(made, pace)
+
+
+def _in_groups(elements: Steps, pace: Pace) -> Steps:
+    """Return the step in which the group of each element is read: the last of those it takes."""
+    cycles = (elements // pace.elements + 1) * pace.cycles.numerator
+    return -(-cycles // pace.cycles.denominator) - 1
 
 
 def _windowed(
-    instruction: OnEngine, source: Access, target: Access, engine: Engine
+    instruction: OnEngine, source: Access, target: Access, pace: Pace
 ) -> tuple[Steps, Steps]:
-    rate = engine.elements_per_cycle
     last = np.arange(1, target.elements + 1) * window(instruction) - 1
-    return np.arange(source.elements) // rate, last // rate + engine.latency_cycles
+    return _in_groups(np.arange(source.elements), pace), _in_groups(last, pace)
 
 
 def _paired(
-    instruction: OnEngine, source: Access, target: Access, engine: Engine
+    instruction: OnEngine, source: Access, target: Access, pace: Pace
 ) -> tuple[Steps, Steps]:
-    """Assume that the two operands are read one after the other.
+    """Assume that the two operands are read one after the other, if a group has but one step.
 
-    Then the most steps lie between a write and a later read, so every late read is found.
+    Then the most steps lie between a write and a later read, so every late read is found. Where a
+    group has several steps, `left` is read in the last step or in the one before: here in the last.
     """
-    rate, made = engine.elements_per_cycle, np.arange(target.elements)
-    behind = int(source == reads_per_element(instruction)[1])
-    read = 2 * (np.arange(source.elements) // rate) + behind
-    return read, 2 * (made // rate) + 1 + engine.latency_cycles
+    slow = pace._replace(cycles=max(Fraction(2), pace.cycles))
+    behind = int(pace.cycles > 1 or source == reads_per_element(instruction)[1])
+    read = _in_groups(np.arange(source.elements), slow) - 1 + behind
+    return read, _in_groups(np.arange(target.elements), slow)
 
 
-_STEPS: dict[Rhythm, Callable[[OnEngine, Access, Access, Engine], tuple[Steps, Steps]]] = {
+_STEPS: dict[Rhythm, Callable[[OnEngine, Access, Access, Pace], tuple[Steps, Steps]]] = {
     Rhythm.ELEMENTWISE: _elementwise,
     Rhythm.PAIRED: _paired,
     Rhythm.WINDOWED: _windowed,

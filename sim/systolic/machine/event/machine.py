@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from systolic.errors import SimulationError
 from systolic.hw.spec import Chip
-from systolic.hw.units import ENGINES, dma_queue
+from systolic.hw.units import dma_queue
 from systolic.isa import Program
 from systolic.machine.array_shape import grid_shape
 from systolic.machine.event.dma.unit import DmaUnit
@@ -91,7 +91,7 @@ def _collector_at_rest() -> Iterator[None]:
 def _build(context: Context) -> list[Unit]:
     queues: defaultdict[str, list[int]] = defaultdict(list, context.program.queues())
     units: list[Unit] = [PEArrayUnit(context, queues["pe_array"])]
-    units += [EngineUnit(context, name, queues[name]) for name in ENGINES]
+    units += [EngineUnit(context, name, queues[name]) for name in context.chip.lane_engines]
     count = context.chip.dma.queues
     units += [DmaUnit(context, q, queues[dma_queue(q)]) for q in range(count)]
     return units

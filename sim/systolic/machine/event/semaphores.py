@@ -13,7 +13,6 @@ from typing import assert_never
 import simpy
 
 from systolic.hw.spec import Chip
-from systolic.hw.units import ENGINES
 from systolic.isa import DmaCopy, LoadWeights, MatMul, OnEngine, Program, Wait
 from systolic.machine.event.ticks import TickEnvironment
 
@@ -42,7 +41,7 @@ def posted_in_order(program: Program, chip: Chip) -> list[bool]:
                 case _:
                     assert_never(instruction)
             posters[post.semaphore].add(kind)
-    overtaking = {name for name in ENGINES if chip.engine(name).independent_lanes}
+    overtaking = {name for name, engine in chip.lane_engines.items() if engine.independent_lanes}
     return [
         len(kinds) == 1 and not any(k[0] in overtaking or "partition" in k for k in kinds)
         for kinds in posters

@@ -13,7 +13,6 @@ import numpy as np
 
 from systolic.errors import SimulationError
 from systolic.hw.spec import Chip
-from systolic.hw.units import ENGINES
 from systolic.isa import Program
 from systolic.machine.array_shape import grid_shape
 from systolic.machine.memory import Memory
@@ -69,7 +68,7 @@ class Machine:
         self._fetch = context.fetch
         self._array = ArrayUnit(context, observer)
         self._is_watched = observer is not None
-        self._engines = [LaneEngine(context, name) for name in ENGINES]
+        self._engines = [LaneEngine(context, name) for name in context.chip.lane_engines]
         self._queues = dma_queues(context)
         self._units: list[Unit] = [self._array, *self._engines, *self._queues]
         self._units = [u for u in self._units if u.head is not None or self._is_kept(u)]
@@ -99,12 +98,10 @@ class Machine:
 
     def _in_priority(self) -> list[Request]:
         """Return all requests, first the client that wins against all others."""
-        activation, pooling = self._engines
         clients: dict[str, list[Request]] = {
             "moving": [(self._array, self._array.inject)],
             "weights": [(self._array, self._array.read_weights)],
-            "activation": [(activation, activation.request)],
-            "pooling": [(pooling, pooling.request)],
+            **{engine.name: [(engine, engine.request)] for engine in self._engines},
             "dma": [(queue, queue.request) for queue in self._queues],
         }
         requests = [r for name in self._context.chip.port_priority for r in clients[name]]

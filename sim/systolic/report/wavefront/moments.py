@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from systolic.array_distances import cycles_to
 from systolic.hw.spec import Chip
-from systolic.hw.units import ENGINES
 from systolic.spans import Interval
 from systolic.trace.grid import GridHistory, LoadPass, MatMulPass
 from systolic.trace.records import InstructionTimes, Trace
@@ -61,10 +60,10 @@ def load_extent(history: GridHistory, load: LoadPass) -> tuple[int, int]:
 
 def drains(chip: Chip, trace: Trace) -> tuple[InstructionTimes, ...]:
     """Return the engine instructions that read results, in order of their start."""
-    engines = [t for t in trace.times if t.unit in ENGINES]
+    engines = [t for t in trace.times if t.unit in chip.lane_engines]
     if not trace.grid.matmuls:
         return ()
-    readers = _readers_of_results(trace)
+    readers = _readers_of_results(chip, trace)
     if readers is not None:
         return tuple(sorted((t for t in engines if t.instruction in readers), key=_by_start))
     first = int(result_times(chip, trace.grid.matmuls[0])[0, 0]) * trace.periods["pe_array"]
@@ -75,11 +74,11 @@ def _by_start(times: InstructionTimes) -> tuple[int, int]:
     return times.first, times.instruction
 
 
-def _readers_of_results(trace: Trace) -> set[int] | None:
+def _readers_of_results(chip: Chip, trace: Trace) -> set[int] | None:
     """Return the instructions that read a place of a result; None if no words were recorded."""
     rows, units = trace.words.rows, trace.words.units
     written = rows[rows["kind"] == KINDS.index("psum_write")]
-    engines = [place for place, unit in enumerate(units) if unit in ENGINES]
+    engines = [place for place, unit in enumerate(units) if unit in chip.lane_engines]
     read = rows[(rows["kind"] == KINDS.index("read")) & np.isin(rows["unit"], engines)]
     if not len(written) or not len(read):
         return None

@@ -1,1 +1,1 @@
-"""The activation and the pooling engine of the event engine."""
+"""The engines of a chip in the event engine."""

@@ -18,6 +18,7 @@ from systolic.hw.spec import Chip, Engine
 from systolic.isa import Access, Buffer, OnEngine
 from systolic.isa.effects import reads_per_element, reads_per_lane, rhythm, window, writes
 from systolic.isa.opcodes import Rhythm, require_rows
+from systolic.machine.event.lane_engine.pace import Pace, pace_of
 from systolic.machine.event.ports.ports import Needs, Stretch, Timeline, group_stretches, merge
 
 Slots = npt.NDArray[np.int64]
@@ -69,19 +70,21 @@ class Moves:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """All an instruction moves. steps: slots in which it reads; first_write: a slot."""
+    """All an instruction moves. steps: slots up to its last read; first_write: a slot."""
 
     moves: tuple[Moves, ...]
     timeline: Timeline
     steps: int
     first_write: int
+    fixed_cycles: int
 
 
 def plan_of(instruction: OnEngine, spec: Engine, chip: Chip) -> Plan:
     """Return what the instruction moves: operands of one element per lane, the others, results."""
     per_lane = reads_per_lane(instruction)
     moves = [Moves(access, "read", slot) for slot, access in enumerate(per_lane)]
-    moves += _MOVES[rhythm(instruction)](instruction, spec, chip)
+    pace = pace_of(instruction, spec, chip)
+    moves += _MOVES[rhythm(instruction)](instruction, pace, spec.latency_cycles, chip)
     write = moves[-1]
     slots = write.last + 1
     needed: list[Stretch] = []
@@ -89,54 +92,65 @@ def plan_of(instruction: OnEngine, spec: Engine, chip: Chip) -> Plan:
         stretches = move.stretches(chip)
         needed = list(merge(needed, stretches, slots)) if needed else stretches
     timeline = merge(needed, write.stretches(chip), slots)
-    return Plan(tuple(moves), timeline, slots - spec.latency_cycles, write.first)
+    steps = slots - spec.latency_cycles
+    return Plan(tuple(moves), timeline, steps, write.first, pace.fixed_cycles)
 
 
-def _group(instruction: OnEngine, spec: Engine, chip: Chip) -> int:
-    """Return the elements of a lane in a step: the engine's rate, or what a port lets through."""
-    width, (target,) = chip.port_width_bytes, writes(instruction)
-    sources = [a for a in reads_per_element(instruction) if a.buffer is Buffer.STATE]
-    rates = [spec.elements_per_cycle, *(width // a.element_bytes for a in sources)]
-    if target.buffer is Buffer.STATE:
-        rates.append(width // target.element_bytes * window(instruction))
-    return min(rates)
-
-
-def _elementwise(instruction: OnEngine, spec: Engine, chip: Chip) -> list[Moves]:
-    """Return a group in each slot, of one operand or none, behind the operands per lane."""
-    lead, rate = len(reads_per_lane(instruction)), _group(instruction, spec, chip)
+def _elementwise(instruction: OnEngine, pace: Pace, latency: int, _: Chip) -> list[Moves]:
+    """Return one group after another, of one operand or none, behind the operands per lane."""
+    lead = len(reads_per_lane(instruction))
     (target,) = writes(instruction)
-    reads = [Moves(a, "read", lead, rate) for a in reads_per_element(instruction)]
-    return [*reads, Moves(target, "write", lead + spec.latency_cycles, rate)]
+    moves = [_in_groups(a, "read", lead, pace) for a in reads_per_element(instruction)]
+    return [*moves, _in_groups(target, "write", lead + latency, pace)]
 
 
-def _windowed(instruction: OnEngine, spec: Engine, chip: Chip) -> list[Moves]:
+def _in_groups(
+    access: Access, direction: Literal["read", "write"], shift: int, pace: Pace
+) -> Moves:
+    """Return groups that each move in the last of the slots they take, from slot `shift` on."""
+    if pace.slots == 1:
+        return Moves(access, direction, shift, pace.group)
+    elements = np.arange(access.elements, dtype=np.int64)
+    return Moves(access, direction, table=shift + _last_slots(elements, pace))
+
+
+def _last_slots(elements: Slots, pace: Pace) -> Slots:
+    """Return the last of the slots that the group of each element takes, counted from 0."""
+    slots = (elements // pace.group + 1) * pace.slots.numerator
+    return -(-slots // pace.slots.denominator) - 1
+
+
+def _windowed(instruction: OnEngine, pace: Pace, latency: int, _: Chip) -> list[Moves]:
     """Return results behind the slots in which their last element is read."""
-    lead, rate = len(reads_per_lane(instruction)), _group(instruction, spec, chip)
+    lead = len(reads_per_lane(instruction))
     (source,), (target,) = reads_per_element(instruction), writes(instruction)
     stop = np.arange(1, target.elements + 1, dtype=np.int64) * window(instruction)
-    behind = lead + (stop - 1) // rate + spec.latency_cycles
-    return [Moves(source, "read", lead, rate), Moves(target, "write", table=behind)]
+    behind = lead + _last_slots(stop - 1, pace) + latency
+    return [_in_groups(source, "read", lead, pace), Moves(target, "write", table=behind)]
 
 
-def _paired(instruction: OnEngine, spec: Engine, chip: Chip) -> list[Moves]:
-    """Return both operands of a group in one slot, or in two where they need the same port."""
-    lead, rate = len(reads_per_lane(instruction)), _group(instruction, spec, chip)
-    left, right = (Moves(a, "read", lead, rate) for a in reads_per_element(instruction))
-    cost = _slots_per_group(left, right, chip)
-    if (cost == 1).all():
-        return _elementwise(instruction, spec, chip)
+def _paired(instruction: OnEngine, pace: Pace, latency: int, chip: Chip) -> list[Moves]:
+    """Return both operands of a group in one slot, or in two where they need the same port.
+
+    A group takes at least the slots of its pace, and is read in the last of them.
+    """
+    lead = len(reads_per_lane(instruction))
+    left, right = (Moves(a, "read", lead, pace.group) for a in reads_per_element(instruction))
+    reading = _slots_per_group(left, right, chip)
+    if (reading == 1).all():
+        return _elementwise(instruction, pace, latency, chip)
     (target,) = writes(instruction)
-    group = np.arange(target.elements, dtype=np.int64) // rate
-    last = lead + (np.cumsum(cost) - 1)[group]
+    own = np.diff(_last_slots(np.arange(len(reading)) * pace.group, pace), prepend=-1)
+    group = np.arange(target.elements, dtype=np.int64) // pace.group
+    last = lead + (np.cumsum(np.maximum(reading, own)) - 1)[group]
     return [
-        Moves(left.access, "read", table=last - cost[group] + 1),
+        Moves(left.access, "read", table=last - reading[group] + 1),
         Moves(right.access, "read", table=last),
-        Moves(target, "write", table=last + spec.latency_cycles),
+        Moves(target, "write", table=last + latency),
     ]
 
 
-_MOVES: dict[Rhythm, Callable[[OnEngine, Engine, Chip], list[Moves]]] = {
+_MOVES: dict[Rhythm, Callable[[OnEngine, Pace, int, Chip], list[Moves]]] = {
     Rhythm.ELEMENTWISE: _elementwise,
     Rhythm.PAIRED: _paired,
     Rhythm.WINDOWED: _windowed,
@@ -145,7 +159,7 @@ require_rows("event.lane_engine.plan._MOVES", _MOVES, Rhythm)
 
 
 def _slots_per_group(left: Moves, right: Moves, chip: Chip) -> Slots:
-    """Return how many slots each group takes; the operands begin in the same slot."""
+    """Return in how many slots each group is read; the operands begin in the same slot."""
     left, right = replace(left, shift=0), replace(right, shift=0)
     groups = left.last + 1
     mine, theirs = left.timeline(chip, groups), right.timeline(chip, groups)

@@ -1,4 +1,4 @@
-"""Twin of `register.lane_engine.unit`: the two engines, whose lanes read, and write later."""
+"""Twin of `register.lane_engine.unit`: a chip's engines, whose lanes read, and write later."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class EngineUnit(Unit):
         self._last_start = now
         plan = self._plan(instruction)
         stream = self._stream(index, plan)
-        stream.begin(now + self._spec.fixed_cycles * self.period)
+        stream.begin(now + plan.fixed_cycles * self.period)
         self._under_way.append(_UnderWay(lanes(instruction), stream, plan.steps - 1))
         values = self._compute(instruction) if self.context.values else None
         last = stream.timeline.slots - 1
@@ -76,7 +76,7 @@ class EngineUnit(Unit):
             instruction.posts, lambda _: lambda: (stream.tick_of(last) + delay,)
         )
         stream.then(lambda: self._finish(index, plan, stream, now, values, sources))
-        self.add_later(stream, self._spec.fixed_cycles)
+        self.add_later(stream, plan.fixed_cycles)
 
     def _plan(self, instruction: OnEngine) -> Plan:
         """Return what the instruction moves; programs repeat few accesses many times."""

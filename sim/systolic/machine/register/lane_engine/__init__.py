@@ -1,1 +1,1 @@
-"""The activation and the pooling engine of the register engine."""
+"""The engines of a chip in the register engine."""

@@ -14,6 +14,7 @@ from systolic.isa import Access, OnEngine
 from systolic.isa.access import Interval
 from systolic.isa.effects import reads_per_element, reads_per_lane, rhythm, window, writes
 from systolic.isa.opcodes import Rhythm, require_rows
+from systolic.machine.register.lane_engine.rate import GroupRate
 from systolic.machine.register.ports.ports import Ports, PortTuple, Wanted, wanted
 
 
@@ -39,20 +40,21 @@ class Step:
         return any(port in ports and lanes.meets(other) for port, other in self.read_ports)
 
 
-def steps_of(instruction: OnEngine, rate: int, ports: Ports) -> list[Step]:
+def steps_of(instruction: OnEngine, rate: GroupRate, ports: Ports) -> list[Step]:
     """Return all steps; operands are numbered, those of one element per lane first."""
     per_lane = reads_per_lane(instruction)
     steps = [_of_one_element(number, access, ports) for number, access in enumerate(per_lane)]
     operands = [
-        _Grouped(number, access, ports.of_groups(access, "read", rate))
+        _Grouped(number, access, ports.of_groups(access, "read", rate.elements))
         for number, access in enumerate(reads_per_element(instruction), len(per_lane))
     ]
     (target,) = writes(instruction)
     each = _EACH[rhythm(instruction)](instruction)
     elements = target.elements * each
-    for group, first in enumerate(range(0, elements, rate)):
-        part = slice(first, min(first + rate, elements))
-        steps += _of_a_group(operands, group, part)
+    for group, first in enumerate(range(0, elements, rate.elements)):
+        part = slice(first, min(first + rate.elements, elements))
+        reading = _of_a_group(operands, group, part)
+        steps += [Step() for _ in range(rate.steps_of(group) - len(reading))] + reading
         if part.stop // each > part.start // each:
             steps[-1].outputs = slice(part.start // each, part.stop // each)
     _add_write_ports(steps, target, ports)

@@ -1,4 +1,4 @@
-"""Twin of `event.lane_engine.unit`: the two engines, whose lanes read, and write cycles later.
+"""Twin of `event.lane_engine.unit`: a chip's engines, whose lanes read, and write cycles later.
 
 Each instruction has a clock of its own that stands still in a cycle in which a port is refused.
 """
@@ -9,10 +9,11 @@ import numpy as np
 
 from systolic.arrays import Array
 from systolic.hw.units import EngineName
-from systolic.isa import Access, Buffer, OnEngine
+from systolic.isa import Access, OnEngine
 from systolic.isa.effects import lanes, reads_per_element, reads_per_lane, window, writes
 from systolic.machine.register.context import Context
 from systolic.machine.register.lane_engine.plan import Step, steps_of
+from systolic.machine.register.lane_engine.rate import group_rate
 from systolic.machine.register.ports.ports import Refused, Wanted
 from systolic.machine.register.unit import NEVER, Job, Unit
 from systolic.machine.values.lanes import Operands, compute
@@ -21,13 +22,17 @@ from systolic.machine.values.lanes import Operands, compute
 class LaneJob(Job):
     """An instruction in its lanes.
 
-    step: cycles it was not held back since it started; operands: those of one element per lane
-    first; held: what was read of each and not yet used; values: results to be written, by the step
-    that completed them; begun, wrote: cycles of its start and first write.
+    fixed_cycles: before its first step; step: cycles it was not held back since it started;
+    operands: those of one element per lane first; held: what was read of each and not yet used;
+    values: results to be written, by the step that completed them; begun, wrote: cycles of its
+    start and first write.
     """
 
-    def __init__(self, index: int, instruction: OnEngine, steps: list[Step]) -> None:
+    def __init__(
+        self, index: int, instruction: OnEngine, steps: list[Step], fixed_cycles: int
+    ) -> None:
         super().__init__(index)
+        self.fixed_cycles = fixed_cycles
         self.instruction = instruction
         self.steps = steps
         self.lanes = lanes(instruction)
@@ -84,7 +89,7 @@ class LaneEngine(Unit):
             self._jobs = [job for job in self._jobs if job.step < self._steps(job)]
 
     def _steps(self, job: LaneJob) -> int:
-        return self._spec.fixed_cycles + self._spec.latency_cycles + len(job.steps)
+        return job.fixed_cycles + self._spec.latency_cycles + len(job.steps)
 
     def _land(self) -> None:
         for plane, partitions, columns, values in self._landing:
@@ -106,22 +111,9 @@ class LaneEngine(Unit):
 
     def _make_job(self) -> Job:
         assert isinstance(self.head, OnEngine)
-        steps = steps_of(self.head, self._elements_per_step(self.head), self._ports)
-        return LaneJob(self.head_index, self.head, steps)
-
-    def _elements_per_step(self, instruction: OnEngine) -> int:
-        """Return the most elements per lane, up to the rate, that pass every port in one step."""
-        width, (target,) = self.context.chip.port_width_bytes, writes(instruction)
-
-        def passes(access: Access, elements: int) -> bool:
-            return access.buffer is not Buffer.STATE or elements * access.element_bytes <= width
-
-        return next(
-            count
-            for count in range(self._spec.elements_per_cycle, 0, -1)
-            if all(passes(access, count) for access in reads_per_element(instruction))
-            and passes(target, -(-count // window(instruction)))
-        )
+        rate = group_rate(self.head, self._spec, self.context.chip.port_width_bytes)
+        steps = steps_of(self.head, rate, self._ports)
+        return LaneJob(self.head_index, self.head, steps, rate.fixed_cycles)
 
     def _launch(self, job: Job, cycle: int) -> None:
         assert isinstance(job, LaneJob)
@@ -129,7 +121,7 @@ class LaneEngine(Unit):
         self._jobs.append(job)
 
     def _needs(self, job: LaneJob) -> list[Wanted]:
-        read = job.step - self._spec.fixed_cycles
+        read = job.step - job.fixed_cycles
         written = read - self._spec.latency_cycles
         wanted = job.steps[read].read_ports if 0 <= read < len(job.steps) else []
         return wanted + job.steps[written].write_ports if written >= 0 else wanted
@@ -152,7 +144,7 @@ class LaneEngine(Unit):
             self.claims.mark(f"stalled by {winner}", self.now, self.now + 1)
 
     def _advance(self, job: LaneJob, tick: int) -> bool:
-        read = job.step - self._spec.fixed_cycles
+        read = job.step - job.fixed_cycles
         job.step += 1
         if 0 <= read < len(job.steps):
             self._read(job, read, tick)

@@ -1,0 +1,116 @@
+"""Which engine does a piece of work: the one place where the compiler chooses among a chip's.
+
+The compiler asks for what is to be done, never for a name: of the engines that may execute an
+instruction on its buffers, it takes the one that needs the least time for it, of equals the first
+in the chip file. What the user has chosen (`drain_engine`) is taken wherever it may execute the
+instruction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from systolic.compiler.ir.change_of_view import Piece
+from systolic.compiler.ir.nodes import EngineInstruction
+from systolic.errors import CompileError, perhaps, shortened
+from systolic.hw.datatypes import data_type
+from systolic.hw.spec import Chip
+from systolic.isa import Access, Buffer, Copy, OnEngine
+from systolic.isa.effects import capability, reads, reads_per_lane, window, writes
+from systolic.isa.engines import able_engines, out_of_reach, pace_of
+from systolic.workload.options import Options
+
+
+def on_cheapest(
+    chip: Chip, options: Options, make: EngineInstruction, **fields: Access
+) -> OnEngine:
+    """Return the instruction that `make` makes of its operands, on the engine that suits it best.
+
+    Raises CompileError if the chip has no engine for it.
+    """
+    made = make(engine="", **fields)
+    return replace(made, engine=cheapest_engine(chip, options, made))
+
+
+def cheapest_engine(chip: Chip, options: Options, work: OnEngine) -> str:
+    """Return the engine for an instruction, whatever engine that names.
+
+    Raises CompileError if the chip has no engine for it.
+    """
+    able = _able(chip, work)
+    if not able:
+        raise CompileError(_nobody(chip, work))
+    if options.drain_engine in able:
+        return options.drain_engine
+    return min(able, key=lambda name: engine_cycles(chip, name, work) * chip.period(name))
+
+
+def engine_cycles(chip: Chip, name: str, work: OnEngine) -> int:
+    """Return the cycles of an engine's clock from an instruction's start to that of the next."""
+    engine = chip.engine(name)
+    pace = pace_of(work, engine, chip)
+    (target,) = writes(work)
+    steps = len(reads_per_lane(work)) + pace.cycles_for(target.elements * window(work))
+    taken = pace.fixed_cycles + steps
+    if engine.dispatch == "serial":
+        return max(engine.min_interval_cycles, engine.dispatch_cycles + taken)
+    return max(engine.min_interval_cycles, engine.dispatch_cycles, taken)
+
+
+def drain_engine(chip: Chip, options: Options) -> str:
+    """Return the engine that copies results out: chosen once, so that a bound can speak of it.
+
+    Raises CompileError if the chip has none, or the user has chosen one that cannot.
+    """
+    copy = _drain(chip, "f32")
+    chosen = options.drain_engine
+    if chosen is not None and chosen not in (able := _able(chip, copy)):
+        raise CompileError(
+            f"compile.drain_engine: needs one of {', '.join(able) or 'none'}, engines of "
+            f"{chip.name} that copy from the result buffer to the state buffer, found "
+            f"{shortened(chosen)}{perhaps(chosen, able)}"
+        )
+    return cheapest_engine(chip, options, copy)
+
+
+def drain_cycles(chip: Chip, options: Options, dtype: str, vectors: int) -> int:
+    """Return the cycles in which the results of so many vectors are read out of a bank."""
+    engine = chip.engine(drain_engine(chip, options))
+    return pace_of(_drain(chip, dtype), engine, chip).cycles_for(vectors)
+
+
+def _drain(chip: Chip, dtype: str) -> Copy:
+    """Return a copy of the results of a whole tile."""
+    lanes = min(chip.pe_array.cols, chip.state_buffer.partitions)
+    pattern = ((1, chip.pe_array.rows),)
+    sums = Access(Buffer.RESULT, data_type(dtype).accumulator, 0, lanes, 0, pattern)
+    return Copy(engine="", source=sums, target=Access(Buffer.STATE, dtype, 0, lanes, 0, pattern))
+
+
+def mover(chip: Chip, options: Options, piece: Piece, dtype: str) -> Copy | None:
+    """Return a copy like that of a piece of a change of view, on its engine; None without one."""
+    source = Access(Buffer.STATE, dtype, 0, piece.rows, 0, piece.pairs)
+    target = Access(Buffer.STATE, dtype, 0, piece.rows, 0, ((1, piece.cols),))
+    copy = Copy(engine="", source=source, target=target)
+    if not _able(chip, copy):
+        return None
+    return replace(copy, engine=cheapest_engine(chip, options, copy))
+
+
+def _able(chip: Chip, work: OnEngine) -> list[str]:
+    """Return the engines that do the instruction and reach all it touches."""
+    return [
+        name for name in able_engines(work, chip) if not any(out_of_reach(work, chip.engine(name)))
+    ]
+
+
+def _nobody(chip: Chip, work: OnEngine) -> str:
+    sources = " and ".join(sorted({str(access.buffer) for access in reads(work)}))
+    (target,) = writes(work)
+    have = "; ".join(
+        f"{name} does {', '.join(engine.does)}, reads {' and '.join(engine.reads) or 'nothing'}, "
+        f"writes {' and '.join(engine.writes)}"
+        for name, engine in chip.lane_engines.items()
+    )
+    way = f"from {sources} to {target.buffer}" if sources else f"to {target.buffer}"
+    return f"no engine of {chip.name} does {capability(work)} {way} ({have})"

@@ -1,0 +1,77 @@
+"""At which pace an engine takes the elements of an instruction: chip data, by what it touches.
+
+The first of the engine's rates that fits the instruction holds; without one the engine takes
+`elements_per_cycle` in every cycle. If fewer elements pass a port of the state buffer in a cycle
+than a group has, groups are as small as that, and follow one another at no faster a rate.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from fractions import Fraction
+
+from systolic.hw.spec import Chip, Engine, Rate
+from systolic.isa import Access, Buffer, OnEngine
+from systolic.isa.effects import capability, reads_per_element, window, writes
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Groups of `group` elements, each in `slots` slots, after `fixed_cycles` before the first.
+
+    slots: 1 or more; of n groups, rounded up when they are counted together.
+    """
+
+    group: int
+    slots: Fraction
+    fixed_cycles: int
+
+
+def pace_of(instruction: OnEngine, spec: Engine, chip: Chip) -> Pace:
+    """Return the pace of an instruction on an engine of the chip."""
+    group, slots, fixed = spec.elements_per_cycle, 1, spec.fixed_cycles
+    for rate in spec.rates:
+        if _holds(rate, instruction):
+            group, slots = rate.elements, rate.cycles
+            fixed = spec.fixed_cycles if rate.fixed_cycles is None else rate.fixed_cycles
+            break
+    passing = _passing(instruction, group, chip.port_width_bytes)
+    return Pace(passing, max(Fraction(1), Fraction(slots * passing, group)), fixed)
+
+
+def _passing(instruction: OnEngine, group: int, width: int) -> int:
+    """Return how many elements of a group pass the ports of the state buffer in a cycle."""
+    (target,) = writes(instruction)
+    sources = [a for a in reads_per_element(instruction) if a.buffer is Buffer.STATE]
+    counts = [group, *(width // a.element_bytes for a in sources)]
+    if target.buffer is Buffer.STATE:
+        counts.append(width // target.element_bytes * window(instruction))
+    return min(counts)
+
+
+def _holds(rate: Rate, instruction: OnEngine) -> bool:
+    """Return whether the instruction is all that the rate asks for."""
+    operands, (target,) = reads_per_element(instruction), writes(instruction)
+    if rate.does and capability(instruction) not in rate.does:
+        return False
+    if rate.operands is not None and Counter(rate.operands) != Counter(_buffers(operands)):
+        return False
+    if rate.target is not None and rate.target != target.buffer.value:
+        return False
+    touched = (*operands, target)
+    if rate.types and not {access.dtype for access in touched}.issubset(rate.types):
+        return False
+    return rate.stride_bytes is None or all(_step(a) <= rate.stride_bytes for a in touched)
+
+
+def _buffers(accesses: tuple[Access, ...]) -> list[str]:
+    return [access.buffer.value for access in accesses]
+
+
+def _step(access: Access) -> int:
+    """Return the bytes between neighbours in the innermost pair that has any."""
+    for step, count in reversed(access.pattern):
+        if count > 1:
+            return abs(step * access.element_bytes)
+    return 0

@@ -1,0 +1,83 @@
+"""How many elements of a lane an engine takes together, and in how many steps: chip data.
+
+An engine's list of rates is gone through from its top; the first that fits the instruction holds. A
+group that does not pass the ports of the state buffer in one step is divided: n elements of it have
+so many steps as is their part of those of the whole group, but one at least.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from systolic.hw.spec import Engine, Rate
+from systolic.isa import Access, Buffer, OnEngine
+from systolic.isa.effects import capability, reads_per_element, window, writes
+
+
+class GroupRate(NamedTuple):
+    """How many elements a group has, and from when to when its steps are.
+
+    elements: of a group; groups, steps: so many groups take so many steps, and any others in
+    proportion, up to a whole step; fixed_cycles: before the first step of all.
+    """
+
+    elements: int
+    groups: int
+    steps: int
+    fixed_cycles: int
+
+    def steps_of(self, group: int) -> int:
+        """Return the steps of a group, the first of which has number 0."""
+        return self._steps_before(group + 1) - self._steps_before(group)
+
+    def _steps_before(self, group: int) -> int:
+        return (group * self.steps + self.groups - 1) // self.groups
+
+
+def group_rate(instruction: OnEngine, spec: Engine, width: int) -> GroupRate:
+    """Return how an engine takes the elements of an instruction. width: bytes that pass a port."""
+    found = [row for row in spec.rates if not _misfits(row, instruction)]
+    elements, steps, fixed = spec.elements_per_cycle, 1, spec.fixed_cycles
+    if found:
+        row = found[0]
+        elements, steps = row.elements, row.cycles
+        fixed = row.fixed_cycles if row.fixed_cycles is not None else spec.fixed_cycles
+    part = _elements_per_step(instruction, elements, width)
+    if part * steps <= elements:
+        return GroupRate(part, 1, 1, fixed)
+    return GroupRate(part, elements, part * steps, fixed)
+
+
+def _elements_per_step(instruction: OnEngine, most: int, width: int) -> int:
+    """Return the most elements per lane, up to `most`, that pass every port in one step."""
+    (target,) = writes(instruction)
+
+    def passes(access: Access, elements: int) -> bool:
+        return access.buffer is not Buffer.STATE or elements * access.element_bytes <= width
+
+    return next(
+        count
+        for count in range(most, 0, -1)
+        if all(passes(access, count) for access in reads_per_element(instruction))
+        and passes(target, -(-count // window(instruction)))
+    )
+
+
+def _misfits(row: Rate, instruction: OnEngine) -> bool:
+    """Return whether a key of the row excludes the instruction."""
+    read, written = list(reads_per_element(instruction)), list(writes(instruction))
+    places = sorted(str(access.buffer) for access in read)
+    return any((
+        len(row.does) > 0 and capability(instruction) not in row.does,
+        row.operands is not None and places != sorted(row.operands),
+        row.target is not None and any(str(a.buffer) != row.target for a in written),
+        len(row.types) > 0 and any(a.dtype not in row.types for a in read + written),
+        row.stride_bytes is not None
+        and any(_apart(a) > row.stride_bytes for a in read + written),
+    ))  # fmt: skip
+
+
+def _apart(access: Access) -> int:
+    """Return how many bytes the elements of the innermost pair that has several are apart."""
+    several = [step for step, count in access.pattern if count != 1]
+    return abs(several[-1]) * access.element_bytes if several else 0
