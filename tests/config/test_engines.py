@@ -93,9 +93,9 @@ FAULTS = {
     "capitals": ("[engines.scalar]", "[engines.Vector]", f"[engines] Vector: {LETTERS}"),
     "digits": ("[engines.scalar]", "[engines.3d]", f"[engines] 3d: {LETTERS}"),
     "unknown key": ('reads = ["result_buffer"]', "latency = 3",
-                    '[engines.scalar] unknown key "latency" (known: clock, dispatch, dispatch_cycles, '
-                    "does, elements_per_cycle, fixed_cycles, independent_lanes, latency_cycles, "
-                    "min_interval_cycles, rates, reads, writes); "
+                    '[engines.scalar] unknown key "latency" (known: clock, dispatch, '
+                    "dispatch_cycles, does, elements_per_cycle, fixed_cycles, independent_lanes, "
+                    "latency_cycles, min_interval_cycles, rates, reads, writes); "
                     'perhaps "latency_cycles" was meant'),
     "clock": ('reads = ["result_buffer"]', 'clock = "slow"',
               'engines.scalar.clock: no clock "slow" (there are: core)'),

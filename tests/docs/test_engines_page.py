@@ -16,6 +16,7 @@ from systolic.hw.units import CAPABILITIES, RESERVED
 
 TEXT = (ROOT / "docs" / "engines.md").read_text(encoding="utf-8")
 SAID: dict[str, Any] = {
+    '`"overlapped"`': "overlapped",
     "none": (), "both": ("state_buffer", "result_buffer"), "false": False, "all": (), "any": None,
     "the first clock": "", "the engine's": None,
 }  # fmt: skip
