@@ -80,19 +80,26 @@ def random_chip(rng: Random, *, clocks: bool = False, largest: int = 6) -> Chip:
         },
         activation=_engine(rng, list(names)),
         pooling=_engine(rng, list(names)),
-        dma={
-            "queues": rng.randint(1, 3),
-            "latency_cycles": rng.choice([0, 1, 5]),
-            "descriptor_cycles": rng.choice([0, 1, 3]),
-            "bytes_per_cycle": rng.choice([1, 3, 8, 64]),
-            "clock": rng.choice(list(names)),
-        },
+        dma={**random_dma(rng, 3), "clock": rng.choice(list(names))},
         dram={
             "size_bytes": 1 << 20,
             "bytes_per_cycle": rng.choice([1, 5, 16]),
             "latency_cycles": rng.choice([0, 2]),
         },
     )
+
+
+def random_dma(rng: Random, queues: int) -> dict[str, Any]:
+    """Return keys of [dma]: up to that many queues, that share engines or have one each."""
+    count = rng.randint(1, queues)
+    engines = rng.choice([None, *(n for n in range(1, count + 1) if count % n == 0)])
+    return {
+        "queues": count,
+        "engines": engines,
+        "latency_cycles": rng.choice([0, 1, 5]),
+        "descriptor_cycles": rng.choice([0, 1, 3]),
+        "bytes_per_cycle": max(count // (engines or count), rng.choice([1, 2, 3, 5, 8, 64])),
+    }
 
 
 def _engine(rng: Random, clocks: list[str]) -> dict[str, Any]:

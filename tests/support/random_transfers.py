@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from support.random_programs import random_chip
+from support.random_programs import random_chip, random_dma
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, Copy, DmaCopy, Instruction, Memset, Post, Program, Wait
 from systolic.machine import Image
@@ -46,7 +46,7 @@ def organised_chip(rng: Random, *, clocks: bool = False) -> Chip:
     """Return a random chip whose DRAM has channels and banks."""
     chip = random_chip(rng, clocks=clocks).model_dump()
     chip["dram"] |= random_organisation(rng)
-    chip["dma"]["queues"] = rng.randint(1, 5)
+    chip["dma"] |= random_dma(rng, 5)
     chip["state_buffer"]["banks"] = rng.choice([1, 2, 4, 16])
     return Chip.model_validate(chip)
 

@@ -153,14 +153,45 @@ class Engine(Spec):
 
 
 class Dma(Spec):
-    """The DMA engine: queues of descriptors, each queue serial."""
+    """The DMA engines: queues of descriptors, each queue serial, dealt out to the engines in turn.
+
+    Queue q belongs to engine q mod engines.
+    """
 
     queues: Annotated[int, Field(ge=1, le=256)] = Field(default=2, description="queues")
+    engines: Annotated[int, Field(ge=1, le=256)] | None = Field(
+        default=None, description="engines that the queues belong to in turn (default: one each)"
+    )
     latency_cycles: Cycles = Field(default=0, description="fixed cost of each DmaCopy")
     descriptor_cycles: Cycles = Field(default=0, description="cost of each descriptor")
-    bytes_per_cycle: Count = Field(description="most bytes one queue moves in a cycle")
+    bytes_per_cycle: Count = Field(
+        description="bytes one engine moves in a cycle; its queues share them"
+    )
     dispatch_cycles: Cycles = Field(default=0, description="cycles charged before an instruction")
     clock: str = Field(default="", description="clock of this unit (default: the first clock)")
+
+    @property
+    def engine_count(self) -> int:
+        """Return how many engines there are."""
+        return self.engines or self.queues
+
+    @property
+    def queues_per_engine(self) -> int:
+        """Return how many queues share an engine."""
+        return self.queues // self.engine_count
+
+    @model_validator(mode="after")
+    def _engines_divide(self) -> Dma:
+        if self.queues % self.engine_count:
+            raise ValueError(
+                f"queues ({self.queues}) must be a multiple of engines ({self.engines})"
+            )
+        if self.bytes_per_cycle < self.queues_per_engine:
+            raise ValueError(
+                f"bytes_per_cycle ({self.bytes_per_cycle}) is less than the queues of an engine "
+                f"({self.queues_per_engine}): each must get a byte in every cycle"
+            )
+        return self
 
 
 class DramOrganisation(Spec):
@@ -278,7 +309,8 @@ class Chip(Spec):
         """Return the bytes a queue moves in a cycle of a burst, and the cycles of a burst."""
         parts = self.dram.organisation
         assert parts is not None
-        width = min(self.dram.bytes_per_cycle // parts.channels, self.dma.bytes_per_cycle)
+        own = self.dma.bytes_per_cycle // self.dma.queues_per_engine
+        width = min(self.dram.bytes_per_cycle // parts.channels, own)
         return width, -(-parts.burst_bytes // width)
 
     def engine(self, name: EngineName) -> Engine:

@@ -104,7 +104,8 @@ def dram_rate(chip: Chip, queues: int) -> int:
     """Return the most bytes that many queues move from or to DRAM in a cycle."""
     parts = chip.dram.organisation
     if parts is None:
-        return min(chip.dram.bytes_per_cycle, chip.dma.bytes_per_cycle * queues)
+        engines = min(queues, chip.dma.engine_count)
+        return min(chip.dram.bytes_per_cycle, chip.dma.bytes_per_cycle * engines)
     _, burst_cycles = chip.burst_cycles
     return max(1, min(parts.channels, queues) * parts.burst_bytes // burst_cycles)
 

@@ -40,7 +40,7 @@ def copied_bound(chip: Chip, elements: int, size_bytes: int) -> Bound:
     Each is written by a lane of an engine or by a DMA queue. In a cycle of its clock
 
         an engine      moves partitions * elements_per_cycle elements, over latency + 1 cycles later
-        the DMA queues move queues * bytes_per_cycle bytes, from the cycle after their latency on
+        the DMA engines move engines * bytes_per_cycle bytes, from the cycle after their latency on
     """
     lanes = chip.state_buffer.partitions * size_bytes
     ways = [
@@ -48,6 +48,8 @@ def copied_bound(chip: Chip, elements: int, size_bytes: int) -> Bound:
         for unit, engine in (("activation", chip.activation), ("pooling", chip.pooling))
     ]
     dma = chip.dma
-    ways.append(Way(chip.period("dma"), dma.queues * dma.bytes_per_cycle, dma.latency_cycles + 1))
+    ways.append(
+        Way(chip.period("dma"), dma.engine_count * dma.bytes_per_cycle, dma.latency_cycles + 1)
+    )
     ticks = least_end(0, elements * size_bytes, ways)
     return Bound(ticks, "lanes and DMA queues that copy", chip.period("pe_array"))

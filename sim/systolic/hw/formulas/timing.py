@@ -248,7 +248,7 @@ def cut_finer(
 
 def dram_bound(chip: Chip, bytes_moved: int) -> Bound:
     """Return the least time in which DRAM and the DMA queues can move that many bytes."""
-    rate = min(chip.dram.bytes_per_cycle, chip.dma.queues * chip.dma.bytes_per_cycle)
+    rate = min(chip.dram.bytes_per_cycle, chip.dma.engine_count * chip.dma.bytes_per_cycle)
     latency = dma_latency_cycles(chip)
     moving = -(-bytes_moved // rate)
     if chip.dram.organisation is not None:

@@ -1,16 +1,18 @@
 """How fast a DMA queue moves bytes: an amount per cycle that repeats, summed in closed form.
 
-While as many shares of DRAM are active as now, what a queue gets in a cycle depends only on the
-number of the cycle and repeats after as many cycles as there are shares. So the bytes of any
-stretch, and the end of any number of equal descriptors, cost a division and a look in a table.
+While as many shares of DRAM and of a DMA engine are held as now, what a queue gets in a cycle
+depends only on the number of the cycle, and repeats. So the bytes of any stretch, and the end of
+any number of equal descriptors, cost a division and a look in a table.
 """
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import accumulate
+from typing import NamedTuple
 
 FOREVER = 1 << 62
 
@@ -128,30 +130,44 @@ def steady_pace(rate: int) -> Pace:
     return Pace((rate,))
 
 
-@lru_cache(maxsize=4096)
-def dram_pace(own: int, total: int, first: int, held: int, shares: int) -> Pace:
-    """Return the pace of a copy that holds `held` of the active shares of DRAM.
+class Part(NamedTuple):
+    """What a copy holds of a bandwidth of `total` bytes per cycle that is dealt out in `shares`.
 
-    Args:
-        own: bytes its queue moves in a cycle at most.
-        total: bytes DRAM moves in a cycle.
-        first: number of the copy's first share.
-        held: 1, or 2 for a copy from DRAM to DRAM; such a pace counts every byte twice.
-        shares: how many are active.
-
+    Shares first <= number < first + held; 2 are held of DRAM by a copy from DRAM to DRAM.
     """
-    least, over = divmod(total, shares)
-    got = [
-        [least + ((first + k - t * over) % shares < over) for k in range(held)]
-        for t in range(shares)
-    ]
-    if held == 1:
-        amounts = [min(own, mine) for (mine,) in got]
-    elif least:
-        amounts = [2 * min(own, *both) for both in got]
-    else:  # the two may never come in one cycle
-        amounts = [sum(both) for both in got]
-    return steady_pace(amounts[0]) if len(set(amounts)) == 1 else Pace(tuple(amounts))
+
+    total: int
+    first: int = 0
+    held: int = 1
+    shares: int = 1
+
+    def amounts(self, cycle: int) -> list[int]:
+        """Return the bytes of each share held in a cycle."""
+        least, over = divmod(self.total, self.shares)
+        return [
+            least + ((self.first + k - cycle * over) % self.shares < over) for k in range(self.held)
+        ]
+
+
+@lru_cache(maxsize=4096)
+def shared_pace(engine: Part, dram: Part | None) -> Pace:
+    """Return the pace of a copy that has these parts of its DMA engine and of DRAM.
+
+    The pace of a copy from DRAM to DRAM counts every byte twice.
+    """
+    cycles = range(math.lcm(engine.shares, dram.shares if dram else 1))
+    amounts = tuple(_amount(engine, dram, cycle) for cycle in cycles)
+    return steady_pace(amounts[0]) if len(set(amounts)) == 1 else Pace(amounts)
+
+
+def _amount(engine: Part, dram: Part | None, cycle: int) -> int:
+    (own,) = engine.amounts(cycle)
+    if dram is None:
+        return own
+    got = dram.amounts(cycle)
+    if dram.held > 1 and dram.total < dram.shares:
+        return sum(got)  # the two may never come in one cycle
+    return dram.held * min(own, *got)
 
 
 def best_pace(own: int, total: int, held: int) -> Pace:

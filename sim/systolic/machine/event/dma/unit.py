@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,12 +20,36 @@ from systolic.machine.event.dma.descriptors import (
     needs_of,
     touched_banks,
 )
-from systolic.machine.event.dma.pace import FOREVER, Orbit, Pace, best_pace, dram_pace, steady_pace
+from systolic.machine.event.dma.pace import (
+    FOREVER,
+    Orbit,
+    Pace,
+    Part,
+    best_pace,
+    shared_pace,
+    steady_pace,
+)
 from systolic.machine.event.ports.ports import Needs, Port, Timeline, mask_of
-from systolic.machine.event.ports.stream import Stream
+from systolic.machine.event.ports.stream import Holding, Share, Stream
 from systolic.machine.event.ticks import TickEnvironment
 from systolic.machine.event.unit import Context, Unit
 from systolic.trace.records import InstructionTimes
+
+DRAM = "dram"
+"""The name of DRAM's bandwidth, as DMA engines have theirs."""
+
+ALL = Share(0, 1, 1)
+
+
+def holdings(chip: Chip, copy: DmaCopy, queue: int) -> tuple[Holding, ...]:
+    """Return what a copy holds of bandwidths that queues share, from its latency's end on."""
+    held = []
+    if chip.dma.queues_per_engine > 1:
+        held.append(Holding(f"dma engine {queue % chip.dma.engine_count}", 1))
+    ends = (copy.source.buffer, copy.target.buffer).count(Buffer.DRAM)
+    if ends and chip.dram.organisation is None:
+        held.append(Holding(DRAM, ends))
+    return tuple(held)
 
 
 def latency_cycles(chip: Chip, copy: DmaCopy) -> int:
@@ -46,7 +70,7 @@ class _Finished(NamedTuple):
 
 
 class DmaStream(Stream):
-    """Descriptors on their way: fetch, then bytes at a pace that DRAM's users share.
+    """Descriptors on their way: fetch, then bytes at a pace that users of DRAM and engine share.
 
     A copy from DRAM to DRAM holds two shares and counts every byte twice, as read and as written.
     """
@@ -60,11 +84,11 @@ class DmaStream(Stream):
         self._copy, self._groups = copy, groups
         self._fetch = chip.dma.descriptor_cycles
         self._own_rate, self._dram_rate = chip.dma.bytes_per_cycle, chip.dram.bytes_per_cycle
-        self.dram_shares = (copy.source.buffer, copy.target.buffer).count(Buffer.DRAM)
-        self._times = max(1, self.dram_shares)
+        dram_shares = dict(self.holdings).get(DRAM, 0)
+        self._times = max(1, dram_shares)
         self._best_pace = steady_pace(self._own_rate)
-        if self.dram_shares:
-            self._best_pace = best_pace(self._own_rate, self._dram_rate, self.dram_shares)
+        if dram_shares:
+            self._best_pace = best_pace(self._own_rate, self._dram_rate, dram_shares)
         self._pace = self._best_pace
         self._group = self._index = self._fetched = self._moved = 0
         self._suffix: dict[Pace, dict[tuple[int, int], int]] = {}
@@ -89,9 +113,13 @@ class DmaStream(Stream):
         assert self.first_byte is not None
         return self.first_byte, self.end_tick()
 
-    def set_share(self, first: int, shares: int) -> None:
-        """Hold shares of DRAM's bandwidth, beginning with number `first` of that many."""
-        self._pace = dram_pace(self._own_rate, self._dram_rate, first, self.dram_shares, shares)
+    def set_shares(self, shares: Mapping[str, Share]) -> None:
+        """Hold these shares of DRAM's bandwidth and of the engine's."""
+        dram = shares.get(DRAM)
+        engine = next((share for pool, share in shares.items() if pool != DRAM), ALL)
+        self._pace = shared_pace(
+            Part(self._own_rate, *engine), Part(self._dram_rate, *dram) if dram else None
+        )
 
     def remaining(self) -> int:
         """Return the cycles to the end at the present pace."""
@@ -308,6 +336,7 @@ class DmaUnit(Unit):
         who: dict[str, Any] = {
             "unit": self.name, "client": "dma", "instruction": index,
             "rank": (self._rank, self._number), "period": self.period,
+            "holdings": holdings(self.chip, copy, self._number),
         }  # fmt: skip
         channels = self.context.dram
         if is_dram and channels is not None:

@@ -50,7 +50,7 @@ def latency_cycles(chip: Chip, job: CopyJob) -> int:
 
 
 class DmaQueue(Unit):
-    """One queue of the DMA engine. The queues share only DRAM bandwidth and ports."""
+    """One queue of a DMA engine. Queues share their engine's bandwidth, DRAM's, and ports."""
 
     def __init__(self, context: Context, number: int) -> None:
         chip = context.chip
@@ -61,10 +61,10 @@ class DmaQueue(Unit):
         super().__init__(context, dma_queue(number), chip.period("dma"), chip.dma.dispatch_cycles)
 
     def begin(self, tick: int) -> None:
-        """Start a cycle, and say how many shares of DRAM this queue holds in it."""
+        """Start a cycle, and say whether this queue holds shares in it."""
         super().begin(tick)
         job = self._job
-        if job is not None and job.is_dram and job.latency_left == 0:
+        if job is not None and job.latency_left == 0:
             self.context.dma_shares[self._number] = self.now, job.shares
 
     def request(self, tick: int) -> None:
@@ -104,22 +104,26 @@ class DmaQueue(Unit):
 
     def _allowance(self, job: CopyJob) -> int:
         """Return what the copy may pass on in this cycle, from DRAM to DRAM counted twice."""
-        own = self._spec.bytes_per_cycle
-        if not job.is_dram:
-            return own
         held = self.context.dma_shares.items()
         active = {queue: shares for queue, (cycle, shares) in held if cycle == self.now}
+        engines = self._spec.engine_count
+        mates = [queue for queue in active if queue % engines == self._number % engines]
+        before = sum(queue < self._number for queue in mates)
+        own = self._share(self._spec.bytes_per_cycle, before, len(mates))
+        if not job.is_dram:
+            return own
         first = sum(shares for queue, shares in active.items() if queue < self._number)
-        got = [self._share(first + k, sum(active.values())) for k in range(job.shares)]
+        total, shares = self._dram.bytes_per_cycle, sum(active.values())
+        got = [self._share(total, first + k, shares) for k in range(job.shares)]
         if job.shares == 1:
             return min(own, got[0])
-        if self._dram.bytes_per_cycle < sum(active.values()):
+        if total < shares:
             return sum(got)  # one byte for each share at most, and perhaps never both at once
         return 2 * min(own, *got)
 
-    def _share(self, number: int, shares: int) -> int:
+    def _share(self, total: int, number: int, shares: int) -> int:
         """Return the bytes of one share in this cycle: what remains of all goes round."""
-        each, over = divmod(self._dram.bytes_per_cycle, shares)
+        each, over = divmod(total, shares)
         return each + ((number - self.now * over) % shares < over)
 
     def _move(self, job: CopyJob, tick: int) -> None:
