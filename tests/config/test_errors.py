@@ -116,6 +116,16 @@ CHIP_FAULTS = [
         "queues = 2\nengines = 3",
         "[dma] queues (2) must be a multiple of engines (3)",
     ),
+    (
+        "queues = 2",
+        "queues = 2\noutstanding = 0",
+        "[dma] outstanding: needs an integer >= 1, found 0",
+    ),
+    (
+        "queues = 2",
+        'queues = 2\ndescriptor_cost = "least"',
+        '[dma] descriptor_cost: needs one of "sum", "max", found "least"',
+    ),
     ("queues = 2", "queues = 2\nengines = 0", "[dma] engines: needs an integer >= 1, found 0"),
     (
         "bytes_per_cycle = 272",

@@ -97,7 +97,9 @@ def random_dma(rng: Random, queues: int) -> dict[str, Any]:
         "queues": count,
         "engines": engines,
         "latency_cycles": rng.choice([0, 1, 5]),
-        "descriptor_cycles": rng.choice([0, 1, 3]),
+        "outstanding": rng.choice([1, 1, 2, 3]),
+        "descriptor_cycles": rng.choice([0, 1, 3, 9]),
+        "descriptor_cost": rng.choice(["sum", "max"]),
         "bytes_per_cycle": max(count // (engines or count), rng.choice([1, 2, 3, 5, 8, 64])),
     }
 

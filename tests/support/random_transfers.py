@@ -46,7 +46,7 @@ def organised_chip(rng: Random, *, clocks: bool = False) -> Chip:
     """Return a random chip whose DRAM has channels and banks."""
     chip = random_chip(rng, clocks=clocks).model_dump()
     chip["dram"] |= random_organisation(rng)
-    chip["dma"] |= random_dma(rng, 5)
+    chip["dma"] |= random_dma(rng, 5) | {"descriptor_cost": "sum"}
     chip["state_buffer"]["banks"] = rng.choice([1, 2, 4, 16])
     return Chip.model_validate(chip)
 

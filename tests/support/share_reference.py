@@ -15,6 +15,8 @@ class Timing(NamedTuple):
     """The chip's numbers: bytes per cycle of an engine and of DRAM, cycles of what costs cycles.
 
     engines: queue q belongs to engine q mod engines; 0 stands for an engine for each queue.
+    overlaps: a descriptor's bytes move while it is fetched. outstanding: copies of a queue under
+    way.
     """
 
     own: int
@@ -22,6 +24,8 @@ class Timing(NamedTuple):
     latency: int
     fetch: int
     engines: int = 0
+    overlaps: bool = False
+    outstanding: int = 1
 
 
 class Work(NamedTuple):
@@ -32,22 +36,33 @@ class Work(NamedTuple):
 
 
 @dataclass
-class _Queue:
-    """What a queue has still to do: copies, and of the first one cycles and bytes."""
+class _Copy:
+    """A copy that has started: what is left of its latency, and of the descriptor in hand."""
 
-    works: list[Work]
-    latency: int = 0
-    fetch: int = 0
-    sizes: list[int] = field(default_factory=list)
+    work: Work
+    latency: int
+    fetch: int
+    sizes: list[int]
     passed: int = 0
 
-    def take(self, timing: Timing) -> None:
-        self.latency, self.fetch, self.passed = timing.latency, timing.fetch, 0
-        self.sizes = list(self.works[0].sizes)
 
-    def is_moving(self) -> bool:
-        """Return whether the latency is over, so that shares are held."""
-        return bool(self.works) and not self.latency
+@dataclass
+class _Queue:
+    """What a queue has still to start, and what it has started, in order."""
+
+    works: list[Work]
+    started: list[_Copy] = field(default_factory=list)
+
+    def start(self, timing: Timing) -> None:
+        """Start a copy, if there is one and not too many are under way."""
+        if self.works and len(self.started) < timing.outstanding:
+            work = self.works.pop(0)
+            self.started.append(_Copy(work, timing.latency, timing.fetch, list(work.sizes)))
+
+    def moving(self) -> _Copy | None:
+        """Return the copy that holds shares: the oldest, once its latency is over."""
+        first = self.started[0] if self.started else None
+        return first if first is not None and not first.latency else None
 
 
 class Outcome(NamedTuple):
@@ -74,57 +89,58 @@ def reference(timing: Timing, queues: Sequence[Sequence[Work]]) -> Outcome:
     """Return when the copies of each queue end, all of which may start at once."""
     states = [_Queue(list(works)) for works in queues]
     outcome = Outcome([[] for _ in queues], [])
-    for state in states:
-        if state.works:
-            state.take(timing)
     cycle = 0
-    while any(state.works for state in states):
-        active = [s for s in states if s.is_moving()]
-        held = [s.works[0].ends for s in active]
-        dealt = shares_of(timing.total, cycle, sum(held)) if sum(held) else []
-        own = _engine_shares(states, timing, cycle)
+    while any(state.works or state.started for state in states):
+        for state in states:
+            state.start(timing)
+        moving = [state.moving() for state in states]
+        shares = sum(copy.work.ends for copy in moving if copy)
+        dealt = shares_of(timing.total, cycle, shares)
+        own = _engine_shares([copy is not None for copy in moving], timing, cycle)
+        waiting = [c for state in states for c in state.started if c.latency]
         outcome.traffic.append(0)
-        for number, state in enumerate(states):
-            if not state.works:
+        for number, copy in enumerate(moving):
+            if copy is None:
                 continue
-            if state.latency:
-                state.latency -= 1
-                continue
-            mine, dealt = dealt[: state.works[0].ends], dealt[state.works[0].ends :]
-            if state.fetch:
-                state.fetch -= 1
-                continue
-            outcome.traffic[-1] += _move(state, timing, mine, own[number], sum(held))
-            if state.sizes:
-                continue
-            state.works.pop(0)
-            outcome.ends[number].append(cycle)
-            if state.works:
-                state.take(timing)
+            mine, dealt = dealt[: copy.work.ends], dealt[copy.work.ends :]
+            outcome.traffic[-1] += _work(copy, timing, mine, own[number], shares)
+            if not copy.sizes:
+                states[number].started.pop(0)
+                outcome.ends[number].append(cycle)
+        for copy in waiting:
+            copy.latency -= 1
         cycle += 1
     return outcome
 
 
-def _engine_shares(states: Sequence[_Queue], timing: Timing, cycle: int) -> dict[int, int]:
+def _engine_shares(moving: Sequence[bool], timing: Timing, cycle: int) -> dict[int, int]:
     """Return, by queue, what its engine gives it in a cycle."""
-    engines = timing.engines or len(states)
+    engines = timing.engines or len(moving)
     found = {}
     for engine in range(engines):
-        mine = [q for q in range(engine, len(states), engines) if states[q].is_moving()]
+        mine = [q for q in range(engine, len(moving), engines) if moving[q]]
         found |= dict(zip(mine, shares_of(timing.own, cycle, len(mine)), strict=True))
     return found
 
 
-def _move(state: _Queue, timing: Timing, mine: list[int], own: int, shares: int) -> int:
-    """Let a queue use its shares; return the bytes that passed DRAM's pins."""
-    ends = state.works[0].ends
-    passes = max(1, ends)
+def _work(copy: _Copy, timing: Timing, mine: list[int], own: int, shares: int) -> int:
+    """Let a copy work for a cycle; return the bytes that passed DRAM's pins."""
+    fetches, copy.fetch = copy.fetch > 0, max(0, copy.fetch - 1)
+    passed = 0
+    if timing.overlaps or not fetches:
+        passed = _move(copy, timing, mine, own, shares)
+    if copy.passed == max(1, copy.work.ends) * copy.sizes[0] and not copy.fetch:
+        copy.sizes.pop(0)
+        copy.passed, copy.fetch = 0, timing.fetch
+    return passed if copy.work.ends else 0
+
+
+def _move(copy: _Copy, timing: Timing, mine: list[int], own: int, shares: int) -> int:
+    """Let a copy use its shares; return the bytes it passed on."""
+    passes = max(1, copy.work.ends)
     wanted = passes * min(own, *mine, own)
-    if ends == 2 and timing.total < shares:
+    if copy.work.ends == 2 and timing.total < shares:
         wanted = sum(mine)
-    moved = min(wanted, passes * state.sizes[0] - state.passed)
-    state.passed += moved
-    if state.passed == passes * state.sizes[0]:
-        state.sizes.pop(0)
-        state.passed, state.fetch = 0, timing.fetch
-    return moved if ends else 0
+    moved = min(wanted, passes * copy.sizes[0] - copy.passed)
+    copy.passed += moved
+    return moved

@@ -163,7 +163,14 @@ class Dma(Spec):
         default=None, description="engines that the queues belong to in turn (default: one each)"
     )
     latency_cycles: Cycles = Field(default=0, description="fixed cost of each DmaCopy")
+    outstanding: Annotated[int, Field(ge=1, le=256)] = Field(
+        default=1, description="copies of a queue under way at once: their latencies overlap"
+    )
     descriptor_cycles: Cycles = Field(default=0, description="cost of each descriptor")
+    descriptor_cost: Literal["sum", "max"] = Field(
+        default="sum",
+        description="a descriptor takes its cost and then moves its bytes, or the longer of both",
+    )
     bytes_per_cycle: Count = Field(
         description="bytes one engine moves in a cycle; its queues share them"
     )
@@ -286,6 +293,11 @@ class Chip(Spec):
         if sorted(self.port_priority) != sorted(CLIENTS):
             raise ValueError(f"port_priority: must name each of {', '.join(CLIENTS)} once")
         self._ports_wide_enough()
+        if self.dma.descriptor_cost == "max" and self.dram.organisation is not None:
+            raise ValueError(
+                'dma.descriptor_cost = "max" is for DRAM without an organisation: bursts are asked '
+                "for when their descriptor has been fetched"
+            )
         return self
 
     def _ports_wide_enough(self) -> None:

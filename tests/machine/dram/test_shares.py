@@ -26,7 +26,7 @@ from systolic.hw.formulas import timing
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, Copy, DmaCopy, Post, Program, Wait
 from systolic.machine import simulate
-from systolic.machine.event.dma.pace import Pace, Part, shared_pace
+from systolic.machine.event.dma.pace import Pace, Part, Piece, shared_pace
 from systolic.trace.words import KINDS
 
 QUEUES, BANK = 8, 4096
@@ -41,7 +41,8 @@ def _chip(queues=QUEUES, **numbers):
         2, 2,
         state_buffer={"bytes_per_partition": 2 * QUEUES * BANK, "banks": 2 * QUEUES},
         dma={"queues": queues, "bytes_per_cycle": numbers.get("own", 64),
-             "engines": numbers.get("engines"),
+             "engines": numbers.get("engines"), "outstanding": numbers.get("outstanding", 1),
+             "descriptor_cost": numbers.get("cost", "sum"),
              "latency_cycles": numbers.get("latency", 0),
              "descriptor_cycles": numbers.get("fetch", 0)},
         dram={"bytes_per_cycle": numbers["total"]},
@@ -108,14 +109,16 @@ def test_descriptors_in_a_row_are_those_one_by_one():
         if not any(amounts):
             continue
         pace, first = Pace(amounts), rng.randint(0, 9)
-        fetch, size, count = rng.randint(0, 3), rng.randint(1, 12), rng.randint(1, 40)
-        at, busy, ends = first, 0, []
+        piece = Piece(rng.randint(0, 6), rng.randint(1, 12), rng.random() < 0.5)
+        count, at, busy, ends = rng.randint(1, 40), first, 0, []
         for _ in range(count):
-            moving = pace.cycles(at + fetch, size)
-            busy += pace.busy(at + fetch, moving)
-            at += fetch + moving
+            begin = at if piece.overlaps else at + piece.fetch
+            moving = pace.cycles(begin, piece.size)
+            busy += pace.busy(begin, moving)
+            took = max(piece.fetch, moving) if piece.overlaps else piece.fetch + moving
+            at += took
             ends.append(at - first)
-        orbit = pace.orbit(fetch, size, first)
+        orbit = pace.orbit(piece, first)
         assert [orbit.cycles(n) for n in range(count + 1)] == [0, *ends]
         assert orbit.busy(count) == busy
         assert all(
@@ -152,15 +155,19 @@ def _streams(seed: int):
     engines = rng.choice([n for n in range(1, count + 1) if count % n == 0])
     numbers = {"own": max(count // engines, rng.choice([1, 2, 5, 7, 64])),
                "total": rng.randint(1, 9), "engines": rng.choice([engines, None]),
-               "latency": rng.choice([0, 0, 3]), "fetch": rng.choice([0, 0, 1, 3])}  # fmt: skip
+               "latency": rng.choice([0, 0, 3, 20]), "fetch": rng.choice([0, 0, 1, 3, 8]),
+               "cost": rng.choice(["sum", "max"]),
+               "outstanding": rng.choice([1, 1, 2, 5])}  # fmt: skip
     copies, works = [], [[] for _ in range(count)]
     for place in range(rng.randint(1, 14)):
         queue = rng.randrange(count)
         copy, work = _stream(rng, queue, place)
         copies.append(copy)
         works[queue].append(work)
-    timed = Timing(numbers["own"], numbers["total"], numbers["latency"], numbers["fetch"],
-                   numbers["engines"] or 0)  # fmt: skip
+    timed = Timing(
+        numbers["own"], numbers["total"], numbers["latency"], numbers["fetch"],
+        numbers["engines"] or 0, numbers["cost"] == "max", numbers["outstanding"],
+    )  # fmt: skip
     return _chip(count, **numbers), Program("streams", tuple(copies)), timed, works
 
 

@@ -7,7 +7,7 @@ import math
 from systolic.compiler.ir.dram_tensor import DramTensor
 from systolic.compiler.ir.nodes import Axes
 from systolic.hw.formulas.dram import Run, lone_copy_cycles, run_cycles
-from systolic.hw.formulas.timing import dma_cycles
+from systolic.hw.formulas.timing import descriptor_cycles, dma_cycles
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer
 from systolic.layout import Shape
@@ -32,8 +32,8 @@ def run_bytes(access: Access) -> int:
 
 def _descriptor(chip: Chip, run: int, *, outside: bool) -> int:
     if not outside:
-        return chip.dma.descriptor_cycles + -(-run // chip.dma.bytes_per_cycle)
-    return chip.dma.descriptor_cycles + run_cycles(chip, run) + _opening(chip, run)
+        return descriptor_cycles(chip, -(-run // chip.dma.bytes_per_cycle))
+    return descriptor_cycles(chip, run_cycles(chip, run) + _opening(chip, run))
 
 
 def _opening(chip: Chip, run: int) -> int:

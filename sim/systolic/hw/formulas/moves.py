@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from systolic.hw.formulas.ticks import Way, after, least_end
-from systolic.hw.formulas.timing import Bound, dma_cycles
+from systolic.hw.formulas.timing import Bound, dma_cycles, dma_latency_cycles
 from systolic.hw.spec import Chip
 
 
@@ -23,13 +23,23 @@ def bounce_bound(chip: Chip, tiles: Sequence[tuple[int, int]], size_bytes: int) 
     queue. In cycles of the DMA engine's clock:
 
         max(sum of both copies of all blocks / queues, both copies of the quickest block)
+
+    Where copies of a queue overlap their latencies, the first latency comes before that, and the
+    copies cost what they do without. The engines' bytes per cycle are a bound as well.
     """
+    latency = dma_latency_cycles(chip)
+    hidden = latency if chip.dma.outstanding > 1 else 0
     both = [
         dma_cycles(chip, [(K, N * size_bytes)], dram=True)
         + dma_cycles(chip, [(1, K * size_bytes) if N == 1 else (K * N, size_bytes)], dram=True)
         for K, N in tiles
     ]
-    cycles = max(-(-sum(both) // chip.dma.queues), min(both))
+    least = [cycles - 2 * hidden for cycles in both]
+    moved = 2 * sum(K * N for K, N in tiles) * size_bytes
+    cycles = max(
+        hidden + max(-(-sum(least) // chip.dma.queues), min(least)),
+        latency - (-moved // (chip.dma.engine_count * chip.dma.bytes_per_cycle)),
+    )
     ticks = after(chip, 0, "dma", cycles)
     return Bound(ticks, "descriptors of all DMA queues", chip.period("pe_array"))
 

@@ -20,6 +20,7 @@ from systolic.hw.formulas.timing import (
     Bound,
     array_bound,
     cut_finer,
+    descriptor_cycles,
     dram_bound,
     largest,
     load_reads,
@@ -210,7 +211,7 @@ def _moved_bound(chip: Chip, turns: Sequence[Turn]) -> Bound:
         return Bound(0, "nothing is moved", period("pe_array"))
     together = max(turn.matrices for turn in turns)
     size = min(data_type(turn.dtype).size_bytes for turn in turns)
-    cost = dma.descriptor_cycles - (-size // dma.bytes_per_cycle)
+    cost = descriptor_cycles(chip, -(-size // dma.bytes_per_cycle))
     ways = [Way(period("dma"), Fraction(dma.queues, cost), dma.latency_cycles + 1)]
     for unit, engine in (("activation", chip.activation), ("pooling", chip.pooling)):
         each = max(1, engine.min_interval_cycles)

@@ -49,24 +49,35 @@ def dma_latency_cycles(chip: Chip, *, dram: bool = True) -> int:
     return chip.dma.latency_cycles + (chip.dram.latency_cycles if dram else 0)
 
 
+def descriptor_cycles(chip: Chip, moving: int) -> int:
+    """Return the cycles of a descriptor whose bytes take `moving` cycles."""
+    if chip.dma.descriptor_cost == "max":
+        return max(chip.dma.descriptor_cycles, moving)
+    return chip.dma.descriptor_cycles + moving
+
+
 def dma_cycles(
     chip: Chip, descriptor_bytes: Sequence[tuple[int, int]], *, dram: bool, within: bool = False
 ) -> int:
     """Return the cycles of one DmaCopy alone: (count, bytes) of its descriptors.
 
-    latency + sum over descriptors of (descriptor_cycles + ceil(bytes / rate)). dram: one end lies
-    in DRAM; within: the other as well, so that every byte is moved twice. For DRAM with an
-    organisation this is the least: every run begins with a burst, every row is open
-    (`systolic.hw.formulas.dram.lone_copy_cycles` knows addresses).
+    latency + sum over descriptors of (descriptor_cycles + ceil(bytes / rate)), or of the greater of
+    the two where descriptor_cost is "max". dram: one end lies in DRAM; within: the other as well,
+    so that every byte is moved twice. For DRAM with an organisation this is the least: every run
+    begins with a burst, every row is open (`hw.formulas.dram.lone_copy_cycles` knows addresses).
     """
-    fetch, rate = chip.dma.descriptor_cycles, chip.dma.bytes_per_cycle
-    if not dram:
-        moving = sum(count * (fetch - (-size // rate)) for count, size in descriptor_bytes)
-        return dma_latency_cycles(chip, dram=False) + moving
     moving = sum(
-        count * (fetch + run_cycles(chip, size, within=within)) for count, size in descriptor_bytes
+        count * descriptor_cycles(chip, _run_cycles(chip, size, dram=dram, within=within))
+        for count, size in descriptor_bytes
     )
-    return dma_latency_cycles(chip) + moving
+    return dma_latency_cycles(chip, dram=dram) + moving
+
+
+def _run_cycles(chip: Chip, size: int, *, dram: bool, within: bool) -> int:
+    """Return the cycles in which the bytes of a descriptor move."""
+    if dram:
+        return run_cycles(chip, size, within=within)
+    return -(-size // chip.dma.bytes_per_cycle)
 
 
 def transpose_block_cycles(chip: Chip, K: int, N: int, dtype: str, drain: str, unit: str) -> int:

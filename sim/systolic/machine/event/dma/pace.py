@@ -18,7 +18,7 @@ FOREVER = 1 << 62
 
 
 class Orbit:
-    """Equal descriptors one after another from some cycle on, each fetched, then moved.
+    """Equal descriptors one after another from some cycle on, each fetched, and moved.
 
     Where a descriptor begins in the pace decides how long it takes and where the next begins, so
     after a few descriptors the same lengths come again and again.
@@ -62,6 +62,17 @@ class Orbit:
         return table[self._start + rest] + turns * (table[-1] - table[self._start])
 
 
+class Piece(NamedTuple):
+    """A descriptor: cycles of its fetch, bytes, and whether they move while it is fetched.
+
+    If so it takes the longer of the two, else their sum.
+    """
+
+    fetch: int
+    size: int
+    overlaps: bool
+
+
 class Pace:
     """Bytes by cycle: in cycle t amounts[t mod their number]. Not all are 0."""
 
@@ -69,7 +80,7 @@ class Pace:
         self.amounts = amounts
         self._sums = [0, *accumulate(amounts)]
         self._counts = [0, *accumulate(amount > 0 for amount in amounts)]
-        self._orbits: dict[tuple[int, int, int], Orbit] = {}
+        self._orbits: dict[tuple[Piece, int], Orbit] = {}
 
     @property
     def phases(self) -> int:
@@ -101,19 +112,20 @@ class Pace:
         moves = self.amount(cycle) > 0
         return next(n for n in range(1, FOREVER) if (self.amount(cycle + n) > 0) != moves)
 
-    def orbit(self, fetch: int, size: int, cycle: int) -> Orbit:
-        """Return descriptors of `size`, each after `fetch` cycles, the first begun in `cycle`."""
-        key = fetch, size, cycle % len(self.amounts)
+    def orbit(self, piece: Piece, cycle: int) -> Orbit:
+        """Return descriptors like `piece` one after another, the first begun in `cycle`."""
+        key = piece, cycle % len(self.amounts)
         if key not in self._orbits:
             self._orbits[key] = self._make_orbit(*key)
         return self._orbits[key]
 
-    def _make_orbit(self, fetch: int, size: int, phase: int) -> Orbit:
+    def _make_orbit(self, piece: Piece, phase: int) -> Orbit:
         ends, busy, seen, at = [0], [0], {phase: 0}, phase
         while True:
-            moving = self.cycles(at + fetch, size)
-            busy.append(busy[-1] + self.busy(at + fetch, moving))
-            at += fetch + moving
+            first = at if piece.overlaps else at + piece.fetch
+            moving = self.cycles(first, piece.size)
+            busy.append(busy[-1] + self.busy(first, moving))
+            at = max(first + moving, at + piece.fetch)
             ends.append(at - phase)
             start = seen.setdefault(at % len(self.amounts), len(ends) - 1)
             if start < len(ends) - 1:

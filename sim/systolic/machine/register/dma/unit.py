@@ -1,4 +1,7 @@
-"""A DMA queue: one copy at a time, descriptor by descriptor, bytes in every cycle it may."""
+"""A DMA queue: one copy after another, descriptor by descriptor, bytes in every cycle it may.
+
+The latencies of the copies behind the one in hand run meanwhile, of as many as the chip allows.
+"""
 
 from __future__ import annotations
 
@@ -57,15 +60,22 @@ class DmaQueue(Unit):
         self._number = number
         self._spec, self._dram = chip.dma, chip.dram
         self._job: CopyJob | None = None
+        self._line: deque[CopyJob] = deque()
         self._landing: list[tuple[Array, slice, Array]] = []
         super().__init__(context, dma_queue(number), chip.period("dma"), chip.dma.dispatch_cycles)
 
     def begin(self, tick: int) -> None:
         """Start a cycle, and say whether this queue holds shares in it."""
+        if self._job is None and self._line:
+            self._job = self._line.popleft()
         super().begin(tick)
         job = self._job
         if job is not None and job.latency_left == 0:
             self.context.dma_shares[self._number] = self.now, job.shares
+        for behind in self._line:
+            if behind.latency_left:
+                behind.latency_left -= 1
+                self.claims.mark("filling", self.now, self.now + 1)
 
     def request(self, tick: int) -> None:
         """Spend one cycle on the copy in hand."""
@@ -75,11 +85,23 @@ class DmaQueue(Unit):
         if job.latency_left:
             job.latency_left -= 1
             self.claims.mark("filling", self.now, self.now + 1)
+        elif self._spec.descriptor_cost == "max":
+            self._fetch_and_move(job, tick)
         elif job.fetch_left:
             job.fetch_left -= 1
             self.claims.mark("streaming", self.now, self.now + 1)
         else:
             self._move(job, tick)
+            self._end_if_over(job, tick)
+
+    def _fetch_and_move(self, job: CopyJob, tick: int) -> None:
+        """Spend one cycle on a descriptor whose bytes move while it is fetched."""
+        job.fetch_left = max(0, job.fetch_left - 1)
+        if job.moved < job.descriptor.size_bytes * job.passes:
+            self._move(job, tick)
+        else:
+            self.claims.mark("streaming", self.now, self.now + 1)
+        self._end_if_over(job, tick)
 
     def _land(self) -> None:
         for row, where, values in self._landing:
@@ -87,10 +109,10 @@ class DmaQueue(Unit):
         self._landing.clear()
 
     def _is_resting(self) -> bool:
-        return self._job is None
+        return self._job is None and not self._line
 
     def _can_start(self, cycle: int) -> bool:
-        return self._job is None
+        return (self._job is not None) + len(self._line) < self._spec.outstanding
 
     def _make_job(self) -> Job:
         assert isinstance(self.head, DmaCopy)
@@ -100,7 +122,10 @@ class DmaQueue(Unit):
         assert isinstance(job, CopyJob)
         job.latency_left = latency_cycles(self.context.chip, job)
         job.fetch_left = self._spec.descriptor_cycles
-        self._job = job
+        if self._job is None:
+            self._job = job
+        else:
+            self._line.append(job)
 
     def _allowance(self, job: CopyJob) -> int:
         """Return what the copy may pass on in this cycle, from DRAM to DRAM counted twice."""
@@ -163,14 +188,17 @@ class DmaQueue(Unit):
         self.claims.mark("streaming", self.now, self.now + 1)
         if job.first < 0:
             job.first = tick
-        job.last = tick
         part, planes = job.descriptor, self.context.planes
         low, at = part.source.byte + first, part.target.byte + first
         moving = planes.bytes_of(job.source.buffer)[part.source.partition, low : low + size].copy()
         row = planes.bytes_of(job.target.buffer)[part.target.partition]
         self._landing.append((row, slice(at, at + size), moving))
         job.words.append(moving)
-        if job.moved == part.size_bytes * job.passes:
+
+    def _end_if_over(self, job: CopyJob, tick: int) -> None:
+        """End the descriptor in hand if it has been fetched and all of its bytes have moved."""
+        if job.moved == job.descriptor.size_bytes * job.passes and not job.fetch_left:
+            job.last = tick
             self._end_descriptor(job, tick)
 
     def _end_descriptor(self, job: CopyJob, tick: int) -> None:
