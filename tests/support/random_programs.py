@@ -77,6 +77,7 @@ def random_chip(rng: Random, *, clocks: bool = False, largest: int = 6) -> Chip:
             "banks": rng.choice([1, 2, 4]),
             "bank_bytes": 1024,
             "write_latency_cycles": rng.choice([0, 0, 1, 3]),
+            "dma_readable": rng.random() < 0.5,
         },
         activation=_engine(rng, list(names)),
         pooling=_engine(rng, list(names)),
@@ -304,7 +305,7 @@ class RandomProgram:
     def _dma(self) -> None:
         queue = self.rng.randrange(self.chip.dma.queues)
         source, waits = self._source()
-        if source.buffer is Buffer.RESULT:
+        if source.buffer is Buffer.RESULT and not self.chip.result_buffer.dma_readable:
             return
         elements = source.partitions * source.elements
         if self.rng.random() < 0.6:

@@ -64,7 +64,7 @@ class RandomTransfers:
     def build(self, length: int) -> tuple[Program, list[Image]]:
         """Return a program of at most that many instructions, and the memories' contents."""
         for _ in range(length):
-            self.rng.choice([self._copy] * 6 + [self._engine])()
+            self.rng.choice([self._copy] * 6 + [self._engine, self._bypass])()
         names = tuple(f"s{n}" for n in range(self.posts))
         return Program("transfers", tuple(self.instructions), names), self._images()
 
@@ -100,6 +100,19 @@ class RandomTransfers:
             queue = self.rng.randrange(self.chip.dma.queues)
             copy = DmaCopy(dma_queue=queue, source=source, target=target, **self._links())
             self.instructions.append(copy)
+
+    def _bypass(self) -> None:
+        """Read the result buffer, from any bank and across banks, where the chip lets DMA."""
+        results = self.chip.result_buffer
+        elements = self.rng.randint(1, 30)
+        target = self._into_state("f32", 4, 1, elements)
+        if not results.dma_readable or target is None:
+            return
+        start = self.rng.randint(0, results.bytes_per_partition // 4 - elements) * 4
+        source = Access(Buffer.RESULT, "f32", 0, 1, start, ((1, elements),))
+        queue = self.rng.randrange(self.chip.dma.queues)
+        copy = DmaCopy(dma_queue=queue, source=source, target=target, **self._links())
+        self.instructions.append(copy)
 
     def _engine(self) -> None:
         """Fill or copy something, so that ports are taken."""

@@ -116,6 +116,9 @@ class ResultBuffer(Spec):
     write_latency_cycles: Cycles = Field(
         default=0, description="cycles from the last PE row's adder to the written word"
     )
+    dma_readable: bool = Field(
+        default=False, description="a DMA queue may read it, past both engines"
+    )
 
     @property
     def bank_words(self) -> int:

@@ -26,14 +26,14 @@ class Group:
     """`count` descriptors of `size_bytes` each that touch the same banks.
 
     source and target: byte offsets (in the partition) of the first descriptor. A group whose
-    descriptors straddle banks has count 1. `bank_bytes`: of the state buffer.
+    descriptors straddle banks has count 1. bank_bytes: of the buffers of source and target.
     """
 
     count: int
     size_bytes: int
     source: int
     target: int
-    bank_bytes: int
+    bank_bytes: tuple[int, int]
     one_bank: bool
 
 
@@ -69,10 +69,10 @@ def descriptor_runs(copy: DmaCopy) -> Runs:
 def descriptor_groups(copy: DmaCopy, chip: Chip) -> list[Group]:
     """Return the descriptors of a copy, in order, as groups."""
     runs = _runs(_pattern(copy.source), _pattern(copy.target))
-    bank = chip.state_buffer.bank_bytes
+    bank = bank_bytes(copy.source, chip), bank_bytes(copy.target, chip)
     source, target = runs.source + copy.source.start, runs.target + copy.target.start
     edges, straddles = runs.edges, np.zeros(0, bool)
-    if not (_in_one_bank(copy.source, bank) and _in_one_bank(copy.target, bank)):
+    if not (_in_one_bank(copy.source, bank[0]) and _in_one_bank(copy.target, bank[1])):
         edges, straddles = _edges(copy, runs, source, target, bank)
     return [
         Group(
@@ -89,23 +89,29 @@ def descriptor_groups(copy: DmaCopy, chip: Chip) -> list[Group]:
 
 def touched_banks(group: Group, index: int, first: int, stop: int) -> tuple[range, range]:
     """Return the banks of bytes first <= byte < stop of a descriptor, in source and target."""
-    bank = group.bank_bytes
+    left, right = group.bank_bytes
     if group.one_bank:
         first, stop = 0, 1
     return (
-        range((group.source + first) // bank, (group.source + stop - 1) // bank + 1),
-        range((group.target + first) // bank, (group.target + stop - 1) // bank + 1),
+        range((group.source + first) // left, (group.source + stop - 1) // left + 1),
+        range((group.target + first) // right, (group.target + stop - 1) // right + 1),
     )
 
 
+def bank_bytes(access: Access, chip: Chip) -> int:
+    """Return the bytes of a bank of the buffer on the chip that an access names (DRAM: any)."""
+    in_results = access.buffer is Buffer.RESULT
+    return chip.result_buffer.bank_bytes if in_results else chip.state_buffer.bank_bytes
+
+
 def needs_of(copy: DmaCopy, banks: tuple[Sequence[int], Sequence[int]]) -> Needs:
-    """Return the state-buffer ports of these banks of a copy's source and target."""
+    """Return the ports of these banks of a copy's source and target."""
     found = []
     for access, direction, numbers in (
         (copy.source, "read", banks[0]),
         (copy.target, "write", banks[1]),
     ):
-        if access.buffer is Buffer.STATE:
+        if access.buffer is not Buffer.DRAM:
             last = access.partition + access.partitions
             found += [
                 Need(Port(access.buffer.value, b, direction), access.partition, last)
@@ -157,11 +163,11 @@ def _in_one_bank(access: Access, bank_bytes: int) -> bool:
 
 
 def _edges(
-    copy: DmaCopy, runs: _Runs, source: Offsets, target: Offsets, bank: int
+    copy: DmaCopy, runs: _Runs, source: Offsets, target: Offsets, bank: tuple[int, int]
 ) -> tuple[list[int], npt.NDArray[np.bool_]]:
     """Return where a group begins because lengths or banks change, and which runs straddle."""
-    first_a, last_a = _banks(copy.source, source, runs.lengths, bank)
-    first_b, last_b = _banks(copy.target, target, runs.lengths, bank)
+    first_a, last_a = _banks(copy.source, source, runs.lengths, bank[0])
+    first_b, last_b = _banks(copy.target, target, runs.lengths, bank[1])
     keys = np.stack([runs.lengths, first_a, last_a, first_b, last_b])
     straddles = (first_a != last_a) | (first_b != last_b)
     fresh = np.ones(len(source), bool)
