@@ -204,7 +204,7 @@ class TestTrace:
         assert (status, out) == (2, "")
         assert err == (
             'systolic: error: --kind: there is no "pots" (known: load, inject, read, write, '
-            'psum_write, stall, wait, post); perhaps "post" was meant\n'
+            'psum_write, stall, wait, post, descriptor); perhaps "post" was meant\n'
         )
 
     def test_sweep(self, run: Run) -> None:
