@@ -126,6 +126,11 @@ CHIP_FAULTS = [
         'queues = 2\ndescriptor_cost = "least"',
         '[dma] descriptor_cost: needs one of "sum", "max", found "least"',
     ),
+    (
+        "queues = 2",
+        "queues = 2\npartitions_per_cycle = 0",
+        "[dma] partitions_per_cycle: needs an integer >= 1, found 0",
+    ),
     ("queues = 2", "queues = 2\nengines = 0", "[dma] engines: needs an integer >= 1, found 0"),
     (
         "bytes_per_cycle = 272",
@@ -146,9 +151,9 @@ CHIP_FAULTS = [
         "port_priority: must name each of moving, weights, activation, pooling, dma once",
     ),
     (
-        "fast_load = 1",
-        "fast_load = 17",
-        "state_buffer.port_bytes (64) is less than fast_load x element size (17 x 4)",
+        "bytes_per_partition = 16384",
+        "bytes_per_partition = 16384\nport_bytes = 3",
+        "state_buffer.port_bytes (3) is less than fast_load x element size (1 x 4)",
     ),
 ]
 
@@ -299,10 +304,10 @@ def test_override_that_is_not_text(tmp_path: Path) -> None:
 
 def test_fault_between_overridden_and_written_values_names_both(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
-        load_run(run_file(tmp_path), ["chip.pe_array.fast_load=17"])
+        load_run(run_file(tmp_path), ["chip.state_buffer.port_bytes=3"])
     assert str(caught.value) == (
-        f"{CHIPS / 'ideal_4x4.toml'} with --set chip.pe_array.fast_load=17: "
-        "state_buffer.port_bytes (64) is less than fast_load x element size (17 x 4)"
+        f"{CHIPS / 'ideal_4x4.toml'} with --set chip.state_buffer.port_bytes=3: "
+        "state_buffer.port_bytes (3) is less than fast_load x element size (1 x 4)"
     )
 
 

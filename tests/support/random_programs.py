@@ -60,6 +60,7 @@ def random_chip(rng: Random, *, clocks: bool = False, largest: int = 6) -> Chip:
             "partitions": max(rows, cols) + rng.randint(0, 2),
             "bytes_per_partition": 4096,
             "banks": rng.choice([1, 2, 4, 16]),
+            "port_bytes": rng.choice([None, None, 12, 17]),
         },
         pe_array={
             "weight_path": rng.choice(["left", "left", "top"]),
@@ -98,6 +99,7 @@ def random_dma(rng: Random, queues: int) -> dict[str, Any]:
         "queues": count,
         "engines": engines,
         "latency_cycles": rng.choice([0, 1, 5]),
+        "partitions_per_cycle": rng.choice([1, 1, 2, 3, 16]),
         "outstanding": rng.choice([1, 1, 2, 3]),
         "descriptor_cycles": rng.choice([0, 1, 3, 9]),
         "descriptor_cost": rng.choice(["sum", "max"]),

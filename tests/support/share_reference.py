@@ -16,7 +16,7 @@ class Timing(NamedTuple):
 
     engines: queue q belongs to engine q mod engines; 0 stands for an engine for each queue.
     overlaps: a descriptor's bytes move while it is fetched. outstanding: copies of a queue under
-    way.
+    way. width: bytes that pass a partition's port in a cycle (0: any).
     """
 
     own: int
@@ -26,13 +26,18 @@ class Timing(NamedTuple):
     engines: int = 0
     overlaps: bool = False
     outstanding: int = 1
+    width: int = 0
 
 
 class Work(NamedTuple):
-    """A copy: how many of its ends lie in DRAM (0 to 2), and the bytes of its descriptors."""
+    """A copy: how many of its ends lie in DRAM (0 to 2), and the bytes of its batches.
+
+    rows: descriptors in each batch; without it each is one.
+    """
 
     ends: int
     sizes: tuple[int, ...]
+    rows: tuple[int, ...] = ()
 
 
 @dataclass
@@ -43,6 +48,7 @@ class _Copy:
     latency: int
     fetch: int
     sizes: list[int]
+    rows: list[int]
     passed: int = 0
 
 
@@ -57,7 +63,9 @@ class _Queue:
         """Start a copy, if there is one and not too many are under way."""
         if self.works and len(self.started) < timing.outstanding:
             work = self.works.pop(0)
-            self.started.append(_Copy(work, timing.latency, timing.fetch, list(work.sizes)))
+            rows = list(work.rows or [1] * len(work.sizes))
+            fetch = timing.fetch * rows[0]
+            self.started.append(_Copy(work, timing.latency, fetch, list(work.sizes), rows))
 
     def moving(self) -> _Copy | None:
         """Return the copy that holds shares: the oldest, once its latency is over."""
@@ -131,7 +139,8 @@ def _work(copy: _Copy, timing: Timing, mine: list[int], own: int, shares: int) -
         passed = _move(copy, timing, mine, own, shares)
     if copy.passed == max(1, copy.work.ends) * copy.sizes[0] and not copy.fetch:
         copy.sizes.pop(0)
-        copy.passed, copy.fetch = 0, timing.fetch
+        copy.rows.pop(0)
+        copy.passed, copy.fetch = 0, timing.fetch * sum(copy.rows[:1])
     return passed if copy.work.ends else 0
 
 
@@ -139,6 +148,8 @@ def _move(copy: _Copy, timing: Timing, mine: list[int], own: int, shares: int) -
     """Let a copy use its shares; return the bytes it passed on."""
     passes = max(1, copy.work.ends)
     wanted = passes * min(own, *mine, own)
+    if timing.width and copy.work.ends < 2:
+        wanted = min(wanted, timing.width * copy.rows[0])
     if copy.work.ends == 2 and timing.total < shares:
         wanted = sum(mine)
     moved = min(wanted, passes * copy.sizes[0] - copy.passed)

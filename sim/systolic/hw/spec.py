@@ -42,8 +42,10 @@ class StateBuffer(Spec):
     partitions: Side = Field(description="row partitions")
     bytes_per_partition: Count = Field(description="bytes in each partition")
     banks: Count = Field(default=1, description="banks per partition, one read and one write each")
-    port_bytes: Count = Field(
-        default=64, description="bytes of one partition an access moves in one cycle"
+    port_bytes: Count | None = Field(
+        default=None,
+        description="most bytes a unit moves in a cycle of one bank of one partition "
+        "(default: enough for every unit)",
     )
 
     @property
@@ -177,6 +179,9 @@ class Dma(Spec):
     bytes_per_cycle: Count = Field(
         description="bytes one engine moves in a cycle; its queues share them"
     )
+    partitions_per_cycle: Side = Field(
+        default=1, description="partitions of which a queue moves descriptors side by side"
+    )
     dispatch_cycles: Cycles = Field(default=0, description="cycles charged before an instruction")
     clock: str = Field(default="", description="clock of this unit (default: the first clock)")
 
@@ -306,6 +311,8 @@ class Chip(Spec):
     def _ports_wide_enough(self) -> None:
         widest = max(DATA_TYPES[name].size_bytes for name in self.pe_array.cycles_per_vector)
         port = self.state_buffer.port_bytes
+        if port is None:
+            return
         if self.pe_array.weight_path == "left" and self.pe_array.fast_load * widest > port:
             raise ValueError(
                 f"state_buffer.port_bytes ({port}) is less than fast_load x element size "
@@ -326,6 +333,7 @@ class Chip(Spec):
         assert parts is not None
         own = self.dma.bytes_per_cycle // self.dma.queues_per_engine
         width = min(self.dram.bytes_per_cycle // parts.channels, own)
+        width = min(width, self.state_buffer.port_bytes or width)
         return width, -(-parts.burst_bytes // width)
 
     def engine(self, name: EngineName) -> Engine:

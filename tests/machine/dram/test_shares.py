@@ -39,10 +39,12 @@ def _dram(start, *pattern):
 def _chip(queues=QUEUES, **numbers):
     return ideal_chip(
         2, 2,
-        state_buffer={"bytes_per_partition": 2 * QUEUES * BANK, "banks": 2 * QUEUES},
+        state_buffer={"partitions": 5, "bytes_per_partition": 2 * QUEUES * BANK,
+                      "banks": 2 * QUEUES, "port_bytes": numbers.get("width") or None},
         dma={"queues": queues, "bytes_per_cycle": numbers.get("own", 64),
              "engines": numbers.get("engines"), "outstanding": numbers.get("outstanding", 1),
              "descriptor_cost": numbers.get("cost", "sum"),
+             "partitions_per_cycle": numbers.get("beside", 1),
              "latency_cycles": numbers.get("latency", 0),
              "descriptor_cycles": numbers.get("fetch", 0)},
         dram={"bytes_per_cycle": numbers["total"]},
@@ -132,8 +134,25 @@ def test_descriptors_in_a_row_are_those_one_by_one():
 # -- both engines, and the third model ------------------------------------------------------------
 
 
-def _stream(rng: Random, queue: int, place: int):
+def _rows(rng: Random, queue: int, place: int, beside: int):
+    """Return a copy of some rows, each in a partition of its own, and its batches."""
+    size, rows = rng.choice([1, 2, 7, 20, 61]), rng.randint(2, 5)
+    there = _dram(4096 * place, (size + rng.choice([0, 1]), rows), (1, size))
+    here = Access(Buffer.STATE, "u8", rng.randint(0, 5 - rows), rows, 2 * queue * BANK,
+                  ((1, size),))  # fmt: skip
+    batches = tuple(min(beside, rows - first) for first in range(0, rows, beside))
+    work = Work(1, tuple(size * batch for batch in batches), batches)
+    source, target = rng.choice([(there, here), (here, there)])
+    if rng.random() < 0.3:
+        source, target = here, replace(here, start=here.start + BANK)
+        work = work._replace(ends=0)
+    return DmaCopy(dma_queue=queue, source=source, target=target), work
+
+
+def _stream(rng: Random, queue: int, place: int, beside: int):
     """Return a copy with bytes and banks of its own, and what the third model needs of it."""
+    if rng.random() < 0.3:
+        return _rows(rng, queue, place, beside)
     size, count = rng.choice([1, 1, 2, 3, 7, 20, 61]), rng.choice([1, 1, 2, 5, 30])
     there = _dram(4096 * place, (size + 1, count), (1, size))
     kind = rng.choice(["in", "in", "out", "out", "within", "chip"])
@@ -157,16 +176,18 @@ def _streams(seed: int):
                "total": rng.randint(1, 9), "engines": rng.choice([engines, None]),
                "latency": rng.choice([0, 0, 3, 20]), "fetch": rng.choice([0, 0, 1, 3, 8]),
                "cost": rng.choice(["sum", "max"]),
-               "outstanding": rng.choice([1, 1, 2, 5])}  # fmt: skip
+               "outstanding": rng.choice([1, 1, 2, 5]), "beside": rng.choice([1, 2, 3, 8]),
+               "width": rng.choice([0, 4, 6, 16])}  # fmt: skip
     copies, works = [], [[] for _ in range(count)]
     for place in range(rng.randint(1, 14)):
         queue = rng.randrange(count)
-        copy, work = _stream(rng, queue, place)
+        copy, work = _stream(rng, queue, place, numbers["beside"])
         copies.append(copy)
         works[queue].append(work)
     timed = Timing(
         numbers["own"], numbers["total"], numbers["latency"], numbers["fetch"],
         numbers["engines"] or 0, numbers["cost"] == "max", numbers["outstanding"],
+        numbers["width"],
     )  # fmt: skip
     return _chip(count, **numbers), Program("streams", tuple(copies)), timed, works
 

@@ -19,7 +19,7 @@ def turn_cost(chip: Chip, dims: Sequence[int], dtype: str) -> int:
     *batch, rows, cols = dims
     array, matrices = chip.pe_array, math.prod(batch)
     if dtype not in array.cycles_per_vector:
-        return matrices * rows * cols * descriptor_cycles(chip, 1)
+        return matrices * rows * cols * int(descriptor_cycles(chip, 1))
     height, width = min(rows, array.rows), min(cols, array.cols)
     each = max(height * array.cycles_per_vector[dtype], load_reads(array, height, width))
     blocks = matrices * -(-rows // array.rows) * -(-cols // array.cols)

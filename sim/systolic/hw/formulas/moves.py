@@ -29,9 +29,12 @@ def bounce_bound(chip: Chip, tiles: Sequence[tuple[int, int]], size_bytes: int) 
     """
     latency = dma_latency_cycles(chip)
     hidden = latency if chip.dma.outstanding > 1 else 0
+    rows = chip.dma.partitions_per_cycle  # at best, so many descriptors move side by side
     both = [
-        dma_cycles(chip, [(K, N * size_bytes)], dram=True)
-        + dma_cycles(chip, [(1, K * size_bytes) if N == 1 else (K * N, size_bytes)], dram=True)
+        dma_cycles(chip, [(K, N * size_bytes)], dram=True, rows=rows)
+        + dma_cycles(
+            chip, [(1, K * size_bytes) if N == 1 else (K * N, size_bytes)], dram=True, rows=rows
+        )
         for K, N in tiles
     ]
     least = [cycles - 2 * hidden for cycles in both]

@@ -23,10 +23,11 @@ Offsets = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """`count` descriptors of `size_bytes` each that touch the same banks.
+    """`count` batches of `rows` descriptors of `size_bytes` each, that touch the same banks.
 
-    source and target: byte offsets (in the partition) of the first descriptor. A group whose
-    descriptors straddle banks has count 1. bank_bytes: of the buffers of source and target.
+    The descriptors of a batch move side by side, each in a partition of its own. source and target:
+    byte offsets (in the partition) of the first descriptor. A group whose descriptors straddle
+    banks has count 1. bank_bytes: of the buffers of source and target.
     """
 
     count: int
@@ -35,18 +36,22 @@ class Group:
     target: int
     bank_bytes: tuple[int, int]
     one_bank: bool
+    rows: int
 
 
 @dataclass(frozen=True, eq=False)
 class _Runs:
     """Descriptors of a copy, in bytes relative to its first elements; neighbours with `alike`
-    lengths begin at `edges`.
+    lengths begin at `edges`. partitions: relative to the first of source and target, [2, n].
+    rows: descriptors that move side by side, each entry standing for so many.
     """
 
+    partitions: Offsets
     source: Offsets
     target: Offsets
     lengths: Offsets
     edges: list[int]
+    rows: Offsets
 
 
 class Runs(NamedTuple):
@@ -69,6 +74,8 @@ def descriptor_runs(copy: DmaCopy) -> Runs:
 def descriptor_groups(copy: DmaCopy, chip: Chip) -> list[Group]:
     """Return the descriptors of a copy, in order, as groups."""
     runs = _runs(_pattern(copy.source), _pattern(copy.target))
+    if chip.dma.partitions_per_cycle > 1:
+        runs = _side_by_side(copy, runs, chip.dma.partitions_per_cycle)
     bank = bank_bytes(copy.source, chip), bank_bytes(copy.target, chip)
     source, target = runs.source + copy.source.start, runs.target + copy.target.start
     edges, straddles = runs.edges, np.zeros(0, bool)
@@ -82,14 +89,19 @@ def descriptor_groups(copy: DmaCopy, chip: Chip) -> list[Group]:
             int(target[i]),
             bank,
             not (straddles.size and straddles[i]),
+            int(runs.rows[i]),
         )
         for i, j in pairwise(edges)
     ]
 
 
 def touched_banks(group: Group, index: int, first: int, stop: int) -> tuple[range, range]:
-    """Return the banks of bytes first <= byte < stop of a descriptor, in source and target."""
+    """Return the banks of bytes first <= byte < stop of a batch, in source and target.
+
+    A batch moves byte 0 of each of its rows, then byte 1, and so on.
+    """
     left, right = group.bank_bytes
+    first, stop = first // group.rows, -(-stop // group.rows)
     if group.one_bank:
         first, stop = 0, 1
     return (
@@ -122,7 +134,8 @@ def needs_of(copy: DmaCopy, banks: tuple[Sequence[int], Sequence[int]]) -> Needs
 
 def all_needs(copy: DmaCopy, groups: Sequence[Group]) -> list[Need]:
     """Return every port that these descriptors of a copy may need."""
-    return [need for g in groups for need in needs_of(copy, touched_banks(g, 0, 0, g.size_bytes))]
+    touched = (touched_banks(g, 0, 0, g.size_bytes * g.rows) for g in groups)
+    return [need for banks in touched for need in needs_of(copy, banks)]
 
 
 _Pattern = tuple[int, int, tuple[tuple[int, int], ...]]
@@ -145,7 +158,37 @@ def _runs(source: _Pattern, target: _Pattern) -> _Runs:
     starts = np.flatnonzero(fresh)
     lengths = np.diff(np.append(starts, len(a))) * size
     edges = [0, *(np.flatnonzero(lengths[1:] != lengths[:-1]) + 1).tolist(), len(starts)]
-    return _Runs(a[starts], b[starts], lengths, edges)
+    places = np.stack([starts // (len(a) // count) for _, count, _ in (source, target)])
+    return _Runs(places, a[starts], b[starts], lengths, edges, np.ones(len(starts), np.int64))
+
+
+def _side_by_side(copy: DmaCopy, runs: _Runs, most: int) -> _Runs:
+    """Return the same descriptors in batches of at most `most`, the first of each for all.
+
+    A descriptor goes beside the one before it if both have one length and, wherever on the chip the
+    copy reads or writes, the same place in neighbouring partitions.
+    """
+    sides = [
+        (places, offsets)
+        for access, places, offsets in (
+            (copy.source, runs.partitions[0], runs.source),
+            (copy.target, runs.partitions[1], runs.target),
+        )
+        if access.buffer is not Buffer.DRAM
+    ]
+    beside = np.zeros(len(runs.lengths), bool)
+    beside[1:] = (np.diff(runs.lengths) == 0) & bool(sides)
+    for places, offsets in sides:
+        beside[1:] &= (np.diff(places) == 1) & (np.diff(offsets) == 0)
+    number = np.arange(len(beside))
+    chain = np.maximum.accumulate(np.where(beside, 0, number))
+    first = np.flatnonzero((number - chain) % most == 0)
+    rows, lengths = np.diff(np.append(first, len(beside))), runs.lengths[first]
+    changes = (np.diff(lengths) != 0) | (np.diff(rows) != 0)
+    edges = [0, *(np.flatnonzero(changes) + 1).tolist(), len(first)]
+    return _Runs(
+        runs.partitions[:, first], runs.source[first], runs.target[first], lengths, edges, rows
+    )
 
 
 def _relative(pattern: _Pattern) -> Offsets:
@@ -168,7 +211,7 @@ def _edges(
     """Return where a group begins because lengths or banks change, and which runs straddle."""
     first_a, last_a = _banks(copy.source, source, runs.lengths, bank[0])
     first_b, last_b = _banks(copy.target, target, runs.lengths, bank[1])
-    keys = np.stack([runs.lengths, first_a, last_a, first_b, last_b])
+    keys = np.stack([runs.lengths, runs.rows, first_a, last_a, first_b, last_b])
     straddles = (first_a != last_a) | (first_b != last_b)
     fresh = np.ones(len(source), bool)
     fresh[1:] = (keys[:, 1:] != keys[:, :-1]).any(axis=0) | straddles[1:] | straddles[:-1]

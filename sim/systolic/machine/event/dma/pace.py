@@ -81,11 +81,20 @@ class Pace:
         self._sums = [0, *accumulate(amounts)]
         self._counts = [0, *accumulate(amount > 0 for amount in amounts)]
         self._orbits: dict[tuple[Piece, int], Orbit] = {}
+        self._narrower: dict[int, Pace] = {}
 
     @property
     def phases(self) -> int:
         """Return after how many cycles the amounts repeat."""
         return len(self.amounts)
+
+    def at_most(self, limit: int) -> Pace:
+        """Return this pace with no more than `limit` bytes in a cycle."""
+        if max(self.amounts) <= limit:
+            return self
+        if limit not in self._narrower:
+            self._narrower[limit] = Pace(tuple(min(amount, limit) for amount in self.amounts))
+        return self._narrower[limit]
 
     def amount(self, cycle: int) -> int:
         """Return the bytes of one cycle."""

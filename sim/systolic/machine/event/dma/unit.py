@@ -86,6 +86,8 @@ class DmaStream(Stream):
         self._copy, self._groups = copy, groups
         self._fetch = chip.dma.descriptor_cycles
         self._overlaps = chip.dma.descriptor_cost == "max"
+        in_state = Buffer.STATE in (copy.source.buffer, copy.target.buffer)
+        self._width = chip.state_buffer.port_bytes if in_state else None
         self._own_rate, self._dram_rate = chip.dma.bytes_per_cycle, chip.dram.bytes_per_cycle
         dram_shares = dict(self.holdings).get(DRAM, 0)
         self._times = max(1, dram_shares)
@@ -97,6 +99,7 @@ class DmaStream(Stream):
         self._suffix: dict[Pace, dict[tuple[int, int], int]] = {}
         self.ended: list[_Finished] = []
         self.port_cycles: dict[Port, int] = {}
+        self._beside_sums: list[tuple[Port, int, int]] = []
         self.first_byte: int | None = None
         self._last_byte = -1
 
@@ -104,12 +107,12 @@ class DmaStream(Stream):
     def sizes(self) -> npt.NDArray[np.int64]:
         """Return the bytes of each descriptor, int64."""
         return np.repeat(
-            np.array([g.size_bytes for g in self._groups]), [g.count for g in self._groups]
+            np.array([g.size_bytes for g in self._groups]), [g.count * g.rows for g in self._groups]
         )
 
     def runs_by_size(self) -> Iterator[tuple[int, int]]:
         """Yield (bytes, how many) for the descriptors."""
-        return ((g.size_bytes, g.count) for g in self._groups)
+        return ((g.size_bytes, g.count * g.rows) for g in self._groups)
 
     def begin(self, tick: int) -> None:
         """Begin with the first descriptor in the cycle at `tick`."""
@@ -134,10 +137,18 @@ class DmaStream(Stream):
         return self._remaining(self._pace, self.tick // self.period)
 
     def _size(self, group: Group) -> int:
-        return group.size_bytes * self._times
+        return group.size_bytes * group.rows * self._times
+
+    def _cost(self, group: Group) -> int:
+        """Return the cycles in which the descriptors of a batch are fetched."""
+        return self._fetch * group.rows
+
+    def _through_ports(self, group: Group, pace: Pace) -> Pace:
+        """Return what of a pace the ports of a batch's partitions let pass."""
+        return pace if self._width is None else pace.at_most(self._width * group.rows)
 
     def _piece(self, group: Group) -> Piece:
-        return Piece(self._fetch, self._size(group), self._overlaps)
+        return Piece(self._cost(group), self._size(group), self._overlaps)
 
     def _remaining(self, pace: Pace, cycle: int) -> int:
         """Return the cycles from `cycle` to the end at a pace."""
@@ -147,7 +158,7 @@ class DmaStream(Stream):
         if begun:
             at = self._descriptor_over(pace, cycle)
         count = group.count - self._index - begun
-        at += pace.orbit(self._piece(group), at).cycles(count)
+        at += self._through_ports(group, pace).orbit(self._piece(group), at).cycles(count)
         return at - cycle + self._after(self._group + 1, pace, at)
 
     def _is_begun(self, cycle: int) -> bool:
@@ -158,11 +169,12 @@ class DmaStream(Stream):
 
     def _descriptor_over(self, pace: Pace, cycle: int) -> int:
         """Return the cycle after the last of the descriptor in hand, at a pace from `cycle` on."""
-        left = self._size(self._groups[self._group]) - self._moved
+        group = self._groups[self._group]
+        left, cost = self._size(group) - self._moved, self._cost(group)
         if not self._overlaps:
-            cycle += self._fetch - self._fetched
-        over = cycle + pace.cycles(cycle, left) if left else cycle
-        return max(over, self._begun + self._fetch) if self._overlaps else over
+            cycle += cost - self._fetched
+        over = cycle + self._through_ports(group, pace).cycles(cycle, left) if left else cycle
+        return max(over, self._begun + cost) if self._overlaps else over
 
     def _after(self, place: int, pace: Pace, cycle: int) -> int:
         """Return the cycles of all groups from `place` on at a pace, the first begun in `cycle`."""
@@ -175,7 +187,8 @@ class DmaStream(Stream):
                 rest = known[key]
                 break
             group = self._groups[place]
-            cost = pace.orbit(self._piece(group), phase).cycles(group.count)
+            orbit = self._through_ports(group, pace).orbit(self._piece(group), phase)
+            cost = orbit.cycles(group.count)
             path.append((key, cost))
             place, phase = place + 1, (phase + cost) % pace.phases
         for key, cost in reversed(path):
@@ -185,7 +198,7 @@ class DmaStream(Stream):
 
     def needs(self) -> tuple[Needs, int]:
         """Return the ports the next cycle needs, and for how many cycles."""
-        group, pace, cycle = self._groups[self._group], self._pace, self.tick // self.period
+        group, pace, cycle = self._groups[self._group], self._present(), self.tick // self.period
         if quiet := self._quiet(cycle):
             return (), quiet
         needed = self._ports_in(cycle)
@@ -196,26 +209,31 @@ class DmaStream(Stream):
             return needed, min(to_end, pace.alike(cycle))
         return needed, 1
 
+    def _present(self) -> Pace:
+        """Return the pace of the batch in hand."""
+        return self._through_ports(self._groups[self._group], self._pace)
+
     def _quiet(self, cycle: int) -> int:
         """Return for how many cycles from `cycle` on the descriptor in hand moves nothing."""
+        group = self._groups[self._group]
         if not self._overlaps:
-            return self._fetch - self._fetched
-        if self._moved < self._size(self._groups[self._group]):
+            return self._cost(group) - self._fetched
+        if self._moved < self._size(group):
             return 0
-        return self._begun + self._fetch - cycle
+        return self._begun + self._cost(group) - cycle
 
     def patience(self) -> int | None:
         """Return for how many cycles it asks for the same: its share may be another in the next."""
         if self._pace.phases == 1:
             return None
-        same = self._pace.alike(self.tick // self.period)
+        same = self._present().alike(self.tick // self.period)
         if not self._groups[self._group].one_bank:
             return 1
         return None if same == FOREVER else same
 
     def _ports_in(self, cycle: int) -> Needs:
         """Return the ports of the bytes that move next, if they move in this cycle."""
-        amount, group = self._pace.amount(cycle), self._groups[self._group]
+        amount, group = self._present().amount(cycle), self._groups[self._group]
         if not amount:
             return ()
         stop = min(self._moved + amount, self._size(group))
@@ -234,7 +252,7 @@ class DmaStream(Stream):
         while cycle < stop and self._group < len(self._groups):
             group = self._groups[self._group]
             if not self._is_begun(cycle) and group.one_bank:
-                orbit = self._pace.orbit(self._piece(group), cycle)
+                orbit = self._present().orbit(self._piece(group), cycle)
                 whole = min(orbit.whole(stop - cycle), group.count - self._index)
                 if whole:
                     self._end_descriptors(group, whole, cycle, orbit)
@@ -250,13 +268,13 @@ class DmaStream(Stream):
             self._last_needs = ()
             self._end_if_over(group, cycle + spent)
             return spent
-        pace, left = self._pace, self._size(group) - self._moved
+        pace, left = self._present(), self._size(group) - self._moved
         spent = min(cycles, pace.cycles(cycle, left)) if group.one_bank else 1
         moving = cycle + pace.cycles(cycle, 1) - 1
         if moving < cycle + spent:
             self._see_first_byte(moving)
             for need in self._ports_in(moving):
-                self._count(need.port, pace.busy(cycle, spent))
+                self._count(need.port, pace, cycle, spent)
         self._last_needs = self._ports_in(cycle + spent - 1)
         self._moved += min(left, pace.moved(cycle, spent))
         self._end_if_over(group, cycle + spent)
@@ -264,7 +282,7 @@ class DmaStream(Stream):
 
     def _end_if_over(self, group: Group, stop: int) -> None:
         """End the descriptor in hand if it was over in the cycle before `stop`."""
-        cost_is_over = not self._overlaps or stop >= self._begun + self._fetch
+        cost_is_over = not self._overlaps or stop >= self._begun + self._cost(group)
         if self._moved == self._size(group) and cost_is_over:
             self._note_end(stop, 1, 0)
             self._next(group, 1, stop)
@@ -281,22 +299,50 @@ class DmaStream(Stream):
 
     def _end_descriptors(self, group: Group, count: int, cycle: int, orbit: Orbit) -> None:
         """Note that `count` descriptors, begun in `cycle`, have been moved whole."""
-        moving = cycle if self._overlaps else cycle + self._fetch
-        self._see_first_byte(moving + self._pace.cycles(moving, 1) - 1)
+        pace, moving = self._present(), cycle if self._overlaps else cycle + self._cost(group)
+        self._see_first_byte(moving + pace.cycles(moving, 1) - 1)
         self._last_needs = needs_of(
             self._copy, touched_banks(group, self._index, 0, group.size_bytes)
         )
         for need in self._last_needs:
-            self._count(need.port, orbit.busy(count))
+            if need.port.buffer == Buffer.RESULT:
+                self._count_each(need.port, group, cycle, orbit, count)
+            else:
+                self._add(need.port, orbit.busy(count))
         for end, number, distance in orbit.series(count):
             self._note_end(cycle + end, number, distance)
         begun, stop = cycle + orbit.cycles(count - 1), cycle + orbit.cycles(count)
-        if self._overlaps and begun + self._pace.cycles(begun, self._size(group)) < stop:
+        if self._overlaps and begun + pace.cycles(begun, self._size(group)) < stop:
             self._last_needs = ()
         self._next(group, count, stop)
 
-    def _count(self, port: Port, cycles: int) -> None:
+    def _count(self, port: Port, pace: Pace, cycle: int, cycles: int) -> None:
+        """Count the cycles from `cycle` on in which bytes move through a port.
+
+        Of the result buffer's ports the cycles themselves are noted: sums pass over an access.
+        """
+        if port.buffer != Buffer.RESULT:
+            self._add(port, pace.busy(cycle, cycles))
+        elif min(pace.amounts):
+            self._beside_sums.append((port, cycle, cycle + cycles))
+        else:
+            moving = (at for at in range(cycle, cycle + cycles) if pace.amount(at))
+            self._beside_sums += [(port, at, at + 1) for at in moving]
+
+    def _count_each(self, port: Port, group: Group, cycle: int, orbit: Orbit, count: int) -> None:
+        """Count the cycles of `count` batches, begun in `cycle`, in which bytes move."""
+        pace, fetch = self._present(), 0 if self._overlaps else self._cost(group)
+        for number in range(count):
+            first = cycle + orbit.cycles(number) + fetch
+            self._count(port, pace, first, pace.cycles(first, self._size(group)))
+
+    def _add(self, port: Port, cycles: int) -> None:
         self.port_cycles[port] = self.port_cycles.get(port, 0) + cycles
+
+    def port_use(self) -> Iterator[tuple[Port, int, int]]:
+        """Yield (port, first tick, tick after the last) for ports of the result buffer."""
+        for port, first, stop in self._beside_sums:
+            yield port, first * self.period, stop * self.period
 
     def _next(self, group: Group, count: int, cycle: int) -> None:
         """Go on by `count` descriptors; the next one begins in `cycle`."""
@@ -325,7 +371,8 @@ class DmaStream(Stream):
             e.tick + np.arange(e.number, dtype=np.int64) * e.cycles * self.period
             for e in self.ended
         ]
-        return np.sort(np.concatenate(parts))  # no two end in one cycle
+        rows = np.repeat([g.rows for g in self._groups], [g.count for g in self._groups])
+        return np.repeat(np.sort(np.concatenate(parts)), rows)  # no two batches end in one cycle
 
 
 class _InLine(NamedTuple):

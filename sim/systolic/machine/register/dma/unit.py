@@ -6,6 +6,8 @@ The latencies of the copies behind the one in hand run meanwhile, of as many as 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +17,7 @@ from systolic.hw.spec import Chip
 from systolic.hw.units import dma_queue
 from systolic.isa import Access, Buffer, DmaCopy
 from systolic.machine.register.context import Context
-from systolic.machine.register.dma.descriptors import RunStart, descriptors
+from systolic.machine.register.dma.descriptors import Descriptor, RunStart, batches
 from systolic.machine.register.ports.ports import PortTuple
 from systolic.machine.register.unit import Job, Unit
 
@@ -23,13 +25,15 @@ CLIENT = "dma"
 
 
 class CopyJob(Job):
-    """A DmaCopy under way: cycles of latency and fetching left, and the descriptor in hand.
+    """A DmaCopy under way: cycles of latency and fetching left, and the descriptors in hand.
 
-    shares: of DRAM's bandwidth; passes: how often DRAM or the queue passes each byte on; moved: of
-    the descriptor, in bytes passed on, so twice its bytes from DRAM to DRAM.
+    batch: descriptors that move side by side, byte 0 of each, then byte 1 of each, and so on, at
+    most `beside` of them; words: the bytes they moved, in that order. shares: of DRAM's bandwidth;
+    passes: how often DRAM or the queue passes each byte on; moved: of the batch, in bytes passed
+    on, so twice its bytes from DRAM to DRAM.
     """
 
-    def __init__(self, index: int, copy: DmaCopy) -> None:
+    def __init__(self, index: int, copy: DmaCopy, beside: int = 1) -> None:
         super().__init__(index)
         self.source = copy.source
         self.target = copy.target
@@ -38,11 +42,21 @@ class CopyJob(Job):
         self.passes = max(1, self.shares)
         self.latency_left = 0
         self.fetch_left = 0
-        self.rest = deque(descriptors(copy.source, copy.target))
-        self.descriptor = self.rest.popleft()
+        self.rest = deque(batches(copy.source, copy.target, beside))
+        self.batch = self.rest.popleft()
         self.moved = 0
         self.words: list[Array] = []
         self.sizes: list[int] = []
+
+    @property
+    def descriptor(self) -> Descriptor:
+        """Return the first, perhaps only, descriptor in hand."""
+        return self.batch[0]
+
+    @property
+    def passed_bytes(self) -> int:
+        """Return the bytes that are passed on for the whole batch."""
+        return self.descriptor.size_bytes * len(self.batch) * self.passes
 
 
 def latency_cycles(chip: Chip, job: CopyJob) -> int:
@@ -50,6 +64,16 @@ def latency_cycles(chip: Chip, job: CopyJob) -> int:
     if job.is_dram:
         return chip.dma.latency_cycles + chip.dram.latency_cycles
     return chip.dma.latency_cycles
+
+
+def _where(places: Sequence[RunStart], first: int, size: int) -> Any:
+    """Return the index, in a buffer's bytes, of `size` bytes of a batch from byte `first` on."""
+    if len(places) == 1:
+        low = places[0].byte + first
+        return places[0].partition, slice(low, low + size)
+    column, row = np.divmod(np.arange(first, first + size), len(places))
+    starts = np.array(places)
+    return starts[row, 0], starts[row, 1] + column
 
 
 class DmaQueue(Unit):
@@ -61,7 +85,7 @@ class DmaQueue(Unit):
         self._spec, self._dram = chip.dma, chip.dram
         self._job: CopyJob | None = None
         self._line: deque[CopyJob] = deque()
-        self._landing: list[tuple[Array, slice, Array]] = []
+        self._landing: list[tuple[Array, Any, Array]] = []
         super().__init__(context, dma_queue(number), chip.period("dma"), chip.dma.dispatch_cycles)
 
     def begin(self, tick: int) -> None:
@@ -97,7 +121,7 @@ class DmaQueue(Unit):
     def _fetch_and_move(self, job: CopyJob, tick: int) -> None:
         """Spend one cycle on a descriptor whose bytes move while it is fetched."""
         job.fetch_left = max(0, job.fetch_left - 1)
-        if job.moved < job.descriptor.size_bytes * job.passes:
+        if job.moved < job.passed_bytes:
             self._move(job, tick)
         else:
             self.claims.mark("streaming", self.now, self.now + 1)
@@ -116,12 +140,12 @@ class DmaQueue(Unit):
 
     def _make_job(self) -> Job:
         assert isinstance(self.head, DmaCopy)
-        return CopyJob(self.head_index, self.head)
+        return CopyJob(self.head_index, self.head, self._spec.partitions_per_cycle)
 
     def _launch(self, job: Job, cycle: int) -> None:
         assert isinstance(job, CopyJob)
         job.latency_left = latency_cycles(self.context.chip, job)
-        job.fetch_left = self._spec.descriptor_cycles
+        job.fetch_left = self._spec.descriptor_cycles * len(job.batch)
         if self._job is None:
             self._job = job
         else:
@@ -152,19 +176,34 @@ class DmaQueue(Unit):
         return each + ((number - self.now * over) % shares < over)
 
     def _move(self, job: CopyJob, tick: int) -> None:
-        part = job.descriptor
-        stop = min(job.moved + self._allowance(job), part.size_bytes * job.passes)
+        stop = min(job.moved + self._through_ports(job), job.passed_bytes)
         if stop == job.moved:  # its turn at DRAM comes in a later cycle
             self.claims.mark("streaming", self.now, self.now + 1)
             return
         low, size = job.moved // job.passes, stop // job.passes - job.moved // job.passes
-        ports = (
-            *self._ports_of(job.source, part.source, low, size, "read"),
-            *self._ports_of(job.target, part.target, low, size, "write"),
-        )
-        if self._take_ports(job, ports, tick):
+        if self._take_ports(job, self._ports_of_batch(job, low, low + size), tick):
             job.moved = stop
             self._transfer(job, low, size, tick)
+
+    def _through_ports(self, job: CopyJob) -> int:
+        """Return the allowance, or what the ports of the batch's partitions let pass of it."""
+        allowance, width = self._allowance(job), self.context.chip.state_buffer.port_bytes
+        if width is None or Buffer.STATE not in (job.source.buffer, job.target.buffer):
+            return allowance
+        return min(allowance, width * len(job.batch))
+
+    def _ports_of_batch(self, job: CopyJob, low: int, high: int) -> PortTuple:
+        """Return the ports of bytes low <= byte < high of the batch, taken in all of its rows."""
+        rows = len(job.batch)
+        first, size = low // rows, -(-high // rows) - low // rows
+        ports: PortTuple = ()
+        for access, places, direction in (
+            (job.source, [part.source for part in job.batch], "read"),
+            (job.target, [part.target for part in job.batch], "write"),
+        ):
+            found = (self._ports_of(access, place, first, size, direction) for place in places)
+            ports += tuple(sorted({port for row in found for port in row}))
+        return ports
 
     def _take_ports(self, job: Job, ports: PortTuple, tick: int) -> bool:
         """Take all ports for this cycle, or none and note the first that is refused."""
@@ -188,29 +227,31 @@ class DmaQueue(Unit):
         self.claims.mark("streaming", self.now, self.now + 1)
         if job.first < 0:
             job.first = tick
-        part, planes = job.descriptor, self.context.planes
-        low, at = part.source.byte + first, part.target.byte + first
-        moving = planes.bytes_of(job.source.buffer)[part.source.partition, low : low + size].copy()
-        row = planes.bytes_of(job.target.buffer)[part.target.partition]
-        self._landing.append((row, slice(at, at + size), moving))
+        planes = self.context.planes
+        source, target = planes.bytes_of(job.source.buffer), planes.bytes_of(job.target.buffer)
+        moving = source[_where([part.source for part in job.batch], first, size)].copy()
+        where = _where([part.target for part in job.batch], first, size)
+        self._landing.append((target, where, moving))
         job.words.append(moving)
 
     def _end_if_over(self, job: CopyJob, tick: int) -> None:
         """End the descriptor in hand if it has been fetched and all of its bytes have moved."""
-        if job.moved == job.descriptor.size_bytes * job.passes and not job.fetch_left:
+        if job.moved == job.passed_bytes and not job.fetch_left:
             job.last = tick
             self._end_descriptor(job, tick)
 
     def _end_descriptor(self, job: CopyJob, tick: int) -> None:
         moved = np.concatenate(job.words)
-        self._record("read", job, job.source, job.descriptor.source, moved, tick)
-        self._record("write", job, job.target, job.descriptor.target, moved, tick)
+        for row, part in enumerate(job.batch):
+            mine = np.ascontiguousarray(moved[row :: len(job.batch)])
+            self._record("read", job, job.source, part.source, mine, tick)
+            self._record("write", job, job.target, part.target, mine, tick)
+            job.sizes.append(part.size_bytes)
         job.words.clear()
-        job.sizes.append(job.descriptor.size_bytes)
         job.moved = 0
         if job.rest:
-            job.descriptor = job.rest.popleft()
-            job.fetch_left = self._spec.descriptor_cycles
+            job.batch = job.rest.popleft()
+            job.fetch_left = self._spec.descriptor_cycles * len(job.batch)
         else:
             self._job = None
             self.context.recorder.transfers.add((size, 1) for size in job.sizes)
