@@ -30,9 +30,9 @@ class Timing(NamedTuple):
 
 
 class Work(NamedTuple):
-    """A copy: how many of its ends lie in DRAM (0 to 2), and the bytes of its batches.
+    """A copy: how many of its ends lie in DRAM (0 to 2), and the bytes of its bundles.
 
-    rows: descriptors in each batch; without it each is one.
+    rows: descriptors in each bundle; without it each is one.
     """
 
     ends: int

@@ -59,7 +59,7 @@ def test_rows_move_side_by_side_each_through_its_own_port(width, beside, fetch, 
     assert timing.dma_cycles(chip, [(6, 40)], dram=True, rows=beside) == cycles
 
 
-def test_the_longer_of_fetch_and_bytes_is_that_of_the_batch():
+def test_the_longer_of_fetch_and_bytes_is_that_of_the_bundle():
     """3 rows: fetched in 6, moved in 3; and again."""
     chip = chip_of(16, partitions_per_cycle=3, descriptor_cycles=2, descriptor_cost="max")
     assert done(chip, ROWS)[0] == [11]
@@ -89,7 +89,7 @@ def test_which_descriptors_go_side_by_side(copy, cycles):
     assert done(chip_of(16, partitions_per_cycle=2), copy)[0] == [cycles - 1]
 
 
-def test_a_batch_needs_the_ports_of_its_rows():
+def test_a_bundle_needs_the_ports_of_its_rows():
     """The engine, which goes first, writes bank 0 in cycles 1 to 4, row 3 of its partitions.
 
     The copy moves two rows of 10 bytes in cycle 0, and the next two in 5.

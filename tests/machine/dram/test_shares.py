@@ -135,13 +135,13 @@ def test_descriptors_in_a_row_are_those_one_by_one():
 
 
 def _rows(rng: Random, queue: int, place: int, beside: int):
-    """Return a copy of some rows, each in a partition of its own, and its batches."""
+    """Return a copy of some rows, each in a partition of its own, and its bundles."""
     size, rows = rng.choice([1, 2, 7, 20, 61]), rng.randint(2, 5)
     there = _dram(4096 * place, (size + rng.choice([0, 1]), rows), (1, size))
     here = Access(Buffer.STATE, "u8", rng.randint(0, 5 - rows), rows, 2 * queue * BANK,
                   ((1, size),))  # fmt: skip
-    batches = tuple(min(beside, rows - first) for first in range(0, rows, beside))
-    work = Work(1, tuple(size * batch for batch in batches), batches)
+    bundles = tuple(min(beside, rows - first) for first in range(0, rows, beside))
+    work = Work(1, tuple(size * bundle for bundle in bundles), bundles)
     source, target = rng.choice([(there, here), (here, there)])
     if rng.random() < 0.3:
         source, target = here, replace(here, start=here.start + BANK)

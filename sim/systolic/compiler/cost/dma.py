@@ -23,8 +23,8 @@ def copy_cycles(chip: Chip, source: Access, target: Access) -> int:
     if _is_run_per_partition(source, run) or _is_run_per_partition(target, run):
         rows = chip.dma.partitions_per_cycle
     latency = chip.dma.latency_cycles + (chip.dram.latency_cycles if outside else 0)
-    batches = -(-source.size_bytes // (run * rows))
-    return latency + batches * _batch(chip, run, rows, outside=outside)
+    bundles = -(-source.size_bytes // (run * rows))
+    return latency + bundles * _bundle(chip, run, rows, outside=outside)
 
 
 def _is_run_per_partition(access: Access, run: int) -> bool:
@@ -38,7 +38,7 @@ def run_bytes(access: Access) -> int:
     return access.element_bytes * (count if step == 1 else 1)
 
 
-def _batch(chip: Chip, run: int, rows: int, *, outside: bool) -> int:
+def _bundle(chip: Chip, run: int, rows: int, *, outside: bool) -> int:
     """Return the cycles of descriptors that move side by side, of a run of bytes each."""
     if not outside:
         moving = -(-run * rows // queue_rate(chip, rows))

@@ -23,11 +23,11 @@ Offsets = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """`count` batches of `rows` descriptors of `size_bytes` each, that touch the same banks.
+    """`count` bundles of `rows` descriptors of `size_bytes` each, that touch the same banks.
 
-    The descriptors of a batch move side by side, each in a partition of its own. source and target:
-    byte offsets (in the partition) of the first descriptor. A group whose descriptors straddle
-    banks has count 1. bank_bytes: of the buffers of source and target.
+    The descriptors of a bundle move side by side, each in a partition of its own. source and
+    target: byte offsets (in the partition) of the first descriptor. A group whose descriptors
+    straddle banks has count 1. bank_bytes: of the buffers of source and target.
     """
 
     count: int
@@ -96,9 +96,9 @@ def descriptor_groups(copy: DmaCopy, chip: Chip) -> list[Group]:
 
 
 def touched_banks(group: Group, index: int, first: int, stop: int) -> tuple[range, range]:
-    """Return the banks of bytes first <= byte < stop of a batch, in source and target.
+    """Return the banks of bytes first <= byte < stop of a bundle, in source and target.
 
-    A batch moves byte 0 of each of its rows, then byte 1, and so on.
+    A bundle moves byte 0 of each of its rows, then byte 1, and so on.
     """
     left, right = group.bank_bytes
     first, stop = first // group.rows, -(-stop // group.rows)
@@ -163,7 +163,7 @@ def _runs(source: _Pattern, target: _Pattern) -> _Runs:
 
 
 def _side_by_side(copy: DmaCopy, runs: _Runs, most: int) -> _Runs:
-    """Return the same descriptors in batches of at most `most`, the first of each for all.
+    """Return the same descriptors in bundles of at most `most`, the first of each for all.
 
     A descriptor goes beside the one before it if both have one length and, wherever on the chip the
     copy reads or writes, the same place in neighbouring partitions.

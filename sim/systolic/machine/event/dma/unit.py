@@ -140,11 +140,11 @@ class DmaStream(Stream):
         return group.size_bytes * group.rows * self._times
 
     def _cost(self, group: Group) -> int:
-        """Return the cycles in which the descriptors of a batch are fetched."""
+        """Return the cycles in which the descriptors of a bundle are fetched."""
         return self._fetch * group.rows
 
     def _through_ports(self, group: Group, pace: Pace) -> Pace:
-        """Return what of a pace the ports of a batch's partitions let pass."""
+        """Return what of a pace the ports of a bundle's partitions let pass."""
         return pace if self._width is None else pace.at_most(self._width * group.rows)
 
     def _piece(self, group: Group) -> Piece:
@@ -210,7 +210,7 @@ class DmaStream(Stream):
         return needed, 1
 
     def _present(self) -> Pace:
-        """Return the pace of the batch in hand."""
+        """Return the pace of the bundle in hand."""
         return self._through_ports(self._groups[self._group], self._pace)
 
     def _quiet(self, cycle: int) -> int:
@@ -330,7 +330,7 @@ class DmaStream(Stream):
             self._beside_sums += [(port, at, at + 1) for at in moving]
 
     def _count_each(self, port: Port, group: Group, cycle: int, orbit: Orbit, count: int) -> None:
-        """Count the cycles of `count` batches, begun in `cycle`, in which bytes move."""
+        """Count the cycles of `count` bundles, begun in `cycle`, in which bytes move."""
         pace, fetch = self._present(), 0 if self._overlaps else self._cost(group)
         for number in range(count):
             first = cycle + orbit.cycles(number) + fetch
@@ -372,7 +372,7 @@ class DmaStream(Stream):
             for e in self.ended
         ]
         rows = np.repeat([g.rows for g in self._groups], [g.count for g in self._groups])
-        return np.repeat(np.sort(np.concatenate(parts)), rows)  # no two batches end in one cycle
+        return np.repeat(np.sort(np.concatenate(parts)), rows)  # no two bundles end in one cycle
 
 
 class _InLine(NamedTuple):

@@ -43,16 +43,16 @@ def descriptors(source: Access, target: Access) -> Iterator[Descriptor]:
         )
 
 
-def batches(source: Access, target: Access, most: int) -> Iterator[tuple[Descriptor, ...]]:
-    """Yield the descriptors in batches of at most `most` that move side by side."""
-    batch: list[Descriptor] = []
+def bundles(source: Access, target: Access, most: int) -> Iterator[tuple[Descriptor, ...]]:
+    """Yield the descriptors in bundles of at most `most` that move side by side."""
+    bundle: list[Descriptor] = []
     for descriptor in descriptors(source, target):
-        full = len(batch) == most
-        if batch and (full or not _fits_beside(batch[-1], descriptor, source, target)):
-            yield tuple(batch)
-            batch.clear()
-        batch.append(descriptor)
-    yield tuple(batch)
+        full = len(bundle) == most
+        if bundle and (full or not _fits_beside(bundle[-1], descriptor, source, target)):
+            yield tuple(bundle)
+            bundle.clear()
+        bundle.append(descriptor)
+    yield tuple(bundle)
 
 
 def _fits_beside(one: Descriptor, other: Descriptor, source: Access, target: Access) -> bool:

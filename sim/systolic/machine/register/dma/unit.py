@@ -17,7 +17,7 @@ from systolic.hw.spec import Chip
 from systolic.hw.units import dma_queue
 from systolic.isa import Access, Buffer, DmaCopy
 from systolic.machine.register.context import Context
-from systolic.machine.register.dma.descriptors import Descriptor, RunStart, batches
+from systolic.machine.register.dma.descriptors import Descriptor, RunStart, bundles
 from systolic.machine.register.ports.ports import PortTuple
 from systolic.machine.register.unit import Job, Unit
 
@@ -27,9 +27,9 @@ CLIENT = "dma"
 class CopyJob(Job):
     """A DmaCopy under way: cycles of latency and fetching left, and the descriptors in hand.
 
-    batch: descriptors that move side by side, byte 0 of each, then byte 1 of each, and so on, at
+    bundle: descriptors that move side by side, byte 0 of each, then byte 1 of each, and so on, at
     most `beside` of them; words: the bytes they moved, in that order. shares: of DRAM's bandwidth;
-    passes: how often DRAM or the queue passes each byte on; moved: of the batch, in bytes passed
+    passes: how often DRAM or the queue passes each byte on; moved: of the bundle, in bytes passed
     on, so twice its bytes from DRAM to DRAM.
     """
 
@@ -42,8 +42,8 @@ class CopyJob(Job):
         self.passes = max(1, self.shares)
         self.latency_left = 0
         self.fetch_left = 0
-        self.rest = deque(batches(copy.source, copy.target, beside))
-        self.batch = self.rest.popleft()
+        self.rest = deque(bundles(copy.source, copy.target, beside))
+        self.bundle = self.rest.popleft()
         self.moved = 0
         self.words: list[Array] = []
         self.sizes: list[int] = []
@@ -51,12 +51,12 @@ class CopyJob(Job):
     @property
     def descriptor(self) -> Descriptor:
         """Return the first, perhaps only, descriptor in hand."""
-        return self.batch[0]
+        return self.bundle[0]
 
     @property
     def passed_bytes(self) -> int:
-        """Return the bytes that are passed on for the whole batch."""
-        return self.descriptor.size_bytes * len(self.batch) * self.passes
+        """Return the bytes that are passed on for the whole bundle."""
+        return self.descriptor.size_bytes * len(self.bundle) * self.passes
 
 
 def latency_cycles(chip: Chip, job: CopyJob) -> int:
@@ -67,7 +67,7 @@ def latency_cycles(chip: Chip, job: CopyJob) -> int:
 
 
 def _where(places: Sequence[RunStart], first: int, size: int) -> Any:
-    """Return the index, in a buffer's bytes, of `size` bytes of a batch from byte `first` on."""
+    """Return the index, in a buffer's bytes, of `size` bytes of a bundle from byte `first` on."""
     if len(places) == 1:
         low = places[0].byte + first
         return places[0].partition, slice(low, low + size)
@@ -145,7 +145,7 @@ class DmaQueue(Unit):
     def _launch(self, job: Job, cycle: int) -> None:
         assert isinstance(job, CopyJob)
         job.latency_left = latency_cycles(self.context.chip, job)
-        job.fetch_left = self._spec.descriptor_cycles * len(job.batch)
+        job.fetch_left = self._spec.descriptor_cycles * len(job.bundle)
         if self._job is None:
             self._job = job
         else:
@@ -181,25 +181,25 @@ class DmaQueue(Unit):
             self.claims.mark("streaming", self.now, self.now + 1)
             return
         low, size = job.moved // job.passes, stop // job.passes - job.moved // job.passes
-        if self._take_ports(job, self._ports_of_batch(job, low, low + size), tick):
+        if self._take_ports(job, self._ports_of_bundle(job, low, low + size), tick):
             job.moved = stop
             self._transfer(job, low, size, tick)
 
     def _through_ports(self, job: CopyJob) -> int:
-        """Return the allowance, or what the ports of the batch's partitions let pass of it."""
+        """Return the allowance, or what the ports of the bundle's partitions let pass of it."""
         allowance, width = self._allowance(job), self.context.chip.state_buffer.port_bytes
         if width is None or Buffer.STATE not in (job.source.buffer, job.target.buffer):
             return allowance
-        return min(allowance, width * len(job.batch))
+        return min(allowance, width * len(job.bundle))
 
-    def _ports_of_batch(self, job: CopyJob, low: int, high: int) -> PortTuple:
-        """Return the ports of bytes low <= byte < high of the batch, taken in all of its rows."""
-        rows = len(job.batch)
+    def _ports_of_bundle(self, job: CopyJob, low: int, high: int) -> PortTuple:
+        """Return the ports of bytes low <= byte < high of the bundle, taken in all of its rows."""
+        rows = len(job.bundle)
         first, size = low // rows, -(-high // rows) - low // rows
         ports: PortTuple = ()
         for access, places, direction in (
-            (job.source, [part.source for part in job.batch], "read"),
-            (job.target, [part.target for part in job.batch], "write"),
+            (job.source, [part.source for part in job.bundle], "read"),
+            (job.target, [part.target for part in job.bundle], "write"),
         ):
             found = (self._ports_of(access, place, first, size, direction) for place in places)
             ports += tuple(sorted({port for row in found for port in row}))
@@ -229,8 +229,8 @@ class DmaQueue(Unit):
             job.first = tick
         planes = self.context.planes
         source, target = planes.bytes_of(job.source.buffer), planes.bytes_of(job.target.buffer)
-        moving = source[_where([part.source for part in job.batch], first, size)].copy()
-        where = _where([part.target for part in job.batch], first, size)
+        moving = source[_where([part.source for part in job.bundle], first, size)].copy()
+        where = _where([part.target for part in job.bundle], first, size)
         self._landing.append((target, where, moving))
         job.words.append(moving)
 
@@ -242,16 +242,16 @@ class DmaQueue(Unit):
 
     def _end_descriptor(self, job: CopyJob, tick: int) -> None:
         moved = np.concatenate(job.words)
-        for row, part in enumerate(job.batch):
-            mine = np.ascontiguousarray(moved[row :: len(job.batch)])
+        for row, part in enumerate(job.bundle):
+            mine = np.ascontiguousarray(moved[row :: len(job.bundle)])
             self._record("read", job, job.source, part.source, mine, tick)
             self._record("write", job, job.target, part.target, mine, tick)
             job.sizes.append(part.size_bytes)
         job.words.clear()
         job.moved = 0
         if job.rest:
-            job.batch = job.rest.popleft()
-            job.fetch_left = self._spec.descriptor_cycles * len(job.batch)
+            job.bundle = job.rest.popleft()
+            job.fetch_left = self._spec.descriptor_cycles * len(job.bundle)
         else:
             self._job = None
             self.context.recorder.transfers.add((size, 1) for size in job.sizes)
