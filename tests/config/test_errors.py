@@ -111,6 +111,33 @@ CHIP_FAULTS = [
     ),
     ("core = 1000", "", "clock: needs at least one clock"),
     ("[dma]", '[dma]\nclock = "x"', 'dma.clock: no clock "x" (there are: core)'),
+    (
+        "queues = 2",
+        "queues = 2\nengines = 3",
+        "[dma] queues (2) must be a multiple of engines (3)",
+    ),
+    (
+        "queues = 2",
+        "queues = 2\noutstanding = 0",
+        "[dma] outstanding: needs an integer >= 1, found 0",
+    ),
+    (
+        "queues = 2",
+        'queues = 2\ndescriptor_cost = "least"',
+        '[dma] descriptor_cost: needs one of "sum", "max", found "least"',
+    ),
+    (
+        "queues = 2",
+        "queues = 2\npartitions_per_cycle = 0",
+        "[dma] partitions_per_cycle: needs an integer >= 1, found 0",
+    ),
+    ("queues = 2", "queues = 2\nengines = 0", "[dma] engines: needs an integer >= 1, found 0"),
+    (
+        "bytes_per_cycle = 272",
+        "bytes_per_cycle = 1\nengines = 1",
+        "[dma] bytes_per_cycle (1) is less than the queues of an engine (2): each must get a byte "
+        "in every cycle",
+    ),
     ('name = "ideal-4x4"', "name = 4", "name: needs text, found 4"),
     (
         "semaphore_cycles = 1",

@@ -18,6 +18,8 @@ from systolic.trace.records import ALL_PARTITIONS, Stall
 
 Wish = tuple[int, str, int]
 """Bank, direction, partition."""
+Run = tuple[tuple[int, int], tuple[int, int], int]
+"""Partition and byte of a descriptor's source, of its target, and its bytes."""
 
 
 @dataclass
@@ -195,21 +197,35 @@ class PortReference:
         ]
 
     def of_copy(self, copy: DmaCopy) -> Iterator[list[Wish]]:
-        """Yield latency, then for each descriptor its fetch and its bytes."""
+        """Yield latency, then for each bundle of descriptors its fetches and its bytes."""
         yield from ([] for _ in range(self.chip.dma.latency_cycles))
-        rate = self.chip.dma.bytes_per_cycle
-        for (p, a), (q, b), size in self.descriptors(copy):
-            yield from ([] for _ in range(self.chip.dma.descriptor_cycles))
-            for low in range(0, size, rate):
-                stop = min(size, low + rate)
+        dma, width = self.chip.dma, self.chip.state_buffer.port_bytes
+        for ((p, a), (q, b), size), rows in self.bundles(copy):
+            yield from ([] for _ in range(rows * dma.descriptor_cycles))
+            rate = min(dma.bytes_per_cycle, rows * (width or dma.bytes_per_cycle))
+            for low in range(0, rows * size, rate):
+                moving = [byte // rows for byte in range(low, min(rows * size, low + rate))]
                 yield [
-                    *self.of_bytes(range(a + low, a + stop), range(p, p + 1), "read"),
-                    *self.of_bytes(range(b + low, b + stop), range(q, q + 1), "write"),
+                    *self.of_bytes([a + m for m in moving], range(p, p + rows), "read"),
+                    *self.of_bytes([b + m for m in moving], range(q, q + rows), "write"),
                 ]
 
-    def descriptors(self, copy: DmaCopy) -> list[tuple[tuple[int, int], tuple[int, int], int]]:
+    def bundles(self, copy: DmaCopy) -> list[tuple[Run, int]]:
+        """Return the first descriptor of each bundle, and of how many rows it is."""
+        found: list[tuple[Run, int]] = []
+        for run in self.descriptors(copy):
+            if found:
+                ((p, a), (q, b), size), rows = found[-1]
+                beside = run == ((p + rows, a), (q + rows, b), size)
+                if beside and rows < self.chip.dma.partitions_per_cycle:
+                    found[-1] = found[-1][0], rows + 1
+                    continue
+            found.append((run, 1))
+        return found
+
+    def descriptors(self, copy: DmaCopy) -> list[Run]:
         size = copy.source.element_bytes
-        found: list[tuple[tuple[int, int], tuple[int, int], int]] = []
+        found: list[Run] = []
         pairs = zip(self.places(copy.source), self.places(copy.target), strict=True)
         for (p, a), (q, b) in pairs:
             if found:

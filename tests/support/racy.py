@@ -72,6 +72,7 @@ class Shape:
         """Return a chip of this shape with latencies, rates and priorities drawn at random."""
         lanes: dict[str, Any] = {"independent_lanes": self.independent}
         width = aside(rng, "width").choice([None, 4, 8])
+        copies = aside(rng, "copies")
 
         def engine() -> dict[str, Any]:
             rate, fixed = rng.choice([1, 1, 2]), rng.choice([0, 0, 3])
@@ -104,6 +105,9 @@ class Shape:
             activation=engine(),
             pooling=engine(),
             dma={
+                "outstanding": copies.choice([1, 2, 3]),
+                "partitions_per_cycle": copies.choice([1, 2, 4]),
+                "descriptor_cost": copies.choice(["sum", "max"]),
                 "latency_cycles": rng.choice([0, 0, 4]),
                 "bytes_per_cycle": rng.choice([1, 4, 16]),
             },

@@ -106,15 +106,10 @@ def random_chip(
             "banks": rng.choice([1, 2, 4]),
             "bank_bytes": 1024,
             "write_latency_cycles": rng.choice([0, 0, 1, 3]),
+            "dma_readable": aside(rng, "bypass").random() < 0.5,
         },
         **({"engines": listed} if engines else _patent_engines(rng, list(names))),
-        dma={
-            "queues": rng.randint(1, 3),
-            "latency_cycles": rng.choice([0, 1, 5]),
-            "descriptor_cycles": rng.choice([0, 1, 3]),
-            "bytes_per_cycle": rng.choice([1, 3, 8, 64]),
-            "clock": rng.choice(list(names)),
-        },
+        dma={**random_dma(rng, 3), "clock": rng.choice(list(names))},
         dram={
             "size_bytes": 1 << 20,
             "bytes_per_cycle": rng.choice([1, 5, 16]),
@@ -168,6 +163,23 @@ def _within(rate: dict[str, Any], width: int | None) -> dict[str, Any]:
     if width is None or rate["elements"] <= rate["cycles"] * (width // least):
         return rate
     return {key: value for key, value in rate.items() if key != "types"}
+
+
+def random_dma(rng: Random, queues: int) -> dict[str, Any]:
+    """Return keys of [dma]: up to that many queues, that share engines or have one each."""
+    more = aside(rng, "dma")
+    count = rng.randint(1, queues)
+    engines = more.choice([None, *(n for n in range(1, count + 1) if count % n == 0)])
+    return {
+        "queues": count,
+        "engines": engines,
+        "latency_cycles": rng.choice([0, 1, 5]),
+        "partitions_per_cycle": more.choice([1, 2, 3, 16]),
+        "outstanding": more.choice([1, 1, 2, 3]),
+        "descriptor_cycles": rng.choice([0, 1, 3]) * more.choice([1, 1, 3]),
+        "descriptor_cost": more.choice(["sum", "max"]),
+        "bytes_per_cycle": max(count // (engines or count), rng.choice([1, 3, 8, 64])),
+    }
 
 
 def _engine(rng: Random, clocks: list[str]) -> dict[str, Any]:
@@ -372,10 +384,11 @@ class RandomProgram:
     def _dma(self) -> None:
         queue = self.rng.randrange(self.chip.dma.queues)
         source, waits = self._source()
-        if source.buffer is Buffer.RESULT:
+        if source.buffer is Buffer.RESULT and not self.chip.result_buffer.dma_readable:
             return
         elements = source.partitions * source.elements
-        if self.rng.random() < 0.6:
+        is_bypass = source.buffer is Buffer.RESULT  # which bursts do not take
+        if self.rng.random() < 0.6 and not (is_bypass and self.chip.dram.organisation):
             size = source.element_bytes
             start = -(-self.dram_used // 4) * 4
             self.dram_used = start + elements * size

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from support.random_programs import random_chip
+from support.random_programs import random_chip, random_dma
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, Copy, DmaCopy, Instruction, Memset, Post, Program, Wait
 from systolic.machine import Image
@@ -46,7 +46,7 @@ def organised_chip(rng: Random, *, clocks: bool = False) -> Chip:
     """Return a random chip whose DRAM has channels and banks."""
     chip = random_chip(rng, clocks=clocks).model_dump()
     chip["dram"] |= random_organisation(rng)
-    chip["dma"]["queues"] = rng.randint(1, 5)
+    chip["dma"] |= random_dma(rng, 5) | {"descriptor_cost": "sum"}
     chip["state_buffer"]["banks"] = rng.choice([1, 2, 4, 16])
     return Chip.model_validate(chip)
 
@@ -64,7 +64,7 @@ class RandomTransfers:
     def build(self, length: int) -> tuple[Program, list[Image]]:
         """Return a program of at most that many instructions, and the memories' contents."""
         for _ in range(length):
-            self.rng.choice([self._copy] * 6 + [self._engine])()
+            self.rng.choice([self._copy] * 6 + [self._engine, self._bypass])()
         names = tuple(f"s{n}" for n in range(self.posts))
         return Program("transfers", tuple(self.instructions), names), self._images()
 
@@ -100,6 +100,19 @@ class RandomTransfers:
             queue = self.rng.randrange(self.chip.dma.queues)
             copy = DmaCopy(dma_queue=queue, source=source, target=target, **self._links())
             self.instructions.append(copy)
+
+    def _bypass(self) -> None:
+        """Read the result buffer, from any bank and across banks, where the chip lets DMA."""
+        results = self.chip.result_buffer
+        elements = self.rng.randint(1, 30)
+        target = self._into_state("f32", 4, 1, elements)
+        if not results.dma_readable or target is None:
+            return
+        start = self.rng.randint(0, results.bytes_per_partition // 4 - elements) * 4
+        source = Access(Buffer.RESULT, "f32", 0, 1, start, ((1, elements),))
+        queue = self.rng.randrange(self.chip.dma.queues)
+        copy = DmaCopy(dma_queue=queue, source=source, target=target, **self._links())
+        self.instructions.append(copy)
 
     def _engine(self) -> None:
         """Fill or copy something, so that ports are taken."""

@@ -28,6 +28,7 @@ def random_clocked_chip(rng: Random) -> Chip:
     down, right = rng.choice([(1, 1), (1, 1), (2, 1), (1, 3)]), rng.choice([(1, 1), (1, 1), (2, 2)])
     rows, cols = (cell * rng.randint(1, 6 // cell) for cell in right)
     queues, ports = rng.randint(1, 4), aside(rng, "ports")
+    dram = _dram(rng, queues)
     chip = ideal_chip(
         rows, cols,
         clock={f"c{number}": mhz for number, mhz in enumerate(rng.choices(CLOCKS, k=3))},
@@ -35,7 +36,7 @@ def random_clocked_chip(rng: Random) -> Chip:
         state_buffer={
             "partitions": rng.randint(max(rows, cols), 13), "banks": rng.choice([1, 8]),
             "port_scope": ports.choice(["bank", "partition"]),
-            "port_bytes": ports.choice([None, None, 5, 8, 64]),
+            "port_bytes": ports.choice([None, None, 5, 8, 20, 64]),
         },
         pe_array={
             "weight_buffer": rng.choice(["double", "single", "serial"]),
@@ -51,14 +52,25 @@ def random_clocked_chip(rng: Random) -> Chip:
             "write_latency_cycles": rng.choice([0, 0, 9]),
         },
         activation=_engine(rng), pooling=_engine(rng),
-        dma={
-            "queues": queues, "latency_cycles": rng.choice([0, 0, 3, 90]),
-            "descriptor_cycles": rng.choice([0, 0, 1, 7]),
-            "bytes_per_cycle": rng.choice([1, 4, 64, 272]), "clock": _clock(rng),
-        },
-        dram=_dram(rng, queues),
+        dma=_dma(rng, queues, organised="organisation" in dram),
+        dram=dram,
     )  # fmt: skip
     return sequenced(chip, rng) if rng.random() < 0.5 else chip
+
+
+def _dma(rng: Random, queues: int, *, organised: bool) -> dict[str, Any]:
+    engines = rng.choice([queues, *(n for n in range(1, queues + 1) if queues % n == 0)])
+    return {
+        "queues": queues,
+        "engines": engines,
+        "latency_cycles": rng.choice([0, 0, 3, 90]),
+        "outstanding": rng.choice([1, 1, 2, 4]),
+        "descriptor_cycles": rng.choice([0, 0, 1, 7]),
+        "descriptor_cost": "sum" if organised else rng.choice(["sum", "max"]),
+        "bytes_per_cycle": rng.choice([queues // engines, 4, 64, 272]),
+        "partitions_per_cycle": rng.choice([1, 1, 2, 16]),
+        "clock": _clock(rng),
+    }
 
 
 def _clock(rng: Random) -> str:

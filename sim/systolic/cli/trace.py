@@ -35,7 +35,9 @@ def trace_command(
     *,
     kind: Annotated[
         str,
-        typer.Option("--kind", help="load, inject, psum_write, read, write, stall, wait or post."),
+        typer.Option(
+            "--kind", help="load, inject, psum_write, read, write, stall, wait, post or descriptor."
+        ),
     ] = "psum_write",
     engine: Engine = None,
     chip: ChipName = None,
@@ -43,7 +45,7 @@ def trace_command(
     no_check: NoCheck = False,
     overrides: Overrides = None,
 ) -> None:
-    """Print a run's words or events as CSV: cycle,unit,partition,address,value."""
+    """Print a run's words, events or descriptors as CSV: cycle,unit,partition,address,value."""
     from systolic.config import load_run
 
     options = WorkOptions(
@@ -57,8 +59,7 @@ def trace_command(
     if is_program(config):
         from systolic.cli.run_program import prepare, run_job
 
-        kinds = (kind,) if options.values else ()
-        lines = lines_of(run_job(prepare(config, options), kinds).trace, kind)
+        lines = lines_of(run_job(prepare(config, options), recorded(kind)), kind)
     else:
         lines = trace_lines(load_run(config, run_file_overrides(config, options)), kind)
     for line in lines:
@@ -70,8 +71,9 @@ def trace_lines(config: RunConfig, kind: str) -> Iterator[str]:
 
     Words: the address is the element's index in the partition. stall: there is a line for each
     refused cycle; its address is the bank, its value the client that had the port. wait and post:
-    the address is the semaphore, the value its count. Events have no partition. Raises
-    SystolicError if there is no such kind.
+    the address is the semaphore, the value its count. Events have no partition. descriptor: there
+    are two lines for each, of what it read and of what it wrote, with columns of their own
+    (`systolic.run.descriptors`). Raises SystolicError if there is no such kind.
     """
     words = needs_values(kind)
     if config.sweep:
@@ -79,7 +81,7 @@ def trace_lines(config: RunConfig, kind: str) -> Iterator[str]:
     values = words or config.engine == "register"  # that engine has no mode for times only
     from systolic.run.execute import run
 
-    result = run(config, kinds=(kind,) if words else (), values=values)
+    result = run(config, kinds=recorded(kind), values=values)
     return _lines_then_verdict(result, kind)
 
 
@@ -87,24 +89,39 @@ def _lines_then_verdict(result: Result, kind: str) -> Iterator[str]:
     """Yield all lines of a run, and at the end raise ResultError if its result is wrong."""
     from systolic.run.verdict import require_right
 
-    yield from lines_of(result.trace, kind)
+    yield from lines_of(result, kind)
     require_right(result.summary)
 
 
 def needs_values(kind: str) -> bool:
-    """Return whether records of that kind are words; SystolicError if there is no such kind."""
+    """Return whether that kind is told by words; SystolicError if there is no such kind."""
+    from systolic.run.descriptors import KIND
     from systolic.trace.words import KINDS
 
-    known = (*KINDS, *EVENTS)
+    known = (*KINDS, *EVENTS, KIND)
     if kind not in known:
         raise SystolicError(
             f'--kind: there is no "{kind}" (known: {", ".join(known)}){perhaps(kind, known)}'
         )
-    return kind in KINDS
+    return kind not in EVENTS
 
 
-def lines_of(trace: Trace, kind: str) -> Iterator[str]:
-    """Yield the CSV lines of one kind of record of a trace."""
+def recorded(kind: str) -> tuple[str, ...]:
+    """Return the kinds of words that a run must record to tell one kind of record."""
+    from systolic.run.descriptors import KIND, WORDS_NEEDED
+
+    if kind == KIND:
+        return WORDS_NEEDED
+    return () if kind in EVENTS else (kind,)
+
+
+def lines_of(result: Result, kind: str) -> Iterator[str]:
+    """Yield the CSV lines of one kind of record of a run."""
+    from systolic.run.descriptors import KIND, csv, descriptors
+
+    trace = result.trace
+    if kind == KIND:
+        return csv(descriptors(result))
     if kind not in EVENTS:
         return trace.words.of(kind).csv(trace.periods)
     return _stalls(trace) if kind == "stall" else _semaphores(trace, kind)

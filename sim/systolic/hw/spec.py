@@ -138,6 +138,9 @@ class ResultBuffer(Spec):
     write_latency_cycles: Cycles = Field(
         default=0, description="cycles from the last PE row's adder to the written word"
     )
+    dma_readable: bool = Field(
+        default=False, description="a DMA queue may read it, past both engines"
+    )
 
     @property
     def bank_words(self) -> int:
@@ -300,15 +303,56 @@ class PoolingEngine(Engine):
 
 
 class Dma(Spec):
-    """The DMA engine: queues of descriptors, each queue serial."""
+    """The DMA engines: queues of descriptors, each queue serial, dealt out to the engines in turn.
+
+    Queue q belongs to engine q mod engines.
+    """
 
     queues: Annotated[int, Field(ge=1, le=256)] = Field(default=2, description="queues")
+    engines: Annotated[int, Field(ge=1, le=256)] | None = Field(
+        default=None, description="engines that the queues belong to in turn (default: one each)"
+    )
     latency_cycles: Cycles = Field(default=0, description="fixed cost of each DmaCopy")
+    outstanding: Annotated[int, Field(ge=1, le=256)] = Field(
+        default=1, description="copies of a queue under way at once: their latencies overlap"
+    )
     descriptor_cycles: Cycles = Field(default=0, description="cost of each descriptor")
-    bytes_per_cycle: Count = Field(description="most bytes one queue moves in a cycle")
+    descriptor_cost: Literal["sum", "max"] = Field(
+        default="sum",
+        description="a descriptor takes its cost and then moves its bytes, or the longer of both",
+    )
+    bytes_per_cycle: Count = Field(
+        description="bytes one engine moves in a cycle; its queues share them"
+    )
+    partitions_per_cycle: Side = Field(
+        default=1, description="partitions of which a queue moves descriptors side by side"
+    )
     dispatch_cycles: Cycles = Field(default=0, description="cycles to dispatch an instruction")
     dispatch: DispatchKind = Field(default="overlapped", description=DISPATCH)
     clock: str = Field(default="", description="clock of this unit (default: the first clock)")
+
+    @property
+    def engine_count(self) -> int:
+        """Return how many engines there are."""
+        return self.engines or self.queues
+
+    @property
+    def queues_per_engine(self) -> int:
+        """Return how many queues share an engine."""
+        return self.queues // self.engine_count
+
+    @model_validator(mode="after")
+    def _engines_divide(self) -> Dma:
+        if self.queues % self.engine_count:
+            raise ValueError(
+                f"queues ({self.queues}) must be a multiple of engines ({self.engines})"
+            )
+        if self.bytes_per_cycle < self.queues_per_engine:
+            raise ValueError(
+                f"bytes_per_cycle ({self.bytes_per_cycle}) is less than the queues of an engine "
+                f"({self.queues_per_engine}): each must get a byte in every cycle"
+            )
+        return self
 
 
 class DramOrganisation(Spec):
@@ -458,6 +502,11 @@ class Chip(Spec):
             meant = f', found "{shortened(strange)}"{perhaps(strange, clients)}' if strange else ""
             raise ValueError(f"port_priority: must name each of {', '.join(clients)} once{meant}")
         self._ports_wide_enough()
+        if self.dma.descriptor_cost == "max" and self.dram.organisation is not None:
+            raise ValueError(
+                'dma.descriptor_cost = "max" is for DRAM without an organisation: bursts are asked '
+                "for when their descriptor has been fetched"
+            )
         return self
 
     def _engines_once(self) -> None:
@@ -534,7 +583,9 @@ class Chip(Spec):
         """Return the bytes a queue moves in a cycle of a burst, and the cycles of a burst."""
         parts = self.dram.organisation
         assert parts is not None
-        width = min(self.dram.bytes_per_cycle // parts.channels, self.dma.bytes_per_cycle)
+        own = self.dma.bytes_per_cycle // self.dma.queues_per_engine
+        width = min(self.dram.bytes_per_cycle // parts.channels, own)
+        width = min(width, self.state_buffer.port_bytes or width)
         return width, -(-parts.burst_bytes // width)
 
     @property

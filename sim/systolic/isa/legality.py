@@ -142,10 +142,12 @@ def _check_dma(copy: DmaCopy, chip: Chip) -> None:
         raise ProgramError(
             f"DMA queue {copy.dma_queue} does not exist (there are {chip.dma.queues})"
         )
-    for name, access in (("source", copy.source), ("target", copy.target)):
-        check_access(name, access, chip)
-        need(name, access, access.buffer is not Buffer.RESULT, "in the state buffer or in DRAM")
     source, target = copy.source, copy.target
+    for name, access in (("source", source), ("target", target)):
+        check_access(name, access, chip)
+    need("target", target, target.buffer is not Buffer.RESULT, "in the state buffer or in DRAM")
+    if source.buffer is Buffer.RESULT:
+        _check_bypass(target, chip)
     if source.partitions * source.elements != target.partitions * target.elements:
         raise ProgramError(
             f"source has {source.partitions * source.elements} elements, "
@@ -153,6 +155,17 @@ def _check_dma(copy: DmaCopy, chip: Chip) -> None:
         )
     if source.dtype != target.dtype:
         raise ProgramError(f"DMA does not cast: source {source.dtype}, target {target.dtype}")
+
+
+def _check_bypass(target: Access, chip: Chip) -> None:
+    """Raise ProgramError unless DMA may take words of the result buffer to the target."""
+    if not chip.result_buffer.dma_readable:
+        raise ProgramError(
+            "source: DMA reads the result buffer only where result_buffer.dma_readable = true"
+        )
+    if chip.dram.organisation is not None:
+        where = "in the state buffer, as bursts do not read the result buffer"
+        need("target", target, target.buffer is Buffer.STATE, where)
 
 
 def _check_operand(name: str, access: Access, chip: Chip) -> None:

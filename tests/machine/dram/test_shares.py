@@ -7,6 +7,7 @@ third model in `support.share_reference` deals out the bytes one by one.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from random import Random
 
@@ -16,7 +17,7 @@ from support.blocks import state
 from support.chips import ideal_chip
 from support.command_line import run_command
 from support.compare_traces import assert_same
-from support.random_programs import random_chip
+from support.random_programs import random_chip, random_dma
 from support.random_transfers import RandomTransfers
 from support.share_reference import Timing, Work, reference, shares_of
 from support.tiers import quick_first
@@ -25,7 +26,7 @@ from systolic.hw.formulas import timing
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, Copy, DmaCopy, Post, Program, Wait
 from systolic.machine import simulate
-from systolic.machine.event.dma.pace import Pace, dram_pace
+from systolic.machine.event.dma.pace import Pace, Part, Piece, shared_pace
 from systolic.trace.words import KINDS
 
 QUEUES, BANK = 8, 4096
@@ -38,8 +39,12 @@ def _dram(start, *pattern):
 def _chip(queues=QUEUES, **numbers):
     return ideal_chip(
         2, 2,
-        state_buffer={"bytes_per_partition": 2 * QUEUES * BANK, "banks": 2 * QUEUES},
+        state_buffer={"partitions": 5, "bytes_per_partition": 2 * QUEUES * BANK,
+                      "banks": 2 * QUEUES, "port_bytes": numbers.get("width") or None},
         dma={"queues": queues, "bytes_per_cycle": numbers.get("own", 64),
+             "engines": numbers.get("engines"), "outstanding": numbers.get("outstanding", 1),
+             "descriptor_cost": numbers.get("cost", "sum"),
+             "partitions_per_cycle": numbers.get("beside", 1),
              "latency_cycles": numbers.get("latency", 0),
              "descriptor_cycles": numbers.get("fetch", 0)},
         dram={"bytes_per_cycle": numbers["total"]},
@@ -56,7 +61,7 @@ def test_all_of_the_bandwidth_is_dealt_out_and_everybody_has_his_turn(shares):
 
 
 def _check_law(total, shares):
-    paces = [dram_pace(99, total, j, 1, shares) for j in range(shares)]
+    paces = [shared_pace(Part(99), Part(total, j, 1, shares)) for j in range(shares)]
     rows = [[pace.amount(t) for pace in paces] for t in range(3 * shares)]
     assert rows == [shares_of(total, t, shares) for t in range(3 * shares)]
     for first in range(2 * shares):
@@ -69,7 +74,7 @@ def _check_law(total, shares):
 def test_no_share_waits_longer_than_the_bytes_of_the_others_take(shares):
     for total in range(1, shares):
         for j in range(shares):
-            pace = dram_pace(99, total, j, 1, shares)
+            pace = shared_pace(Part(99), Part(total, j, 1, shares))
             turns = [t for t in range(4 * shares) if pace.amount(t)]
             assert max(b - a for a, b in pairwise(turns)) == -(-shares // total)
 
@@ -106,14 +111,16 @@ def test_descriptors_in_a_row_are_those_one_by_one():
         if not any(amounts):
             continue
         pace, first = Pace(amounts), rng.randint(0, 9)
-        fetch, size, count = rng.randint(0, 3), rng.randint(1, 12), rng.randint(1, 40)
-        at, busy, ends = first, 0, []
+        piece = Piece(rng.randint(0, 6), rng.randint(1, 12), rng.random() < 0.5)
+        count, at, busy, ends = rng.randint(1, 40), first, 0, []
         for _ in range(count):
-            moving = pace.cycles(at + fetch, size)
-            busy += pace.busy(at + fetch, moving)
-            at += fetch + moving
+            begin = at if piece.overlaps else at + piece.fetch
+            moving = pace.cycles(begin, piece.size)
+            busy += pace.busy(begin, moving)
+            took = max(piece.fetch, moving) if piece.overlaps else piece.fetch + moving
+            at += took
             ends.append(at - first)
-        orbit = pace.orbit(fetch, size, first)
+        orbit = pace.orbit(piece, first)
         assert [orbit.cycles(n) for n in range(count + 1)] == [0, *ends]
         assert orbit.busy(count) == busy
         assert all(
@@ -127,32 +134,61 @@ def test_descriptors_in_a_row_are_those_one_by_one():
 # -- both engines, and the third model ------------------------------------------------------------
 
 
-def _stream(rng: Random, queue: int, place: int):
+def _rows(rng: Random, queue: int, place: int, beside: int):
+    """Return a copy of some rows, each in a partition of its own, and its bundles."""
+    size, rows = rng.choice([1, 2, 7, 20, 61]), rng.randint(2, 5)
+    there = _dram(4096 * place, (size + rng.choice([0, 1]), rows), (1, size))
+    here = Access(Buffer.STATE, "u8", rng.randint(0, 5 - rows), rows, 2 * queue * BANK,
+                  ((1, size),))  # fmt: skip
+    bundles = tuple(min(beside, rows - first) for first in range(0, rows, beside))
+    work = Work(1, tuple(size * bundle for bundle in bundles), bundles)
+    source, target = rng.choice([(there, here), (here, there)])
+    if rng.random() < 0.3:
+        source, target = here, replace(here, start=here.start + BANK)
+        work = work._replace(ends=0)
+    return DmaCopy(dma_queue=queue, source=source, target=target), work
+
+
+def _stream(rng: Random, queue: int, place: int, beside: int):
     """Return a copy with bytes and banks of its own, and what the third model needs of it."""
+    if rng.random() < 0.3:
+        return _rows(rng, queue, place, beside)
     size, count = rng.choice([1, 1, 2, 3, 7, 20, 61]), rng.choice([1, 1, 2, 5, 30])
     there = _dram(4096 * place, (size + 1, count), (1, size))
-    kind = rng.choice(["in", "out", "within"])
+    kind = rng.choice(["in", "in", "out", "out", "within", "chip"])
     here = Access(Buffer.STATE, "u8", 0, 1, (2 * queue + (kind == "in")) * BANK,
                   ((size + 1, count), (1, size)))  # fmt: skip
     if kind == "within":
         target = _dram(4096 * (place + 100), (size + 1, count), (1, size))
         return DmaCopy(dma_queue=queue, source=there, target=target), Work(2, (size,) * count)
+    if kind == "chip":
+        target = replace(here, start=here.start + BANK)
+        return DmaCopy(dma_queue=queue, source=here, target=target), Work(0, (size,) * count)
     source, target = (there, here) if kind == "in" else (here, there)
     return DmaCopy(dma_queue=queue, source=source, target=target), Work(1, (size,) * count)
 
 
 def _streams(seed: int):
     rng = Random(seed)
-    numbers = {"own": rng.choice([1, 2, 5, 64]), "total": rng.randint(1, 9),
-               "latency": rng.choice([0, 0, 3]), "fetch": rng.choice([0, 0, 1, 3])}  # fmt: skip
     count = rng.randint(1, QUEUES)
+    engines = rng.choice([n for n in range(1, count + 1) if count % n == 0])
+    numbers = {"own": max(count // engines, rng.choice([1, 2, 5, 7, 64])),
+               "total": rng.randint(1, 9), "engines": rng.choice([engines, None]),
+               "latency": rng.choice([0, 0, 3, 20]), "fetch": rng.choice([0, 0, 1, 3, 8]),
+               "cost": rng.choice(["sum", "max"]),
+               "outstanding": rng.choice([1, 1, 2, 5]), "beside": rng.choice([1, 2, 3, 8]),
+               "width": rng.choice([0, 4, 6, 16])}  # fmt: skip
     copies, works = [], [[] for _ in range(count)]
     for place in range(rng.randint(1, 14)):
         queue = rng.randrange(count)
-        copy, work = _stream(rng, queue, place)
+        copy, work = _stream(rng, queue, place, numbers["beside"])
         copies.append(copy)
         works[queue].append(work)
-    timed = Timing(numbers["own"], numbers["total"], numbers["latency"], numbers["fetch"])
+    timed = Timing(
+        numbers["own"], numbers["total"], numbers["latency"], numbers["fetch"],
+        numbers["engines"] or 0, numbers["cost"] == "max", numbers["outstanding"],
+        numbers["width"],
+    )  # fmt: skip
     return _chip(count, **numbers), Program("streams", tuple(copies)), timed, works
 
 
@@ -200,7 +236,7 @@ def test_random_transfers_that_meet_at_ports_too(seed):
     rng = Random(seed)
     chip = random_chip(rng, clocks=seed % 2 == 0).model_dump()
     chip["dram"]["bytes_per_cycle"] = rng.randint(1, 9)
-    chip["dma"] |= {"queues": rng.randint(1, 8), "bytes_per_cycle": rng.choice([1, 2, 3, 8, 64])}
+    chip["dma"] |= random_dma(rng, 8)
     chip["state_buffer"]["banks"] = rng.choice([1, 2, 4, 16])
     made = Chip.model_validate(chip)
     program, images = RandomTransfers(rng, made).build(rng.randint(2, 14))
@@ -230,6 +266,49 @@ def test_cycles_are_those_of_the_dma_engine(engine):
     ends = {t.unit: (t.start, t.first, t.done) for t in trace.times if t.unit.startswith("dma")}
     # the copy of the engine is done in tick 2 and seen in tick 3: cycle 1, an odd one
     assert ends == {"dma0": (3, 6, 12), "dma1": (3, 3, 9)}
+
+
+# -- queues of one engine -------------------------------------------------------------------------
+
+
+def _here(queue, size, **links):
+    return DmaCopy(dma_queue=queue, source=state(0, 1, 2 * queue * BANK, size, "u8"),
+                   target=state(0, 1, (2 * queue + 1) * BANK, size, "u8"), **links)  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", ["event", "register"])
+@pytest.mark.parametrize(
+    ("engines", "ends"),
+    [
+        # five bytes for one, or two for each of two: 3 and 2, then 2 and 3, and so on; 0 and 2
+        # are of engine 0, so each of 0 and 2 shares, and 1 and 3 do
+        (4, [2, 2, 2, 2]),
+        (2, [5, 5, 5, 5]),
+        # 5 bytes for 4: 60 in 12 cycles; every fourth cycle the one byte over is the queue's
+        (1, [11, 11, 11, 11]),
+    ],
+)
+def test_queues_of_an_engine_share_its_bytes(engine, engines, ends):
+    chip = _chip(4, total=1, own=5, engines=engines)
+    trace = simulate(chip, Program("mates", tuple(_here(q, 15) for q in range(4))), engine=engine)
+    assert [t.done for t in sorted(trace.trace.times, key=lambda t: t.unit)] == ends
+
+
+@pytest.mark.parametrize("engine", ["event", "register"])
+def test_a_queue_moves_the_lesser_of_its_engines_share_and_drams(engine):
+    """DRAM has 6: 3 for each; the engine of queues 0 and 2 has 4: 2 for each while both are there.
+
+    Queue 0 from DRAM, queue 2 on the chip, both of engine 0, queue 1 from DRAM with engine 1.
+    """
+    chip = _chip(4, total=6, own=4, engines=2)
+    copies = (
+        DmaCopy(dma_queue=0, source=_dram(0, (1, 24)), target=state(0, 1, 0, 24, "u8")),
+        DmaCopy(dma_queue=1, source=_dram(64, (1, 12)), target=state(0, 1, 2 * BANK, 12, "u8")),
+        _here(2, 12),
+    )
+    times = simulate(chip, Program("lesser", copies), engine=engine).trace.times
+    # queue 1: 3 per cycle; queue 2: 2 per cycle; queue 0: 2 per cycle to cycle 5, then 4
+    assert {t.unit: t.done for t in times} == {"dma1": 3, "dma2": 5, "dma0": 8}
 
 
 # -- from DRAM to DRAM ----------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from support.blocks import psum, state
 from support.chips import ideal_chip
 from support.compare_traces import FIELDS, assert_same
 from support.port_reference import PortReference
+from support.random_programs import aside
 from systolic.hw.spec import Chip
 from systolic.hw.units import CLIENTS
 from systolic.isa import (
@@ -100,6 +101,53 @@ def test_dma_walks_over_the_partitions(scope: str) -> None:
     assert trace.port_cycles["state_buffer", 2, "write"] == cycles
 
 
+@pytest.mark.parametrize(
+    ("rows", "first", "done"),
+    [
+        (2, 6, 16),  # partitions 0 and 1 in cycles 0 to 5, 2 and 3 in 11 to 16
+        (3, 1, 21),  # 0 to 2 in cycle 0, and from 11 to 18; then 3
+        (4, 1, 21),  # a byte of each in cycle 0, the others from 11 on
+    ],
+)
+def test_rows_side_by_side_take_the_ports_of_all_of_them(rows: int, first: int, done: int) -> None:
+    """The same copy and the same fill, in partitions 2 and 3, with ports of each partition."""
+    trace = run(
+        chip_of("partition", dma={"bytes_per_cycle": 4, "partitions_per_cycle": rows}),
+        Memset(engine="pooling", target=state(2, 2, OWN + 64, 10), value=1),
+        DmaCopy(source=state(0, 4, 0, 3), target=state(0, 4, OWN, 3), dma_queue=0),
+    )
+    stall = Stall(first, "dma0", 1, 11 - first, "state_buffer", 2, "write", "pooling", 2)
+    assert trace.stalls == (stall,)
+    assert trace.times[1].done == done
+    moving = {2: 12 * 2, 3: 9 * 3 + 3, 4: 12 * 4}[rows]
+    assert trace.port_cycles["state_buffer", 2, "write"] == moving + 20
+
+
+def test_rows_read_from_the_result_buffer_take_its_bank_and_the_partitions_they_go_to() -> None:
+    """The activation engine reads partitions 6 and 7 of a bank that a copy reads, in cycles 0 to 4.
+
+    The result buffer has bank scope, so the copy begins in 5. It goes to partitions 4 and 5, of
+    which the pooling engine fills 5 in cycles 6 to 8.
+    """
+    trace = run(
+        chip_of(
+            "partition",
+            result_buffer={"dma_readable": True},
+            pooling={"latency_cycles": 6},
+            dma={"bytes_per_cycle": 8, "partitions_per_cycle": 2},
+        ),
+        Copy(engine="activation", source=psum(6, 2, 64, 5), target=state(6, 2, 64, 5)),
+        Memset(engine="pooling", target=state(5, 1, OWN + 64, 3), value=1),
+        DmaCopy(source=psum(0, 2, 0, 3), target=state(4, 2, OWN, 3), dma_queue=0),
+    )
+    assert [s for s in trace.stalls if s.unit == "dma0"] == [
+        Stall(0, "dma0", 2, 5, "result_buffer", 0, "read", "activation"),
+        Stall(6, "dma0", 2, 3, "state_buffer", 2, "write", "pooling", 5),
+    ]
+    # 24 bytes, 8 in a cycle: in 5, 9 and 10
+    assert trace.times[2].done == 10
+
+
 @pytest.mark.parametrize("scope", SCOPES)
 def test_two_queues_one_behind_the_other(scope: str) -> None:
     """Queue 1 writes where queue 0 writes, but begins in partition 4: they never meet there."""
@@ -178,6 +226,8 @@ def test_a_slow_access_keeps_its_partitions_alone() -> None:
 def random_scene(seed: int) -> tuple[Chip, Program]:
     """Return a chip and accesses that get in one another's way; what they write does not matter."""
     rng = Random(seed)
+    bundles = aside(rng, "bundles")
+    is_wide = bundles.random() < 0.3  # then the width of a port binds copies, and nothing else
     names = {"core": 1000} | ({"fast": 1500, "slow": 500} if seed % 3 == 0 else {})
     clocks = list(names)
 
@@ -195,6 +245,7 @@ def random_scene(seed: int) -> tuple[Chip, Program]:
         state_buffer={
             "partitions": 6, "bytes_per_partition": 192, "banks": rng.choice([1, 2, 3]),
             "port_scope": rng.choice(["partition", "partition", "bank"]),
+            "port_bytes": 20 if is_wide else None,
         },
         pe_array={
             "fast_load": rng.choice([1, 2]), "weight_path": rng.choice(["left", "top"]),
@@ -203,7 +254,9 @@ def random_scene(seed: int) -> tuple[Chip, Program]:
         activation=engine(), pooling=engine(),
         dma={
             "queues": 3, "latency_cycles": rng.choice([0, 2]), "clock": rng.choice(clocks),
-            "descriptor_cycles": rng.choice([0, 1]), "bytes_per_cycle": rng.choice([1, 4, 9]),
+            "descriptor_cycles": rng.choice([0, 1]),
+            "bytes_per_cycle": 48 if is_wide else rng.choice([1, 4, 9]),
+            "partitions_per_cycle": bundles.choice([1, 2, 3, 6]),
         },
     )  # fmt: skip
     made = [_random_instruction(rng, chip) for _ in range(rng.randint(2, 12))]

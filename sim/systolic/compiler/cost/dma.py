@@ -6,8 +6,8 @@ import math
 
 from systolic.compiler.ir.dram_tensor import DramTensor
 from systolic.compiler.ir.nodes import Axes
-from systolic.hw.formulas.dram import Run, lone_copy_cycles, run_cycles
-from systolic.hw.formulas.timing import dma_cycles
+from systolic.hw.formulas.dram import Run, lone_copy_cycles, queue_rate, run_cycles
+from systolic.hw.formulas.timing import descriptor_cycles, dma_cycles
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer
 from systolic.layout import Shape
@@ -19,9 +19,17 @@ SAMPLE = 8, 256
 def copy_cycles(chip: Chip, source: Access, target: Access) -> int:
     """Return about how many cycles a queue takes for a copy while others use DRAM too."""
     outside = Buffer.DRAM in (source.buffer, target.buffer)
-    run = min(run_bytes(source), run_bytes(target))
+    run, rows = min(run_bytes(source), run_bytes(target)), 1
+    if _is_run_per_partition(source, run) or _is_run_per_partition(target, run):
+        rows = chip.dma.partitions_per_cycle
     latency = chip.dma.latency_cycles + (chip.dram.latency_cycles if outside else 0)
-    return latency + source.size_bytes // run * _descriptor(chip, run, outside=outside)
+    bundles = -(-source.size_bytes // (run * rows))
+    return latency + bundles * _bundle(chip, run, rows, outside=outside)
+
+
+def _is_run_per_partition(access: Access, run: int) -> bool:
+    """Return whether the access has several partitions on the chip, and a run in each."""
+    return access.partitions > 1 and access.elements * access.element_bytes == run
 
 
 def run_bytes(access: Access) -> int:
@@ -30,10 +38,15 @@ def run_bytes(access: Access) -> int:
     return access.element_bytes * (count if step == 1 else 1)
 
 
-def _descriptor(chip: Chip, run: int, *, outside: bool) -> int:
+def _bundle(chip: Chip, run: int, rows: int, *, outside: bool) -> int:
+    """Return the cycles of descriptors that move side by side, of a run of bytes each."""
     if not outside:
-        return chip.dma.descriptor_cycles + -(-run // chip.dma.bytes_per_cycle)
-    return chip.dma.descriptor_cycles + run_cycles(chip, run) + _opening(chip, run)
+        moving = -(-run * rows // queue_rate(chip, rows))
+    elif chip.dram.organisation is None:
+        moving = run_cycles(chip, run * rows, rows=rows)
+    else:
+        moving = rows * (run_cycles(chip, run) + _opening(chip, run))
+    return int(descriptor_cycles(chip, moving, rows))
 
 
 def _opening(chip: Chip, run: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from systolic.hw.formulas.timing import load_reads, result_cycles
+from systolic.hw.formulas.timing import descriptor_cycles, load_reads, result_cycles
 from systolic.hw.spec import Chip
 
 
@@ -19,7 +19,7 @@ def turn_cost(chip: Chip, dims: Sequence[int], dtype: str) -> int:
     *batch, rows, cols = dims
     array, matrices = chip.pe_array, math.prod(batch)
     if dtype not in array.cycles_per_vector:
-        return matrices * rows * cols * (1 + chip.dma.descriptor_cycles)
+        return matrices * rows * cols * int(descriptor_cycles(chip, 1))
     height, width = min(rows, array.rows), min(cols, array.cols)
     each = max(height * array.cycles_per_vector[dtype], load_reads(chip, height, width, dtype))
     blocks = matrices * -(-rows // array.rows) * -(-cols // array.cols)

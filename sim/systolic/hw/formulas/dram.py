@@ -104,13 +104,22 @@ def dram_rate(chip: Chip, queues: int) -> int:
     """Return the most bytes that many queues move from or to DRAM in a cycle."""
     parts = chip.dram.organisation
     if parts is None:
-        return min(chip.dram.bytes_per_cycle, chip.dma.bytes_per_cycle * queues)
+        engines = min(queues, chip.dma.engine_count)
+        return min(chip.dram.bytes_per_cycle, chip.dma.bytes_per_cycle * engines)
     _, burst_cycles = chip.burst_cycles
     return max(1, min(parts.channels, queues) * parts.burst_bytes // burst_cycles)
 
 
-def run_cycles(chip: Chip, size_bytes: int, *, within: bool = False) -> int:
-    """Return the cycles in which a queue alone moves a run from or to DRAM, or within it.
+def queue_rate(chip: Chip, rows: int = 1) -> int:
+    """Return the bytes a queue alone moves in a cycle by the ports of `rows` partitions."""
+    own, width = chip.dma.bytes_per_cycle, chip.state_buffer.port_bytes
+    return own if width is None else min(own, rows * width)
+
+
+def run_cycles(chip: Chip, size_bytes: int, *, within: bool = False, rows: int = 1) -> int:
+    """Return the cycles in which a queue alone moves bytes from or to DRAM, or within it.
+
+    Runs of `rows` partitions move side by side; size_bytes is what they have together.
 
     At its own rate or its share of DRAM, the lesser; within DRAM it has two shares, of half each.
     With an organisation: at best, in whole bursts.
@@ -121,7 +130,8 @@ def run_cycles(chip: Chip, size_bytes: int, *, within: bool = False) -> int:
         return -(-size_bytes // parts.burst_bytes) * burst_cycles * (1 + within)
     if within and total == 1:
         return 2 * size_bytes
-    return -(-size_bytes // min(chip.dma.bytes_per_cycle, total // (1 + within)))
+    own = chip.dma.bytes_per_cycle if within else queue_rate(chip, rows)
+    return -(-size_bytes // min(own, total // (1 + within)))
 
 
 def share_bytes(total: int, shares: int, number: int, first: int, stop: int) -> int:

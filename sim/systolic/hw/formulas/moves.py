@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from systolic.hw.formulas.engines import copiers, fastest
 from systolic.hw.formulas.ticks import Way, after, least_end
-from systolic.hw.formulas.timing import Bound, dma_cycles
+from systolic.hw.formulas.timing import Bound, dma_cycles, dma_latency_cycles
 from systolic.hw.spec import Chip
 
 
@@ -25,13 +25,26 @@ def bounce_bound(chip: Chip, tiles: Sequence[tuple[int, int]], size_bytes: int) 
     queue. In cycles of the DMA engine's clock:
 
         max(sum of both copies of all blocks / queues, both copies of the quickest block)
+
+    Where copies of a queue overlap their latencies, the first latency comes before that, and the
+    copies cost what they do without. The engines' bytes per cycle are a bound as well.
     """
+    latency = dma_latency_cycles(chip)
+    hidden = latency if chip.dma.outstanding > 1 else 0
+    rows = chip.dma.partitions_per_cycle  # at best, so many descriptors move side by side
     both = [
-        dma_cycles(chip, [(K, N * size_bytes)], dram=True)
-        + dma_cycles(chip, [(1, K * size_bytes) if N == 1 else (K * N, size_bytes)], dram=True)
+        dma_cycles(chip, [(K, N * size_bytes)], dram=True, rows=rows)
+        + dma_cycles(
+            chip, [(1, K * size_bytes) if N == 1 else (K * N, size_bytes)], dram=True, rows=rows
+        )
         for K, N in tiles
     ]
-    cycles = max(-(-sum(both) // chip.dma.queues), min(both))
+    least = [cycles - 2 * hidden for cycles in both]
+    moved = 2 * sum(K * N for K, N in tiles) * size_bytes
+    cycles = max(
+        hidden + max(-(-sum(least) // chip.dma.queues), min(least)),
+        latency - (-moved // (chip.dma.engine_count * chip.dma.bytes_per_cycle)),
+    )
     ticks = after(chip, 0, "dma", cycles)
     return Bound(ticks, "descriptors of all DMA queues", chip.period("pe_array"))
 
@@ -43,7 +56,7 @@ def copied_bound(chip: Chip, elements: int, size_bytes: int) -> Bound:
 
         an engine      moves partitions * its fastest rate elements, or as many as pass the ports,
                        over latency + 1 cycles later
-        the DMA queues move queues * bytes_per_cycle bytes, from the cycle after their latency on
+        the DMA engines move engines * bytes_per_cycle bytes, from the cycle after their latency on
     """
     lanes, most = chip.state_buffer.partitions * size_bytes, chip.port_width_bytes // size_bytes
     ways = [
@@ -55,6 +68,8 @@ def copied_bound(chip: Chip, elements: int, size_bytes: int) -> Bound:
         for unit, engine in copiers(chip, "state_buffer").items()
     ]
     dma = chip.dma
-    ways.append(Way(chip.period("dma"), dma.queues * dma.bytes_per_cycle, dma.latency_cycles + 1))
+    ways.append(
+        Way(chip.period("dma"), dma.engine_count * dma.bytes_per_cycle, dma.latency_cycles + 1)
+    )
     ticks = least_end(0, elements * size_bytes, ways)
     return Bound(ticks, "lanes and DMA queues that copy", chip.period("pe_array"))

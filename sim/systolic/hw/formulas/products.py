@@ -14,6 +14,7 @@ from itertools import product as choices
 from typing import Literal
 
 from systolic.hw.datatypes import data_type
+from systolic.hw.formulas.dram import queue_rate
 from systolic.hw.formulas.engines import copiers, drainers
 from systolic.hw.formulas.ticks import Way, least_end
 from systolic.hw.formulas.timing import (
@@ -22,6 +23,7 @@ from systolic.hw.formulas.timing import (
     array_bound,
     columns_per_read,
     cut_finer,
+    descriptor_cycles,
     dram_bound,
     largest,
     load_reads,
@@ -214,8 +216,11 @@ def _moved_bound(chip: Chip, turns: Sequence[Turn]) -> Bound:
         return Bound(0, "nothing is moved", period("pe_array"))
     together = max(turn.matrices for turn in turns)
     size = min(data_type(turn.dtype).size_bytes for turn in turns)
-    cost = dma.descriptor_cycles - (-size // dma.bytes_per_cycle)
-    ways = [Way(period("dma"), Fraction(dma.queues, cost), dma.latency_cycles + 1)]
+    cost = descriptor_cycles(chip, -(-size // queue_rate(chip)))
+    if dma.partitions_per_cycle > 1:  # then bytes of several elements may move in one cycle
+        rate = queue_rate(chip, dma.partitions_per_cycle)
+        cost = descriptor_cycles(chip, Fraction(size, rate))
+    ways = [Way(period("dma"), Fraction(dma.queues) / cost, dma.latency_cycles + 1)]
     for unit, engine in copiers(chip, "state_buffer").items():
         each = max(1, engine.min_interval_cycles)
         behind = engine.latency_cycles + 2 - each  # n cycles have room for ceil(n / each) starts

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from systolic.hw.datatypes import data_type
-from systolic.hw.formulas.dram import least_cycles, run_cycles
+from systolic.hw.formulas.dram import least_cycles, queue_rate, run_cycles
 from systolic.hw.formulas.engines import fastest
 from systolic.hw.formulas.ticks import Way, after, least_end
 from systolic.hw.spec import Chip, Engine, PEArray
@@ -79,24 +80,45 @@ def dma_latency_cycles(chip: Chip, *, dram: bool = True) -> int:
     return chip.dma.latency_cycles + (chip.dram.latency_cycles if dram else 0)
 
 
+def descriptor_cycles(chip: Chip, moving: int | Fraction, rows: int = 1) -> int | Fraction:
+    """Return the cycles of `rows` descriptors whose bytes take `moving` cycles together."""
+    fetch = rows * chip.dma.descriptor_cycles
+    return max(fetch, moving) if chip.dma.descriptor_cost == "max" else fetch + moving
+
+
 def dma_cycles(
-    chip: Chip, descriptor_bytes: Sequence[tuple[int, int]], *, dram: bool, within: bool = False
+    chip: Chip,
+    descriptor_bytes: Sequence[tuple[int, int]],
+    *,
+    dram: bool,
+    within: bool = False,
+    rows: int = 1,
 ) -> int:
     """Return the cycles of one DmaCopy alone: (count, bytes) of its descriptors.
 
-    latency + sum over descriptors of (descriptor_cycles + ceil(bytes / rate)). dram: one end lies
-    in DRAM; within: the other as well, so that every byte is moved twice. For DRAM with an
-    organisation this is the least: every run begins with a burst, every row is open
-    (`systolic.hw.formulas.dram.lone_copy_cycles` knows addresses).
+    latency + sum over descriptors of (descriptor_cycles + ceil(bytes / rate)), or of the greater of
+    the two where descriptor_cost is "max". dram: one end lies in DRAM; within: the other as well,
+    so that every byte is moved twice. rows: so many descriptors move side by side, each in a
+    partition of its own (1: each alone). For DRAM with an organisation this is the least: every run
+    begins with a burst, every row is open (`hw.formulas.dram.lone_copy_cycles` knows addresses).
     """
-    fetch, rate = chip.dma.descriptor_cycles, chip.dma.bytes_per_cycle
+    cycles = dma_latency_cycles(chip, dram=dram)
+    for count, size in descriptor_bytes:
+        whole, rest = divmod(count, rows)
+        for number, beside in ((whole, rows), (1, rest)):
+            if beside:
+                moving = _moving_cycles(chip, size, beside, dram=dram, within=within)
+                cycles += number * int(descriptor_cycles(chip, moving, beside))
+    return cycles
+
+
+def _moving_cycles(chip: Chip, size: int, rows: int, *, dram: bool, within: bool) -> int:
+    """Return the cycles in which the bytes of `rows` descriptors of `size` bytes move."""
     if not dram:
-        moving = sum(count * (fetch - (-size // rate)) for count, size in descriptor_bytes)
-        return dma_latency_cycles(chip, dram=False) + moving
-    moving = sum(
-        count * (fetch + run_cycles(chip, size, within=within)) for count, size in descriptor_bytes
-    )
-    return dma_latency_cycles(chip) + moving
+        return -(-rows * size // queue_rate(chip, rows))
+    if chip.dram.organisation is not None:
+        return rows * run_cycles(chip, size, within=within)
+    return run_cycles(chip, rows * size, within=within, rows=rows)
 
 
 def transpose_block_cycles(chip: Chip, K: int, N: int, dtype: str, drain: str, unit: str) -> int:
@@ -298,7 +320,7 @@ def cut_finer(
 
 def dram_bound(chip: Chip, bytes_moved: int) -> Bound:
     """Return the least time in which DRAM and the DMA queues can move that many bytes."""
-    rate = min(chip.dram.bytes_per_cycle, chip.dma.queues * chip.dma.bytes_per_cycle)
+    rate = min(chip.dram.bytes_per_cycle, chip.dma.engine_count * chip.dma.bytes_per_cycle)
     latency = dma_latency_cycles(chip)
     moving = -(-bytes_moved // rate)
     if chip.dram.organisation is not None:

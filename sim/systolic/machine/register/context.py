@@ -24,7 +24,7 @@ class Context:
 
     retired: instructions done; end: the tick after the last completion; rewire: set when a unit
     falls asleep or wakes, so that the machine asks for the list of the awake again; dma_shares: by
-    queue, the last cycle in which its copy held shares of DRAM, and how many.
+    queue, the last cycle in which its copy held a share of its engine, and how many of DRAM.
     """
 
     chip: Chip

@@ -23,19 +23,21 @@ Offsets = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
-    """`count` descriptors of `size_bytes` each that touch the same banks.
+    """`count` bundles of `rows` descriptors of `size_bytes` each, that touch the same banks.
 
-    source and target: byte offsets (in the partition) of the first descriptor. A group whose
-    descriptors straddle banks has count 1. `bank_bytes`: of the state buffer. partitions: of each
-    descriptor, in source and target, int64 [2, count].
+    The descriptors of a bundle move side by side, each in a partition of its own. source and
+    target: byte offsets (in the partition) of the first descriptor. A group whose descriptors
+    straddle banks has count 1. bank_bytes: of the buffers of source and target. partitions: of the
+    first row of each bundle, in source and target, int64 [2, count].
     """
 
     count: int
     size_bytes: int
     source: int
     target: int
-    bank_bytes: int
+    bank_bytes: tuple[int, int]
     one_bank: bool
+    rows: int
     partitions: Offsets
 
 
@@ -43,6 +45,7 @@ class Group:
 class _Runs:
     """Descriptors of a copy, in bytes relative to its first elements; neighbours with `alike`
     lengths begin at `edges`. partitions: relative to the first of source and target, [2, n].
+    rows: descriptors that move side by side, each entry standing for so many.
     """
 
     partitions: Offsets
@@ -50,6 +53,7 @@ class _Runs:
     target: Offsets
     lengths: Offsets
     edges: list[int]
+    rows: Offsets
 
 
 class Runs(NamedTuple):
@@ -79,11 +83,13 @@ def _first_partitions(copy: DmaCopy) -> Offsets:
 def descriptor_groups(copy: DmaCopy, chip: Chip) -> list[Group]:
     """Return the descriptors of a copy, in order, as groups."""
     runs = _runs(_pattern(copy.source), _pattern(copy.target))
-    bank = chip.state_buffer.bank_bytes
+    if chip.dma.partitions_per_cycle > 1:
+        runs = _side_by_side(copy, runs, chip.dma.partitions_per_cycle)
+    bank = bank_bytes(copy.source, chip), bank_bytes(copy.target, chip)
     source, target = runs.source + copy.source.start, runs.target + copy.target.start
     partitions = runs.partitions + _first_partitions(copy)
     edges, straddles = runs.edges, np.zeros(0, bool)
-    if not (_in_one_bank(copy.source, bank) and _in_one_bank(copy.target, bank)):
+    if not (_in_one_bank(copy.source, bank[0]) and _in_one_bank(copy.target, bank[1])):
         edges, straddles = _edges(copy, runs, source, target, bank)
     return [
         Group(
@@ -93,6 +99,7 @@ def descriptor_groups(copy: DmaCopy, chip: Chip) -> list[Group]:
             int(target[i]),
             bank,
             not (straddles.size and straddles[i]),
+            int(runs.rows[i]),
             partitions[:, i:j],
         )
         for i, j in pairwise(edges)
@@ -100,20 +107,30 @@ def descriptor_groups(copy: DmaCopy, chip: Chip) -> list[Group]:
 
 
 def touched_banks(group: Group, index: int, first: int, stop: int) -> tuple[range, range]:
-    """Return the banks of bytes first <= byte < stop of a descriptor, in source and target."""
-    bank = group.bank_bytes
+    """Return the banks of bytes first <= byte < stop of a bundle, in source and target.
+
+    A bundle moves byte 0 of each of its rows, then byte 1, and so on.
+    """
+    left, right = group.bank_bytes
+    first, stop = first // group.rows, -(-stop // group.rows)
     if group.one_bank:
         first, stop = 0, 1
     return (
-        range((group.source + first) // bank, (group.source + stop - 1) // bank + 1),
-        range((group.target + first) // bank, (group.target + stop - 1) // bank + 1),
+        range((group.source + first) // left, (group.source + stop - 1) // left + 1),
+        range((group.target + first) // right, (group.target + stop - 1) // right + 1),
     )
+
+
+def bank_bytes(access: Access, chip: Chip) -> int:
+    """Return the bytes of a bank of the buffer on the chip that an access names (DRAM: any)."""
+    in_results = access.buffer is Buffer.RESULT
+    return chip.result_buffer.bank_bytes if in_results else chip.state_buffer.bank_bytes
 
 
 def needs_of(
     copy: DmaCopy, banks: tuple[Sequence[int], Sequence[int]], lanes: Sequence[tuple[int, int]]
 ) -> Needs:
-    """Return the state-buffer ports of these banks of a copy's source and target.
+    """Return the ports of these banks of a copy's source and target.
 
     lanes: partitions first <= p < stop of either.
     """
@@ -122,7 +139,7 @@ def needs_of(
         (copy.source, "read", banks[0], lanes[0]),
         (copy.target, "write", banks[1], lanes[1]),
     ):
-        if access.buffer is Buffer.STATE:
+        if access.buffer is not Buffer.DRAM:
             found += [Need(Port(access.buffer.value, b, direction), first, stop) for b in numbers]
     return tuple(found)
 
@@ -130,17 +147,16 @@ def needs_of(
 def descriptor_needs(
     copy: DmaCopy, group: Group, index: int, first: int = 0, stop: int = 1
 ) -> Needs:
-    """Return the ports of bytes first <= byte < stop of a descriptor, each in its partition."""
-    lanes = [(p, p + 1) for p in group.partitions[:, index].tolist()]
+    """Return the ports of bytes first <= byte < stop of a bundle, in the partitions of its rows."""
+    lanes = [(p, p + group.rows) for p in group.partitions[:, index].tolist()]
     return needs_of(copy, touched_banks(group, index, first, stop), lanes)
 
 
 def all_needs(copy: DmaCopy, groups: Sequence[Group]) -> list[Need]:
     """Return every port that these descriptors of a copy may need."""
     lanes = copy.source.lanes, copy.target.lanes
-    return [
-        need for g in groups for need in needs_of(copy, touched_banks(g, 0, 0, g.size_bytes), lanes)
-    ]
+    touched = (touched_banks(g, 0, 0, g.size_bytes * g.rows) for g in groups)
+    return [need for banks in touched for need in needs_of(copy, banks, lanes)]
 
 
 _Pattern = tuple[int, int, tuple[tuple[int, int], ...]]
@@ -164,7 +180,36 @@ def _runs(source: _Pattern, target: _Pattern) -> _Runs:
     lengths = np.diff(np.append(starts, len(a))) * size
     edges = [0, *(np.flatnonzero(lengths[1:] != lengths[:-1]) + 1).tolist(), len(starts)]
     places = np.stack([starts // (len(a) // count) for _, count, _ in (source, target)])
-    return _Runs(places, a[starts], b[starts], lengths, edges)
+    return _Runs(places, a[starts], b[starts], lengths, edges, np.ones(len(starts), np.int64))
+
+
+def _side_by_side(copy: DmaCopy, runs: _Runs, most: int) -> _Runs:
+    """Return the same descriptors in bundles of at most `most`, the first of each for all.
+
+    A descriptor goes beside the one before it if both have one length and, wherever on the chip the
+    copy reads or writes, the same place in neighbouring partitions.
+    """
+    sides = [
+        (places, offsets)
+        for access, places, offsets in (
+            (copy.source, runs.partitions[0], runs.source),
+            (copy.target, runs.partitions[1], runs.target),
+        )
+        if access.buffer is not Buffer.DRAM
+    ]
+    beside = np.zeros(len(runs.lengths), bool)
+    beside[1:] = (np.diff(runs.lengths) == 0) & bool(sides)
+    for places, offsets in sides:
+        beside[1:] &= (np.diff(places) == 1) & (np.diff(offsets) == 0)
+    number = np.arange(len(beside))
+    chain = np.maximum.accumulate(np.where(beside, 0, number))
+    first = np.flatnonzero((number - chain) % most == 0)
+    rows, lengths = np.diff(np.append(first, len(beside))), runs.lengths[first]
+    changes = (np.diff(lengths) != 0) | (np.diff(rows) != 0)
+    edges = [0, *(np.flatnonzero(changes) + 1).tolist(), len(first)]
+    return _Runs(
+        runs.partitions[:, first], runs.source[first], runs.target[first], lengths, edges, rows
+    )
 
 
 def _relative(pattern: _Pattern) -> Offsets:
@@ -182,12 +227,12 @@ def _in_one_bank(access: Access, bank_bytes: int) -> bool:
 
 
 def _edges(
-    copy: DmaCopy, runs: _Runs, source: Offsets, target: Offsets, bank: int
+    copy: DmaCopy, runs: _Runs, source: Offsets, target: Offsets, bank: tuple[int, int]
 ) -> tuple[list[int], npt.NDArray[np.bool_]]:
     """Return where a group begins because lengths or banks change, and which runs straddle."""
-    first_a, last_a = _banks(copy.source, source, runs.lengths, bank)
-    first_b, last_b = _banks(copy.target, target, runs.lengths, bank)
-    keys = np.stack([runs.lengths, first_a, last_a, first_b, last_b])
+    first_a, last_a = _banks(copy.source, source, runs.lengths, bank[0])
+    first_b, last_b = _banks(copy.target, target, runs.lengths, bank[1])
+    keys = np.stack([runs.lengths, runs.rows, first_a, last_a, first_b, last_b])
     straddles = (first_a != last_a) | (first_b != last_b)
     fresh = np.ones(len(source), bool)
     fresh[1:] = (keys[:, 1:] != keys[:, :-1]).any(axis=0) | straddles[1:] | straddles[:-1]

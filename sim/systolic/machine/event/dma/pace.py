@@ -1,22 +1,24 @@
 """How fast a DMA queue moves bytes: an amount per cycle that repeats, summed in closed form.
 
-While as many shares of DRAM are active as now, what a queue gets in a cycle depends only on the
-number of the cycle and repeats after as many cycles as there are shares. So the bytes of any
-stretch, and the end of any number of equal descriptors, cost a division and a look in a table.
+While as many shares of DRAM and of a DMA engine are held as now, what a queue gets in a cycle
+depends only on the number of the cycle, and repeats. So the bytes of any stretch, and the end of
+any number of equal descriptors, cost a division and a look in a table.
 """
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import accumulate
+from typing import NamedTuple
 
 FOREVER = 1 << 62
 
 
 class Orbit:
-    """Equal descriptors one after another from some cycle on, each fetched, then moved.
+    """Equal descriptors one after another from some cycle on, each fetched, and moved.
 
     Where a descriptor begins in the pace decides how long it takes and where the next begins, so
     after a few descriptors the same lengths come again and again.
@@ -60,6 +62,17 @@ class Orbit:
         return table[self._start + rest] + turns * (table[-1] - table[self._start])
 
 
+class Piece(NamedTuple):
+    """A descriptor: cycles of its fetch, bytes, and whether they move while it is fetched.
+
+    If so it takes the longer of the two, else their sum.
+    """
+
+    fetch: int
+    size: int
+    overlaps: bool
+
+
 class Pace:
     """Bytes by cycle: in cycle t amounts[t mod their number]. Not all are 0."""
 
@@ -67,12 +80,21 @@ class Pace:
         self.amounts = amounts
         self._sums = [0, *accumulate(amounts)]
         self._counts = [0, *accumulate(amount > 0 for amount in amounts)]
-        self._orbits: dict[tuple[int, int, int], Orbit] = {}
+        self._orbits: dict[tuple[Piece, int], Orbit] = {}
+        self._narrower: dict[int, Pace] = {}
 
     @property
     def phases(self) -> int:
         """Return after how many cycles the amounts repeat."""
         return len(self.amounts)
+
+    def at_most(self, limit: int) -> Pace:
+        """Return this pace with no more than `limit` bytes in a cycle."""
+        if max(self.amounts) <= limit:
+            return self
+        if limit not in self._narrower:
+            self._narrower[limit] = Pace(tuple(min(amount, limit) for amount in self.amounts))
+        return self._narrower[limit]
 
     def amount(self, cycle: int) -> int:
         """Return the bytes of one cycle."""
@@ -99,19 +121,20 @@ class Pace:
         moves = self.amount(cycle) > 0
         return next(n for n in range(1, FOREVER) if (self.amount(cycle + n) > 0) != moves)
 
-    def orbit(self, fetch: int, size: int, cycle: int) -> Orbit:
-        """Return descriptors of `size`, each after `fetch` cycles, the first begun in `cycle`."""
-        key = fetch, size, cycle % len(self.amounts)
+    def orbit(self, piece: Piece, cycle: int) -> Orbit:
+        """Return descriptors like `piece` one after another, the first begun in `cycle`."""
+        key = piece, cycle % len(self.amounts)
         if key not in self._orbits:
             self._orbits[key] = self._make_orbit(*key)
         return self._orbits[key]
 
-    def _make_orbit(self, fetch: int, size: int, phase: int) -> Orbit:
+    def _make_orbit(self, piece: Piece, phase: int) -> Orbit:
         ends, busy, seen, at = [0], [0], {phase: 0}, phase
         while True:
-            moving = self.cycles(at + fetch, size)
-            busy.append(busy[-1] + self.busy(at + fetch, moving))
-            at += fetch + moving
+            first = at if piece.overlaps else at + piece.fetch
+            moving = self.cycles(first, piece.size)
+            busy.append(busy[-1] + self.busy(first, moving))
+            at = max(first + moving, at + piece.fetch)
             ends.append(at - phase)
             start = seen.setdefault(at % len(self.amounts), len(ends) - 1)
             if start < len(ends) - 1:
@@ -128,30 +151,44 @@ def steady_pace(rate: int) -> Pace:
     return Pace((rate,))
 
 
-@lru_cache(maxsize=4096)
-def dram_pace(own: int, total: int, first: int, held: int, shares: int) -> Pace:
-    """Return the pace of a copy that holds `held` of the active shares of DRAM.
+class Part(NamedTuple):
+    """What a copy holds of a bandwidth of `total` bytes per cycle that is dealt out in `shares`.
 
-    Args:
-        own: bytes its queue moves in a cycle at most.
-        total: bytes DRAM moves in a cycle.
-        first: number of the copy's first share.
-        held: 1, or 2 for a copy from DRAM to DRAM; such a pace counts every byte twice.
-        shares: how many are active.
-
+    Shares first <= number < first + held; 2 are held of DRAM by a copy from DRAM to DRAM.
     """
-    least, over = divmod(total, shares)
-    got = [
-        [least + ((first + k - t * over) % shares < over) for k in range(held)]
-        for t in range(shares)
-    ]
-    if held == 1:
-        amounts = [min(own, mine) for (mine,) in got]
-    elif least:
-        amounts = [2 * min(own, *both) for both in got]
-    else:  # the two may never come in one cycle
-        amounts = [sum(both) for both in got]
-    return steady_pace(amounts[0]) if len(set(amounts)) == 1 else Pace(tuple(amounts))
+
+    total: int
+    first: int = 0
+    held: int = 1
+    shares: int = 1
+
+    def amounts(self, cycle: int) -> list[int]:
+        """Return the bytes of each share held in a cycle."""
+        least, over = divmod(self.total, self.shares)
+        return [
+            least + ((self.first + k - cycle * over) % self.shares < over) for k in range(self.held)
+        ]
+
+
+@lru_cache(maxsize=4096)
+def shared_pace(engine: Part, dram: Part | None) -> Pace:
+    """Return the pace of a copy that has these parts of its DMA engine and of DRAM.
+
+    The pace of a copy from DRAM to DRAM counts every byte twice.
+    """
+    cycles = range(math.lcm(engine.shares, dram.shares if dram else 1))
+    amounts = tuple(_amount(engine, dram, cycle) for cycle in cycles)
+    return steady_pace(amounts[0]) if len(set(amounts)) == 1 else Pace(amounts)
+
+
+def _amount(engine: Part, dram: Part | None, cycle: int) -> int:
+    (own,) = engine.amounts(cycle)
+    if dram is None:
+        return own
+    got = dram.amounts(cycle)
+    if dram.held > 1 and dram.total < dram.shares:
+        return sum(got)  # the two may never come in one cycle
+    return dram.held * min(own, *got)
 
 
 def best_pace(own: int, total: int, held: int) -> Pace:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections import deque
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,12 +20,37 @@ from systolic.machine.event.dma.descriptors import (
     descriptor_groups,
     descriptor_needs,
 )
-from systolic.machine.event.dma.pace import FOREVER, Orbit, Pace, best_pace, dram_pace, steady_pace
-from systolic.machine.event.ports.ports import Needs, Port, Timeline, hull, mask_of
-from systolic.machine.event.ports.stream import Stream
+from systolic.machine.event.dma.pace import (
+    FOREVER,
+    Orbit,
+    Pace,
+    Part,
+    Piece,
+    best_pace,
+    shared_pace,
+    steady_pace,
+)
+from systolic.machine.event.ports.ports import Need, Needs, Port, Timeline, hull, mask_of
+from systolic.machine.event.ports.stream import Holding, Share, Stream
 from systolic.machine.event.ticks import TickEnvironment
 from systolic.machine.event.unit import Context, Unit
 from systolic.trace.records import InstructionTimes
+
+DRAM = "dram"
+"""The name of DRAM's bandwidth, as DMA engines have theirs."""
+
+ALL = Share(0, 1, 1)
+
+
+def holdings(chip: Chip, copy: DmaCopy, queue: int) -> tuple[Holding, ...]:
+    """Return what a copy holds of bandwidths that queues share, from its latency's end on."""
+    held = []
+    if chip.dma.queues_per_engine > 1:
+        held.append(Holding(f"dma engine {queue % chip.dma.engine_count}", 1))
+    ends = (copy.source.buffer, copy.target.buffer).count(Buffer.DRAM)
+    if ends and chip.dram.organisation is None:
+        held.append(Holding(DRAM, ends))
+    return tuple(held)
 
 
 def latency_cycles(chip: Chip, copy: DmaCopy) -> int:
@@ -45,7 +71,7 @@ class _Finished(NamedTuple):
 
 
 class DmaStream(Stream):
-    """Descriptors on their way: fetch, then bytes at a pace that DRAM's users share.
+    """Descriptors on their way: fetch, then bytes at a pace that users of DRAM and engine share.
 
     A copy from DRAM to DRAM holds two shares and counts every byte twice, as read and as written.
     """
@@ -58,17 +84,22 @@ class DmaStream(Stream):
         self.mask = mask_of(self._reach)
         self._copy, self._groups = copy, groups
         self._fetch = chip.dma.descriptor_cycles
+        self._overlaps = chip.dma.descriptor_cost == "max"
+        in_state = Buffer.STATE in (copy.source.buffer, copy.target.buffer)
+        self._width = chip.state_buffer.port_bytes if in_state else None
         self._own_rate, self._dram_rate = chip.dma.bytes_per_cycle, chip.dram.bytes_per_cycle
-        self.dram_shares = (copy.source.buffer, copy.target.buffer).count(Buffer.DRAM)
-        self._times = max(1, self.dram_shares)
+        dram_shares = dict(self.holdings).get(DRAM, 0)
+        self._times = max(1, dram_shares)
         self._best_pace = steady_pace(self._own_rate)
-        if self.dram_shares:
-            self._best_pace = best_pace(self._own_rate, self._dram_rate, self.dram_shares)
+        if dram_shares:
+            self._best_pace = best_pace(self._own_rate, self._dram_rate, dram_shares)
         self._pace = self._best_pace
-        self._group = self._index = self._fetched = self._moved = 0
+        self._group = self._index = self._begun = self._fetched = self._moved = 0
         self._suffix: dict[Pace, dict[tuple[int, int], int]] = {}
         self.ended: list[_Finished] = []
         self.port_cycles: dict[Port, int] = {}
+        self._is_split = chip.state_buffer.is_split
+        self._beside_sums: list[tuple[Need, int, int]] = []
         self.first_byte: int | None = None
         self._last_byte = -1
 
@@ -76,40 +107,74 @@ class DmaStream(Stream):
     def sizes(self) -> npt.NDArray[np.int64]:
         """Return the bytes of each descriptor, int64."""
         return np.repeat(
-            np.array([g.size_bytes for g in self._groups]), [g.count for g in self._groups]
+            np.array([g.size_bytes for g in self._groups]), [g.count * g.rows for g in self._groups]
         )
 
     def runs_by_size(self) -> Iterator[tuple[int, int]]:
         """Yield (bytes, how many) for the descriptors."""
-        return ((g.size_bytes, g.count) for g in self._groups)
+        return ((g.size_bytes, g.count * g.rows) for g in self._groups)
+
+    def begin(self, tick: int) -> None:
+        """Begin with the first descriptor in the cycle at `tick`."""
+        super().begin(tick)
+        self._begun = tick // self.period
 
     def span(self) -> tuple[int, int]:
         """Return the ticks of the first and the last cycle in which bytes moved."""
         assert self.first_byte is not None
         return self.first_byte, self.end_tick()
 
-    def set_share(self, first: int, shares: int) -> None:
-        """Hold shares of DRAM's bandwidth, beginning with number `first` of that many."""
-        self._pace = dram_pace(self._own_rate, self._dram_rate, first, self.dram_shares, shares)
+    def set_shares(self, shares: Mapping[str, Share]) -> None:
+        """Hold these shares of DRAM's bandwidth and of the engine's."""
+        dram = shares.get(DRAM)
+        engine = next((share for pool, share in shares.items() if pool != DRAM), ALL)
+        self._pace = shared_pace(
+            Part(self._own_rate, *engine), Part(self._dram_rate, *dram) if dram else None
+        )
 
     def remaining(self) -> int:
         """Return the cycles to the end at the present pace."""
         return self._remaining(self._pace, self.tick // self.period)
 
     def _size(self, group: Group) -> int:
-        return group.size_bytes * self._times
+        return group.size_bytes * group.rows * self._times
+
+    def _cost(self, group: Group) -> int:
+        """Return the cycles in which the descriptors of a bundle are fetched."""
+        return self._fetch * group.rows
+
+    def _through_ports(self, group: Group, pace: Pace) -> Pace:
+        """Return what of a pace the ports of a bundle's partitions let pass."""
+        return pace if self._width is None else pace.at_most(self._width * group.rows)
+
+    def _piece(self, group: Group) -> Piece:
+        return Piece(self._cost(group), self._size(group), self._overlaps)
 
     def _remaining(self, pace: Pace, cycle: int) -> int:
         """Return the cycles from `cycle` to the end at a pace."""
         if self._group == len(self._groups):
             return 0
-        group, at, begun = self._groups[self._group], cycle, bool(self._fetched or self._moved)
+        group, at, begun = self._groups[self._group], cycle, self._is_begun(cycle)
         if begun:
-            at += self._fetch - self._fetched
-            at += pace.cycles(at, self._size(group) - self._moved)
+            at = self._descriptor_over(pace, cycle)
         count = group.count - self._index - begun
-        at += pace.orbit(self._fetch, self._size(group), at).cycles(count)
+        at += self._through_ports(group, pace).orbit(self._piece(group), at).cycles(count)
         return at - cycle + self._after(self._group + 1, pace, at)
+
+    def _is_begun(self, cycle: int) -> bool:
+        """Return whether the descriptor in hand cannot be taken for one that begins in `cycle`."""
+        if self._overlaps:
+            return cycle != self._begun or bool(self._moved)
+        return bool(self._fetched or self._moved)
+
+    def _descriptor_over(self, pace: Pace, cycle: int) -> int:
+        """Return the cycle after the last of the descriptor in hand, at a pace from `cycle` on."""
+        group = self._groups[self._group]
+        left, cost = self._size(group) - self._moved, self._cost(group)
+        if not self._overlaps:
+            cycle += cost - self._fetched
+        over = cycle + self._through_ports(group, pace).cycles(cycle, left) if left else cycle
+        return max(over, self._begun + cost) if self._overlaps else over
 
     def _after(self, place: int, pace: Pace, cycle: int) -> int:
         """Return the cycles of all groups from `place` on at a pace, the first begun in `cycle`."""
@@ -122,7 +187,8 @@ class DmaStream(Stream):
                 rest = known[key]
                 break
             group = self._groups[place]
-            cost = pace.orbit(self._fetch, self._size(group), phase).cycles(group.count)
+            orbit = self._through_ports(group, pace).orbit(self._piece(group), phase)
+            cost = orbit.cycles(group.count)
             path.append((key, cost))
             place, phase = place + 1, (phase + cost) % pace.phases
         for key, cost in reversed(path):
@@ -136,9 +202,9 @@ class DmaStream(Stream):
 
     def needs(self) -> tuple[Needs, int]:
         """Return the ports the next cycle needs, and for how many cycles."""
-        if self._fetched < self._fetch:
-            return (), self._fetch - self._fetched
-        group, pace, cycle = self._groups[self._group], self._pace, self.tick // self.period
+        group, pace, cycle = self._groups[self._group], self._present(), self.tick // self.period
+        if quiet := self._quiet(cycle):
+            return (), quiet
         needed = self._ports_in(cycle)
         if not pace.amount(cycle):
             return needed, pace.alike(cycle)
@@ -147,18 +213,31 @@ class DmaStream(Stream):
             return needed, min(to_end, pace.alike(cycle))
         return needed, 1
 
+    def _present(self) -> Pace:
+        """Return the pace of the bundle in hand."""
+        return self._through_ports(self._groups[self._group], self._pace)
+
+    def _quiet(self, cycle: int) -> int:
+        """Return for how many cycles from `cycle` on the descriptor in hand moves nothing."""
+        group = self._groups[self._group]
+        if not self._overlaps:
+            return self._cost(group) - self._fetched
+        if self._moved < self._size(group):
+            return 0
+        return self._begun + self._cost(group) - cycle
+
     def patience(self) -> int | None:
         """Return for how many cycles it asks for the same: its share may be another in the next."""
         if self._pace.phases == 1:
             return None
-        same = self._pace.alike(self.tick // self.period)
+        same = self._present().alike(self.tick // self.period)
         if not self._groups[self._group].one_bank:
             return 1
         return None if same == FOREVER else same
 
     def _ports_in(self, cycle: int) -> Needs:
         """Return the ports of the bytes that move next, if they move in this cycle."""
-        amount, group = self._pace.amount(cycle), self._groups[self._group]
+        amount, group = self._present().amount(cycle), self._groups[self._group]
         if not amount:
             return ()
         stop = min(self._moved + amount, self._size(group))
@@ -176,8 +255,8 @@ class DmaStream(Stream):
         self._note_progress(0, cycles)
         while cycle < stop and self._group < len(self._groups):
             group = self._groups[self._group]
-            if not self._fetched and not self._moved and group.one_bank:
-                orbit = self._pace.orbit(self._fetch, self._size(group), cycle)
+            if not self._is_begun(cycle) and group.one_bank:
+                orbit = self._present().orbit(self._piece(group), cycle)
                 whole = min(orbit.whole(stop - cycle), group.count - self._index)
                 if whole:
                     self._end_descriptors(group, whole, cycle, orbit)
@@ -187,24 +266,30 @@ class DmaStream(Stream):
 
     def _step(self, group: Group, cycles: int, cycle: int) -> int:
         """Work on a single descriptor for up to `cycles` cycles; return the cycles spent."""
-        if self._fetched < self._fetch:
-            spent = min(cycles, self._fetch - self._fetched)
+        if quiet := self._quiet(cycle):
+            spent = min(cycles, quiet)
             self._fetched += spent
             self._last_needs = ()
+            self._end_if_over(group, cycle + spent)
             return spent
-        pace, left = self._pace, self._size(group) - self._moved
+        pace, left = self._present(), self._size(group) - self._moved
         spent = min(cycles, pace.cycles(cycle, left)) if group.one_bank else 1
         moving = cycle + pace.cycles(cycle, 1) - 1
         if moving < cycle + spent:
             self._see_first_byte(moving)
             for need in self._ports_in(moving):
-                self._count(need.port, pace.busy(cycle, spent))
+                self._count(need, pace, cycle, spent)
         self._last_needs = self._ports_in(cycle + spent - 1)
         self._moved += min(left, pace.moved(cycle, spent))
-        if self._moved == self._size(group):
-            self._note_end(cycle + spent, 1, 0)
-            self._next(group, 1)
+        self._end_if_over(group, cycle + spent)
         return spent
+
+    def _end_if_over(self, group: Group, stop: int) -> None:
+        """End the descriptor in hand if it was over in the cycle before `stop`."""
+        cost_is_over = not self._overlaps or stop >= self._begun + self._cost(group)
+        if self._moved == self._size(group) and cost_is_over:
+            self._note_end(stop, 1, 0)
+            self._next(group, 1, stop)
 
     def _see_first_byte(self, cycle: int) -> None:
         if self.first_byte is None:
@@ -218,21 +303,56 @@ class DmaStream(Stream):
 
     def _end_descriptors(self, group: Group, count: int, cycle: int, orbit: Orbit) -> None:
         """Note that `count` descriptors, begun in `cycle`, have been moved whole."""
-        moving = cycle + self._fetch
-        self._see_first_byte(moving + self._pace.cycles(moving, 1) - 1)
+        pace, moving = self._present(), cycle if self._overlaps else cycle + self._cost(group)
+        self._see_first_byte(moving + pace.cycles(moving, 1) - 1)
         self._last_needs = descriptor_needs(self._copy, group, self._index + count - 1)
         for need in self._last_needs:
-            self._count(need.port, orbit.busy(count))
+            if need.port.buffer == Buffer.RESULT:
+                self._count_each(need, group, cycle, orbit, count)
+            else:
+                self._add(need, orbit.busy(count))
         for end, number, distance in orbit.series(count):
             self._note_end(cycle + end, number, distance)
-        self._next(group, count)
+        begun, stop = cycle + orbit.cycles(count - 1), cycle + orbit.cycles(count)
+        if self._overlaps and begun + pace.cycles(begun, self._size(group)) < stop:
+            self._last_needs = ()
+        self._next(group, count, stop)
 
-    def _count(self, port: Port, cycles: int) -> None:
-        self.port_cycles[port] = self.port_cycles.get(port, 0) + cycles
+    def _count(self, need: Need, pace: Pace, cycle: int, cycles: int) -> None:
+        """Count the cycles from `cycle` on in which bytes move through a port.
 
-    def _next(self, group: Group, count: int) -> None:
+        Of the result buffer's ports the cycles themselves are noted: sums pass over an access.
+        """
+        if need.port.buffer != Buffer.RESULT:
+            self._add(need, pace.busy(cycle, cycles))
+        elif min(pace.amounts):
+            self._beside_sums.append((need, cycle, cycle + cycles))
+        else:
+            moving = (at for at in range(cycle, cycle + cycles) if pace.amount(at))
+            self._beside_sums += [(need, at, at + 1) for at in moving]
+
+    def _count_each(self, need: Need, group: Group, cycle: int, orbit: Orbit, count: int) -> None:
+        """Count the cycles of `count` bundles, begun in `cycle`, in which bytes move."""
+        pace, fetch = self._present(), 0 if self._overlaps else self._cost(group)
+        for number in range(count):
+            first = cycle + orbit.cycles(number) + fetch
+            self._count(need, pace, first, pace.cycles(first, self._size(group)))
+
+    def _add(self, need: Need, cycles: int) -> None:
+        """Count cycles of a port of the state buffer, in each partition that has one of its own."""
+        ports = need.stop - need.first if self._is_split else 1
+        self.port_cycles[need.port] = self.port_cycles.get(need.port, 0) + cycles * ports
+
+    def port_use(self) -> Iterator[tuple[Need, int, int]]:
+        """Yield (need, first tick, tick after the last) for ports of the result buffer."""
+        for need, first, stop in self._beside_sums:
+            yield need, first * self.period, stop * self.period
+
+    def _next(self, group: Group, count: int, cycle: int) -> None:
+        """Go on by `count` descriptors; the next one begins in `cycle`."""
         self._index += count
         self._fetched = self._moved = 0
+        self._begun = cycle
         if self._index == group.count:
             self._group, self._index = self._group + 1, 0
 
@@ -255,27 +375,44 @@ class DmaStream(Stream):
             e.tick + np.arange(e.number, dtype=np.int64) * e.cycles * self.period
             for e in self.ended
         ]
-        return np.sort(np.concatenate(parts))  # no two end in one cycle
+        rows = np.repeat([g.rows for g in self._groups], [g.count for g in self._groups])
+        return np.repeat(np.sort(np.concatenate(parts)), rows)  # no two bundles end in one cycle
+
+
+class _InLine(NamedTuple):
+    """A copy that has started, and the tick at which its latency is over."""
+
+    stream: DmaStream | BurstStream
+    ready: int
 
 
 class DmaUnit(Unit):
-    """One queue: a copy after the other."""
+    """One queue: copies one after the other; where the chip lets more be outstanding, the latencies
+    of the next ones run meanwhile.
+    """
 
     def __init__(self, context: Context, number: int, queue: Sequence[int]) -> None:
         spec = context.chip.dma
         super().__init__(context, dma_queue(number), "dma", queue, spec)
         self._number = number
+        self._outstanding = spec.outstanding
         self._stream: DmaStream | BurstStream | None = None
+        self._line: deque[_InLine] = deque()
+        self._under_way = 0
         self._ended: simpy.Event | None = None
         self._rank = context.chip.port_priority.index("dma")
 
     def earliest(self, instruction: Instruction) -> int:
-        """Return the tick after the last byte of the copy before."""
+        """Return the tick after the last byte of the copy before, or after its start."""
+        if self._outstanding > 1:
+            return self.head_since + self.period if self.place else 0
         return self._stream.end_tick() + self.period if isinstance(self._stream, DmaStream) else 0
 
     def _await(self, instruction: Instruction) -> Generator[simpy.Event, Any, bool]:
-        # How long bursts take depends on the copies that join them: the end is known when it comes.
-        if self._ended is not None:
+        # How long bursts take depends on the copies that join them, and which copy is next in line
+        # on the one before: the end is known when it comes.
+        if self._under_way == self._outstanding:
+            self._ended = self.env.event()
             yield self._ended
             self._ended = None
         return (yield from super()._await(instruction))
@@ -285,30 +422,48 @@ class DmaUnit(Unit):
         assert isinstance(instruction, DmaCopy)
         is_dram = Buffer.DRAM in (instruction.source.buffer, instruction.target.buffer)
         latency = latency_cycles(self.chip, instruction)
-        self._stream = stream = self._make(index, instruction, is_dram)
+        stream = self._make(index, instruction, is_dram)
         recorder, values = self.context.recorder, None
         if self.context.values:
             if recorder.wants("read") or recorder.wants("write"):
                 values = self.context.memory.read(instruction.source)
             self.context.memory.move(instruction.source, instruction.target)
-        delay = self.post_delay
-        sources: Any = None
-        if isinstance(stream, DmaStream):
-            stream.begin(self.env.tick + latency * self.period)
-            sources = self.announce(
-                instruction.posts, lambda _: lambda: (stream.end_tick() + delay,)
-            )
-        else:
-            self._ended = self.env.event()
         start, ready = self.env.tick, self.env.tick + latency * self.period
+        sources: Any = None
+        if isinstance(stream, DmaStream) and self._outstanding == 1:
+            sources = self._foretell(stream, instruction, ready)
+        else:
+            self._under_way += 1
         self.claim("filling", start, ready)
         stream.then(lambda: self._finish(index, instruction, stream, start, values, sources))
-        self.add_later(stream, latency)
+        if self._outstanding == 1:
+            self._stream = stream
+            self.add_later(stream, latency)
+        else:
+            self._line.append(_InLine(stream, ready))
+            self._look_at_line(latency)
+
+    def _foretell(self, stream: DmaStream, copy: DmaCopy, ready: int) -> Any:
+        """Announce the posts of a copy whose end can be told from its start on."""
+        delay = self.post_delay
+        stream.begin(ready)
+        return self.announce(copy.posts, lambda _: lambda: (stream.end_tick() + delay,))
+
+    def _look_at_line(self, cycles: int) -> None:
+        """In that many cycles, begin with the first copy in line if its turn has come."""
+        delay = self.env.timeout(cycles * self.period)
+        delay.callbacks.append(lambda _: self._next_in_line())
+
+    def _next_in_line(self) -> None:
+        if self._stream is None and self._line and self._line[0].ready <= self.env.tick:
+            self._stream = self._line.popleft().stream
+            self.context.arbiter.add(self._stream)
 
     def _make(self, index: int, copy: DmaCopy, is_dram: bool) -> DmaStream | BurstStream:
         who: dict[str, Any] = {
             "unit": self.name, "client": "dma", "instruction": index,
             "rank": (self._rank, self._number), "period": self.period,
+            "holdings": holdings(self.chip, copy, self._number),
         }  # fmt: skip
         channels = self.context.dram
         if is_dram and channels is not None:
@@ -326,7 +481,8 @@ class DmaUnit(Unit):
         self.context.recorder.transfers.add(stream.runs_by_size())
         for run in stream.progress:
             self.claim("streaming", run.tick, run.tick + run.slots * self.period)
-        if sources is None:
+        is_foretold = sources is not None
+        if not is_foretold:
             delay = self.post_delay
             sources = self.announce(copy.posts, lambda _: lambda: (done + delay,))
         self.settle(sources)
@@ -338,8 +494,17 @@ class DmaUnit(Unit):
             self._record("write", index, copy.target, stream, values)
         if isinstance(stream, BurstStream):
             stream.leave()
-            assert self._ended is not None
+        if not is_foretold:
+            self._free_place()
+
+    def _free_place(self) -> None:
+        """Let the next copy start and move, after one whose end could not be foretold."""
+        self._under_way -= 1
+        if self._ended is not None and not self._ended.triggered:
             self._ended.succeed()
+        if self._outstanding > 1:
+            self._stream = None
+            self._look_at_line(0)
 
     def _record(
         self, kind: str, index: int, access: Access, stream: DmaStream | BurstStream, values: Any

@@ -7,6 +7,7 @@ or, between units of different clocks, for one cycle. The outcome is that of ste
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from itertools import combinations
 
@@ -14,7 +15,7 @@ import simpy
 
 from systolic.isa import Buffer
 from systolic.machine.event.ports.ports import Need, Needs, Port, mask_of
-from systolic.machine.event.ports.stream import Lost, Stream
+from systolic.machine.event.ports.stream import Lost, Share, Stream
 from systolic.machine.event.ticks import DECIDE, SETTLED, TickEnvironment
 
 Taken = dict[Port, list[tuple[Need, str, str]]]
@@ -108,7 +109,7 @@ class Arbiter:
         self._deciding = False
         self.advance()
         now = self._env.tick
-        self._share_dram()
+        self._share_bandwidths()
         contended = self._contended()
         changes: list[int] = []
         for stream in self._streams:
@@ -125,13 +126,17 @@ class Arbiter:
         if self._wake_at is not None:
             self._wake(self._wake_at)
 
-    def _share_dram(self) -> None:
-        """Tell each copy from or to DRAM, in the order of the queues, which shares it holds."""
-        sharing = sorted((s for s in self._streams if s.dram_shares), key=lambda s: s.rank)
-        shares, first = sum(s.dram_shares for s in sharing), 0
-        for stream in sharing:
-            stream.set_share(first, shares)
-            first += stream.dram_shares
+    def _share_bandwidths(self) -> None:
+        """Tell each DMA copy, in the order of the queues, which shares it holds of what."""
+        holders = sorted((s for s in self._streams if s.holdings), key=lambda s: s.rank)
+        total, dealt = Counter[str](), Counter[str]()
+        for stream in holders:
+            total.update(dict(stream.holdings))
+        for stream in holders:
+            stream.set_shares(
+                {pool: Share(dealt[pool], held, total[pool]) for pool, held in stream.holdings}
+            )
+            dealt.update(dict(stream.holdings))
 
     def _wake(self, tick: int) -> None:
         """Look again at a tick, unless that is arranged already or overtaken by then."""

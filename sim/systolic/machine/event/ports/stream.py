@@ -6,7 +6,7 @@ and stands while refused. What it did is kept as runs, never as single cycles.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -34,6 +34,21 @@ class Lost(NamedTuple):
     partition: int = ALL_PARTITIONS
 
 
+class Holding(NamedTuple):
+    """So many shares of a bandwidth that streams divide among themselves, by its name."""
+
+    pool: str
+    shares: int
+
+
+class Share(NamedTuple):
+    """Shares `first` <= number < first + held of the `of` into which a bandwidth is divided."""
+
+    first: int
+    held: int
+    of: int
+
+
 @dataclass(slots=True)
 class Refusal:
     """From `tick` on, `cycles` cycles were refused: another had the port."""
@@ -56,10 +71,10 @@ class Stream:
         period: ticks per slot.
         timeline: needs by access number (not by slot).
         spacing: slots from one access to the next; only the first of them needs ports.
+        holdings: what it holds of bandwidths while it is under way (DMA only).
 
     """
 
-    dram_shares = 0  # of the bandwidth that all copies to and from DRAM share
     settles_ports = False  # whether streams of its kind settle among themselves which has a port
 
     def settle_ports(self, *, among_themselves: bool) -> None:
@@ -76,11 +91,13 @@ class Stream:
         period: int,
         timeline: Timeline,
         spacing: int = 1,
+        holdings: tuple[Holding, ...] = (),
     ) -> None:
         self._env = env
         self.unit, self.client, self.instruction = unit, client, instruction
         self.rank, self.period, self.spacing = rank, period, spacing
         self.timeline = timeline
+        self.holdings = holdings
         self.mask = timeline.mask
         self.slots = timeline.slots * spacing
         self.position = 0
@@ -177,8 +194,8 @@ class Stream:
         self._refused_at = self.tick
         self.granted = False
 
-    def set_share(self, first: int, shares: int) -> None:
-        """Tell the stream which of DRAM's shares it holds from now on (DMA only)."""
+    def set_shares(self, shares: Mapping[str, Share]) -> None:
+        """Tell the stream which shares it holds from now on, by bandwidth (DMA only)."""
 
     def done(self, tick: int) -> bool:
         """Return whether nothing remains, the cycle of the last slot being over at `tick`."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from systolic.arrays import Array
-from systolic.isa import Access
+from systolic.isa import Access, Buffer
 
 
-@dataclass(frozen=True, slots=True)
-class RunStart:
+class RunStart(NamedTuple):
     """Where a run begins: a partition and a byte in it."""
 
     partition: int
@@ -41,6 +41,35 @@ def descriptors(source: Access, target: Access) -> Iterator[Descriptor]:
             RunStart(int(q[first]), int(b[first]) * size),
             length * size,
         )
+
+
+def bundles(source: Access, target: Access, most: int) -> Iterator[tuple[Descriptor, ...]]:
+    """Yield the descriptors in bundles of at most `most` that move side by side."""
+    bundle: list[Descriptor] = []
+    for descriptor in descriptors(source, target):
+        full = len(bundle) == most
+        if bundle and (full or not _fits_beside(bundle[-1], descriptor, source, target)):
+            yield tuple(bundle)
+            bundle.clear()
+        bundle.append(descriptor)
+    yield tuple(bundle)
+
+
+def _fits_beside(one: Descriptor, other: Descriptor, source: Access, target: Access) -> bool:
+    """Return whether both are alike and, on the chip, in one place of neighbouring partitions."""
+    if one.size_bytes != other.size_bytes:
+        return False
+    on_chip = [
+        (before, after)
+        for access, before, after in (
+            (source, one.source, other.source),
+            (target, one.target, other.target),
+        )
+        if access.buffer is not Buffer.DRAM
+    ]
+    return bool(on_chip) and all(
+        after == RunStart(before.partition + 1, before.byte) for before, after in on_chip
+    )
 
 
 def _elements(access: Access) -> tuple[Array, Array]:

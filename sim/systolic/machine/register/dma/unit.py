@@ -1,8 +1,13 @@
-"""Twin of `event.dma.unit`: a DMA queue, descriptor by descriptor, with bytes in every cycle."""
+"""Twin of `event.dma.unit`: a DMA queue, descriptor by descriptor, with bytes in every cycle.
+
+The latencies of the copies behind the one in hand run meanwhile, of as many as the chip allows.
+"""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +18,7 @@ from systolic.hw.units import dma_queue
 from systolic.isa import Access, Buffer, DmaCopy
 from systolic.isa.access import Interval
 from systolic.machine.register.context import Context
-from systolic.machine.register.dma.descriptors import RunStart, descriptors
+from systolic.machine.register.dma.descriptors import Descriptor, RunStart, bundles
 from systolic.machine.register.ports.ports import Wanted, wanted
 from systolic.machine.register.unit import Job, Unit
 
@@ -21,13 +26,15 @@ CLIENT = "dma"
 
 
 class CopyJob(Job):
-    """A DmaCopy under way: cycles of latency and fetching left, and the descriptor in hand.
+    """A DmaCopy under way: cycles of latency and fetching left, and the descriptors in hand.
 
-    shares: of DRAM's bandwidth; passes: how often DRAM or the queue passes each byte on; moved: of
-    the descriptor, in bytes passed on, so twice its bytes from DRAM to DRAM.
+    bundle: descriptors that move side by side, byte 0 of each, then byte 1 of each, and so on, at
+    most `beside` of them; words: the bytes they moved, in that order. shares: of DRAM's bandwidth;
+    passes: how often DRAM or the queue passes each byte on; moved: of the bundle, in bytes passed
+    on, so twice its bytes from DRAM to DRAM.
     """
 
-    def __init__(self, index: int, copy: DmaCopy) -> None:
+    def __init__(self, index: int, copy: DmaCopy, beside: int = 1) -> None:
         super().__init__(index)
         self.source = copy.source
         self.target = copy.target
@@ -36,11 +43,21 @@ class CopyJob(Job):
         self.passes = max(1, self.shares)
         self.latency_left = 0
         self.fetch_left = 0
-        self.rest = deque(descriptors(copy.source, copy.target))
-        self.descriptor = self.rest.popleft()
+        self.rest = deque(bundles(copy.source, copy.target, beside))
+        self.bundle = self.rest.popleft()
         self.moved = 0
         self.words: list[Array] = []
         self.sizes: list[int] = []
+
+    @property
+    def descriptor(self) -> Descriptor:
+        """Return the first, perhaps only, descriptor in hand."""
+        return self.bundle[0]
+
+    @property
+    def passed_bytes(self) -> int:
+        """Return the bytes that are passed on for the whole bundle."""
+        return self.descriptor.size_bytes * len(self.bundle) * self.passes
 
 
 def latency_cycles(chip: Chip, job: CopyJob) -> int:
@@ -50,23 +67,40 @@ def latency_cycles(chip: Chip, job: CopyJob) -> int:
     return chip.dma.latency_cycles
 
 
+def _where(places: Sequence[RunStart], first: int, size: int) -> Any:
+    """Return the index, in a buffer's bytes, of `size` bytes of a bundle from byte `first` on."""
+    if len(places) == 1:
+        low = places[0].byte + first
+        return places[0].partition, slice(low, low + size)
+    column, row = np.divmod(np.arange(first, first + size), len(places))
+    starts = np.array(places)
+    return starts[row, 0], starts[row, 1] + column
+
+
 class DmaQueue(Unit):
-    """One queue of the DMA engine. The queues share only DRAM bandwidth and ports."""
+    """One queue of a DMA engine. Queues share their engine's bandwidth, DRAM's, and ports."""
 
     def __init__(self, context: Context, number: int) -> None:
         chip = context.chip
         self._number = number
         self._spec, self._dram = chip.dma, chip.dram
         self._job: CopyJob | None = None
-        self._landing: list[tuple[Array, slice, Array]] = []
+        self._line: deque[CopyJob] = deque()
+        self._landing: list[tuple[Array, Any, Array]] = []
         super().__init__(context, dma_queue(number), chip.period("dma"), chip.dma)
 
     def begin(self, tick: int) -> None:
-        """Start a cycle, and say how many shares of DRAM this queue holds in it."""
+        """Start a cycle, and say whether this queue holds shares in it."""
+        if self._job is None and self._line:
+            self._job = self._line.popleft()
         super().begin(tick)
         job = self._job
-        if job is not None and job.is_dram and job.latency_left == 0:
+        if job is not None and job.latency_left == 0:
             self.context.dma_shares[self._number] = self.now, job.shares
+        for behind in self._line:
+            if behind.latency_left:
+                behind.latency_left -= 1
+                self.claims.mark("filling", self.now, self.now + 1)
 
     def request(self, tick: int) -> None:
         """Spend one cycle on the copy in hand."""
@@ -76,11 +110,23 @@ class DmaQueue(Unit):
         if job.latency_left:
             job.latency_left -= 1
             self.claims.mark("filling", self.now, self.now + 1)
+        elif self._spec.descriptor_cost == "max":
+            self._fetch_and_move(job, tick)
         elif job.fetch_left:
             job.fetch_left -= 1
             self.claims.mark("streaming", self.now, self.now + 1)
         else:
             self._move(job, tick)
+            self._end_if_over(job, tick)
+
+    def _fetch_and_move(self, job: CopyJob, tick: int) -> None:
+        """Spend one cycle on a descriptor whose bytes move while it is fetched."""
+        job.fetch_left = max(0, job.fetch_left - 1)
+        if job.moved < job.passed_bytes:
+            self._move(job, tick)
+        else:
+            self.claims.mark("streaming", self.now, self.now + 1)
+        self._end_if_over(job, tick)
 
     def _land(self) -> None:
         for row, where, values in self._landing:
@@ -88,55 +134,76 @@ class DmaQueue(Unit):
         self._landing.clear()
 
     def _is_resting(self) -> bool:
-        return self._job is None
+        return self._job is None and not self._line
 
     def _can_start(self, cycle: int) -> bool:
-        return self._job is None
+        return (self._job is not None) + len(self._line) < self._spec.outstanding
 
     def _make_job(self) -> Job:
         assert isinstance(self.head, DmaCopy)
-        return CopyJob(self.head_index, self.head)
+        return CopyJob(self.head_index, self.head, self._spec.partitions_per_cycle)
 
     def _launch(self, job: Job, cycle: int) -> None:
         assert isinstance(job, CopyJob)
         job.latency_left = latency_cycles(self.context.chip, job)
-        job.fetch_left = self._spec.descriptor_cycles
-        self._job = job
+        job.fetch_left = self._spec.descriptor_cycles * len(job.bundle)
+        if self._job is None:
+            self._job = job
+        else:
+            self._line.append(job)
 
     def _allowance(self, job: CopyJob) -> int:
         """Return what the copy may pass on in this cycle, from DRAM to DRAM counted twice."""
-        own = self._spec.bytes_per_cycle
-        if not job.is_dram:
-            return own
         held = self.context.dma_shares.items()
         active = {queue: shares for queue, (cycle, shares) in held if cycle == self.now}
+        engines = self._spec.engine_count
+        mates = [queue for queue in active if queue % engines == self._number % engines]
+        before = sum(queue < self._number for queue in mates)
+        own = self._share(self._spec.bytes_per_cycle, before, len(mates))
+        if not job.is_dram:
+            return own
         first = sum(shares for queue, shares in active.items() if queue < self._number)
-        got = [self._share(first + k, sum(active.values())) for k in range(job.shares)]
+        total, shares = self._dram.bytes_per_cycle, sum(active.values())
+        got = [self._share(total, first + k, shares) for k in range(job.shares)]
         if job.shares == 1:
             return min(own, got[0])
-        if self._dram.bytes_per_cycle < sum(active.values()):
+        if total < shares:
             return sum(got)  # one byte for each share at most, and perhaps never both at once
         return 2 * min(own, *got)
 
-    def _share(self, number: int, shares: int) -> int:
+    def _share(self, total: int, number: int, shares: int) -> int:
         """Return the bytes of one share in this cycle: what remains of all goes round."""
-        each, over = divmod(self._dram.bytes_per_cycle, shares)
+        each, over = divmod(total, shares)
         return each + ((number - self.now * over) % shares < over)
 
     def _move(self, job: CopyJob, tick: int) -> None:
-        part = job.descriptor
-        stop = min(job.moved + self._allowance(job), part.size_bytes * job.passes)
+        stop = min(job.moved + self._through_ports(job), job.passed_bytes)
         if stop == job.moved:  # its turn at DRAM comes in a later cycle
             self.claims.mark("streaming", self.now, self.now + 1)
             return
         low, size = job.moved // job.passes, stop // job.passes - job.moved // job.passes
-        ports = (
-            *self._ports_of(job.source, part.source, low, size, "read"),
-            *self._ports_of(job.target, part.target, low, size, "write"),
-        )
-        if self._take_ports(job, ports, tick):
+        if self._take_ports(job, self._ports_of_bundle(job, low, low + size), tick):
             job.moved = stop
             self._transfer(job, low, size, tick)
+
+    def _through_ports(self, job: CopyJob) -> int:
+        """Return the allowance, or what the ports of the bundle's partitions let pass of it."""
+        allowance, width = self._allowance(job), self.context.chip.state_buffer.port_bytes
+        if width is None or Buffer.STATE not in (job.source.buffer, job.target.buffer):
+            return allowance
+        return min(allowance, width * len(job.bundle))
+
+    def _ports_of_bundle(self, job: CopyJob, low: int, high: int) -> tuple[Wanted, ...]:
+        """Return the ports of bytes low <= byte < high of the bundle, taken in all of its rows.
+
+        Its rows have one byte offset, so the same banks, in partitions next to one another.
+        """
+        rows = len(job.bundle)
+        first, size = low // rows, -(-high // rows) - low // rows
+        return (
+            *self._ports_of(job.source, job.descriptor.source, first, size, "read", rows=rows),
+            *self._ports_of(job.target, job.descriptor.target, first, size, "write", rows=rows),
+        )
 
     def _take_ports(self, job: Job, needs: tuple[Wanted, ...], tick: int) -> bool:
         """Take all ports for this cycle, or none and note the first that is refused."""
@@ -150,38 +217,50 @@ class DmaQueue(Unit):
         return True
 
     def _ports_of(
-        self, access: Access, place: RunStart, moved: int, size: int, direction: str
+        self,
+        access: Access,
+        place: RunStart,
+        moved: int,
+        size: int,
+        direction: str,
+        *,
+        rows: int = 1,
     ) -> tuple[Wanted, ...]:
-        """Return the ports of bytes of a run, which lies in one partition."""
+        """Return the ports of bytes of `rows` runs, each in a partition of its own from `place`."""
         low = place.byte + moved
         ports = self._ports.of_bytes(access.buffer, low, low + size, direction)
-        return wanted(ports, Interval(place.partition, place.partition + 1))
+        return wanted(ports, Interval(place.partition, place.partition + rows))
 
     def _transfer(self, job: CopyJob, first: int, size: int, tick: int) -> None:
         """Move `size` bytes of the descriptor from byte `first` on; they land in the next cycle."""
         self.claims.mark("streaming", self.now, self.now + 1)
         if job.first < 0:
             job.first = tick
-        job.last = tick
-        part, planes = job.descriptor, self.context.planes
-        low, at = part.source.byte + first, part.target.byte + first
-        moving = planes.bytes_of(job.source.buffer)[part.source.partition, low : low + size].copy()
-        row = planes.bytes_of(job.target.buffer)[part.target.partition]
-        self._landing.append((row, slice(at, at + size), moving))
+        planes = self.context.planes
+        source, target = planes.bytes_of(job.source.buffer), planes.bytes_of(job.target.buffer)
+        moving = source[_where([part.source for part in job.bundle], first, size)].copy()
+        where = _where([part.target for part in job.bundle], first, size)
+        self._landing.append((target, where, moving))
         job.words.append(moving)
-        if job.moved == part.size_bytes * job.passes:
+
+    def _end_if_over(self, job: CopyJob, tick: int) -> None:
+        """End the descriptor in hand if it has been fetched and all of its bytes have moved."""
+        if job.moved == job.passed_bytes and not job.fetch_left:
+            job.last = tick
             self._end_descriptor(job, tick)
 
     def _end_descriptor(self, job: CopyJob, tick: int) -> None:
         moved = np.concatenate(job.words)
-        self._record("read", job, job.source, job.descriptor.source, moved, tick)
-        self._record("write", job, job.target, job.descriptor.target, moved, tick)
+        for row, part in enumerate(job.bundle):
+            mine = np.ascontiguousarray(moved[row :: len(job.bundle)])
+            self._record("read", job, job.source, part.source, mine, tick)
+            self._record("write", job, job.target, part.target, mine, tick)
+            job.sizes.append(part.size_bytes)
         job.words.clear()
-        job.sizes.append(job.descriptor.size_bytes)
         job.moved = 0
         if job.rest:
-            job.descriptor = job.rest.popleft()
-            job.fetch_left = self._spec.descriptor_cycles
+            job.bundle = job.rest.popleft()
+            job.fetch_left = self._spec.descriptor_cycles * len(job.bundle)
         else:
             self._job = None
             self.context.recorder.transfers.add((size, 1) for size in job.sizes)

@@ -1,0 +1,104 @@
+"""The descriptors of a run's DMA copies: what each moved, from when to when.
+
+Derived from what a finished run recorded, so a run that nobody asks pays nothing. Not here: when a
+descriptor ends (each engine decides that for itself, and records the words it moved).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from systolic.arrays import Array
+from systolic.hw.formulas.timing import dma_latency_cycles
+from systolic.isa import Access, Buffer, DmaCopy
+from systolic.run.result import Result
+
+KIND = "descriptor"
+WORDS_NEEDED = ("read",)
+"""The kinds of words that a run must record so that its descriptors can be told."""
+
+HEADER = "unit,first,last,direction,buffer,partition,address,bytes"
+
+
+class Side(NamedTuple):
+    """One side of a descriptor: the bytes it read, or those it wrote.
+
+    first, last: cycles of the DMA engine; in `first` the descriptor was begun. direction: "read" or
+    "write". partition: 0 for DRAM. address: of the first byte in the partition.
+    """
+
+    unit: str
+    first: int
+    last: int
+    direction: str
+    buffer: str
+    partition: int
+    address: int
+    bytes: int
+
+
+def csv(sides: Iterable[Side]) -> Iterator[str]:
+    """Yield CSV lines, the header first."""
+    yield HEADER
+    for side in sides:
+        yield ",".join(map(str, side))
+
+
+def descriptors(result: Result) -> Iterator[Side]:
+    """Yield both sides of every descriptor, queue by queue, in the order of their ends.
+
+    `result` is of a run that recorded WORDS_NEEDED.
+    """
+    words = result.trace.words.of("read").rows
+    words = words[np.argsort(words["instruction"], kind="stable")]  # by tick within each
+    free: dict[str, int] = {}
+    for times in sorted(result.trace.times, key=lambda t: (t.unit, t.start)):
+        copy = result.program.instructions[times.instruction]
+        if not isinstance(copy, DmaCopy):
+            continue
+        period = result.trace.periods[times.unit]
+        ready = times.start + _latency_cycles(result, copy) * period
+        begin = max(ready, free.get(times.unit, 0))
+        free[times.unit] = times.done + period
+        low, high = np.searchsorted(
+            words["instruction"], [times.instruction, times.instruction + 1]
+        )
+        yield from _sides(times.unit, copy, words["tick"][low:high], begin, period)
+
+
+def _latency_cycles(result: Result, copy: DmaCopy) -> int:
+    outside = Buffer.DRAM in (copy.source.buffer, copy.target.buffer)
+    return dma_latency_cycles(result.chip, dram=outside)
+
+
+def _sides(unit: str, copy: DmaCopy, ticks: Array, begin: int, period: int) -> Iterator[Side]:
+    """Yield the descriptors of a copy. ticks: at which each element was recorded, in order."""
+    source, target = _places(copy.source), _places(copy.target)
+    size = copy.source.element_bytes
+    follows = [np.diff(side, axis=1) == [[0], [size]] for side in (source, target)]
+    firsts = np.flatnonzero(np.append(True, ~np.concatenate(follows).all(axis=0)))
+    stops = np.append(firsts[1:], len(ticks))
+    first, before = begin, -1
+    for at, stop in zip(firsts.tolist(), stops.tolist(), strict=True):
+        last = int(ticks[stop - 1])
+        if before >= 0 and last > before:
+            first = before + period
+        before = last
+        for direction, access, side in (
+            ("read", copy.source, source), ("write", copy.target, target),
+        ):  # fmt: skip
+            yield Side(
+                unit, first // period, last // period, direction, access.buffer.value,
+                int(side[0, at]), int(side[1, at]), (stop - at) * size,
+            )  # fmt: skip
+
+
+def _places(access: Access) -> Array:
+    """Return partition and byte address of every element, in order: int64 [2, elements]."""
+    offsets = access.offsets() * access.element_bytes
+    first, count = access.partition, access.partitions
+    partitions = np.repeat(np.arange(first, first + count), len(offsets))
+    return np.stack([partitions, np.tile(offsets, count)])
