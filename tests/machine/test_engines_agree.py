@@ -35,9 +35,16 @@ QUICK, MANY = 120, 4000
 TARGET = 8192
 
 
-def _program(seed: int, length: int = 25, largest: int = 6, elementwise: bool = False):
+def _program(
+    seed: int, length: int = 25, largest: int = 6, elementwise: bool = False, banks: bool = False
+):
     rng = Random(seed)
     chip = random_chip(rng, clocks=seed % 3 == 0, largest=largest)
+    if banks:
+        parts = chip.model_dump()
+        parts["dram"] |= random_organisation(Random(seed))
+        parts["dma"]["descriptor_cost"] = "sum"
+        chip = Chip.model_validate(parts)
     made = RandomProgram(rng, chip, elementwise=elementwise).build(rng.randint(3, length))
     return chip, *made
 
@@ -46,11 +53,7 @@ def _compare(
     seed: int, length: int = 25, largest: int = 6, elementwise: bool = False, banks: bool = False
 ) -> int:
     """Compare both engines; return the cycles simulated. banks: DRAM has channels and banks."""
-    chip, program, images = _program(seed, length, largest, elementwise)
-    if banks:
-        parts = chip.model_dump()
-        parts["dram"] |= random_organisation(Random(seed))
-        chip = Chip.model_validate(parts)
+    chip, program, images = _program(seed, length, largest, elementwise, banks)
     event = simulate(chip, program, images, kinds=KINDS)
     register = simulate(chip, program, images, kinds=KINDS, engine="register")
     assert_same(event, register)

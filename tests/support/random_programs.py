@@ -310,7 +310,8 @@ class RandomProgram:
         if source.buffer is Buffer.RESULT and not self.chip.result_buffer.dma_readable:
             return
         elements = source.partitions * source.elements
-        if self.rng.random() < 0.6:
+        bursts = self.chip.dram.organisation is not None  # they do not read the result buffer
+        if self.rng.random() < 0.6 and not (bursts and source.buffer is Buffer.RESULT):
             size = source.element_bytes
             start = -(-self.dram_used // 4) * 4
             self.dram_used = start + elements * size
