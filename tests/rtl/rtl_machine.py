@@ -64,6 +64,7 @@ def chip_around(config: RtlConfig, rng: Random, *, clocks: bool = False) -> Chip
         "partitions": side + rng.randint(0, 2),
         "bytes_per_partition": STATE_BYTES,
         "banks": rng.choice([1, 4, 8, 16]),
+        "port_bytes": None,  # the array's loads may be wide
     }
     if side >= LARGE:
         tables["dma"] |= {"bytes_per_cycle": 64, "descriptor_cycles": 0}
