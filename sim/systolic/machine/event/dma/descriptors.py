@@ -112,7 +112,8 @@ def touched_banks(group: Group, index: int, first: int, stop: int) -> tuple[rang
     A bundle moves byte 0 of each of its rows, then byte 1, and so on.
     """
     left, right = group.bank_bytes
-    first, stop = first // group.rows, -(-stop // group.rows)
+    if group.rows > 1:
+        first, stop = first // group.rows, -(-stop // group.rows)
     if group.one_bank:
         first, stop = 0, 1
     return (

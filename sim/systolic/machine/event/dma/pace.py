@@ -124,9 +124,10 @@ class Pace:
     def orbit(self, piece: Piece, cycle: int) -> Orbit:
         """Return descriptors like `piece` one after another, the first begun in `cycle`."""
         key = piece, cycle % len(self.amounts)
-        if key not in self._orbits:
-            self._orbits[key] = self._make_orbit(*key)
-        return self._orbits[key]
+        found = self._orbits.get(key)
+        if found is None:
+            found = self._orbits[key] = self._make_orbit(*key)
+        return found
 
     def _make_orbit(self, piece: Piece, phase: int) -> Orbit:
         ends, busy, seen, at = [0], [0], {phase: 0}, phase

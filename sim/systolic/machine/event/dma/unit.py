@@ -93,8 +93,14 @@ class DmaStream(Stream):
         self._best_pace = steady_pace(self._own_rate)
         if dram_shares:
             self._best_pace = best_pace(self._own_rate, self._dram_rate, dram_shares)
-        self._pace = self._best_pace
-        self._group = self._index = self._begun = self._fetched = self._moved = 0
+        self._pieces = [
+            Piece(self._fetch * g.rows, g.size_bytes * g.rows * self._times, self._overlaps)
+            for g in groups
+        ]
+        self._piece, self._group = self._pieces[0], 0
+        self._shared = self._best_pace
+        self._pace = self._through_ports(0, self._shared)
+        self._index = self._begun = self._fetched = self._moved = 0
         self._suffix: dict[Pace, dict[tuple[int, int], int]] = {}
         self.ended: list[_Finished] = []
         self.port_cycles: dict[Port, int] = {}
@@ -128,27 +134,24 @@ class DmaStream(Stream):
         """Hold these shares of DRAM's bandwidth and of the engine's."""
         dram = shares.get(DRAM)
         engine = next((share for pool, share in shares.items() if pool != DRAM), ALL)
-        self._pace = shared_pace(
+        self._shared = shared_pace(
             Part(self._own_rate, *engine), Part(self._dram_rate, *dram) if dram else None
         )
+        self._take_up()
 
     def remaining(self) -> int:
         """Return the cycles to the end at the present pace."""
-        return self._remaining(self._pace, self.tick // self.period)
+        return self._remaining(self._shared, self.tick // self.period)
 
-    def _size(self, group: Group) -> int:
-        return group.size_bytes * group.rows * self._times
+    def _take_up(self) -> None:
+        """Note the bundles of the group in hand, and the pace that their ports let pass."""
+        if self._group < len(self._groups):
+            self._piece = self._pieces[self._group]
+            self._pace = self._through_ports(self._group, self._shared)
 
-    def _cost(self, group: Group) -> int:
-        """Return the cycles in which the descriptors of a bundle are fetched."""
-        return self._fetch * group.rows
-
-    def _through_ports(self, group: Group, pace: Pace) -> Pace:
-        """Return what of a pace the ports of a bundle's partitions let pass."""
-        return pace if self._width is None else pace.at_most(self._width * group.rows)
-
-    def _piece(self, group: Group) -> Piece:
-        return Piece(self._cost(group), self._size(group), self._overlaps)
+    def _through_ports(self, place: int, pace: Pace) -> Pace:
+        """Return what of a pace the ports of a group's bundles let pass."""
+        return pace if self._width is None else pace.at_most(self._width * self._groups[place].rows)
 
     def _remaining(self, pace: Pace, cycle: int) -> int:
         """Return the cycles from `cycle` to the end at a pace."""
@@ -158,7 +161,8 @@ class DmaStream(Stream):
         if begun:
             at = self._descriptor_over(pace, cycle)
         count = group.count - self._index - begun
-        at += self._through_ports(group, pace).orbit(self._piece(group), at).cycles(count)
+        if count:
+            at += self._through_ports(self._group, pace).orbit(self._piece, at).cycles(count)
         return at - cycle + self._after(self._group + 1, pace, at)
 
     def _is_begun(self, cycle: int) -> bool:
@@ -169,12 +173,13 @@ class DmaStream(Stream):
 
     def _descriptor_over(self, pace: Pace, cycle: int) -> int:
         """Return the cycle after the last of the descriptor in hand, at a pace from `cycle` on."""
-        group = self._groups[self._group]
-        left, cost = self._size(group) - self._moved, self._cost(group)
+        left, cost = self._piece.size - self._moved, self._piece.fetch
+        pace = self._through_ports(self._group, pace)
         if not self._overlaps:
             cycle += cost - self._fetched
-        over = cycle + self._through_ports(group, pace).cycles(cycle, left) if left else cycle
-        return max(over, self._begun + cost) if self._overlaps else over
+            return cycle + pace.cycles(cycle, left)
+        over = cycle + pace.cycles(cycle, left) if left else cycle
+        return max(over, self._begun + cost)
 
     def _after(self, place: int, pace: Pace, cycle: int) -> int:
         """Return the cycles of all groups from `place` on at a pace, the first begun in `cycle`."""
@@ -186,9 +191,8 @@ class DmaStream(Stream):
             if key in known:
                 rest = known[key]
                 break
-            group = self._groups[place]
-            orbit = self._through_ports(group, pace).orbit(self._piece(group), phase)
-            cost = orbit.cycles(group.count)
+            orbit = self._through_ports(place, pace).orbit(self._pieces[place], phase)
+            cost = orbit.cycles(self._groups[place].count)
             path.append((key, cost))
             place, phase = place + 1, (phase + cost) % pace.phases
         for key, cost in reversed(path):
@@ -202,45 +206,40 @@ class DmaStream(Stream):
 
     def needs(self) -> tuple[Needs, int]:
         """Return the ports the next cycle needs, and for how many cycles."""
-        group, pace, cycle = self._groups[self._group], self._present(), self.tick // self.period
+        group, pace, cycle = self._groups[self._group], self._pace, self.tick // self.period
         if quiet := self._quiet(cycle):
             return (), quiet
         needed = self._ports_in(cycle)
         if not pace.amount(cycle):
             return needed, pace.alike(cycle)
         if group.one_bank:
-            to_end = pace.cycles(cycle, self._size(group) - self._moved)
+            to_end = pace.cycles(cycle, self._piece.size - self._moved)
             return needed, min(to_end, pace.alike(cycle))
         return needed, 1
 
-    def _present(self) -> Pace:
-        """Return the pace of the bundle in hand."""
-        return self._through_ports(self._groups[self._group], self._pace)
-
     def _quiet(self, cycle: int) -> int:
         """Return for how many cycles from `cycle` on the descriptor in hand moves nothing."""
-        group = self._groups[self._group]
         if not self._overlaps:
-            return self._cost(group) - self._fetched
-        if self._moved < self._size(group):
+            return self._piece.fetch - self._fetched
+        if self._moved < self._piece.size:
             return 0
-        return self._begun + self._cost(group) - cycle
+        return self._begun + self._piece.fetch - cycle
 
     def patience(self) -> int | None:
         """Return for how many cycles it asks for the same: its share may be another in the next."""
         if self._pace.phases == 1:
             return None
-        same = self._present().alike(self.tick // self.period)
+        same = self._pace.alike(self.tick // self.period)
         if not self._groups[self._group].one_bank:
             return 1
         return None if same == FOREVER else same
 
     def _ports_in(self, cycle: int) -> Needs:
         """Return the ports of the bytes that move next, if they move in this cycle."""
-        amount, group = self._present().amount(cycle), self._groups[self._group]
+        amount, group = self._pace.amount(cycle), self._groups[self._group]
         if not amount:
             return ()
-        stop = min(self._moved + amount, self._size(group))
+        stop = min(self._moved + amount, self._piece.size)
         return descriptor_needs(self._copy, group, self._index, self._moved, stop)
 
     def needs_in_progress(self) -> Needs:
@@ -256,11 +255,10 @@ class DmaStream(Stream):
         while cycle < stop and self._group < len(self._groups):
             group = self._groups[self._group]
             if not self._is_begun(cycle) and group.one_bank:
-                orbit = self._present().orbit(self._piece(group), cycle)
+                orbit = self._pace.orbit(self._piece, cycle)
                 whole = min(orbit.whole(stop - cycle), group.count - self._index)
                 if whole:
-                    self._end_descriptors(group, whole, cycle, orbit)
-                    cycle += orbit.cycles(whole)
+                    cycle = self._end_descriptors(group, whole, cycle, orbit)
                     continue
             cycle += self._step(group, stop - cycle, cycle)
 
@@ -272,7 +270,7 @@ class DmaStream(Stream):
             self._last_needs = ()
             self._end_if_over(group, cycle + spent)
             return spent
-        pace, left = self._present(), self._size(group) - self._moved
+        pace, left = self._pace, self._piece.size - self._moved
         spent = min(cycles, pace.cycles(cycle, left)) if group.one_bank else 1
         moving = cycle + pace.cycles(cycle, 1) - 1
         if moving < cycle + spent:
@@ -286,8 +284,8 @@ class DmaStream(Stream):
 
     def _end_if_over(self, group: Group, stop: int) -> None:
         """End the descriptor in hand if it was over in the cycle before `stop`."""
-        cost_is_over = not self._overlaps or stop >= self._begun + self._cost(group)
-        if self._moved == self._size(group) and cost_is_over:
+        cost_is_over = not self._overlaps or stop >= self._begun + self._piece.fetch
+        if self._moved == self._piece.size and cost_is_over:
             self._note_end(stop, 1, 0)
             self._next(group, 1, stop)
 
@@ -301,22 +299,25 @@ class DmaStream(Stream):
         self.ended.append(_Finished(tick, number, cycles))
         self._last_byte = max(self._last_byte, tick + (number - 1) * cycles * self.period)
 
-    def _end_descriptors(self, group: Group, count: int, cycle: int, orbit: Orbit) -> None:
-        """Note that `count` descriptors, begun in `cycle`, have been moved whole."""
-        pace, moving = self._present(), cycle if self._overlaps else cycle + self._cost(group)
+    def _end_descriptors(self, group: Group, count: int, cycle: int, orbit: Orbit) -> int:
+        """Note that `count` bundles, begun in `cycle`, are over; return the cycle after."""
+        pace, moving = self._pace, cycle if self._overlaps else cycle + self._piece.fetch
         self._see_first_byte(moving + pace.cycles(moving, 1) - 1)
         self._last_needs = descriptor_needs(self._copy, group, self._index + count - 1)
         for need in self._last_needs:
             if need.port.buffer == Buffer.RESULT:
-                self._count_each(need, group, cycle, orbit, count)
+                self._count_each(need, cycle, orbit, count)
             else:
                 self._add(need, orbit.busy(count))
         for end, number, distance in orbit.series(count):
             self._note_end(cycle + end, number, distance)
-        begun, stop = cycle + orbit.cycles(count - 1), cycle + orbit.cycles(count)
-        if self._overlaps and begun + pace.cycles(begun, self._size(group)) < stop:
-            self._last_needs = ()
+        stop = cycle + orbit.cycles(count)
+        if self._overlaps:
+            begun = cycle + orbit.cycles(count - 1)
+            if begun + pace.cycles(begun, self._piece.size) < stop:
+                self._last_needs = ()
         self._next(group, count, stop)
+        return stop
 
     def _count(self, need: Need, pace: Pace, cycle: int, cycles: int) -> None:
         """Count the cycles from `cycle` on in which bytes move through a port.
@@ -331,12 +332,12 @@ class DmaStream(Stream):
             moving = (at for at in range(cycle, cycle + cycles) if pace.amount(at))
             self._beside_sums += [(need, at, at + 1) for at in moving]
 
-    def _count_each(self, need: Need, group: Group, cycle: int, orbit: Orbit, count: int) -> None:
+    def _count_each(self, need: Need, cycle: int, orbit: Orbit, count: int) -> None:
         """Count the cycles of `count` bundles, begun in `cycle`, in which bytes move."""
-        pace, fetch = self._present(), 0 if self._overlaps else self._cost(group)
+        pace, fetch = self._pace, 0 if self._overlaps else self._piece.fetch
         for number in range(count):
             first = cycle + orbit.cycles(number) + fetch
-            self._count(need, pace, first, pace.cycles(first, self._size(group)))
+            self._count(need, pace, first, pace.cycles(first, self._piece.size))
 
     def _add(self, need: Need, cycles: int) -> None:
         """Count cycles of a port of the state buffer, in each partition that has one of its own."""
@@ -355,6 +356,7 @@ class DmaStream(Stream):
         self._begun = cycle
         if self._index == group.count:
             self._group, self._index = self._group + 1, 0
+            self._take_up()
 
     def end_tick(self) -> int:
         """Return the tick of the last byte: final once it has moved, else the earliest possible.

@@ -81,6 +81,7 @@ class Arbiter:
         self._deciding = False
         self._wake_at: int | None = None
         self._scheduled: set[int] = set()
+        self._holders_changed = False
 
     def add(self, stream: Stream, *, asks_last: bool = False) -> None:
         """Let a stream ask for its first slot in the present tick."""
@@ -88,6 +89,7 @@ class Arbiter:
         if asks_last:
             stream.ask_last()
         self._streams.append(stream)
+        self._holders_changed |= bool(stream.holdings)
         self.touch()
 
     def hold(self, hold: Hold) -> None:
@@ -128,6 +130,9 @@ class Arbiter:
 
     def _share_bandwidths(self) -> None:
         """Tell each DMA copy, in the order of the queues, which shares it holds of what."""
+        if not self._holders_changed:
+            return
+        self._holders_changed = False
         holders = sorted((s for s in self._streams if s.holdings), key=lambda s: s.rank)
         total, dealt = Counter[str](), Counter[str]()
         for stream in holders:
@@ -157,6 +162,7 @@ class Arbiter:
                 stream.advance(now)
         ended = [stream for stream in self._streams if stream.done(now)]
         if ended:
+            self._holders_changed |= any(stream.holdings for stream in ended)
             self._streams = [stream for stream in self._streams if stream not in ended]
             self._holds = [hold for hold in self._holds if not hold.over(now)]
         for stream in ended:
