@@ -22,7 +22,7 @@ from support.command_line import refused, run_command
 from systolic import __version__
 from systolic.cli import main as cli
 from systolic.cli.main import call
-from systolic.cli.run_file import Progress
+from systolic.cli.run_file import ProgressBar
 from systolic.errors import SystolicError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -408,7 +408,7 @@ class TestProgress:
         monkeypatch.setattr("systolic.cli.run_file._start_bar", lambda _: Bar())
         monkeypatch.setattr("sys.stderr.isatty", lambda: terminal)
         start = time.monotonic()
-        with Progress("x") as progress:
+        with ProgressBar("x") as progress:
             progress(1, 9)
             monkeypatch.setattr("time.monotonic", lambda: start + waited)
             progress(2, 9)
