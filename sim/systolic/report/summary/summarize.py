@@ -46,8 +46,8 @@ def summarize(
     Returns:
         Keys as listed in the source, without those that are not given: a program that nobody
         compiled has no blocks, bound or reference. `cycles` are the array's, those under `units`
-        each unit's own, those under `ports` and `stalls` the array's and the stalled unit's. Where each
-        partition has ports of its own (`port_scope`), the cycles of all of them are added up.
+        each unit's own, those under `ports` and `stalls` the array's and the stalled unit's.
+        Where each partition has ports of its own (`port_scope`), the cycles of all are added up.
 
     Raises:
         SimulationError: the labels of a unit do not sum to the length of the run.
