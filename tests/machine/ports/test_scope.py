@@ -173,6 +173,24 @@ def test_a_slow_access_keeps_its_partitions_alone() -> None:
     assert stall == Stall(5, "pooling", 2, 7, "state_buffer", 0, "read", "activation", 3)
 
 
+def test_a_slow_queue_is_met_in_the_partition_to_which_it_has_come() -> None:
+    """A queue, 4 ticks to its cycle, reads partition p in ticks 4p to 4p + 3, a descriptor each.
+
+    It has gone through four of them undisturbed when the pooling engine comes, in tick 13.
+    """
+    chip = chip_of(
+        "partition", clock={"core": 1000, "slow": 250},
+        dma={"clock": "slow", "bytes_per_cycle": 16}, pooling={"fixed_cycles": 13},
+    )  # fmt: skip
+    walk = DmaCopy(source=state(0, 8, 0, 4), target=state(0, 8, OWN, 4), dma_queue=0)
+    trace = run(chip, walk, copy("pooling", 3, 1, 2, target=3 * 8192))
+    assert trace.stalls == (Stall(13, "pooling", 1, 3, "state_buffer", 0, "read", "dma", 3),)
+    assert spans(trace)[1] == (16, 17)
+    elsewhere = run(chip, walk, copy("pooling", 0, 3, 2, target=3 * 8192))
+    assert elsewhere.stalls == ()
+    assert spans(elsewhere)[1] == (13, 14)
+
+
 # -- cost in events ------------------------------------------------------------------------------
 
 
