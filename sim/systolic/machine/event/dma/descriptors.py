@@ -135,6 +135,13 @@ def descriptor_needs(
     return needs_of(copy, touched_banks(group, index, first, stop), lanes)
 
 
+def group_needs(copy: DmaCopy, group: Group) -> list[tuple[int, Need]]:
+    """Return the ports of the descriptors of a group, with the side: 0 its source, 1 its target."""
+    lanes = copy.source.lanes, copy.target.lanes
+    needs = needs_of(copy, touched_banks(group, 0, 0, group.size_bytes), lanes)
+    return [(int(need.port.direction == "write"), need) for need in needs]
+
+
 def all_needs(copy: DmaCopy, groups: Sequence[Group]) -> list[Need]:
     """Return every port that these descriptors of a copy may need."""
     lanes = copy.source.lanes, copy.target.lanes

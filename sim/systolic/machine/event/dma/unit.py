@@ -18,13 +18,17 @@ from systolic.machine.event.dma.descriptors import (
     all_needs,
     descriptor_groups,
     descriptor_needs,
+    group_needs,
 )
 from systolic.machine.event.dma.pace import FOREVER, Orbit, Pace, best_pace, dram_pace, steady_pace
-from systolic.machine.event.ports.ports import Needs, Port, Timeline, hull, mask_of
+from systolic.machine.event.ports.meeting import Course, course_of, joined
+from systolic.machine.event.ports.ports import Needs, Port, Timeline, hull, mask_of, number_of
 from systolic.machine.event.ports.stream import Stream
 from systolic.machine.event.ticks import TickEnvironment
 from systolic.machine.event.unit import Context, Unit
 from systolic.trace.records import InstructionTimes
+
+Ticks = npt.NDArray[np.int64]
 
 
 def latency_cycles(chip: Chip, copy: DmaCopy) -> int:
@@ -90,7 +94,9 @@ class DmaStream(Stream):
 
     def set_share(self, first: int, shares: int) -> None:
         """Hold shares of DRAM's bandwidth, beginning with number `first` of that many."""
-        self._pace = dram_pace(self._own_rate, self._dram_rate, first, self.dram_shares, shares)
+        pace = dram_pace(self._own_rate, self._dram_rate, first, self.dram_shares, shares)
+        if pace is not self._pace:
+            self._pace, self._course = pace, None
 
     def remaining(self) -> int:
         """Return the cycles to the end at the present pace."""
@@ -146,6 +152,37 @@ class DmaStream(Stream):
             to_end = pace.cycles(cycle, self._size(group) - self._moved)
             return needed, min(to_end, pace.alike(cycle))
         return needed, 1
+
+    def _course_ahead(self) -> Course:
+        """Return what it will use at the present pace, descriptor by descriptor."""
+        cycle, parts = self.tick // self.period, [course_of(())]
+        fetched, moved, index = self._fetched, self._moved, self._index
+        for group in self._groups[self._group :]:
+            while (fetched or moved) and index < group.count:  # the one in hand
+                first = cycle + self._fetch - fetched
+                cycle = first + self._pace.cycles(first, self._size(group) - moved)
+                parts.append(self._course_of(group, index, np.array([first]), np.array([cycle])))
+                fetched, moved, index = 0, 0, index + 1
+            if index < group.count:
+                orbit = self._pace.orbit(self._fetch, self._size(group), cycle)
+                ends = cycle + orbit.ends(group.count - index)
+                parts.append(self._course_of(group, index, ends[:-1] + self._fetch, ends[1:]))
+                cycle = int(ends[-1])
+            index = 0
+        return joined(parts)
+
+    def _course_of(self, group: Group, index: int, first: Ticks, stop: Ticks) -> Course:
+        """Return the use of ports by descriptors that move from `first` to `stop`, in cycles."""
+        needs = [
+            (number_of(need.port), group.partitions[side, index : index + len(first)])
+            for side, need in group_needs(self._copy, group)
+        ]
+        if not needs:
+            return course_of(())
+        each, lanes = len(needs), np.stack([lanes for _, lanes in needs], axis=1).ravel()
+        ports = np.tile(np.array([port for port, _ in needs]), len(first))
+        begin, end = (np.repeat(ticks * self.period, each) for ticks in (first, stop))
+        return Course(begin, end, ports, lanes, lanes + 1)
 
     def patience(self) -> int | None:
         """Return for how many cycles it asks for the same: its share may be another in the next."""
