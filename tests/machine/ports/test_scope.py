@@ -5,11 +5,13 @@ The third model (`support.port_reference`) asks for every port of every partitio
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from random import Random
 from typing import Any
 
 import pytest
+import simpy
 
 from support.blocks import psum, state
 from support.chips import ideal_chip
@@ -218,6 +220,75 @@ def test_a_slow_access_keeps_its_partitions_alone() -> None:
     assert spans(trace) == [(0, 8), (0, 4), (12, 13)]
     (stall,) = trace.stalls
     assert stall == Stall(5, "pooling", 2, 7, "state_buffer", 0, "read", "activation", 3)
+
+
+def test_a_slow_queue_is_met_in_the_partition_to_which_it_has_come() -> None:
+    """A queue, 4 ticks to its cycle, reads partition p in ticks 4p to 4p + 3, a descriptor each.
+
+    It has gone through four of them undisturbed when the pooling engine comes, in tick 13.
+    """
+    chip = chip_of(
+        "partition", clock={"core": 1000, "slow": 250},
+        dma={"clock": "slow", "bytes_per_cycle": 16}, pooling={"fixed_cycles": 13},
+    )  # fmt: skip
+    walk = DmaCopy(source=state(0, 8, 0, 4), target=state(0, 8, OWN, 4), dma_queue=0)
+    trace = run(chip, walk, copy("pooling", 3, 1, 2, target=3 * 8192))
+    assert trace.stalls == (Stall(13, "pooling", 1, 3, "state_buffer", 0, "read", "dma", 3),)
+    assert spans(trace)[1] == (16, 17)
+    elsewhere = run(chip, walk, copy("pooling", 0, 3, 2, target=3 * 8192))
+    assert elsewhere.stalls == ()
+    assert spans(elsewhere)[1] == (13, 14)
+
+
+# -- cost in events ------------------------------------------------------------------------------
+
+
+def events(monkeypatch: pytest.MonkeyPatch, chip: Chip, *instructions: Instruction) -> int:
+    """Return the simpy events of a run in which nothing is refused."""
+    steps, step = itertools.count(), simpy.Environment.step
+    with monkeypatch.context() as patch:
+        patch.setattr(simpy.Environment, "step", lambda env: (next(steps), step(env))[1])
+        trace = simulate(chip, Program("events", instructions), values=False).trace
+    assert trace.stalls == ()
+    return next(steps)
+
+
+def wide_chip(scope: str) -> Chip:
+    memory = {"partitions": 256, "port_scope": scope}
+    return ideal_chip(8, 8, state_buffer=memory, dma={"bytes_per_cycle": 4, "queues": 2})
+
+
+def test_events_do_not_grow_while_streams_that_may_meet_do_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Queue 1 is two partitions ahead of queue 0 in the same bank, all the way."""
+    counts = set()
+    for partitions in (8, 80, 250):
+        behind, ahead = (
+            DmaCopy(
+                source=state(first, partitions, 8192 * (2 + first), 3),
+                target=state(first, partitions, 0, 3), dma_queue=queue,
+            )
+            for queue, first in ((0, 0), (1, 2))
+        )  # fmt: skip
+        counts.add(events(monkeypatch, wide_chip("partition"), behind, ahead))
+    assert len(counts) == 1, counts
+
+
+def test_a_copy_walks_up_to_the_partitions_of_an_engine_in_one_event(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The engine is through with the upper half before the queue comes there."""
+    counts = set()
+    for partitions in (8, 80, 250):
+        half = partitions // 2
+        elements = 3 * half - 2  # written in cycles 1 to 3 * half - 2
+        fill = Memset(engine="pooling", target=state(half, half, 64, elements), value=1)
+        walk = DmaCopy(
+            source=state(0, partitions, 8192, 3), target=state(0, partitions, 0, 3), dma_queue=0
+        )
+        counts.add(events(monkeypatch, wide_chip("partition"), fill, walk))
+    assert len(counts) == 1, counts
 
 
 # -- against the third model ----------------------------------------------------------------------

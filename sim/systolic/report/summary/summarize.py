@@ -47,6 +47,7 @@ def summarize(
         A dict with keys in the order of the source, without those whose value is None. A program
         written by hand, for example, has no blocks, bound or reference. `cycles` are counted in
         the array's clock, also under `ports`; under `units` and `stalls` in the unit's own clock.
+        Where each partition has ports of its own (`port_scope`), the cycles of all are added up.
 
     Raises:
         SimulationError: the labels of a unit do not sum to the length of the run.

@@ -12,6 +12,7 @@ from systolic.isa import Buffer, DmaCopy
 from systolic.isa.access import Interval
 from systolic.machine.event.dma.descriptors import descriptor_runs
 from systolic.machine.event.dram.channels import Beat, Channels
+from systolic.machine.event.ports.meeting import Course
 from systolic.machine.event.ports.ports import Need, Needs, Port, Timeline, mask_of
 from systolic.machine.event.ports.stream import Lost, Progress, Refusal, Stream
 from systolic.machine.event.ticks import TickEnvironment
@@ -72,6 +73,10 @@ class BurstStream(Stream):
     def reach(self) -> Needs:
         """Return each port it may need, for all partitions between the outermost."""
         return self._reach
+
+    def course(self) -> Course | None:
+        """Return None: when its bursts move depends on the other queues."""
+        return None
 
     def needs(self) -> tuple[Needs, int]:
         """Return the ports the next cycle needs, and for how many cycles at least."""

@@ -153,11 +153,16 @@ def descriptor_needs(
     return needs_of(copy, touched_banks(group, index, first, stop), lanes)
 
 
+def group_needs(copy: DmaCopy, group: Group) -> list[tuple[int, Need]]:
+    """Return the ports of the bundles of a group, with the side: 0 its source, 1 its target."""
+    lanes = copy.source.lanes, copy.target.lanes
+    needs = needs_of(copy, touched_banks(group, 0, 0, group.size_bytes * group.rows), lanes)
+    return [(int(need.port.direction == "write"), need) for need in needs]
+
+
 def all_needs(copy: DmaCopy, groups: Sequence[Group]) -> list[Need]:
     """Return every port that these descriptors of a copy may need."""
-    lanes = copy.source.lanes, copy.target.lanes
-    touched = (touched_banks(g, 0, 0, g.size_bytes * g.rows) for g in groups)
-    return [need for banks in touched for need in needs_of(copy, banks, lanes)]
+    return [need for group in groups for _, need in group_needs(copy, group)]
 
 
 _Pattern = tuple[int, int, tuple[tuple[int, int], ...]]

@@ -14,6 +14,9 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 FOREVER = 1 << 62
 
 
@@ -35,6 +38,15 @@ class Orbit:
     def cycles(self, count: int) -> int:
         """Return the cycles that many descriptors take."""
         return self._at(self._ends, count)
+
+    def ends(self, count: int) -> npt.NDArray[np.int64]:
+        """Return the cycles that 0, 1, ... up to that many descriptors take, int64."""
+        numbers, table = np.arange(count + 1), np.array(self._ends, np.int64)
+        beyond = np.maximum(numbers - self._start, 0)
+        turns = np.where(numbers < len(table), 0, beyond // self._loop)
+        ends: npt.NDArray[np.int64] = table[numbers - turns * self._loop]
+        ends += turns * self._loop_cycles
+        return ends
 
     def busy(self, count: int) -> int:
         """Return the cycles in which bytes of that many descriptors move."""

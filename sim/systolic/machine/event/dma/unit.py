@@ -19,6 +19,7 @@ from systolic.machine.event.dma.descriptors import (
     all_needs,
     descriptor_groups,
     descriptor_needs,
+    group_needs,
 )
 from systolic.machine.event.dma.pace import (
     FOREVER,
@@ -30,12 +31,22 @@ from systolic.machine.event.dma.pace import (
     shared_pace,
     steady_pace,
 )
-from systolic.machine.event.ports.ports import Need, Needs, Port, Timeline, hull, mask_of
+from systolic.machine.event.ports.meeting import EVERY_PARTITION, Course, course_of, joined
+from systolic.machine.event.ports.ports import (
+    Need,
+    Needs,
+    Port,
+    Timeline,
+    hull,
+    mask_of,
+    number_of,
+)
 from systolic.machine.event.ports.stream import Holding, Share, Stream
 from systolic.machine.event.ticks import TickEnvironment
 from systolic.machine.event.unit import Context, Unit
 from systolic.trace.records import InstructionTimes
 
+Ticks = npt.NDArray[np.int64]
 DRAM = "dram"
 """The name of DRAM's bandwidth, as DMA engines have theirs."""
 
@@ -51,6 +62,15 @@ def holdings(chip: Chip, copy: DmaCopy, queue: int) -> tuple[Holding, ...]:
     if ends and chip.dram.organisation is None:
         held.append(Holding(DRAM, ends))
     return tuple(held)
+
+
+def _lowest(need: Need, partitions: Ticks) -> Ticks:
+    """Return the first partition of each bundle; a port of the result buffer serves all."""
+    return partitions * 0 if need.port.buffer == Buffer.RESULT else partitions
+
+
+def _partitions(need: Need, group: Group) -> int:
+    return EVERY_PARTITION if need.port.buffer == Buffer.RESULT else group.rows
 
 
 def latency_cycles(chip: Chip, copy: DmaCopy) -> int:
@@ -134,10 +154,12 @@ class DmaStream(Stream):
         """Hold these shares of DRAM's bandwidth and of the engine's."""
         dram = shares.get(DRAM)
         engine = next((share for pool, share in shares.items() if pool != DRAM), ALL)
-        self._shared = shared_pace(
+        pace = shared_pace(
             Part(self._own_rate, *engine), Part(self._dram_rate, *dram) if dram else None
         )
-        self._take_up()
+        if pace is not self._shared:
+            self._shared, self._course = pace, None
+            self._take_up()
 
     def remaining(self) -> int:
         """Return the cycles to the end at the present pace."""
@@ -224,6 +246,38 @@ class DmaStream(Stream):
         if self._moved < self._piece.size:
             return 0
         return self._begun + self._piece.fetch - cycle
+
+    def _course_ahead(self) -> Course:
+        """Return what it will use at the present pace, bundle by bundle."""
+        cycle, index, parts = self.tick // self.period, self._index, [course_of(())]
+        if self._group < len(self._groups) and self._is_begun(cycle):
+            first = cycle if self._overlaps else cycle + self._piece.fetch - self._fetched
+            cycle = self._descriptor_over(self._shared, cycle)
+            group = self._groups[self._group]
+            parts.append(self._course_of(group, index, np.array([first]), np.array([cycle])))
+            index += 1
+        for place in range(self._group, len(self._groups)):
+            group, piece = self._groups[place], self._pieces[place]
+            if index < group.count:
+                orbit = self._through_ports(place, self._shared).orbit(piece, cycle)
+                ends = cycle + orbit.ends(group.count - index)
+                moving = ends[:-1] if self._overlaps else ends[:-1] + piece.fetch
+                parts.append(self._course_of(group, index, moving, ends[1:]))
+                cycle = int(ends[-1])
+            index = 0
+        return joined(parts)
+
+    def _course_of(self, group: Group, index: int, first: Ticks, stop: Ticks) -> Course:
+        """Return the use of ports by bundles that move from `first` to `stop`, in cycles."""
+        needs = group_needs(self._copy, group)
+        if not needs:
+            return course_of(())
+        each, bundles = len(needs), slice(index, index + len(first))
+        low = np.stack([_lowest(need, group.partitions[s, bundles]) for s, need in needs], axis=1)
+        many = np.array([_partitions(need, group) for _, need in needs])
+        ports = np.tile(np.array([number_of(need.port) for _, need in needs]), len(first))
+        begin, end = (np.repeat(ticks * self.period, each) for ticks in (first, stop))
+        return Course(begin, end, ports, low.ravel(), (low + many).ravel())
 
     def patience(self) -> int | None:
         """Return for how many cycles it asks for the same: its share may be another in the next."""

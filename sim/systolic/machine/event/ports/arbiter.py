@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from itertools import combinations
+from typing import NamedTuple
 
 import simpy
 
 from systolic.isa import Buffer
+from systolic.machine.event.ports.meeting import NEVER, Course, first_meeting
 from systolic.machine.event.ports.ports import Need, Needs, Port, mask_of
 from systolic.machine.event.ports.stream import Lost, Share, Stream
 from systolic.machine.event.ticks import DECIDE, SETTLED, TickEnvironment
@@ -67,6 +69,18 @@ class Hold:
         return self._end <= tick
 
 
+class _Meeting(NamedTuple):
+    """The first tick at which two courses use one port."""
+
+    one: Course
+    other: Course
+    tick: int
+
+    def of(self, one: Course | None, other: Course | None) -> bool:
+        """Return whether it is the meeting of these courses."""
+        return self.one is one and self.other is other
+
+
 class Arbiter:
     """All streams that are under way, and the one place where ports are given.
 
@@ -78,6 +92,7 @@ class Arbiter:
         self._is_split = is_split
         self._streams: list[Stream] = []
         self._holds: list[Hold] = []
+        self._meetings: dict[tuple[Stream, Stream], _Meeting] = {}
         self._deciding = False
         self._wake_at: int | None = None
         self._scheduled: set[int] = set()
@@ -165,6 +180,9 @@ class Arbiter:
             self._holders_changed |= any(stream.holdings for stream in ended)
             self._streams = [stream for stream in self._streams if stream not in ended]
             self._holds = [hold for hold in self._holds if not hold.over(now)]
+            self._meetings = {
+                pair: met for pair, met in self._meetings.items() if not set(pair) & {*ended}
+            }
         for stream in ended:
             stream.finish()
 
@@ -192,14 +210,17 @@ class Arbiter:
         for hold in holds:
             _take_hold(taken, hold, now)
         changes: list[int] = []
+        refused = False
         for stream in contended:
             if stream.tick > now and stream.granted:
                 _take(taken, stream, stream.needs_in_progress())
+            refused |= not stream.granted and stream.tick > now
         ready = [s for s in contended if s.tick == now]
         for stream in sorted(ready, key=lambda s: (s.asks_last_at == now, s.rank)):
             needs, slots = stream.needs()
             if lost := self._first_refused(taken, stream, needs):
                 stream.refuse(lost)
+                refused = True
                 if (same := stream.patience()) is not None:
                     changes.append(now + same * stream.period)
             else:
@@ -208,11 +229,42 @@ class Arbiter:
                 changes.append(now + slots * stream.period)
             if stream.asks_last_at == now:
                 changes.append(now + stream.period)
+                refused = True  # in the next cycle it has another place in the line
         # Only now is it known whether the multiplies go on.
         changes += [t for hold in holds if (t := hold.state(now)[1]) is not None]
         if len({s.period for s in contended}) > 1 or len(ready) < len(contended):
             changes += [s.tick + (s.period if s.tick == now else 0) for s in contended]
+        if self._is_split and not refused:
+            return max(min(changes), self._undisturbed_until(contended, holds, now))
         return min(changes)
+
+    def _undisturbed_until(self, contended: set[Stream], holds: list[Hold], now: int) -> int:
+        """Return a tick until which none of these streams, all granted now, can be refused."""
+        courses = {stream: stream.course() for stream in contended}
+        if None in courses.values():
+            return now
+        until = NEVER
+        for hold in holds:
+            held, change = hold.state(now)
+            if held and any(stream.mask & hold.mask for stream in contended):
+                return now
+            until = min(until, change or NEVER)
+        for one, other in combinations(sorted(contended, key=lambda s: s.rank), 2):
+            if until > now and one.mask & other.mask:
+                until = min(until, self._meeting(one, other, now))
+        return until
+
+    def _meeting(self, one: Stream, other: Stream, now: int) -> int:
+        """Return when two streams meet first, as known since it was asked last, or found now."""
+        courses, known = (one.course(), other.course()), self._meetings.get((one, other))
+        if known and known.of(*courses) and known.tick > now:
+            return known.tick
+        a, b = courses
+        assert a is not None
+        assert b is not None
+        found = _Meeting(a, b, first_meeting(a, b, now))
+        self._meetings[one, other] = found
+        return found.tick
 
     def _first_refused(self, taken: Taken, stream: Stream, needs: Needs) -> Lost | None:
         """Return the first need that another has; of partitions of their own the lowest."""

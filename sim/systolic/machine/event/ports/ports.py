@@ -44,12 +44,17 @@ Needs = tuple[Need, ...]
 _bits: dict[Port, int] = {}
 
 
+def number_of(port: Port) -> int:
+    """Return a number for a port, always the same one."""
+    return _bits.setdefault(port, len(_bits))
+
+
 @lru_cache(maxsize=4096)
 def mask_of(needs: Needs) -> int:
     """Return a set of ports as the bits of an integer, so that sets can be compared quickly."""
     mask = 0
     for need in needs:
-        mask |= 1 << _bits.setdefault(need.port, len(_bits))
+        mask |= 1 << number_of(need.port)
     return mask
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from systolic.machine.event.ports.meeting import Course, Use, course_of, joined
 from systolic.machine.event.ports.ports import Need, Needs, Port, Timeline
 from systolic.machine.event.ticks import TickEnvironment
 from systolic.trace.records import ALL_PARTITIONS
@@ -107,6 +108,8 @@ class Stream:
         self.progress: list[Progress] = []
         self.refusals: list[Refusal] = []
         self._on_finished: Callable[[], None] = _nothing
+        self._course: Course | None = None
+        self._course_in_slots: Course | None = None
 
     def then(self, action: Callable[[], None]) -> None:
         """Have `action` called when the cycle of the last slot is over."""
@@ -136,6 +139,33 @@ class Stream:
     def patience(self) -> int | None:
         """Return for how many cycles, if held, it asks for the same; None: until it is granted."""
         return None
+
+    def course(self) -> Course | None:
+        """Return what it will use if nothing is refused, from now on at least; None: not known.
+
+        It holds until something is refused.
+        """
+        if self._course is None:
+            self._course = joined([course_of(self._uses_in_progress()), self._course_ahead()])
+        return self._course
+
+    def _uses_in_progress(self) -> Iterator[Use]:
+        """Yield what it uses in a cycle that has begun and is not over."""
+        if self.granted and self.tick > self._env.tick:
+            for need in self.needs_in_progress():
+                yield Use(need, self.tick - self.period, self.tick)
+
+    def _course_ahead(self) -> Course:
+        """Return what it will use from `tick` on."""
+        slots = self._course_in_slots
+        if slots is None:
+            uses = (Use(n, s.first, s.stop) for s in self.timeline for n in s.needs)
+            slots = self._course_in_slots = course_of(uses)
+        first = np.maximum(slots.first * self.spacing, self.position)
+        stop, begin = slots.stop * self.spacing, self.tick - self.position * self.period
+        ahead = stop > first
+        first, stop = (begin + each[ahead] * self.period for each in (first, stop))
+        return Course(first, stop, slots.port[ahead], slots.low[ahead], slots.high[ahead])
 
     def needs_in_progress(self) -> Needs:
         """Return what the slot granted last needs, while its cycle is not yet over."""
@@ -193,6 +223,7 @@ class Stream:
             self.refusals.append(Refusal(self.tick, 0, lost))
         self._refused_at = self.tick
         self.granted = False
+        self._course = None
 
     def set_shares(self, shares: Mapping[str, Share]) -> None:
         """Tell the stream which shares it holds from now on, by bandwidth (DMA only)."""
