@@ -169,12 +169,15 @@ def as_bits(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array).view(np.uint8)
 
 
+TOO_SMALL = ("no room", "is too small for one block")
+
+
 def _run_or_no_room(graph, chip, inputs, options):
     """Some chips are too small for some graphs; then the error must say so."""
     try:
         return systolic.run(graph, chip, inputs, options=options)
     except SystolicError as error:
-        if "no room" not in str(error):
+        if not any(text in str(error) for text in TOO_SMALL):
             raise
         return None
 
