@@ -83,6 +83,9 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "systolic trace PROGRAM ... --kind KIND": tuple(
         f"systolic trace {LAYER} --input folder --kind {kind}" for kind in ("load", "psum_write")
     ),
+    "systolic trace RUN --kind descriptor": (
+        f"systolic trace {FIG_3} --set workload.home=dram --kind descriptor",
+    ),
     "systolic assemble IN.txt OUT.bin": (f"systolic assemble {LAYER} out.bin",),
     "systolic disassemble IN.bin [OUT.txt]": (
         f"systolic assemble {LAYER} in.bin",
