@@ -55,6 +55,13 @@ def organised(dma=None, dram=None, **organisation):
     )
 
 
+def with_organisation(chip, **keys):
+    """Return a chip with other keys of its DRAM's organisation."""
+    table = chip.model_dump()
+    table["dram"]["organisation"] |= keys
+    return Chip.model_validate(table)
+
+
 def dram(start, *pattern, dtype="f32"):
     return Access(Buffer.DRAM, dtype, 0, 1, start, pattern)
 
@@ -270,7 +277,7 @@ def _runs(copy):
 @pytest.mark.parametrize("seed", range(150))
 def test_the_formula_of_a_lone_copy(seed):
     rng = Random(seed)
-    chip = organised_chip(rng)
+    chip = with_organisation(organised_chip(rng), outstanding=1)
     copies = [
         i
         for i in RandomTransfers(rng, chip).build(12)[0].instructions
@@ -334,7 +341,7 @@ def test_every_byte_has_a_place_of_its_own(seed):
     size *= parts.interleave_bytes // np.gcd(parts.interleave_bytes, parts.row_bytes)
     found = {}
     for address in range(0, int(size), parts.burst_bytes):
-        where = formulas.place(parts, address)
+        where = formulas.place(parts, address, int(size))
         found.setdefault(where, []).append(address)
         assert 0 <= where.channel < parts.channels
         assert 0 <= where.bank < parts.banks

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from systolic.isa import Buffer, DmaCopy
 from systolic.machine.event.dma.descriptors import descriptor_runs
-from systolic.machine.event.dram.channels import Beat, Channels
+from systolic.machine.event.dram.channels import Banks, Channels
 from systolic.machine.event.ports.ports import Need, Needs, Port, Timeline, mask_of
 from systolic.machine.event.ports.stream import Progress, Refusal, Stream
 from systolic.machine.event.ticks import TickEnvironment
@@ -70,19 +70,16 @@ class BurstStream(Stream):
 
     def needs(self) -> tuple[Needs, int]:
         """Return the ports the next cycle needs, and for how many cycles at least."""
-        beats = self._channels.beats(self._queue)
-        if not beats:
-            return (), self._channels.quiet_cycles()
-        needed = [self._banks_of(beat) for beat in beats]
-        same = 1
-        while same < len(needed) and needed[same] == needed[0]:
-            same += 1
-        return self._needs_of(needed[0]), same
+        banks, cycles = self._channels.needs(self._queue)
+        return self._needs_of(_joined(banks)), cycles
+
+    def patience(self) -> int | None:
+        """Return for how many cycles, if held, it asks for the same; None: until it is granted."""
+        return self._channels.patience()
 
     def needs_in_progress(self) -> Needs:
         """Return the ports of the cycle granted last."""
-        beat = self._channels.last_beat(self._queue)
-        return self._needs_of(self._banks_of(beat)) if beat else ()
+        return self._needs_of(_joined(self._channels.last_banks(self._queue)))
 
     def grant(self) -> None:
         """Let bytes move from now on."""
@@ -148,17 +145,16 @@ class BurstStream(Stream):
             found |= set(range(int(first[straddles]), int(last[straddles])))
         return sorted(found)
 
-    def _banks_of(self, beat: Beat) -> list[int]:
-        if beat.high <= beat.low:
-            return []
-        size = self._bank_bytes
-        return list(range(beat.low // size, (beat.high - 1) // size + 1))
-
     def _needs_of(self, banks: list[int]) -> Needs:
         return tuple(
             Need(Port(Buffer.STATE.value, bank, self._direction), *self._partitions)
             for bank in banks
         )
+
+
+def _joined(found: list[Banks]) -> list[int]:
+    """Return all banks of some ranges, the lowest first."""
+    return sorted({bank for banks in found for bank in range(banks.first, banks.last + 1)})
 
 
 def _merged(refusals: list[Refusal], period: int) -> list[Refusal]:
