@@ -240,18 +240,16 @@ class Channels:
         slot, places = self._tables.slot, self._tables.fixed.outstanding
         for q, part in zip(live.tolist(), kept, strict=True):
             queue[[tables.STOP, tables.RUN, tables.BACK_RUN], q] += base - part.start
-            slot[tables.D, q * places : (q + 1) * places] += base - part.start
+            slot[tables.DESCRIPTOR, q * places : (q + 1) * places] += base - part.start
             base += part.stop - part.start
         return used
 
     def _first_run(self, q: int) -> int:
         """Return the first descriptor of a queue's copy that is not yet over."""
-        queue, slot = self._tables.queue, self._tables.slot
-        places = slice(
-            q * self._tables.fixed.outstanding, (q + 1) * self._tables.fixed.outstanding
-        )
-        held = slot[tables.D, places][slot[tables.PHASE, places] != tables.FREE]
-        first = [int(queue[tables.RUN, q]), *held.tolist()]
+        queue, places = self._tables.queue, self._tables.fixed.outstanding
+        slot = self._tables.slot[:, q * places : (q + 1) * places]
+        first: list[int] = slot[tables.DESCRIPTOR, slot[tables.PHASE] != tables.FREE].tolist()
+        first.append(int(queue[tables.RUN, q]))
         if queue[tables.SIDES, q] == steps.BOTH_SIDES:
             first.append(int(queue[tables.BACK_RUN, q]))
         return max(0, min(first))

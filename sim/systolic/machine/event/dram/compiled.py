@@ -7,6 +7,7 @@ at the file of the function that is called.
 from __future__ import annotations
 
 import zlib
+from functools import partial
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -15,6 +16,8 @@ import numba
 
 from systolic.machine.event.dram import control, hand, steps, tables
 
+# Nothing is allocated, so nothing needs to be counted: counting took most of the time.
+_compile: Any = partial(numba.njit, nogil=True, boundscheck=False, _nrt=False)
 _MODULES = tables, hand, control, steps
 _stamp = 0
 # Compiled functions find one another by name, in a copy of the modules' names.
@@ -25,21 +28,22 @@ for _module in _MODULES:
 for _name, _function in list(_names.items()):
     if isinstance(_function, FunctionType):
         _copy = FunctionType(_function.__code__, _names, _name)
-        _names[_name] = numba.njit(nogil=True, boundscheck=False)(_copy)
+        _names[_name] = _compile()(_copy)
+
+_do_run, _do_arrange = _names["run"], _names["arrange_cycle"]
 
 
 def _entries(stamp: int) -> tuple[Any, ...]:
     """Return the functions that are called from outside; the stamp is part of what numba caches."""
-    do_run, do_arrange = _names["run"], _names["arrange_cycle"]
 
-    @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+    @_compile(cache=True)  # type: ignore[untyped-decorator]
     def run(t: Any, cycle: Any, until: Any, stop_at_end: Any) -> Any:
-        return do_run(t, cycle, until, stop_at_end) if stamp >= 0 else cycle
+        return _do_run(t, cycle, until, stop_at_end) if stamp >= 0 else cycle
 
-    @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+    @_compile(cache=True)  # type: ignore[untyped-decorator]
     def arrange_cycle(t: Any, cycle: Any) -> None:
         if stamp >= 0:
-            do_arrange(t, cycle)
+            _do_arrange(t, cycle)
 
     return run, arrange_cycle
 

@@ -6,14 +6,13 @@ due in between, refreshes alone, is made up for. Rules: docs/timing_model.md, se
 
 from __future__ import annotations
 
-from systolic.machine.event.dram.tables import (
-    ACT_1, ACT_2, ACT_3, ACT_4, AFTER, AGE, ASKED, BANK, BANK_ACTIVATED, BANK_WAIT, BANKS_HELD,
+from systolic.machine.event.dram.tables import (  # noqa: I001
+    ACT_1, ACT_2, ACT_3, ACT_4, AFTER, AGE, ASKED, BANK, BANKS_HELD, BANK_ACTIVATED, BANK_WAIT,
     BEGAN, BUS, BUS_WAIT, CONFLICTS, DUE, ENDED, GIVEN, GROUP, GROUP_ACTIVATED, GROUP_BEGAN, HEAD,
-    HITS, HOLDER, LEFT, LISTED, LISTS, MOVING, NEVER, NEXT, ON_BUS, OPEN_ROW, OPENED, OPENING, OPENS,
-    PHASE, REFRESHED, ROW, ROW_WAIT, START, TAIL, UNTIL, WANTS_BUS, WANTS_ROW, WRITES, WROTE, Fixed,
-    Tables,
+    HITS, HOLDER, LEFT, LISTED, LISTS, MOVING, NEVER, NEXT, ON_BUS, OPENED, OPENING, OPENS,
+    OPEN_ROW, PHASE, REFRESHED, ROW, ROW_WAIT, START, TAIL, UNTIL, WANTS_BUS, WANTS_ROW, WRITES,
+    WROTE, Fixed, Tables,
 )  # fmt: skip
-
 
 LATER = NEVER - 1
 """The end of a burst comes before this cycle."""
@@ -175,7 +174,7 @@ def activates_from(t: Tables, s: int, c: int) -> int:
     found = max(slot[UNTIL, s], t.bank[BANK_ACTIVATED, slot[BANK, s]] + fixed.row_cycle)
     found = max(found, t.group[GROUP_ACTIVATED, slot[GROUP, s]] + fixed.activate_gap_in_group)
     found = max(found, channel[ACT_1, c] + fixed.activate_gap)
-    return max(found, channel[ACT_4, c] + fixed.four_activates)
+    return int(max(found, channel[ACT_4, c] + fixed.four_activates))
 
 
 def give_bus(t: Tables, cycle: int, c: int) -> None:
@@ -218,7 +217,7 @@ def moves_from(t: Tables, s: int, c: int) -> int:
     if slot[WRITES, s] != channel[WROTE, c]:
         idle = fixed.read_to_write if slot[WRITES, s] else fixed.write_to_read
         found = max(found, channel[ENDED, c] + 1 + idle)
-    return found
+    return int(found)
 
 
 def next_change(t: Tables, cycle: int, c: int, again: int) -> int:

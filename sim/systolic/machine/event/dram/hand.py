@@ -5,11 +5,11 @@ Rules: docs/timing_model.md, section 6.
 
 from __future__ import annotations
 
-from systolic.machine.event.dram.tables import (
-    ACTIVE, AFTER, AGE, ASKED, BACK, BACK_RUN, BANK, BANK_GROUP, BANK_IN_GROUP, CHANNEL, D, FETCHED,
-    GROUP, HEAD, HIGH, IN_HAND, LEAD, LEAD_STOP, LENGTH, LISTED, LISTS, LOOK, LOW, NEVER, NEXT,
-    PHASE, ROW, ROW_FIELD, RUN, SIDES, SOURCE, STOP, TAIL, TAKEN, TARGET, WANTS_BANK, WRITES, Fixed,
-    Table, Tables,
+from systolic.machine.event.dram.tables import (  # noqa: I001
+    ACTIVE, AFTER, AGE, ASKED, BACK, BACK_RUN, BANK, BANK_GROUP, BANK_IN_GROUP, CHANNEL, DESCRIPTOR,
+    FETCHED, GROUP, HEAD, HIGH, IN_HAND, LEAD, LEAD_STOP, LENGTH, LISTED, LISTS, LOOK, LOW, NEVER,
+    NEXT, PHASE, ROW, ROW_FIELD, RUN, SIDES, SOURCE, STOP, TAIL, TAKEN, TARGET, WANTS_BANK, WRITES,
+    Fixed, Table, Tables,
 )  # fmt: skip
 
 DRAM_IS_SOURCE, DRAM_IS_TARGET, DRAM_IS_BOTH = 1, 2, 3
@@ -52,7 +52,12 @@ def can_write_back(t: Tables, q: int) -> bool:
     if queue[RUN, q] == d and queue[LEAD, q] < high:
         return False
     for s in range(q * fixed.outstanding, (q + 1) * fixed.outstanding):
-        if slot[PHASE, s] and not slot[WRITES, s] and slot[D, s] == d and slot[LOW, s] < high:
+        if (
+            slot[PHASE, s]
+            and not slot[WRITES, s]
+            and slot[DESCRIPTOR, s] == d
+            and slot[LOW, s] < high
+        ):
             return False
     return True
 
@@ -60,7 +65,7 @@ def can_write_back(t: Tables, q: int) -> bool:
 def end_of_burst(fixed: Fixed, runs: Table, side: int, d: int, low: int) -> int:
     """Return the end of the burst that holds byte `low` of a descriptor, in bytes of that."""
     size = fixed.burst_bytes
-    return min(runs[LENGTH, d], low + size - (runs[side, d] + low) % size)
+    return int(min(runs[LENGTH, d], low + size - (runs[side, d] + low) % size))
 
 
 def take(t: Tables, cycle: int, q: int, d: int, low: int, writes: int) -> int:
@@ -71,7 +76,7 @@ def take(t: Tables, cycle: int, q: int, d: int, low: int, writes: int) -> int:
     s = t.spare[q, fixed.outstanding - queue[IN_HAND, q]]
     slot[PHASE, s], slot[AGE, s], slot[ASKED, s] = WANTS_BANK, misc[TAKEN], cycle
     misc[TAKEN] += 1
-    slot[D, s], slot[WRITES, s], slot[LOW, s] = d, writes, low
+    slot[DESCRIPTOR, s], slot[WRITES, s], slot[LOW, s] = d, writes, low
     slot[HIGH, s] = end_of_burst(fixed, runs, side, d, low)
     place(fixed, slot, runs[side, d] + low, s)
     stand_in_line(t, cycle, s)

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from systolic.machine.event.dram.control import settle
 from systolic.machine.event.dram.hand import is_over, take_all
-from systolic.machine.event.dram.tables import (
-    ACTIVE, BANK, BANKS_HELD, BEAT, BEAT_HIGH, BEAT_LOW, BUS, BUSY, CHANNEL, D, ENDED, FIRST, FREE,
-    HELD, HIGH, HOLDER, IN_HAND, LAST, LEFT, LOG_BANK, LOG_FROM, LOG_QUEUE, LOG_STOP, LOGGED, LOOK,
-    LOW, NEVER, NEXT, ON_BUS, PHASE, PORT_HIGH, PORT_LOW, REFUSED, SIDES, SOURCE, STALL_BANK,
-    STALL_FROM, STALL_STOP, START, TARGET, WRITES, WROTE, Fixed, Table, Tables,
+from systolic.machine.event.dram.tables import (  # noqa: I001
+    ACTIVE, BANK, BANKS_HELD, BEAT, BEAT_HIGH, BEAT_LOW, BUS, BUSY, CHANNEL, DESCRIPTOR, ENDED,
+    FIRST, FREE, HELD, HIGH, HOLDER, IN_HAND, LAST, LEFT, LOGGED, LOG_BANK, LOG_FROM, LOG_QUEUE,
+    LOG_STOP, LOOK, LOW, NEVER, NEXT, ON_BUS, PHASE, PORT_HIGH, PORT_LOW, REFUSED, SIDES, SOURCE,
+    STALL_BANK, STALL_FROM, STALL_STOP, START, TARGET, WRITES, WROTE, Fixed, Table, Tables,
 )  # fmt: skip
 
 BOTH_SIDES = 3
@@ -119,7 +119,7 @@ def end_burst(t: Tables, cycle: int, q: int, s: int) -> None:
     queue[IN_HAND, q] -= 1
     queue[LOOK, q] = cycle + 1
     if t.end.shape[0] and (slot[WRITES, s] or queue[SIDES, q] != BOTH_SIDES):
-        t.end[slot[D, s]] = cycle
+        t.end[slot[DESCRIPTOR, s]] = cycle
 
 
 # -- state-buffer ports ---------------------------------------------------------------------------
@@ -172,7 +172,7 @@ def find_banks(t: Tables, s: int, limit: int) -> int:
 
 def banks_of(fixed: Fixed, slot: Table, runs: Table, beat: int, s: int) -> tuple[int, int]:
     """Return the first and last bank that a cycle of a burst needs; -1, -1 for none."""
-    d = slot[D, s]
+    d = slot[DESCRIPTOR, s]
     base, near = runs[SOURCE, d], runs[TARGET, d]
     if slot[WRITES, s]:
         base, near = near, base

@@ -1,4 +1,4 @@
-"""The tables of DRAM's channels and banks in the event engine: integers, and the names of their rows.
+"""The tables of DRAM's channels and banks in the event engine: integers, with names of their rows.
 
 Every table is int64, [row, number]; times are in cycles of the DMA engine. The arithmetic on them
 is in `hand`, `control` and `steps`; all of it is plain loops, so that numba can compile it.
@@ -30,9 +30,9 @@ REFUSED, STALL_BANK, STALL_FROM, STALL_STOP = range(15, 19)
 BANK_WAIT, ROW_WAIT, BUS_WAIT, QUEUE_ROWS = range(19, 23)
 
 # Rows of `slot`: a place for a burst in hand; queue q has W of them from q * W on. AGE: number in
-# the order of taking; D: its descriptor; LOW, HIGH: bytes of it; UNTIL: the cycle in which the
+# the order of taking; LOW, HIGH: bytes of it; UNTIL: the cycle in which the
 # phase may end; OPENS: cycles from its activation to its row being open; LEFT: cycles of moving.
-PHASE, AGE, ASKED, D, WRITES, LOW, HIGH, CHANNEL, GROUP, BANK, ROW = range(11)
+PHASE, AGE, ASKED, DESCRIPTOR, WRITES, LOW, HIGH, CHANNEL, GROUP, BANK, ROW = range(11)
 GIVEN, UNTIL, OPENS, START, LEFT, AFTER = range(11, 17)
 # PORT_LOW, PORT_HIGH: state-buffer banks needed in this cycle (-1: none). BEAT: the last cycle in
 # which it moved, with the banks used in it.

@@ -35,8 +35,8 @@ class Run:
 class BurstJob(CopyJob):
     """A copy that touches DRAM.
 
-    runs: descriptors by number, once fetched and until they end; newest: number of the descriptor
-    fetched last; fetched_at: the cycle from which its bursts can be asked for; hand: bursts in hand.
+    runs: descriptors by number, once fetched and until they end; newest: the number of that fetched
+    last; fetched_at: the cycle from which its bursts can be asked for; hand: bursts in hand.
     """
 
     def __init__(self, index: int, copy: DmaCopy) -> None:

@@ -47,7 +47,7 @@ class AddressMap:
         return Place(channel, group, group + parts.bank_groups * bank, row)
 
     def _fields(self, number: int) -> dict[str, int]:
-        fields = {}
+        fields: dict[str, int] = {}
         for name, values in self._values[:-1]:
             number, fields[name] = divmod(number, values)
         fields[self._values[-1][0]] = number
