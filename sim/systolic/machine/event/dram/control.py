@@ -4,9 +4,10 @@ A channel is looked at in the cycles in which something may change in it, and on
 due in between, refreshes alone, is made up for. Rules: docs/timing_model.md, section 6.
 """
 
+# ruff: noqa: I001 (row names, as many as fit on a line)
 from __future__ import annotations
 
-from systolic.machine.event.dram.tables import (  # noqa: I001
+from systolic.machine.event.dram.tables import (
     ACT_1, ACT_2, ACT_3, ACT_4, AFTER, AGE, ASKED, BANK, BANKS_HELD, BANK_ACTIVATED, BANK_WAIT,
     BEGAN, BUS, BUS_WAIT, CONFLICTS, DUE, ENDED, GIVEN, GROUP, GROUP_ACTIVATED, GROUP_BEGAN, HEAD,
     HITS, HOLDER, LEFT, LISTED, LISTS, MOVING, NEVER, NEXT, ON_BUS, OPENED, OPENING, OPENS,

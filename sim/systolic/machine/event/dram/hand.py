@@ -3,9 +3,10 @@
 Rules: docs/timing_model.md, section 6.
 """
 
+# ruff: noqa: I001 (row names, as many as fit on a line)
 from __future__ import annotations
 
-from systolic.machine.event.dram.tables import (  # noqa: I001
+from systolic.machine.event.dram.tables import (
     ACTIVE, AFTER, AGE, ASKED, BACK, BACK_RUN, BANK, BANK_GROUP, BANK_IN_GROUP, CHANNEL, DESCRIPTOR,
     FETCHED, GROUP, HEAD, HIGH, IN_HAND, LEAD, LEAD_STOP, LENGTH, LISTED, LISTS, LOOK, LOW, NEVER,
     NEXT, PHASE, ROW, ROW_FIELD, RUN, SIDES, SOURCE, STOP, TAIL, TAKEN, TARGET, WANTS_BANK, WRITES,

@@ -6,11 +6,12 @@ by a lower queue if the queues settle that among themselves. Times are in cycles
 Rules: docs/timing_model.md, section 6.
 """
 
+# ruff: noqa: I001 (row names, as many as fit on a line)
 from __future__ import annotations
 
 from systolic.machine.event.dram.control import settle
 from systolic.machine.event.dram.hand import is_over, take_all
-from systolic.machine.event.dram.tables import (  # noqa: I001
+from systolic.machine.event.dram.tables import (
     ACTIVE, BANK, BANKS_HELD, BEAT, BEAT_HIGH, BEAT_LOW, BUS, BUSY, CHANNEL, DESCRIPTOR, ENDED,
     FIRST, FREE, HELD, HIGH, HOLDER, IN_HAND, LAST, LEFT, LOGGED, LOG_BANK, LOG_FROM, LOG_QUEUE,
     LOG_STOP, LOOK, LOW, NEVER, NEXT, ON_BUS, PHASE, PORT_HIGH, PORT_LOW, REFUSED, SIDES, SOURCE,
