@@ -195,7 +195,7 @@ class DramOrganisation(Spec):
         default=False, description="XOR the channel with the address bits above it"
     )
     hash_banks: bool = Field(default=False, description="XOR bank and bank group with row bits")
-    outstanding: Annotated[int, Field(ge=1, le=256)] = Field(
+    outstanding: Annotated[int, Field(ge=1, le=4096)] = Field(
         default=1, description="most bursts that a DMA queue has in hand"
     )
     scheduling: Literal["fcfs", "fr_fcfs"] = Field(
