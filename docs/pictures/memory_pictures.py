@@ -47,10 +47,10 @@ def bandwidth(chip: Chip, run_bytes: int, step_bytes: int) -> float:
     return runs * run_bytes / seconds / 1e9
 
 
-def hashed(chip: Chip) -> Chip:
-    """Return the chip with channels and banks hashed."""
+def hashed(chip: Chip, *, is_hashed: bool) -> Chip:
+    """Return the chip with channels and banks hashed, or neither."""
     table = chip.model_dump()
-    table["dram"]["organisation"] |= {"hash_channels": True, "hash_banks": True}
+    table["dram"]["organisation"] |= {"hash_channels": is_hashed, "hash_banks": is_hashed}
     return Chip.model_validate(table)
 
 
@@ -63,7 +63,8 @@ def main() -> None:
         chip, color = load_chip(CHIPS / f"{name}.toml"), f"C{number}"
         lengths = [1 << n for n in range(5, 18)]
         steps = [1 << n for n in range(5, 21)]
-        for each, style in ((chip, "-"), (hashed(chip), "--")):
+        for style in ("-", "--"):
+            each = hashed(chip, is_hashed=style == "--")
             runs = [bandwidth(each, length, FAR_BYTES) for length in lengths]
             left.plot(lengths, runs, style, color=color, label=label if style == "-" else None)
             strides = [bandwidth(each, min(step, 32), step) for step in steps]

@@ -501,6 +501,22 @@ def test_the_bound_is_reached_by_whole_rows_on_channels_of_their_own(queues):
     assert trace.cycles() == timing.dram_bound(chip, 64 * queues).cycles
 
 
+def test_the_bound_counts_refreshes():
+    """One channel, 100 bursts of 4 cycles in one row, a refresh of 5 due every 25 cycles.
+
+    Seven bursts are given before cycle 25; the refresh takes 28-32. From then on five bursts fit
+    between refreshes: 7 + 18 * 5 = 97, so 19 refreshes come before the last burst.
+    """
+    chip = organised(
+        {"latency_cycles": 0}, {"bytes_per_cycle": 4}, channels=1, banks=1, row_bytes=4096,
+        activate_cycles=0, precharge_cycles=0, refresh_cycles=5, refresh_interval_cycles=25,
+    )  # fmt: skip
+    trace = run(chip, move(dram(0, (1, 400)), bank(0, 400)))
+    assert trace.cycles("dma0") == 400 + 19 * 5
+    # the bound knows of the refreshes that 400 cycles and one burst less see, not of theirs
+    assert formulas.least_cycles(chip, 1600) == 400 + 15 * 5
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_every_byte_has_a_place_of_its_own(seed):
     """Channel, bank, row and place in the row: one address each, rows filled without gaps."""

@@ -212,14 +212,21 @@ def buses_at_once(chip: Chip) -> int:
 def least_cycles(chip: Chip, bytes_moved: int) -> int:
     """Return the least cycles in which all channels and queues together move that many bytes.
 
-    Whole bursts, every row open, every channel busy as far as the queues have bursts for it.
+    Whole bursts, every row open, every channel busy as far as the queues have bursts for it, but for
+    refresh: in the cycle in which refresh number k becomes due, counted from the first burst, a bus
+    has moved at most k * refresh_interval_cycles of its bursts. Those of them that have a bank may
+    still move before the refresh, one for each bank; all others come after it.
     """
     parts = chip.dram.organisation
     assert parts is not None
     _, burst_cycles = chip.burst_cycles
     bursts = -(-bytes_moved // parts.burst_bytes)
     buses = min(parts.channels, chip.dma.queues * buses_at_once(chip))
-    return -(-bursts // buses) * burst_cycles
+    moving = -(-bursts // buses) * burst_cycles
+    if buses < parts.channels or not parts.refresh_interval_cycles:
+        return moving
+    late = moving - parts.banks * burst_cycles - 1
+    return moving + max(0, late // parts.refresh_interval_cycles) * parts.refresh_cycles
 
 
 def dram_rate(chip: Chip, queues: int) -> int:
