@@ -213,9 +213,9 @@ def least_cycles(chip: Chip, bytes_moved: int) -> int:
     """Return the least cycles in which all channels and queues together move that many bytes.
 
     Whole bursts, every row open, every channel busy as far as the queues have bursts for it, except
-    for refresh: in the cycle in which refresh number k becomes due, counted from the first burst, a bus
-    has moved at most k * refresh_interval_cycles of its bursts. Those of them that have a bank may
-    still move before the refresh, one for each bank; all others come after it.
+    for refresh: in the cycle in which refresh number k becomes due, counted from the first burst, a
+    bus has moved at most k * refresh_interval_cycles of its bursts. Those of them that have a bank
+    may still move before the refresh, one for each bank; all others come after it.
     """
     parts = chip.dram.organisation
     assert parts is not None
