@@ -16,7 +16,7 @@ from support.random_transfers import random_organisation
 from systolic.isa import Access, Buffer, DmaCopy, Program
 from systolic.machine import simulate
 
-QUICK, MANY = 100, 3000
+QUICK, MANY = 100, 1000
 QUEUES, BANK = 4, 4096
 ENGINES = "event", "register"
 
