@@ -199,6 +199,10 @@ def give_bus(t: Tables, cycle: int, c: int) -> None:
     t.group[GROUP_BEGAN, slot[GROUP, may]] = cycle
     t.moving[q, t.queue[ON_BUS, q]] = may
     t.queue[ON_BUS, q] += 1
+    if t.queue[ON_BUS, q] == fixed.at_once < t.moving.shape[1]:
+        # The queue asks for no other bus any more: there others may come first now.
+        for other in range(channel.shape[1]):
+            channel[NEXT, other] = min(channel[NEXT, other], cycle + (1 if other < c else 0))
 
 
 def asks_for_bus(t: Tables, cycle: int, s: int) -> bool:
