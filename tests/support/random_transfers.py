@@ -89,15 +89,21 @@ def random_timings(rng: Random, organisation: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def organised_chip(rng: Random, *, clocks: bool = False) -> Chip:
-    """Return a random chip whose DRAM has channels and banks; every other time one with fetch."""
+def organised_chip(rng: Random, *, clocks: bool = False, at_once: bool = False) -> Chip:
+    """Return a random chip whose DRAM has channels and banks.
+
+    at_once: the first instruction of a queue starts in cycle 0; else every other chip has dispatch
+    cycles, and most of those fetch instructions.
+    """
     chip = random_chip(rng, clocks=clocks).model_dump()
     chip["dram"] |= random_organisation(rng)
     chip["dma"]["queues"] = rng.randint(1, 5)
     chip["state_buffer"]["banks"] = rng.choice([1, 2, 4, 16])
     sequencing = aside(rng, "sequencing")
     organised = Chip.model_validate(chip)
-    return sequenced(organised, sequencing) if sequencing.random() < 0.5 else organised
+    if at_once or sequencing.random() < 0.5:
+        return organised
+    return sequenced(organised, sequencing)
 
 
 class RandomTransfers:

@@ -211,6 +211,40 @@ def test_of_two_banks_taken_by_others_the_first_is_the_one_refused():
     assert trace.stalls == (Stall(3, "dma2", 2, 2, "state_buffer", 0, "write", "dma"),)
 
 
+@pytest.mark.parametrize(
+    ("scope", "refusals", "ends", "used"),
+    [
+        # Queue 0 has bank 0 in partitions 0 and 1 in cycles 3 to 6; queue 1 wants partition 1.
+        ("partition", [("dma1", 3, 4, 1)], [6, 10, 6], 4 * 4),
+        # One port for all partitions, which both bursts of queue 0 use at once.
+        ("bank", [("dma1", 3, 4, -1), ("dma2", 3, 8, -1)], [6, 10, 14], 3 * 4),
+    ],
+)
+@pytest.mark.parametrize("filled", [0, 20])
+def test_bursts_of_one_queue_take_the_ports_of_their_partitions(
+    scope, refusals, ends, used, filled
+):
+    """Two bursts of queue 0 move at once, into partitions 0 and 1; queue 2 wants partition 2.
+
+    A fill that gives way has the arbiter decide about every burst; else the queues settle it.
+    """
+    chip = organised({"queues": 4}, {"bytes_per_cycle": 16}, channels=4, outstanding=2).model_dump()
+    chip["port_priority"] = ("dma", "moving", "weights", "activation", "pooling")
+    chip["state_buffer"]["port_scope"] = scope
+    fill = Memset(engine="activation", target=state(1, 1, 256, filled), value=1)
+    trace = run(
+        Chip.model_validate(chip),
+        move(dram(0, (16, 2), (1, 4)), state(0, 2, 0, 4), 0),
+        move(dram(128, (1, 4)), state(1, 1, 64, 4), 1),
+        move(dram(192, (1, 4)), state(2, 1, 128, 4), 2),
+        *([fill] if filled else []),
+    )
+    stalls = [s for s in trace.stalls if s.unit != "activation"]
+    assert [(s.unit, s.tick, s.cycles, s.partition) for s in stalls] == refusals
+    assert [t.done for t in trace.times if t.unit != "activation"] == ends
+    assert trace.port_cycles["state_buffer", 0, "write"] == used + filled
+
+
 def test_a_refusal_goes_on_when_an_engine_begins_to_want_the_port_too():
     """Queue 1 waits for queue 0; in the middle of that a fill, of lower rank, comes along."""
     slow = organised({"bytes_per_cycle": 1}).model_dump()
@@ -447,7 +481,7 @@ def _runs(copy):
 @pytest.mark.parametrize("seed", range(150))
 def test_the_formula_of_a_lone_copy(seed):
     rng = Random(seed)
-    chip = with_organisation(organised_chip(rng), outstanding=1)
+    chip = with_organisation(organised_chip(rng, at_once=True), outstanding=1)
     copies = [
         i
         for i in RandomTransfers(rng, chip).build(12)[0].instructions
