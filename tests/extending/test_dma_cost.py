@@ -18,7 +18,7 @@ from systolic.hw.spec import Chip, Cycles, Dma
 from systolic.isa import Access, Buffer, DmaCopy, Module, Program, decode, encode, lint
 from systolic.machine import simulate
 from systolic.machine.event.dma import unit as event_dma
-from systolic.machine.event.dram import steps
+from systolic.machine.event.dram import control
 from systolic.machine.register.dma import unit as register_dma
 from systolic.machine.register.dram import channels
 from systolic.report.summary.summarize import summarize
@@ -101,7 +101,7 @@ def test_a_dram_cost(monkeypatch):
     }
     chip = ideal_chip(4, 4, dram={"organisation": organisation})
     before, _ = both(chip)
-    for module in (steps, channels, dram_formulas):
+    for module in (control, channels, dram_formulas):
         dearer(monkeypatch, module)
     after, summary = both(chip)
     assert after == before + 1 == summary["cycles"]

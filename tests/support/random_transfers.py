@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from support.random_programs import random_chip, random_dma
-from systolic.hw.spec import Chip
+from support.random_programs import aside, random_chip, random_dma
+from support.random_sequencing import sequenced
+from systolic.hw.spec import ADDRESS_FIELDS, Chip
 from systolic.isa import Access, Buffer, Copy, DmaCopy, Instruction, Memset, Post, Program, Wait
 from systolic.machine import Image
 
@@ -21,34 +22,88 @@ CONSTANTS = 1024
 """Bytes at the start of DRAM and of every partition that no instruction writes."""
 
 
-def random_organisation(rng: Random) -> dict[str, Any]:
-    """Return keys of [dram]: an organisation, and a bandwidth and a size that suit it."""
+def random_organisation(rng: Random, *, plain: bool = False) -> dict[str, Any]:
+    """Return keys of [dram]: an organisation, and a bandwidth and a size that suit it.
+
+    plain: without the keys that have a default.
+    """
     channels, banks = rng.choice([1, 2, 3, 4]), rng.choice([1, 2, 4])
     burst = rng.choice([4, 8, 16, 64])
     row = burst * rng.choice([1, 2, 3, 8])
+    organisation = {
+        "channels": channels,
+        "banks": banks,
+        "row_bytes": row,
+        "burst_bytes": burst,
+        "interleave_bytes": burst * rng.choice([1, 1, 2, 3, 16]),
+        "activate_cycles": rng.choice([0, 1, 3, 9]),
+        "precharge_cycles": rng.choice([0, 1, 4]),
+    }
+    if not plain:
+        organisation |= _random_order(rng, organisation) | random_timings(rng, organisation)
     return {
-        "size_bytes": channels * banks * row * 65536,
+        "size_bytes": channels * banks * row * 16384 * 3,
         "bytes_per_cycle": channels * rng.choice([1, 4, 5, 16, 64]),
         "latency_cycles": rng.choice([0, 0, 2, 7]),
-        "organisation": {
-            "channels": channels,
-            "banks": banks,
-            "row_bytes": row,
-            "burst_bytes": burst,
-            "interleave_bytes": burst * rng.choice([1, 1, 2, 3, 16]),
-            "activate_cycles": rng.choice([0, 1, 3, 9]),
-            "precharge_cycles": rng.choice([0, 1, 4]),
-        },
+        "organisation": organisation,
     }
 
 
-def organised_chip(rng: Random, *, clocks: bool = False) -> Chip:
-    """Return a random chip whose DRAM has channels and banks."""
+def _random_order(rng: Random, organisation: dict[str, Any]) -> dict[str, Any]:
+    """Return how addresses are cut, and which bursts are in hand and go first."""
+    channels, banks = organisation["channels"], organisation["banks"]
+    fair = rng.random() < 0.5
+    return {
+        "outstanding": rng.choice([1, 1, 2, 3, 8]),
+        "scheduling": "fcfs" if fair else "fr_fcfs",
+        "patience_cycles": 0 if fair else rng.choice([0, 1, 9, 40]),
+        "bank_groups": rng.choice([n for n in (1, 2, 4) if n <= banks]),
+        "address_order": tuple(rng.sample(ADDRESS_FIELDS, 4)),
+        "hash_channels": channels != 3 and rng.random() < 0.3,
+        "hash_banks": rng.random() < 0.3,
+    }
+
+
+def random_timings(rng: Random, organisation: dict[str, Any]) -> dict[str, Any]:
+    """Return timings that do not contradict one another, each 0 every other time."""
+    activate, precharge = organisation["activate_cycles"], organisation["precharge_cycles"]
+
+    def some(least: int, most: int) -> int:
+        return 0 if rng.random() < 0.5 else rng.randint(least, most)
+
+    active = some(activate, activate + 9)
+    gap, burst_gap = some(1, 5), some(1, 6)
+    refresh = some(1, 20)
+    return {
+        "row_active_cycles": active,
+        "row_cycle_cycles": some(active + precharge, active + precharge + 12),
+        "activate_gap_cycles": gap,
+        "activate_gap_in_group_cycles": some(gap, gap + 6),
+        "four_activates_cycles": some(max(gap, 6), 30),
+        "burst_gap_cycles": burst_gap,
+        "burst_gap_in_group_cycles": some(burst_gap, burst_gap + 8),
+        "write_to_read_cycles": some(1, 9),
+        "read_to_write_cycles": some(1, 5),
+        "refresh_cycles": refresh,
+        "refresh_interval_cycles": refresh and refresh + precharge + rng.choice([1, 5, 30, 200]),
+    }
+
+
+def organised_chip(rng: Random, *, clocks: bool = False, at_once: bool = False) -> Chip:
+    """Return a random chip whose DRAM has channels and banks.
+
+    at_once: the first instruction of a queue starts in cycle 0; else every other chip has dispatch
+    cycles, and most of those fetch instructions.
+    """
     chip = random_chip(rng, clocks=clocks).model_dump()
     chip["dram"] |= random_organisation(rng)
     chip["dma"] |= random_dma(rng, 5) | {"descriptor_cost": "sum"}
     chip["state_buffer"]["banks"] = rng.choice([1, 2, 4, 16])
-    return Chip.model_validate(chip)
+    sequencing = aside(rng, "sequencing")
+    organised = Chip.model_validate(chip)
+    if at_once or sequencing.random() < 0.5:
+        return organised
+    return sequenced(organised, sequencing)
 
 
 class RandomTransfers:

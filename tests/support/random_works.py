@@ -102,7 +102,14 @@ def _dram(rng: Random, queues: int) -> dict[str, Any]:
             "channels": channels, "banks": rng.choice([1, 4]), "row_bytes": 1024,
             "burst_bytes": rng.choice([16, 64]), "interleave_bytes": rng.choice([64, 256]),
             "activate_cycles": rng.choice([0, 17]), "precharge_cycles": rng.choice([0, 17]),
+            "outstanding": rng.choice([1, 1, 3, 64]),
+            "scheduling": rng.choice(["fcfs", "fr_fcfs"]),
         }  # fmt: skip
+        if rng.random() < 0.5:
+            table["organisation"] |= {
+                "refresh_cycles": rng.choice([1, 40]),
+                "refresh_interval_cycles": rng.choice([60, 100, 400]),
+            }
     return table
 
 

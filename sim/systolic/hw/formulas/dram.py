@@ -6,7 +6,8 @@ Source: docs/timing_model.md, section 6.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from systolic.hw.spec import Chip, DramOrganisation
@@ -21,23 +22,47 @@ class Run(NamedTuple):
 
 
 class DramAddress(NamedTuple):
-    """Where a byte of DRAM lies."""
+    """Where a byte of DRAM lies; `bank` counts the banks of the channel, over all groups."""
 
     channel: int
     bank: int
     row: int
 
 
-def place(parts: DramOrganisation, address: int) -> DramAddress:
-    """Return channel, bank and row of a byte address."""
-    block, byte = divmod(address, parts.interleave_bytes)
-    inside = block // parts.channels * parts.interleave_bytes + byte
-    row = inside // parts.row_bytes
-    return DramAddress(block % parts.channels, row % parts.banks, row // parts.banks)
+def place(parts: DramOrganisation, address: int, size_bytes: int = 0) -> DramAddress:
+    """Return channel, bank and row of a byte address; size_bytes: of DRAM, if row is not last."""
+    stripe, rest = divmod(address, parts.interleave_bytes * parts.channels)
+    channel, byte = divmod(rest, parts.interleave_bytes)
+    in_group = parts.banks // parts.bank_groups
+    counts = {
+        "column": parts.row_bytes // parts.burst_bytes,
+        "bank_group": parts.bank_groups,
+        "bank": in_group,
+        "row": max(1, size_bytes // (parts.channels * parts.banks * parts.row_bytes)),
+    }
+    digits, weight = {}, parts.burst_bytes
+    inside = stripe * parts.interleave_bytes + byte
+    for name in parts.address_order:
+        is_top = name == parts.address_order[-1]
+        digits[name] = inside // weight if is_top else inside // weight % counts[name]
+        weight *= counts[name]
+    group, bank, row = digits["bank_group"], digits["bank"], digits["row"]
+    if parts.hash_banks:
+        bank, group = bank ^ row % in_group, group ^ row // in_group % parts.bank_groups
+    if parts.hash_channels:
+        channel ^= _digit_xor(stripe, parts.channels)
+    return DramAddress(channel, bank * parts.bank_groups + group, row)
 
 
-def burst_addresses(parts: DramOrganisation, run: Run) -> list[int]:
-    """Return the addresses of a run's bursts, reads and writes, in the order they are made.
+def _digit_xor(number: int, base: int) -> int:
+    """Return the XOR of all digits of a number in a base that is a power of two."""
+    if number == 0 or base == 1:
+        return 0
+    return number % base ^ _digit_xor(number // base, base)
+
+
+def bursts_of(parts: DramOrganisation, run: Run) -> list[tuple[int, bool]]:
+    """Return a run's bursts, (address, is a write), in the order in which they are made.
 
     A burst of the target comes right after the read that brings its last byte.
     """
@@ -45,10 +70,10 @@ def burst_addresses(parts: DramOrganisation, run: Run) -> list[int]:
     writes = _bursts(parts.burst_bytes, run.target, run.size_bytes)
     made = []
     for address, through in reads:
-        made.append(address)
+        made.append((address, False))
         while writes and writes[0][1] <= through:
-            made.append(writes.pop(0)[0])
-    return made + [address for address, _ in writes]
+            made.append((writes.pop(0)[0], True))
+    return made + [(address, True) for address, _ in writes]
 
 
 def _bursts(size: int, start: int | None, length: int) -> list[tuple[int, int]]:
@@ -68,36 +93,140 @@ def opening_cycles(parts: DramOrganisation, before: int | None, row: int) -> int
     return parts.activate_cycles + (0 if before is None else parts.precharge_cycles)
 
 
-def lone_copy_cycles(chip: Chip, runs: Iterable[Run]) -> int:
-    """Return the cycles of one copy that no other meets, all banks closed when it begins.
+@dataclass
+class _Past:
+    """What the timings of a channel count from; cycles, None or missing for never.
 
-    latency + sum over runs of descriptor_cycles + per burst: the row's opening + the burst.
+    rows: (row, cycle of activation) by bank; activated: by bank, group and all; began: the last
+    burst, by group and (None) of all; ended: last cycle and direction of the last burst.
     """
+
+    due: int
+    free_at: int = 0
+    rows: dict[int, int] = field(default_factory=dict)
+    activated: dict[int, int] = field(default_factory=dict)
+    group_activated: dict[int, int] = field(default_factory=dict)
+    all_activated: list[int] = field(default_factory=list)
+    began: dict[int | None, int] = field(default_factory=dict)
+    ended: tuple[int, bool] | None = None
+
+
+class _LoneQueue:
+    """The channels as one burst after another finds them."""
+
+    def __init__(self, chip: Chip) -> None:
+        parts = chip.dram.organisation
+        assert parts is not None
+        self.parts, self.size = parts, chip.dram.size_bytes
+        _, self.burst_cycles = chip.burst_cycles
+        self.pasts = [_Past(parts.refresh_interval_cycles) for _ in range(parts.channels)]
+
+    def after_burst(self, asked: int, address: int, *, writes: bool) -> int:
+        """Return the cycle after a burst that is asked for in cycle `asked`."""
+        parts = self.parts
+        channel, bank, row = place(parts, address, self.size)
+        past, group = self.pasts[channel], bank % parts.bank_groups
+        ready = self._ready(past, self._given(past, asked), bank, row)
+        start = max([ready, *self._bus_times(past, group, writes=writes)])
+        past.began[group] = past.began[None] = start
+        past.ended = start + self.burst_cycles - 1, writes
+        return start + self.burst_cycles
+
+    def _given(self, past: _Past, asked: int) -> int:
+        """Return when the bank is given: not while a refresh is due or going on."""
+        parts = self.parts
+        while parts.refresh_interval_cycles and past.due <= max(asked, past.free_at):
+            last = past.ended[0] + 1 if past.ended else 0
+            opened = [past.activated[bank] + parts.row_active_cycles for bank in past.rows]
+            begin = max([past.due, past.free_at, last, *opened])
+            if begin > max(asked, past.free_at):
+                asked = begin
+            closing = parts.precharge_cycles if past.rows else 0
+            past.free_at = begin + closing + parts.refresh_cycles
+            past.due += parts.refresh_interval_cycles
+            past.rows.clear()
+        return max(asked, past.free_at)
+
+    def _ready(self, past: _Past, given: int, bank: int, row: int) -> int:
+        parts, before = self.parts, past.rows.get(bank)
+        if before == row:
+            return given
+        opening = opening_cycles(parts, before, row)
+        if before is not None:
+            given = max(given, past.activated[bank] + parts.row_active_cycles)
+            given, opening = given + parts.precharge_cycles, opening - parts.precharge_cycles
+        group = bank % parts.bank_groups
+        at = max([given, *self._activation_times(past, bank, group)])
+        past.rows[bank] = row
+        past.activated[bank] = past.group_activated[group] = at
+        past.all_activated.append(at)
+        return at + opening
+
+    def _activation_times(self, past: _Past, bank: int, group: int) -> Iterator[int]:
+        parts = self.parts
+        if bank in past.activated:
+            yield past.activated[bank] + parts.row_cycle_cycles
+        if group in past.group_activated:
+            yield past.group_activated[group] + parts.activate_gap_in_group_cycles
+        if past.all_activated:
+            yield past.all_activated[-1] + parts.activate_gap_cycles
+        if len(past.all_activated) > 3:
+            yield past.all_activated[-4] + parts.four_activates_cycles
+
+    def _bus_times(self, past: _Past, group: int, *, writes: bool) -> Iterator[int]:
+        parts = self.parts
+        if None in past.began:
+            yield past.began[None] + parts.burst_gap_cycles
+        if group in past.began:
+            yield past.began[group] + parts.burst_gap_in_group_cycles
+        if past.ended and past.ended[1] != writes:
+            idle = parts.read_to_write_cycles if writes else parts.write_to_read_cycles
+            yield past.ended[0] + 1 + idle
+
+
+def lone_copy_cycles(chip: Chip, runs: Iterable[Run]) -> int:
+    """Return the cycles of one copy that no other meets, from cycle 0 on, all banks closed.
+
+    Exact with one burst in hand (`outstanding` = 1): latency + sum over runs of descriptor_cycles +
+    per burst: waiting for a refresh + the row's opening + waiting for the bus + the burst. With
+    more in hand it is what the copy would take with one.
+    """
+    clock = chip.dma.latency_cycles + chip.dram.latency_cycles
+    parts, queue = chip.dram.organisation, _LoneQueue(chip)
+    assert parts is not None
+    for run in runs:
+        clock += chip.dma.descriptor_cycles
+        for address, writes in bursts_of(parts, run):
+            clock = queue.after_burst(clock, address, writes=writes)
+    return clock
+
+
+def buses_at_once(chip: Chip) -> int:
+    """Return how many of its bursts a queue can have on data buses in a cycle."""
     parts = chip.dram.organisation
     assert parts is not None
-    _, burst_cycles = chip.burst_cycles
-    open_rows: dict[tuple[int, int], int] = {}
-    cycles = chip.dma.latency_cycles + chip.dram.latency_cycles
-    for run in runs:
-        cycles += chip.dma.descriptor_cycles
-        for address in burst_addresses(parts, run):
-            channel, bank, row = place(parts, address)
-            before = open_rows.get((channel, bank))
-            cycles += opening_cycles(parts, before, row) + burst_cycles
-            open_rows[channel, bank] = row
-    return cycles
+    width, _ = chip.burst_cycles
+    return min(parts.channels, parts.outstanding, max(1, chip.dma.queue_bytes_per_cycle // width))
 
 
 def least_cycles(chip: Chip, bytes_moved: int) -> int:
     """Return the least cycles in which all channels and queues together move that many bytes.
 
-    Whole bursts, every row open, every channel a queue of its own as far as there are both.
+    Whole bursts, every row open, every channel busy as far as the queues have bursts for it, except
+    for refresh: in the cycle in which refresh number k becomes due, counted from the first burst, a
+    bus has moved at most k * refresh_interval_cycles of its bursts. Those of them that have a bank
+    may still move before the refresh, one for each bank; all others come after it.
     """
     parts = chip.dram.organisation
     assert parts is not None
     _, burst_cycles = chip.burst_cycles
     bursts = -(-bytes_moved // parts.burst_bytes)
-    return -(-bursts // min(parts.channels, chip.dma.queues)) * burst_cycles
+    buses = min(parts.channels, chip.dma.queues * buses_at_once(chip))
+    moving = -(-bursts // buses) * burst_cycles
+    if buses < parts.channels or not parts.refresh_interval_cycles:
+        return moving
+    late = moving - parts.banks * burst_cycles - 1
+    return moving + max(0, late // parts.refresh_interval_cycles) * parts.refresh_cycles
 
 
 def dram_rate(chip: Chip, queues: int) -> int:
@@ -107,7 +236,8 @@ def dram_rate(chip: Chip, queues: int) -> int:
         engines = min(queues, chip.dma.engine_count)
         return min(chip.dram.bytes_per_cycle, chip.dma.bytes_per_cycle * engines)
     _, burst_cycles = chip.burst_cycles
-    return max(1, min(parts.channels, queues) * parts.burst_bytes // burst_cycles)
+    buses = min(parts.channels, queues * buses_at_once(chip))
+    return max(1, buses * parts.burst_bytes // burst_cycles)
 
 
 def queue_rate(chip: Chip, rows: int = 1) -> int:
@@ -127,7 +257,8 @@ def run_cycles(chip: Chip, size_bytes: int, *, within: bool = False, rows: int =
     parts, total = chip.dram.organisation, chip.dram.bytes_per_cycle
     if parts is not None:
         _, burst_cycles = chip.burst_cycles
-        return -(-size_bytes // parts.burst_bytes) * burst_cycles * (1 + within)
+        bursts = -(-size_bytes // parts.burst_bytes)
+        return -(-bursts // buses_at_once(chip)) * burst_cycles * (1 + within)
     if within and total == 1:
         return 2 * size_bytes
     own = chip.dma.bytes_per_cycle if within else queue_rate(chip, rows)

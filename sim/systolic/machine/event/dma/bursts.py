@@ -11,7 +11,7 @@ import numpy.typing as npt
 from systolic.isa import Buffer, DmaCopy
 from systolic.isa.access import Interval
 from systolic.machine.event.dma.descriptors import descriptor_runs
-from systolic.machine.event.dram.channels import Beat, Channels
+from systolic.machine.event.dram.channels import Banks, Channels
 from systolic.machine.event.ports.meeting import Course
 from systolic.machine.event.ports.ports import Need, Needs, Port, Timeline, mask_of
 from systolic.machine.event.ports.stream import Lost, Progress, Refusal, Stream
@@ -40,7 +40,7 @@ class BurstStream(Stream):
         self._sides |= WRITES * (copy.target.buffer is Buffer.DRAM)
         on_chip = copy.target if self._sides == READS else copy.source
         self._direction = "write" if self._sides == READS else "read"
-        self._reach = self._needs_of(self._all_banks(), on_chip.lanes)
+        self._reach = tuple(self._need(bank, on_chip.lanes) for bank in self._all_banks())
         self.mask = mask_of(self._reach)
 
     @property
@@ -80,19 +80,16 @@ class BurstStream(Stream):
 
     def needs(self) -> tuple[Needs, int]:
         """Return the ports the next cycle needs, and for how many cycles at least."""
-        beats = self._channels.beats(self._queue)
-        if not beats:
-            return (), self._channels.quiet_cycles()
-        needed = [self._banks_of(beat) for beat in beats]
-        same = 1
-        while same < len(needed) and needed[same] == needed[0]:
-            same += 1
-        return self._needs_of(needed[0], beats[0].lanes), same
+        banks, cycles = self._channels.needs(self._queue)
+        return self._needs_of(banks), cycles
+
+    def patience(self) -> int | None:
+        """Return for how many cycles, if held, it asks for the same; None: until it is granted."""
+        return self._channels.patience()
 
     def needs_in_progress(self) -> Needs:
         """Return the ports of the cycle granted last."""
-        beat = self._channels.last_beat(self._queue)
-        return self._needs_of(self._banks_of(beat), beat.lanes) if beat else ()
+        return self._needs_of(self._channels.last_banks(self._queue))
 
     def grant(self) -> None:
         """Let bytes move from now on."""
@@ -158,16 +155,13 @@ class BurstStream(Stream):
             found |= set(range(int(first[straddles]), int(last[straddles])))
         return sorted(found)
 
-    def _banks_of(self, beat: Beat) -> list[int]:
-        if beat.high <= beat.low:
-            return []
-        size = self._bank_bytes
-        return list(range(beat.low // size, (beat.high - 1) // size + 1))
+    def _needs_of(self, found: list[Banks]) -> Needs:
+        """Return the ports of bursts that move, each once, the lowest bank and partition first."""
+        places = {(bank, b.partition) for b in found for bank in range(b.first, b.last + 1)}
+        return tuple(self._need(bank, Interval(p, p + 1)) for bank, p in sorted(places))
 
-    def _needs_of(self, banks: list[int], lanes: Interval) -> Needs:
-        return tuple(
-            Need(Port(Buffer.STATE.value, bank, self._direction), *lanes) for bank in banks
-        )
+    def _need(self, bank: int, lanes: Interval) -> Need:
+        return Need(Port(Buffer.STATE.value, bank, self._direction), *lanes)
 
 
 def _merged(refusals: list[Refusal], period: int) -> list[Refusal]:

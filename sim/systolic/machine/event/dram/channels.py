@@ -16,21 +16,16 @@ import numpy as np
 from systolic.hw.spec import Chip
 from systolic.hw.units import dma_queue
 from systolic.isa import Buffer, DmaCopy, Program
-from systolic.isa.access import Interval
 from systolic.machine.event.dma.descriptors import Runs
-from systolic.machine.event.dram import steps
-from systolic.machine.event.dram.steps import Fixed, Table, Tables
-from systolic.trace.records import Recorder
+from systolic.machine.event.dram import steps, tables
+from systolic.machine.event.dram.hand import DRAM_IS_TARGET
+from systolic.machine.event.dram.tables import NEVER, Table, Tables
+from systolic.trace.records import ALL_PARTITIONS, Recorder
 from systolic.trace.transfers import ChannelCounts, QueueWaits
 
-NEVER = 1 << 48
 LOG_LENGTH = 4096
 SMALL_ELEMENTS = 20_000
 """Below this many elements in all copies, loading numba costs more than it saves."""
-
-
-_LASTS = np.isin(np.arange(6), (steps.FETCHING, steps.OPENING, steps.MOVING))
-"""By phase: whether it ends of itself."""
 
 
 class Stall(NamedTuple):
@@ -45,17 +40,12 @@ class Stall(NamedTuple):
     stop: int
 
 
-class Beat(NamedTuple):
-    """Bytes low <= byte < high of a partition that move in one cycle; none if low >= high."""
+class Banks(NamedTuple):
+    """State-buffer banks first <= bank <= last of a partition that a burst needs in a cycle."""
 
-    low: int
-    high: int
+    first: int
+    last: int
     partition: int
-
-    @property
-    def lanes(self) -> Interval:
-        """Return the partition as an interval."""
-        return Interval(self.partition, self.partition + 1)
 
 
 class Channels:
@@ -63,14 +53,15 @@ class Channels:
 
     def __init__(self, chip: Chip, *, ends: bool, large: bool) -> None:
         self.period = chip.period("dma")
-        self._tables = _empty_tables(chip)
+        self._is_split = chip.state_buffer.is_split
+        self._tables = Tables.empty(chip, LOG_LENGTH)
         self._stalls: dict[int, list[Stall]] = {}
         self._keeps_ends = ends
         self._used = 0
         self._members: set[int] = set()
         self._cycle = 0
         self._ahead: tuple[Tables, int] | None = None
-        self._settled: Table | None = None
+        self._settled: Tables | None = None
         self._quiet: int | None = None
         self._kernel: Any = _compiled() if large else steps
 
@@ -83,16 +74,15 @@ class Channels:
         self._changed()
         self._members.add(q)
         first = self._append(runs)
-        queue, fixed = self._tables.queue, self._tables.fixed
-        queue[: steps.BANK_WAIT, q] = 0
-        queue[steps.PHASE, q], queue[steps.LEFT, q] = steps.FETCHING, fixed.fetch_cycles
-        queue[steps.RUN, q], queue[steps.STOP, q] = first, first + len(runs.length)
-        queue[steps.SIDES, q] = sides
         # Of the side that lies on the chip; from DRAM to DRAM no port is needed.
-        partitions = runs.partitions[0 if sides == 2 else 1]
-        self._tables.runs[steps.PARTITION, first : first + len(runs.length)] = partitions
-        queue[steps.FIRST, q] = queue[steps.BEAT, q] = -1
-        steps.take_in_hand(fixed, queue, self._tables.runs, q)
+        partitions = runs.partitions[0 if sides == DRAM_IS_TARGET else 1]
+        self._tables.runs[tables.PARTITION, first : first + len(runs.length)] = partitions
+        queue = self._tables.queue
+        queue[: tables.BANK_WAIT, q] = 0
+        queue[[tables.ACTIVE, tables.SIDES, tables.FIRST], q] = 1, sides, -1
+        queue[[tables.FETCHED, tables.LOOK], q] = tick // self.period
+        queue[[tables.RUN, tables.BACK_RUN], q] = first - 1, first
+        queue[tables.STOP, q] = first + len(runs.length)
 
     def leave(self, q: int) -> None:
         """Forget the descriptors of a queue's copy, which has ended."""
@@ -120,13 +110,13 @@ class Channels:
 
     def hold(self, q: int, held: bool) -> None:
         """Say whether a port is refused to the queue from now on."""
-        if self._tables.queue[steps.HELD, q] != held:
-            self._tables.queue[steps.HELD, q] = held
+        if self._tables.queue[tables.HELD, q] != held:
+            self._tables.queue[tables.HELD, q] = held
             self._changed()
 
     def is_done(self, q: int) -> bool:
         """Return whether the queue's copy has ended."""
-        return bool(self._tables.queue[steps.PHASE, q] == steps.IDLE)
+        return not self._tables.queue[tables.ACTIVE, q]
 
     def remaining(self, q: int) -> int:
         """Return the cycles until the first copy ends if nothing changes; 0 if this one has.
@@ -148,87 +138,92 @@ class Channels:
 
     def span(self, q: int) -> tuple[int, int]:
         """Return the ticks of the first and the last cycle of the queue's bursts."""
-        first, last = self._tables.queue[[steps.FIRST, steps.LAST], q].tolist()
+        first, last = self._tables.queue[[tables.FIRST, tables.LAST], q].tolist()
         return first * self.period, last * self.period
 
     def ends(self, q: int, count: int) -> Table:
         """Return the ticks at which the queue's last `count` descriptors ended, int64."""
-        stop = int(self._tables.queue[steps.STOP, q])
+        stop = int(self._tables.queue[tables.STOP, q])
         ends: Table = self._tables.end[stop - count : stop] * self.period
         return ends
 
-    def last_beat(self, q: int) -> Beat | None:
-        """Return what moved in the last cycle that was done."""
-        queue = self._tables.queue
-        if queue[steps.BEAT, q] != self._cycle - 1:
-            return None
-        rows = steps.BEAT_LOW, steps.BEAT_HIGH, steps.BEAT_PARTITION
-        low, high, partition = (int(queue[row, q]) for row in rows)
-        return Beat(low, high, partition)
+    def last_banks(self, q: int) -> list[Banks]:
+        """Return the banks that the queue's bursts used in the last cycle that was done."""
+        places = self._tables.fixed.outstanding
+        slot = self._tables.slot[:, q * places : (q + 1) * places]
+        used = (slot[tables.BEAT] == self._cycle - 1) & (slot[tables.BEAT_LOW] >= 0)
+        found = slot[tables.BEAT_LOW : tables.BEAT_LANE + 1, used]
+        return [Banks(*row) for row in found.T.tolist()]
 
-    def beats(self, q: int) -> list[Beat]:
-        """Return what moves in each cycle left of the queue's burst; nothing if it waits."""
-        queue = self._look()
-        if queue[steps.PHASE, q] != steps.MOVING:
-            return []
-        cycles = int(self._tables.fixed.burst_cycles)
-        runs = self._tables.runs
-        partition = int(runs[steps.PARTITION, queue[steps.RUN, q]])
-        return [
-            Beat(*self._on_chip(queue, beat, q), partition)
-            for beat in range(cycles - int(queue[steps.LEFT, q]), cycles)
-        ]
-
-    def _on_chip(self, queue: Table, beat: int, q: int) -> tuple[int, int]:
-        tables = self._tables
-        low, high = self._kernel.on_chip(tables.fixed, queue, tables.runs, beat, q)
-        return int(low), int(high)
+    def needs(self, q: int) -> tuple[list[Banks], int]:
+        """Return the banks that the queue's next cycle needs, and for how many cycles at least."""
+        looked, cycles = self._look(), self.quiet_cycles()
+        found = []
+        for s in looked.moving[q, : looked.queue[tables.ON_BUS, q]].tolist():
+            cycles = steps.find_banks(looked, s, cycles)
+            banks = Banks(*looked.slot[tables.PORT_LOW : tables.PORT_LANE + 1, s].tolist())
+            if banks.first >= 0:
+                found.append(banks)
+        return found, int(cycles)
 
     def quiet_cycles(self) -> int:
         """Return for how many cycles no burst changes its phase, whatever ports are refused."""
         if self._quiet is None:
-            queue = self._look()
-            lasts = _LASTS[queue[steps.PHASE]]
-            self._quiet = int(queue[steps.LEFT][lasts].min())
+            looked = self._look()
+            event = steps.next_event(looked) - self._cycle
+            self._quiet = int(steps.shortest(looked, event, held_too=True))
         return self._quiet
+
+    def patience(self) -> int | None:
+        """Return for how many cycles a queue that is refused a port asks for the same ones.
+
+        With a single burst in hand: until it is granted. Else another of its bursts may come along.
+        """
+        if self._tables.fixed.outstanding == 1:
+            return None
+        looked = self._look()
+        event = steps.next_event(looked) - self._cycle
+        cycles = int(steps.shortest(looked, event, held_too=False))
+        return cycles if cycles < NEVER // 2 else None
 
     def account(self, recorder: Recorder) -> None:
         """Hand all counts of the run to the recorder."""
         queue, channel, port = self._tables.queue, self._tables.channel, self._tables.port
         transfers = recorder.transfers
-        for c, counts in enumerate(channel[steps.HITS :].T.tolist()):
+        for c, counts in enumerate(channel[tables.HITS :].T.tolist()):
             transfers.channels[c] = ChannelCounts(*counts)
-        for q, waits in enumerate(queue[steps.BANK_WAIT :].T.tolist()):
+        for q, waits in enumerate(queue[tables.BANK_WAIT :].T.tolist()):
             transfers.waits[dma_queue(q)] = QueueWaits(*waits)
         for direction, name in enumerate(("read", "write")):
             for bank in np.flatnonzero(port[direction]).tolist():
                 key = Buffer.STATE.value, bank, name
                 recorder.port_cycles[key] += int(port[direction, bank]) * self.period
 
-    def _do(self, tables: Tables, until: int, *, stop_at_end: bool) -> int:
-        return int(self._kernel.run(tables, self._cycle, until, stop_at_end))
+    def _do(self, of: Tables, until: int, *, stop_at_end: bool) -> int:
+        return int(self._kernel.run(of, self._cycle, until, stop_at_end))
 
     def _read_log(self) -> None:
         """Keep what is logged for the copies it belongs to."""
-        logged = self._tables.log[:, : int(self._tables.logged[0])].T.tolist()
-        for q, bank, partition, first, stop in logged:
+        logged = int(self._tables.misc[tables.LOGGED])
+        for q, port, first, stop in self._tables.log[:, :logged].T.tolist():
+            bank, partition = divmod(port, self._tables.fixed.port_lanes)
+            if not self._is_split:
+                partition = ALL_PARTITIONS
             stall = Stall(bank, partition, first * self.period, stop * self.period)
             self._stalls.setdefault(q, []).append(stall)
-        self._tables.logged[0] = 0
+        self._tables.misc[tables.LOGGED] = 0
 
     def _changed(self) -> None:
         self._ahead = self._settled = self._quiet = None
 
-    def _look(self) -> Table:
-        """Return the queues as they will be once this cycle's banks and buses are given.
+    def _look(self) -> Tables:
+        """Return the tables as they will be once this cycle's banks and buses are given.
 
         Not done for good: another copy may yet join in this cycle.
         """
         if self._settled is None:
-            tables = self._tables
-            queue, bank, channel = tables.queue.copy(), tables.bank.copy(), tables.channel.copy()
-            self._kernel.settle(tables.fixed, queue, bank, channel, self._cycle)
-            self._settled = queue
+            self._settled = self._tables.copy()
+            self._kernel.arrange_cycle(self._settled, self._cycle)
         return self._settled
 
     def _append(self, runs: Runs) -> int:
@@ -236,15 +231,15 @@ class Channels:
         count, first = len(runs.length), self._used
         if first + count > self._tables.runs.shape[1]:
             first = self._compact(count)
-        self._tables.runs[: steps.PARTITION, first : first + count] = runs[: steps.PARTITION]
+        self._tables.runs[: tables.PARTITION, first : first + count] = runs[: tables.PARTITION]
         self._used = first + count
         return first
 
     def _compact(self, count: int) -> int:
         """Make room for `count` more descriptors, and drop those of copies that have ended."""
         queue = self._tables.queue
-        live = np.flatnonzero(queue[steps.PHASE])
-        kept = [slice(int(queue[steps.RUN, q]), int(queue[steps.STOP, q])) for q in live]
+        live = np.flatnonzero(queue[tables.ACTIVE])
+        kept = [slice(self._first_run(q), int(queue[tables.STOP, q])) for q in live.tolist()]
         if self._keeps_ends:
             kept = [slice(0, self._used)] if self._members else []
         used = sum(part.stop - part.start for part in kept)
@@ -255,11 +250,22 @@ class Channels:
             self._tables = self._tables._replace(end=end[0])
             return used
         base = 0
-        for q, part in zip(live, kept, strict=True):
-            queue[steps.STOP, q] += base - part.start
-            queue[steps.RUN, q] = base
+        slot, places = self._tables.slot, self._tables.fixed.outstanding
+        for q, part in zip(live.tolist(), kept, strict=True):
+            queue[[tables.STOP, tables.RUN, tables.BACK_RUN], q] += base - part.start
+            slot[tables.DESCRIPTOR, q * places : (q + 1) * places] += base - part.start
             base += part.stop - part.start
         return used
+
+    def _first_run(self, q: int) -> int:
+        """Return the first descriptor of a queue's copy that is not yet over."""
+        queue, places = self._tables.queue, self._tables.fixed.outstanding
+        slot = self._tables.slot[:, q * places : (q + 1) * places]
+        first: list[int] = slot[tables.DESCRIPTOR, slot[tables.PHASE] != tables.FREE].tolist()
+        first.append(int(queue[tables.RUN, q]))
+        if queue[tables.SIDES, q] == steps.BOTH_SIDES:
+            first.append(int(queue[tables.BACK_RUN, q]))
+        return max(0, min(first))
 
 
 def _moved_up(table: Table, kept: list[slice], size: int) -> Table:
@@ -268,26 +274,6 @@ def _moved_up(table: Table, kept: list[slice], size: int) -> Table:
     bigger = np.zeros((len(table), size), np.int64)
     bigger[:, : columns.shape[1]] = columns
     return bigger
-
-
-def _empty_tables(chip: Chip) -> Tables:
-    """Return the tables of a chip before anything is under way, and without descriptors."""
-    parts = chip.dram.organisation
-    assert parts is not None
-    bank = np.full((steps.BANK_ROWS, parts.channels * parts.banks), -1, np.int64)
-    channel = np.zeros((steps.CHANNEL_ROWS, parts.channels), np.int64)
-    channel[steps.BUS_HOLDER] = -1
-    return Tables(
-        fixed=Fixed.of(chip),
-        queue=np.zeros((steps.QUEUE_ROWS, chip.dma.queues), np.int64),
-        bank=bank,
-        channel=channel,
-        port=np.zeros((2, chip.state_buffer.banks), np.int64),
-        logged=np.zeros(1, np.int64),
-        log=np.zeros((steps.LOG_ROWS, LOG_LENGTH + 2 * chip.dma.queues), np.int64),
-        runs=np.zeros((steps.RUN_ROWS, 0), np.int64),
-        end=np.zeros(0, np.int64),
-    )
 
 
 def channels_of(chip: Chip, program: Program, recorder: Recorder) -> Channels | None:

@@ -1,19 +1,51 @@
-"""The compiled form of `steps`: the same functions, for large work; cached on disk."""
+"""The compiled form of `steps`: the same functions, for large work; cached on disk.
+
+What is cached belongs to the text of all files that were compiled into it: numba itself looks only
+at the file of the function that is called.
+"""
 
 from __future__ import annotations
 
+import zlib
+from functools import partial
+from pathlib import Path
 from types import FunctionType
 from typing import Any
 
 import numba
 
-from systolic.machine.event.dram import steps
+from systolic.machine.event.dram import control, hand, steps, tables
 
-# Compiled functions find one another by name, in a copy of the module's names.
-_names: dict[str, Any] = dict(vars(steps))
+# Nothing is allocated, so nothing needs to be counted: counting took most of the time.
+_compile: Any = partial(numba.njit, nogil=True, boundscheck=False, _nrt=False)
+_MODULES = tables, hand, control, steps
+_stamp = 0
+# Compiled functions find one another by name, in a copy of the modules' names.
+_names: dict[str, Any] = {}
+for _module in _MODULES:
+    _stamp = zlib.crc32(Path(str(_module.__file__)).read_bytes(), _stamp)
+    _names.update(vars(_module))
 for _name, _function in list(_names.items()):
     if isinstance(_function, FunctionType):
         _copy = FunctionType(_function.__code__, _names, _name)
-        _names[_name] = numba.njit(cache=True, nogil=True, boundscheck=False)(_copy)
+        _names[_name] = _compile()(_copy)
 
-run, settle, on_chip = _names["run"], _names["settle"], _names["on_chip"]
+_do_run, _do_arrange = _names["run"], _names["arrange_cycle"]
+
+
+def _entries(stamp: int) -> tuple[Any, ...]:
+    """Return the functions that are called from outside; the stamp is part of what numba caches."""
+
+    @_compile(cache=True)  # type: ignore[untyped-decorator]
+    def run(t: Any, cycle: Any, until: Any, stop_at_end: Any) -> Any:
+        return _do_run(t, cycle, until, stop_at_end) if stamp >= 0 else cycle
+
+    @_compile(cache=True)  # type: ignore[untyped-decorator]
+    def arrange_cycle(t: Any, cycle: Any) -> None:
+        if stamp >= 0:
+            _do_arrange(t, cycle)
+
+    return run, arrange_cycle
+
+
+run, arrange_cycle = _entries(_stamp)

@@ -1,32 +1,58 @@
-"""Twin of `event.dma.bursts`: a DMA queue of DRAM with banks, one burst in hand, cycle by cycle."""
+"""Twin of `event.dma.bursts`: a DMA queue of DRAM with banks, its bursts cycle by cycle."""
 
 from __future__ import annotations
+
+from collections import deque
 
 import numpy as np
 
 from systolic.arrays import Array
 from systolic.isa import Buffer, DmaCopy
 from systolic.machine.register.context import Context
+from systolic.machine.register.dma.descriptors import Descriptor, descriptors
 from systolic.machine.register.dma.unit import CopyJob, DmaQueue
 from systolic.machine.register.dram.channels import Burst, Dram
 from systolic.machine.register.ports.ports import Wanted
 from systolic.machine.register.unit import Job
 
 
+class Run:
+    """A descriptor that has been fetched.
+
+    asked: bytes asked of the side whose bursts come first; back: bytes asked of the target, from
+    DRAM to DRAM; left: bytes that have not yet reached the target; staged: what has been read, and
+    has: which bytes of it are of bursts that have ended.
+    """
+
+    def __init__(self, part: Descriptor) -> None:
+        self.part = part
+        self.asked = self.back = 0
+        self.left = part.size_bytes
+        self.staged: Array = np.zeros(part.size_bytes, np.uint8)
+        self.has: Array = np.zeros(part.size_bytes, bool)
+
+
 class BurstJob(CopyJob):
     """A copy that touches DRAM.
 
-    burst: the one in hand; read, written: bytes of the descriptor that have left the source and
-    reached the target; staged: what has been read on the way from DRAM to DRAM.
+    runs: descriptors by number, once fetched and until they end; newest: the number of that fetched
+    last; fetched_at: the cycle from which its bursts can be asked for; hand: bursts in hand.
     """
 
     def __init__(self, index: int, copy: DmaCopy) -> None:
         super().__init__(index, copy)
         self.from_dram = copy.source.buffer is Buffer.DRAM
         self.into_dram = copy.target.buffer is Buffer.DRAM
-        self.burst: Burst | None = None
-        self.read = self.written = 0
-        self.staged: Array = np.zeros(0, np.uint8)
+        self.to_fetch = deque(descriptors(copy.source, copy.target))
+        self.runs: dict[int, Run] = {}
+        self.newest = -1
+        self.fetched_at = 0
+        self.hand: list[Burst] = []
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether every descriptor has ended."""
+        return not self.to_fetch and not self.runs
 
 
 class BurstQueue(DmaQueue):
@@ -34,22 +60,23 @@ class BurstQueue(DmaQueue):
 
     def __init__(self, context: Context, number: int, dram: Dram) -> None:
         super().__init__(context, number)
-        self._channels = dram
+        parts = context.chip.dram.organisation
+        assert parts is not None
+        self._channels, self._most = dram, parts.outstanding
 
     def begin(self, tick: int) -> None:
-        """Start a cycle; a burst whose descriptor has been fetched is asked for in it."""
+        """Start a cycle, and take bursts in hand."""
         super().begin(tick)
         job = self._job
-        if isinstance(job, BurstJob) and not (job.latency_left or job.fetch_left or job.burst):
-            job.burst = self._next_burst(job)
-            self._channels.ask(job.burst)
+        if isinstance(job, BurstJob) and not job.latency_left:
+            while len(job.hand) < self._most and self._take(job):
+                pass
 
     def request(self, tick: int) -> None:
         """Spend one cycle on the copy in hand."""
         job = self._job
-        if isinstance(job, BurstJob) and job.burst:
-            self._channels.arrange(self.now)
-            self._continue(job, job.burst, tick)
+        if isinstance(job, BurstJob) and not job.latency_left:
+            self._continue(job, tick)
         else:
             super().request(tick)
 
@@ -59,32 +86,71 @@ class BurstQueue(DmaQueue):
             return BurstJob(self.head_index, self.head)
         return super()._make_job()
 
-    def _next_burst(self, job: BurstJob) -> Burst:
-        part, size = job.descriptor, job.descriptor.size_bytes
-        if job.into_dram:
-            write = self._channels.burst(
-                self._number, part.target.byte, job.written, size, to_dram=True
-            )
-            if not job.from_dram or write.high <= job.read:
-                return write
-        return self._channels.burst(self._number, part.source.byte, job.read, size, to_dram=False)
+    def _take(self, job: BurstJob) -> bool:
+        """Take one more burst in hand, or begin to fetch; return whether to go on in this cycle."""
+        if job.from_dram and job.into_dram and self._take_back(job):
+            return True
+        if self.now < job.fetched_at:
+            return False
+        run = job.runs.get(job.newest)
+        if run is not None and run.asked < run.part.size_bytes:
+            base = run.part.source.byte if job.from_dram else run.part.target.byte
+            burst = self._ask(job, job.newest, base, run.asked, to_dram=not job.from_dram)
+            run.asked = burst.high
+            return True
+        if not job.to_fetch:
+            return False
+        job.newest += 1
+        job.runs[job.newest] = Run(job.to_fetch.popleft())
+        job.fetched_at = self.now + self._spec.descriptor_cycles
+        return True
 
-    def _continue(self, job: BurstJob, burst: Burst, tick: int) -> None:
-        if not self._channels.moves(burst):
-            self.claims.mark("streaming", self.now, self.now + 1)
-            return
-        low, high = self._bytes_now(burst)
-        ports = self._ports_of_burst(job, burst, low, high)
-        if not self._take_ports(job, ports, tick):
+    def _take_back(self, job: BurstJob) -> bool:
+        """Write the next burst of the target, if its bytes have been read."""
+        for number, run in job.runs.items():
+            size, base = run.part.size_bytes, run.part.target.byte
+            if run.back == size:
+                continue
+            burst_bytes = self._burst_bytes
+            high = min(size, run.back + burst_bytes - (base + run.back) % burst_bytes)
+            if not run.has[run.back : high].all():
+                return False
+            run.back = self._ask(job, number, base, run.back, to_dram=True).high
+            return True
+        return False
+
+    @property
+    def _burst_bytes(self) -> int:
+        parts = self._dram.organisation
+        assert parts is not None
+        return parts.burst_bytes
+
+    def _ask(self, job: BurstJob, number: int, base: int, low: int, *, to_dram: bool) -> Burst:
+        size = job.runs[number].part.size_bytes
+        burst = self._channels.ask(
+            self._number, number, base, low, size, to_dram=to_dram, now=self.now
+        )
+        job.hand.append(burst)
+        return burst
+
+    def _continue(self, job: BurstJob, tick: int) -> None:
+        if job.hand:
+            self._channels.arrange(self.now)
+        moving = [burst for burst in job.hand if self._channels.moves(burst)]
+        # Bursts that move in one cycle may need the same port: they share it.
+        needs = {want for burst in moving for want in self._ports_of_burst(job, burst)}
+        if not self._take_ports(job, tuple(sorted(needs)), tick):
             return
         self.claims.mark("streaming", self.now, self.now + 1)
-        if job.first < 0:
+        if moving and job.first < 0:
             job.first = tick
-        if low < high:
-            self._carry(job, burst, low, high)
-        burst.cycle += 1
-        if burst.cycle == self._channels.burst_cycles:
-            self._end_burst(job, burst, tick)
+        for burst in moving:
+            low, high = self._bytes_now(burst)
+            if low < high:
+                self._carry(job, burst, low, high)
+            burst.cycle += 1
+            if burst.cycle == self._channels.burst_cycles:
+                self._end_burst(job, burst, tick)
 
     def _bytes_now(self, burst: Burst) -> tuple[int, int]:
         """Return the bytes of the descriptor that move in this cycle of the burst."""
@@ -92,46 +158,48 @@ class BurstQueue(DmaQueue):
         first = burst.low - burst.skipped + burst.cycle * width
         return max(burst.low, first), min(burst.high, first + width)
 
-    def _ports_of_burst(
-        self, job: BurstJob, burst: Burst, low: int, high: int
-    ) -> tuple[Wanted, ...]:
+    def _ports_of_burst(self, job: BurstJob, burst: Burst) -> tuple[Wanted, ...]:
+        low, high = self._bytes_now(burst)
         if low >= high:
             return ()
-        part = job.descriptor
+        part = job.runs[burst.run].part
         if burst.to_dram:
             return self._ports_of(job.source, part.source, low, high - low, "read")
         return self._ports_of(job.target, part.target, low, high - low, "write")
 
     def _carry(self, job: BurstJob, burst: Burst, low: int, high: int) -> None:
         """Move bytes; they land in the next cycle."""
-        part, planes = job.descriptor, self.context.planes
-        target = planes.bytes_of(job.target.buffer)[part.target.partition]
-        both = job.from_dram and job.into_dram
-        if both and burst.to_dram:
-            moving = job.staged[low:high]
-        else:
+        run, planes = job.runs[burst.run], self.context.planes
+        part = run.part
+        if not (job.from_dram and burst.to_dram):
             source = planes.bytes_of(job.source.buffer)[part.source.partition]
-            moving = source[part.source.byte + low : part.source.byte + high].copy()
-            job.words.append(moving)
-        if both and not burst.to_dram:
-            job.staged = np.concatenate([job.staged, moving])
-        else:
+            run.staged[low:high] = source[part.source.byte + low : part.source.byte + high]
+        if burst.to_dram or not job.into_dram:
+            target = planes.bytes_of(job.target.buffer)[part.target.partition]
             at = part.target.byte
-            self._landing.append((target, slice(at + low, at + high), moving))
+            self._landing.append((target, slice(at + low, at + high), run.staged[low:high].copy()))
 
     def _end_burst(self, job: BurstJob, burst: Burst, tick: int) -> None:
         self._channels.release(burst)
-        job.burst = None
-        if burst.to_dram:
-            job.written = burst.high
-        else:
-            job.read = burst.high
-        through = job.written if job.into_dram else job.read
-        if through == job.descriptor.size_bytes:
-            job.read = job.written = 0
-            job.staged = job.staged[:0]
+        job.hand.remove(burst)
+        run = job.runs[burst.run]
+        if not burst.to_dram:
+            run.has[burst.low : burst.high] = True
+        if burst.to_dram or not job.into_dram:
+            run.left -= burst.high - burst.low
+        if not run.left:
+            self._end_run(job, burst.run, tick)
+
+    def _end_run(self, job: BurstJob, number: int, tick: int) -> None:
+        run = job.runs.pop(number)
+        self._record("read", job, job.source, run.part.source, run.staged, tick)
+        self._record("write", job, job.target, run.part.target, run.staged, tick)
+        job.sizes.append(run.part.size_bytes)
+        if job.is_over:
             job.last = tick
-            self._end_descriptor(job, tick)
+            self._job = None
+            self.context.recorder.transfers.add((size, 1) for size in job.sizes)
+            self._retire(job, tick)
 
 
 def dma_queues(context: Context) -> list[DmaQueue]:

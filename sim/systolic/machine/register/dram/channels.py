@@ -1,150 +1,283 @@
 """Twin of `event.dram.channels`: DRAM cycle by cycle, a controller with banks for each channel.
 
-In every cycle in which a burst is in hand, banks are given first, then data buses. The burst
-that has the bus moves bytes in that cycle, unless a port of the state buffer is refused.
+In every cycle in which a burst is in hand, each channel refreshes if that is due, then gives banks,
+activates rows and gives its data bus. The burst that has the bus moves bytes in that cycle, unless
+a port of the state buffer is refused.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 
 from systolic.hw.spec import Chip, DramOrganisation
 from systolic.hw.units import dma_queue
+from systolic.machine.register.dram.address import AddressMap, Place
 from systolic.trace.transfers import ChannelCounts, QueueWaits, Transfers
+
+LONG_AGO = -(1 << 60)
 
 
 @dataclass(slots=True, eq=False)
 class Burst:
     """A burst in hand of a queue, from the cycle in which it first asks.
 
-    low, high: bytes of the descriptor; address: where the burst begins; to_dram: a write;
-    cycle: how many of its cycles are over; opens: cycles until its row is open, once it has its
-    bank.
+    run: number of the descriptor; low, high: bytes of it; address: where the burst begins; skipped:
+    its bytes before `low`; cycle: how many of its cycles are over; closes: cycles until the row
+    open before it is closed, once it has its bank (-1 once activated or not needed); opens: cycles
+    until its row is open.
     """
 
     queue: int
-    address: int
+    run: int
     low: int
     high: int
     skipped: int
     to_dram: bool
-    channel: int
-    bank: int
-    row: int
-    asked: int = -1
+    place: Place
+    asked: int
+    closes: int = -1
     opens: int = 0
     cycle: int = 0
+
+    @property
+    def is_ready(self) -> bool:
+        """Return whether its row is open, given that it has its bank."""
+        return self.closes < 0 and not self.opens
 
 
 @dataclass(slots=True)
 class Bank:
-    """The row it holds open, and the burst it works for."""
+    """The row it holds open, the burst it works for, and when it was last activated."""
 
     row: int | None = None
     burst: Burst | None = None
+    activated: int = LONG_AGO
+
+
+@dataclass(slots=True)
+class Group:
+    """When a bank of the group was last activated, and a burst last began to move."""
+
+    activated: int = LONG_AGO
+    began: int = LONG_AGO
+
+
+def _long_ago() -> deque[int]:
+    return deque([LONG_AGO] * 4, maxlen=4)
 
 
 @dataclass(slots=True)
 class Channel:
-    """A controller: its banks, and the burst on its data bus."""
+    """A controller: its banks, the burst on its data bus, and what its timings count from.
+
+    activated: the last four activations; began: when the last burst began to move; ended, to_dram:
+    its last cycle and direction; due: when the next refresh is due; refreshed: when the last ends.
+    """
 
     banks: list[Bank]
+    groups: list[Group]
+    due: int
     burst: Burst | None = None
+    activated: deque[int] = field(default_factory=_long_ago)
+    began: int = LONG_AGO
+    ended: int = LONG_AGO
+    to_dram: bool = False
+    refreshed: int = 0
     counts: ChannelCounts = field(default_factory=ChannelCounts)
 
 
 def opening_cycles(parts: DramOrganisation, open_row: int | None, row: int) -> int:
-    """Return the cycles until a bank holds a row open."""
+    """Return the cycles until a bank holds a row open, where nothing else binds."""
     if open_row is None:
         return parts.activate_cycles
     return 0 if open_row == row else parts.precharge_cycles + parts.activate_cycles
 
 
 class Dram:
-    """All channels, and the bursts in hand, by queue."""
+    """All channels, and the bursts in hand, in the order in which they were taken."""
 
     def __init__(self, chip: Chip) -> None:
         parts = chip.dram.organisation
         assert parts is not None
         self._parts: DramOrganisation = parts
         self.width, self.burst_cycles = chip.burst_cycles
+        self._at_once = max(1, chip.dma.queue_bytes_per_cycle // self.width)
+        self._map = AddressMap(chip)
         self._channels = [
-            Channel([Bank() for _ in range(parts.banks)]) for _ in range(parts.channels)
+            Channel(
+                [Bank() for _ in range(parts.banks)],
+                [Group() for _ in range(parts.bank_groups)],
+                parts.refresh_interval_cycles,
+            )
+            for _ in range(parts.channels)
         ]
         self._waits = [QueueWaits() for _ in range(chip.dma.queues)]
-        self._in_hand: dict[int, Burst] = {}
+        self._in_hand: list[Burst] = []
         self._now = -1
 
-    def burst(self, queue: int, base: int, low: int, size: int, *, to_dram: bool) -> Burst:
-        """Return the burst that holds byte `low` of a descriptor of `size` bytes at `base`."""
-        parts = self._parts
-        skipped = (base + low) % parts.burst_bytes
-        address = base + low - skipped
-        high = min(size, low + parts.burst_bytes - skipped)
-        block, rest = divmod(address, parts.interleave_bytes)
-        block, channel = divmod(block, parts.channels)
-        row, bank = divmod((block * parts.interleave_bytes + rest) // parts.row_bytes, parts.banks)
-        return Burst(queue, address, low, high, skipped, to_dram, channel, bank, row)
-
-    def ask(self, burst: Burst) -> None:
-        """Let a queue ask for its burst, in the next cycle that is arranged."""
-        self._in_hand[burst.queue] = burst
+    def ask(self, queue: int, run: int, base: int, low: int, size: int, *, to_dram: bool, now: int
+            ) -> Burst:  # fmt: skip
+        """Take in hand the burst of byte `low` of a descriptor of `size` bytes at `base`."""
+        skipped = (base + low) % self._parts.burst_bytes
+        high = min(size, low + self._parts.burst_bytes - skipped)
+        place = self._map.place(base + low - skipped)
+        burst = Burst(queue, run, low, high, skipped, to_dram, place, now)
+        self._in_hand.append(burst)
+        return burst
 
     def arrange(self, cycle: int) -> None:
         """Give the banks and buses of a cycle; the first queue that comes in it says so."""
         if cycle == self._now:
             return
         self._now = cycle
-        for burst in self._in_hand.values():
-            if burst.asked < 0:
-                burst.asked = cycle
-        line = sorted(self._in_hand.values(), key=lambda b: (b.asked, b.queue))
-        for burst in line:
-            self._give_bank(burst)
-        for burst in line:
-            self._give_bus(burst)
-        for channel in self._channels:
+        self._in_hand.sort(key=lambda burst: (burst.asked, burst.queue))  # else as they were taken
+        lines: list[list[Burst]] = [[] for _ in self._channels]
+        for burst in self._in_hand:
+            lines[burst.place.channel].append(burst)
+        for channel, line in zip(self._channels, lines, strict=True):
+            if not self._is_refreshing(channel, cycle):
+                self._give_banks(channel, line)
+            self._activate(channel, line)
+            self._give_bus(channel, line)
             channel.counts.busy_cycles += channel.burst is not None
+        self._count_waits()
 
     def moves(self, burst: Burst) -> bool:
         """Return whether the burst has the bus."""
-        return self._channels[burst.channel].burst is burst
+        return self._channels[burst.place.channel].burst is burst
 
     def release(self, burst: Burst) -> None:
         """End a burst: bank and bus are free from the next cycle on."""
-        channel = self._channels[burst.channel]
-        channel.burst = channel.banks[burst.bank].burst = None
-        del self._in_hand[burst.queue]
+        channel = self._channels[burst.place.channel]
+        channel.burst = channel.banks[burst.place.bank].burst = None
+        channel.ended, channel.to_dram = self._now, burst.to_dram
+        self._in_hand.remove(burst)
 
     def account(self, transfers: Transfers) -> None:
         """Hand over the counts of the run."""
         transfers.channels.update({n: c.counts for n, c in enumerate(self._channels)})
         transfers.waits.update({dma_queue(q): waits for q, waits in enumerate(self._waits)})
 
-    def _give_bank(self, burst: Burst) -> None:
-        channel = self._channels[burst.channel]
-        bank = channel.banks[burst.bank]
-        if bank.burst is not None:
-            self._waits[burst.queue].bank_cycles += bank.burst is not burst
-            return
+    def _is_refreshing(self, channel: Channel, cycle: int) -> bool:
+        """Return whether no bank may be given, a refresh being due or going on."""
+        parts = self._parts
+        if not parts.refresh_interval_cycles:
+            return False
+        # Cycles in which nothing was in hand have not been arranged: what came due in them.
+        while cycle >= channel.refreshed and cycle >= channel.due:
+            begin = self._refresh_begins(channel, cycle)
+            if begin is None:
+                return True
+            is_open = any(bank.row is not None for bank in channel.banks)
+            closing = parts.precharge_cycles if is_open else 0
+            channel.refreshed = begin + closing + parts.refresh_cycles
+            channel.due += parts.refresh_interval_cycles
+            for bank in channel.banks:
+                bank.row = None
+        return cycle < channel.refreshed
+
+    def _refresh_begins(self, channel: Channel, cycle: int) -> int | None:
+        """Return when the refresh that is due began, now or before; None if it cannot yet."""
+        begin = max(channel.due, channel.refreshed, channel.ended + 1)
+        for bank in channel.banks:
+            if bank.burst is not None:
+                return None
+            if bank.row is not None:
+                begin = max(begin, bank.activated + self._parts.row_active_cycles)
+        return begin if begin <= cycle else None
+
+    def _is_overdue(self, burst: Burst) -> bool:
+        patience = self._parts.patience_cycles
+        return bool(patience) and self._now - burst.asked > patience
+
+    def _give_banks(self, channel: Channel, line: list[Burst]) -> None:
+        asking: dict[int, list[Burst]] = {}
+        for burst in line:
+            bank = channel.banks[burst.place.bank]
+            if bank.burst is None:
+                asking.setdefault(burst.place.bank, []).append(burst)
+        for number, bursts in asking.items():
+            bank, first = channel.banks[number], bursts[0]
+            if self._parts.scheduling == "fr_fcfs" and not self._is_overdue(first):
+                first = next((b for b in bursts if b.place.row == bank.row), first)
+            self._give_bank(channel, bank, first)
+
+    def _give_bank(self, channel: Channel, bank: Bank, burst: Burst) -> None:
         bank.burst = burst
-        burst.opens = opening_cycles(self._parts, bank.row, burst.row)
-        if bank.row == burst.row:
+        if bank.row == burst.place.row:
             channel.counts.hits += 1
         elif bank.row is None:
             channel.counts.opened += 1
+            burst.closes = 0
         else:
             channel.counts.conflicts += 1
-        bank.row = burst.row
+            young = bank.activated + self._parts.row_active_cycles - self._now
+            burst.closes = max(0, young) + self._parts.precharge_cycles
+        burst.opens = opening_cycles(self._parts, bank.row, burst.place.row)
+        if burst.closes >= 0 and bank.row is not None:
+            burst.opens -= self._parts.precharge_cycles
+        bank.row = burst.place.row
 
-    def _give_bus(self, burst: Burst) -> None:
-        channel = self._channels[burst.channel]
-        if channel.banks[burst.bank].burst is not burst or channel.burst is burst:
+    def _activate(self, channel: Channel, line: list[Burst]) -> None:
+        parts, now = self._parts, self._now
+        for burst in line:
+            bank, group = channel.banks[burst.place.bank], channel.groups[burst.place.group]
+            if bank.burst is not burst or burst.closes:
+                continue
+            if (
+                now - bank.activated >= parts.row_cycle_cycles
+                and now - group.activated >= parts.activate_gap_in_group_cycles
+                and now - channel.activated[-1] >= parts.activate_gap_cycles
+                and now - channel.activated[0] >= parts.four_activates_cycles
+            ):
+                bank.activated = group.activated = now
+                channel.activated.append(now)
+                burst.closes = -1
+
+    def _give_bus(self, channel: Channel, line: list[Burst]) -> None:
+        if channel.burst is not None:
             return
-        if burst.opens:
-            burst.opens -= 1
-            self._waits[burst.queue].row_cycles += 1
-        elif channel.burst is None:
-            channel.burst = burst
-        else:
-            self._waits[burst.queue].bus_cycles += 1
+        asking = [
+            burst
+            for burst in line
+            if channel.banks[burst.place.bank].burst is burst
+            and burst.is_ready
+            and self._moving(burst.queue) < self._at_once
+        ]
+        if asking and (self._parts.scheduling == "fcfs" or self._is_overdue(asking[0])):
+            asking = asking[:1]
+        for burst in asking:
+            if self._may_move(channel, burst):
+                channel.burst = burst
+                channel.began = channel.groups[burst.place.group].began = self._now
+                return
+
+    def _moving(self, queue: int) -> int:
+        return sum(c.burst is not None and c.burst.queue == queue for c in self._channels)
+
+    def _may_move(self, channel: Channel, burst: Burst) -> bool:
+        parts, now = self._parts, self._now
+        idle = 0
+        if burst.to_dram != channel.to_dram:
+            idle = parts.read_to_write_cycles if burst.to_dram else parts.write_to_read_cycles
+        return (
+            now - channel.began >= parts.burst_gap_cycles
+            and now - channel.groups[burst.place.group].began >= parts.burst_gap_in_group_cycles
+            and now - channel.ended > idle
+        )
+
+    def _count_waits(self) -> None:
+        """Count what every burst waits for in this cycle, and let a cycle of opening pass."""
+        for burst in self._in_hand:
+            channel, waits = self._channels[burst.place.channel], self._waits[burst.queue]
+            if channel.banks[burst.place.bank].burst is not burst:
+                waits.bank_cycles += 1
+            elif not burst.is_ready:
+                waits.row_cycles += 1
+                if burst.closes > 0:
+                    burst.closes -= 1
+                elif burst.closes < 0:
+                    burst.opens -= 1
+            elif channel.burst is not burst:
+                waits.bus_cycles += 1

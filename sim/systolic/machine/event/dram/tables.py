@@ -1,0 +1,236 @@
+"""The tables of DRAM's channels and banks in the event engine: integers, with names of their rows.
+
+Every table is int64, [row, number]; times are in cycles of the DMA engine. The arithmetic on them
+is in `hand`, `control` and `steps`; all of it is plain loops, so that numba can compile it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from systolic.hw.spec import ADDRESS_FIELDS, Chip
+
+Table = npt.NDArray[Any]
+
+NEVER = 1 << 60
+LONG_AGO = -NEVER
+
+# Rows of `queue`. SIDES: 1 DRAM is the source, 2 the target, 3 both. RUN, LEAD: the descriptor
+# fetched last, and the bytes of it that bursts have been taken for; BACK_RUN, BACK: the same for
+# writes of a copy with both sides; STOP: end of the copy's descriptors; FETCHED: the cycle from
+# which RUN's bursts can be taken; LOOK: the cycle in which more may be taken.
+ACTIVE, HELD, SIDES, RUN, LEAD, LEAD_STOP, BACK_RUN, BACK, STOP, FETCHED, LOOK = range(11)
+IN_HAND, ON_BUS, FIRST, LAST = range(11, 15)
+# REFUSED: the state-buffer port that another queue has, by its number (`steps.port_of`); STALL_*:
+# the refusals that are not yet logged: of which port, from which cycle to which.
+REFUSED, STALL_PORT, STALL_FROM, STALL_STOP = range(15, 19)
+BANK_WAIT, ROW_WAIT, BUS_WAIT, QUEUE_ROWS = range(19, 23)
+
+# Rows of `slot`: a place for a burst in hand; queue q has W of them from q * W on. AGE: number in
+# the order of taking; LOW, HIGH: bytes of it; UNTIL: the cycle in which the
+# phase may end; OPENS: cycles from its activation to its row being open; LEFT: cycles of moving.
+PHASE, AGE, ASKED, DESCRIPTOR, WRITES, LOW, HIGH, CHANNEL, GROUP, BANK, ROW = range(11)
+GIVEN, UNTIL, OPENS, START, LEFT, AFTER = range(11, 17)
+# PORT_LOW, PORT_HIGH: state-buffer banks needed in this cycle (-1: none), in partition PORT_LANE.
+# BEAT: the last cycle in which it moved, with the banks used in it, and their partition.
+PORT_LOW, PORT_HIGH, PORT_LANE, BEAT, BEAT_LOW, BEAT_HIGH, BEAT_LANE, SLOT_ROWS = range(17, 25)
+
+# Values of PHASE, in the order in which a burst goes through them.
+FREE, WANTS_BANK, WANTS_ROW, OPENING, WANTS_BUS, MOVING = range(6)
+
+# Rows of `bank`. HOLDER: a slot, or -1. HEAD, TAIL: the slots that want it, joined by AFTER.
+OPEN_ROW, HOLDER, HEAD, TAIL, BANK_ACTIVATED, LISTED, BANK_ROWS = range(7)
+
+# Rows of `group`.
+GROUP_ACTIVATED, GROUP_BEGAN, GROUP_ROWS = range(3)
+
+# Rows of `channel`. BUS: the slot that has it, or -1; LISTS: how many banks are in `work`; NEXT:
+# the cycle in which something may change; ACT_4 to ACT_1: the last four activations.
+BUS, LISTS, BANKS_HELD, NEXT, BEGAN, ENDED, WROTE, DUE, REFRESHED = range(9)
+ACT_4, ACT_3, ACT_2, ACT_1 = range(9, 13)
+HITS, OPENED, CONFLICTS, BUSY, CHANNEL_ROWS = range(13, 18)
+
+# Rows of `log`.
+LOG_QUEUE, LOG_PORT, LOG_FROM, LOG_STOP, LOG_ROWS = range(5)
+
+# Rows of `runs`, the descriptors, in bytes; PARTITION: of the side that lies in the state buffer.
+SOURCE, TARGET, LENGTH, PARTITION, RUN_ROWS = range(5)
+
+# Entries of `misc`.
+LOGGED, TAKEN, MISC_ROWS = range(3)
+
+# Fields of an address, as `Fixed.order` numbers them.
+COLUMN, BANK_GROUP, BANK_IN_GROUP, ROW_FIELD = range(4)
+
+
+class Fixed(NamedTuple):
+    """Chip data.
+
+    port_lanes: how many ports a bank of the state buffer has in a direction: one for each
+    partition, or one for all. arbitrates: the queues settle among themselves which has a port.
+    """
+
+    burst_bytes: int
+    interleave_bytes: int
+    channels: int
+    banks: int
+    groups: int
+    order: tuple[int, ...]
+    sizes: tuple[int, ...]
+    hash_channels: bool
+    hash_banks: bool
+    outstanding: int
+    at_once: int
+    in_order: bool
+    patience: int
+    beat_bytes: int
+    burst_cycles: int
+    activate_cycles: int
+    precharge_cycles: int
+    active: int
+    row_cycle: int
+    activate_gap: int
+    activate_gap_in_group: int
+    four_activates: int
+    burst_gap: int
+    burst_gap_in_group: int
+    write_to_read: int
+    read_to_write: int
+    refresh_interval: int
+    refresh: int
+    fetch_cycles: int
+    port_bank_bytes: int
+    port_lanes: int
+    arbitrates: bool
+
+    @classmethod
+    def of(cls, chip: Chip) -> Fixed:
+        """Return what the arithmetic needs of a chip whose DRAM has an organisation."""
+        parts = chip.dram.organisation
+        assert parts is not None
+        beat_bytes, burst_cycles = chip.burst_cycles
+        all_banks = parts.channels * parts.banks
+        return cls(
+            burst_bytes=parts.burst_bytes,
+            interleave_bytes=parts.interleave_bytes,
+            channels=parts.channels,
+            banks=parts.banks,
+            groups=parts.bank_groups,
+            order=tuple(ADDRESS_FIELDS.index(name) for name in parts.address_order),
+            sizes=(
+                parts.row_bytes // parts.burst_bytes,
+                parts.bank_groups,
+                parts.banks // parts.bank_groups,
+                chip.dram.size_bytes // (all_banks * parts.row_bytes),
+            ),
+            hash_channels=parts.hash_channels and parts.channels > 1,
+            hash_banks=parts.hash_banks,
+            outstanding=parts.outstanding,
+            at_once=max(1, chip.dma.queue_bytes_per_cycle // beat_bytes),
+            in_order=parts.scheduling == "fcfs",
+            patience=parts.patience_cycles or NEVER,
+            beat_bytes=beat_bytes,
+            burst_cycles=burst_cycles,
+            activate_cycles=parts.activate_cycles,
+            precharge_cycles=parts.precharge_cycles,
+            active=parts.row_active_cycles,
+            row_cycle=parts.row_cycle_cycles,
+            activate_gap=parts.activate_gap_cycles,
+            activate_gap_in_group=parts.activate_gap_in_group_cycles,
+            four_activates=parts.four_activates_cycles,
+            burst_gap=parts.burst_gap_cycles,
+            burst_gap_in_group=parts.burst_gap_in_group_cycles,
+            write_to_read=parts.write_to_read_cycles,
+            read_to_write=parts.read_to_write_cycles,
+            refresh_interval=parts.refresh_interval_cycles,
+            refresh=parts.refresh_cycles,
+            fetch_cycles=chip.dma.descriptor_cycles,
+            port_bank_bytes=chip.state_buffer.bank_bytes,
+            port_lanes=chip.state_buffer.partitions if chip.state_buffer.is_split else 1,
+            arbitrates=True,
+        )
+
+
+class Tables(NamedTuple):
+    """All the arithmetic works on.
+
+    queue, slot, bank, group, channel: what is under way; spare: [queue, n], free slots; moving:
+    [queue, n], slots on a bus; work: [channel, n], banks that work or are wanted; port: [direction,
+    bank], cycles in which state-buffer ports were used, of all partitions together; marks:
+    [direction, port], the queue that used a port last, as a number that grows with every step, the
+    next of which is in `marked`;
+    misc: how many refusals are logged, and bursts taken; log: [row, entry], refusals in the order
+    in which they ended; runs: [row, descriptor]; end: the cycle in which each descriptor ended, or
+    empty.
+    """
+
+    fixed: Fixed
+    queue: Table
+    slot: Table
+    bank: Table
+    group: Table
+    channel: Table
+    spare: Table
+    moving: Table
+    work: Table
+    port: Table
+    marks: Table
+    marked: Table
+    misc: Table
+    log: Table
+    runs: Table
+    end: Table
+
+    @classmethod
+    def empty(cls, chip: Chip, log_length: int) -> Tables:
+        """Return the tables of a chip before anything is under way, and without descriptors."""
+        fixed, queues = Fixed.of(chip), chip.dma.queues
+        slots = np.arange(queues * fixed.outstanding).reshape(queues, fixed.outstanding)
+        return cls(
+            fixed=fixed,
+            queue=np.zeros((QUEUE_ROWS, queues), np.int64),
+            slot=_filled(SLOT_ROWS, queues * fixed.outstanding, {BEAT: -1}),
+            bank=_filled(BANK_ROWS, fixed.channels * fixed.banks, {
+                OPEN_ROW: -1, HOLDER: -1, HEAD: -1, TAIL: -1, BANK_ACTIVATED: LONG_AGO}),
+            group=_filled(GROUP_ROWS, fixed.channels * fixed.groups, {
+                GROUP_ACTIVATED: LONG_AGO, GROUP_BEGAN: LONG_AGO}),
+            channel=_filled(CHANNEL_ROWS, fixed.channels, {
+                BUS: -1, NEXT: NEVER, BEGAN: LONG_AGO, ENDED: LONG_AGO,
+                DUE: fixed.refresh_interval or NEVER, ACT_4: LONG_AGO, ACT_3: LONG_AGO,
+                ACT_2: LONG_AGO, ACT_1: LONG_AGO}),
+            spare=slots.astype(np.int64),
+            moving=np.zeros((queues, min(fixed.channels, fixed.outstanding)), np.int64),
+            work=np.zeros((fixed.channels, fixed.banks), np.int64),
+            port=np.zeros((2, chip.state_buffer.banks), np.int64),
+            marks=np.zeros((2, chip.state_buffer.banks * fixed.port_lanes), np.int64),
+            marked=np.zeros(1, np.int64),
+            misc=np.zeros(MISC_ROWS, np.int64),
+            log=np.zeros((LOG_ROWS, log_length + 2 * queues), np.int64),
+            runs=np.zeros((RUN_ROWS, 0), np.int64),
+            end=np.zeros(0, np.int64),
+        )  # fmt: skip
+
+    def copy(self) -> Tables:
+        """Return tables of which what is under way may be changed without changing these."""
+        return self._replace(
+            queue=self.queue.copy(),
+            slot=self.slot.copy(),
+            bank=self.bank.copy(),
+            group=self.group.copy(),
+            channel=self.channel.copy(),
+            spare=self.spare.copy(),
+            moving=self.moving.copy(),
+            work=self.work.copy(),
+            port=self.port.copy(),
+            misc=self.misc.copy(),
+        )
+
+
+def _filled(rows: int, count: int, values: dict[int, int]) -> Table:
+    table = np.zeros((rows, count), np.int64)
+    for row, value in values.items():
+        table[row] = value
+    return table
