@@ -17,7 +17,7 @@ from systolic.isa.legality import check_program
 from systolic.isa.lint.diagnostic import Diagnostic
 from systolic.isa.lint.lint import lint, require_clean
 from systolic.isa.program import Program
-from systolic.lazy import loader
+from systolic.lazy import loader as _loader
 
 if TYPE_CHECKING:
     from systolic.isa.formats.binary import decode, encode, is_binary
@@ -45,7 +45,7 @@ LAZY = {
     "formats.read_text": "parse_text",
     "formats.write_text": "format_access format_instruction format_text",
 }
-__getattr__ = loader(__name__, LAZY)
+__getattr__ = _loader(__name__, LAZY)
 
 __all__ = [
     "Access",

@@ -19,7 +19,7 @@ from systolic.layout.relayout.plan import ContiguousRun, RelayoutPlan, relayout
 from systolic.layout.shape import Shape, parse_form
 from systolic.layout.text.read import parse_layout
 from systolic.layout.tile import COMBINE, Tile
-from systolic.lazy import loader
+from systolic.lazy import loader as _loader
 
 if TYPE_CHECKING:
     from systolic.layout.broadcasting.broadcast import (
@@ -50,7 +50,7 @@ LAZY = {
     "placement.placement": "Placement",
     "tpu_formats": "raw_format tpu_format",
 }
-__getattr__ = loader(__name__, LAZY)
+__getattr__ = _loader(__name__, LAZY)
 
 __all__ = [
     "COMBINE",

@@ -43,7 +43,7 @@ def rules_of(chip) -> Rules:
         **parts,
         size_bytes=chip.dram.size_bytes,
         bytes_per_cycle=chip.dram.bytes_per_cycle // parts["channels"],
-        queue_bytes_per_cycle=chip.dma.bytes_per_cycle,
+        queue_bytes_per_cycle=chip.dma.bytes_per_cycle // chip.dma.queues_per_engine,
         latency=chip.dma.latency_cycles + chip.dram.latency_cycles,
         fetch=chip.dma.descriptor_cycles,
     )
