@@ -1,7 +1,7 @@
 """The descriptors of a run's DMA copies: what each moved, from when to when.
 
-Derived from what a finished run recorded, so a run that nobody asks pays nothing. Not here: when a
-descriptor ends (each engine decides that for itself, and records the words it moved).
+They are derived from the records of a finished run, so a run pays for them only if they are asked
+for. Not here: when a descriptor ends (each engine decides that, and records the words it moved).
 """
 
 from __future__ import annotations

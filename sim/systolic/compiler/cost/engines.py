@@ -39,7 +39,7 @@ def cheapest_engine(chip: Chip, options: Options, work: OnEngine) -> str:
     """
     able = _able(chip, work)
     if not able:
-        raise CompileError(_nobody(chip, work))
+        raise CompileError(_no_engine_for(chip, work))
     if options.drain_engine in able:
         return options.drain_engine
     return min(able, key=lambda name: engine_cycles(chip, name, work) * chip.period(name))
@@ -104,7 +104,7 @@ def _able(chip: Chip, work: OnEngine) -> list[str]:
     ]
 
 
-def _nobody(chip: Chip, work: OnEngine) -> str:
+def _no_engine_for(chip: Chip, work: OnEngine) -> str:
     sources = " and ".join(sorted({str(access.buffer) for access in reads(work)}))
     (target,) = writes(work)
     have = "; ".join(
