@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from support.chips import ideal_chip
-from systolic.compiler import compile_graph
+from systolic.compiler import compile_graph, pipeline
 from systolic.compiler.ir.broken import BrokenPassError
 from systolic.compiler.ir.dependencies import Ref
 from systolic.compiler.ir.drafts import Draft
@@ -56,6 +56,20 @@ def with_matrix(which: str, **changes) -> Layers:
 
 def broken(pass_name: str, words: str):
     return pytest.raises(BrokenPassError, match=f"compiler pass {pass_name}: .*{words}")
+
+
+@pytest.mark.parametrize(
+    "verifier",
+    [verify_layers, verify_tiled, verify_places, verify_drafts, verify_synchronised],
+    ids=lambda verifier: verifier.__name__,
+)
+def test_the_pipeline_asks_the_verifier_of_each_pass(verifier, monkeypatch):
+    def refuse(*values, **settings):
+        raise BrokenPassError("any", "refused")
+
+    monkeypatch.setattr(pipeline, verifier.__name__, refuse)
+    with broken("any", "refused"):
+        compile_all()
 
 
 # lower

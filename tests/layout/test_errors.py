@@ -181,3 +181,12 @@ def test_values(build: object, message: str) -> None:
     with pytest.raises(LayoutError) as refused:
         build()  # type: ignore[operator]
     assert str(refused.value) == message
+
+
+def test_memory_spaces_are_of_int64_from_end_to_end():
+    """XLA keeps a memory space as int64."""
+    for space in (-(2**63), 2**63 - 1):
+        assert Shape.parse(f"f32[3]{{0:S({space})}}").layout.memory_space == space
+    for space in (-(2**63) - 1, 2**63):
+        with pytest.raises(LayoutError, match="must fit (int64|a signed 64-bit integer)"):
+            Shape.parse(f"f32[3]{{0:S({space})}}")

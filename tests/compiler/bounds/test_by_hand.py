@@ -359,3 +359,18 @@ def test_the_bound_of_an_operation_that_moves_nothing():
     graph = move("reshape", "f32[6,10,7]", "f32[60,7]")
     (found,) = operation_bounds(graph, clocked())
     assert (found.bound.ticks, found.bound.why) == (0, "nothing need be busy")
+
+
+def test_what_stays_on_the_chip_between_products_is_no_traffic():
+    """At a byte per cycle: x (8 bytes) and w1 (16) for the first product, w2 (16) and y (8) for
+    the second. By the graph's default h lives in DRAM, but only the second product needs it.
+    """
+    builder = GraphBuilder("dram")
+    names = {"x": "f32[1,2]", "w1": "f32[2,2]", "w2": "f32[2,2]"}
+    x, w1, w2 = (builder.tensor(name, shape) for name, shape in names.items())
+    h = builder.matmul(x, w1, "f32[1,2]", name="h")
+    builder.matmul(h, w2, "f32[1,2]", name="y")
+    chip = ideal_chip(2, 2, dram={"bytes_per_cycle": 1, "latency_cycles": 0})
+    least = dram_bound(chip, 16 + 8).ticks  # of either product
+    for operation in operation_bounds(builder.graph(), chip):
+        assert least <= operation.bound.ticks < least + 8 * chip.period("dma")

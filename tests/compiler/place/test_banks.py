@@ -56,3 +56,9 @@ def test_banks_of_odd_sizes_hold_tiles_at_whole_words():
     low, high = Wish("low", [Interval(10, 50)]), Wish("high", [Interval(51, 99)])
     assert [room.take(8, low)[0] for _ in range(2)] == [12, 20]
     assert [room.take(8, high)[0] for _ in range(2)] == [88, 80]
+
+
+@pytest.mark.parametrize(("end", "starts"), [("low", [0, 16, 32]), ("high", [48, 32, 16])])
+def test_banks_are_filled_from_the_end_that_is_wished_for(end, starts):
+    room = Room(64, bank_bytes=16)
+    assert [room.take(12, Wish(end))[0] // 16 * 16 for _ in range(3)] == starts
