@@ -374,3 +374,22 @@ def test_what_stays_on_the_chip_between_products_is_no_traffic():
     least = dram_bound(chip, 16 + 8).ticks  # of either product
     for operation in operation_bounds(builder.graph(), chip):
         assert least <= operation.bound.ticks < least + 8 * chip.period("dma")
+
+
+@pytest.mark.parametrize(
+    ("tiles", "cycles"),
+    [
+        ([(4, 4)], 4 + 4 + 4 + 4),
+        ([(4, 1)], 1 + 4 + 4 + 1),
+        ([(1, 1)], 1 + 1 + 4 + 1),
+        ([(4, 4), (4, 4)], 4 + 8 + 4 + 4),
+        ([(4, 4), (4, 1)], 1 + 8 + 4 + 1),
+        ([(4, 1), (4, 4)], 1 + 8 + 4 + 1),
+    ],
+)
+def test_the_least_first_load_and_the_narrowest_last_tile(tiles, cycles):
+    """On 4 x 4: the shortest load, every vector, four rows down, and the columns of the last tile.
+
+    A load reads a column a cycle. Any tile may come first, and any last.
+    """
+    assert transpose_bound(ideal_chip(4, 4), tiles, "f32", "activation").cycles == cycles
