@@ -17,6 +17,7 @@ import numpy.typing as npt
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, DmaCopy
 from systolic.machine.event.ports.ports import Need, Needs, Port
+from systolic.spans import Interval
 
 Offsets = npt.NDArray[np.int64]
 
@@ -129,7 +130,7 @@ def bank_bytes(access: Access, chip: Chip) -> int:
 
 
 def needs_of(
-    copy: DmaCopy, banks: tuple[Sequence[int], Sequence[int]], lanes: Sequence[tuple[int, int]]
+    copy: DmaCopy, banks: tuple[Sequence[int], Sequence[int]], lanes: Sequence[Interval]
 ) -> Needs:
     """Return the ports of these banks of a copy's source and target.
 
@@ -149,7 +150,7 @@ def descriptor_needs(
     copy: DmaCopy, group: Group, index: int, first: int = 0, stop: int = 1
 ) -> Needs:
     """Return the ports of bytes first <= byte < stop of a bundle, in the partitions of its rows."""
-    lanes = [(p, p + group.rows) for p in group.partitions[:, index].tolist()]
+    lanes = [Interval(p, p + group.rows) for p in group.partitions[:, index].tolist()]
     return needs_of(copy, touched_banks(group, index, first, stop), lanes)
 
 

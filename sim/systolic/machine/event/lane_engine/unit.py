@@ -10,12 +10,12 @@ import numpy as np
 from systolic.arrays import Array
 from systolic.hw.units import EngineName
 from systolic.isa import Instruction, OnEngine
-from systolic.isa.access import Interval
 from systolic.isa.effects import lanes, reads_per_element, reads_per_lane, window, writes
 from systolic.machine.event.lane_engine.plan import Moves, Plan, plan_of
 from systolic.machine.event.ports.stream import Stream
 from systolic.machine.event.unit import Context, Unit
 from systolic.machine.values.lanes import Operands, compute
+from systolic.spans import Interval
 from systolic.trace.records import InstructionTimes
 
 PLANS_KEPT = 256

@@ -223,7 +223,7 @@ class PEArrayUnit(Unit):
         return merge(reads, result, vectors)
 
     def _result_needs(self, multiply: MatMul) -> Any:
-        bank = multiply.result.span[0] // self.chip.result_buffer.bank_bytes
+        bank = multiply.result.span.first // self.chip.result_buffer.bank_bytes
         want = needs(multiply.result, (bank,), "write")
         return needs(multiply.result, (bank,), "read") + want if multiply.accumulate else want
 

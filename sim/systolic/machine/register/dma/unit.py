@@ -16,11 +16,11 @@ from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
 from systolic.hw.units import dma_queue
 from systolic.isa import Access, Buffer, DmaCopy
-from systolic.isa.access import Interval
 from systolic.machine.register.context import Context
 from systolic.machine.register.dma.descriptors import Descriptor, RunStart, bundles
 from systolic.machine.register.ports.ports import Wanted, wanted
 from systolic.machine.register.unit import Job, Unit
+from systolic.spans import Interval
 
 CLIENT = "dma"
 

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from systolic.hw.datatypes import data_type
 from systolic.isa import Buffer, LoadWeights, MatMul
-from systolic.isa.access import Interval
 from systolic.machine.register.context import Context
 from systolic.machine.register.pe_array.control import ACCUMULATES, INTEGER, code_of
 from systolic.machine.register.pe_array.distances import Stages
 from systolic.machine.register.ports.ports import Ports, PortTuple, Wanted, wanted
 from systolic.machine.register.unit import Job
+from systolic.spans import Interval
 
 NARROW = -1
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer
-from systolic.isa.access import Interval
+from systolic.spans import Interval
 from systolic.trace.records import ALL_PARTITIONS
 
 PortTuple = tuple[int, ...]
