@@ -46,6 +46,11 @@ class Context:
     end: int = 0
     port_use: dict[Port, list[tuple[int, int]]] = field(default_factory=dict)
 
+    def retire(self, end: int) -> None:
+        """Count an instruction whose last act ends at tick `end`."""
+        self.end = max(self.end, end)
+        self.on_done()
+
     def use_port(self, need: Need, first: int, stop: int) -> None:
         """Note that a port is in use from tick `first` to tick `stop`."""
         if self.chip.state_buffer.is_split and need.port.buffer == Buffer.STATE:
@@ -255,5 +260,4 @@ class Unit(ABC):
                 )  # fmt: skip
         for need, first, stop in stream.port_use():
             self.context.use_port(need, first, stop)
-        self.context.end = max(self.context.end, times.done + self.period)
-        self.context.on_done()
+        self.context.retire(times.done + self.period)

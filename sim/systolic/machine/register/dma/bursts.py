@@ -142,8 +142,8 @@ class BurstQueue(DmaQueue):
         if not self._take_ports(job, tuple(sorted(needs)), tick):
             return
         self.claims.mark("streaming", self.now, self.now + 1)
-        if moving and job.first < 0:
-            job.first = tick
+        if moving:
+            job.begin_work(tick)
         for burst in moving:
             low, high = self._bytes_now(burst)
             if low < high:
@@ -196,7 +196,7 @@ class BurstQueue(DmaQueue):
         self._record("write", job, job.target, run.part.target, run.staged, tick)
         job.sizes.append(run.part.size_bytes)
         if job.is_over:
-            job.last = tick
+            job.end_work(tick)
             self._job = None
             self.context.recorder.transfers.add((size, 1) for size in job.sizes)
             self._retire(job, tick)

@@ -234,8 +234,7 @@ class DmaQueue(Unit):
     def _transfer(self, job: CopyJob, first: int, size: int, tick: int) -> None:
         """Move `size` bytes of the descriptor from byte `first` on; they land in the next cycle."""
         self.claims.mark("streaming", self.now, self.now + 1)
-        if job.first < 0:
-            job.first = tick
+        job.begin_work(tick)
         planes = self.context.planes
         source, target = planes.bytes_of(job.source.buffer), planes.bytes_of(job.target.buffer)
         moving = source[_where([part.source for part in job.bundle], first, size)].copy()
@@ -246,7 +245,7 @@ class DmaQueue(Unit):
     def _end_if_over(self, job: CopyJob, tick: int) -> None:
         """End the descriptor in hand if it has been fetched and all of its bytes have moved."""
         if job.moved == job.passed_bytes and not job.fetch_left:
-            job.last = tick
+            job.end_work(tick)
             self._end_descriptor(job, tick)
 
     def _end_descriptor(self, job: CopyJob, tick: int) -> None:

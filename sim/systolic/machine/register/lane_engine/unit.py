@@ -159,9 +159,8 @@ class LaneEngine(Unit):
 
     def _read(self, job: LaneJob, number: int, tick: int) -> None:
         self.claims.mark("streaming", self.now, self.now + 1)
-        if job.first < 0:
-            job.first = tick
-        job.last = tick
+        job.begin_work(tick)
+        job.end_work(tick)
         job.is_reading = number + 1 < len(job.steps)
         step = job.steps[number]
         for operand, part in step.reads:

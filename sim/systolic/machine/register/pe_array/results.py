@@ -52,7 +52,7 @@ class Results:
         for job in self.jobs:
             entered = job.entered
             if entered < job.sent and job.arrivals[entered] <= cycle:
-                job.entered = entered = entered + 1
+                entered = job.enter()
             if entered > job.left:
                 if not self._holding:
                     self._kind = job.full_kind
@@ -65,7 +65,7 @@ class Results:
 
     def enter_at_once(self, job: MatMulJob) -> None:
         """A vector was injected whose first sums are written in the same cycle (D = 0)."""
-        job.entered += 1
+        job.enter()
         same = not self._holding or job.full_kind == self._kind
         self._kind = job.full_kind if same else NARROW
         self._holding += 1
@@ -137,10 +137,10 @@ class Results:
                 if job.partition_posts and job.is_injected:
                     self._post_partitions(job, cycle, tick)
                 if job.arrivals[job.left] + job.across == cycle:
-                    job.left += 1
+                    left = job.leave()
                     if job.row_posts:
                         self._post(job.row_posts, tick)
-                    if job.left == job.vectors:
+                    if left == job.vectors:
                         done.append(job)
         for job in done:
             self.jobs.remove(job)
