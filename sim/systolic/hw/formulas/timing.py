@@ -121,7 +121,7 @@ def _moving_cycles(chip: Chip, size: int, rows: int, *, dram: bool, within: bool
     return run_cycles(chip, rows * size, within=within, rows=rows)
 
 
-def transpose_block_cycles(chip: Chip, K: int, N: int, dtype: str, drain: str, unit: str) -> int:
+def transpose_block_cycles(chip: Chip, K: int, N: int, dtype: str, *, drain: str, unit: str) -> int:
     """Return the cycles of one K x N block, in the state buffer at both ends, identity stored.
 
     drain: "block", "row" or "partition"; unit: an engine. Section 8 of the

@@ -45,6 +45,7 @@ from systolic.machine.event.ports.stream import Holding, Share, Stream
 from systolic.machine.event.ticks import TickEnvironment
 from systolic.machine.event.unit import Context, Unit
 from systolic.trace.records import InstructionTimes
+from systolic.trace.words import Words
 
 Ticks = npt.NDArray[np.int64]
 DRAM = "dram"
@@ -491,7 +492,9 @@ class DmaUnit(Unit):
         else:
             self._under_way += 1
         self.claim("filling", start, ready)
-        stream.then(lambda: self._finish(index, instruction, stream, start, values, sources))
+        stream.then(
+            lambda: self._finish(index, instruction, stream, start, values=values, sources=sources)
+        )
         if self._outstanding == 1:
             self._stream = stream
             self.add_later(stream, latency)
@@ -529,7 +532,7 @@ class DmaUnit(Unit):
 
     def _finish(
         self, index: int, copy: DmaCopy, stream: DmaStream | BurstStream, start: int,
-        values: Any, sources: Any,
+        *, values: Any, sources: Any,
     ) -> None:  # fmt: skip
         if isinstance(stream, BurstStream):
             stream.conclude()
@@ -570,6 +573,14 @@ class DmaUnit(Unit):
         sizes = stream.sizes // access.element_bytes
         partitions = np.repeat(np.arange(access.partitions) + access.partition, access.elements)
         self.context.recorder.words(
-            kind, self.name, index, np.repeat(stream.descriptor_ticks(), sizes), partitions,
-            np.tile(access.offsets(), access.partitions), access.dtype, values.ravel(),
-        )  # fmt: skip
+            kind,
+            self.name,
+            index,
+            Words(
+                ticks=np.repeat(stream.descriptor_ticks(), sizes),
+                partitions=partitions,
+                addresses=np.tile(access.offsets(), access.partitions),
+                dtype=access.dtype,
+                values=values.ravel(),
+            ),
+        )

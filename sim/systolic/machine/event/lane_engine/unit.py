@@ -17,6 +17,7 @@ from systolic.machine.event.unit import Context, Unit
 from systolic.machine.values.lanes import Operands, compute
 from systolic.spans import Interval
 from systolic.trace.records import InstructionTimes
+from systolic.trace.words import Words
 
 PLANS_KEPT = 256
 
@@ -75,7 +76,7 @@ class EngineUnit(Unit):
         sources = self.announce(
             instruction.posts, lambda _: lambda: (stream.tick_of(last) + delay,)
         )
-        stream.then(lambda: self._finish(index, plan, stream, now, values, sources))
+        stream.then(lambda: self._finish(index, plan, stream, now, values=values, sources=sources))
         self.add_later(stream, plan.fixed_cycles)
 
     def _plan(self, instruction: OnEngine) -> Plan:
@@ -115,6 +116,7 @@ class EngineUnit(Unit):
         plan: Plan,
         stream: Stream,
         start: int,
+        *,
         values: tuple[Array, ...] | None,
         sources: Any,
     ) -> None:
@@ -144,6 +146,14 @@ class EngineUnit(Unit):
         partitions = np.broadcast_to(np.arange(shape[0])[:, None] + access.partition, shape)
         addresses = np.broadcast_to(access.offsets()[None, :], shape)
         self.context.recorder.words(
-            moves.direction, self.name, index, when.ravel(), partitions.ravel(),
-            addresses.ravel(), access.dtype, np.ascontiguousarray(values).ravel(),
-        )  # fmt: skip
+            moves.direction,
+            self.name,
+            index,
+            Words(
+                ticks=when.ravel(),
+                partitions=partitions.ravel(),
+                addresses=addresses.ravel(),
+                dtype=access.dtype,
+                values=np.ascontiguousarray(values).ravel(),
+            ),
+        )

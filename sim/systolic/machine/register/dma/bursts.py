@@ -148,8 +148,7 @@ class BurstQueue(DmaQueue):
             low, high = self._bytes_now(burst)
             if low < high:
                 self._carry(job, burst, low, high)
-            burst.cycle += 1
-            if burst.cycle == self._channels.burst_cycles:
+            if burst.pass_cycle() == self._channels.burst_cycles:
                 self._end_burst(job, burst, tick)
 
     def _bytes_now(self, burst: Burst) -> tuple[int, int]:
@@ -192,8 +191,8 @@ class BurstQueue(DmaQueue):
 
     def _end_run(self, job: BurstJob, number: int, tick: int) -> None:
         run = job.runs.pop(number)
-        self._record("read", job, job.source, run.part.source, run.staged, tick)
-        self._record("write", job, job.target, run.part.target, run.staged, tick)
+        self._record("read", job, job.source, run.part.source, run.staged, tick=tick)
+        self._record("write", job, job.target, run.part.target, run.staged, tick=tick)
         job.sizes.append(run.part.size_bytes)
         if job.is_over:
             job.end_work(tick)

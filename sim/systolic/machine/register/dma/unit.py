@@ -21,6 +21,7 @@ from systolic.machine.register.dma.descriptors import Descriptor, RunStart, bund
 from systolic.machine.register.ports.ports import Wanted, wanted
 from systolic.machine.register.unit import Job, Unit
 from systolic.spans import Interval
+from systolic.trace.words import Words
 
 CLIENT = "dma"
 
@@ -252,8 +253,8 @@ class DmaQueue(Unit):
         moved = np.concatenate(job.words)
         for row, part in enumerate(job.bundle):
             mine = np.ascontiguousarray(moved[row :: len(job.bundle)])
-            self._record("read", job, job.source, part.source, mine, tick)
-            self._record("write", job, job.target, part.target, mine, tick)
+            self._record("read", job, job.source, part.source, mine, tick=tick)
+            self._record("write", job, job.target, part.target, mine, tick=tick)
             job.sizes.append(part.size_bytes)
         job.words.clear()
         job.moved = 0
@@ -266,7 +267,7 @@ class DmaQueue(Unit):
             self._retire(job, tick)
 
     def _record(
-        self, kind: str, job: CopyJob, access: Access, place: RunStart, moved: Array, tick: int
+        self, kind: str, job: CopyJob, access: Access, place: RunStart, moved: Array, *, tick: int
     ) -> None:
         if not self.context.recorder.wants(kind):
             return
@@ -277,9 +278,11 @@ class DmaQueue(Unit):
             kind,
             self.name,
             job.index,
-            np.full(count, tick, np.int64),
-            np.full(count, place.partition),
-            addresses,
-            access.dtype,
-            values,
+            Words(
+                ticks=np.full(count, tick, np.int64),
+                partitions=np.full(count, place.partition),
+                addresses=addresses,
+                dtype=access.dtype,
+                values=values,
+            ),
         )

@@ -45,6 +45,11 @@ class Burst:
         """Return whether its row is open, given that it has its bank."""
         return self.closes < 0 and not self.opens
 
+    def pass_cycle(self) -> int:
+        """Let a cycle on the bus pass; return how many have passed."""
+        self.cycle += 1
+        return self.cycle
+
 
 @dataclass(slots=True)
 class Bank:
@@ -140,7 +145,7 @@ class Dram:
                 self._give_banks(channel, line)
             self._activate(channel, line)
             self._give_bus(channel, line)
-            channel.counts.busy_cycles += channel.burst is not None
+            channel.counts.count(busy=channel.burst is not None)
         self._count_waits()
 
     def moves(self, burst: Burst) -> bool:
@@ -206,12 +211,12 @@ class Dram:
     def _give_bank(self, channel: Channel, bank: Bank, burst: Burst) -> None:
         bank.burst = burst
         if bank.row == burst.place.row:
-            channel.counts.hits += 1
+            channel.counts.count(hits=1)
         elif bank.row is None:
-            channel.counts.opened += 1
+            channel.counts.count(opened=1)
             burst.closes = 0
         else:
-            channel.counts.conflicts += 1
+            channel.counts.count(conflicts=1)
             young = bank.activated + self._parts.row_active_cycles - self._now
             burst.closes = max(0, young) + self._parts.precharge_cycles
         burst.opens = opening_cycles(self._parts, bank.row, burst.place.row)
@@ -272,12 +277,12 @@ class Dram:
         for burst in self._in_hand:
             channel, waits = self._channels[burst.place.channel], self._waits[burst.queue]
             if channel.banks[burst.place.bank].burst is not burst:
-                waits.bank_cycles += 1
+                waits.count(bank=1)
             elif not burst.is_ready:
-                waits.row_cycles += 1
+                waits.count(row=1)
                 if burst.closes > 0:
                     burst.closes -= 1
                 elif burst.closes < 0:
                     burst.opens -= 1
             elif channel.burst is not burst:
-                waits.bus_cycles += 1
+                waits.count(bus=1)

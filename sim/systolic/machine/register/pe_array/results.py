@@ -12,6 +12,7 @@ from systolic.machine.register.context import Context
 from systolic.machine.register.pe_array.control import ACCUMULATES, INTEGER, kind_of
 from systolic.machine.register.pe_array.grid import Grid
 from systolic.machine.register.pe_array.jobs import NARROW, MatMulJob
+from systolic.trace.words import Words
 
 UNIT, CLIENT = "pe_array", "moving"
 NAN_BITS = np.int32(0x7FC00000)
@@ -117,16 +118,17 @@ class Results:
         for owner in np.unique(owners):
             mine = (owners == owner).nonzero()[0]
             name, dtype = ("s32", np.int32) if integer[mine[0]] else ("f32", np.float32)
-            ticks = np.full(mine.size, tick, np.int64)
             self._context.recorder.words(
                 "psum_write",
                 UNIT,
                 int(owner),
-                ticks,
-                cols[mine],
-                words[mine],
-                name,
-                values[mine].view(dtype),
+                Words(
+                    ticks=np.full(mine.size, tick, np.int64),
+                    partitions=cols[mine],
+                    addresses=words[mine],
+                    dtype=name,
+                    values=values[mine].view(dtype),
+                ),
             )
 
     def post(self, cycle: int, tick: int) -> list[MatMulJob]:
