@@ -46,7 +46,7 @@ class Exported:
 
 
 @dataclass(frozen=True, eq=False)
-class _Run:
+class _CompiledRun:
     """A compiled run as functions: inputs to memory contents, memory to outputs."""
 
     program: Program
@@ -83,10 +83,10 @@ def input_arrays(config: RunConfig, exported: Exported) -> dict[str, Array]:
     return {**load_inputs(config), **exported.constants}
 
 
-def _compiled(config: RunConfig) -> _Run:
+def _compiled(config: RunConfig) -> _CompiledRun:
     compiled = compile_run(config)
     graph = compiled.graph
-    return _Run(
+    return _CompiledRun(
         compiled.program,
         {name: graph.shape(name) for name in graph.inputs},
         {name: graph.shape(name) for name in graph.outputs},
@@ -117,7 +117,7 @@ def _digits(most: int) -> Iterator[tuple[int, int]]:
 # -- inputs ---------------------------------------------------------------------------------------
 
 
-def _inputs(run: _Run) -> tuple[list[Binding], dict[str, Array]]:
+def _inputs(run: _CompiledRun) -> tuple[list[Binding], dict[str, Array]]:
     """Return the bindings of all inputs, and the stored identities, which no run file gives."""
     first: dict[str, int] = {}
     total = 0
@@ -140,7 +140,9 @@ def _inputs(run: _Run) -> tuple[list[Binding], dict[str, Array]]:
     return bindings, constants
 
 
-def _carried(run: _Run, first: Mapping[str, int], total: int) -> list[tuple[Image, Numbers]]:
+def _carried(
+    run: _CompiledRun, first: Mapping[str, int], total: int
+) -> list[tuple[Image, Numbers]]:
     """Return every image with the number of each of its elements.
 
     Padding has the number 0. A constant 1, such as an identity's, has one above `total`.
@@ -199,7 +201,7 @@ def _free_name(taken: set[str]) -> str:
 # -- outputs --------------------------------------------------------------------------------------
 
 
-def _outputs(run: _Run, chip: Chip) -> Iterator[Binding]:
+def _outputs(run: _CompiledRun, chip: Chip) -> Iterator[Binding]:
     """Yield the bindings of all outputs: memory holds its own addresses, digit by digit."""
     memory = Memory(chip, run.program)
     for name, shape in run.outputs.items():
@@ -210,7 +212,7 @@ def _outputs(run: _Run, chip: Chip) -> Iterator[Binding]:
         yield Binding(name, shape.dims, _parts(name, shape, buffer, rows, byte))
 
 
-def _read_back(run: _Run, memory: Memory, name: str, shape: Shape, what: int) -> Numbers:
+def _read_back(run: _CompiledRun, memory: Memory, name: str, shape: Shape, what: int) -> Numbers:
     """Return, for each element of an output, its buffer's number, partition or element there."""
     dtype = data_type(shape.element_type).numpy
     stored = {}

@@ -72,7 +72,7 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ChangeOfView:
     """The same elements, in row-major order, seen in two ways (of one tensor, or of a reshape)."""
 
     source: Spread
@@ -103,7 +103,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _RowStretch:
     """A stretch of one target row: columns, the source's rows, and pairs in each of them."""
 
     col: int
@@ -118,15 +118,15 @@ def pieces(rows: Indices, cols: Indices, here: npt.NDArray[np.bool_]) -> list[Pi
     Elements that are not `here` belong to no piece.
     """
     done: list[Piece] = []
-    open_: dict[_Part, Piece] = {}
-    known: dict[bytes, tuple[_Part, ...]] = {}
+    open_: dict[_RowStretch, Piece] = {}
+    known: dict[bytes, tuple[_RowStretch, ...]] = {}
     for row in range(rows.shape[0]):
-        fresh: dict[_Part, Piece] = {}
+        fresh: dict[_RowStretch, Piece] = {}
         for stretch in _stretches(here[row]):
             a, b = (index[row, stretch.first : stretch.stop] for index in (rows, cols))
             for part in _parts(a, b, known):
                 at = part.col
-                moved = _Part(stretch.first + part.col, part.cols, part.rows, part.pairs)
+                moved = _RowStretch(stretch.first + part.col, part.cols, part.rows, part.pairs)
                 piece = Piece(row, 1, moved.col, part.cols, int(a[at]), part.rows, int(b[at]),
                               part.pairs)  # fmt: skip
                 before = open_.pop(moved, None)
@@ -145,7 +145,9 @@ def _stretches(here: npt.NDArray[np.bool_]) -> Iterator[Interval]:
     return (Interval(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True))
 
 
-def _parts(rows: Indices, cols: Indices, known: dict[bytes, tuple[_Part, ...]]) -> Sequence[_Part]:
+def _parts(
+    rows: Indices, cols: Indices, known: dict[bytes, tuple[_RowStretch, ...]]
+) -> Sequence[_RowStretch]:
     """Return a stretch as parts, each of which one access can name."""
     down, across = np.diff(rows), np.diff(cols)
     key = down.tobytes() + across.tobytes()
@@ -168,7 +170,9 @@ def _lines(down: list[int], across: list[int]) -> Iterator[tuple[int, int, int]]
         first = stop
 
 
-def _repeated(lines: list[tuple[int, int, int]], rows: Indices, cols: Indices) -> Iterator[_Part]:
+def _repeated(
+    lines: list[tuple[int, int, int]], rows: Indices, cols: Indices
+) -> Iterator[_RowStretch]:
     """Yield lines; equal lines in consecutive rows, or at one distance in a row, are joined."""
     at = 0
     while at < len(lines):
@@ -180,12 +184,12 @@ def _repeated(lines: list[tuple[int, int, int]], rows: Indices, cols: Indices) -
         times = stop - at
         pairs: Pairs = ((step, count),)
         if times == 1:
-            yield _Part(first, count, 1, pairs)
+            yield _RowStretch(first, count, 1, pairs)
         elif jump == (1, 0):
-            yield _Part(first, count * times, times, pairs)
+            yield _RowStretch(first, count * times, times, pairs)
         else:
             assert jump is not None
-            yield _Part(first, count * times, 1, ((jump[1], times), *pairs))
+            yield _RowStretch(first, count * times, 1, ((jump[1], times), *pairs))
         at = stop
 
 
@@ -200,7 +204,7 @@ def _jump(
     return jump if jump == (1, 0) or jump[0] == 0 else None
 
 
-def _joined(before: Piece, piece: Piece, part: _Part) -> Piece | None:
+def _joined(before: Piece, piece: Piece, part: _RowStretch) -> Piece | None:
     """Return a piece with the next row's same columns added, if one access can name both."""
     last_row = before.row + before.rows
     if last_row != piece.row:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from systolic.compiler.ir.broken import BrokenPassError
 from systolic.compiler.ir.chip_tiles import whole_banks
-from systolic.compiler.ir.tasks import Task, Tile
+from systolic.compiler.ir.tasks import MatrixTile, Task
 from systolic.compiler.place.residency import Stay
 from systolic.hw.spec import Chip
 from systolic.isa import Access
@@ -61,7 +61,7 @@ def _collisions(stays: Sequence[Stay]) -> Iterator[str]:
 
 def _missing(stays: Sequence[Stay], tasks: Sequence[Task]) -> Iterator[str]:
     """Yield tiles that a task uses and does not find, or that share bytes in that task."""
-    of_tile: dict[Tile, list[Stay]] = {}
+    of_tile: dict[MatrixTile, list[Stay]] = {}
     for stay in stays:
         of_tile.setdefault(stay.tile, []).append(stay)
     for number, task in enumerate(tasks):

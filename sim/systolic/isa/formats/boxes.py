@@ -15,10 +15,10 @@ import numpy.typing as npt
 from systolic.errors import ProgramError
 from systolic.hw.datatypes import data_type
 from systolic.isa.access import MAX_PAIRS, Access, Buffer, Pattern
-from systolic.isa.formats.module import Box, Part
+from systolic.isa.formats.module import IndexBox, Part
 
 Numbers = npt.NDArray[np.int64]
-Located = tuple[Box, Numbers, Numbers]
+Located = tuple[IndexBox, Numbers, Numbers]
 """A box of the array, and the partition and the byte of each of its elements."""
 MOST_PARTS = 1 << 16
 

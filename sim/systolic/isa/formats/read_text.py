@@ -13,7 +13,7 @@ from typing import Any
 from systolic.errors import ProgramError
 from systolic.isa.access import Access, Buffer
 from systolic.isa.formats.cursor import Cursor
-from systolic.isa.formats.module import Binding, Box, Module, Part, check_bindings
+from systolic.isa.formats.module import Binding, IndexBox, Module, Part, check_bindings
 from systolic.isa.instruction import Instruction, Post, Wait
 from systolic.isa.opcodes import BARE, BY_MNEMONIC, Field, Kind
 from systolic.isa.program import Program
@@ -141,7 +141,7 @@ def _integers(cursor: Cursor, needed: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _box(cursor: Cursor) -> Box:
+def _box(cursor: Cursor) -> IndexBox:
     cursor.expect("[")
     found: list[tuple[int, int]] = []
     while not cursor.accept("]"):

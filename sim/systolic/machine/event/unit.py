@@ -13,7 +13,7 @@ from systolic.hw.spec import Chip, Dma, Engine, PEArray
 from systolic.isa import Buffer, Instruction, Post, Program
 from systolic.machine.event.dram.channels import Channels
 from systolic.machine.event.fetch import InstructionFetch
-from systolic.machine.event.pe_array.row_order import Form
+from systolic.machine.event.pe_array.row_order import ProductForm
 from systolic.machine.event.ports.arbiter import Arbiter
 from systolic.machine.event.ports.ports import Need, Port
 from systolic.machine.event.ports.stream import Stream
@@ -39,7 +39,7 @@ class Context:
     arbiter: Arbiter
     posters: tuple[str, ...]
     values: bool
-    product_form: Form
+    product_form: ProductForm
     on_done: Callable[[], None]
     dram: Channels | None = None
     fetch: InstructionFetch | None = None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from systolic.hw.spec import Chip
 from systolic.isa import Program
 from systolic.machine.memory import Memory
-from systolic.machine.register.dram.channels import Dram
+from systolic.machine.register.dram.channels import DramChannels
 from systolic.machine.register.fetch import Fetcher
 from systolic.machine.register.planes import Planes
 from systolic.machine.register.ports.ports import Ports
@@ -40,7 +40,7 @@ class Context:
     end: int = 0
     awake_changed: bool = True
     dma_shares: dict[int, tuple[int, int]] = field(default_factory=dict)
-    dram: Dram | None = None
+    dram: DramChannels | None = None
     fetch: Fetcher | None = None
 
     @classmethod
@@ -63,7 +63,7 @@ class Context:
             posters=program.posters(),
             queues=program.queues(),
             progress=progress,
-            dram=Dram(chip) if chip.dram.organisation else None,
+            dram=DramChannels(chip) if chip.dram.organisation else None,
             fetch=Fetcher(chip, chip.fetch, program) if chip.fetch else None,
         )
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from systolic.hw.spec import Chip, DramOrganisation
 from systolic.hw.units import dma_queue
-from systolic.machine.register.dram.address import AddressMap, Place
+from systolic.machine.register.dram.address import AddressMap, BurstPlace
 from systolic.trace.transfers import ChannelCounts, QueueWaits, Transfers
 
 LONG_AGO = -(1 << 60)
@@ -34,7 +34,7 @@ class Burst:
     high: int
     skipped: int
     to_dram: bool
-    place: Place
+    place: BurstPlace
     asked: int
     closes: int = -1
     opens: int = 0
@@ -61,7 +61,7 @@ class Bank:
 
 
 @dataclass(slots=True)
-class Group:
+class BankGroup:
     """When a bank of the group was last activated, and a burst last began to move."""
 
     activated: int = LONG_AGO
@@ -81,7 +81,7 @@ class Channel:
     """
 
     banks: list[Bank]
-    groups: list[Group]
+    groups: list[BankGroup]
     due: int
     burst: Burst | None = None
     activated: deque[int] = field(default_factory=_long_ago)
@@ -99,7 +99,7 @@ def opening_cycles(parts: DramOrganisation, open_row: int | None, row: int) -> i
     return 0 if open_row == row else parts.precharge_cycles + parts.activate_cycles
 
 
-class Dram:
+class DramChannels:
     """All channels, and the bursts in hand, in the order in which they were taken."""
 
     def __init__(self, chip: Chip) -> None:
@@ -112,7 +112,7 @@ class Dram:
         self._channels = [
             Channel(
                 [Bank() for _ in range(parts.banks)],
-                [Group() for _ in range(parts.bank_groups)],
+                [BankGroup() for _ in range(parts.bank_groups)],
                 parts.refresh_interval_cycles,
             )
             for _ in range(parts.channels)

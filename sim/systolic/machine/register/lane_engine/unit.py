@@ -16,7 +16,7 @@ from systolic.machine.register.lane_engine.plan import Step, steps_of
 from systolic.machine.register.lane_engine.rate import group_rate
 from systolic.machine.register.ports.ports import Refused, Wanted
 from systolic.machine.register.unit import NEVER, Job, Unit
-from systolic.machine.values.lanes import Operands, compute
+from systolic.machine.values.lanes import OperandValues, compute
 from systolic.trace.words import Words
 
 
@@ -62,7 +62,7 @@ class LaneJob(Job):
         per_lane, held = self.held[: self.per_lane], self.held[self.per_lane :]
         elements = [values[:, :reach] for values in held]
         self.held[self.per_lane :] = [values[:, reach:] for values in held]
-        return compute(self.instruction, Operands(elements, per_lane, outputs.start, count))
+        return compute(self.instruction, OperandValues(elements, per_lane, outputs.start, count))
 
 
 class LaneEngine(Unit):
