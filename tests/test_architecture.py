@@ -26,6 +26,7 @@ EVERYBODYS = {
     "engine_kind",
     "errors",
     "lazy",
+    "progress",
     "reading",
     "spans",
     "writing",
@@ -38,6 +39,7 @@ ALLOWED: dict[str, set[str]] = {
     "engine_kind": set(),
     "errors": set(),
     "lazy": set(),
+    "progress": set(),
     "reading": set(),
     "spans": set(),
     "writing": set(),
@@ -259,3 +261,33 @@ def test_no_state_is_set_on_an_object_from_outside(name: str) -> None:
             is_part = bool(re.fullmatch(r"self(\.\w+)+", of))
             known = of == "self" or text in allowed or (node.attr in own and not is_part)
             assert known, f"{name}, line {node.lineno}: {text} is set from outside"
+
+
+def names_of_types(tree: ast.Module) -> Iterator[str]:
+    """Yield the public classes of a module, and its public names of types, such as aliases."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from (t.id for t in targets if isinstance(t, ast.Name) and not t.id.isupper())
+
+
+def engine_room(name: str) -> tuple[str, str]:
+    """Return the engine of a module, and its room in the engine; "" if it is in none."""
+    parts = name.split(".")
+    return (parts[1], ".".join(parts[2:-1])) if parts[0] == "machine" else ("", name)
+
+
+def test_no_name_of_a_type_stands_twice() -> None:
+    """Only the engines' twins share a name: `Unit` of each, in the same room of either."""
+    found: dict[str, list[str]] = {}
+    for module, tree in MODULES.items():
+        for name in names_of_types(tree):
+            if name[0].isupper():
+                found.setdefault(name, []).append(module)
+    for name, modules in found.items():
+        rooms = sorted(engine_room(module) for module in modules)
+        twins = [engine for engine, _ in rooms] == ["event", "register"]
+        are_twins = twins and rooms[0][1] == rooms[1][1]
+        assert len(modules) == 1 or are_twins, f"{name} is defined in {', '.join(modules)}"

@@ -23,6 +23,7 @@ from systolic.hw.spec import Chip
 from systolic.isa import Module, Program, require_clean
 from systolic.isa.formats.module import as_module
 from systolic.machine import Image, simulate
+from systolic.progress import Progress
 from systolic.report.summary.summarize import summarize
 from systolic.run.provenance import (
     Entries,
@@ -32,7 +33,7 @@ from systolic.run.provenance import (
     provenance,
 )
 from systolic.run.result import Result
-from systolic.run.settings import Progress, Settings
+from systolic.run.settings import Settings
 from systolic.run.tensors import (
     checked_inputs,
     graph_images,

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from systolic.arrays import Integers
+from systolic.isa.access import Pattern
 from systolic.spans import Interval, Span
 
-Indices = npt.NDArray[np.int64]
-Pairs = tuple[tuple[int, int], ...]
 MOST_PAIRS = 4
 """Of an access."""
 
@@ -35,16 +35,16 @@ class Spread:
         *batch, rows, cols = (math.prod(self.dims[a] for a in group) for group in self.axes)
         return math.prod(batch), rows, cols
 
-    def logical(self, number: int, rows: Span, cols: Span) -> Indices:
+    def logical(self, number: int, rows: Span, cols: Span) -> Integers:
         """Return the row-major index of each element of a block, int64 [rows, columns]."""
         *batch, row, col = self.axes
         start = self._linear(tuple(a for group in batch for a in group), np.asarray([number]))
         down = self._linear(row, rows.first + np.arange(rows.count))
         across = self._linear(col, cols.first + np.arange(cols.count))
-        found: Indices = start + down[:, None] + across[None, :]
+        found: Integers = start + down[:, None] + across[None, :]
         return found
 
-    def locate(self, logical: Indices) -> tuple[Indices, Indices, Indices]:
+    def locate(self, logical: Integers) -> tuple[Integers, Integers, Integers]:
         """Return number of the matrix, row and column of elements given by row-major index."""
         *batch, row, col = self.axes
         groups = (tuple(a for group in batch for a in group), row, col)
@@ -54,17 +54,17 @@ class Spread:
     def _stride(self, axis: int) -> int:
         return math.prod(self.dims[axis + 1 :])
 
-    def _linear(self, group: Sequence[int], numbers: npt.NDArray[Any]) -> Indices:
+    def _linear(self, group: Sequence[int], numbers: npt.NDArray[Any]) -> Integers:
         if not group:
             return np.zeros(len(numbers), np.int64)
         parts = np.unravel_index(numbers, [self.dims[a] for a in group])
-        total: Indices = sum(
+        total: Integers = sum(
             part.astype(np.int64) * self._stride(axis)
             for axis, part in zip(group, parts, strict=True)
         )  # type: ignore[assignment]
         return total
 
-    def _within(self, logical: Indices, group: Sequence[int]) -> Indices:
+    def _within(self, logical: Integers, group: Sequence[int]) -> Integers:
         found = np.zeros_like(logical)
         for axis in group:
             found = found * self.dims[axis] + logical // self._stride(axis) % self.dims[axis]
@@ -93,7 +93,7 @@ class Piece:
     source_row: int
     source_rows: int
     source_col: int
-    pairs: Pairs
+    pairs: Pattern
 
     @property
     def run(self) -> int:
@@ -109,10 +109,10 @@ class _RowStretch:
     col: int
     cols: int
     rows: int
-    pairs: Pairs
+    pairs: Pattern
 
 
-def pieces(rows: Indices, cols: Indices, here: npt.NDArray[np.bool_]) -> list[Piece]:
+def pieces(rows: Integers, cols: Integers, here: npt.NDArray[np.bool_]) -> list[Piece]:
     """Return the pieces of a block, whose element (r, c) comes from rows[r, c], cols[r, c].
 
     Elements that are not `here` belong to no piece.
@@ -146,7 +146,7 @@ def _stretches(here: npt.NDArray[np.bool_]) -> Iterator[Interval]:
 
 
 def _parts(
-    rows: Indices, cols: Indices, known: dict[bytes, tuple[_RowStretch, ...]]
+    rows: Integers, cols: Integers, known: dict[bytes, tuple[_RowStretch, ...]]
 ) -> Sequence[_RowStretch]:
     """Return a stretch as parts, each of which one access can name."""
     down, across = np.diff(rows), np.diff(cols)
@@ -171,7 +171,7 @@ def _lines(down: list[int], across: list[int]) -> Iterator[tuple[int, int, int]]
 
 
 def _repeated(
-    lines: list[tuple[int, int, int]], rows: Indices, cols: Indices
+    lines: list[tuple[int, int, int]], rows: Integers, cols: Integers
 ) -> Iterator[_RowStretch]:
     """Yield lines; equal lines in consecutive rows, or at one distance in a row, are joined."""
     at = 0
@@ -182,7 +182,7 @@ def _repeated(
         while jump and stop < len(lines) and _jump(lines, stop - 1, rows, cols) == jump:
             stop += 1
         times = stop - at
-        pairs: Pairs = ((step, count),)
+        pairs: Pattern = ((step, count),)
         if times == 1:
             yield _RowStretch(first, count, 1, pairs)
         elif jump == (1, 0):
@@ -194,7 +194,7 @@ def _repeated(
 
 
 def _jump(
-    lines: list[tuple[int, int, int]], at: int, rows: Indices, cols: Indices
+    lines: list[tuple[int, int, int]], at: int, rows: Integers, cols: Integers
 ) -> tuple[int, int] | None:
     """Return the distance from a line to the next, if both are alike and may be joined."""
     if at + 1 >= len(lines) or lines[at][1:] != lines[at + 1][1:]:

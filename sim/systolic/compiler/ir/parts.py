@@ -13,11 +13,9 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from systolic.arrays import Mask
 from systolic.spans import Span
-
-Mask = npt.NDArray[np.bool_]
 
 
 class RowPart(NamedTuple):

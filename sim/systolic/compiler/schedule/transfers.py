@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from systolic.arrays import Mask
 from systolic.compiler.cost.dma import copy_cycles
 from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.dram_tensor import DramTensor, Rectangle, whole_bursts
 from systolic.compiler.ir.nodes import Axes, Node, TensorInDram
-from systolic.compiler.ir.parts import Mask, RowPart, parts_of
+from systolic.compiler.ir.parts import RowPart, parts_of
 from systolic.compiler.ir.tasks import MatrixTile, Task
 from systolic.compiler.place.residency import Resident
 from systolic.compiler.place.tiles import OnChip

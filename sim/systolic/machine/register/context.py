@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from systolic.hw.spec import Chip
@@ -13,9 +12,8 @@ from systolic.machine.register.fetch import Fetcher
 from systolic.machine.register.planes import Planes
 from systolic.machine.register.ports.ports import Ports
 from systolic.machine.register.semaphores import Semaphores
+from systolic.progress import Progress
 from systolic.trace.records import Recorder
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass

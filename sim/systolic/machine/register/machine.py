@@ -16,11 +16,12 @@ from systolic.hw.spec import Chip
 from systolic.isa import Program
 from systolic.machine.array_shape import grid_shape
 from systolic.machine.memory import Memory
-from systolic.machine.register.context import Context, Progress
+from systolic.machine.register.context import Context
 from systolic.machine.register.dma.bursts import dma_queues
 from systolic.machine.register.lane_engine.unit import LaneEngine
 from systolic.machine.register.pe_array.unit import ArrayUnit, Observer
 from systolic.machine.register.unit import Unit
+from systolic.progress import Progress
 from systolic.trace.records import Recorder, Trace
 
 Request = tuple[Unit, Callable[[int], None]]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from systolic.arrays import Mask
 from systolic.hw.spec import Chip
 from systolic.report.wavefront.moments import (
     Moments,
@@ -19,8 +20,6 @@ from systolic.report.wavefront.moments import (
 from systolic.report.wavefront.pe_bands import dry_spells, in_spell
 from systolic.trace.grid import GridState
 from systolic.trace.records import Trace
-
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

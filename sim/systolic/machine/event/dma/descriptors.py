@@ -14,12 +14,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from systolic.arrays import Integers
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, DmaCopy
 from systolic.machine.event.ports.ports import Need, Needs, Port
 from systolic.spans import Interval
-
-Offsets = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +38,7 @@ class BundleGroup:
     bank_bytes: tuple[int, int]
     one_bank: bool
     rows: int
-    partitions: Offsets
+    partitions: Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,12 +48,12 @@ class _RegularDescriptors:
     rows: descriptors that move side by side, each entry standing for so many.
     """
 
-    partitions: Offsets
-    source: Offsets
-    target: Offsets
-    lengths: Offsets
+    partitions: Integers
+    source: Integers
+    target: Integers
+    lengths: Integers
     edges: list[int]
-    rows: Offsets
+    rows: Integers
 
 
 class Runs(NamedTuple):
@@ -64,10 +63,10 @@ class Runs(NamedTuple):
     and target.
     """
 
-    source: Offsets
-    target: Offsets
-    length: Offsets
-    partitions: Offsets
+    source: Integers
+    target: Integers
+    length: Integers
+    partitions: Integers
 
 
 def descriptor_runs(copy: DmaCopy) -> Runs:
@@ -77,7 +76,7 @@ def descriptor_runs(copy: DmaCopy) -> Runs:
     return Runs(source, target, runs.lengths, runs.partitions + _first_partitions(copy))
 
 
-def _first_partitions(copy: DmaCopy) -> Offsets:
+def _first_partitions(copy: DmaCopy) -> Integers:
     return np.array([[copy.source.partition], [copy.target.partition]], np.int64)
 
 
@@ -221,7 +220,7 @@ def _side_by_side(copy: DmaCopy, runs: _RegularDescriptors, most: int) -> _Regul
     )
 
 
-def _relative(pattern: _Pattern) -> Offsets:
+def _relative(pattern: _Pattern) -> Integers:
     """Return the byte offset of every element from the first one of its partition, in order."""
     size, partitions, pairs = pattern
     index = np.zeros(1, np.int64)
@@ -238,8 +237,8 @@ def _in_one_bank(access: Access, bank_bytes: int) -> bool:
 def _edges(
     copy: DmaCopy,
     runs: _RegularDescriptors,
-    source: Offsets,
-    target: Offsets,
+    source: Integers,
+    target: Integers,
     bank: tuple[int, int],
 ) -> tuple[list[int], npt.NDArray[np.bool_]]:
     """Return where a group begins because lengths or banks change, and which runs straddle."""
@@ -253,8 +252,8 @@ def _edges(
 
 
 def _banks(
-    access: Access, offsets: Offsets, lengths: Offsets, bank_bytes: int
-) -> tuple[Offsets, Offsets]:
+    access: Access, offsets: Integers, lengths: Integers, bank_bytes: int
+) -> tuple[Integers, Integers]:
     if access.buffer is Buffer.DRAM:
         return np.zeros_like(offsets), np.zeros_like(offsets)
     return offsets // bank_bytes, (offsets + lengths - 1) // bank_bytes
