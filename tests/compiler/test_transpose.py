@@ -147,7 +147,7 @@ def test_a_block_takes_what_the_closed_formula_says(independent, drain, unit, en
     data = np.arange(16 * 8, dtype=np.float32).reshape(16, 8)
     options = Options(drain=drain, drain_engine=unit)
     _, outcome, *_ = run_transpose(chip, "f32[16,8]", data, options=options, engine=engine)
-    expected = transpose_block_cycles(chip, 16, 8, "f32", drain, unit)
+    expected = transpose_block_cycles(chip, 16, 8, "f32", drain=drain, unit=unit)
     assert outcome.trace.cycles() == expected
 
 

@@ -12,7 +12,7 @@ from systolic.compiler.ir.broken import BrokenPassError
 from systolic.compiler.ir.dependencies import Ref
 from systolic.compiler.ir.drafts import Draft
 from systolic.compiler.ir.nodes import NODE_KINDS, Layers, for_every_kind
-from systolic.compiler.ir.tasks import Task, Tile
+from systolic.compiler.ir.tasks import MatrixTile, Task
 from systolic.compiler.lower.verify import verify_layers
 from systolic.compiler.place.verify import verify_places
 from systolic.compiler.schedule.verify import verify_drafts
@@ -148,7 +148,7 @@ def without(number: int):
     return replace(TILED, tasks=TILED.tasks[:number] + TILED.tasks[number + 1 :])
 
 
-def elsewhere(task: Task) -> tuple[Tile, ...]:
+def elsewhere(task: Task) -> tuple[MatrixTile, ...]:
     return (task.reads[0]._replace(row=99), *task.reads[1:])
 
 

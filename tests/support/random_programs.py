@@ -35,7 +35,7 @@ from systolic.isa import (
     TensorTensor,
     Wait,
 )
-from systolic.isa.instruction import Comparison, Function, Operation, Reduction
+from systolic.isa.instruction import ActivationFunction, AluOperation, Reduction, Relation
 from systolic.isa.legality import INTEGERS_ONLY
 from systolic.machine import Image
 
@@ -518,7 +518,7 @@ class RandomProgram:
 
         usable = [
             name
-            for name in get_args(Operation)
+            for name in get_args(AluOperation)
             if name not in INTEGERS_ONLY or all(map(is_integer, operands))
         ]
         return self.rng.choice(usable)
@@ -531,7 +531,7 @@ class RandomProgram:
             Activate,
             waits,
             (source.partitions, source.elements),
-            function=self.rng.choice(get_args(Function)),
+            function=self.rng.choice(get_args(ActivationFunction)),
             source=source,
             scale=self.rng.choice([1.0, -0.25, 3]),
             bias=self._number(source.partitions),
@@ -602,7 +602,7 @@ class RandomProgram:
         if self.rng.random() < 0.5:
             self._add(Iota, (), shape, **fields)
             return
-        fields |= {"compare": self.rng.choice(get_args(Comparison)), "other": -0.5}
+        fields |= {"compare": self.rng.choice(get_args(Relation)), "other": -0.5}
         if self.rng.random() < 0.5 and (found := self._operands()) is not None:
             value, waits = found
             self._add(Select, waits, (value.partitions, value.elements), value=value, **fields)

@@ -21,7 +21,7 @@ from systolic.config import load_run
 from systolic.errors import SimulationError
 from systolic.hw.formulas.moves import bounce_bound, copied_bound
 from systolic.hw.formulas.products import Product, Turn, product_bound
-from systolic.hw.formulas.ticks import Way, after, least_end
+from systolic.hw.formulas.ticks import UnitRate, after, least_end
 from systolic.hw.formulas.timing import dram_bound, transpose_bound
 from systolic.run.tensors import operation_records
 from systolic.workload import Graph, GraphBuilder
@@ -68,10 +68,10 @@ def test_a_step_begins_at_an_edge_of_its_clock():
 
 def test_ways_share_work_cycle_by_cycle():
     """From tick 4: the first takes 1 in [6, 9), [9, 12), ..., the other 2 in [5, 10), [10, 15)."""
-    ways = [Way(3, 1, 1), Way(5, 2, 1)]
+    ways = [UnitRate(3, 1, 1), UnitRate(5, 2, 1)]
     assert [least_end(4, amount, ways) for amount in range(1, 8)] == [9, 10, 10, 12, 15, 15, 15]
     assert least_end(4, 0, ways) == 4
-    assert least_end(4, 1, [Way(3, 1, 3)]) == 15  # taken in [6, 9), over two cycles later
+    assert least_end(4, 1, [UnitRate(3, 1, 3)]) == 15  # taken in [6, 9), over two cycles later
 
 
 def test_the_least_product_on_four_clocks():

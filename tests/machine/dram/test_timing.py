@@ -19,7 +19,7 @@ from support.compare_traces import assert_same
 from support.random_transfers import RandomTransfers, organised_chip
 from systolic.hw.formulas import dram as formulas
 from systolic.hw.formulas import timing
-from systolic.hw.formulas.dram import Run
+from systolic.hw.formulas.dram import ContiguousBytes
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, DmaCopy, Memset, Program
 from systolic.machine import simulate
@@ -473,7 +473,7 @@ def _runs(copy):
             found.append([p, q, a, b, size])
     is_dram = [side.buffer is Buffer.DRAM for side in (copy.source, copy.target)]
     return [
-        Run(a if is_dram[0] else None, b if is_dram[1] else None, size)
+        ContiguousBytes(a if is_dram[0] else None, b if is_dram[1] else None, size)
         for _, _, a, b, size in found
     ]
 

@@ -6,7 +6,7 @@ import math
 
 from systolic.compiler.ir.dram_tensor import DramTensor
 from systolic.compiler.ir.nodes import Axes
-from systolic.hw.formulas.dram import Run, lone_copy_cycles, queue_rate, run_cycles
+from systolic.hw.formulas.dram import ContiguousBytes, lone_copy_cycles, queue_rate, run_cycles
 from systolic.hw.formulas.timing import descriptor_cycles, dma_cycles
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer
@@ -70,7 +70,7 @@ def lone_cycles(chip: Chip, access: Access, count: int, size: int) -> int:
     if chip.dram.organisation is None:
         return inside_cycles(chip, count, size) - chip.dma.latency_cycles
     first = access.offsets()[:: max(1, size // access.element_bytes)] * access.element_bytes
-    runs = (Run(int(byte), None, size) for byte in first)
+    runs = (ContiguousBytes(int(byte), None, size) for byte in first)
     return lone_copy_cycles(chip, runs) - chip.dma.latency_cycles - chip.dram.latency_cycles
 
 

@@ -22,14 +22,14 @@ from systolic.isa.engines import pace_of
 
 def estimated_ticks(drafts: Sequence[Draft], chip: Chip) -> int:
     """Return about how many ticks the drafts take."""
-    pace = _Pace(chip)
+    pace = _Timetable(chip)
     for draft in drafts:
         pace.add(draft)
     return max(pace.last, pace.dram_ticks)
 
 
 @dataclass(slots=True)
-class _Pace:
+class _Timetable:
     """The ticks in which each draft so far is done, and in which each queue can take the next."""
 
     chip: Chip

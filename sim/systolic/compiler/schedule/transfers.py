@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from systolic.arrays import Mask
 from systolic.compiler.cost.dma import copy_cycles
 from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.dram_tensor import DramTensor, Rectangle, whole_bursts
 from systolic.compiler.ir.nodes import Axes, Node, TensorInDram
-from systolic.compiler.ir.parts import Mask, Part, parts_of
-from systolic.compiler.ir.tasks import Task, Tile
+from systolic.compiler.ir.parts import RowPart, parts_of
+from systolic.compiler.ir.tasks import MatrixTile, Task
 from systolic.compiler.place.residency import Resident
 from systolic.compiler.place.tiles import OnChip
 from systolic.errors import CompileError
@@ -54,7 +55,7 @@ class _Spill:
     stored: Mask
 
 
-class Transfers:
+class CopyMaker:
     """Makes the copies between DRAM and the tiles on the chip.
 
     spilled_bytes: written to DRAM for want of room. next_byte: how much of DRAM is used.
@@ -68,7 +69,7 @@ class Transfers:
         self._places = {place.name: place for place in places}
         self._tensors: dict[tuple[str, Axes], DramTensor] = {}
         self._regions: dict[int, Region] = {}
-        self._spills: dict[Tile, _Spill] = {}
+        self._spills: dict[MatrixTile, _Spill] = {}
         self.spilled_bytes = 0
         self.next_byte = max((p.base + p.size_bytes for p in places), default=0)
         # Queues that share DRAM's rate would only hold one another's bank for longer; and a graph
@@ -76,11 +77,11 @@ class Transfers:
         shared = dram_rate(self._chip, 2) >= 2 * dram_rate(self._chip, 1)
         self.shareable = shared and tiles.multiplies
 
-    def backed(self, tile: Tile) -> bool:
+    def backed(self, tile: MatrixTile) -> bool:
         """Return whether DRAM has the tile."""
         return self._tiles.matrices[tile.matrix].source == "dram" or tile in self._spills
 
-    def bring(self, tile: Tile, resident: Resident, *, everywhere: bool) -> None:
+    def bring(self, tile: MatrixTile, resident: Resident, *, everywhere: bool) -> None:
         """Copy a tile from DRAM to its place; `everywhere`: through all queues at once."""
         if spill := self._spills.get(tile):
             for held in parts_of(spill.stored):
@@ -113,14 +114,14 @@ class Transfers:
             self._move(source, target, resident.region, spill.region, inwards=False)
         spill.stored |= made
 
-    def _held(self, resident: Resident, part: Part) -> Access:
+    def _held(self, resident: Resident, part: RowPart) -> Access:
         """Return the access to a part of a tile in the state buffer."""
         run = self._tiles.part(resident, part.rows, part.cols)
         if part.times == 1:
             return run
         return replace(run, pattern=((part.step, part.times), (1, part.cols.count)))
 
-    def _spilled_part(self, spill: _Spill, tile: Tile, part: Part) -> Access:
+    def _spilled_part(self, spill: _Spill, tile: MatrixTile, part: RowPart) -> Access:
         """Return the access to a part of a spilled tile, which lies row by row in DRAM."""
         whole = self._spilled(tile, spill.base)
         _, cols = self._tiles.block(tile).extents
@@ -160,7 +161,7 @@ class Transfers:
             self._move(source, part.access, resident.region, region, inwards=False,
                        everywhere=everywhere)  # fmt: skip
 
-    def _reserve(self, tile: Tile) -> tuple[int, Region]:
+    def _reserve(self, tile: MatrixTile) -> tuple[int, Region]:
         size = whole_bursts(self._spilled(tile, 0).size_bytes)
         base, have = self.next_byte, self._chip.dram.size_bytes
         if base + size > have:
@@ -171,7 +172,7 @@ class Transfers:
         self.next_byte += size
         return base, Region(f"spill{base}")
 
-    def _spilled(self, tile: Tile, base: int) -> Access:
+    def _spilled(self, tile: MatrixTile, base: int) -> Access:
         rows, cols = self._tiles.block(tile).extents
         dtype = self._tiles.matrices[tile.matrix].dtype
         return Access(Buffer.DRAM, dtype, 0, 1, base, ((1, rows * cols),))

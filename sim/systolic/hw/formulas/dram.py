@@ -13,7 +13,7 @@ from typing import NamedTuple
 from systolic.hw.spec import Chip, DramOrganisation
 
 
-class Run(NamedTuple):
+class ContiguousBytes(NamedTuple):
     """One descriptor: bytes contiguous on both sides; None for a side that is on the chip."""
 
     source: int | None
@@ -61,7 +61,7 @@ def _digit_xor(number: int, base: int) -> int:
     return number % base ^ _digit_xor(number // base, base)
 
 
-def bursts_of(parts: DramOrganisation, run: Run) -> list[tuple[int, bool]]:
+def bursts_of(parts: DramOrganisation, run: ContiguousBytes) -> list[tuple[int, bool]]:
     """Return a run's bursts, (address, is a write), in the order in which they are made.
 
     A burst of the target comes right after the read that brings its last byte.
@@ -184,7 +184,7 @@ class _LoneQueue:
             yield past.ended[0] + 1 + idle
 
 
-def lone_copy_cycles(chip: Chip, runs: Iterable[Run]) -> int:
+def lone_copy_cycles(chip: Chip, runs: Iterable[ContiguousBytes]) -> int:
     """Return the cycles of one copy that no other meets, from cycle 0 on, all banks closed.
 
     Exact with one burst in hand (`outstanding` = 1): latency + sum over runs of descriptor_cycles +

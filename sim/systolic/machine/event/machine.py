@@ -24,9 +24,8 @@ from systolic.machine.event.semaphores import Semaphores, posted_in_order
 from systolic.machine.event.ticks import TickEnvironment
 from systolic.machine.event.unit import Context, Unit
 from systolic.machine.memory import Memory
+from systolic.progress import Progress
 from systolic.trace.records import Recorder, Trace
-
-Progress = Callable[[int, int], None]
 
 
 def run_event(

@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from systolic.isa import Buffer, DmaCopy
-from systolic.isa.access import Interval
 from systolic.machine.event.dma.descriptors import descriptor_runs
 from systolic.machine.event.dram.channels import Banks, Channels
 from systolic.machine.event.ports.meeting import Course
 from systolic.machine.event.ports.ports import Need, Needs, Port, Timeline, mask_of
-from systolic.machine.event.ports.stream import Lost, Progress, Refusal, Stream
+from systolic.machine.event.ports.stream import Granted, Lost, Refusal, Stream
 from systolic.machine.event.ticks import TickEnvironment
+from systolic.spans import Interval
 
 READS, WRITES = 1, 2
 
@@ -138,7 +138,7 @@ class BurstStream(Stream):
 
     def _note(self, first: int, stop: int) -> None:
         if first < stop:
-            self.progress.append(Progress(0, first, (stop - first) // self.period))
+            self.progress.append(Granted(0, first, (stop - first) // self.period))
 
     def leave(self) -> None:
         """Give up its place: nothing more will be asked of it."""

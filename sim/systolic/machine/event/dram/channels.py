@@ -28,7 +28,7 @@ SMALL_ELEMENTS = 20_000
 """Below this many elements in all copies, loading numba costs more than it saves."""
 
 
-class Stall(NamedTuple):
+class BankRefusal(NamedTuple):
     """A bank's port was refused from tick `first` to tick `stop`: a lower queue had it.
 
     partition: of the port, or ALL_PARTITIONS.
@@ -55,7 +55,7 @@ class Channels:
         self.period = chip.period("dma")
         self._is_split = chip.state_buffer.is_split
         self._tables = Tables.empty(chip, LOG_LENGTH)
-        self._stalls: dict[int, list[Stall]] = {}
+        self._stalls: dict[int, list[BankRefusal]] = {}
         self._keeps_ends = ends
         self._used = 0
         self._members: set[int] = set()
@@ -132,7 +132,7 @@ class Channels:
             self._ahead = copy, self._do(copy, NEVER, stop_at_end=True)
         return self._ahead[1] - self._cycle
 
-    def stalls(self, q: int) -> list[Stall]:
+    def stalls(self, q: int) -> list[BankRefusal]:
         """Return what other queues refused to the queue's copy, which has ended."""
         return self._stalls.pop(q, [])
 
@@ -209,7 +209,7 @@ class Channels:
             bank, partition = divmod(port, self._tables.fixed.port_lanes)
             if not self._is_split:
                 partition = ALL_PARTITIONS
-            stall = Stall(bank, partition, first * self.period, stop * self.period)
+            stall = BankRefusal(bank, partition, first * self.period, stop * self.period)
             self._stalls.setdefault(q, []).append(stall)
         self._tables.misc[tables.LOGGED] = 0
 

@@ -17,7 +17,7 @@ from systolic.isa.effects import capability, reads_per_element, window, writes
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class SlotPace:
     """Groups of `group` elements, each in `slots` slots, after `fixed_cycles` before the first.
 
     slots: 1 or more; of n groups, rounded up when they are counted together.
@@ -28,7 +28,7 @@ class Pace:
     fixed_cycles: int
 
 
-def pace_of(instruction: OnEngine, spec: Engine, chip: Chip) -> Pace:
+def pace_of(instruction: OnEngine, spec: Engine, chip: Chip) -> SlotPace:
     """Return the pace of an instruction on an engine of the chip."""
     group, slots, fixed = spec.elements_per_cycle, 1, spec.fixed_cycles
     for rate in spec.rates:
@@ -37,7 +37,7 @@ def pace_of(instruction: OnEngine, spec: Engine, chip: Chip) -> Pace:
             fixed = spec.fixed_cycles if rate.fixed_cycles is None else rate.fixed_cycles
             break
     passing = _passing(instruction, group, chip.port_width_bytes)
-    return Pace(passing, max(Fraction(1), Fraction(slots * passing, group)), fixed)
+    return SlotPace(passing, max(Fraction(1), Fraction(slots * passing, group)), fixed)
 
 
 def _passing(instruction: OnEngine, group: int, width: int) -> int:

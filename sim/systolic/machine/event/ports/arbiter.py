@@ -17,7 +17,7 @@ import simpy
 from systolic.isa import Buffer
 from systolic.machine.event.ports.meeting import NEVER, Course, first_meeting
 from systolic.machine.event.ports.ports import Need, Needs, Port, mask_of
-from systolic.machine.event.ports.stream import Lost, Share, Stream
+from systolic.machine.event.ports.stream import Lost, ShareOfBytes, Stream
 from systolic.machine.event.ticks import DECIDE, SETTLED, TickEnvironment
 
 Taken = dict[Port, list[tuple[Need, str, str]]]
@@ -154,7 +154,10 @@ class Arbiter:
             total.update(dict(stream.holdings))
         for stream in holders:
             stream.set_shares(
-                {pool: Share(dealt[pool], held, total[pool]) for pool, held in stream.holdings}
+                {
+                    pool: ShareOfBytes(dealt[pool], held, total[pool])
+                    for pool, held in stream.holdings
+                }
             )
             dealt.update(dict(stream.holdings))
 

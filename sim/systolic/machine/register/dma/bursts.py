@@ -11,12 +11,12 @@ from systolic.isa import Buffer, DmaCopy
 from systolic.machine.register.context import Context
 from systolic.machine.register.dma.descriptors import Descriptor, descriptors
 from systolic.machine.register.dma.unit import CopyJob, DmaQueue
-from systolic.machine.register.dram.channels import Burst, Dram
+from systolic.machine.register.dram.channels import Burst, DramChannels
 from systolic.machine.register.ports.ports import Wanted
 from systolic.machine.register.unit import Job
 
 
-class Run:
+class FetchedDescriptor:
     """A descriptor that has been fetched.
 
     asked: bytes asked of the side whose bursts come first; back: bytes asked of the target, from
@@ -44,7 +44,7 @@ class BurstJob(CopyJob):
         self.from_dram = copy.source.buffer is Buffer.DRAM
         self.into_dram = copy.target.buffer is Buffer.DRAM
         self.to_fetch = deque(descriptors(copy.source, copy.target))
-        self.runs: dict[int, Run] = {}
+        self.runs: dict[int, FetchedDescriptor] = {}
         self.newest = -1
         self.fetched_at = 0
         self.hand: list[Burst] = []
@@ -58,7 +58,7 @@ class BurstJob(CopyJob):
 class BurstQueue(DmaQueue):
     """One queue, whose copies from and to DRAM go burst by burst."""
 
-    def __init__(self, context: Context, number: int, dram: Dram) -> None:
+    def __init__(self, context: Context, number: int, dram: DramChannels) -> None:
         super().__init__(context, number)
         parts = context.chip.dram.organisation
         assert parts is not None
@@ -101,7 +101,7 @@ class BurstQueue(DmaQueue):
         if not job.to_fetch:
             return False
         job.newest += 1
-        job.runs[job.newest] = Run(job.to_fetch.popleft())
+        job.runs[job.newest] = FetchedDescriptor(job.to_fetch.popleft())
         job.fetched_at = self.now + self._spec.descriptor_cycles
         return True
 
@@ -142,14 +142,13 @@ class BurstQueue(DmaQueue):
         if not self._take_ports(job, tuple(sorted(needs)), tick):
             return
         self.claims.mark("streaming", self.now, self.now + 1)
-        if moving and job.first < 0:
-            job.first = tick
+        if moving:
+            job.begin_work(tick)
         for burst in moving:
             low, high = self._bytes_now(burst)
             if low < high:
                 self._carry(job, burst, low, high)
-            burst.cycle += 1
-            if burst.cycle == self._channels.burst_cycles:
+            if burst.pass_cycle() == self._channels.burst_cycles:
                 self._end_burst(job, burst, tick)
 
     def _bytes_now(self, burst: Burst) -> tuple[int, int]:
@@ -192,11 +191,11 @@ class BurstQueue(DmaQueue):
 
     def _end_run(self, job: BurstJob, number: int, tick: int) -> None:
         run = job.runs.pop(number)
-        self._record("read", job, job.source, run.part.source, run.staged, tick)
-        self._record("write", job, job.target, run.part.target, run.staged, tick)
+        self._record("read", job, job.source, run.part.source, run.staged, tick=tick)
+        self._record("write", job, job.target, run.part.target, run.staged, tick=tick)
         job.sizes.append(run.part.size_bytes)
         if job.is_over:
-            job.last = tick
+            job.end_work(tick)
             self._job = None
             self.context.recorder.transfers.add((size, 1) for size in job.sizes)
             self._retire(job, tick)

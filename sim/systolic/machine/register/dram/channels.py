@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from systolic.hw.spec import Chip, DramOrganisation
 from systolic.hw.units import dma_queue
-from systolic.machine.register.dram.address import AddressMap, Place
+from systolic.machine.register.dram.address import AddressMap, BurstPlace
 from systolic.trace.transfers import ChannelCounts, QueueWaits, Transfers
 
 LONG_AGO = -(1 << 60)
@@ -34,7 +34,7 @@ class Burst:
     high: int
     skipped: int
     to_dram: bool
-    place: Place
+    place: BurstPlace
     asked: int
     closes: int = -1
     opens: int = 0
@@ -44,6 +44,11 @@ class Burst:
     def is_ready(self) -> bool:
         """Return whether its row is open, given that it has its bank."""
         return self.closes < 0 and not self.opens
+
+    def pass_cycle(self) -> int:
+        """Let a cycle on the bus pass; return how many have passed."""
+        self.cycle += 1
+        return self.cycle
 
 
 @dataclass(slots=True)
@@ -56,7 +61,7 @@ class Bank:
 
 
 @dataclass(slots=True)
-class Group:
+class BankGroup:
     """When a bank of the group was last activated, and a burst last began to move."""
 
     activated: int = LONG_AGO
@@ -76,7 +81,7 @@ class Channel:
     """
 
     banks: list[Bank]
-    groups: list[Group]
+    groups: list[BankGroup]
     due: int
     burst: Burst | None = None
     activated: deque[int] = field(default_factory=_long_ago)
@@ -94,7 +99,7 @@ def opening_cycles(parts: DramOrganisation, open_row: int | None, row: int) -> i
     return 0 if open_row == row else parts.precharge_cycles + parts.activate_cycles
 
 
-class Dram:
+class DramChannels:
     """All channels, and the bursts in hand, in the order in which they were taken."""
 
     def __init__(self, chip: Chip) -> None:
@@ -107,7 +112,7 @@ class Dram:
         self._channels = [
             Channel(
                 [Bank() for _ in range(parts.banks)],
-                [Group() for _ in range(parts.bank_groups)],
+                [BankGroup() for _ in range(parts.bank_groups)],
                 parts.refresh_interval_cycles,
             )
             for _ in range(parts.channels)
@@ -140,7 +145,7 @@ class Dram:
                 self._give_banks(channel, line)
             self._activate(channel, line)
             self._give_bus(channel, line)
-            channel.counts.busy_cycles += channel.burst is not None
+            channel.counts.count(busy=channel.burst is not None)
         self._count_waits()
 
     def moves(self, burst: Burst) -> bool:
@@ -206,12 +211,12 @@ class Dram:
     def _give_bank(self, channel: Channel, bank: Bank, burst: Burst) -> None:
         bank.burst = burst
         if bank.row == burst.place.row:
-            channel.counts.hits += 1
+            channel.counts.count(hits=1)
         elif bank.row is None:
-            channel.counts.opened += 1
+            channel.counts.count(opened=1)
             burst.closes = 0
         else:
-            channel.counts.conflicts += 1
+            channel.counts.count(conflicts=1)
             young = bank.activated + self._parts.row_active_cycles - self._now
             burst.closes = max(0, young) + self._parts.precharge_cycles
         burst.opens = opening_cycles(self._parts, bank.row, burst.place.row)
@@ -272,12 +277,12 @@ class Dram:
         for burst in self._in_hand:
             channel, waits = self._channels[burst.place.channel], self._waits[burst.queue]
             if channel.banks[burst.place.bank].burst is not burst:
-                waits.bank_cycles += 1
+                waits.count(bank=1)
             elif not burst.is_ready:
-                waits.row_cycles += 1
+                waits.count(row=1)
                 if burst.closes > 0:
                     burst.closes -= 1
                 elif burst.closes < 0:
                     burst.opens -= 1
             elif channel.burst is not burst:
-                waits.bus_cycles += 1
+                waits.count(bus=1)
