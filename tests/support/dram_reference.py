@@ -30,6 +30,7 @@ class Rules:
     queue_bytes_per_cycle: int
     latency: int
     fetch: int
+    descriptor_cost: str = "sum"
     outstanding: int = 1
     scheduling: str = "fcfs"
     patience_cycles: int = 0
@@ -150,16 +151,23 @@ class Queue:
             return
         while len(self.hand) < self.rules.outstanding:
             burst = self.write_back(cycle)
-            if burst is None and cycle >= self.fetched_at:
+            is_fetched = cycle >= self.fetched_at
+            if burst is None and (is_fetched or self.rules.descriptor_cost == "max"):
                 burst = self.go_on(cycle)
-                if burst is None and self.fetched + 1 < len(self.runs):
-                    self.fetched += 1
-                    self.asked_to = 0
-                    self.fetched_at = cycle + self.rules.fetch
-                    continue
+            if burst is None and is_fetched and self.asks_for_next():
+                self.fetched_at = cycle + self.rules.fetch
+                continue
             if burst is None:
                 return
             self.hand.append(burst)
+
+    def asks_for_next(self) -> bool:
+        """Rule 3: go on to the next descriptor, if there is one."""
+        if self.fetched + 1 == len(self.runs):
+            return False
+        self.fetched += 1
+        self.asked_to = 0
+        return True
 
     def write_back(self, cycle: int) -> Burst | None:
         """Rule 1: from DRAM to DRAM, the first burst of the target that is not asked for."""
@@ -198,10 +206,15 @@ class Queue:
             self.number, n, low, high, base + low, writes, cycle, channel, group, bank, row
         )
 
-    def end(self, burst: Burst, cycle: int) -> None:
+    def end(self, burst: Burst) -> None:
         self.hand.remove(burst)
         if not burst.writes:
             self.read[burst.run].append((burst.low, burst.high))
+
+    def look_for_end(self, cycle: int) -> None:
+        """End the copy if nothing of it is left after this cycle."""
+        if not self.runs or cycle + 1 < max(self.fetched_at, self.ready + 1):
+            return
         source, target, size = self.runs[-1]
         over = self.fetched == len(self.runs) - 1 and self.asked_to == size and not self.hand
         if source is not None and target is not None:
@@ -231,6 +244,8 @@ class Dram:
             self.give_bus(channel, line, cycle)
         for channel in self.channels:
             self.move(channel, cycle)
+        for queue in self.queues:
+            queue.look_for_end(cycle)
 
     def refreshed(self, channel: Channel, cycle: int) -> bool:
         """Return whether refresh keeps the banks of the channel from being given."""
@@ -344,7 +359,7 @@ class Dram:
             channel.ends["last"] = cycle
             del channel.worker[burst.bank]
             self.log.append((burst.queue, burst.address, burst.writes, burst.start, cycle))
-            self.queues[burst.queue].end(burst, cycle)
+            self.queues[burst.queue].end(burst)
 
 
 def reference(rules: Rules, copies: list[list[list[Run]]]) -> Result:

@@ -97,7 +97,7 @@ def organised_chip(rng: Random, *, clocks: bool = False, at_once: bool = False) 
     """
     chip = random_chip(rng, clocks=clocks).model_dump()
     chip["dram"] |= random_organisation(rng)
-    chip["dma"] |= random_dma(rng, 5) | {"descriptor_cost": "sum"}
+    chip["dma"] |= random_dma(rng, 5)
     chip["state_buffer"]["banks"] = rng.choice([1, 2, 4, 16])
     sequencing = aside(rng, "sequencing")
     organised = Chip.model_validate(chip)

@@ -633,11 +633,6 @@ class Chip(Spec):
             meant = f', found "{shortened(strange)}"{perhaps(strange, clients)}' if strange else ""
             raise ValueError(f"port_priority: must name each of {', '.join(clients)} once{meant}")
         self._ports_wide_enough()
-        if self.dma.descriptor_cost == "max" and self.dram.organisation is not None:
-            raise ValueError(
-                'dma.descriptor_cost = "max" is for DRAM without an organisation: bursts are asked '
-                "for when their descriptor has been fetched"
-            )
         return self
 
     def _engines_once(self) -> None:

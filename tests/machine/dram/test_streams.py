@@ -12,6 +12,7 @@ import pytest
 
 from support.chips import ideal_chip
 from support.dram_reference import Rules, reference
+from support.random_programs import aside
 from support.random_transfers import random_organisation
 from systolic.isa import Access, Buffer, DmaCopy, Program
 from systolic.machine import simulate
@@ -29,8 +30,9 @@ def _chip(rng: Random):
         dma={
             "queues": QUEUES,
             "latency_cycles": rng.choice([0, 1, 4]),
-            "descriptor_cycles": rng.choice([0, 0, 1, 3]),
+            "descriptor_cycles": rng.choice([0, 0, 1, 3]) * aside(rng, "more").choice([1, 4]),
             "bytes_per_cycle": rng.choice([1, 3, 8, 64]),
+            "descriptor_cost": aside(rng, "cost").choice(["sum", "max"]),
         },
         dram=random_organisation(rng),
     )
@@ -46,6 +48,7 @@ def rules_of(chip) -> Rules:
         queue_bytes_per_cycle=chip.dma.bytes_per_cycle // chip.dma.queues_per_engine,
         latency=chip.dma.latency_cycles + chip.dram.latency_cycles,
         fetch=chip.dma.descriptor_cycles,
+        descriptor_cost=chip.dma.descriptor_cost,
     )
 
 

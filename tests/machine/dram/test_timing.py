@@ -440,6 +440,51 @@ def test_hashing_spreads_what_would_meet():
         assert trace.transfers.channels[0].conflicts == conflicts
 
 
+@pytest.mark.parametrize(
+    ("cost", "outstanding", "first", "ends"),
+    [
+        # the worked table of section 6: descriptors of 4 bytes at 0, 32 and 64, all in one row
+        ("sum", 1, 9, [12, 22, 32]),
+        ("sum", 4, 9, [12, 16, 21]),
+        ("max", 1, 3, [6, 12, 18]),
+        ("max", 4, 3, [6, 11, 17]),
+    ],
+)
+def test_what_descriptors_cost(cost, outstanding, first, ends):
+    chip = one_channel({"descriptor_cycles": 6, "descriptor_cost": cost}, outstanding=outstanding)
+    trace = run(chip, move(dram(0, (8, 3)), bank(0, 3)))
+    assert (trace.times[0].first, trace.times[0].done) == (first, ends[-1])
+    assert trace.words.of("write").rows["tick"].tolist() == ends
+    if outstanding == 1:
+        runs = [Run(address, None, 4) for address in (0, 32, 64)]
+        assert formulas.lone_copy_cycles(chip, runs) == ends[-1] + 1
+
+
+def test_a_refused_port_delays_bursts_but_not_the_fetch():
+    """Three descriptors, 20 cycles each to fetch, from cycle 0 and 20 on, in an open row.
+
+    The first burst moves in 3-6. The engine, which goes first, writes the bank in 18 to 27, so that
+    the second moves in 28-31; then its descriptor is still fetched, up to 39. The third, begun in
+    40, moves in 40-43, and ends in 59.
+    """
+    chip = one_channel(
+        {"descriptor_cycles": 20, "descriptor_cost": "max"}, outstanding=2
+    ).model_dump()
+    chip["activation"]["fixed_cycles"] = 17
+    fill = Memset(engine="activation", target=bank(0, 10, 64), value=1)
+    trace = run(Chip.model_validate(chip), move(dram(0, (8, 3)), bank(0, 3)), fill)
+    (stall,) = (s for s in trace.stalls if s.unit == "dma0")
+    assert (stall.tick, stall.cycles) == (20, 8)
+    assert trace.words.of("read").rows["tick"].tolist() == [19, 39, 59]
+
+
+def test_the_next_copy_begins_when_the_last_descriptor_has_been_fetched():
+    chip = one_channel({"descriptor_cycles": 9, "descriptor_cost": "max", "outstanding": 2})
+    trace = run(chip, *(move(words_at(16 * n), bank(0, 1, 64 * n)) for n in range(2)))
+    assert [(t.first, t.done) for t in trace.times] == [(3, 8), (12, 17)]
+    assert [(r.first, r.stop, r.label) for r in trace.labels["dma0"]] == [(0, 18, "streaming")]
+
+
 def test_a_copy_within_dram_reads_ahead_of_what_it_writes():
     """Bursts at 0, 32 to 16, 48: both reads are in hand at once, then both writes."""
     chip = one_channel(outstanding=2)

@@ -188,16 +188,19 @@ def lone_copy_cycles(chip: Chip, runs: Iterable[Run]) -> int:
     """Return the cycles of one copy that no other meets, from cycle 0 on, all banks closed.
 
     Exact with one burst in hand (`outstanding` = 1): latency + sum over runs of descriptor_cycles +
-    per burst: waiting for a refresh + the row's opening + waiting for the bus + the burst. With
+    per burst: waiting for a refresh + the row's opening + waiting for the bus + the burst. Where
+    `descriptor_cost` is "max" a run takes descriptor_cycles or its bursts, whichever is more. With
     more in hand it is what the copy would take with one.
     """
     clock = chip.dma.latency_cycles + chip.dram.latency_cycles
     parts, queue = chip.dram.organisation, _LoneQueue(chip)
     assert parts is not None
     for run in runs:
-        clock += chip.dma.descriptor_cycles
+        fetched = clock + chip.dma.descriptor_cycles
+        clock = fetched if chip.dma.descriptor_cost == "sum" else clock
         for address, writes in bursts_of(parts, run):
             clock = queue.after_burst(clock, address, writes=writes)
+        clock = max(clock, fetched)
     return clock
 
 

@@ -13,10 +13,10 @@ from systolic.machine.event.dram.control import settle
 from systolic.machine.event.dram.hand import is_over, take_all
 from systolic.machine.event.dram.tables import (
     ACTIVE, BANK, BANKS_HELD, BEAT, BEAT_HIGH, BEAT_LANE, BEAT_LOW, BUS, BUSY, CHANNEL, DESCRIPTOR,
-    ENDED, FIRST, FREE, HELD, HIGH, HOLDER, IN_HAND, LAST, LEFT, LOGGED, LOG_FROM, LOG_PORT,
-    LOG_QUEUE, LOG_STOP, LOOK, LOW, NEVER, NEXT, ON_BUS, PARTITION, PHASE, PORT_HIGH, PORT_LANE,
-    PORT_LOW, REFUSED, SIDES, SOURCE, STALL_FROM, STALL_PORT, STALL_STOP, START, TARGET, WRITES,
-    WROTE, Fixed, Table, Tables,
+    ENDED, FETCHED, FIRST, FREE, HELD, HIGH, HOLDER, IN_HAND, LAST, LEFT, LOGGED, LOG_FROM,
+    LOG_PORT, LOG_QUEUE, LOG_STOP, LOOK, LOW, NEVER, NEXT, ON_BUS, PARTITION, PHASE, PORT_HIGH,
+    PORT_LANE, PORT_LOW, REFUSED, RUN, SIDES, SOURCE, STALL_FROM, STALL_PORT, STALL_STOP, START,
+    TARGET, WRITES, WROTE, Fixed, Table, Tables,
 )  # fmt: skip
 
 BOTH_SIDES = 3
@@ -80,9 +80,9 @@ def advance(t: Tables, cycle: int, step: int) -> bool:
     queue, slot, moving = t.queue, t.slot, t.moving
     ended = False
     for q in range(queue.shape[1]):
-        if queue[HELD, q] or not queue[ON_BUS, q]:
+        if queue[HELD, q] or not (queue[ON_BUS, q] or is_fetching(t, q)):
             continue
-        if queue[FIRST, q] < 0:
+        if queue[ON_BUS, q] and queue[FIRST, q] < 0:
             queue[FIRST, q] = cycle
         n = 0
         while n < queue[ON_BUS, q]:
@@ -96,10 +96,15 @@ def advance(t: Tables, cycle: int, step: int) -> bool:
             else:
                 moving[q, n] = moving[q, queue[ON_BUS, q] - 1]
                 end_burst(t, cycle + step - 1, q, s)
-        if is_over(t, q):
+        if is_over(t, cycle + step - 1, q):
             queue[ACTIVE, q], queue[LAST, q] = 0, cycle + step - 1
             ended = True
     return ended
+
+
+def is_fetching(t: Tables, q: int) -> bool:
+    """Return whether a descriptor may yet be fetched when all of its bytes have moved."""
+    return bool(t.fixed.overlaps and t.queue[ACTIVE, q] and not t.queue[IN_HAND, q])
 
 
 def end_burst(t: Tables, cycle: int, q: int, s: int) -> None:
@@ -122,7 +127,9 @@ def end_burst(t: Tables, cycle: int, q: int, s: int) -> None:
     queue[IN_HAND, q] -= 1
     queue[LOOK, q] = cycle + 1
     if t.end.shape[0] and (slot[WRITES, s] or queue[SIDES, q] != BOTH_SIDES):
-        t.end[slot[DESCRIPTOR, s]] = cycle
+        d = slot[DESCRIPTOR, s]
+        fetched = queue[FETCHED, q] - 1 if d == queue[RUN, q] else 0
+        t.end[d] = max(cycle, fetched)
 
 
 # -- state-buffer ports ---------------------------------------------------------------------------

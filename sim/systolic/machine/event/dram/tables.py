@@ -20,8 +20,8 @@ LONG_AGO = -NEVER
 
 # Rows of `queue`. SIDES: 1 DRAM is the source, 2 the target, 3 both. RUN, LEAD: the descriptor
 # fetched last, and the bytes of it that bursts have been taken for; BACK_RUN, BACK: the same for
-# writes of a copy with both sides; STOP: end of the copy's descriptors; FETCHED: the cycle from
-# which RUN's bursts can be taken; LOOK: the cycle in which more may be taken.
+# writes of a copy with both sides; STOP: end of the copy's descriptors; FETCHED: the cycle in which
+# RUN has been fetched; LOOK: the cycle in which more may be taken.
 ACTIVE, HELD, SIDES, RUN, LEAD, LEAD_STOP, BACK_RUN, BACK, STOP, FETCHED, LOOK = range(11)
 IN_HAND, ON_BUS, FIRST, LAST = range(11, 15)
 # REFUSED: the state-buffer port that another queue has, by its number (`steps.port_of`); STALL_*:
@@ -70,7 +70,8 @@ class Fixed(NamedTuple):
     """Chip data.
 
     port_lanes: how many ports a bank of the state buffer has in a direction: one for each
-    partition, or one for all. arbitrates: the queues settle among themselves which has a port.
+    partition, or one for all. overlaps: a descriptor's bursts are taken while it is fetched.
+    arbitrates: the queues settle among themselves which has a port.
     """
 
     burst_bytes: int
@@ -102,6 +103,7 @@ class Fixed(NamedTuple):
     refresh_interval: int
     refresh: int
     fetch_cycles: int
+    overlaps: bool
     port_bank_bytes: int
     port_lanes: int
     arbitrates: bool
@@ -148,6 +150,7 @@ class Fixed(NamedTuple):
             refresh_interval=parts.refresh_interval_cycles,
             refresh=parts.refresh_cycles,
             fetch_cycles=chip.dma.descriptor_cycles,
+            overlaps=chip.dma.descriptor_cost == "max",
             port_bank_bytes=chip.state_buffer.bank_bytes,
             port_lanes=chip.state_buffer.partitions if chip.state_buffer.is_split else 1,
             arbitrates=True,

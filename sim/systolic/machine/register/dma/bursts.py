@@ -36,7 +36,7 @@ class BurstJob(CopyJob):
     """A copy that touches DRAM.
 
     runs: descriptors by number, once fetched and until they end; newest: the number of that fetched
-    last; fetched_at: the cycle from which its bursts can be asked for; hand: bursts in hand.
+    last; fetched_at: the cycle in which it has been fetched; hand: bursts in hand.
     """
 
     def __init__(self, index: int, copy: DmaCopy) -> None:
@@ -63,6 +63,7 @@ class BurstQueue(DmaQueue):
         parts = context.chip.dram.organisation
         assert parts is not None
         self._channels, self._most = dram, parts.outstanding
+        self._moves_unfetched = context.chip.dma.descriptor_cost == "max"
 
     def begin(self, tick: int) -> None:
         """Start a cycle, and take bursts in hand."""
@@ -77,6 +78,7 @@ class BurstQueue(DmaQueue):
         job = self._job
         if isinstance(job, BurstJob) and not job.latency_left:
             self._continue(job, tick)
+            self._end_runs(job, tick)
         else:
             super().request(tick)
 
@@ -90,15 +92,14 @@ class BurstQueue(DmaQueue):
         """Take one more burst in hand, or begin to fetch; return whether to go on in this cycle."""
         if job.from_dram and job.into_dram and self._take_back(job):
             return True
-        if self.now < job.fetched_at:
-            return False
         run = job.runs.get(job.newest)
-        if run is not None and run.asked < run.part.size_bytes:
+        is_known = self._moves_unfetched or self.now >= job.fetched_at
+        if run is not None and run.asked < run.part.size_bytes and is_known:
             base = run.part.source.byte if job.from_dram else run.part.target.byte
             burst = self._ask(job, job.newest, base, run.asked, to_dram=not job.from_dram)
             run.asked = burst.high
             return True
-        if not job.to_fetch:
+        if not job.to_fetch or self.now < job.fetched_at:
             return False
         job.newest += 1
         job.runs[job.newest] = Run(job.to_fetch.popleft())
@@ -150,7 +151,7 @@ class BurstQueue(DmaQueue):
                 self._carry(job, burst, low, high)
             burst.cycle += 1
             if burst.cycle == self._channels.burst_cycles:
-                self._end_burst(job, burst, tick)
+                self._end_burst(job, burst)
 
     def _bytes_now(self, burst: Burst) -> tuple[int, int]:
         """Return the bytes of the descriptor that move in this cycle of the burst."""
@@ -179,7 +180,7 @@ class BurstQueue(DmaQueue):
             at = part.target.byte
             self._landing.append((target, slice(at + low, at + high), run.staged[low:high].copy()))
 
-    def _end_burst(self, job: BurstJob, burst: Burst, tick: int) -> None:
+    def _end_burst(self, job: BurstJob, burst: Burst) -> None:
         self._channels.release(burst)
         job.hand.remove(burst)
         run = job.runs[burst.run]
@@ -187,14 +188,16 @@ class BurstQueue(DmaQueue):
             run.has[burst.low : burst.high] = True
         if burst.to_dram or not job.into_dram:
             run.left -= burst.high - burst.low
-        if not run.left:
-            self._end_run(job, burst.run, tick)
 
-    def _end_run(self, job: BurstJob, number: int, tick: int) -> None:
-        run = job.runs.pop(number)
-        self._record("read", job, job.source, run.part.source, run.staged, tick)
-        self._record("write", job, job.target, run.part.target, run.staged, tick)
-        job.sizes.append(run.part.size_bytes)
+    def _end_runs(self, job: BurstJob, tick: int) -> None:
+        """End the descriptors whose bytes have moved, the newest when it is fetched too."""
+        for number in [n for n, run in job.runs.items() if not run.left]:
+            if number == job.newest and self.now + 1 < job.fetched_at:
+                continue
+            run = job.runs.pop(number)
+            self._record("read", job, job.source, run.part.source, run.staged, tick)
+            self._record("write", job, job.target, run.part.target, run.staged, tick)
+            job.sizes.append(run.part.size_bytes)
         if job.is_over:
             job.last = tick
             self._job = None
