@@ -479,10 +479,11 @@ def test_a_refused_port_delays_bursts_but_not_the_fetch():
 
 
 def test_the_next_copy_begins_when_the_last_descriptor_has_been_fetched():
-    chip = one_channel({"descriptor_cycles": 9, "descriptor_cost": "max", "outstanding": 2})
+    """Bursts move in 3-6 and 11-14; the descriptors are fetched in 0-7 and 8-15."""
+    chip = one_channel({"descriptor_cycles": 8, "descriptor_cost": "max", "outstanding": 2})
     trace = run(chip, *(move(words_at(16 * n), bank(0, 1, 64 * n)) for n in range(2)))
-    assert [(t.first, t.done) for t in trace.times] == [(3, 8), (12, 17)]
-    assert [(r.first, r.stop, r.label) for r in trace.labels["dma0"]] == [(0, 18, "streaming")]
+    assert [(t.first, t.done) for t in trace.times] == [(3, 7), (11, 15)]
+    assert [(r.first, r.stop, r.label) for r in trace.labels["dma0"]] == [(0, 16, "streaming")]
 
 
 def test_a_copy_within_dram_reads_ahead_of_what_it_writes():
