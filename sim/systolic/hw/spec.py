@@ -704,13 +704,16 @@ class Chip(Spec):
         widest = max(each.size_bytes for each in DATA_TYPES.values())
         return max(elements * widest, self.dma.bytes_per_cycle)
 
-    @property
-    def burst_cycles(self) -> tuple[int, int]:
-        """Return the bytes a queue moves in a cycle of a burst, and the cycles of a burst."""
+    def burst_cycles(self, *, in_state: bool = True) -> tuple[int, int]:
+        """Return the bytes a queue moves in a cycle of a burst, and the cycles of a burst.
+
+        in_state: of a copy that reads or writes the state buffer, whose ports may be narrower.
+        """
         parts = self.dram.organisation
         assert parts is not None
         width = min(self.dram.bytes_per_cycle // parts.channels, self.dma.queue_bytes_per_cycle)
-        width = min(width, self.state_buffer.port_bytes or width)
+        if in_state:
+            width = min(width, self.state_buffer.port_bytes or width)
         return width, -(-parts.burst_bytes // width)
 
     @property
