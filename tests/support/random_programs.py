@@ -387,8 +387,7 @@ class RandomProgram:
         if source.buffer is Buffer.RESULT and not self.chip.result_buffer.dma_readable:
             return
         elements = source.partitions * source.elements
-        is_bypass = source.buffer is Buffer.RESULT  # which bursts do not take
-        if self.rng.random() < 0.6 and not (is_bypass and self.chip.dram.organisation):
+        if self.rng.random() < 0.6:
             size = source.element_bytes
             start = -(-self.dram_used // 4) * 4
             self.dram_used = start + elements * size

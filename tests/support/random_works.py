@@ -52,13 +52,13 @@ def random_clocked_chip(rng: Random) -> Chip:
             "write_latency_cycles": rng.choice([0, 0, 9]),
         },
         activation=_engine(rng), pooling=_engine(rng),
-        dma=_dma(rng, queues, organised="organisation" in dram),
+        dma=_dma(rng, queues),
         dram=dram,
     )  # fmt: skip
     return sequenced(chip, rng) if rng.random() < 0.5 else chip
 
 
-def _dma(rng: Random, queues: int, *, organised: bool) -> dict[str, Any]:
+def _dma(rng: Random, queues: int) -> dict[str, Any]:
     engines = rng.choice([queues, *(n for n in range(1, queues + 1) if queues % n == 0)])
     return {
         "queues": queues,
@@ -66,7 +66,7 @@ def _dma(rng: Random, queues: int, *, organised: bool) -> dict[str, Any]:
         "latency_cycles": rng.choice([0, 0, 3, 90]),
         "outstanding": rng.choice([1, 1, 2, 4]),
         "descriptor_cycles": rng.choice([0, 0, 1, 7]),
-        "descriptor_cost": "sum" if organised else rng.choice(["sum", "max"]),
+        "descriptor_cost": rng.choice(["sum", "max"]),
         "bytes_per_cycle": rng.choice([queues // engines, 4, 64, 272]),
         "partitions_per_cycle": rng.choice([1, 1, 2, 16]),
         "clock": _clock(rng),

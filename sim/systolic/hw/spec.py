@@ -633,11 +633,6 @@ class Chip(Spec):
             meant = f', found "{shortened(strange)}"{perhaps(strange, clients)}' if strange else ""
             raise ValueError(f"port_priority: must name each of {', '.join(clients)} once{meant}")
         self._ports_wide_enough()
-        if self.dma.descriptor_cost == "max" and self.dram.organisation is not None:
-            raise ValueError(
-                'dma.descriptor_cost = "max" is for DRAM without an organisation: bursts are asked '
-                "for when their descriptor has been fetched"
-            )
         return self
 
     def _engines_once(self) -> None:
@@ -709,13 +704,16 @@ class Chip(Spec):
         widest = max(each.size_bytes for each in DATA_TYPES.values())
         return max(elements * widest, self.dma.bytes_per_cycle)
 
-    @property
-    def burst_cycles(self) -> tuple[int, int]:
-        """Return the bytes a queue moves in a cycle of a burst, and the cycles of a burst."""
+    def burst_cycles(self, *, in_state: bool = True) -> tuple[int, int]:
+        """Return the bytes a queue moves in a cycle of a burst, and the cycles of a burst.
+
+        in_state: of a copy that reads or writes the state buffer, whose ports may be narrower.
+        """
         parts = self.dram.organisation
         assert parts is not None
         width = min(self.dram.bytes_per_cycle // parts.channels, self.dma.queue_bytes_per_cycle)
-        width = min(width, self.state_buffer.port_bytes or width)
+        if in_state:
+            width = min(width, self.state_buffer.port_bytes or width)
         return width, -(-parts.burst_bytes // width)
 
     @property

@@ -147,7 +147,7 @@ def _check_dma(copy: DmaCopy, chip: Chip) -> None:
         check_access(name, access, chip)
     need("target", target, target.buffer is not Buffer.RESULT, "in the state buffer or in DRAM")
     if source.buffer is Buffer.RESULT:
-        _check_bypass(target, chip)
+        _check_bypass(chip)
     if source.partitions * source.elements != target.partitions * target.elements:
         raise ProgramError(
             f"source has {source.partitions * source.elements} elements, "
@@ -157,15 +157,12 @@ def _check_dma(copy: DmaCopy, chip: Chip) -> None:
         raise ProgramError(f"DMA does not cast: source {source.dtype}, target {target.dtype}")
 
 
-def _check_bypass(target: Access, chip: Chip) -> None:
-    """Raise ProgramError unless DMA may take words of the result buffer to the target."""
+def _check_bypass(chip: Chip) -> None:
+    """Raise ProgramError unless DMA may read the result buffer."""
     if not chip.result_buffer.dma_readable:
         raise ProgramError(
             "source: DMA reads the result buffer only where result_buffer.dma_readable = true"
         )
-    if chip.dram.organisation is not None:
-        where = "in the state buffer, as bursts do not read the result buffer"
-        need("target", target, target.buffer is Buffer.STATE, where)
 
 
 def _check_operand(name: str, access: Access, chip: Chip) -> None:

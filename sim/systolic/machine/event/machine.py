@@ -69,9 +69,10 @@ def run_event(
     with _collector_at_rest():
         env.run()
     _refuse_deadlock(context, units)
-    context.account_ports()
     if context.dram:
+        context.use_result_ports(context.dram.result_use())
         context.dram.account(recorder)
+    context.account_ports()
     return recorder.finish(context.end, chip.queue_periods, grid_shape(chip))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,6 +58,12 @@ class Context:
             self.recorder.port_cycles[need.port] += ticks
         else:
             self.port_use.setdefault(need.port, []).append((first, stop))
+
+    def use_result_ports(self, uses: Iterable[tuple[int, int, int]]) -> None:
+        """Note when DMA read which banks of the result buffer: bank, first tick, tick after."""
+        for bank, first, stop in uses:
+            port = Port(Buffer.RESULT.value, bank, "read")
+            self.port_use.setdefault(port, []).append((first, stop))
 
     def account_ports(self) -> None:
         """Hand the ticks in which each port was in use to the recorder, overlaps counted once."""

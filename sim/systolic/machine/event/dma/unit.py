@@ -534,8 +534,7 @@ class DmaUnit(Unit):
         }  # fmt: skip
         channels = self.context.dram
         if is_dram and channels is not None:
-            bank = self.chip.state_buffer.bank_bytes
-            return BurstStream(self.env, channels, copy, self._number, bank, **who)
+            return BurstStream(self.env, channels, copy, self._number, self.chip, **who)
         return DmaStream(self.env, self.chip, copy, descriptor_groups(copy, self.chip), **who)
 
     def _finish(

@@ -201,6 +201,8 @@ class Arbiter:
         if twice:
             shared = [stream for stream in self._streams if stream.mask & twice]
             contended |= _meeting(shared, contended, is_split=self._is_split)
+        elif contended:
+            _settle_ports(self._streams, contended)
         return contended
 
     def _arbitrate(self, contended: set[Stream], now: int) -> int:
@@ -308,10 +310,20 @@ def _meeting(shared: list[Stream], contended: set[Stream], *, is_split: bool) ->
     pairs = [pair for pair in combinations(shared, 2) if _may_meet(*pair, is_split=is_split)]
     own = {s for s in shared if s.settles_ports}
     found = contended.union(*(pair for pair in pairs if not own.issuperset(pair)))
-    among_themselves = own.isdisjoint(found)
+    among_themselves = _settle_ports([*own, *contended], found)
+    return found if among_themselves else found.union(*pairs)
+
+
+def _settle_ports(streams: Iterable[Stream], contended: set[Stream]) -> bool:
+    """Say whether streams that may settle among themselves which has a port do so, and tell them.
+
+    They do as long as they meet no other stream, nor sums that hold a port.
+    """
+    own = {stream for stream in streams if stream.settles_ports}
+    among_themselves = own.isdisjoint(contended)
     for stream in own:
         stream.settle_ports(among_themselves=among_themselves)
-    return found if among_themselves else found.union(*pairs)
+    return among_themselves
 
 
 def _may_meet(one: Stream, other: Stream, *, is_split: bool) -> bool:

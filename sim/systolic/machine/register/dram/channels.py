@@ -23,7 +23,8 @@ class Burst:
     """A burst in hand of a queue, from the cycle in which it first asks.
 
     run: number of the descriptor; low, high: bytes of it; address: where the burst begins; skipped:
-    its bytes before `low`; cycle: how many of its cycles are over; closes: cycles until the row
+    its bytes before `low`; width: bytes that move in a cycle; cycles: how many it takes; cycle: how
+    many of them are over; closes: cycles until the row
     open before it is closed, once it has its bank (-1 once activated or not needed); opens: cycles
     until its row is open.
     """
@@ -36,6 +37,8 @@ class Burst:
     to_dram: bool
     place: BurstPlace
     asked: int
+    width: int
+    cycles: int
     closes: int = -1
     opens: int = 0
     cycle: int = 0
@@ -106,8 +109,7 @@ class DramChannels:
         parts = chip.dram.organisation
         assert parts is not None
         self._parts: DramOrganisation = parts
-        self.width, self.burst_cycles = chip.burst_cycles
-        self._at_once = max(1, chip.dma.queue_bytes_per_cycle // self.width)
+        self._queue_bytes = chip.dma.queue_bytes_per_cycle
         self._map = AddressMap(chip)
         self._channels = [
             Channel(
@@ -121,13 +123,17 @@ class DramChannels:
         self._in_hand: list[Burst] = []
         self._now = -1
 
-    def ask(self, queue: int, run: int, base: int, low: int, size: int, *, to_dram: bool, now: int
-            ) -> Burst:  # fmt: skip
-        """Take in hand the burst of byte `low` of a descriptor of `size` bytes at `base`."""
+    def ask(self, queue: int, run: int, base: int, low: int, size: int, *, to_dram: bool, now: int,
+            width: int) -> Burst:  # fmt: skip
+        """Take in hand the burst of byte `low` of a descriptor of `size` bytes at `base`.
+
+        width: the bytes of it that move in a cycle.
+        """
         skipped = (base + low) % self._parts.burst_bytes
         high = min(size, low + self._parts.burst_bytes - skipped)
         place = self._map.place(base + low - skipped)
-        burst = Burst(queue, run, low, high, skipped, to_dram, place, now)
+        cycles = -(-self._parts.burst_bytes // width)
+        burst = Burst(queue, run, low, high, skipped, to_dram, place, now, width, cycles)
         self._in_hand.append(burst)
         return burst
 
@@ -248,7 +254,7 @@ class DramChannels:
             for burst in line
             if channel.banks[burst.place.bank].burst is burst
             and burst.is_ready
-            and self._moving(burst.queue) < self._at_once
+            and self._moving(burst.queue) < max(1, self._queue_bytes // burst.width)
         ]
         if asking and (self._parts.scheduling == "fcfs" or self._is_overdue(asking[0])):
             asking = asking[:1]
