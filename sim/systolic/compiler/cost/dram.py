@@ -50,7 +50,10 @@ class BurstTime:
 
 
 def places(parts: DramOrganisation, addresses: Numbers, size_bytes: int) -> BurstPlaces:
-    """Return where byte addresses lie; size_bytes: of DRAM."""
+    """Return where byte addresses lie, as `systolic.hw.formulas.dram.place` says it of one.
+
+    size_bytes: of DRAM.
+    """
     stripe, rest = np.divmod(addresses, parts.interleave_bytes * parts.channels)
     channel, byte = np.divmod(rest, parts.interleave_bytes)
     in_group = parts.banks // parts.bank_groups
