@@ -115,7 +115,8 @@ class ProductToCut:
 
     tile: T(p,q); sizes in bytes; streamed: operands come from DRAM; chunk: vectors of one multiply;
     counts: how many stationary tiles and chunks there are; layer: the operation; room_bytes: the
-    bytes of each partition of the state buffer to plan with.
+    bytes of each partition of the state buffer to plan with; most_sums: as many as have room are to
+    grow side by side, so that operands which come slowly are used for many of them.
     """
 
     P: int
@@ -129,6 +130,7 @@ class ProductToCut:
     counts: tuple[int, int]
     layer: str
     room_bytes: int
+    most_sums: bool = False
 
 
 def choose_loops(
@@ -156,7 +158,10 @@ def choose_loops(
 def _rated(
     chip: Chip, work: ProductToCut, group: tuple[int, int], chunk: int, outer: Outer
 ) -> tuple[tuple[int, int, int], Loops]:
-    """Return the loops and their cost: first the cycles, then how few sums stand side by side."""
+    """Return the loops and their cost: first the cycles, then how few sums stand side by side.
+
+    With `most_sums` the sums come first.
+    """
     p, q = group
     cycles = array_cycles(chip, (work.P, work.Q, work.K), work.dtype, q)
     preference = -q
@@ -164,7 +169,8 @@ def _rated(
         moved = _traffic(chip, work, (p, q * chunk), outer)
         cycles = max(cycles, moved + p * q * chunk)
         preference = abs(p * chip.pe_array.cols - q * chunk)  # squares share the most
-    return (cycles, -p * q, preference), Loops(group, chunk, outer, cycles)
+    first, second = (-p * q, cycles) if work.most_sums else (cycles, -p * q)
+    return (first, second, preference), Loops(group, chunk, outer, cycles)
 
 
 def _group_bytes(chip: Chip, work: ProductToCut, group: tuple[int, int], chunk: int) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from systolic.arrays import Mask
-from systolic.compiler.cost.dma import copy_cycles
+from systolic.compiler.cost.dma import CopyTime, copy_time
 from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.dram_tensor import DramTensor, Rectangle, whole_bursts
@@ -35,15 +35,24 @@ class _Queues:
     chip: Chip
     inwards_share: float
     busy: dict[int, int] = field(default_factory=dict)
+    engines: dict[int, float] = field(default_factory=dict)
 
-    def pick(self, *, inwards: bool, cycles: int, everywhere: bool) -> int:
-        """Return the queue that will be free first."""
+    def pick(self, *, inwards: bool, time: CopyTime, everywhere: bool) -> int:
+        """Return the queue that will be free first: it, and the DMA engine that it belongs to."""
         count = self.chip.dma.queues
         bring = min(max(1, round(count * self.inwards_share)), max(1, count - 1))
         some = range(bring) if inwards else range(min(bring, count - 1), count)
-        queue = min(range(count) if everywhere else some, key=lambda q: self.busy.get(q, 0))
-        self.busy[queue] = self.busy.get(queue, 0) + cycles
+        queue = min(range(count) if everywhere else some, key=self._free_at)
+        engine = queue % self.chip.dma.engine_count
+        self.busy[queue] = self.busy.get(queue, 0) + time.cycles
+        self.engines[engine] = self.engines.get(engine, 0) + time.engine
         return queue
+
+    def _free_at(self, queue: int) -> tuple[float, float]:
+        """Return when a queue can move more bytes, and what comes first of two that are equal."""
+        own = self.busy.get(queue, 0)
+        engine = self.engines.get(queue % self.chip.dma.engine_count, 0)
+        return max(own, engine), engine if self.chip.dma.queues_per_engine > 1 else own
 
 
 @dataclass(slots=True)
@@ -207,7 +216,7 @@ class CopyMaker:
         self, source: Access, target: Access, read: Region, written: Region, *,
         inwards: bool, everywhere: bool = False,
     ) -> None:  # fmt: skip
-        cycles = copy_cycles(self._chip, source, target)
-        queue = self._queues.pick(inwards=inwards, cycles=cycles, everywhere=everywhere)
+        time = copy_time(self._chip, source, target)
+        queue = self._queues.pick(inwards=inwards, time=time, everywhere=everywhere)
         copy = DmaCopy(dma_queue=queue, source=source, target=target)
         self._drafts.add(copy, (read,), (written,))

@@ -34,16 +34,21 @@ from systolic.spans import Span
 from systolic.workload.options import Options
 
 
-def cut_tiles(layers: Layers, chip: Chip, options: Options, room_bytes: int | None = None) -> Tiled:
+def cut_tiles(
+    layers: Layers, chip: Chip, options: Options, room_bytes: int | None = None, *,
+    most_sums: bool = False,
+) -> Tiled:  # fmt: skip
     """Return the tasks of all nodes.
 
     room_bytes: the bytes of each partition of the state buffer to plan with (None: all of them).
+    most_sums: let as many sums of a product grow side by side as have room, whatever the estimate.
 
     Raises CompileError if `options` ask for an impossible group or impossible tiles.
     """
     room_bytes = room_bytes or chip.state_buffer.bytes_per_partition
     columns = tile_columns(layers, chip, options, room_bytes)
-    cutter = _Cutter(layers, chip, options, (block_rows(chip), columns), room_bytes)
+    block = block_rows(chip), columns
+    cutter = _Cutter(layers, chip, options, block, room_bytes, most_sums=most_sums)
     for number, node in enumerate(layers.nodes):
         _CUTS[node.kind](cutter, number, node)
     return cutter.result()
@@ -58,9 +63,9 @@ class _Cutter:
 
     def __init__(
         self, layers: Layers, chip: Chip, options: Options, block: tuple[int, int],
-        room_bytes: int,
+        room_bytes: int, *, most_sums: bool,
     ) -> None:  # fmt: skip
-        self._room_bytes = room_bytes
+        self._room_bytes, self._most_sums = room_bytes, most_sums
         self._layers, self._chip, self._options, self._block = layers, chip, options, block
         self._matrices = {m.name: m for m in layers.matrices}
         self._tasks: list[tuple[tuple[int, int], Task]] = []
@@ -158,6 +163,7 @@ class _Cutter:
         work = ProductToCut(
             a.cols, b.cols, a.rows, b.dtype, data_type(out.dtype).size_bytes, self._block,
             "dram" in (a.source, b.source), chunk, counts, node.layer, self._room_bytes,
+            self._most_sums,
         )  # fmt: skip
         loops = choose_loops(self._chip, self._options, work)
         sweep = len(k_tiles(self._chip, a.rows)) - 1
