@@ -11,6 +11,7 @@ import pytest
 
 import systolic
 from support.documents import ROOT
+from support.tiers import quick_first
 from systolic.config import load_run
 from systolic.report.summary.wording import ratio_text
 
@@ -30,9 +31,11 @@ def test_cells_are_what_is_measured_today(home: str, sides: list[int]) -> None:
     assert len(shipped) == len(sides) ** 2
 
 
-@pytest.mark.parametrize(
-    "cell", [c for c in CELLS if c.ratio and {c.rows, c.columns} <= {1, 4, 64}]
-)
+COMPARED = [cell for cell in CELLS if cell.ratio]
+SMALL_FIRST = sorted(COMPARED, key=lambda cell: (cell.rows * cell.columns, cell.rows, cell.home))
+
+
+@pytest.mark.parametrize("cell", quick_first(SMALL_FIRST, 40))
 def test_the_compiler_takes_the_sooner_way(cell: Any) -> None:
     work = [f"workload.home={cell.home}", f"workload.shape=f32[{cell.rows},{cell.columns}]"]
     run = systolic.run(load_run(SCRIPT["RUN"], ["sweep=[]", *work]), values=False)
