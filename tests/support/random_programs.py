@@ -74,7 +74,7 @@ def random_chip(
     width = ports.choice([None, None, 4, 6, 8, 13, 64])
     listed = engine_tables(rng, list(names)) if engines else {}
     for table in listed.values():
-        table["rates"] = [_within(row, width) for row in table["rates"]]
+        table["rates"] = [within_port(row, width) for row in table["rates"]]
     priority = list(clients_of(listed or PATENT_ENGINES))
     rng.shuffle(priority)
     return ideal_chip(
@@ -157,7 +157,7 @@ def _rate(rng: Random, engine: dict[str, Any]) -> dict[str, Any]:
     return kept | {"elements": rng.choice([1, 1, 2, 4]), "cycles": rng.choice([1, 2, 3, 5])}
 
 
-def _within(rate: dict[str, Any], width: int | None) -> dict[str, Any]:
+def within_port(rate: dict[str, Any], width: int | None) -> dict[str, Any]:
     """Return a rate that some of its types can reach through a port: without types if need be."""
     least = min([data_type(name).size_bytes for name in rate.get("types", ())], default=1)
     if width is None or rate["elements"] <= rate["cycles"] * (width // least):

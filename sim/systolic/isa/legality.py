@@ -220,15 +220,14 @@ def _check_port(name: str, access: Access, chip: Chip) -> None:
 
 def _check_engine(instruction: OnEngine, chip: Chip) -> None:
     """Hold the engine against those of the chip that do what the instruction is."""
-    able, found, word = able_engines(instruction, chip), instruction.engine, capability(instruction)
-    if found in able:
+    found, word, engines = instruction.engine, capability(instruction), chip.lane_engines
+    if found in engines and word in engines[found].does:
         return
+    able = able_engines(instruction, chip)
     if not able:
-        done = "; ".join(
-            f"{name} does {', '.join(e.does)}" for name, e in chip.lane_engines.items()
-        )
+        done = "; ".join(f"{name} does {', '.join(e.does)}" for name, e in engines.items())
         raise ProgramError(f"engine: no engine of {chip.name} does {word} ({done})")
-    why = f", which does not do {word}" if found in chip.lane_engines else perhaps(found, able)
+    why = f", which does not do {word}" if found in engines else perhaps(found, able)
     raise ProgramError(f"engine: needed {' or '.join(able)}, found {shortened(found)}{why}")
 
 

@@ -15,6 +15,8 @@ from systolic.hw.spec import Chip, Engine, Rate
 from systolic.isa import Access, Buffer, OnEngine
 from systolic.isa.effects import capability, reads_per_element, window, writes
 
+ONE_SLOT = Fraction(1)
+
 
 @dataclass(frozen=True, slots=True)
 class SlotPace:
@@ -37,7 +39,9 @@ def pace_of(instruction: OnEngine, spec: Engine, chip: Chip) -> SlotPace:
             fixed = spec.fixed_cycles if rate.fixed_cycles is None else rate.fixed_cycles
             break
     passing = _passing(instruction, group, chip.port_width_bytes)
-    return SlotPace(passing, max(Fraction(1), Fraction(slots * passing, group)), fixed)
+    # Most instructions take a slot for a group, and arithmetic of fractions is dear.
+    taken = ONE_SLOT if slots * passing <= group else Fraction(slots * passing, group)
+    return SlotPace(passing, taken, fixed)
 
 
 def _passing(instruction: OnEngine, group: int, width: int) -> int:

@@ -18,7 +18,7 @@ from systolic.hw.spec import Chip, Engine
 from systolic.isa import Access, Buffer, OnEngine
 from systolic.isa.effects import reads_per_element, reads_per_lane, rhythm, window, writes
 from systolic.isa.opcodes import Rhythm, require_rows
-from systolic.machine.event.lane_engine.pace import SlotPace, pace_of
+from systolic.machine.event.lane_engine.pace import ONE_SLOT, SlotPace, pace_of
 from systolic.machine.event.ports.ports import Needs, Stretch, Timeline, group_stretches, merge
 
 Slots = npt.NDArray[np.int64]
@@ -108,7 +108,7 @@ def _in_groups(
     access: Access, direction: Literal["read", "write"], shift: int, pace: SlotPace
 ) -> Moves:
     """Return groups that each move in the last of the slots they take, from slot `shift` on."""
-    if pace.slots == 1:
+    if pace.slots is ONE_SLOT:
         return Moves(access, direction, shift, pace.group)
     elements = np.arange(access.elements, dtype=np.int64)
     return Moves(access, direction, table=shift + _last_slots(elements, pace))

@@ -183,11 +183,14 @@ class Arbiter:
             self._holders_changed |= any(stream.holdings for stream in ended)
             self._streams = [stream for stream in self._streams if stream not in ended]
             self._holds = [hold for hold in self._holds if not hold.over(now)]
-            self._meetings = {
-                pair: met for pair, met in self._meetings.items() if not set(pair) & {*ended}
-            }
+            if self._meetings:
+                self._forget_meetings({*ended})
         for stream in ended:
             stream.finish()
+
+    def _forget_meetings(self, ended: set[Stream]) -> None:
+        kept = {pair: met for pair, met in self._meetings.items() if ended.isdisjoint(pair)}
+        self._meetings = kept
 
     def _contended(self) -> set[Stream]:
         """Return the streams that may meet another at some port in what remains of them."""
