@@ -197,3 +197,15 @@ def test_tile_sizes_are_of_int64():
     assert Tile((2**63 - 1,)).dims == (2**63 - 1,)
     with pytest.raises(LayoutError, match="from 1 to 2"):
         Tile((2**63,))
+
+
+def test_a_layout_has_at_most_1024_dimensions_and_tile_sizes():
+    most = Layout(range(512), [Tile([1] * 512)])
+    assert len(most.minor_to_major) + most.tiles[0].rank == 1024
+    with pytest.raises(LayoutError, match="found 1025"):
+        Layout(range(512), [Tile([1] * 513)])
+
+
+def test_the_first_of_several_offsets_out_of_range_is_named():
+    with pytest.raises(LayoutError, match=r"^offset 5 is out of range: there are 4 places$"):
+        Shape("f32", (4,)).from_linear_indices(np.array([0, 5, 9]))

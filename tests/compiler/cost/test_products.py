@@ -10,20 +10,26 @@ from systolic.compiler import Options
 from systolic.compiler.cost.products import turning_banks
 from systolic.workload import GraphBuilder
 
+SIZES = [(1, 1, 1), (2, 1, 1), (16, 1, 1), (2, 2, 1), (16, 3, 2), (16, 1.5, 1), (16, 1, 1.5)]
+
 
 @pytest.mark.parametrize("weight_buffer", ["single", "double"])
 @pytest.mark.parametrize("array", [(4, 4), (8, 4), (16, 16)], ids=str)
 @pytest.mark.parametrize(
-    "sizes", [(1, 1, 1), (2, 1, 1), (16, 1, 1), (2, 2, 1), (16, 3, 2)], ids=str
+    "sizes",
+    [(1, 1, 1), (2, 1, 1), (16, 1, 1), (2, 2, 1), (16, 3, 2), (16, 1.5, 1), (16, 1, 1.5)],
+    ids=str,
 )
 def test_an_estimate_is_near_the_run(sizes, array, weight_buffer):
     """M a number of half arrays, K of rows, N of columns: within 30 % of the run, on the chip.
+
+    Half an array in K or N is an array's tile that is not full.
 
     Most of the shortest run is its last results: they enter the array one column after the
     other and cross all of it.
     """
     (rows, cols), (halves, k, n) = array, sizes
-    M, K, N = max(1, halves * rows // 2), k * rows, n * cols
+    M, K, N = max(1, halves * rows // 2), int(k * rows), int(n * cols)
     chip = ideal_chip(rows, cols, pe_array={"weight_buffer": weight_buffer})
     builder = GraphBuilder("state_buffer")
     lhs, rhs = builder.tensor("lhs", f"f32[{M},{K}]{{0,1}}"), builder.tensor("rhs", f"f32[{K},{N}]")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from dataclasses import replace
 
 import pytest
 
 from systolic.compiler import compile_graph
+from systolic.compiler.ir.drafts import Draft
 from systolic.config import load_chip
-from systolic.isa import DmaCopy, LoadWeights, MatMul
+from systolic.isa import Access, Buffer, DmaCopy, LoadWeights, MatMul
 from systolic.isa.lint.lint import lint
 from systolic.workload import GraphBuilder
 
@@ -40,3 +42,15 @@ def test_what_happens_in_order_is_posted_only_if_it_is_waited_for(layouts):
         assert posts[semaphore] == len(waited[semaphore]), compiled.program.semaphores[semaphore]
     assert not lint(compiled.program, CHIP)
     assert compiled.saving.posts == sum(posts.values()) <= compiled.saving.asked_posts
+
+
+def dram(start: int = 0) -> Access:
+    return Access(Buffer.DRAM, "f32", 0, 1, start, ((1, 16),))
+
+
+def test_only_the_key_of_parts_is_posted_for_each_of_them():
+    copy = DmaCopy(dma_queue=0, source=dram(), target=dram(64))
+    draft = Draft(copy, "", (), (("row", 1), ("all", 2)), 0, (("row", 1), "row", 4))
+    assert draft.posts_of(("row", 1)) == ("row", 4)
+    assert draft.posts_of(("all", 2)) == ("done", 1)
+    assert replace(draft, parts=None).posts_of(("row", 1)) == ("done", 1)

@@ -135,6 +135,10 @@ def test_a_hash_in_quotes_is_no_comment() -> None:
         (HEAD + "input A (4)\n [3:5] = dram[0:1]+0 f32 (1x2)",
          ' input "A": [3:5] does not lie in the shape (4,)'),
         (HEAD + "input A (0)\ninput A (0)", ' input "A" is bound twice'),
+        (HEAD + " [0:2] = dram[0:1]+0 f32 (1x2)",
+         '2:2: needed an instruction, found "[" (known: load, matmul, copy, memset, dma, activate, '
+         "pool, tensor_tensor, tensor_scalar, iota, select, program, chip, semaphore, input, "
+         "output)"),
     ],
 )  # fmt: skip
 def test_mistakes(text: str, message: str) -> None:

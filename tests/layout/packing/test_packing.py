@@ -47,6 +47,8 @@ LAYOUTS = [
     ((7,), Layout((0,), [(3,), (2,)])),
     ((20,), Layout((0,), [(12,)])),
     ((21,), Layout((0,))),
+    ((3, 9), Layout.row_major(2)),  # rows of 1-bit elements begin inside bytes
+    ((3, 18), Layout.row_major(2)),
     ((2, 3, 5), Layout((1, 2, 0), [(-1, 4)])),
     ((3, 3), Layout((1, 0), tail_align=7)),
     ((2, 3), Layout((0, 1), padded_dimensions=(3, 5), padding_value=1)),
