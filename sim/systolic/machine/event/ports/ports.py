@@ -143,9 +143,9 @@ def _touched(
 
 def bank_of(access: Access, bank_bytes: int) -> int | None:
     """Return the bank in which all of an access lies; None if it reaches into more than one."""
-    first, stop = access.span
-    bank = first // bank_bytes
-    return bank if bank == (stop - 1) // bank_bytes else None
+    span = access.span
+    bank = span.first // bank_bytes
+    return bank if bank == (span.stop - 1) // bank_bytes else None
 
 
 def needs(access: Access, banks: Iterable[int], direction: str) -> Needs:
