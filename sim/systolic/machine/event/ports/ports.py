@@ -152,12 +152,13 @@ def needs(access: Access, banks: Iterable[int], direction: str) -> Needs:
     """Return the needs of an access to these banks."""
     stop = access.partition + access.partitions
     return tuple(
-        _need(access.buffer.value, bank, direction, access.partition, stop) for bank in banks
+        need_of(access.buffer.value, bank, direction, access.partition, stop) for bank in banks
     )
 
 
 @lru_cache(maxsize=4096)
-def _need(buffer: str, bank: int, direction: str, first: int, stop: int) -> Need:
+def need_of(buffer: str, bank: int, direction: str, first: int, stop: int) -> Need:
+    """Return what a port is wanted for: partitions first <= p < stop of one bank."""
     return Need(Port(buffer, bank, direction), first, stop)
 
 
