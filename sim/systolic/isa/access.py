@@ -48,6 +48,17 @@ def _reach(pattern: Pattern) -> tuple[int, int]:
     return low, high
 
 
+@lru_cache(maxsize=4096)
+def _span(start: int, pattern: Pattern, size: int) -> Interval:
+    """Return the bytes from the first touched to the last, of elements of `size` bytes."""
+    low, high = _reach(pattern)
+    return Interval(start + low * size, start + (high + 1) * size)
+
+
+_lanes = lru_cache(maxsize=4096)(Interval)
+"""Partitions first <= n < stop: few in a program, and asked for again and again."""
+
+
 @lru_cache(maxsize=256)
 def _steps(pattern: Pattern) -> npt.NDArray[np.int64]:
     """Return the elements touched, relative to the first, in order; not to be written to."""
@@ -100,14 +111,13 @@ class Access:
     @property
     def span(self) -> Interval:
         """Return the bytes of each partition from the first touched to the last."""
-        low, high = _reach(self.pattern)
         size = PSUM_WORD_BYTES if self.buffer is Buffer.RESULT else SIZE_BYTES[self.dtype]
-        return Interval(self.start + low * size, self.start + (high + 1) * size)
+        return _span(self.start, self.pattern, size)
 
     @property
     def lanes(self) -> Interval:
         """Return the partitions."""
-        return Interval(self.partition, self.partition + self.partitions)
+        return _lanes(self.partition, self.partition + self.partitions)
 
     @property
     def first_element(self) -> int:

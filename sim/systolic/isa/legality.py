@@ -331,10 +331,10 @@ def check_access(name: str, access: Access, chip: Chip) -> None:
             f"{name}: partitions {access.partition} to {last - 1} of {access.buffer}, "
             f"which has {partitions}"
         )
-    low, high = access.span
-    if low < 0 or high > size:
+    span = access.span
+    if span.first < 0 or span.stop > size:
         raise ProgramError(
-            f"{name}: bytes {low} to {high - 1} of {access.buffer}, which has {size}"
+            f"{name}: bytes {span.first} to {span.stop - 1} of {access.buffer}, which has {size}"
         )
     if access.start % access.element_bytes:
         raise ProgramError(f"{name}: byte {access.start} is not aligned to {access.element_bytes}")

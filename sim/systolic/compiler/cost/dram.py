@@ -9,7 +9,8 @@ are looked at. Not here: latencies, descriptors, and what other queues do meanwh
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +31,14 @@ class BurstPlaces:
     channel: Numbers
     bank: Numbers
     row: Numbers
+
+
+class _Dram(NamedTuple):
+    """What of a chip counts for bursts."""
+
+    parts: DramOrganisation
+    size_bytes: int
+    burst_cycles: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +90,21 @@ def burst_time(chip: Chip, access: Access, run_bytes: int) -> BurstTime:
     """Return what the bursts of an access to DRAM take, run by run of so many bytes."""
     parts = chip.dram.organisation
     assert parts is not None
+    _, burst_cycles = chip.burst_cycles()
+    return _burst_time(_Dram(parts, chip.dram.size_bytes, burst_cycles), access, run_bytes)
+
+
+@lru_cache(maxsize=4096)
+def _burst_time(dram: _Dram, access: Access, run_bytes: int) -> BurstTime:
+    """Return that time; plans that are weighed against each other ask for the same accesses."""
+    parts = dram.parts
     each = run_bytes // access.element_bytes
     starts = _run_starts(access, each, SAMPLE_BURSTS) * access.element_bytes
     bursts = -(-(int(starts[0]) % parts.burst_bytes + run_bytes) // parts.burst_bytes)
     sample = _first_bursts(parts.burst_bytes, starts, bursts)
-    found = places(parts, sample.ravel(), chip.dram.size_bytes)
+    found = places(parts, sample.ravel(), dram.size_bytes)
     opened = _openings(parts, found, sample)
-    return _time(chip, found, opened, access.elements // each * bursts / sample.size)
+    return _time(dram, found, opened, access.elements // each * bursts / sample.size)
 
 
 def _run_starts(access: Access, each: int, most: int) -> Numbers:
@@ -110,11 +127,9 @@ def _first_bursts(size: int, starts: Numbers, bursts: int) -> Numbers:
     return found
 
 
-def _time(chip: Chip, found: BurstPlaces, opened: Numbers, scale: float) -> BurstTime:
+def _time(dram: _Dram, found: BurstPlaces, opened: Numbers, scale: float) -> BurstTime:
     """Return what so many times the bursts found take; opened: the bank of each opening."""
-    parts = chip.dram.organisation
-    assert parts is not None
-    _, burst_cycles = chip.burst_cycles()
+    parts, burst_cycles = dram.parts, dram.burst_cycles
     openings = np.bincount(opened, minlength=parts.channels * parts.banks)
     openings = openings.reshape(parts.channels, parts.banks)
     groups = np.bincount(

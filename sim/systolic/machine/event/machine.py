@@ -52,6 +52,7 @@ def run_event(
         recorder=recorder,
         semaphores=Semaphores(env, posted_in_order(program, chip)),
         arbiter=Arbiter(env, is_split=chip.state_buffer.is_split),
+        is_split=chip.state_buffer.is_split,
         posters=program.posters(),
         values=values,
         product_form=form_for(program.products()) if values else in_numpy,

@@ -28,7 +28,10 @@ Process = Generator[simpy.Event, Any, None]
 
 @dataclass
 class Context:
-    """What all units of one run share."""
+    """What all units of one run share.
+
+    is_split: each partition of the state buffer has ports of its own.
+    """
 
     env: TickEnvironment
     chip: Chip
@@ -37,6 +40,7 @@ class Context:
     recorder: Recorder
     semaphores: Semaphores
     arbiter: Arbiter
+    is_split: bool
     posters: tuple[str, ...]
     values: bool
     product_form: ProductForm
@@ -53,11 +57,11 @@ class Context:
 
     def use_port(self, need: Need, first: int, stop: int) -> None:
         """Note that a port is in use from tick `first` to tick `stop`."""
-        if self.chip.state_buffer.is_split and need.port.buffer == Buffer.STATE:
-            ticks = (stop - first) * (need.stop - need.first)
-            self.recorder.port_cycles[need.port] += ticks
+        port, low, high = need
+        if self.is_split and port.buffer == Buffer.STATE:
+            self.recorder.port_cycles[port] += (stop - first) * (high - low)
         else:
-            self.port_use.setdefault(need.port, []).append((first, stop))
+            self.port_use.setdefault(port, []).append((first, stop))
 
     def use_result_ports(self, uses: Iterable[tuple[int, int, int]]) -> None:
         """Note when DMA read which banks of the result buffer: bank, first tick, tick after."""
@@ -97,7 +101,7 @@ class Unit(ABC):
         self.queue = tuple(queue)
         self.place = 0
         self.head_since = 0
-        self._fetched = 0
+        self._fetched = self._decoded = 0
 
     @abstractmethod
     def earliest(self, instruction: Instruction) -> int:
@@ -113,18 +117,20 @@ class Unit(ABC):
 
     def process(self) -> Process:
         """Serve the queue: wait for each instruction's start, then begin it."""
+        fetch, instructions = self.context.fetch, self.context.program.instructions
         for index in self.queue:
-            instruction = self.context.program.instructions[index]
-            if self.context.fetch:
-                yield from self._await_fetch(self.context.fetch)
+            instruction = instructions[index]
+            if fetch:
+                yield from self._await_fetch(fetch)
             asks_last = yield from self._await(instruction)
             self._claim_waiting(instruction)
             for wait in instruction.waits:
                 self.context.recorder.wait(self.env.tick, self.name, wait.semaphore, wait.value)
             self.start(index, instruction, asks_last=asks_last)
-            if self.context.fetch:
-                self.context.fetch.started(self.name)
+            if fetch:
+                fetch.started(self.name)
             self.head_since = self.env.tick
+            self._decoded = self.head_since + self._decode_ticks
             self.place += 1
 
     def _await_fetch(self, fetch: InstructionFetch) -> Process:
@@ -153,9 +159,7 @@ class Unit(ABC):
             return asks_last
 
     def _ready(self, instruction: Instruction) -> int | None:
-        ready = max(self.earliest(instruction), self._fetched)
-        if self.place:
-            ready = max(ready, self.head_since + self._decode_ticks)
+        ready = max(self.earliest(instruction), self._fetched, self._decoded)
         for wait in instruction.waits:
             tick = self.context.semaphores.tick_of(wait)
             if tick is None:
@@ -214,8 +218,8 @@ class Unit(ABC):
             if until > since:
                 self.claim(f"waiting for {self.context.posters[wait.semaphore]}", since, until)
                 since = until
-        fetched = min(self.align(self._fetched), now)
-        if fetched > since:
+        if self._fetched > since:
+            fetched = min(self.align(self._fetched), now)
             self.claim("waiting for fetch", since, fetched)
             since = fetched
         self.claim("waiting for issue", since, now)

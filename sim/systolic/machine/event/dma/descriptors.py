@@ -17,7 +17,7 @@ import numpy.typing as npt
 from systolic.arrays import Integers
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, DmaCopy
-from systolic.machine.event.ports.ports import Need, Needs, Port
+from systolic.machine.event.ports.ports import Need, Needs, need_of
 from systolic.spans import Interval
 
 
@@ -136,20 +136,25 @@ def needs_of(
     lanes: partitions first <= p < stop of either.
     """
     found = []
-    for access, direction, numbers, (first, stop) in (
+    for access, direction, numbers, lane in (
         (copy.source, "read", banks[0], lanes[0]),
         (copy.target, "write", banks[1], lanes[1]),
     ):
         if access.buffer is not Buffer.DRAM:
-            found += [Need(Port(access.buffer.value, b, direction), first, stop) for b in numbers]
+            buffer = access.buffer.value
+            found += [need_of(buffer, b, direction, lane.first, lane.stop) for b in numbers]
     return tuple(found)
+
+
+_lanes = lru_cache(maxsize=4096)(Interval)
+"""Partitions first <= p < stop: few in a program, and asked for again and again."""
 
 
 def descriptor_needs(
     copy: DmaCopy, group: BundleGroup, index: int, first: int = 0, stop: int = 1
 ) -> Needs:
     """Return the ports of bytes first <= byte < stop of a bundle, in the partitions of its rows."""
-    lanes = [Interval(p, p + group.rows) for p in group.partitions[:, index].tolist()]
+    lanes = [_lanes(p, p + group.rows) for p in group.partitions[:, index].tolist()]
     return needs_of(copy, touched_banks(group, index, first, stop), lanes)
 
 

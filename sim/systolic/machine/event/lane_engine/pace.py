@@ -11,11 +11,13 @@ from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
 
+from systolic.hw.datatypes import SIZE_BYTES
 from systolic.hw.spec import Chip, Engine, Rate
 from systolic.isa import Access, Buffer, OnEngine
 from systolic.isa.effects import capability, reads_per_element, window, writes
 
 ONE_SLOT = Fraction(1)
+WIDEST_BYTES = max(SIZE_BYTES.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,8 @@ def pace_of(instruction: OnEngine, spec: Engine, chip: Chip) -> SlotPace:
 
 def _passing(instruction: OnEngine, group: int, width: int) -> int:
     """Return how many elements of a group pass the ports of the state buffer in a cycle."""
+    if group * WIDEST_BYTES <= width:
+        return group
     (target,) = writes(instruction)
     sources = [a for a in reads_per_element(instruction) if a.buffer is Buffer.STATE]
     counts = [group, *(width // a.element_bytes for a in sources)]

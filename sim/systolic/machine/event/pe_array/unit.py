@@ -41,6 +41,8 @@ class PEArrayUnit(Unit):
         spec = context.chip.pe_array
         super().__init__(context, "pe_array", "pe_array", queue, spec)
         self._spec = spec
+        self._port_bytes = context.chip.port_width_bytes
+        self._interval_ticks = spec.min_interval_cycles * self.period
         down = spec.hop[0] * (spec.rows // spec.cell[0])
         latency = context.chip.result_buffer.write_latency_cycles
         self._depth = spec.entry_cycles + down - 1 + latency
@@ -65,7 +67,7 @@ class PEArrayUnit(Unit):
         if self._multiply and isinstance(instruction, MatMul):
             last = self._multiply.tick_of(self._multiply_vectors - 1)
             ticks.append(last + self._multiply.spacing * self.period)
-            ticks.append(self._multiply_start + self._spec.min_interval_cycles * self.period)
+            ticks.append(self._multiply_start + self._interval_ticks)
         elif self._multiply:
             ticks.append(self._load_after_multiply(self._multiply))
         return max(ticks)
@@ -113,7 +115,8 @@ class PEArrayUnit(Unit):
 
     def _load_timeline(self, weights: Access) -> Timeline:
         bank_bytes = self.chip.state_buffer.bank_bytes
-        columns, parts = self._columns_per_read(weights), self._parts(weights)
+        columns = self._columns_per_read(weights)
+        parts = -(-weights.elements // columns)
         groups = weights.partitions if self._spec.weight_path == "top" else 1
         reads = -(-groups // self._spec.fast_load) * parts
         bank = bank_of(weights, bank_bytes)
@@ -125,7 +128,7 @@ class PEArrayUnit(Unit):
 
     def _columns_per_read(self, weights: Access) -> int:
         """Return the columns that a read brings: of all rows from the left, of f from the top."""
-        fitting = self.chip.port_width_bytes // weights.element_bytes
+        fitting = self._port_bytes // weights.element_bytes
         most = self._spec.fast_load if self._spec.weight_path == "left" else weights.elements
         return min(most, fitting)
 

@@ -104,7 +104,8 @@ class Arbiter:
         if asks_last:
             stream.ask_last()
         self._streams.append(stream)
-        self._holders_changed |= bool(stream.holdings)
+        if stream.holdings:
+            self._holders_changed = True
         self.touch()
 
     def hold(self, hold: Hold) -> None:
@@ -126,7 +127,8 @@ class Arbiter:
         self._deciding = False
         self.advance()
         now = self._env.tick
-        self._share_bandwidths()
+        if self._holders_changed:
+            self._share_bandwidths()
         contended = self._contended()
         changes: list[int] = []
         for stream in self._streams:
@@ -145,8 +147,6 @@ class Arbiter:
 
     def _share_bandwidths(self) -> None:
         """Tell each DMA copy, in the order of the queues, which shares it holds of what."""
-        if not self._holders_changed:
-            return
         self._holders_changed = False
         holders = sorted((s for s in self._streams if s.holdings), key=lambda s: s.rank)
         total, dealt = Counter[str](), Counter[str]()
@@ -180,12 +180,13 @@ class Arbiter:
                 stream.advance(now)
         ended = [stream for stream in self._streams if stream.done(now)]
         if ended:
-            self._holders_changed |= any(stream.holdings for stream in ended)
             self._streams = [stream for stream in self._streams if stream not in ended]
             self._holds = [hold for hold in self._holds if not hold.over(now)]
             if self._meetings:
                 self._forget_meetings({*ended})
         for stream in ended:
+            if stream.holdings:
+                self._holders_changed = True
             stream.finish()
 
     def _forget_meetings(self, ended: set[Stream]) -> None:

@@ -143,21 +143,22 @@ def _touched(
 
 def bank_of(access: Access, bank_bytes: int) -> int | None:
     """Return the bank in which all of an access lies; None if it reaches into more than one."""
-    first, stop = access.span
-    bank = first // bank_bytes
-    return bank if bank == (stop - 1) // bank_bytes else None
+    span = access.span
+    bank = span.first // bank_bytes
+    return bank if bank == (span.stop - 1) // bank_bytes else None
 
 
 def needs(access: Access, banks: Iterable[int], direction: str) -> Needs:
     """Return the needs of an access to these banks."""
     stop = access.partition + access.partitions
     return tuple(
-        _need(access.buffer.value, bank, direction, access.partition, stop) for bank in banks
+        need_of(access.buffer.value, bank, direction, access.partition, stop) for bank in banks
     )
 
 
 @lru_cache(maxsize=4096)
-def _need(buffer: str, bank: int, direction: str, first: int, stop: int) -> Need:
+def need_of(buffer: str, bank: int, direction: str, first: int, stop: int) -> Need:
+    """Return what a port is wanted for: partitions first <= p < stop of one bank."""
     return Need(Port(buffer, bank, direction), first, stop)
 
 
