@@ -173,7 +173,7 @@ def test_matplotlib_and_numba_are_imported_only_where_used() -> None:
         assert not heavy, f"importing {name} loads matplotlib or numba through {heavy}"
 
 
-@pytest.mark.parametrize("package", ["isa", "layout"])
+@pytest.mark.parametrize("package", ["config", "isa", "layout"])
 def test_names_that_are_loaded_late_are_those_that_type_checkers_see(package: str) -> None:
     found = importlib.import_module(f"systolic.{package}")
     (block,) = (n for n in MODULES[package].body if isinstance(n, ast.If))

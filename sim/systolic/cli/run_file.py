@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from systolic.arrays import Array
 from systolic.config import RunConfig
 from systolic.errors import printable
-from systolic.report.views import NO_RECORDS, WAVEFRONT, RunSubject
 from systolic.run.execute import run
 from systolic.run.folder import PICTURE, RESULT, SUMMARY, RunFolder, npy_name
 from systolic.run.result import Result
@@ -47,11 +46,9 @@ def run_and_report(
     """
     folder = RunFolder(out)
     folder.check(_file_names(config, plots=plots, values=values), data_files(config))
-    records = WAVEFRONT.records.of(_elements(config)) if plots else NO_RECORDS
+    words, grid = _picture_records(config) if plots else ((), False)
     with ProgressBar(config.name) as progress:
-        result = run(
-            config, kinds=records.words, grid=records.grid, progress=progress, values=values
-        )
+        result = run(config, kinds=words, grid=grid, progress=progress, values=values)
     report(result, output_files(config), folder, as_json=as_json, plots=plots, accept=accept)
     require_right(result.summary)
 
@@ -134,7 +131,17 @@ def summary_text(summary: Mapping[str, Any]) -> str:
     return json.dumps(summary, indent=2, allow_nan=False) + "\n"
 
 
+def _picture_records(config: RunConfig) -> tuple[tuple[str, ...], bool]:
+    """Return the kinds of words that the picture shows, and whether it shows the grid."""
+    from systolic.report.views import WAVEFRONT
+
+    records = WAVEFRONT.records.of(_elements(config))
+    return records.words, records.grid
+
+
 def _write_picture(result: Result, folder: RunFolder) -> None:
+    from systolic.report.views import WAVEFRONT, RunSubject
+
     subject, title = RunSubject(result.chip, result.trace), printable(result.summary["run"])
     folder.add(PICTURE, lambda path: WAVEFRONT.draw(subject, path, title))
 

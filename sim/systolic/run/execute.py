@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from systolic.arrays import Array
 from systolic.compiler import CompiledGraph, compile_graph
@@ -20,8 +20,7 @@ from systolic.engine_kind import EngineKind
 from systolic.errors import SimulationError, SystolicError
 from systolic.hw.formulas.timing import Bound
 from systolic.hw.spec import Chip
-from systolic.isa import Module, Program, require_clean
-from systolic.isa.formats.module import as_module
+from systolic.isa import Program, require_clean
 from systolic.machine import Image, simulate
 from systolic.progress import Progress
 from systolic.report.summary.summarize import summarize
@@ -46,7 +45,10 @@ from systolic.trace.records import Trace
 from systolic.workload import DataSource, Graph
 from systolic.workload.options import Options
 
-Work: TypeAlias = Graph | RunConfig | Module | Program | str | Path
+if TYPE_CHECKING:
+    from systolic.isa import Module
+
+Work: TypeAlias = "Graph | RunConfig | Module | Program | str | Path"
 ChipLike: TypeAlias = Chip | str | Path
 Arrays: TypeAlias = Mapping[str, Array]
 UNCHECKED = {"checked": False, "equal": None, "max_abs_error": None, "differs_from_numpy": None}
@@ -109,8 +111,10 @@ def run(
         hardware = _needed(chip, "a graph")
         made = _of_graph(name or "graph", work, hardware, inputs, options=options, how=how)
         return _run_stages(made, how)
+    from systolic.isa.formats.module import Module, as_module  # a graph does without file forms
+
     if isinstance(work, Module | Program):
-        from systolic.run.program import program_result  # here: a graph does without the file forms
+        from systolic.run.program import program_result
 
         module = _named(as_module(work), name)
         hardware = _needed(chip or module.chip, "the program")

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from systolic.errors import ProgramError
 from systolic.isa.access import Access, Buffer
-from systolic.isa.formats.module import Binding, Module
 from systolic.isa.instruction import Instruction
 from systolic.isa.opcodes import BY_CLASS, Field, Kind
+
+if TYPE_CHECKING:
+    from systolic.isa.formats.module import Binding, Module
 
 BUFFER_NUMBERS = {Buffer.STATE: 0, Buffer.RESULT: 1, Buffer.DRAM: 2}
 EVENT_NUMBERS = {"done": 0, "row": 1, "partition": 2}

@@ -7,6 +7,7 @@ import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from systolic.errors import SimulationError
 from systolic.hw.spec import Chip
@@ -14,8 +15,6 @@ from systolic.hw.units import dma_queue
 from systolic.isa import Program
 from systolic.machine.array_shape import grid_shape
 from systolic.machine.event.dma.unit import DmaUnit
-from systolic.machine.event.dram.channels import channels_of
-from systolic.machine.event.fetch import InstructionFetch
 from systolic.machine.event.lane_engine.unit import EngineUnit
 from systolic.machine.event.pe_array.row_order import form_for, in_numpy
 from systolic.machine.event.pe_array.unit import PEArrayUnit
@@ -26,6 +25,10 @@ from systolic.machine.event.unit import Context, Unit
 from systolic.machine.memory import Memory
 from systolic.progress import Progress
 from systolic.trace.records import Recorder, Trace
+
+if TYPE_CHECKING:
+    from systolic.machine.event.dram.channels import Channels
+    from systolic.machine.event.fetch import InstructionFetch
 
 
 def run_event(
@@ -57,8 +60,8 @@ def run_event(
         values=values,
         product_form=form_for(program.products()) if values else in_numpy,
         on_done=_counter(len(program.instructions), progress),
-        dram=channels_of(chip, program, recorder),
-        fetch=InstructionFetch(env, chip, chip.fetch, program) if chip.fetch else None,
+        dram=_channels(chip, program, recorder),
+        fetch=_fetch(env, chip, program),
     )
     units = _build(context)
     if shuffle:
@@ -75,6 +78,24 @@ def run_event(
         context.dram.account(recorder)
     context.account_ports()
     return recorder.finish(context.end, chip.queue_periods, grid_shape(chip))
+
+
+def _channels(chip: Chip, program: Program, recorder: Recorder) -> Channels | None:
+    """Return DRAM's channels if it has an organisation; else their modules are not loaded."""
+    if chip.dram.organisation is None:
+        return None
+    from systolic.machine.event.dram.channels import channels_of
+
+    return channels_of(chip, program, recorder)
+
+
+def _fetch(env: TickEnvironment, chip: Chip, program: Program) -> InstructionFetch | None:
+    """Return the fetch of instructions if the chip has one; else its module is not loaded."""
+    if chip.fetch is None:
+        return None
+    from systolic.machine.event.fetch import InstructionFetch
+
+    return InstructionFetch(env, chip, chip.fetch, program)
 
 
 @contextmanager

@@ -5,14 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import simpy
 
 from systolic.hw.spec import Chip, Dma, Engine, PEArray
 from systolic.isa import Buffer, Instruction, Post, Program
-from systolic.machine.event.dram.channels import Channels
-from systolic.machine.event.fetch import InstructionFetch
 from systolic.machine.event.pe_array.row_order import ProductForm
 from systolic.machine.event.ports.arbiter import Arbiter
 from systolic.machine.event.ports.ports import Need, Port
@@ -22,6 +20,10 @@ from systolic.machine.event.ticks import TickEnvironment
 from systolic.machine.memory import Memory
 from systolic.trace.labels import Claim
 from systolic.trace.records import InstructionTimes, Recorder, Stall
+
+if TYPE_CHECKING:
+    from systolic.machine.event.dram.channels import Channels
+    from systolic.machine.event.fetch import InstructionFetch
 
 Process = Generator[simpy.Event, Any, None]
 

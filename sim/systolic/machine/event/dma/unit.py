@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,6 @@ import simpy
 from systolic.hw.spec import Chip
 from systolic.hw.units import dma_queue
 from systolic.isa import Access, Buffer, DmaCopy, Instruction
-from systolic.machine.event.dma.bursts import BurstStream
 from systolic.machine.event.dma.descriptors import (
     BundleGroup,
     all_needs,
@@ -46,6 +45,9 @@ from systolic.machine.event.ticks import TickEnvironment
 from systolic.machine.event.unit import Context, Unit
 from systolic.trace.records import InstructionTimes
 from systolic.trace.words import Words
+
+if TYPE_CHECKING:
+    from systolic.machine.event.dma.bursts import BurstStream
 
 Ticks = npt.NDArray[np.int64]
 DRAM = "dram"
@@ -534,6 +536,8 @@ class DmaUnit(Unit):
         }  # fmt: skip
         channels = self.context.dram
         if is_dram and channels is not None:
+            from systolic.machine.event.dma.bursts import BurstStream
+
             return BurstStream(self.env, channels, copy, self._number, self.chip, **who)
         return DmaStream(self.env, self.chip, copy, descriptor_groups(copy, self.chip), **who)
 
@@ -541,7 +545,7 @@ class DmaUnit(Unit):
         self, index: int, copy: DmaCopy, stream: DmaStream | BurstStream, start: int,
         *, values: Any, sources: Any,
     ) -> None:  # fmt: skip
-        if isinstance(stream, BurstStream):
+        if not isinstance(stream, DmaStream):
             stream.conclude()
         first, done = stream.span()
         self.context.recorder.transfers.add(stream.runs_by_size())
@@ -558,7 +562,7 @@ class DmaUnit(Unit):
         if values is not None:
             self._record("read", index, copy.source, stream, values)
             self._record("write", index, copy.target, stream, values)
-        if isinstance(stream, BurstStream):
+        if not isinstance(stream, DmaStream):
             stream.leave()
         if not is_foretold:
             self._free_place()

@@ -317,10 +317,8 @@ def _moved_up(table: Table, kept: list[slice], size: int) -> Table:
     return bigger
 
 
-def channels_of(chip: Chip, program: Program, recorder: Recorder) -> Channels | None:
+def channels_of(chip: Chip, program: Program, recorder: Recorder) -> Channels:
     """Return the channels of a chip whose DRAM has an organisation."""
-    if chip.dram.organisation is None:
-        return None
     copies = [i for i in program.instructions if isinstance(i, DmaCopy)]
     elements = sum(copy.source.partitions * copy.source.elements for copy in copies)
     ends = recorder.wants("read") or recorder.wants("write")
