@@ -24,7 +24,7 @@ from systolic.compiler.sync.verify import verify_synchronised
 from systolic.compiler.tile.verify import verify_tiled
 from systolic.hw.spec import Chip
 from systolic.isa import Program, check_program
-from systolic.layout import Decomposition
+from systolic.layout import Buffer, Decomposition, Placement, place_in_state_buffer
 from systolic.workload import Graph
 from systolic.workload.options import Options
 
@@ -40,6 +40,7 @@ class CompiledGraph:
     """
 
     graph: Graph
+    chip: Chip
     options: Options
     blocks: Decomposition | None
     layers: Layers
@@ -60,6 +61,18 @@ class CompiledGraph:
     def program(self) -> Program:
         """Return the program."""
         return self.synchronised.program
+
+    def placements(self) -> dict[str, Placement]:
+        """Return where each tensor lies that its tiles place on the chip."""
+        bases, geometry = dict(self.scheduled.bases), self.chip.state_buffer
+        room = Buffer(
+            "state_buffer", geometry.partitions, geometry.bytes_per_partition, geometry.banks
+        )
+        return {
+            home.tensor: place_in_state_buffer(home.shape, room, base_byte=bases[home.matrix])
+            for home in self.layers.homes
+            if home.matrix in bases
+        }
 
     @property
     def tiles(self) -> int:
@@ -100,7 +113,7 @@ def compile_graph(
         verify_synchronised(plan.scheduled.drafts, synchronised.program)
     check_program(synchronised.program, chip)
     blocks = equation_1(graph, chip, options)
-    return CompiledGraph(graph, options, blocks, layers, plan, synchronised)
+    return CompiledGraph(graph, chip, options, blocks, layers, plan, synchronised)
 
 
 def _verify_plan(plan: Plan, layers: Layers, chip: Chip, *, every: bool) -> None:

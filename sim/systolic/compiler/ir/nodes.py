@@ -41,7 +41,9 @@ class Matrix:
     axes: for each of (batch..., row, column) the dimensions of the tensor that make it up, major to
     minor. source: whether the matrix is given at cycle 0, brought from DRAM, or made by a node.
     dram: the place it is brought from, or (`store`) written to. keep: it must stand in the state
-    buffer at the end. block: its own tile T(p,q), if not that of the compilation.
+    buffer at the end. block: its own tile T(p,q), if not that of the compilation. width: of a
+    matrix that lies in unbroken rows from one byte on, how many elements of a partition there are
+    from one row of tiles to the next; None: its tiles may lie anywhere.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Matrix:
     dram: str = ""
     keep: bool = False
     block: tuple[int, int] | None = None
+    width: int | None = None
 
     @property
     def matrices(self) -> int:
@@ -143,10 +146,23 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
+class Home:
+    """A tensor that is on the chip at cycle 0 or at the end.
+
+    shape: in tiles, which say where its elements lie. matrix: the matrix that lies there.
+    """
+
+    tensor: str
+    shape: Shape
+    matrix: str
+
+
+@dataclass(frozen=True, slots=True)
 class Layers:
     """The result of the first pass: nodes in order, the matrices they connect, places in DRAM.
 
-    choices: the decisions in words, with the estimates that they were based on.
+    choices: the decisions in words, with the estimates that they were based on. homes: tensors on
+    the chip whose tiles say where they lie.
     """
 
     nodes: tuple[Node, ...]
@@ -154,6 +170,7 @@ class Layers:
     dram: tuple[TensorInDram, ...]
     kept: tuple[Kept, ...]
     choices: tuple[str, ...]
+    homes: tuple[Home, ...] = ()
 
     def shown(self, tensor: str) -> Axes:
         """Return the axes as which a kept output stands in the state buffer."""

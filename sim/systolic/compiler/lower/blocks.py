@@ -51,6 +51,13 @@ def goes_in_blocks(
     matrices, each in a block of its own, must have room. If not, views are changed, which needs
     neither.
     """
+    if before.layout.tiles or after.layout.tiles:
+        if options.block:
+            raise CompileError(
+                f"compile.block: {before} and {after} lie on the chip in their own tiles, so no "
+                f"blocks can be chosen"
+            )
+        return False
     if options.via or options.block or (before.rank == 2 and _array_takes(chip, before)):
         return True
     matrices = recognise_transpose(before, after, permutation)

@@ -31,7 +31,8 @@ class Scheduled:
 
     stays: the tiles' places and times (the third pass). spilled: bytes written to DRAM for want of
     room. dram_bytes: how much of DRAM is used. identities: identity matrices that must be in memory
-    at cycle 0. evictions: how many tiles had to leave before their last use.
+    at cycle 0. evictions: how many tiles had to leave before their last use. bases: the first byte
+    of each matrix that lies in unbroken rows.
     """
 
     drafts: tuple[Draft, ...]
@@ -42,6 +43,7 @@ class Scheduled:
     spilled_bytes: int
     dram_bytes: int
     evictions: int
+    bases: tuple[tuple[str, int], ...] = ()
 
     @property
     def all_bytes(self) -> int:
@@ -114,7 +116,7 @@ class _Scheduler:
         return Scheduled(
             tuple(self._drafts.found), tuple(pieces), tuple(ends), tuple(self.array.stored),
             tuple(self._memory.stays), self.transfers.spilled_bytes, self.transfers.next_byte,
-            self._evictions,
+            self._evictions, tuple(self._tiles.bases.items()),
         )  # fmt: skip
 
     def _task(self, task: Task) -> None:
@@ -163,6 +165,8 @@ class _Scheduler:
         """Bring the tile into the state buffer; False if there is no room beside pinned tiles."""
         if self._memory.holds(tile, write=write):
             return True
+        if self._tiles.to_be_fixed(tile):
+            return self._fix(tile, pinned)
         backed = self.transfers.backed(tile)
         dirty = write or not backed
         while not isinstance(found := self._memory.place(tile, dirty=dirty, pinned=pinned,
@@ -173,6 +177,15 @@ class _Scheduler:
         if backed:
             everywhere = self.transfers.shareable and not self._begun
             self.transfers.bring(tile, found, everywhere=everywhere)
+        return True
+
+    def _fix(self, tile: Tile, pinned: Collection[Tile]) -> bool:
+        """Place the matrix of a tile for good; False if there is no room beside pinned tiles."""
+        while not self._tiles.fix(self._tiles.matrices[tile.matrix]):
+            victims = self._memory.victims(pinned)
+            if not victims:
+                return False
+            self._evict(victims[-1])
         return True
 
     def _evict(self, victim: Resident) -> None:
