@@ -15,7 +15,7 @@ import numpy as np
 from systolic.compiler.ir.change_of_view import Indices
 from systolic.compiler.ir.nodes import Axes
 from systolic.errors import CompileError
-from systolic.layout import Shape, Spreading, over_partitions
+from systolic.layout import Layout, Shape, Spreading, in_rows, over_partitions
 from systolic.layout.tile import COMBINE
 from systolic.spans import Span
 
@@ -58,6 +58,13 @@ def as_rows(shape: Shape, partitions: int, p: int, bank_bytes: int) -> Rows | No
     if rows > min(p, together) and together != p:
         return None
     return Rows(groups, step.counts[-1] * step.sizes[-1])
+
+
+def in_unbroken_rows(shape: Shape, axes: Axes, p: int) -> Shape:
+    """Return a shape in the tiles that say how it lies as rows of a view, p rows in partitions."""
+    order = tuple(axis for group in axes for axis in group)
+    lies = shape.with_layout(Layout(order[::-1]))
+    return in_rows(lies, p, shared=len(axes[-2]), along=len(axes[-1]))
 
 
 def _groups(shape: Shape) -> Axes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeVar, get_args
 
 from systolic.compiler.ir.change_of_view import Change
@@ -149,12 +149,14 @@ class Kept:
 class Home:
     """A tensor that is on the chip at cycle 0 or at the end.
 
-    shape: in tiles, which say where its elements lie. matrix: the matrix that lies there.
+    shape: in tiles, which say where its elements lie. matrix: the matrix that lies there. chosen:
+    the compiler has chosen the tiles, and may let the tensor lie in pieces for want of room.
     """
 
     tensor: str
     shape: Shape
     matrix: str
+    chosen: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +173,13 @@ class Layers:
     kept: tuple[Kept, ...]
     choices: tuple[str, ...]
     homes: tuple[Home, ...] = ()
+
+    def in_pieces(self) -> Layers:
+        """Return the same layers without the places that the compiler has chosen."""
+        homes = tuple(home for home in self.homes if not home.chosen)
+        fixed = {home.matrix for home in homes}
+        matrices = tuple(m if m.name in fixed else replace(m, width=None) for m in self.matrices)
+        return replace(self, matrices=matrices, homes=homes)
 
     def shown(self, tensor: str) -> Axes:
         """Return the axes as which a kept output stands in the state buffer."""

@@ -16,7 +16,13 @@ from systolic.compiler.cost.moves import move_cost
 from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.change_of_view import Change, Spread
 from systolic.compiler.ir.chip_tiles import block_rows, whole_banks
-from systolic.compiler.ir.homes import Rows, Scattered, as_rows, refuse_packed
+from systolic.compiler.ir.homes import (
+    Rows,
+    Scattered,
+    as_rows,
+    in_unbroken_rows,
+    refuse_packed,
+)
 from systolic.compiler.ir.nodes import (
     Axes,
     EngineInstruction,
@@ -75,8 +81,6 @@ class LayerBuilder:
             if graph.tensor(name).home == "dram":
                 self.dram.reserve(name, graph.shape(name))
                 self.dram.put(name, name)
-            elif graph.shape(name).layout.tiles:
-                self._place_in_tiles(name)
             else:
                 self._unplaced.add(name)
         for name in graph.outputs:
@@ -118,11 +122,11 @@ class LayerBuilder:
     def place(self, tensor: str, axes: Axes, block: Block = None) -> Matrix:
         """Let an input on the chip lie as `axes` from the start, in its own blocks if given."""
         self._unplaced.discard(tensor)
-        return self._make(tensor, axes, "state_buffer", block)
+        return self._unbroken(self._make(tensor, axes, "state_buffer", block), tensor, axes)
 
     def unplaced(self, tensor: str) -> bool:
         """Return whether a tensor is an input on the chip whose place can still be chosen."""
-        return tensor in self._unplaced
+        return tensor in self._unplaced and not self.graph.shape(tensor).layout.tiles
 
     def result(self, tensor: str, axes: Axes, block: Block = None) -> Matrix:
         """Return a new matrix for a node to make: `tensor` seen as `axes`."""
@@ -139,7 +143,10 @@ class LayerBuilder:
     def views(self, tensor: str) -> list[tuple[Matrix, Axes]]:
         """Return all matrices that show the tensor, each with the axes of its view."""
         if tensor in self._unplaced:  # no lowering has chosen another place than that of its layout
-            self.place(tensor, physical(self.graph.shape(tensor)))
+            if self.graph.shape(tensor).layout.tiles:
+                self._place_in_tiles(tensor)
+            else:
+                self.place(tensor, physical(self.graph.shape(tensor)))
         if tensor in self._scattered and tensor not in self._views:
             self._collected(tensor, physical(self.graph.shape(tensor)))
         return [(self._matrices[name], axes) for name, axes in self._views.get(tensor, ())]
@@ -183,6 +190,8 @@ class LayerBuilder:
 
     def view(self, tensor: str, axes: Axes) -> Matrix:
         """Return a matrix of the tensor seen as `axes`, moved or turned if need be."""
+        if tensor in self._unplaced and self.graph.shape(tensor).layout.tiles:
+            self._place_in_tiles(tensor)
         if tensor in self._scattered and tensor not in self._views:
             return self._collected(tensor, axes)
         if found := self.known(tensor, axes):
@@ -316,6 +325,7 @@ class LayerBuilder:
 
     def _place_in_tiles(self, tensor: str) -> None:
         """Let an input lie where its tiles say."""
+        self._unplaced.discard(tensor)
         if rows := self._rows(tensor):
             matrix = self._fixed(self._make(tensor, rows.axes, "state_buffer"), rows.width)
         else:
@@ -341,6 +351,18 @@ class LayerBuilder:
         change = Change(self._places(tensor), Spread(self.graph.shape(tensor).dims, axes))
         self.choose(f"{tensor} is collected from its tiles, to which no access pattern leads")
         return self.moved(self._scattered[tensor], change, tensor, axes)
+
+    def _unbroken(self, matrix: Matrix, tensor: str, axes: Axes) -> Matrix:
+        """Let a tensor without tiles lie in unbroken rows from one byte on, if tiles can say so."""
+        geometry = self.chip.state_buffer
+        p = matrix.block[0] if matrix.block else block_rows(self.chip)
+        stacked = matrix.rows > p and geometry.partitions // p > 1
+        if stacked or whole_banks(self.chip) or matrix.width not in (None, matrix.cols):
+            return matrix
+        shape = self.graph.shape(tensor)
+        lies = in_unbroken_rows(shape, axes, p)
+        self._homes.append(Home(tensor, lies, matrix.name, chosen=not shape.layout.tiles))
+        return self._fixed(matrix, matrix.cols)
 
     def _fixed(self, matrix: Matrix, width: int) -> Matrix:
         """Return the matrix in unbroken rows of so many elements."""
@@ -377,7 +399,10 @@ class LayerBuilder:
 
     def keep_matrix(self, tensor: str, matrix: Matrix, axes: Axes) -> None:
         """Keep a matrix, which shows the tensor as `axes`, on the chip until the end."""
-        self._matrices[matrix.name] = replace(self._matrices[matrix.name], keep=True)
+        matrix = self._matrices[matrix.name]
+        if all(home.tensor != tensor for home in self._homes):
+            matrix = self._unbroken(matrix, tensor, axes)
+        self._matrices[matrix.name] = replace(matrix, keep=True)
         self._kept.append(Kept(tensor, matrix.name, axes, self._layer))
         self._at_home.add(tensor)
 

@@ -146,7 +146,7 @@ class OnChip:
         """Place a matrix in unbroken rows from some byte on; False if it has no room."""
         starts = {tile: self._fixed_byte(matrix, tile) for tile in self.all_tiles(matrix)}
         first = next(iter(starts))
-        size, wish = self._fixed_bytes(matrix), self.banks.wish_of(matrix.name)
+        size, wish = self._fixed_bytes(matrix), self.banks.wish_of_all(matrix.name)
         found = self.memory.fix(starts, size, wish, forever=matrix.keep)
         if found:
             self.bases[matrix.name] = self.memory.resident[first].start
