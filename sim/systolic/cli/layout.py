@@ -20,7 +20,7 @@ from rich.table import Table
 from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.errors import SystolicError, perhaps
 from systolic.layout import (
-    Buffer,
+    BufferGeometry,
     LayoutError,
     Placement,
     RelayoutPlan,
@@ -222,7 +222,7 @@ def chip_placement(
 
     spec = load_chip(find_chip(chip, Path(), "--chip"))
     if buffer == "result_buffer":
-        room = Buffer(
+        room = BufferGeometry(
             buffer,
             spec.pe_array.cols,
             spec.result_buffer.banks * spec.result_buffer.bank_bytes,
@@ -231,7 +231,7 @@ def chip_placement(
         size = parse_index(block) or (spec.pe_array.rows, spec.pe_array.cols)
         return place_in_result_buffer(shape, room, size)
     geometry = spec.state_buffer
-    room = Buffer(buffer, geometry.partitions, geometry.bytes_per_partition, geometry.banks)
+    room = BufferGeometry(buffer, geometry.partitions, geometry.bytes_per_partition, geometry.banks)
     if block is None and not shape.layout.tiles:
         shape = in_rows(shape, block_rows(spec))
     return place_in_state_buffer(shape, room, parse_index(block))

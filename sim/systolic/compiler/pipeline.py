@@ -25,7 +25,7 @@ from systolic.compiler.tile.verify import verify_tiled
 from systolic.errors import CompileError
 from systolic.hw.spec import Chip
 from systolic.isa import Program, check_program
-from systolic.layout import Buffer, Decomposition, Placement, place_in_state_buffer
+from systolic.layout import BufferGeometry, Decomposition, Placement, place_in_state_buffer
 from systolic.workload import Graph
 from systolic.workload.options import Options
 
@@ -66,7 +66,7 @@ class CompiledGraph:
     def placements(self) -> dict[str, Placement]:
         """Return where each tensor lies that its tiles place on the chip."""
         bases, geometry = dict(self.scheduled.bases), self.chip.state_buffer
-        room = Buffer(
+        room = BufferGeometry(
             "state_buffer", geometry.partitions, geometry.bytes_per_partition, geometry.banks
         )
         return {

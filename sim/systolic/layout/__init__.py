@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         operands,
     )
     from systolic.layout.broadcasting.elementwise import OPERATIONS, binary
-    from systolic.layout.placement.buffer import Buffer
+    from systolic.layout.placement.buffer import BufferGeometry
     from systolic.layout.placement.conventions import (
         accumulator_shape,
         in_rows,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 LAZY = {
     "broadcasting.broadcast": "broadcast broadcast_in_dim broadcast_shapes operands",
     "broadcasting.elementwise": "OPERATIONS binary",
-    "placement.buffer": "Buffer",
+    "placement.buffer": "BufferGeometry",
     "placement.conventions": (
         "accumulator_shape in_rows place_in_dram place_in_result_buffer place_in_state_buffer"
     ),
@@ -60,7 +60,7 @@ __all__ = [
     "ELEMENT_TYPES",
     "OPERATIONS",
     "Block",
-    "Buffer",
+    "BufferGeometry",
     "ContiguousRun",
     "Decomposition",
     "ElementType",

@@ -9,9 +9,11 @@ import pytest
 
 from support.placement_law import PlacementLaw
 from systolic.layout import (
-    Buffer,
+    BufferGeometry,
     LayoutError,
+    Placement,
     Shape,
+    Spreading,
     accumulator_shape,
     in_rows,
     over_partitions,
@@ -21,8 +23,8 @@ from systolic.layout import (
     place_in_state_buffer,
 )
 
-STATE = Buffer("state_buffer", 8, 4096, 4)
-RESULT = Buffer("result_buffer", 8, 2048, 2)
+STATE = BufferGeometry("state_buffer", 8, 4096, 4)
+RESULT = BufferGeometry("result_buffer", 8, 2048, 2)
 SHAPES = [
     "f32[5,7]",
     "bf16[2,3,9,11]",
@@ -154,14 +156,19 @@ def test_places_without_an_element() -> None:
         (lambda: place_in_state_buffer(Shape("f32", (8, 1025)), STATE, (8, 1025)),
          "f32[8,1025]{1,0:T(8,1025)} needs 4100 bytes per partition of state_buffer, "
          "which has 4096"),
-        (lambda: place_in_dram(Shape("f32", (9,)), Buffer("dram", 1, 32)),
+        (lambda: place_in_dram(Shape("f32", (9,)), BufferGeometry("dram", 1, 32)),
          "f32[9]{0} needs 36 bytes per partition of dram, which has 32"),
         (lambda: place_in_result_buffer(Shape("f64", (2, 2)), RESULT, (2, 2)),
          "f64 does not fit the result buffer's 32-bit words"),
         (lambda: place_in_dram(Shape("f32", (1,)), base_byte=-1),
          "a placement begins at partition and byte 0 or later, found partition 0, byte -1"),
-        (lambda: Buffer("b", 0, 8), "b: partitions must be at least 1, found 0"),
-        (lambda: Buffer("b", 1, 9, 2), "b: 9 bytes per partition do not divide into 2 banks"),
+        (lambda: Placement(Shape("f32", (4, 4)), STATE, Spreading((4, 4), 0), base_byte=-4),
+         "a placement begins at partition and byte 0 or later, found partition 0, byte -4"),
+        (lambda: Placement(Shape("f32", (4, 4)), STATE, Spreading((4, 4), 0), base_partition=-1),
+         "a placement begins at partition and byte 0 or later, found partition -1, byte 0"),
+        (lambda: BufferGeometry("b", 0, 8), "b: partitions must be at least 1, found 0"),
+        (lambda: BufferGeometry("b", 1, 9, 2),
+         "b: 9 bytes per partition do not divide into 2 banks"),
         (lambda: place_in_dram(Shape("f32", (2,))).array(np.zeros((1, 4), np.uint8)),
          "an image of f32[2]{0} in dram is uint8 (1, 8), found uint8 (1, 4)"),
     ],
@@ -170,6 +177,19 @@ def test_refusals(build: object, message: str) -> None:
     with pytest.raises(LayoutError) as refused:
         build()  # type: ignore[operator]
     assert str(refused.value) == message
+
+
+def test_dimension_0_on_the_partitions() -> None:
+    """As the rows of one tile, and as the numbers of tiles of one row that stand on one another."""
+    array = np.arange(12, dtype=np.float32).reshape(3, 4)
+    for spreading in (Spreading((3, 4), row=0), Spreading((3, 4), grid=0, stack=8)):
+        placed = Placement(Shape("f32", (3, 4)), STATE, spreading)
+        assert (placed.partitions_used, placed.elements_per_partition) == (3, 4)
+        assert (placed.partition_of((2, 1)), placed.address_of((2, 1))) == (2, 1)
+        assert placed.element_at(2, 4) == (2, 1)
+        assert placed.image(array).tobytes() == array.tobytes()
+        assert placed.image(array).shape == (3, 16)
+        np.testing.assert_array_equal(placed.array(placed.image(array)), array)
 
 
 def test_accumulators() -> None:

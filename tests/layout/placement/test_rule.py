@@ -7,7 +7,7 @@ import pytest
 
 from support.placement_law import PlacementLaw
 from systolic.layout import (
-    Buffer,
+    BufferGeometry,
     Layout,
     LayoutError,
     Shape,
@@ -16,8 +16,8 @@ from systolic.layout import (
 )
 
 
-def buffer(partitions: int = 128) -> Buffer:
-    return Buffer("state_buffer", partitions, 1 << 20, 4)
+def buffer(partitions: int = 128) -> BufferGeometry:
+    return BufferGeometry("state_buffer", partitions, 1 << 20, 4)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from systolic.compiler.ir.change_of_view import Indices
+from systolic.arrays import Integers
 from systolic.compiler.ir.nodes import Axes
 from systolic.errors import CompileError
 from systolic.layout import Layout, Shape, Spreading, in_rows, over_partitions
@@ -108,11 +108,11 @@ class Scattered:
         """Return how many matrices there are, and their rows and columns."""
         return 1, self.spreading.partitions, self.spreading.elements
 
-    def logical(self, number: int, rows: Span, cols: Span) -> Indices:
+    def logical(self, number: int, rows: Span, cols: Span) -> Integers:
         """Return the row-major index of each element of a block, -1 for padding."""
         return self._held[rows.first : rows.stop, cols.first : cols.stop]
 
-    def locate(self, logical: Indices) -> tuple[Indices, Indices, Indices]:
+    def locate(self, logical: Integers) -> tuple[Integers, Integers, Integers]:
         """Return number of the matrix, row and column of elements given by row-major index."""
         index = list(np.unravel_index(np.maximum(logical, 0), self.dims))
         offset = self.shape.linear_index(index) if index else np.zeros_like(logical)
@@ -120,7 +120,7 @@ class Scattered:
         return np.zeros_like(logical), partition, address
 
     @cached_property
-    def _held(self) -> Indices:
+    def _held(self) -> Integers:
         held = np.full(self.sizes()[1:], -1, np.int64)
         every = np.arange(self.shape.num_elements())
         _, partition, address = self.locate(every)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar, get_args
 
-from systolic.compiler.ir.change_of_view import Change
+from systolic.compiler.ir.change_of_view import ChangeOfView
 from systolic.hw.datatypes import data_type
 from systolic.isa.instruction import Copy, OnEngine
 from systolic.layout import Shape
@@ -24,10 +24,10 @@ NodeKind = Literal["multiply", "turn", "bounce", "move", "convert", "store"]
 NODE_KINDS: tuple[NodeKind, ...] = get_args(NodeKind)
 """Each pass has a table with a row for each of them (`for_every_kind`)."""
 
-Row = TypeVar("Row")
+_Row = TypeVar("_Row")
 
 
-def for_every_kind(table: Mapping[NodeKind, Row]) -> Mapping[NodeKind, Row]:
+def for_every_kind(table: Mapping[NodeKind, _Row]) -> Mapping[NodeKind, _Row]:
     """Return a pass's table of node kinds; raise KeyError at import if a kind has no row."""
     if missing := set(NODE_KINDS) - table.keys():
         raise KeyError(f"no row for node kind {', '.join(sorted(missing))}")
@@ -110,7 +110,7 @@ class Node:
     output: str
     dram: str = ""
     axes: Axes = ()
-    change: Change | None = None
+    change: ChangeOfView | None = None
     instruction: EngineInstruction = Copy
 
     def __str__(self) -> str:
@@ -146,7 +146,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class TensorOnChip:
     """A tensor that is on the chip at cycle 0 or at the end.
 
     shape: in tiles, which say where its elements lie. matrix: the matrix that lies there. chosen:
@@ -172,7 +172,7 @@ class Layers:
     dram: tuple[TensorInDram, ...]
     kept: tuple[Kept, ...]
     choices: tuple[str, ...]
-    homes: tuple[Home, ...] = ()
+    homes: tuple[TensorOnChip, ...] = ()
 
     def in_pieces(self) -> Layers:
         """Return the same layers without the places that the compiler has chosen."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from systolic.compiler.cost.dma import load_cost
 from systolic.compiler.cost.moves import move_cost
 from systolic.compiler.cost.turns import turn_cost
-from systolic.compiler.ir.change_of_view import Change, Spread
+from systolic.compiler.ir.change_of_view import ChangeOfView, Spread
 from systolic.compiler.ir.chip_tiles import block_rows, whole_banks
 from systolic.compiler.ir.homes import (
     Rows,
@@ -26,13 +26,13 @@ from systolic.compiler.ir.homes import (
 from systolic.compiler.ir.nodes import (
     Axes,
     EngineInstruction,
-    Home,
     Kept,
     Layers,
     Matrix,
     Node,
     NodeKind,
     Source,
+    TensorOnChip,
 )
 from systolic.compiler.lower.dram_places import DramPlaces
 from systolic.compiler.lower.views import ends_in, home_views, physical, swap
@@ -42,7 +42,7 @@ from systolic.layout import Shape
 from systolic.workload import Graph
 from systolic.workload.options import Options
 
-Block = tuple[int, int] | None
+BlockSize = tuple[int, int] | None
 """A matrix's own tile T(p,q); None for that of the compilation."""
 
 
@@ -51,7 +51,7 @@ SCATTERED_COLUMNS = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _WayToView:
     """A way to the view `axes`: a matrix is moved from one view to another, and perhaps turned."""
 
     cycles: int
@@ -75,7 +75,7 @@ class LayerBuilder:
         self._kept: list[Kept] = []
         self._unplaced: set[str] = set()
         self._at_home: set[str] = set()
-        self._homes: list[Home] = []
+        self._homes: list[TensorOnChip] = []
         self._scattered: dict[str, Matrix] = {}
         for name in graph.inputs:
             if graph.tensor(name).home == "dram":
@@ -107,7 +107,7 @@ class LayerBuilder:
     # Matrices
 
     def _make(
-        self, tensor: str, axes: Axes, source: str, block: Block = None, dram: str = ""
+        self, tensor: str, axes: Axes, source: str, block: BlockSize = None, dram: str = ""
     ) -> Matrix:
         shape = self.graph.shape(tensor)
         *batch, rows, cols = (math.prod(shape.dims[d] for d in group) for group in axes)
@@ -119,7 +119,7 @@ class LayerBuilder:
         self.rename(matrix, tensor, axes)
         return matrix
 
-    def place(self, tensor: str, axes: Axes, block: Block = None) -> Matrix:
+    def place(self, tensor: str, axes: Axes, block: BlockSize = None) -> Matrix:
         """Let an input on the chip lie as `axes` from the start, in its own blocks if given."""
         self._unplaced.discard(tensor)
         return self._unbroken(self._make(tensor, axes, "state_buffer", block), tensor, axes)
@@ -128,11 +128,11 @@ class LayerBuilder:
         """Return whether a tensor is an input on the chip whose place can still be chosen."""
         return tensor in self._unplaced and not self.graph.shape(tensor).layout.tiles
 
-    def result(self, tensor: str, axes: Axes, block: Block = None) -> Matrix:
+    def result(self, tensor: str, axes: Axes, block: BlockSize = None) -> Matrix:
         """Return a new matrix for a node to make: `tensor` seen as `axes`."""
         return self._make(tensor, axes, "node", block)
 
-    def load(self, tensor: str, axes: Axes, block: Block = None) -> Matrix:
+    def load(self, tensor: str, axes: Axes, block: BlockSize = None) -> Matrix:
         """Return a matrix that is brought from DRAM as this view."""
         return self._make(tensor, axes, "dram", block, self.dram.of(tensor))
 
@@ -166,7 +166,7 @@ class LayerBuilder:
 
     def node(
         self, kind: NodeKind, inputs: tuple[Matrix, ...], output: Matrix,
-        change: Change | None = None, instruction: EngineInstruction = Copy,
+        change: ChangeOfView | None = None, instruction: EngineInstruction = Copy,
     ) -> None:  # fmt: skip
         """Add a node."""
         names = tuple(m.name for m in inputs)
@@ -180,7 +180,7 @@ class LayerBuilder:
         self.node("turn", (source,), result)
         return result
 
-    def moved(self, source: Matrix, change: Change, tensor: str, axes: Axes) -> Matrix:
+    def moved(self, source: Matrix, change: ChangeOfView, tensor: str, axes: Axes) -> Matrix:
         """Return the elements of `source` as the matrices of another view, moved on the chip."""
         result = self.result(tensor, axes)
         self.node("move", (source,), result, change)
@@ -244,13 +244,13 @@ class LayerBuilder:
             first = self.moved(first, change, tensor, way.last)
         return first if way.last == way.axes else self.turned(first, tensor, way.axes)
 
-    def _ways(self, tensor: str, matrix: Matrix, seen: Axes, axes: Axes) -> list[_Way]:
-        ways = [_Way(self._move_cost(tensor, seen, axes), matrix, seen, axes, axes)]
+    def _ways(self, tensor: str, matrix: Matrix, seen: Axes, axes: Axes) -> list[_WayToView]:
+        ways = [_WayToView(self._move_cost(tensor, seen, axes), matrix, seen, axes, axes)]
         if self.can_turn(matrix.dtype):
             shape = self.graph.shape(tensor)
             for first, last, turn in ((seen, swap(axes), swap(axes)), (swap(seen), axes, seen)):
                 cycles = self._move_cost(tensor, first, last) + self._turn_cost(shape, turn)
-                ways.append(_Way(cycles, matrix, first, last, axes))
+                ways.append(_WayToView(cycles, matrix, first, last, axes))
         return ways
 
     def _move_cost(self, tensor: str, seen: Axes, wanted: Axes) -> int:
@@ -259,9 +259,9 @@ class LayerBuilder:
         dtype = self.graph.shape(tensor).element_type
         return move_cost(self.chip, self.options, self._change(tensor, seen, wanted), dtype)
 
-    def _change(self, tensor: str, seen: Axes, wanted: Axes) -> Change:
+    def _change(self, tensor: str, seen: Axes, wanted: Axes) -> ChangeOfView:
         dims = self.graph.shape(tensor).dims
-        return Change(Spread(dims, seen), Spread(dims, wanted))
+        return ChangeOfView(Spread(dims, seen), Spread(dims, wanted))
 
     # DRAM and the end
 
@@ -330,7 +330,7 @@ class LayerBuilder:
             matrix = self._fixed(self._make(tensor, rows.axes, "state_buffer"), rows.width)
         else:
             matrix = self._scattered[tensor] = self._scatter(tensor, "state_buffer")
-        self._homes.append(Home(tensor, self.graph.shape(tensor), matrix.name))
+        self._homes.append(TensorOnChip(tensor, self.graph.shape(tensor), matrix.name))
 
     def _places(self, tensor: str) -> Scattered:
         return Scattered.of(self.graph.shape(tensor), self.chip.state_buffer.partitions)
@@ -348,7 +348,7 @@ class LayerBuilder:
 
     def _collected(self, tensor: str, axes: Axes) -> Matrix:
         """Return a scattered input as a view, element by element."""
-        change = Change(self._places(tensor), Spread(self.graph.shape(tensor).dims, axes))
+        change = ChangeOfView(self._places(tensor), Spread(self.graph.shape(tensor).dims, axes))
         self.choose(f"{tensor} is collected from its tiles, to which no access pattern leads")
         return self.moved(self._scattered[tensor], change, tensor, axes)
 
@@ -361,7 +361,7 @@ class LayerBuilder:
             return matrix
         shape = self.graph.shape(tensor)
         lies = in_unbroken_rows(shape, axes, p)
-        self._homes.append(Home(tensor, lies, matrix.name, chosen=not shape.layout.tiles))
+        self._homes.append(TensorOnChip(tensor, lies, matrix.name, chosen=not shape.layout.tiles))
         return self._fixed(matrix, matrix.cols)
 
     def _fixed(self, matrix: Matrix, width: int) -> Matrix:
@@ -373,13 +373,13 @@ class LayerBuilder:
         """Keep an output on the chip where its tiles say."""
         rows, shape = self._rows(tensor), self.graph.shape(tensor)
         matrix = self._in_rows(tensor, rows) if rows else self._on_chip(tensor)
-        self._homes.append(Home(tensor, shape, matrix.name))
+        self._homes.append(TensorOnChip(tensor, shape, matrix.name))
         self.keep_matrix(tensor, matrix, rows.axes if rows else ((), ()))
 
     def _on_chip(self, tensor: str) -> Matrix:
         """Return the places of an output's tiles, filled element by element."""
         matrix, axes = self.any_view(tensor)
-        change = Change(Spread(self.graph.shape(tensor).dims, axes), self._places(tensor))
+        change = ChangeOfView(Spread(self.graph.shape(tensor).dims, axes), self._places(tensor))
         self.choose(f"{tensor} is dealt out to its tiles, to which no access pattern leads")
         scattered = self._scatter(tensor, "node")
         self.node("move", (matrix,), scattered, change)

@@ -28,11 +28,11 @@ from systolic.isa.instruction import Event
 from systolic.spans import Span
 from systolic.workload.options import Options
 
-_Held = tuple[Access, Region]
+_HeldAccess = tuple[Access, Region]
 """A place in a buffer, and the region that notes the instructions that use it."""
 
 
-class ArrayWork:
+class ProductMaker:
     """Makes the instructions of tasks whose tiles are all in place.
 
     stored: identities that must be in memory at cycle 0.
@@ -98,7 +98,7 @@ class ArrayWork:
             self._drain((sums, region), target, cols, moving)
 
     def _drain(
-        self, held: _Held, target: Resident, rows: Span, cols: Span, *, part: int = 0
+        self, held: _HeldAccess, target: Resident, rows: Span, cols: Span, *, part: int = 0
     ) -> None:
         """Copy finished sums from column partitions to row partitions, cast on the way."""
         sums, region = held
@@ -136,7 +136,7 @@ class ArrayWork:
             return "row", sums.elements
         return ("partition", sums.partitions) if self._options.drain == "partition" else None
 
-    def _drain_turned(self, held: _Held, target: Resident, rows: Span, cols: Span) -> None:
+    def _drain_turned(self, held: _HeldAccess, target: Resident, rows: Span, cols: Span) -> None:
         """Copy a sub-block whole, or every row or partition as soon as it is complete."""
         sums, region = held
         if self._options.drain == "block":

@@ -19,7 +19,7 @@ from systolic.compiler.ir.nodes import (
     for_every_kind,
     operand_number,
 )
-from systolic.compiler.ir.tasks import Task, Tile, Tiled, tiling
+from systolic.compiler.ir.tasks import MatrixTile, Task, Tiled, tiling
 from systolic.spans import Span
 
 
@@ -49,7 +49,7 @@ class _Verifier:
             if m.source == "node"
         }
         self._blocks = {m.name: tiling(m, tiled.block) for m in layers.matrices}
-        self._stored: set[tuple[int, Tile]] = set()
+        self._stored: set[tuple[int, MatrixTile]] = set()
         self._sums: Task | None = None
 
     def check(self, number: int, task: Task) -> None:
@@ -163,7 +163,7 @@ class _Verifier:
         return rows, cols
 
     def _read(
-        self, matrix: Matrix, number: int, rows: Span, cols: Span, tiles: tuple[Tile, ...]
+        self, matrix: Matrix, number: int, rows: Span, cols: Span, tiles: tuple[MatrixTile, ...]
     ) -> None:
         self._require_tile(matrix, number, rows, cols, tiles)
         if matrix.name in self._written:
@@ -171,7 +171,7 @@ class _Verifier:
             self._require_made(matrix.name, bool(made[:, cols.first : cols.stop].all()))
 
     def _write(
-        self, matrix: Matrix, number: int, rows: Span, cols: Span, tiles: tuple[Tile, ...]
+        self, matrix: Matrix, number: int, rows: Span, cols: Span, tiles: tuple[MatrixTile, ...]
     ) -> None:
         self._require_tile(matrix, number, rows, cols, tiles)
         lines = self._written[matrix.name][number, rows.first : rows.stop]
@@ -179,11 +179,11 @@ class _Verifier:
         lines[:, cols.first : cols.stop] = True
 
     def _require_tile(
-        self, matrix: Matrix, number: int, rows: Span, cols: Span, tiles: tuple[Tile, ...]
+        self, matrix: Matrix, number: int, rows: Span, cols: Span, tiles: tuple[MatrixTile, ...]
     ) -> None:
         """Check that rows and columns lie in one of the tiles that the task names."""
         p, q = self._blocks[matrix.name].block
-        tile = Tile(matrix.name, number, rows.first // p, cols.first // q)
+        tile = MatrixTile(matrix.name, number, rows.first // p, cols.first // q)
         if tile not in tiles:
             raise self._broken(f"{tile} is used, which the task does not name")
         if rows.stop > (tile.row + 1) * p or cols.stop > (tile.col + 1) * q:
@@ -199,18 +199,18 @@ class _Verifier:
 
     # Tiles
 
-    def _tiles(self, task: Task, node: Node) -> list[tuple[Tile, tuple[str, ...]]]:
+    def _tiles(self, task: Task, node: Node) -> list[tuple[MatrixTile, tuple[str, ...]]]:
         """Return the tiles of a task, and of which matrices each may be."""
         reads = [(tile, node.inputs) for tile in task.reads]
         return reads + [(tile, (node.output,)) for tile in task.writes]
 
-    def _exists(self, tile: Tile) -> bool:
+    def _exists(self, tile: MatrixTile) -> bool:
         blocks, matrix = self._blocks[tile.matrix], self._matrices[tile.matrix]
         rows, cols = blocks.grid
         inside = 0 <= tile.row < rows and 0 <= tile.col < cols
         return inside and 0 <= tile.number < matrix.matrices
 
-    def _extents(self, tile: Tile) -> tuple[Span, Span]:
+    def _extents(self, tile: MatrixTile) -> tuple[Span, Span]:
         """Return the rows and columns of its matrix that a tile has."""
         matrix, (p, q) = self._matrices[tile.matrix], self._blocks[tile.matrix].block
         row, col = tile.row * p, tile.col * q

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from systolic.layout.blocks import decompose
 from systolic.layout.errors import LayoutError
-from systolic.layout.placement.buffer import Buffer
+from systolic.layout.placement.buffer import BufferGeometry
 from systolic.layout.placement.placement import Placement
 from systolic.layout.placement.rule import Spreading, over_partitions
 from systolic.layout.shape import Shape
@@ -26,7 +26,7 @@ _WORD_BITS = 32
 
 def place_in_state_buffer(
     shape: Shape,
-    buffer: Buffer,
+    buffer: BufferGeometry,
     block: Sequence[int] | None = None,
     *,
     base_partition: int = 0,
@@ -70,7 +70,7 @@ def _combined(sizes: Sequence[int], most: int | None) -> list[int]:
 
 def place_in_result_buffer(
     shape: Shape,
-    buffer: Buffer,
+    buffer: BufferGeometry,
     block: Sequence[int],
     *,
     base_partition: int = 0,
@@ -85,9 +85,11 @@ def place_in_result_buffer(
     return Placement(tiled, buffer, Spreading(dims, len(dims) - 1), base_partition, base_byte)
 
 
-def place_in_dram(shape: Shape, buffer: Buffer | None = None, *, base_byte: int = 0) -> Placement:
+def place_in_dram(
+    shape: Shape, buffer: BufferGeometry | None = None, *, base_byte: int = 0
+) -> Placement:
     """Place ``shape`` in its own layout; without a buffer, in one that is just large enough."""
-    room = buffer or Buffer("dram", 1, max(1, base_byte + shape.size_bytes()))
+    room = buffer or BufferGeometry("dram", 1, max(1, base_byte + shape.size_bytes()))
     return Placement(shape, room, Spreading(shape.physical_dims()), 0, base_byte)
 
 
