@@ -22,8 +22,9 @@ from systolic.isa import Access, Buffer, lint
 from systolic.layout import Shape
 from systolic.machine import Image, simulate
 from systolic.run.tensors import graph_images, graph_results, initial_accesses
-from systolic.workload import Graph, GraphBuilder
+from systolic.workload import Graph, GraphBuilder, Tensor
 from systolic.workload.evaluate import exact_graph
+from systolic.workload.graph import named_operation
 
 POISON = 0xA5
 
@@ -163,6 +164,16 @@ def test_random_formats(seed: int) -> None:
 def test_many_random_formats(seed: int) -> None:
     rng = Random(seed)
     run(random_graph(rng), chip_8x8(banks=rng.choice([1, 8])), rng.choice(["event", "register"]))
+
+
+@pytest.mark.parametrize("source", ["f32[20,12]", "f32[20,12]{0,1}"])
+@pytest.mark.parametrize("out", ["", "{1,0:T(8,5)}", "{0,1:T(4,8)}", "{1,0:T(4,4)(2,1)}"])
+def test_a_tensor_from_dram_comes_to_its_place_on_the_chip(source: str, out: str) -> None:
+    """Three tiles of rows are placed together, and each of them is brought."""
+    relayout = named_operation("relayout", ("x",), "y", {})
+    tensors = {"x": Tensor(Shape.parse(source), "dram"),
+               "y": Tensor(Shape.parse(f"f32[20,12]{out}"), "state_buffer")}  # fmt: skip
+    run(Graph(tuple(tensors.items()), (relayout,)), chip_8x8())
 
 
 def test_the_same_bytes_need_no_instruction() -> None:

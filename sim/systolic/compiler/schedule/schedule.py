@@ -183,17 +183,27 @@ class _Scheduler:
                 return False
             self._evict(found[-1])
         if backed:
-            everywhere = self.transfers.shareable and not self._begun
-            self.transfers.bring(tile, found, everywhere=everywhere)
+            self._bring(tile, found)
         return True
 
+    def _bring(self, tile: MatrixTile, resident: Resident) -> None:
+        everywhere = self.transfers.shareable and not self._begun
+        self.transfers.bring(tile, resident, everywhere=everywhere)
+
     def _fix(self, tile: MatrixTile, pinned: Collection[MatrixTile]) -> bool:
-        """Place the matrix of a tile for good; False if there is no room beside pinned tiles."""
-        while not self._tiles.fix(self._tiles.matrices[tile.matrix]):
+        """Place the matrix of a tile for good; False if there is no room beside pinned tiles.
+
+        A matrix that comes from DRAM is brought as a whole, because all its tiles are here now.
+        """
+        matrix = self._tiles.matrices[tile.matrix]
+        while not self._tiles.fix(matrix):
             victims = self._memory.victims(pinned)
             if not victims:
                 return False
             self._evict(victims[-1])
+        for placed in self._tiles.all_tiles(matrix):
+            if self.transfers.backed(placed):
+                self._bring(placed, self._memory.resident[placed])
         return True
 
     def _evict(self, victim: Resident) -> None:
