@@ -115,6 +115,11 @@ def test_picture(tmp_path: Path) -> None:
          'found "statebuffer"; perhaps "state_buffer" was meant'),
         ([FIGURE_1, "--buffer", "state_buffer"],
          "--buffer state_buffer needs --chip NAME: its size is the chip's"),
+        ([FIGURE_1, "--buffer", "state_buffer", "--chip", "ideal_128x128", "--block", "2,2"],
+         "f32[3,5]{1,0:T(2,2)} has tiles, which say where it lies; a block cannot be chosen"),
+        (["f32[300,5]{1,0:T(200,5)}", "--buffer", "state_buffer", "--chip", "ideal_128x128"],
+         "f32[300,5]{1,0:T(200,5)}: a tile has 200 rows, each in a partition of its own, but there "
+         "are 128 partitions"),
         (["f32[3"],
          "'f32[3', column 6: expected \"]\" or a comma after a dimension, found the end"),
         (["f32[0,100]", "--plot", "x.png"],
@@ -177,8 +182,9 @@ def test_a_large_placement_is_listed_as_far_as_it_goes() -> None:
     )
     placement = json.loads(run(*arguments, "--json"))["placement"]
     places = {tuple(e["index"]): (e["partition"], e["byte"]) for e in placement["elements"]}
-    # Blocks are 128 x 128: a row lies in its own partition, its second block behind the first.
-    assert places == {(r, c): (r, 2 * c) for r in range(33) for c in range(200)}
+    # Two rows share a partition, element by element; the second tile is behind the first.
+    expected = {(r, c): (r // 2, 2 * (2 * c + r % 2)) for r in range(33) for c in range(200)}
+    assert places == expected
     assert placement["left_out"] == 0
 
 
@@ -203,4 +209,14 @@ def test_index_text() -> None:
 
 
 def test_dram_placement_is_flat() -> None:
-    assert chip_placement(Shape.parse(FIGURE_1), "dram", None).partition_axes == ()
+    assert chip_placement(Shape.parse(FIGURE_1), "dram", None).spreading.row is None
+
+
+def test_a_shape_without_tiles_lies_as_in_a_run_or_in_the_blocks_asked_for() -> None:
+    arguments = ("f32[300,1000]", "--buffer", "state_buffer", "--chip", "ideal_128x128")
+    assert "128 partitions, 12000 bytes in each, as f32[300,1000]{1,0:T(128,1000)}" in run(
+        *arguments
+    ).replace("\n", " ")
+    one = run(*arguments, "--block", "128,128", "--index", "130,300", "--json")
+    (place,) = json.loads(one)["placement"]["elements"]
+    assert (place["partition"], place["byte"]) == (2, 4 * ((1 * 8 + 2) * 128 + 44))

@@ -25,7 +25,7 @@ RUN = {
     "config": dict, "overrides": list, "files": dict, "options": dict, "inputs": dict,
     "outputs": dict,
 }  # fmt: skip
-COMPILED = {**RUN, "blocks": int, "sub_blocks": int, "values": dict, "bound": dict}
+COMPILED = {**RUN, "on_chip": dict, "blocks": int, "sub_blocks": int, "values": dict, "bound": dict}
 POINT = {
     "sweep": str,
     "vary": dict,

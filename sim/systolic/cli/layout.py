@@ -17,6 +17,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.errors import SystolicError, perhaps
 from systolic.layout import (
     BufferGeometry,
@@ -24,6 +25,7 @@ from systolic.layout import (
     Placement,
     RelayoutPlan,
     Shape,
+    in_rows,
     place_in_dram,
     place_in_result_buffer,
     place_in_state_buffer,
@@ -59,7 +61,7 @@ def layout_command(
     ] = None,
     block: Annotated[
         str | None,
-        typer.Option("--block", help='Rows,columns of a block in the buffer, e.g. "128,64".'),
+        typer.Option("--block", help='Rows,columns of a block of a shape without tiles: "128,64".'),
     ] = None,
     plot: Annotated[
         Path | None, typer.Option("--plot", help="Write a picture of the layout.")
@@ -203,7 +205,12 @@ def parse_index(text: str | None) -> tuple[int, ...] | None:
 def chip_placement(
     shape: Shape, buffer: str, chip: str | None, block: str | None = None
 ) -> Placement:
-    """Return where ``shape`` lies in a chip's buffer, in blocks as large as the chip's array."""
+    """Return where ``shape`` lies in a chip's buffer.
+
+    In the state buffer the shape's own tiles say so. Without tiles it lies as a run places it, in
+    rows that are unbroken, or in the blocks that are asked for. In the result buffer it lies in
+    blocks, by default as large as the array.
+    """
     if buffer not in BUFFERS:
         hint = perhaps(buffer, BUFFERS)
         raise LayoutError(f'--buffer must be one of {", ".join(BUFFERS)}, found "{buffer}"{hint}')
@@ -214,7 +221,6 @@ def chip_placement(
     from systolic.config.chip_file import find_chip, load_chip  # pydantic takes long to load
 
     spec = load_chip(find_chip(chip, Path(), "--chip"))
-    size = parse_index(block) or (spec.pe_array.rows, spec.pe_array.cols)
     if buffer == "result_buffer":
         room = BufferGeometry(
             buffer,
@@ -222,10 +228,13 @@ def chip_placement(
             spec.result_buffer.banks * spec.result_buffer.bank_bytes,
             spec.result_buffer.banks,
         )
+        size = parse_index(block) or (spec.pe_array.rows, spec.pe_array.cols)
         return place_in_result_buffer(shape, room, size)
     geometry = spec.state_buffer
     room = BufferGeometry(buffer, geometry.partitions, geometry.bytes_per_partition, geometry.banks)
-    return place_in_state_buffer(shape, room, size)
+    if block is None and not shape.layout.tiles:
+        shape = in_rows(shape, block_rows(spec))
+    return place_in_state_buffer(shape, room, parse_index(block))
 
 
 def _target(source: Shape, text: str) -> Shape:

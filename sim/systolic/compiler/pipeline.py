@@ -22,9 +22,10 @@ from systolic.compiler.schedule.verify import verify_drafts, verify_references
 from systolic.compiler.sync.semaphores import Saving, Synchronised, synchronise_drafts
 from systolic.compiler.sync.verify import verify_synchronised
 from systolic.compiler.tile.verify import verify_tiled
+from systolic.errors import CompileError
 from systolic.hw.spec import Chip
 from systolic.isa import Program, check_program
-from systolic.layout import Decomposition
+from systolic.layout import BufferGeometry, Decomposition, Placement, place_in_state_buffer
 from systolic.workload import Graph
 from systolic.workload.options import Options
 
@@ -40,6 +41,7 @@ class CompiledGraph:
     """
 
     graph: Graph
+    chip: Chip
     options: Options
     blocks: Decomposition | None
     layers: Layers
@@ -60,6 +62,18 @@ class CompiledGraph:
     def program(self) -> Program:
         """Return the program."""
         return self.synchronised.program
+
+    def placements(self) -> dict[str, Placement]:
+        """Return where each tensor lies that its tiles place on the chip."""
+        bases, geometry = dict(self.scheduled.bases), self.chip.state_buffer
+        room = BufferGeometry(
+            "state_buffer", geometry.partitions, geometry.bytes_per_partition, geometry.banks
+        )
+        return {
+            home.tensor: place_in_state_buffer(home.shape, room, base_byte=bases[home.matrix])
+            for home in self.layers.homes
+            if home.matrix in bases
+        }
 
     @property
     def tiles(self) -> int:
@@ -93,14 +107,33 @@ def compile_graph(
     every = os.environ.get(VERIFY, "0") != "0" if verify is None else verify
     layers = lower_graph(graph, chip, options)
     verify_layers(layers)
-    plan = best_plan(layers, chip, options)
+    layers, plan = _planned(layers, chip, options)
     _verify_plan(plan, layers, chip, every=every)
     synchronised = synchronise_drafts(name, plan.scheduled.drafts)
     if every:
         verify_synchronised(plan.scheduled.drafts, synchronised.program)
     check_program(synchronised.program, chip)
     blocks = equation_1(graph, chip, options)
-    return CompiledGraph(graph, options, blocks, layers, plan, synchronised)
+    return CompiledGraph(graph, chip, options, blocks, layers, plan, synchronised)
+
+
+def _planned(layers: Layers, chip: Chip, options: Options) -> tuple[Layers, Plan]:
+    """Return the best plan, and the layers that it is for.
+
+    If tensors without tiles have no unbroken room, or tiles must leave for it, they lie in pieces.
+    """
+    pieces = layers.in_pieces()
+    try:
+        plan = best_plan(layers, chip, options)
+    except CompileError:
+        if pieces == layers:
+            raise
+        return pieces, best_plan(pieces, chip, options)
+    if not plan.scheduled.evictions or pieces == layers:
+        return layers, plan
+    other = best_plan(pieces, chip, options)
+    better = other.scheduled.evictions < plan.scheduled.evictions
+    return (pieces, other) if better else (layers, plan)
 
 
 def _verify_plan(plan: Plan, layers: Layers, chip: Chip, *, every: bool) -> None:

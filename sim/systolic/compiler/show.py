@@ -98,6 +98,9 @@ def show_place(compiled: CompiledGraph, limit: int = LIMIT) -> Iterator[str]:
         f"{compiled.scheduled.spilled_bytes} bytes spilled to DRAM"
     )
     yield f"dram: {compiled.scheduled.dram_bytes} bytes"
+    for name, placed in compiled.placements().items():
+        place = f"partition {placed.base_partition}, byte {placed.base_byte}"
+        yield f"on chip: {name} = {placed.shape}, {place}"
     yield from _cut(
         [
             f"  bytes {s.start}:{s.start + s.size_bytes} {s.tile}, tasks {s.first_task} to "

@@ -32,11 +32,13 @@ if TYPE_CHECKING:
     from systolic.layout.placement.buffer import BufferGeometry
     from systolic.layout.placement.conventions import (
         accumulator_shape,
+        in_rows,
         place_in_dram,
         place_in_result_buffer,
         place_in_state_buffer,
     )
     from systolic.layout.placement.placement import Placement
+    from systolic.layout.placement.rule import Spreading, over_partitions
     from systolic.layout.tpu_formats import raw_format, tpu_format
 
 # Few runs broadcast, place a tensor element by element, or ask for a format of the TPU.
@@ -45,9 +47,10 @@ LAZY = {
     "broadcasting.elementwise": "OPERATIONS binary",
     "placement.buffer": "BufferGeometry",
     "placement.conventions": (
-        "accumulator_shape place_in_dram place_in_result_buffer place_in_state_buffer"
+        "accumulator_shape in_rows place_in_dram place_in_result_buffer place_in_state_buffer"
     ),
     "placement.placement": "Placement",
+    "placement.rule": "Spreading over_partitions",
     "tpu_formats": "raw_format tpu_format",
 }
 __getattr__ = _loader(__name__, LAZY)
@@ -67,6 +70,7 @@ __all__ = [
     "RelayoutPlan",
     "Shape",
     "ShapeError",
+    "Spreading",
     "Tile",
     "accumulator_shape",
     "binary",
@@ -76,7 +80,9 @@ __all__ = [
     "decompose",
     "element_type",
     "element_type_of",
+    "in_rows",
     "operands",
+    "over_partitions",
     "pack",
     "pack_bits",
     "parse_form",

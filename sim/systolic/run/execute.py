@@ -281,9 +281,22 @@ def _summary(
         values=verdict,
         bound={"cycles": bound.cycles, "why": bound.why},
     )
+    summary["on_chip"] = _on_chip(compiled)
     if not work.lone:
         summary["operations"] = operation_records(compiled, work.chip, trace)
     return summary
+
+
+def _on_chip(compiled: CompiledGraph) -> dict[str, Entries]:
+    """Return where each tensor lies that has one place in the state buffer."""
+    return {
+        name: {
+            "layout": str(placed.shape),
+            "partition": placed.base_partition,
+            "byte": placed.base_byte,
+        }
+        for name, placed in compiled.placements().items()
+    }
 
 
 def _layouts(compiled: CompiledGraph) -> dict[str, str]:

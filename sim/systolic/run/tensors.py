@@ -20,7 +20,7 @@ from systolic.compiler.schedule.products import identity_values
 from systolic.errors import WorkloadError, listed, perhaps, shortened
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer
-from systolic.layout import Shape, pack, unpack
+from systolic.layout import Placement, Shape, pack, unpack
 from systolic.machine import Image, Memory
 from systolic.run.verdict import as_matrices, as_tensor
 from systolic.trace.records import Trace
@@ -62,8 +62,14 @@ def graph_images(compiled: CompiledGraph, inputs: Mapping[str, Array]) -> list[I
     matrices = {m.name: m for m in compiled.layers.matrices}
     seen: dict[str, Array] = {}
     found = []
+    placed = compiled.placements()
+    for name, placement in placed.items():
+        if name in inputs:
+            found.append(_image(placement, inputs[name]))
     for piece in compiled.scheduled.given:
         matrix = matrices[piece.matrix]
+        if matrix.tensor in placed:
+            continue
         if piece.matrix not in seen:
             seen[piece.matrix] = as_matrices(inputs[matrix.tensor], matrix.axes)
         found.append(Image(piece.access, seen[piece.matrix][piece.slices]))
@@ -104,10 +110,12 @@ def graph_results(compiled: CompiledGraph, memory: Memory) -> dict[str, Array]:
     graph = compiled.graph
     bases = {place.name: place.base for place in compiled.layers.dram}
     kept = {k.tensor: k.matrix for k in compiled.layers.kept}
-    found = {}
+    found, placed = {}, compiled.placements()
     for name in graph.outputs:
         shape = graph.shape(name)
-        if name in kept:
+        if name in placed:
+            found[name] = _read(placed[name], memory)
+        elif name in kept:
             matrix = compiled.layers.matrix(kept[name])
             pieces = [p for p in compiled.scheduled.kept if p.matrix == matrix.name]
             axes = compiled.layers.shown(name)
@@ -136,6 +144,25 @@ def operation_records(compiled: CompiledGraph, chip: Chip, trace: Trace) -> list
         }
         for each in bounds
     ]
+
+
+def _image(placement: Placement, values: Array) -> Image:
+    """Return what a tensor on the chip puts there at cycle 0; padding holds zeros."""
+    bytes_ = placement.image(values)
+    return Image(_region(placement), bytes_.view(placement.shape.dtype))
+
+
+def _read(placement: Placement, memory: Memory) -> Array:
+    """Return a tensor as it stands on the chip, in logical order."""
+    return placement.array(memory.read(_region(placement)).view(np.uint8))
+
+
+def _region(placement: Placement) -> Access:
+    """Return the access to all places of a tensor on the chip, padding included."""
+    return Access(
+        Buffer.STATE, placement.shape.element_type, placement.base_partition,
+        placement.partitions_used, placement.base_byte, ((1, placement.elements_per_partition),),
+    )  # fmt: skip
 
 
 def _gather(

@@ -270,3 +270,10 @@ def test_compiled_loops_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     shape = tpu_format("bf16", (1500, 1600))
     unpack(pack(np.zeros(shape.dims, shape.dtype), shape), shape)
     assert asked == ["gather_words", "scatter_words"]
+
+
+def test_a_scalar_is_read_into_an_array_that_is_there() -> None:
+    shape = Shape.parse("s8[]{:T(4)}")
+    out = np.full((), 9, np.int8)
+    unpack(pack(np.asarray(3, np.int8), shape), shape, out)
+    assert out == 3

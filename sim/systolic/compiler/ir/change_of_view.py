@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -71,12 +71,29 @@ class Spread:
         return found
 
 
+class Seen(Protocol):
+    """A tensor seen as matrices: a `Spread`, or the places of its tiles (`homes.Scattered`)."""
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """The dimensions of the tensor."""
+
+    def sizes(self) -> tuple[int, int, int]:
+        """Return how many matrices there are, and their rows and columns."""
+
+    def logical(self, number: int, rows: Span, cols: Span) -> Integers:
+        """Return the row-major index of each element of a block, -1 where there is none."""
+
+    def locate(self, logical: Integers) -> tuple[Integers, Integers, Integers]:
+        """Return number of the matrix, row and column of elements given by row-major index."""
+
+
 @dataclass(frozen=True, slots=True)
 class ChangeOfView:
     """The same elements, in row-major order, seen in two ways (of one tensor, or of a reshape)."""
 
-    source: Spread
-    target: Spread
+    source: Seen
+    target: Seen
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeVar, get_args
 
 from systolic.compiler.ir.change_of_view import ChangeOfView
@@ -41,7 +41,9 @@ class Matrix:
     axes: for each of (batch..., row, column) the dimensions of the tensor that make it up, major to
     minor. source: whether the matrix is given at cycle 0, brought from DRAM, or made by a node.
     dram: the place it is brought from, or (`store`) written to. keep: it must stand in the state
-    buffer at the end. block: its own tile T(p,q), if not that of the compilation.
+    buffer at the end. block: its own tile T(p,q), if not that of the compilation. width: of a
+    matrix that lies in unbroken rows from one byte on, how many elements of a partition there are
+    from one row of tiles to the next; None: its tiles may lie anywhere.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Matrix:
     dram: str = ""
     keep: bool = False
     block: tuple[int, int] | None = None
+    width: int | None = None
 
     @property
     def matrices(self) -> int:
@@ -143,10 +146,25 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
+class TensorOnChip:
+    """A tensor that is on the chip at cycle 0 or at the end.
+
+    shape: in tiles, which say where its elements lie. matrix: the matrix that lies there. chosen:
+    the compiler has chosen the tiles, and may let the tensor lie in pieces for want of room.
+    """
+
+    tensor: str
+    shape: Shape
+    matrix: str
+    chosen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Layers:
     """The result of the first pass: nodes in order, the matrices they connect, places in DRAM.
 
-    choices: the decisions in words, with the estimates that they were based on.
+    choices: the decisions in words, with the estimates that they were based on. homes: tensors on
+    the chip whose tiles say where they lie.
     """
 
     nodes: tuple[Node, ...]
@@ -154,6 +172,14 @@ class Layers:
     dram: tuple[TensorInDram, ...]
     kept: tuple[Kept, ...]
     choices: tuple[str, ...]
+    homes: tuple[TensorOnChip, ...] = ()
+
+    def in_pieces(self) -> Layers:
+        """Return the same layers without the places that the compiler has chosen."""
+        homes = tuple(home for home in self.homes if not home.chosen)
+        fixed = {home.matrix for home in homes}
+        matrices = tuple(m if m.name in fixed else replace(m, width=None) for m in self.matrices)
+        return replace(self, matrices=matrices, homes=homes)
 
     def shown(self, tensor: str) -> Axes:
         """Return the axes as which a kept output stands in the state buffer."""

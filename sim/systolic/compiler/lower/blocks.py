@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from systolic.compiler.ir.homes import in_unbroken_rows
 from systolic.compiler.lower.recognise import MatrixSet, moves_nothing, recognise_transpose
 from systolic.errors import CompileError
 from systolic.hw.datatypes import PSUM_WORD_BYTES, data_type
@@ -51,6 +52,13 @@ def goes_in_blocks(
     matrices, each in a block of its own, must have room. If not, views are changed, which needs
     neither.
     """
+    if not _tiles_allow(before, after, permutation, chip, options):
+        if options.block:
+            raise CompileError(
+                f"compile.block: {before} and {after} lie on the chip in their own tiles, so no "
+                f"blocks can be chosen"
+            )
+        return False
     if options.via or options.block or (before.rank == 2 and _array_takes(chip, before)):
         return True
     matrices = recognise_transpose(before, after, permutation)
@@ -59,6 +67,21 @@ def goes_in_blocks(
     except CompileError:
         return False
     return _array_takes(chip, before)
+
+
+def _tiles_allow(
+    before: Shape, after: Shape, permutation: Sequence[int], chip: Chip, options: Options
+) -> bool:
+    """Return whether source and result lie in the rows that blocks use: chosen so, or by tiles."""
+    if not before.layout.tiles and not after.layout.tiles:
+        return True
+    matrices = recognise_transpose(before, after, permutation)
+    p, q = blocks_of(matrices, chip, options).block
+    sides = ((before, matrices.source, p), (after, matrices.result, q))
+    return all(
+        not shape.layout.tiles or in_unbroken_rows(shape, axes, rows) == shape
+        for shape, axes, rows in sides
+    )
 
 
 def _array_takes(chip: Chip, shape: Shape) -> bool:

@@ -15,7 +15,25 @@ from systolic.compiler.cost.dma import load_cost
 from systolic.compiler.cost.moves import move_cost
 from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.change_of_view import ChangeOfView, Spread
-from systolic.compiler.ir.nodes import Axes, EngineInstruction, Kept, Layers, Matrix, Node, NodeKind
+from systolic.compiler.ir.chip_tiles import block_rows, whole_banks
+from systolic.compiler.ir.homes import (
+    Rows,
+    Scattered,
+    as_rows,
+    in_unbroken_rows,
+    refuse_packed,
+)
+from systolic.compiler.ir.nodes import (
+    Axes,
+    EngineInstruction,
+    Kept,
+    Layers,
+    Matrix,
+    Node,
+    NodeKind,
+    Source,
+    TensorOnChip,
+)
 from systolic.compiler.lower.dram_places import DramPlaces
 from systolic.compiler.lower.views import ends_in, home_views, physical, swap
 from systolic.hw.spec import Chip
@@ -26,6 +44,10 @@ from systolic.workload.options import Options
 
 BlockSize = tuple[int, int] | None
 """A matrix's own tile T(p,q); None for that of the compilation."""
+
+
+SCATTERED_COLUMNS = 1024
+"""Of a tile of a matrix of places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +75,8 @@ class LayerBuilder:
         self._kept: list[Kept] = []
         self._unplaced: set[str] = set()
         self._at_home: set[str] = set()
+        self._homes: list[TensorOnChip] = []
+        self._scattered: dict[str, Matrix] = {}
         for name in graph.inputs:
             if graph.tensor(name).home == "dram":
                 self.dram.reserve(name, graph.shape(name))
@@ -73,7 +97,8 @@ class LayerBuilder:
         used |= {kept.matrix for kept in self._kept}
         matrices = tuple(m for m in self._matrices.values() if m.name in used)
         kept, choices = tuple(self._kept), tuple(self._choices)
-        return Layers(tuple(self._nodes), matrices, self.dram.places(), kept, choices)
+        places, homes = self.dram.places(), tuple(self._homes)
+        return Layers(tuple(self._nodes), matrices, places, kept, choices, homes)
 
     def choose(self, text: str) -> None:
         """Note a decision."""
@@ -97,11 +122,11 @@ class LayerBuilder:
     def place(self, tensor: str, axes: Axes, block: BlockSize = None) -> Matrix:
         """Let an input on the chip lie as `axes` from the start, in its own blocks if given."""
         self._unplaced.discard(tensor)
-        return self._make(tensor, axes, "state_buffer", block)
+        return self._unbroken(self._make(tensor, axes, "state_buffer", block), tensor, axes)
 
     def unplaced(self, tensor: str) -> bool:
         """Return whether a tensor is an input on the chip whose place can still be chosen."""
-        return tensor in self._unplaced
+        return tensor in self._unplaced and not self.graph.shape(tensor).layout.tiles
 
     def result(self, tensor: str, axes: Axes, block: BlockSize = None) -> Matrix:
         """Return a new matrix for a node to make: `tensor` seen as `axes`."""
@@ -118,7 +143,12 @@ class LayerBuilder:
     def views(self, tensor: str) -> list[tuple[Matrix, Axes]]:
         """Return all matrices that show the tensor, each with the axes of its view."""
         if tensor in self._unplaced:  # no lowering has chosen another place than that of its layout
-            self.place(tensor, physical(self.graph.shape(tensor)))
+            if self.graph.shape(tensor).layout.tiles:
+                self._place_in_tiles(tensor)
+            else:
+                self.place(tensor, physical(self.graph.shape(tensor)))
+        if tensor in self._scattered and tensor not in self._views:
+            self._collected(tensor, physical(self.graph.shape(tensor)))
         return [(self._matrices[name], axes) for name, axes in self._views.get(tensor, ())]
 
     def known(self, tensor: str, axes: Axes) -> Matrix | None:
@@ -160,6 +190,10 @@ class LayerBuilder:
 
     def view(self, tensor: str, axes: Axes) -> Matrix:
         """Return a matrix of the tensor seen as `axes`, moved or turned if need be."""
+        if tensor in self._unplaced and self.graph.shape(tensor).layout.tiles:
+            self._place_in_tiles(tensor)
+        if tensor in self._scattered and tensor not in self._views:
+            return self._collected(tensor, axes)
         if found := self.known(tensor, axes):
             return found
         source = self.known(tensor, swap(axes))
@@ -266,6 +300,9 @@ class LayerBuilder:
     def keep(self, tensor: str) -> None:
         """Keep the tensor on the chip until the end, as one of the views in which it may live."""
         shape = self.graph.shape(tensor)
+        if shape.layout.tiles:
+            self._keep_in_tiles(tensor)
+            return
         legal = tuple(home_views(shape))
         there = [(m, v) for m, v in self.views(tensor) if m.source != "dram" and v in legal]
         if there:
@@ -279,8 +316,92 @@ class LayerBuilder:
             axes = next(seen for found, seen in self.views(tensor) if found == matrix)
         self.keep_matrix(tensor, matrix, axes)
 
+    # Tensors on the chip whose tiles say where they lie
+
+    def _rows(self, tensor: str) -> Rows | None:
+        shape, chip = self.graph.shape(tensor), self.chip
+        refuse_packed(shape)
+        return as_rows(shape, chip.state_buffer.partitions, block_rows(chip), whole_banks(chip))
+
+    def _place_in_tiles(self, tensor: str) -> None:
+        """Let an input lie where its tiles say."""
+        self._unplaced.discard(tensor)
+        if rows := self._rows(tensor):
+            matrix = self._fixed(self._make(tensor, rows.axes, "state_buffer"), rows.width)
+        else:
+            matrix = self._scattered[tensor] = self._scatter(tensor, "state_buffer")
+        self._homes.append(TensorOnChip(tensor, self.graph.shape(tensor), matrix.name))
+
+    def _places(self, tensor: str) -> Scattered:
+        return Scattered.of(self.graph.shape(tensor), self.chip.state_buffer.partitions)
+
+    def _scatter(self, tensor: str, source: Source) -> Matrix:
+        """Return a matrix of all places that the tensor's tiles take."""
+        _, rows, cols = self._places(tensor).sizes()
+        name = f"{tensor}.{len(self._matrices)}"
+        matrix = Matrix(
+            name, tensor, self.graph.shape(tensor).element_type, (), rows, cols, ((), ()), source,
+            block=(rows, min(cols, SCATTERED_COLUMNS)), width=cols,
+        )  # fmt: skip
+        self._matrices[name] = matrix
+        return matrix
+
+    def _collected(self, tensor: str, axes: Axes) -> Matrix:
+        """Return a scattered input as a view, element by element."""
+        change = ChangeOfView(self._places(tensor), Spread(self.graph.shape(tensor).dims, axes))
+        self.choose(f"{tensor} is collected from its tiles, to which no access pattern leads")
+        return self.moved(self._scattered[tensor], change, tensor, axes)
+
+    def _unbroken(self, matrix: Matrix, tensor: str, axes: Axes) -> Matrix:
+        """Let a tensor without tiles lie in unbroken rows from one byte on, if tiles can say so."""
+        geometry = self.chip.state_buffer
+        p = matrix.block[0] if matrix.block else block_rows(self.chip)
+        stacked = matrix.rows > p and geometry.partitions // p > 1
+        if stacked or whole_banks(self.chip) or matrix.width not in (None, matrix.cols):
+            return matrix
+        shape = self.graph.shape(tensor)
+        lies = in_unbroken_rows(shape, axes, p)
+        self._homes.append(TensorOnChip(tensor, lies, matrix.name, chosen=not shape.layout.tiles))
+        return self._fixed(matrix, matrix.cols)
+
+    def _fixed(self, matrix: Matrix, width: int) -> Matrix:
+        """Return the matrix in unbroken rows of so many elements."""
+        found = self._matrices[matrix.name] = replace(matrix, width=width)
+        return found
+
+    def _keep_in_tiles(self, tensor: str) -> None:
+        """Keep an output on the chip where its tiles say."""
+        rows, shape = self._rows(tensor), self.graph.shape(tensor)
+        matrix = self._in_rows(tensor, rows) if rows else self._on_chip(tensor)
+        self._homes.append(TensorOnChip(tensor, shape, matrix.name))
+        self.keep_matrix(tensor, matrix, rows.axes if rows else ((), ()))
+
+    def _on_chip(self, tensor: str) -> Matrix:
+        """Return the places of an output's tiles, filled element by element."""
+        matrix, axes = self.any_view(tensor)
+        change = ChangeOfView(Spread(self.graph.shape(tensor).dims, axes), self._places(tensor))
+        self.choose(f"{tensor} is dealt out to its tiles, to which no access pattern leads")
+        scattered = self._scatter(tensor, "node")
+        self.node("move", (matrix,), scattered, change)
+        return scattered
+
+    def _in_rows(self, tensor: str, rows: Rows) -> Matrix:
+        """Return a matrix of an output in unbroken rows of its width."""
+        there = [m for m, axes in self.views(tensor) if axes == rows.axes and m.source != "dram"]
+        free = [m for m in there if not m.block and m.width in (None, rows.width)]
+        if free:
+            return self._fixed(free[0], rows.width)
+        if there or self.dram.holds(tensor) or self.options.via == "dram":
+            source, made = self.view(tensor, rows.axes), self.result(tensor, rows.axes)
+            self.node("convert", (source,), made)
+            return self._fixed(made, rows.width)
+        return self._fixed(self._changed(tensor, rows.axes), rows.width)
+
     def keep_matrix(self, tensor: str, matrix: Matrix, axes: Axes) -> None:
         """Keep a matrix, which shows the tensor as `axes`, on the chip until the end."""
+        matrix = self._matrices[matrix.name]
+        if all(home.tensor != tensor for home in self._homes):
+            matrix = self._unbroken(matrix, tensor, axes)
         self._matrices[matrix.name] = replace(matrix, keep=True)
         self._kept.append(Kept(tensor, matrix.name, axes, self._layer))
         self._at_home.add(tensor)

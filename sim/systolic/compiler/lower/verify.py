@@ -109,7 +109,8 @@ def _moved(node: Node, _: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
     for matrix, seen in ((source, node.change.source), (out, node.change.target)):
         if seen.sizes() != (matrix.matrices, matrix.rows, matrix.cols):
             yield _unlike(node, matrix, f"{seen.sizes()} as its change of view has it")
-    if math.prod(source.dims) != math.prod(out.dims) or source.dtype != out.dtype:
+    before, after = (math.prod(seen.dims) for seen in (node.change.source, node.change.target))
+    if before != after or source.dtype != out.dtype:
         yield f"node {node}: {source} and {out} have other elements"
 
 

@@ -51,6 +51,13 @@ class BanksByRole:
         """Return the wish for the place of a matrix's next tile."""
         return self.wish(self._roles.get(matrix, "result"))
 
+    def wish_of_all(self, matrix: str) -> Wish:
+        """Return the wish for the place of a whole matrix: anywhere in the banks of its role."""
+        role = self._roles.get(matrix, "result")
+        ring = self._rings.get(role, Ring())
+        banks = Interval(ring.first * ring.bank_bytes, (ring.first + ring.count) * ring.bank_bytes)
+        return replace(self.wish(role), ranges=(banks,))
+
     def wish(self, role: Role) -> Wish:
         """Return the wish for the place of a role's next tile: the banks of the role in turn."""
         ring = self._rings.get(role, Ring())

@@ -8,7 +8,7 @@ it, and spilled otherwise. Not here: the transfers (`schedule` makes them).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from systolic.compiler.ir.dependencies import Ref, Region
@@ -96,7 +96,7 @@ class Residency:
         size = self.size_of(tile)
         found = self.room.take(size, wish or self.wish_of(tile))
         if found is None:
-            return self._victims(pinned)
+            return self.victims(pinned)
         start, users = found
         region = Region(f"sb{start}", before=users)
         self.resident[tile] = Resident(tile, start, size, region, dirty)
@@ -116,7 +116,25 @@ class Residency:
             self._since[tile] = self.task
         return True
 
-    def _victims(self, pinned: Collection[MatrixTile]) -> list[Resident]:
+    def fix(
+        self, starts: Mapping[MatrixTile, int], size_bytes: int, wish: Wish, *, forever: bool
+    ) -> bool:
+        """Place tiles at their bytes in a piece of so many bytes; False if that has no room.
+
+        forever: the bytes are never given back.
+        """
+        found = self.room.take(size_bytes, wish)
+        if found is None:
+            return False
+        for tile, first in starts.items():
+            start, size = found[0] + first, self.size_of(tile)
+            lasting = forever or bool(start % ALIGNMENT or size % ALIGNMENT)
+            region = Region(f"sb{start}", before=list(found[1]))
+            self.resident[tile] = Resident(tile, start, size, region, dirty=True, lasting=lasting)
+            self._since[tile] = self.task
+        return True
+
+    def victims(self, pinned: Collection[MatrixTile]) -> list[Resident]:
         """Return the tiles that may leave; the one that is needed again latest is last (Belady)."""
         others = [r for r in self.resident.values() if r.tile not in pinned and not r.lasting]
         return sorted(others, key=lambda r: self._next_use(r.tile))

@@ -44,6 +44,8 @@ class OnChip:
         self.memory = Residency(room, self._wish_of, self.size_bytes, where)
         self.multiplies = any(node.kind == "multiply" for node in layers.nodes)
         self._made: dict[MatrixTile, Made] = {}
+        self.bases: dict[str, int] = {}
+        """The first byte of each matrix in unbroken rows that has been placed."""
         self.most_together = max(map(self._bytes_of_task, tiled.tasks), default=0)
 
     # Tiles
@@ -64,7 +66,8 @@ class OnChip:
 
     def size_bytes(self, tile: MatrixTile) -> int:
         """Return the bytes a tile takes of each partition: all alike in a matrix of blocks."""
-        own = self.matrices[tile.matrix].block
+        matrix = self.matrices[tile.matrix]
+        own = matrix.block if matrix.width is None else None
         return (own[1] if own else self.block(tile).extents[1]) * self.element_bytes(tile)
 
     def element_bytes(self, tile: MatrixTile) -> int:
@@ -94,7 +97,8 @@ class OnChip:
         given = [m for m in matrices if m.source == "state_buffer"]
         if not (all(self._settle(m) for m in given) or self._settle_anew(given)):
             tiles = [tile for m in given for tile in self.all_tiles(m)]
-            need = sum(in_words(self.size_bytes(tile)) for tile in tiles)
+            need = sum(in_words(self.size_bytes(t)) for t in tiles if not self._is_fixed(t))
+            need += sum(in_words(self._fixed_bytes(m)) for m in given if m.width is not None)
             raise CompileError(
                 f"state_buffer of {self.chip.name} has no room for the inputs: they need "
                 f"{need} bytes per partition{self._rounding(tiles)}, "
@@ -105,8 +109,8 @@ class OnChip:
     def _settle_anew(self, matrices: Iterable[Matrix]) -> bool:
         """Place inputs side by side, the largest first: their wishes left no room for all."""
         self.memory.forget()
-        blocks = [m for m in matrices if m.block]
-        others = (tile for m in matrices if not m.block for tile in self.all_tiles(m))
+        blocks = [m for m in matrices if m.block or m.width is not None]
+        others = (tile for m in matrices if m not in blocks for tile in self.all_tiles(m))
         return all(self._settle(matrix) for matrix in blocks) and all(
             isinstance(self.memory.place(t, dirty=True, pinned=(), wish=Wish("low")), Resident)
             for t in sorted(others, key=self.size_bytes, reverse=True)
@@ -123,17 +127,49 @@ class OnChip:
     def reserve(self, matrices: Iterable[Matrix]) -> None:
         """Place the blocks that must be there at the end, if they have room beside the inputs."""
         for matrix in matrices:
-            if matrix.keep and matrix.block:
+            fixed = matrix.width is not None and matrix.source == "node"
+            if matrix.keep and (matrix.block or fixed):
                 self._settle(matrix)
 
     def _settle(self, matrix: Matrix) -> bool:
         """Place all tiles of a matrix for good, blocks one after another."""
+        if matrix.width is not None:
+            return self.fix(matrix)
         tiles = list(self.all_tiles(matrix))
         if matrix.block and self.memory.place_together(tiles, dirty=True):
             return True
         return all(
             isinstance(self.memory.place(tile, dirty=True, pinned=()), Resident) for tile in tiles
         )
+
+    def fix(self, matrix: Matrix) -> bool:
+        """Place a matrix in unbroken rows from some byte on; False if it has no room."""
+        starts = {tile: self._fixed_byte(matrix, tile) for tile in self.all_tiles(matrix)}
+        first = next(iter(starts))
+        size, wish = self._fixed_bytes(matrix), self.banks.wish_of_all(matrix.name)
+        found = self.memory.fix(starts, size, wish, forever=matrix.keep)
+        if found:
+            self.bases[matrix.name] = self.memory.resident[first].start
+        return found
+
+    def to_be_fixed(self, tile: MatrixTile) -> bool:
+        """Return whether a tile's matrix lies in unbroken rows, and has not been placed yet."""
+        return self._is_fixed(tile) and tile.matrix not in self.bases
+
+    def _is_fixed(self, tile: MatrixTile) -> bool:
+        return self.matrices[tile.matrix].width is not None
+
+    def _fixed_bytes(self, matrix: Matrix) -> int:
+        """Return the bytes of each partition of a matrix of unbroken rows, padding included."""
+        down = matrix.matrices * self._blocks[matrix.name].grid[0]
+        return down * (matrix.width or 0) * data_type(matrix.dtype).size_bytes
+
+    def _fixed_byte(self, matrix: Matrix, tile: MatrixTile) -> int:
+        """Return the first byte of a tile in its matrix of unbroken rows."""
+        assert matrix.width is not None
+        blocks, (_, q) = self._blocks[matrix.name], self._sides[matrix.name]
+        down = tile.number * blocks.grid[0] + tile.row
+        return (down * matrix.width + tile.col * q) * self.element_bytes(tile)
 
     def piece(self, tile: MatrixTile) -> PlacedTile:
         """Return the place of a tile, and the elements that make it up."""

@@ -53,7 +53,7 @@ class MoveMaker:
         logical = change.target.logical(target.number, Span(row, rows), Span(col, cols))
         number, down, across = change.source.locate(logical)
         down, across = down - here.origin[0], across - here.origin[1]
-        mine = number == source.number
+        mine = (number == source.number) & (logical >= 0)
         for index, size in ((down, here.extents[0]), (across, here.extents[1])):
             mine &= (index >= 0) & (index < size)
         return pieces(down, across, mine)

@@ -31,7 +31,8 @@ class Scheduled:
 
     stays: the tiles' places and times (the third pass). spilled: bytes written to DRAM for want of
     room. dram_bytes: how much of DRAM is used. identities: identity matrices that must be in memory
-    at cycle 0. evictions: how many tiles had to leave before their last use.
+    at cycle 0. evictions: how many tiles had to leave before their last use. bases: the first byte
+    of each matrix that lies in unbroken rows.
     """
 
     drafts: tuple[Draft, ...]
@@ -42,6 +43,7 @@ class Scheduled:
     spilled_bytes: int
     dram_bytes: int
     evictions: int
+    bases: tuple[tuple[str, int], ...] = ()
 
     @property
     def all_bytes(self) -> int:
@@ -114,7 +116,7 @@ class _Scheduler:
         return Scheduled(
             tuple(self._drafts.found), tuple(pieces), tuple(ends), tuple(self.array.stored),
             tuple(self._memory.stays), self.transfers.spilled_bytes, self.transfers.next_byte,
-            self._evictions,
+            self._evictions, tuple(self._tiles.bases.items()),
         )  # fmt: skip
 
     def _task(self, task: Task) -> None:
@@ -171,6 +173,8 @@ class _Scheduler:
         """Bring the tile into the state buffer; False if there is no room beside pinned tiles."""
         if self._memory.holds(tile, write=write):
             return True
+        if self._tiles.to_be_fixed(tile):
+            return self._fix(tile, pinned)
         backed = self.transfers.backed(tile)
         dirty = write or not backed
         while not isinstance(found := self._memory.place(tile, dirty=dirty, pinned=pinned,
@@ -179,8 +183,27 @@ class _Scheduler:
                 return False
             self._evict(found[-1])
         if backed:
-            everywhere = self.transfers.shareable and not self._begun
-            self.transfers.bring(tile, found, everywhere=everywhere)
+            self._bring(tile, found)
+        return True
+
+    def _bring(self, tile: MatrixTile, resident: Resident) -> None:
+        everywhere = self.transfers.shareable and not self._begun
+        self.transfers.bring(tile, resident, everywhere=everywhere)
+
+    def _fix(self, tile: MatrixTile, pinned: Collection[MatrixTile]) -> bool:
+        """Place the matrix of a tile for good; False if there is no room beside pinned tiles.
+
+        A matrix that comes from DRAM is brought as a whole, because all its tiles are here now.
+        """
+        matrix = self._tiles.matrices[tile.matrix]
+        while not self._tiles.fix(matrix):
+            victims = self._memory.victims(pinned)
+            if not victims:
+                return False
+            self._evict(victims[-1])
+        for placed in self._tiles.all_tiles(matrix):
+            if self.transfers.backed(placed):
+                self._bring(placed, self._memory.resident[placed])
         return True
 
     def _evict(self, victim: Resident) -> None:

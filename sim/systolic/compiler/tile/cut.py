@@ -362,7 +362,7 @@ def _tile_pairs(
     pairs: list[tuple[MatrixTile, MatrixTile]] = []
     for rows, cols, tile in targets:
         logical = change.target.logical(tile.number, rows, cols)
-        matrix, row, col = change.source.locate(logical)
+        matrix, row, col = change.source.locate(logical[logical >= 0])
         places = np.stack((matrix, row // p, col // q), axis=-1).reshape(-1, 3)
         reads = [MatrixTile(source, *place) for place in np.unique(places, axis=0).tolist()]
         pairs += [(read, tile) for read in reads]

@@ -53,7 +53,9 @@ def in_memory(buffer: Array, part: StridedBox) -> Array:
 
 def in_array(array: Array, box: Box) -> Array:
     """Return the box's elements as a view of the logical ``array``."""
-    corner = as_plain(array)[tuple(slice(start, start + 1) for start in box.origin)]
+    # Without the ellipsis a scalar would be copied.
+    origin: tuple[Any, ...] = (*(slice(start, start + 1) for start in box.origin), ...)
+    corner = as_plain(array)[origin]
     sizes = [axis.size for axis in box.axes]
     return as_strided(corner, sizes, [array.strides[axis.dim] * axis.unit for axis in box.axes])
 

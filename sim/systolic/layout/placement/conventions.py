@@ -1,7 +1,6 @@
 """Where the accelerator's memories hold a tensor: a convention, and a function, for each memory.
 
-* state buffer: under ``T(p,q)`` the row inside the tile is the partition, and the address is
-  ``tile number * q + column inside the tile``; the tiles of all leading dimensions are numbered on;
+* state buffer: the tiles of the shape's layout, spread over the partitions by ``rule``;
 * result buffer: the column inside the tile is the partition, and an element is a 32-bit word;
 * DRAM: there is one partition, and the address is the linear index of the shape's own layout.
 
@@ -10,13 +9,17 @@ Source: seed 004, paragraphs 31-46 and 56-61. Not here: the arithmetic (``placem
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from systolic.layout.blocks import decompose
 from systolic.layout.errors import LayoutError
 from systolic.layout.placement.buffer import BufferGeometry
 from systolic.layout.placement.placement import Placement
+from systolic.layout.placement.rule import Spreading, over_partitions
 from systolic.layout.shape import Shape
+from systolic.layout.steps import ordered_dims
+from systolic.layout.tile import COMBINE
 
 _WORD_BITS = 32
 
@@ -24,18 +27,45 @@ _WORD_BITS = 32
 def place_in_state_buffer(
     shape: Shape,
     buffer: BufferGeometry,
-    block: Sequence[int],
+    block: Sequence[int] | None = None,
     *,
     base_partition: int = 0,
     base_byte: int = 0,
 ) -> Placement:
-    """Place the matrices of ``shape`` as blocks of (p partitions, q columns), row by row.
+    """Place ``shape`` in the tiles of its layout.
 
-    The blocks are those of ``decompose``: the tensor's tiles in DRAM do not matter.
+    block: the tile T(p,q) of a shape without tiles; None: that of ``in_rows``. Raises LayoutError
+    for a block beside tiles.
     """
-    tiled = decompose(shape, block).tiled
-    axis = len(tiled.physical_dims()) - 2
-    return Placement(tiled, buffer, (axis,), base_partition, base_byte)
+    if block is not None and shape.layout.tiles:
+        raise LayoutError(f"{shape} has tiles, which say where it lies; a block cannot be chosen")
+    partitions = buffer.partitions - base_partition
+    if block is not None:
+        shape = shape.with_tiles(tuple(block))
+    elif not shape.layout.tiles:
+        shape = in_rows(shape, partitions)
+    spreading = over_partitions(shape, partitions)
+    return Placement(shape, buffer, spreading, base_partition, base_byte)
+
+
+def in_rows(shape: Shape, partitions: int, *, shared: int = 1, along: int = 1) -> Shape:
+    """Return a shape without tiles in tiles as wide as its matrices, so that rows are unbroken.
+
+    The most minor ``along`` dimensions lie along the address, and the ``shared`` dimensions before
+    them share the partitions. All others count matrices. A tile has as many rows as there are, at
+    most one for each partition.
+    """
+    sizes = ordered_dims(shape.dims, shape.layout)
+    cut = max(0, len(sizes) - along)
+    rows, columns = sizes[max(0, cut - shared) : cut], sizes[cut:]
+    tile = [*_combined(rows, partitions), *_combined(columns, None)]
+    return shape.with_tiles(tuple(tile))
+
+
+def _combined(sizes: Sequence[int], most: int | None) -> list[int]:
+    """Return the sizes of a tile over dimensions that count as one, of at most so many elements."""
+    size = max(1, math.prod(sizes))
+    return [COMBINE] * (len(sizes) - 1) + [size if most is None else min(size, most)]
 
 
 def place_in_result_buffer(
@@ -51,8 +81,8 @@ def place_in_result_buffer(
     The placement's shape is of the accumulator's type: f32 for floats, s32 or u32 for integers.
     """
     tiled = decompose(accumulator_shape(shape), block).tiled
-    axis = len(tiled.physical_dims()) - 1
-    return Placement(tiled, buffer, (axis,), base_partition, base_byte)
+    dims = tiled.physical_dims()
+    return Placement(tiled, buffer, Spreading(dims, len(dims) - 1), base_partition, base_byte)
 
 
 def place_in_dram(
@@ -60,7 +90,7 @@ def place_in_dram(
 ) -> Placement:
     """Place ``shape`` in its own layout; without a buffer, in one that is just large enough."""
     room = buffer or BufferGeometry("dram", 1, max(1, base_byte + shape.size_bytes()))
-    return Placement(shape, room, (), 0, base_byte)
+    return Placement(shape, room, Spreading(shape.physical_dims()), 0, base_byte)
 
 
 def accumulator_shape(shape: Shape) -> Shape:

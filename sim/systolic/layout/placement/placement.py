@@ -1,15 +1,11 @@
 """Placement: where the elements of a tensor lie in a buffer of the accelerator.
 
-`systolic layout --buffer` uses it through ``conventions``, and Python callers do.
-
-The physical dimensions of a tiled shape are split in two: some give the partition of an element,
-the others, in row-major order, its address inside the partition. Not here: which memory uses which
-split (``conventions``), and the contents of a buffer over time.
+Not here: which physical dimensions give the partition (``rule`` for the state buffer,
+``conventions`` for each memory), and the contents of a buffer over time.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, overload
@@ -23,6 +19,7 @@ from systolic.layout.packing.memory import one_per_item, packed_bits
 from systolic.layout.packing.packing import pack, tiled_view, unpack
 from systolic.layout.packing.subbyte import pack_bits, unpack_bits
 from systolic.layout.placement.buffer import BufferGeometry
+from systolic.layout.placement.rule import Spreading
 from systolic.layout.shape import Shape
 
 IndexArrays = Sequence[NDArray[Any]]
@@ -30,16 +27,16 @@ IndexArrays = Sequence[NDArray[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A tiled ``shape`` in a ``buffer``, from ``base_partition`` and ``base_byte`` on.
+    """A ``shape`` in a ``buffer``, from ``base_partition`` and ``base_byte`` on.
 
-    ``partition_axes`` are the physical dimensions (by their number in ``shape.physical_dims()``)
-    that give the partition; the others give the address. Addresses count elements; bytes count from
-    the start of the partition. Raises LayoutError if the tensor does not fit.
+    ``spreading`` says which physical dimensions of the shape give the partition; the others give
+    the address. Addresses count elements; bytes count from the start of the partition. Raises
+    LayoutError if the tensor does not fit.
     """
 
     shape: Shape
     buffer: BufferGeometry
-    partition_axes: tuple[int, ...]
+    spreading: Spreading
     base_partition: int = 0
     base_byte: int = 0
 
@@ -48,13 +45,6 @@ class Placement:
             raise LayoutError(
                 f"a placement begins at partition and byte 0 or later, found "
                 f"partition {self.base_partition}, byte {self.base_byte}"
-            )
-        rank = len(self.shape.physical_dims())
-        axes = self.partition_axes
-        if len(set(axes)) != len(axes) or any(not 0 <= axis < rank for axis in axes):
-            raise LayoutError(
-                f"partition_axes must be different physical dimensions of "
-                f"{self.shape} (0 to {rank - 1}), found {axes}"
             )
         self._check_room(
             "partitions", self.base_partition + self.partitions_used, self.buffer.partitions
@@ -74,24 +64,14 @@ class Placement:
     # -- sizes ------------------------------------------------------------------------------------
 
     @property
-    def address_axes(self) -> tuple[int, ...]:
-        """The physical dimensions that make the address, the slowest first."""
-        rank = len(self.shape.physical_dims())
-        return tuple(axis for axis in range(rank) if axis not in self.partition_axes)
-
-    @property
     def partitions_used(self) -> int:
         """How many partitions the tiles span, ragged tiles included."""
-        dims = self.shape.physical_dims()
-        return math.prod(dims[axis] for axis in self.partition_axes)
+        return self.spreading.partitions
 
     @property
     def elements_per_partition(self) -> int:
         """Element places in each partition, padding included."""
-        if not self.partition_axes:
-            return self.shape.padded_elements()
-        dims = self.shape.physical_dims()
-        return math.prod(dims[axis] for axis in self.address_axes)
+        return self.spreading.elements if self._spread else self.shape.padded_elements()
 
     @property
     def bytes_per_partition_used(self) -> int:
@@ -111,7 +91,7 @@ class Placement:
     def partition_of(self, index: IndexArrays) -> Integers: ...
     def partition_of(self, index: Any) -> Any:
         """Return the partition of an index, or of arrays of indices (as ``linear_index``)."""
-        return self.base_partition + self._along(index, self.partition_axes)
+        return self.base_partition + self._place(index)[0]
 
     @overload
     def address_of(self, index: Sequence[int]) -> int: ...
@@ -119,7 +99,7 @@ class Placement:
     def address_of(self, index: IndexArrays) -> Integers: ...
     def address_of(self, index: Any) -> Any:
         """Return the address inside the partition, in elements from the placement's beginning."""
-        return self._along(index, self.address_axes)
+        return self._place(index)[1]
 
     @overload
     def byte_of(self, index: Sequence[int]) -> int: ...
@@ -157,31 +137,17 @@ class Placement:
             0 <= inside < self.partitions_used and 0 <= place < self.elements_per_partition
         ):
             return None
-        return self.shape.from_linear_index(self._offset(inside, place))
+        offset = self.spreading.offset(inside, place) if self._spread else place
+        return None if offset is None else self.shape.from_linear_index(offset)
 
-    def _along(self, index: Any, axes: tuple[int, ...]) -> Any:
-        """Return the row-major number of an element along some of the physical dimensions."""
-        dims = self.shape.physical_dims()
+    @property
+    def _spread(self) -> bool:
+        return self.spreading.row is not None or self.spreading.grid is not None
+
+    def _place(self, index: Any) -> tuple[Any, Any]:
+        """Return partition and address of an element, both counted from the placement."""
         offset = self.shape.linear_index(index)
-        if axes == tuple(range(len(dims))):
-            return offset
-        number: Any = offset * 0
-        for axis in axes:
-            inner = math.prod(dims[axis + 1 :])
-            number = number * dims[axis] + offset // inner % dims[axis]
-        return number
-
-    def _offset(self, partition: int, address: int) -> int:
-        """Return the linear index at a partition and address, both counted from the placement."""
-        if not self.partition_axes:
-            return address
-        dims = self.shape.physical_dims()
-        offset = 0
-        for axes, number in ((self.partition_axes, partition), (self.address_axes, address)):
-            for axis in reversed(axes):
-                number, place = divmod(number, dims[axis])
-                offset += place * math.prod(dims[axis + 1 :])
-        return offset
+        return self.spreading.place(offset) if self._spread else (offset * 0, offset)
 
     # -- data -------------------------------------------------------------------------------------
 
@@ -191,12 +157,10 @@ class Placement:
         ``array`` has the shape's dims and dtype; padding holds ``fill``.
         """
         bits = packed_bits(self.shape)
-        if not self.partition_axes:
+        if not self._spread:
             return pack(array, self.shape, fill, copy=True).view(np.uint8).reshape(1, -1)
         items = pack(array, self._items, fill)
-        dims = tiled_view(items, self._items)
-        rows = dims.transpose(self.partition_axes + self.address_axes)
-        flat = np.ascontiguousarray(rows).reshape(self.partitions_used, -1)
+        flat = self._by_partition(tiled_view(items, self._items), fill)
         if bits:
             return self._squeezed(flat, bits)
         return flat.view(np.uint8).reshape(self.partitions_used, -1)
@@ -210,13 +174,52 @@ class Placement:
                 f"found {image.dtype} {image.shape}"
             )
         memory = np.ascontiguousarray(image)
-        if not self.partition_axes:
+        if not self._spread:
             return unpack(memory.reshape(-1), self.shape, copy=True)
-        order = self.partition_axes + self.address_axes
-        dims = self.shape.physical_dims()
-        rows = self._widened(memory).reshape([dims[axis] for axis in order])
-        items = np.ascontiguousarray(rows.transpose(np.argsort(order))).reshape(-1)
+        items = np.ascontiguousarray(self._by_dimension(self._widened(memory))).reshape(-1)
         return unpack(items, self._items, copy=True)
+
+    def _by_partition(self, tiles: NDArray[Any], fill: Any) -> NDArray[Any]:
+        """Return items in their physical dimensions as an array (partitions, addresses)."""
+        grid, levels = self.spreading.grid, self._levels
+        if grid is not None:
+            missing = -tiles.shape[grid] % levels
+            width = [(0, missing if axis == grid else 0) for axis in range(tiles.ndim)]
+            padded = np.pad(tiles, width, constant_values=fill) if missing else tiles
+            tiles = padded.reshape(self._digits())
+        flat = np.ascontiguousarray(tiles.transpose(self._order()))
+        return flat.reshape(self.partitions_used, self.elements_per_partition)
+
+    def _by_dimension(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return an array (partitions, addresses) in the physical dimensions."""
+        order, digits = self._order(), self._digits()
+        tiles = rows.reshape([digits[axis] for axis in order]).transpose(np.argsort(order))
+        grid = self.spreading.grid
+        if grid is None:
+            return tiles
+        dims = self.spreading.dims
+        whole = tiles.reshape([*dims[:grid], -1, *dims[grid + 1 :]])
+        return whole[(slice(None),) * grid + (slice(0, dims[grid]),)]
+
+    @property
+    def _levels(self) -> int:
+        """How many tiles do stand on one another: not more than there are."""
+        return max(1, self.partitions_used // self.spreading.rows)
+
+    def _digits(self) -> list[int]:
+        """Return the physical dimensions; that of the grid is split into address and level."""
+        dims, grid = self.spreading.dims, self.spreading.grid
+        if grid is None:
+            return list(dims)
+        return [*dims[:grid], -(-dims[grid] // self._levels), self._levels, *dims[grid + 1 :]]
+
+    def _order(self) -> list[int]:
+        """Return the order of the digits: the partition's, the slowest first, and the address's."""
+        row, grid = self.spreading.row, self.spreading.grid
+        if row is not None and grid is not None and row > grid:
+            row += 1
+        first = ([] if grid is None else [grid + 1]) + ([] if row is None else [row])
+        return [*first, *(axis for axis in range(len(self._digits())) if axis not in first)]
 
     @property
     def _items(self) -> Shape:

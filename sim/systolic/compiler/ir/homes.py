@@ -1,0 +1,128 @@
+"""Tensors at home in the state buffer: the tiles that say where each lies, and its matrix there.
+
+A tensor either lies in unbroken rows, which are a view that all work can use; or only moves can
+read and write it, element by element, at the places that its tiles give. Not here: bytes (`place`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from systolic.arrays import Integers
+from systolic.compiler.ir.nodes import Axes
+from systolic.errors import CompileError
+from systolic.layout import Layout, Shape, Spreading, in_rows, over_partitions
+from systolic.layout.tile import COMBINE
+from systolic.spans import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A tensor that lies in unbroken rows.
+
+    axes: its view. width: elements of a partition from one row of tiles to the next.
+    """
+
+    axes: Axes
+    width: int
+
+
+def refuse_packed(shape: Shape) -> None:
+    """Raise CompileError for elements that share a byte."""
+    if shape.element_bits % 8:
+        raise CompileError(
+            f"{shape}: packed elements may live in DRAM only: units take whole bytes"
+        )
+
+
+def as_rows(shape: Shape, partitions: int, p: int, bank_bytes: int) -> Rows | None:
+    """Return the rows in which a tiled tensor lies; None if its tiles break or mix them.
+
+    p: the rows of a tile of the compilation. Row r of a matrix is in partition r mod p. bank_bytes:
+    a row of a tile must lie in one bank of that size, which unbroken rows do not (0: it need not).
+    """
+    padded = shape.layout.padded_dimensions not in (None, shape.dims)
+    if bank_bytes or len(shape.layout.tiles) != 1 or padded:
+        return None
+    (step,) = shape.steps()
+    if any(size > 1 for size in step.sizes[:-2]):
+        return None
+    groups = _groups(shape)
+    rows = math.prod(shape.dims[axis] for axis in groups[-2])
+    tall = step.sizes[-2] if len(step.sizes) > 1 else 1
+    together = partitions // tall * tall
+    if rows > min(p, together) and together != p:
+        return None
+    return Rows(groups, step.counts[-1] * step.sizes[-1])
+
+
+def in_unbroken_rows(shape: Shape, axes: Axes, p: int) -> Shape:
+    """Return a shape in the tiles that say how it lies as rows of a view, p rows in partitions."""
+    order = tuple(axis for group in axes for axis in group)
+    lies = shape.with_layout(Layout(order[::-1]))
+    return in_rows(lies, p, shared=len(axes[-2]), along=len(axes[-1]))
+
+
+def _groups(shape: Shape) -> Axes:
+    """Return the dimensions of the batch, of the rows and of the columns of the first tile."""
+    order, tile = shape.layout.major_to_minor, shape.layout.tiles[0].dims
+    missing = max(0, len(tile) - len(order))
+    untouched = len(order) + missing - len(tile)
+    groups: list[tuple[int, ...]] = [(axis,) for axis in order[: max(0, untouched)]]
+    pending: tuple[int, ...] = ()
+    for place, size in enumerate(tile, untouched):
+        pending += (order[place - missing],) if place >= missing else ()
+        if size != COMBINE:
+            groups.append(pending)
+            pending = ()
+    while len(groups) < 2:
+        groups.insert(0, ())
+    return (*(group for group in groups[:-2] if group), *groups[-2:])
+
+
+@dataclass(frozen=True)
+class Scattered:
+    """A tensor at the places of its tiles, as one matrix [partitions, addresses].
+
+    It takes the place of a `Spread` in a change of view. Places of padding have no element.
+    """
+
+    shape: Shape
+    spreading: Spreading
+
+    @classmethod
+    def of(cls, shape: Shape, partitions: int) -> Scattered:
+        """Return the places of a tiled shape in so many partitions."""
+        return cls(shape, over_partitions(shape, partitions))
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """The dimensions of the tensor."""
+        return self.shape.dims
+
+    def sizes(self) -> tuple[int, int, int]:
+        """Return how many matrices there are, and their rows and columns."""
+        return 1, self.spreading.partitions, self.spreading.elements
+
+    def logical(self, number: int, rows: Span, cols: Span) -> Integers:
+        """Return the row-major index of each element of a block, -1 for padding."""
+        return self._held[rows.first : rows.stop, cols.first : cols.stop]
+
+    def locate(self, logical: Integers) -> tuple[Integers, Integers, Integers]:
+        """Return number of the matrix, row and column of elements given by row-major index."""
+        index = list(np.unravel_index(np.maximum(logical, 0), self.dims))
+        offset = self.shape.linear_index(index) if index else np.zeros_like(logical)
+        partition, address = self.spreading.place(offset)
+        return np.zeros_like(logical), partition, address
+
+    @cached_property
+    def _held(self) -> Integers:
+        held = np.full(self.sizes()[1:], -1, np.int64)
+        every = np.arange(self.shape.num_elements())
+        _, partition, address = self.locate(every)
+        held[partition, address] = every
+        return held
