@@ -13,13 +13,13 @@ import pytest
 
 from support.blocks import psum, state
 from support.chips import ideal_chip
+from support.events import events_and_cycles
 from support.fetch_reference import Timing, Work, reference
 from systolic.errors import SimulationError
 from systolic.hw.formulas.sequencing import stream_start
 from systolic.isa import LoadWeights, MatMul, Memset, Program, Wait, encode, instruction_bytes
 from systolic.isa.instruction import Instruction, Post
 from systolic.machine import simulate
-from systolic.machine.event.ticks import TickEnvironment
 
 ENGINES = ("activation", "pooling")
 both = pytest.mark.parametrize("engine", ["event", "register"])
@@ -228,22 +228,12 @@ def _posts(rng: Random) -> dict[str, Any]:
     return {"posts": (Post(0),) * rng.choice([0, 0, 1, 9])}
 
 
-def test_fetch_costs_a_few_events_for_each_instruction(monkeypatch):
+def test_fetch_costs_a_few_events_for_each_instruction():
     """And none for the cycles in which it waits, however many they are."""
 
     def count(latency: int) -> int:
-        served = 0
-        step = TickEnvironment.step
-
-        def counted(env):
-            nonlocal served
-            served += 1
-            step(env)
-
-        monkeypatch.setattr(TickEnvironment, "step", counted)
-        simulate(chip_of(2, rate_of(3), latency), Program("p", (fill("activation"),) * 50))
-        monkeypatch.setattr(TickEnvironment, "step", step)
-        return served
+        program = Program("p", (fill("activation"),) * 50)
+        return events_and_cycles(chip_of(2, rate_of(3), latency), program)[0]
 
     assert count(100_000) <= count(1) + 50
     assert count(100_000) < 50 * 12

@@ -6,6 +6,7 @@ summary is done again by `run_again`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -26,6 +27,20 @@ from systolic.cli.options import (
     values_wanted,
 )
 from systolic.errors import SystolicError
+
+
+@dataclass(frozen=True, slots=True)
+class Reporting:
+    """Where results go and in which form; jobs: points of a sweep at once, if given."""
+
+    out: Path | None
+    as_json: bool
+    plots: bool
+    jobs: int | None
+
+    def folder(self, name: str) -> Path:
+        """Return the folder for the results of a run of that name."""
+        return self.out or Path("out") / name
 
 
 def run_command(
@@ -58,40 +73,59 @@ def run_command(
     ] = None,
 ) -> None:
     """Run a run file or a program: print a table; write summary.json, .npy files and a picture."""
-    from systolic.cli.run_file import run_and_report
-    from systolic.config import load_run
-
-    exact, plots = values_wanted(values), not no_plots
     options = WorkOptions(
         engine=engine,
         chip=chip,
         inputs=inputs,
         overrides=overrides,
         no_check=no_check,
-        values=exact,
+        values=values_wanted(values),
     )
+    report = Reporting(out=out, as_json=as_json, plots=not no_plots, jobs=jobs)
     if again is not None:
-        from systolic.cli.run_again import run_again
-
-        refuse_with_again(config, options)
-        run_again(again, out, as_json=as_json, plots=plots)
-        return
-    if config is None:
+        _run_again(again, config, options, report)
+    elif config is None:
         raise SystolicError(NO_CONFIG)
-    if is_program(config):
-        refuse_jobs(config, jobs)
-        from systolic.cli.run_program import prepare, run_program_and_report
+    elif is_program(config):
+        _run_program(config, options, report)
+    else:
+        _run_file(config, options, report)
 
-        folder = out or Path("out") / config.stem
-        run_program_and_report(prepare(config, options), folder, as_json=as_json, plots=plots)
-        return
-    loaded = load_run(config, run_file_overrides(config, options))
-    folder = out or Path("out") / loaded.name
+
+def _run_again(summary: Path, config: Path | None, options: WorkOptions, report: Reporting) -> None:
+    """Do the run of a summary again."""
+    from systolic.cli.run_again import run_again
+
+    refuse_with_again(config, options)
+    run_again(summary, report.out, as_json=report.as_json, plots=report.plots)
+
+
+def _run_program(path: Path, options: WorkOptions, report: Reporting) -> None:
+    """Run a program, into a folder named as its file."""
+    from systolic.cli.run_program import prepare, run_program_and_report
+
+    refuse_jobs(path, report.jobs)
+    run_program_and_report(
+        prepare(path, options), report.folder(path.stem), as_json=report.as_json, plots=report.plots
+    )
+
+
+def _run_file(path: Path, options: WorkOptions, report: Reporting) -> None:
+    """Run a run file or its sweep, into a folder of its name."""
+    from systolic.cli.run_file import run_and_report
+    from systolic.config import load_run
+
+    loaded = load_run(path, run_file_overrides(path, options))
+    folder, exact = report.folder(loaded.name), options.values
     if loaded.sweep:
         from systolic.cli.run_sweep import SweepOptions, sweep_and_report
 
-        how = SweepOptions(jobs=jobs or 1, values=exact, as_json=as_json, plots=plots)
+        how = SweepOptions(
+            jobs=report.jobs or 1, values=exact, as_json=report.as_json, plots=report.plots
+        )
         sweep_and_report(loaded, folder, how)
         return
-    refuse_jobs(config, jobs)
-    run_and_report(loaded, folder, as_json=as_json, plots=exact and plots, values=exact)
+    refuse_jobs(path, report.jobs)
+    run_and_report(
+        loaded, folder, as_json=report.as_json, plots=exact and report.plots, values=exact
+    )

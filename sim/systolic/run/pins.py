@@ -70,16 +70,15 @@ def check(
             be compared with the shipped counts.
 
     """
-    file = pins or PINS
     if update and pins is None:
         raise ConfigError(
             "an update needs the file of counts to write (a new one is made; the counts that come "
             "with systolic are not overwritten)",
             setting="pins",
         )
+    file = pins or PINS
     folder = runs or (CONFIGS / "runs" if not configs or _is_shipped(file) else file.parent)
-    known = read_pins(file)
-    found: dict[str, Pin] = {}
+    known, found = read_pins(file), dict[str, Pin]()
     for path in configs or shipped_runs():
         config = load_run(path)
         if pins is None and runs is None:
@@ -89,13 +88,24 @@ def check(
             if not update:
                 yield compare(name, known.get(name), pin)
     if update:
-        kept = {} if not configs else known
-        write_pins(file, {**kept, **_with_reasons(found, known)})
-        count = f"{len(found)} count{'s' * (len(found) != 1)}"
-        yield Finding(f"{count} written to {file}", ok=True)
+        yield _updated(file, found, known, keeps_others=bool(configs))
     elif not configs:
-        for name in known.keys() - found.keys():
-            yield Finding(f"{name}: is pinned, but no shipped run has that name", ok=False)
+        yield from _strangers(known, found)
+
+
+def _updated(
+    file: Path, found: dict[str, Pin], known: dict[str, Pin], *, keeps_others: bool
+) -> Finding:
+    """Write the counts found, with the reasons known, and say how many they are."""
+    write_pins(file, {**(known if keeps_others else {}), **_with_reasons(found, known)})
+    count = f"{len(found)} count{'s' * (len(found) != 1)}"
+    return Finding(f"{count} written to {file}", ok=True)
+
+
+def _strangers(known: dict[str, Pin], found: dict[str, Pin]) -> Iterator[Finding]:
+    """Yield a finding for each pin that no shipped run has."""
+    for name in known.keys() - found.keys():
+        yield Finding(f"{name}: is pinned, but no shipped run has that name", ok=False)
 
 
 def shipped_runs() -> list[Path]:

@@ -8,41 +8,20 @@ import pytest
 
 from support.blocks import block_program, state
 from support.chips import ideal_chip
+from support.events import events_and_cycles
 from systolic.isa import Buffer, Copy, DmaCopy, Program
 from systolic.isa.access import Access
 from systolic.machine import simulate
-from systolic.machine.event.ticks import TickEnvironment
 
 
-@pytest.fixture
-def events(monkeypatch: pytest.MonkeyPatch):
-    """Return a function that runs a program and counts the events simpy served."""
-
-    def count(chip, program) -> tuple[int, int]:
-        served = 0
-        step = TickEnvironment.step
-
-        def counted(env):
-            nonlocal served
-            served += 1
-            step(env)
-
-        monkeypatch.setattr(TickEnvironment, "step", counted)
-        trace = simulate(chip, program, values=False).trace
-        monkeypatch.setattr(TickEnvironment, "step", step)
-        return served, trace.cycles()
-
-    return count
-
-
-def test_a_block_costs_the_same_events_at_any_size(events):
-    small = events(ideal_chip(4, 4), block_program(4, 4))
-    large = events(ideal_chip(64, 64), block_program(64, 64))
+def test_a_block_costs_the_same_events_at_any_size():
+    small = events_and_cycles(ideal_chip(4, 4), block_program(4, 4))
+    large = events_and_cycles(ideal_chip(64, 64), block_program(64, 64))
     assert large[0] == small[0]
     assert large[1] > 10 * small[1]
 
 
-def test_a_contended_stretch_costs_events_by_its_runs(events):
+def test_a_contended_stretch_costs_events_by_its_runs():
     """Two engines read one bank: the loser waits for the winner, however long that takes."""
 
     def both(elements: int) -> Program:
@@ -57,12 +36,12 @@ def test_a_contended_stretch_costs_events_by_its_runs(events):
         )  # fmt: skip
 
     chip = ideal_chip(4, 4)
-    small, large = events(chip, both(8)), events(chip, both(800))
+    small, large = events_and_cycles(chip, both(8)), events_and_cycles(chip, both(800))
     assert large[1] > 50 * small[1]
     assert large[0] == small[0]
 
 
-def test_a_transfer_costs_the_same_events_at_any_size(events):
+def test_a_transfer_costs_the_same_events_at_any_size():
     def copy(elements: int) -> Program:
         dram = Access(Buffer.DRAM, "f32", 0, 1, 0, ((1, elements),))
         return Program(
@@ -70,7 +49,7 @@ def test_a_transfer_costs_the_same_events_at_any_size(events):
         )
 
     chip = ideal_chip(4, 4)
-    small, large = events(chip, copy(64)), events(chip, copy(2048))
+    small, large = events_and_cycles(chip, copy(64)), events_and_cycles(chip, copy(2048))
     assert large[0] == small[0]
     assert large[1] > small[1]
 

@@ -1,8 +1,8 @@
 """simpy's environment with integer ticks, and two places after all ordinary events of a tick.
 
 Within a tick: first units act (simpy's urgent and normal events), then ports are decided, then
-those are told who waited for the decision. So what units do in a tick never depends on the order
-in which simpy happens to serve them.
+the units that waited for the decision are told. So what units do in a tick never depends on the
+order in which simpy happens to serve them.
 """
 
 from __future__ import annotations

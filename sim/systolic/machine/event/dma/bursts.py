@@ -31,9 +31,9 @@ class BurstStream(Stream):
 
     def __init__(
         self, env: TickEnvironment, channels: Channels, copy: DmaCopy, queue: int,
-        chip: Chip, **who: Any,
+        chip: Chip, **of_client: Any,
     ) -> None:  # fmt: skip
-        super().__init__(env, timeline=Timeline([], 0), **who)
+        super().__init__(env, timeline=Timeline([], 0), **of_client)
         self.port_cycles: dict[Port, int] = {}  # `Channels` counts them
         self._channels, self._queue = channels, queue
         self._runs = descriptor_runs(copy)

@@ -105,9 +105,9 @@ class DmaStream(Stream):
         chip: Chip,
         copy: DmaCopy,
         groups: Sequence[BundleGroup],
-        **who: Any,
+        **of_client: Any,
     ) -> None:
-        super().__init__(env, timeline=Timeline([], 0), **who)
+        super().__init__(env, timeline=Timeline([], 0), **of_client)
         self._reach = hull(all_needs(copy, groups))
         self.mask = mask_of(self._reach)
         self._copy, self._groups = copy, groups
@@ -529,7 +529,7 @@ class DmaUnit(Unit):
             self.context.arbiter.add(self._stream)
 
     def _make(self, index: int, copy: DmaCopy, is_dram: bool) -> DmaStream | BurstStream:
-        who: dict[str, Any] = {
+        of_client: dict[str, Any] = {
             "unit": self.name, "client": "dma", "instruction": index,
             "rank": (self._rank, self._number), "period": self.period,
             "holdings": holdings(self.chip, copy, self._number),
@@ -538,8 +538,8 @@ class DmaUnit(Unit):
         if is_dram and channels is not None:
             from systolic.machine.event.dma.bursts import BurstStream
 
-            return BurstStream(self.env, channels, copy, self._number, self.chip, **who)
-        return DmaStream(self.env, self.chip, copy, descriptor_groups(copy, self.chip), **who)
+            return BurstStream(self.env, channels, copy, self._number, self.chip, **of_client)
+        return DmaStream(self.env, self.chip, copy, descriptor_groups(copy, self.chip), **of_client)
 
     def _finish(
         self, index: int, copy: DmaCopy, stream: DmaStream | BurstStream, start: int,
