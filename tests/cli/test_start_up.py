@@ -51,7 +51,7 @@ def test_a_small_run_loads_only_what_it_needs(tmp_path: Path) -> None:
         "systolic.run.sweep", "systolic.run.pins", "systolic.run.snapshot", "systolic.run.export",
         "systolic.run.again", "systolic.cli.run_program", "systolic.cli.run_sweep",
         "systolic.cli.layout", "systolic.isa.formats.binary", "systolic.isa.formats.write_text",
-        "systolic.layout.broadcasting", "systolic.layout.placement",
+        "systolic.layout.broadcasting",
         "systolic.report.views", "systolic.config.dump", "systolic.config.sweep",
         "systolic.machine.event.dram", "systolic.machine.event.dma.bursts",
         "systolic.machine.event.fetch", "systolic.isa.formats.module",

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import systolic
 from support.chips import ideal_chip
+from support.refusals import NO_ROOM
 from systolic.compiler import Options
 from systolic.errors import SystolicError
 from systolic.hw.datatypes import data_type
@@ -169,7 +170,7 @@ def as_bits(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array).view(np.uint8)
 
 
-TOO_SMALL = ("no room", "is too small for one block")
+TOO_SMALL = (*NO_ROOM, "is too small for one block")
 
 
 def _run_or_no_room(graph, chip, inputs, options):

@@ -63,7 +63,7 @@ def test_uncovered(wanted: Access, covers: list[Access], within: list[Access]) -
     assert (found is not None) == bool(missing)
     if found:
         lanes, places = zip(*missing, strict=True)
-        assert found.partitions == (min(lanes), max(lanes) + 1)
+        assert tuple(found.partitions) == (min(lanes), max(lanes) + 1)
         low, high = found.bytes
         assert low <= min(places)
         assert max(places) < high

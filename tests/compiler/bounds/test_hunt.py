@@ -15,6 +15,7 @@ import pytest
 
 import systolic
 from support.random_works import random_clocked_chip, random_options, random_work
+from support.refusals import NO_ROOM
 from support.tiers import quick_first
 from systolic.compiler.bounds.run import operation_bounds, run_bound
 from systolic.config import load_chip
@@ -23,7 +24,7 @@ from systolic.workload import GraphBuilder
 
 CHIPS = Path(__file__).resolve().parents[3] / "configs" / "chips"
 BATCH = 25
-KNOWN = ("no room", "cannot take", "cannot be multiplied", "is too small for one block")
+KNOWN = (*NO_ROOM, "cannot take", "cannot be multiplied", "is too small for one block")
 
 
 @pytest.mark.parametrize("batch", quick_first(range(200), 6))
