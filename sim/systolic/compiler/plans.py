@@ -105,7 +105,8 @@ def _smaller_plans(layers: Layers, first: Tiled, chip: Chip, options: Options) -
 def _variants(layers: Layers, chip: Chip) -> Iterator[tuple[int, bool]]:
     """Yield the sizes to plan with, the largest first, and whether to make the most sums."""
     have = chip.state_buffer.bytes_per_partition
-    if not (layers.dram and chip.dram.organisation):
+    parts = chip.dram.organisation
+    if not layers.dram or parts is None or parts.outstanding == 1:
         yield from ((size, False) for size in sizes_below(have))
         return
     yield have, True

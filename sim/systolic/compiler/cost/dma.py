@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from systolic.compiler.cost.dram import burst_time
 from systolic.compiler.ir.dram_tensor import DramTensor
 from systolic.compiler.ir.nodes import Axes
-from systolic.hw.formulas.dram import ContiguousBytes, lone_copy_cycles, queue_rate, run_cycles
+from systolic.hw.formulas.dram import (
+    ContiguousBytes,
+    dram_rate,
+    lone_copy_cycles,
+    queue_rate,
+    run_cycles,
+)
 from systolic.hw.formulas.timing import descriptor_cycles, dma_cycles
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer
@@ -52,6 +58,10 @@ def copy_time(chip: Chip, source: Access, target: Access) -> CopyTime:
         moving = bundles * _bundle(chip, run, rows, outside=bool(ends))
         channels = (len(ends) * size / chip.dram.bytes_per_cycle,) if ends else ()
         return CopyTime(latency, moving, engine, channels)
+    if chip.dram.organisation.outstanding == 1:
+        moving = bundles * rows * (run_cycles(chip, run) + _opening(chip, run))
+        moving += bundles * rows * chip.dma.descriptor_cycles
+        return CopyTime(latency, moving, engine, (size / dram_rate(chip, chip.dma.queues),))
     times = [burst_time(chip, access, run) for access in ends]
     bursts = max(sum(time.in_hand for time in times), *(each for t in times for each in t.channels))
     moving = round(max(bursts, size / chip.dma.queue_bytes_per_cycle))
@@ -78,6 +88,16 @@ def _bundle(chip: Chip, run: int, rows: int, *, outside: bool) -> int:
     else:
         moving = run_cycles(chip, run * rows, rows=rows)
     return int(descriptor_cycles(chip, moving, rows))
+
+
+def _opening(chip: Chip, run: int) -> int:
+    """Return the cycles of opening rows for a run, if other queues close them in between.
+
+    With one burst in hand a queue waits for each of them, and queues close one another's rows.
+    """
+    parts = chip.dram.organisation
+    assert parts is not None
+    return -(-run // parts.interleave_bytes) * (parts.precharge_cycles + parts.activate_cycles)
 
 
 def inside_cycles(chip: Chip, runs: int, size: int) -> int:
