@@ -13,7 +13,6 @@ from systolic.cli.layout import (
     chip_placement,
     layout_command,
     memory_order,
-    parse_index,
     placement_facts,
 )
 from systolic.layout import LayoutError, Shape
@@ -105,7 +104,8 @@ def test_picture(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([FIGURE_1, "--index", "2,x"], 'an index is numbers and commas, e.g. "2,3", found "2,x"'),
+        ([FIGURE_1, "--index", "2,x"],
+         'an index is numbers and commas, e.g. "2,3", or letters, e.g. "y=2 x=3", found "2,x"'),
         ([FIGURE_1, "--index", "2,3", "--at", "1"],
          "either --index or --at can be asked for, found both"),
         ([FIGURE_1, "--to", "f32[5,3]"],
@@ -202,12 +202,6 @@ def test_placement_of_a_scalar() -> None:
     assert facts["elements"] == [{"index": [], "partition": 0, "bank": 0, "byte": 0, "bit": 0}]
 
 
-def test_index_text() -> None:
-    assert parse_index("2, 3") == (2, 3)
-    assert parse_index("") == ()
-    assert parse_index(None) is None
-
-
 def test_dram_placement_is_flat() -> None:
     assert chip_placement(Shape.parse(FIGURE_1), "dram", None).spreading.row is None
 
@@ -220,3 +214,16 @@ def test_a_shape_without_tiles_lies_as_in_a_run_or_in_the_blocks_asked_for() -> 
     one = run(*arguments, "--block", "128,128", "--index", "130,300", "--json")
     (place,) = json.loads(one)["placement"]["elements"]
     assert (place["partition"], place["byte"]) == (2, 4 * ((1 * 8 + 2) * 128 + 44))
+
+
+def test_an_element_by_the_letters_of_its_dimensions() -> None:
+    assert json.loads(run(FIGURE_1, "--index", "x=3 y=2", "--json"))["offset"] == 17
+
+
+def test_legacy_padding_by_name() -> None:
+    # Seed 001: [2 x 3], padded to [3, 5], y fastest: element (1, 2) is behind two columns of three.
+    arguments = ("f32[2,3]{0,1}", "--padded-dimensions", "3,5", "--padding-value", "7")
+    facts = json.loads(run(*arguments, "--index", "1,2", "--json"))
+    assert (facts["padded_elements"], facts["offset"]) == (15, 2 * 3 + 1)
+    with pytest.raises(LayoutError, match="--padding-value needs --padded-dimensions"):
+        run("f32[2,3]", "--padding-value", "7")

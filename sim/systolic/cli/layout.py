@@ -31,6 +31,7 @@ from systolic.layout import (
     place_in_state_buffer,
     relayout,
 )
+from systolic.layout.text.index_text import read_index, read_numbers
 from systolic.report.summary.table import Whole
 from systolic.report.views import LAYOUT, LayoutSubject
 
@@ -46,7 +47,8 @@ def layout_command(
     shape: Annotated[str, typer.Argument(help='A shape, e.g. "bf16[33,200]{1,0:T(8,128)(2,1)}".')],
     *,
     index: Annotated[
-        str | None, typer.Option("--index", help='Where element "2,3" lies in memory.')
+        str | None,
+        typer.Option("--index", help='Where element "2,3", or "y=2 x=3", lies in memory.'),
     ] = None,
     at: Annotated[int | None, typer.Option("--at", help="Which element lies at an offset.")] = None,
     to: Annotated[
@@ -63,14 +65,21 @@ def layout_command(
         str | None,
         typer.Option("--block", help='Rows,columns of a block of a shape without tiles: "128,64".'),
     ] = None,
+    padded_dimensions: Annotated[
+        str | None,
+        typer.Option("--padded-dimensions", help='Widths to pad to before tiling: "3,5".'),
+    ] = None,
+    padding_value: Annotated[
+        float | None, typer.Option("--padding-value", help="What that padding holds (default: 0).")
+    ] = None,
     plot: Annotated[
         Path | None, typer.Option("--plot", help="Write a picture of the layout.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Explain an XLA shape: sizes, padding, memory order, placement, relayout cost, a picture."""
-    parsed = Shape.parse(shape)
-    element = parse_index(index)
+    parsed = _padded(Shape.parse(shape), padded_dimensions, padding_value)
+    element = None if index is None else read_index(index, parsed.rank)
     facts = layout_facts(parsed, index=element, at=at)
     placement = None
     if buffer is not None:
@@ -190,16 +199,13 @@ def _ways(placement: Placement) -> tuple[Callable[[Any], Any], ...]:
 # -- reading the options --------------------------------------------------------------------------
 
 
-def parse_index(text: str | None) -> tuple[int, ...] | None:
-    """Return the numbers of a text such as ``"2,3"``; an empty text is the index of a scalar."""
-    if text is None:
-        return None
-    if not text.strip():
-        return ()
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise LayoutError(f'an index is numbers and commas, e.g. "2,3", found "{text}"') from None
+def _padded(shape: Shape, widths: str | None, value: float | None) -> Shape:
+    """Return the shape with the legacy padding that is asked for."""
+    if widths is not None:
+        return shape.with_padding(read_numbers(widths), 0 if value is None else value)
+    if value is not None:
+        raise LayoutError("--padding-value needs --padded-dimensions, which say what it fills")
+    return shape
 
 
 def chip_placement(
@@ -220,6 +226,7 @@ def chip_placement(
         raise LayoutError(f"--buffer {buffer} needs --chip NAME: its size is the chip's")
     from systolic.config.chip_file import find_chip, load_chip  # pydantic takes long to load
 
+    sizes = None if block is None else read_numbers(block)
     spec = load_chip(find_chip(chip, Path(), "--chip"))
     if buffer == "result_buffer":
         room = BufferGeometry(
@@ -228,13 +235,13 @@ def chip_placement(
             spec.result_buffer.banks * spec.result_buffer.bank_bytes,
             spec.result_buffer.banks,
         )
-        size = parse_index(block) or (spec.pe_array.rows, spec.pe_array.cols)
+        size = (spec.pe_array.rows, spec.pe_array.cols) if sizes is None else sizes
         return place_in_result_buffer(shape, room, size)
     geometry = spec.state_buffer
     room = BufferGeometry(buffer, geometry.partitions, geometry.bytes_per_partition, geometry.banks)
     if block is None and not shape.layout.tiles:
         shape = in_rows(shape, block_rows(spec))
-    return place_in_state_buffer(shape, room, parse_index(block))
+    return place_in_state_buffer(shape, room, sizes)
 
 
 def _target(source: Shape, text: str) -> Shape:

@@ -126,6 +126,7 @@ _NEEDS: dict[str, Callable[[Schema, str], str]] = {
     "integer": _integer,
     "array": _list,
     "boolean": lambda node, kind: "true or false",
+    "number": lambda node, kind: "a number",
     "string": lambda node, kind: "text",
     "object": _table,
 }
@@ -169,12 +170,13 @@ def _node(schema: Schema, place: KeyPath) -> Schema:
 
 
 def _resolve(schema: Schema, node: Schema) -> Schema:
-    """Follow references, and take the first choice that is not null."""
-    for _ in range(4):
+    """Follow references. Of several choices but null the first says the type, all say the keys."""
+    for _ in range(8):
         if "$ref" in node:
             node = {**schema["$defs"][node["$ref"].rsplit("/", 1)[-1]]}
         elif "anyOf" in node:
-            node = next((n for n in node["anyOf"] if n.get("type") != "null"), {})
+            choices = [n for n in node["anyOf"] if n.get("type") != "null"]
+            node = {key: part for n in reversed(choices) for key, part in n.items()}
         elif "allOf" in node:
             node = node["allOf"][0]
     return node

@@ -18,6 +18,7 @@ from systolic.config.operation_keys import (
     operand_keys,
 )
 from systolic.config.run_file import OperationTable, TensorTable, WorkloadTable
+from systolic.config.shape_table import ShapeTable
 from systolic.workload import (
     OPERATIONS,
     DataSource,
@@ -26,7 +27,6 @@ from systolic.workload import (
     Tensor,
     check_host_memory,
     make_graph,
-    parse_shape,
 )
 from systolic.workload.graph import named_operation
 from systolic.workload.lone import default_out, lone_graph, refuse_other
@@ -78,11 +78,11 @@ def _given_attributes(table: WorkloadTable | OperationTable, row: AnyRow) -> dic
 
 
 def _tensor(table: WorkloadTable, key: str, blame: Blame) -> Tensor:
-    text = getattr(table, key)
-    if text is None:
+    given: ShapeTable | None = getattr(table, key)
+    if given is None:
         raise blame.line("workload", key, "is missing; needs text")
     with blame.on("workload", key):
-        return Tensor(parse_shape(text), table.home)
+        return given.tensor(table.home)
 
 
 def _refuse_keys(table: WorkloadTable, keys: Iterable[str], blame: Blame) -> None:
@@ -97,7 +97,7 @@ def _graph(table: WorkloadTable, blame: Blame) -> Graph:
     tensors: dict[str, Tensor] = {}
     for name, entry in table.tensors.items():
         with blame.on("workload", f"tensors.{name}"):
-            tensors[name] = Tensor(parse_shape(entry.shape), entry.home or table.home)
+            tensors[name] = entry.tensor(table.home)
     operations = []
     for number, op in enumerate(table.ops):
         with blame.on("workload", "ops"):
@@ -105,7 +105,7 @@ def _graph(table: WorkloadTable, blame: Blame) -> Graph:
         if operation.output in tensors:
             raise blame.line("workload", "ops", f'tensor "{operation.output}" is there twice')
         with blame.on("workload", "ops"):
-            tensors[operation.output] = Tensor(parse_shape(op.out), table.home)
+            tensors[operation.output] = op.out.tensor(table.home)
         operations.append(operation)
     with blame.on("workload", "ops"):
         return make_graph(tensors, operations)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_type_h
 from pydantic import Field, create_model
 from pydantic.fields import FieldInfo
 
+from systolic.config.shape_table import ShapeTable
 from systolic.hw.spec import Spec
 from systolic.workload import OPERATIONS
 from systolic.workload.operations.row import AnyRow
@@ -37,7 +38,10 @@ def _operands() -> dict[str, Any]:
     for row in OPERATIONS.values():
         if len(row.operands) > 1:
             about |= {operand.name: operand.about for operand in row.operands}
-    return {key: (str | None, Field(default=None, description=text)) for key, text in about.items()}
+    return {
+        key: (ShapeTable | None, Field(default=None, description=text))
+        for key, text in about.items()
+    }
 
 
 def _attributes() -> dict[str, Any]:

@@ -12,20 +12,18 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from systolic.config.compile_table import CompileTable
 from systolic.config.operation_keys import AttributeKeys, OperandKeys, OperationName
+from systolic.config.shape_table import ShapeTable
 from systolic.engine_kind import EngineKind
 from systolic.errors import perhaps, shortened
 from systolic.hw.spec import Spec
 from systolic.workload import OPERATIONS
 
-HomeName = Literal["state_buffer", "dram"]
 Seed = Annotated[int, Field(ge=0, le=1 << 63)]
 
 
-class TensorTable(Spec):
+class TensorTable(ShapeTable):
     """[workload.tensors.NAME]: an input of a graph."""
 
-    shape: str = Field(description='XLA shape with its layout, such as "bf16[64,128]{1,0}"')
-    home: HomeName | None = Field(default=None, description="memory (default: the workload's)")
     data: str | None = Field(default=None, description="elements (default: the workload's)")
     seed: Seed | None = Field(default=None, description='seed of data = "random"')
 
@@ -38,7 +36,7 @@ class OperationTable(AttributeKeys):
     inputs: Annotated[tuple[str, ...], Field(strict=False)] = Field(
         description="tensors or results of other operations"
     )
-    out: str = Field(description="XLA shape of the result with its layout")
+    out: ShapeTable = Field(description="the result: its XLA shape with its layout, or a table")
 
 
 class WorkloadTable(OperandKeys, AttributeKeys):
@@ -49,8 +47,8 @@ class WorkloadTable(OperandKeys, AttributeKeys):
     ops: tuple[OperationTable, ...] = Field(
         default=(), strict=False, description="operations of a graph"
     )
-    out: str | None = Field(
-        default=None, description="XLA shape of the result, for its layout (default: row major)"
+    out: ShapeTable | None = Field(
+        default=None, description="the result, for its layout (default: row major)"
     )
     home: Literal["state_buffer", "dram"] = Field(
         default="state_buffer", description="memory in which source and result live"

@@ -97,6 +97,16 @@ class Shape:
         """Return the same array in another layout (``None``: plain row major)."""
         return Shape(self.element_type, self.dims, layout)
 
+    def with_padding(self, widths: Sequence[int], value: float = 0) -> Shape:
+        """Return the same array padded to these widths before it is tiled (seed 001).
+
+        ``value`` is what the padding holds. LayoutError if a width is less than its dimension, or
+        the element type cannot hold the value.
+        """
+        return self.with_layout(
+            replace(self.layout, padded_dimensions=tuple(widths), padding_value=value)
+        )
+
     def with_tiles(self, *tiles: Tile | Sequence[int]) -> Shape:
         """Return the same array, same order of dimensions, in these tiles."""
         chosen = tuple(tile if isinstance(tile, Tile) else Tile(tile) for tile in tiles)
@@ -248,7 +258,7 @@ def _check_padding_value(shape: Shape) -> None:
     if not (low <= value <= high and value == int(value)):
         raise LayoutError(
             f"padding_value must be a whole number from {low} to {high} for {shape.element_type}, "
-            f"found {value}"
+            f"found {value:g}"
         )
 
 
