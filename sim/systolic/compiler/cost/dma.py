@@ -49,6 +49,11 @@ def _bundle(chip: Chip, run: int, rows: int, *, outside: bool) -> int:
     return int(descriptor_cycles(chip, moving, rows))
 
 
+def bundle_cycles(chip: Chip, run: int, rows: int) -> int:
+    """Return the cycles of so many descriptors side by side, of a run of bytes from or to DRAM."""
+    return _bundle(chip, run, rows, outside=True)
+
+
 def _opening(chip: Chip, run: int) -> int:
     """Return the cycles of opening rows for a run, if other queues close them in between."""
     parts = chip.dram.organisation

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from systolic.spans import Span
 
 Mask = npt.NDArray[np.bool_]
+Indices = npt.NDArray[np.int64]
 
 
 class Part(NamedTuple):
@@ -38,11 +39,15 @@ class Made:
 
     rows: int
     cols: int
-    _noted: list[tuple[Span, Span]] = field(default_factory=list)
+    _noted: list[tuple[Span, slice | Indices]] = field(default_factory=list)
     _mask: Mask | None = None
 
     def add(self, rows: Span, cols: Span) -> None:
         """Note that a rectangle is made."""
+        self._noted.append((rows, slice(cols.first, cols.stop)))
+
+    def add_columns(self, rows: Span, cols: Indices) -> None:
+        """Note that some columns of some rows are made."""
         self._noted.append((rows, cols))
 
     def mask(self) -> Mask:
@@ -50,7 +55,7 @@ class Made:
         if self._mask is None:
             self._mask = np.zeros((self.rows, self.cols), bool)
         for rows, cols in self._noted:
-            self._mask[rows.first : rows.stop, cols.first : cols.stop] = True
+            self._mask[rows.first : rows.stop, cols] = True
         self._noted.clear()
         return self._mask
 

@@ -16,6 +16,7 @@ from systolic.compiler.cost.moves import move_cost
 from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.change_of_view import Change, Spread
 from systolic.compiler.ir.nodes import Axes, EngineInstruction, Kept, Layers, Matrix, Node, NodeKind
+from systolic.compiler.ir.windows import Window
 from systolic.compiler.lower.dram_places import DramPlaces
 from systolic.compiler.lower.views import ends_in, home_views, physical, swap
 from systolic.hw.spec import Chip
@@ -71,6 +72,7 @@ class LayerBuilder:
         """Return the layers with all nodes and matrices."""
         used = {n for node in self._nodes for n in (*node.inputs, node.output)}
         used |= {kept.matrix for kept in self._kept}
+        used |= {self._matrices[name].holder for name in used if name}
         matrices = tuple(m for m in self._matrices.values() if m.name in used)
         kept, choices = tuple(self._kept), tuple(self._choices)
         return Layers(tuple(self._nodes), matrices, self.dram.places(), kept, choices)
@@ -110,6 +112,34 @@ class LayerBuilder:
     def load(self, tensor: str, axes: Axes, block: Block = None) -> Matrix:
         """Return a matrix that is brought from DRAM as this view."""
         return self._make(tensor, axes, "dram", block, self.dram.of(tensor))
+
+    def place_matrix(
+        self, shape: Shape, axes: Axes, tensor: str, *, dram: str = "", shared: int = 0
+    ) -> Matrix:
+        """Return a matrix of a place seen as `shape`, for a move to `tensor`.
+
+        dram: the place it is brought from ("": a node makes it). shared: so many queues move each
+        of its tiles, which have all of its columns (0: tiles as the compilation cuts them).
+        """
+        *batch, rows, cols = (math.prod(shape.dims[d] for d in group) for group in axes)
+        block = (self.chip.state_buffer.partitions, cols) if shared else None
+        matrix = Matrix(
+            f"{tensor}.{len(self._matrices)}", tensor, shape.element_type, tuple(batch), rows,
+            cols, axes, "dram" if dram else "node", dram=dram, block=block, shared=shared,
+        )  # fmt: skip
+        self._matrices[matrix.name] = matrix
+        return matrix
+
+    def within(self, holder: Matrix, window: Window, axes: Axes) -> Matrix:
+        """Return a matrix whose elements lie within another one's tiles."""
+        _, rows, cols = window.change.target.sizes()
+        batch = tuple(math.prod(window.change.target.dims[d] for d in group) for group in axes[:-2])
+        matrix = replace(
+            holder, name=f"{holder.tensor}.{len(self._matrices)}", batch=batch, rows=rows,
+            cols=cols, axes=axes, block=(self.chip.state_buffer.partitions, cols), window=window,
+        )  # fmt: skip
+        self._matrices[matrix.name] = matrix
+        return matrix
 
     def rename(self, matrix: Matrix, tensor: str, axes: Axes) -> None:
         """Let `matrix` also be `tensor`, seen as `axes`: the same elements, nothing is moved."""
@@ -244,6 +274,19 @@ class LayerBuilder:
         self.dram.reserve(place, shape)
         self._nodes.append(Node("store", self._layer, (matrix.name,), "", place, axes))
         self.dram.put(tensor, place)
+
+    def store_at(self, matrix: Matrix, place: str, axes: Axes) -> None:
+        """Write a matrix to a place in DRAM, whose dimensions it shows as `axes`."""
+        self._nodes.append(Node("store", self._layer, (matrix.name,), "", place, axes))
+
+    def copied(self, origin: str, place: str) -> None:
+        """Copy all bytes of one place in DRAM to another."""
+        self._nodes.append(Node("copy", self._layer, (), "", place, origin=origin))
+
+    def come_home(self, tensor: str) -> None:
+        """Note that an output is made in the place in DRAM where it lives."""
+        self.dram.put(tensor, tensor)
+        self._at_home.add(tensor)
 
     def storable(self, tensor: str, minor: tuple[int, ...]) -> tuple[Matrix, Axes]:
         """Return the view of a tensor to write to DRAM, where it has those dimensions minor-most.

@@ -112,6 +112,10 @@ class _Cutter:
         return ((tile, turn.reads[0].row) for tile in turn.writes)
 
     def _tile(self, matrix: Matrix, number: int, row: int, col: int) -> Tile:
+        """Return the tile that holds an element: for a window, one of its holder's."""
+        if matrix.window is not None:
+            held = self._matrices[matrix.holder]
+            return self._tile(held, matrix.window.number(number), row, 0)
         p, q = matrix.block or self._block
         return Tile(matrix.name, number, row // p, col // q)
 
@@ -265,7 +269,8 @@ class _Cutter:
             writes = dict.fromkeys(
                 self._tile(out, tile.number, c.first, r.first) for c in cols for r in rows
             )
-            yield Task("turn", number, (tile,), tuple(writes), tile.number, rows, cols)
+            read = self._tile(source, tile.number, row.first, col.first)
+            yield Task("turn", number, (read,), tuple(writes), tile.number, rows, cols)
 
     def cut_bounce(self, number: int, node: Node) -> None:
         """Cut a transpose through DRAM: tile by tile, each becomes one tile of the result."""
@@ -290,9 +295,16 @@ class _Cutter:
     def cut_convert(self, number: int, node: Node) -> None:
         """Cut a conversion: tile by tile."""
         source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
-        for _, tile in self._tiles(source):
-            write = tile._replace(matrix=out.name)
-            self._add(Task("convert", number, (tile,), (write,), tile.number))
+        for (rows, cols), tile in self._tiles(source):
+            read, write = (
+                self._tile(matrix, tile.number, rows.first, cols.first) for matrix in (source, out)
+            )
+            self._add(Task("convert", number, (read,), (write,), tile.number, (rows,), (cols,)))
+
+    def cut_copy(self, number: int, node: Node) -> None:
+        """Cut a copy from DRAM to DRAM: a part for each queue."""
+        for part in range(self._chip.dma.queues):
+            self._add(Task("copy", number, (), (), part))
 
     def cut_store(self, number: int, node: Node) -> None:
         """Cut a transfer to DRAM: each tile as soon as it is complete."""
@@ -319,6 +331,7 @@ _CUTS: Mapping[NodeKind, Callable[[_Cutter, int, Node], None]] = for_every_kind(
         "bounce": _Cutter.cut_bounce,
         "move": _Cutter.cut_move,
         "convert": _Cutter.cut_convert,
+        "copy": _Cutter.cut_copy,
         "store": _Cutter.cut_store,
     }
 )
