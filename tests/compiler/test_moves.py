@@ -99,7 +99,7 @@ def test_factors_say_where_every_element_goes(seed: int) -> None:
     move = move_of(source, result, permutation)
     if move is None:  # dimensions that do not nest, or a tile over a part of one
         return
-    index = np.indices(source.dims).reshape(source.rank, -1)
+    index = np.indices(source.dims).reshape(len(source.dims), source.num_elements())
     if permutation is None:
         flat = np.ravel_multi_index(tuple(index), source.dims)
         there = np.stack(np.unravel_index(flat, result.dims))
@@ -107,7 +107,7 @@ def test_factors_say_where_every_element_goes(seed: int) -> None:
         there = index[list(permutation)]
     wanted = np.empty(source.num_elements(), int)
     wanted[places(source, index)] = places(result, there)
-    factors = np.indices(move.sizes).reshape(len(move.sizes), -1)
+    factors = np.indices(move.sizes).reshape(len(move.sizes), source.num_elements())
     found = np.empty_like(wanted)
     found[places(move.source, factors)] = places(move.result, factors)
     assert np.array_equal(found, wanted)
@@ -161,3 +161,37 @@ def test_bytes_that_stay_are_copied_by_all_queues_and_by_nothing_else() -> None:
     # Each queue reads and writes 16 KiB of its own at a quarter of DRAM's 820 bytes in a cycle:
     # 205 for both ways, behind 600 + 42 of latency and 7 for the descriptor.
     assert systolic.run(graph, "ideal_128x128", values=False).cycles in range(808, 812)
+
+
+def product(left: str, right: str, out: str) -> Graph:
+    builder = GraphBuilder(home="dram")
+    builder.tensor("x", left)
+    builder.tensor("w", right)
+    builder.matmul("x", "w", out, name="y")
+    return builder.graph()
+
+
+def order(rng: Random, rank: int) -> str:
+    return "{" + ",".join(map(str, rng.sample(range(rank), rank))) + "}"
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_batches_that_lie_in_any_order_are_multiplied_right_on_both_engines(seed: int) -> None:
+    rng = Random(5000 + seed)
+    batch, M, K, N = rng.randint(1, 5), *(rng.randint(1, 20) for _ in range(3))
+    dtype, total = rng.choice([("f32", "f32"), ("bf16", "f32"), ("s8", "s32")])
+    graph = product(
+        f"{dtype}[{batch},{M},{K}]{order(rng, 3)}",
+        f"{dtype}[{batch},{K},{N}]{order(rng, 3)}",
+        f"{total}[{batch},{M},{N}]{order(rng, 3)}",
+    )
+    hardware = chip(rng)
+    inputs = {name: random_values(rng, graph.shape(name)) for name in ("x", "w")}
+    compile_graph("product", graph, hardware, verify=True)
+    event, register = (
+        systolic.run(graph, hardware, inputs, engine=engine) for engine in ("event", "register")
+    )
+    assert event.summary["values"]["equal"]
+    assert register.summary["values"]["equal"]
+    assert event.cycles == register.cycles
+    assert event.cycles >= event.summary["bound"]["cycles"]

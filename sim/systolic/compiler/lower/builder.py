@@ -11,14 +11,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from systolic.compiler.cost.dma import load_cost
+from systolic.compiler.cost.dma import RowsCost, load_cost, rows_cost
 from systolic.compiler.cost.moves import move_cost
 from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.change_of_view import Change, Spread
+from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.compiler.ir.nodes import Axes, EngineInstruction, Kept, Layers, Matrix, Node, NodeKind
 from systolic.compiler.ir.windows import Window
 from systolic.compiler.lower.dram_places import DramPlaces
-from systolic.compiler.lower.views import ends_in, home_views, physical, swap
+from systolic.compiler.lower.views import ends_in, home_views, physical, swap, whole_rows
 from systolic.hw.spec import Chip
 from systolic.isa.instruction import Copy
 from systolic.layout import Shape
@@ -27,6 +28,8 @@ from systolic.workload.options import Options
 
 Block = tuple[int, int] | None
 """A matrix's own tile T(p,q); None for that of the compilation."""
+ROOM = 8
+"""Whole rows of a batch take no more than this part of a partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,15 +117,17 @@ class LayerBuilder:
         return self._make(tensor, axes, "dram", block, self.dram.of(tensor))
 
     def place_matrix(
-        self, shape: Shape, axes: Axes, tensor: str, *, dram: str = "", shared: int = 0
-    ) -> Matrix:
+        self, shape: Shape, axes: Axes, tensor: str, *, dram: str = "", shared: int = 0,
+        height: int = 0,
+    ) -> Matrix:  # fmt: skip
         """Return a matrix of a place seen as `shape`, for a move to `tensor`.
 
         dram: the place it is brought from ("": a node makes it). shared: so many queues move each
         of its tiles, which have all of its columns (0: tiles as the compilation cuts them).
+        height: the rows of such a tile (0: as many as there are partitions).
         """
         *batch, rows, cols = (math.prod(shape.dims[d] for d in group) for group in axes)
-        block = (self.chip.state_buffer.partitions, cols) if shared else None
+        block = (height or self.chip.state_buffer.partitions, cols) if shared else None
         matrix = Matrix(
             f"{tensor}.{len(self._matrices)}", tensor, shape.element_type, tuple(batch), rows,
             cols, axes, "dram" if dram else "node", dram=dram, block=block, shared=shared,
@@ -136,7 +141,7 @@ class LayerBuilder:
         batch = tuple(math.prod(window.change.target.dims[d] for d in group) for group in axes[:-2])
         matrix = replace(
             holder, name=f"{holder.tensor}.{len(self._matrices)}", batch=batch, rows=rows,
-            cols=cols, axes=axes, block=(self.chip.state_buffer.partitions, cols), window=window,
+            cols=cols, axes=axes, block=holder.block and (holder.block[0], cols), window=window,
         )  # fmt: skip
         self._matrices[matrix.name] = matrix
         return matrix
@@ -188,11 +193,16 @@ class LayerBuilder:
 
     # What lowerings ask for
 
-    def view(self, tensor: str, axes: Axes) -> Matrix:
-        """Return a matrix of the tensor seen as `axes`, moved or turned if need be."""
+    def view(self, tensor: str, axes: Axes, work_cycles: int = 0) -> Matrix:
+        """Return a matrix of the tensor seen as `axes`, moved or turned if need be.
+
+        work_cycles: the work for which it is wanted takes about so many cycles of the array.
+        """
         if found := self.known(tensor, axes):
             return found
         source = self.known(tensor, swap(axes))
+        if source is None and (whole := self._from_whole_rows(tensor, axes, work_cycles)):
+            return whole
         if source is None and self.dram.holds(tensor):
             if not self.turn_is_cheaper(tensor, axes):
                 return self.load(tensor, axes)
@@ -203,6 +213,85 @@ class LayerBuilder:
         if source is not None and self.can_turn(source.dtype):
             return self.turned(source, tensor, axes)
         return self._changed(tensor, axes)
+
+    def _from_whole_rows(self, tensor: str, axes: Axes, work_cycles: int) -> Matrix | None:
+        """Bring the matrices of a batch side by side, row by row; None if nothing is gained.
+
+        A row of all matrices is brought by all queues, and each matrix is read with an access of
+        its own, at a distance (`windows`).
+        """
+        if len(axes) < 3 or not self.dram.holds(tensor) or not self._may_arrange():
+            return None
+        shape, seen = self.dram.shape(tensor), axes
+        rows = self._rows_cost(shape, axes, work_cycles)
+        if self.can_turn(shape.element_type):
+            turning = self._rows_cost(shape, swap(axes), work_cycles)
+            turning = turning.plus(self._turn_cost(shape, axes))
+            rows, seen = min((rows, axes), (turning, swap(axes)), key=lambda way: way[0].whole)
+            apart = min(rows.apart, turning.apart, self._rows_cost(shape, axes, work_cycles).apart)
+        else:
+            apart = rows.apart
+        if rows.whole >= apart or not self._has_room(shape, seen):
+            return None
+        self.choose(
+            f"{tensor} is brought in whole rows of all its matrices (about {rows.whole} cycles "
+            f"with the product; matrix by matrix: {apart})"
+        )
+        matrix = self._in_whole_rows(tensor, shape, seen, self.dram.of(tensor))
+        return matrix if seen == axes else self.turned(matrix, tensor, axes)
+
+    def _may_arrange(self) -> bool:
+        options = self.options
+        return options.via is None and options.block is None and options.tile_columns is None
+
+    def _rows_cost(self, shape: Shape, axes: Axes, work_cycles: int) -> RowsCost:
+        return rows_cost(self.chip, shape, (axes, whole_rows(shape, axes)), work_cycles)
+
+    def _has_room(self, shape: Shape, axes: Axes) -> bool:
+        """Return whether whole rows take so few bytes that tiles of other matrices fit as well."""
+        if shape.layout.tiles or shape.padded_elements() != shape.num_elements():
+            return False
+        cols = math.prod(shape.dims[d] for d in whole_rows(shape, axes)[-1])
+        return cols * shape.dtype.itemsize * ROOM <= self.chip.state_buffer.bytes_per_partition
+
+    def _in_whole_rows(self, tensor: str, shape: Shape, axes: Axes, dram: str) -> Matrix:
+        """Return a matrix within one of whole rows, which comes from DRAM or ("") is to be made."""
+        rows = whole_rows(shape, axes)
+        held = self.place_matrix(
+            shape,
+            rows,
+            tensor,
+            dram=dram,
+            shared=self.chip.dma.queues,
+            height=block_rows(self.chip),
+        )
+        self.rename(held, tensor, rows)
+        change = Change(Spread(shape.dims, rows), Spread(shape.dims, axes))
+        matrix = self.within(held, Window(held.name, change), axes)
+        self.rename(matrix, tensor, axes)
+        return matrix
+
+    def stored_whole(self, tensor: str, axes: Axes, work_cycles: int) -> Matrix | None:
+        """Return the matrices of an output within whole rows of DRAM; None if nothing is gained."""
+        if self.stores_whole(tensor, axes, work_cycles) is None:
+            return None
+        return self._in_whole_rows(tensor, self.graph.shape(tensor), axes, "")
+
+    def stores_whole(self, tensor: str, axes: Axes, work_cycles: int) -> int | None:
+        """Return about how many cycles a product stored in whole rows takes; None if no gain."""
+        if len(axes) < 3 or tensor not in self.graph.outputs or not self._may_arrange():
+            return None
+        shape = self.graph.shape(tensor)
+        if self.graph.tensor(tensor).home != "dram" or not self._has_room(shape, axes):
+            return None
+        if physical(shape)[-1] == axes[-1]:  # stored while the next matrix is made
+            return None
+        rows = self._rows_cost(shape, axes, work_cycles)
+        apart = rows.apart
+        if physical(shape)[-1] == axes[-2]:
+            apart = self._rows_cost(shape, swap(axes), work_cycles).apart
+            apart += self._turn_cost(shape, axes)
+        return rows.whole if rows.whole < apart else None
 
     def turn_is_cheaper(self, tensor: str, axes: Axes) -> bool:
         """Return whether to bring the transpose of the view and turn it; note it if so."""
