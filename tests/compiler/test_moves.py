@@ -71,7 +71,7 @@ def random_move(rng: Random) -> tuple[Graph, tuple[int, ...] | None]:
     return builder.graph(), permutation
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(40))
 def test_random_moves_equal_numpy_on_both_engines_in_the_same_cycles(seed: int) -> None:
     rng = Random(seed)
     graph, _ = random_move(rng)
@@ -148,7 +148,9 @@ TABLE = {
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_rows_of_the_table_are_as_fast_as_wanted_and_no_faster_than_their_bound(name: str) -> None:
+def test_moves_of_the_table_are_no_slower_than_it_says_and_no_faster_than_their_bound(
+    name: str,
+) -> None:
     graph, hardware, wanted = TABLE[name]
     result = systolic.run(graph, hardware, values=False)
     assert result.summary["bound"]["cycles"] <= result.cycles <= wanted
@@ -175,7 +177,7 @@ def order(rng: Random, rank: int) -> str:
     return "{" + ",".join(map(str, rng.sample(range(rank), rank))) + "}"
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(12))
 def test_batches_that_lie_in_any_order_are_multiplied_right_on_both_engines(seed: int) -> None:
     rng = Random(5000 + seed)
     batch, M, K, N = rng.randint(1, 5), *(rng.randint(1, 20) for _ in range(3))
@@ -195,3 +197,18 @@ def test_batches_that_lie_in_any_order_are_multiplied_right_on_both_engines(seed
     assert register.summary["values"]["equal"]
     assert event.cycles == register.cycles
     assert event.cycles >= event.summary["bound"]["cycles"]
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "out", "most"),
+    [
+        ("bf16[16,64,80]", "bf16[16,80,64]{0,2,1}", "f32[16,64,64]", 12_700),
+        ("s8[16,197,80]{2,0,1}", "s8[16,80,197]{0,1,2}", "s32[16,197,197]", 25_800),
+        ("f32[16,128,80]{2,0,1}", "f32[16,80,128]{0,2,1}", "f32[16,128,128]{0,2,1}", 17_300),
+    ],
+)
+def test_products_of_the_table_are_no_slower_than_it_says_and_no_faster_than_their_bound(
+    left: str, right: str, out: str, most: int
+) -> None:
+    result = systolic.run(product(left, right, out), "ideal_128x128", values=False)
+    assert result.summary["bound"]["cycles"] <= result.cycles <= most
