@@ -35,7 +35,7 @@ def move_in_dram(
     if move is None:
         return False
     if move.same_bytes and builder.chip.dram.organisation is not None:
-        return False  # a queue that reads and writes in turn opens a row for each: by way of tiles
+        return False  # its estimate knows no rows that reads and writes close for one another
     if move.same_bytes:
         builder.choose(f"{output} has the bytes of {source}: they are copied by all DMA queues")
         builder.copied(builder.dram.of(source), output)
