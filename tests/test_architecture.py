@@ -26,6 +26,7 @@ EVERYBODYS = {
     "engine_kind",
     "errors",
     "lazy",
+    "progress",
     "reading",
     "spans",
     "writing",
@@ -38,6 +39,7 @@ ALLOWED: dict[str, set[str]] = {
     "engine_kind": set(),
     "errors": set(),
     "lazy": set(),
+    "progress": set(),
     "reading": set(),
     "spans": set(),
     "writing": set(),
@@ -210,3 +212,82 @@ def docstrings(tree: ast.Module) -> Iterator[ast.expr]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             yield node.value
+
+
+MOST_POSITIONAL = 5
+
+
+def functions_of(tree: ast.AST) -> Iterator[tuple[str, ast.arguments]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield getattr(node, "name", "lambda"), node.args
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_at_most_five_arguments_are_given_by_place(name: str) -> None:
+    """A sixth argument has a keyword, or belongs with others in a value that has a name."""
+    for function, arguments in functions_of(MODULES[name]):
+        places = [a.arg for a in [*arguments.posonlyargs, *arguments.args]]
+        places = places[1:] if places[:1] in (["self"], ["cls"]) else places
+        assert len(places) <= MOST_POSITIONAL, f"{name}: {function}({', '.join(places)})"
+
+
+# Objects of libraries, which have no method for it.
+SET_FROM_OUTSIDE = {
+    "cli.screen": {"sys.stdout", "sys.stderr"},
+    "run": {"sys.modules[__name__].__class__"},
+    "machine.event.ticks": {"event._ok", "event._value"},
+}
+
+
+def fields_of(tree: ast.AST) -> set[str]:
+    """Return the names of the fields of all classes of a module."""
+    found = set()
+    for kind in (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
+        found |= {n.target.id for n in kind.body if isinstance(n, ast.AnnAssign)
+                  and isinstance(n.target, ast.Name)}  # fmt: skip
+        found |= {n.attr for n in ast.walk(kind) if isinstance(n, ast.Attribute)
+                  and isinstance(n.ctx, ast.Store) and ast.unparse(n.value) == "self"}  # fmt: skip
+    return found
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_no_state_is_set_on_an_object_from_outside(name: str) -> None:
+    """Fields belong to the object, or to the file of its class; those of `self.part` to part."""
+    allowed, own = SET_FROM_OUTSIDE.get(name, set()), fields_of(MODULES[name])
+    for node in ast.walk(MODULES[name]):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
+            text, of = ast.unparse(node), ast.unparse(node.value)
+            is_part = bool(re.fullmatch(r"self(\.\w+)+", of))
+            known = of == "self" or text in allowed or (node.attr in own and not is_part)
+            assert known, f"{name}, line {node.lineno}: {text} is set from outside"
+
+
+def names_of_types(tree: ast.Module) -> Iterator[str]:
+    """Yield the public classes of a module, and its public names of types, such as aliases."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from (t.id for t in targets if isinstance(t, ast.Name) and not t.id.isupper())
+
+
+def engine_room(name: str) -> tuple[str, str]:
+    """Return the engine of a module, and its room in the engine; "" if it is in none."""
+    parts = name.split(".")
+    return (parts[1], ".".join(parts[2:-1])) if parts[0] == "machine" else ("", name)
+
+
+def test_no_name_of_a_type_stands_twice() -> None:
+    """Only the engines' twins share a name: `Unit` of each, in the same room of either."""
+    found: dict[str, list[str]] = {}
+    for module, tree in MODULES.items():
+        for name in names_of_types(tree):
+            if name[0].isupper():
+                found.setdefault(name, []).append(module)
+    for name, modules in found.items():
+        rooms = sorted(engine_room(module) for module in modules)
+        twins = [engine for engine, _ in rooms] == ["event", "register"]
+        are_twins = twins and rooms[0][1] == rooms[1][1]
+        assert len(modules) == 1 or are_twins, f"{name} is defined in {', '.join(modules)}"

@@ -6,6 +6,7 @@ A bare ``(4, 7)`` does not say whether it means 4 to 10 or 4 to 6; ``Span(4, 7)`
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 
@@ -33,3 +34,11 @@ class Interval:
     def count(self) -> int:
         """How many numbers there are."""
         return self.stop - self.first
+
+    def __iter__(self) -> Iterator[int]:
+        """Give the two ends: ``low, high = Interval(4, 7)`` makes them 4 and 7."""
+        return iter((self.first, self.stop))
+
+    def meets(self, other: Interval) -> bool:
+        """Return whether the two have a number in common."""
+        return self.first < other.stop and other.first < self.stop

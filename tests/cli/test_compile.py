@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import systolic
 from systolic.cli.main import call
 from systolic.compiler.show import PASSES
 from systolic.config import load_run
@@ -73,3 +74,18 @@ def test_values_none_gives_the_same_cycles(capsys, tmp_path):
     assert none["values"]["checked"] is False
     for key in ("cycles", "units", "ports", "operations"):
         assert exact[key] == none[key]
+
+
+def test_a_choice_among_plans_is_told(capsys):
+    """With room for all tiles there is one plan; with less, the line names the plan's bytes."""
+    path = str(RUNS / "matmul_chain.toml")
+    few = "chip.state_buffer.bytes_per_partition=4096"
+    assert call(["compile", path, "--after", "tile"]) == 0
+    assert "planned as for" not in capsys.readouterr().out
+    assert call(["compile", path, "--after", "tile", "--set", few]) == 0
+    (line,) = [x for x in capsys.readouterr().out.splitlines() if x.startswith("planned as for")]
+    words = line.replace(",", "").split()
+    room_bytes, cycles = int(words[3]), int(words[-2])
+    assert 0 < room_bytes <= 4096
+    run = systolic.run(load_run(path, [few]), values=False)
+    assert cycles == pytest.approx(run.cycles, rel=0.2)

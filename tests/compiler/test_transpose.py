@@ -53,6 +53,22 @@ def test_layouts_in_dram_byte_for_byte(source, result, via):
     assert bytes(found) == bytes(expected.view(np.uint8))
 
 
+@pytest.mark.parametrize("via", [None, "dram"])
+@pytest.mark.parametrize(("source", "axes"), [("f32[1,300]", (1, 0)), ("f32[3,1,200]", (0, 2, 1))])
+def test_a_row_in_dram_moves_whole_as_a_column_does(source, axes, via):
+    """A row and the column that it becomes have the same bytes: no element moves alone."""
+    row = Shape.parse(source)
+    cycles = []
+    for shape in (row, Shape("f32", tuple(row.dims[axis] for axis in axes))):
+        data, options = _counted(shape), Options(via=via)
+        result, outcome, _ = run_transpose(
+            ideal_chip(16, 8), str(shape), data, axes, home="dram", options=options
+        )
+        assert np.array_equal(result, data.transpose(axes))
+        cycles.append(outcome.trace.cycles())
+    assert cycles[0] == cycles[1]
+
+
 @pytest.mark.parametrize("home", ["state_buffer", "dram"])
 @pytest.mark.parametrize("order", list(permutations(range(4))))
 def test_every_permutation_of_four_axes(order, home):
@@ -147,7 +163,7 @@ def test_a_block_takes_what_the_closed_formula_says(independent, drain, unit, en
     data = np.arange(16 * 8, dtype=np.float32).reshape(16, 8)
     options = Options(drain=drain, drain_engine=unit)
     _, outcome, *_ = run_transpose(chip, "f32[16,8]", data, options=options, engine=engine)
-    expected = transpose_block_cycles(chip, 16, 8, "f32", drain, unit)
+    expected = transpose_block_cycles(chip, 16, 8, "f32", drain=drain, unit=unit)
     assert outcome.trace.cycles() == expected
 
 

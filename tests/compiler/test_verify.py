@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from support.chips import ideal_chip
-from systolic.compiler import compile_graph
+from systolic.compiler import compile_graph, pipeline
 from systolic.compiler.ir.broken import BrokenPassError
 from systolic.compiler.ir.dependencies import Ref
 from systolic.compiler.ir.drafts import Draft
 from systolic.compiler.ir.nodes import NODE_KINDS, Layers, for_every_kind
-from systolic.compiler.ir.tasks import Task, Tile
+from systolic.compiler.ir.tasks import MatrixTile, Task
 from systolic.compiler.lower.verify import verify_layers
 from systolic.compiler.place.verify import verify_places
 from systolic.compiler.schedule.verify import verify_drafts
@@ -56,6 +56,20 @@ def with_matrix(which: str, **changes) -> Layers:
 
 def broken(pass_name: str, words: str):
     return pytest.raises(BrokenPassError, match=f"compiler pass {pass_name}: .*{words}")
+
+
+@pytest.mark.parametrize(
+    "verifier",
+    [verify_layers, verify_tiled, verify_places, verify_drafts, verify_synchronised],
+    ids=lambda verifier: verifier.__name__,
+)
+def test_the_pipeline_asks_the_verifier_of_each_pass(verifier, monkeypatch):
+    def refuse(*values, **settings):
+        raise BrokenPassError("any", "refused")
+
+    monkeypatch.setattr(pipeline, verifier.__name__, refuse)
+    with broken("any", "refused"):
+        compile_all()
 
 
 # lower
@@ -134,7 +148,7 @@ def without(number: int):
     return replace(TILED, tasks=TILED.tasks[:number] + TILED.tasks[number + 1 :])
 
 
-def elsewhere(task: Task) -> tuple[Tile, ...]:
+def elsewhere(task: Task) -> tuple[MatrixTile, ...]:
     return (task.reads[0]._replace(row=99), *task.reads[1:])
 
 

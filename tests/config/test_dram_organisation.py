@@ -32,9 +32,6 @@ PLACE = "[dram.organisation]"
          "[dram] organisation: row_bytes (8193) must be a multiple of burst_bytes (64)"),
         ("interleave_bytes = 256", "interleave_bytes = 32",
          "[dram] organisation: interleave_bytes (32) must be a multiple of burst_bytes (64)"),
-        ("queues = 4", 'queues = 4\ndescriptor_cost = "max"',
-         'dma.descriptor_cost = "max" is for DRAM without an organisation: bursts are asked for '
-         "when their descriptor has been fetched"),
         ("burst_bytes = 64", "", f"{PLACE} burst_bytes: is missing; needs an integer >= 1"),
         ("precharge_cycles = 17", "precharge = 17",
          f'{PLACE} unknown key "precharge" (known: activate_cycles, '

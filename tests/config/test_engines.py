@@ -40,7 +40,7 @@ WORDS = "copy, memset, activate, pool, tensor_tensor, tensor_scalar, iota, selec
 QUOTED = ", ".join(f'"{word}"' for word in WORDS.split(", "))
 IN_USE = (
     "an engine cannot have a name in use: pe_array, dma, dram, moving, weights, state_buffer, "
-    "result_buffer, issue, fetch, nobody, dma0, dma1, ..."
+    "result_buffer, issue, fetch, dma0, dma1, ..."
 )
 LETTERS = (
     "the name of an engine has 1 to 32 of the characters a to z, 0 to 9 and _, and begins with a "

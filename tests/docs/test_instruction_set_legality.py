@@ -15,6 +15,7 @@ from support.page_tables import TEXT, table, words
 from systolic.errors import ProgramError
 from systolic.isa import (
     Activate,
+    AluOperation,
     Buffer,
     Copy,
     DmaCopy,
@@ -22,7 +23,6 @@ from systolic.isa import (
     LoadWeights,
     MatMul,
     Memset,
-    Operation,
     Pool,
     Program,
     Select,
@@ -160,7 +160,7 @@ def test_one_element_in_each_partition(field: str) -> None:
         assert not is_legal(replace(instruction, **{field: access}))
 
 
-@pytest.mark.parametrize("op", typing.get_args(Operation))
+@pytest.mark.parametrize("op", typing.get_args(AluOperation))
 def test_integer_operations(op: str) -> None:
     whole = replace(LEGAL["tensor_tensor"], left=replace(A, dtype="s32"),
                     right=replace(B, dtype="s32"), op=op)  # fmt: skip

@@ -14,19 +14,19 @@ from support.chips import ideal_chip
 from support.page_tables import TEXT, table, words
 from systolic.isa import (
     Activate,
-    Comparison,
+    ActivationFunction,
+    AluOperation,
     Copy,
     DmaCopy,
-    Function,
     Instruction,
     Iota,
     LoadWeights,
     MatMul,
     Memset,
-    Operation,
     Pool,
     Program,
     Reduction,
+    Relation,
     Select,
     TensorScalar,
     TensorTensor,
@@ -153,9 +153,9 @@ def test_cycles_of_the_array() -> None:
 @pytest.mark.parametrize(
     ("head", "names"),
     [
-        ("| op |", Operation),
+        ("| op |", AluOperation),
         ("| function of `pool` |", Reduction),
-        ("| function of `activate` |", Function),
+        ("| function of `activate` |", ActivationFunction),
     ],
     ids=["operations", "reductions", "functions"],
 )
@@ -166,7 +166,7 @@ def test_every_name_is_explained_and_no_other(head: str, names: Any) -> None:
 
 
 def test_comparisons_are_operations() -> None:
-    assert set(typing.get_args(Comparison)) <= set(typing.get_args(Operation))
+    assert set(typing.get_args(Relation)) <= set(typing.get_args(AluOperation))
 
 
 @pytest.mark.parametrize("line", EXAMPLES)

@@ -14,6 +14,7 @@ import systolic
 from support.documents import ROOT
 from systolic.config import load_run
 from systolic.layout import Shape, relayout
+from systolic.report.summary.wording import ratio_text
 
 README, COMPILER, LAYOUTS = "README.md", "docs/compiler.md", "docs/layouts.md"
 VERSUS = "transpose_vs_dram"
@@ -69,7 +70,10 @@ def slow(*values: Any) -> Any:
         ("4 x 4, from DRAM to DRAM", FROM_DRAM, "f32[4,4]"),
         ("8 x 8, from DRAM to DRAM", FROM_DRAM, "f32[8,8]"),
         ("24 x 1, from DRAM to DRAM", FROM_DRAM, "f32[24,1]"),
+        ("128 x 1, from DRAM to DRAM", FROM_DRAM, "f32[128,1]"),
         ("4096 x 1, from DRAM to DRAM", FROM_DRAM, "f32[4096,1]"),
+        ("1 x 4096, from DRAM to DRAM", FROM_DRAM, "f32[1,4096]"),
+        ("4096 x 2, from DRAM to DRAM", FROM_DRAM, "f32[4096,2]"),
         ("512 x 512, from DRAM to DRAM", FROM_DRAM, "f32[512,512]"),
     ],
 )
@@ -85,31 +89,43 @@ def test_array_or_dram(label: str, home: str, shape: str) -> None:
         ("16,2", False),
         ("5,4", False),
         ("1,20", False),
+        ("1,24", False),
+        ("1,300", False),
         ("128,1", False),
         ("300,1", False),
         ("32,2", True),
         ("5,5", True),
-        ("1,24", True),
         ("128,2", True),
         ("8,4", True),
     ],
 )
 def test_where_the_array_stops_winning(shape: str, wins: bool) -> None:
-    """README: a single column, however long, and tiny matrices, up to 16 x 2."""
+    """README: a single column or row, however long, and tiny matrices, up to 16 x 2."""
     pe, dma = (cycles(VERSUS, FROM_DRAM, f"workload.shape=f32[{shape}]", v) for v in (PE, DMA))
     assert (pe < dma) is wins
 
 
-RATES = {4: "4.1x", 13: "12x", 53: "40x", 820: "99x"}
+RATES = {1: "1.65x at 1 byte", 4: "4.1x at 4", 13: "12x at 13", 53: "40x at 53",
+         205: "91x at 205", 820: "99x at 820"}  # fmt: skip
 
 
 @pytest.mark.parametrize("rate", RATES)
 def test_what_bandwidth_does_from_dram_to_dram(rate: int) -> None:
+    """README and the run file: at 512 x 512 the advantage grows with bandwidth."""
     work = (FROM_DRAM, "workload.shape=f32[512,512]", f"chip.dram.bytes_per_cycle={rate}")
     ratio = cycles(VERSUS, *work, DMA) / cycles(VERSUS, *work, PE)
-    said = f"{ratio:.1f}x" if ratio < 10 else f"{ratio:.0f}x"
-    assert said == RATES[rate]
-    assert f"{said} at {rate}" in " ".join(text_of(README).split())
+    assert RATES[rate].startswith(f"{ratio_text(ratio)} at {rate}")
+    assert RATES[rate] in " ".join(text_of(README).split())
+
+
+def test_what_the_run_file_says_of_narrow_matrices_and_of_bandwidth() -> None:
+    said = " ".join(text_of(f"configs/runs/{VERSUS}.toml").replace("#", " ").split())
+    for size in ("24 x 1", "128 x 1", "4096 x 1", "4096 x 2", "4096 x 4"):
+        work = (FROM_DRAM, f"workload.shape=f32[{size.replace(' x ', ',')}]")
+        ratio = cycles(VERSUS, *work, DMA) / cycles(VERSUS, *work, PE)
+        assert f"{size}: {ratio_text(ratio)}" in said
+    for rate in (1, 13, 53, 820):
+        assert RATES[rate].removesuffix(" byte") in said
 
 
 def test_bandwidth_and_latency_hardly_matter_on_the_chip() -> None:

@@ -13,7 +13,7 @@ from support.chips import ideal_chip
 from support.compare_traces import assert_same
 from systolic.isa import (
     Activate,
-    Function,
+    ActivationFunction,
     Module,
     Program,
     decode,
@@ -45,7 +45,7 @@ def _triple(monkeypatch):
     toy = replace(row, fields=fields)
     for table, key in ((BY_CLASS, Activate), (BY_MNEMONIC, "activate"), (BY_NUMBER, row.number)):
         monkeypatch.setitem(table, key, toy)
-    function = activation_functions.Function(lambda x: 3 * x)
+    function = activation_functions.RealFunction(lambda x: 3 * x)
     monkeypatch.setitem(activation_functions.FUNCTIONS, "triple", function)
 
 
@@ -75,4 +75,4 @@ def test_a_word_without_a_function_fails_at_import():
     with pytest.raises(TypeError, match=r"^FUNCTIONS has no row for silly$"):
         require_rows("FUNCTIONS", ["tanh"], ["tanh", "silly"])
     with pytest.raises(TypeError, match="has a row for what does not exist: triple"):
-        require_rows("FUNCTIONS", activation_functions.FUNCTIONS, get_args(Function))
+        require_rows("FUNCTIONS", activation_functions.FUNCTIONS, get_args(ActivationFunction))

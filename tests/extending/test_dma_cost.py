@@ -105,7 +105,9 @@ def test_a_dram_cost(monkeypatch):
         dearer(monkeypatch, module)
     after, summary = both(chip)
     assert after == before + 1 == summary["cycles"]
-    assert dram_formulas.lone_copy_cycles(chip, [dram_formulas.Run(0, None, 256)]) == after
+    assert (
+        dram_formulas.lone_copy_cycles(chip, [dram_formulas.ContiguousBytes(0, None, 256)]) == after
+    )
 
 
 def dearer(monkeypatch, module) -> None:

@@ -84,7 +84,7 @@ def _blend(monkeypatch):
     monkeypatch.setitem(lanes._COMPUTE, Blend, _compute)
 
 
-def _compute(blend: Blend, found: lanes.Operands):
+def _compute(blend: Blend, found: lanes.OperandValues):
     left, right = found.elements
     weight = found.per_lane[0] if found.per_lane else np.float32(blend.weight)
     return left + weight * right

@@ -18,7 +18,7 @@ def accesses(draw: st.DrawFn) -> Access:
     access = Access(
         Buffer.STATE, dtype, draw(st.integers(0, 3)), draw(st.integers(1, 3)), 0, pattern
     )
-    room = -access.span[0] // access.element_bytes
+    room = -access.span.first // access.element_bytes
     first = draw(st.integers(room, room + 20)) * access.element_bytes
     return Access(Buffer.STATE, dtype, access.partition, access.partitions, first, pattern)
 

@@ -35,6 +35,7 @@ TEXTS = [
     ("f32[-3]", 5, "a dimension must not be negative, found -3"),
     ("f32[9223372036854775808]", 5, "a dimension must fit a signed 64-bit integer"),
     ("f32[99999999999,99999999999]", 4, "the array overflows 2**63 - 1 bytes"),
+    ("s8[99999999999,99999999999]", 3, "the array overflows 2**63 - 1 bytes"),
     ("pred[4000000000000000000,4]{1,0:E(1)}", 5, "the array overflows 2**63 - 1 elements"),
     ("f32[0,99999999999,99999999999]", 4, "the array overflows 2**63 - 1 bytes"),
     ("f32[1]{0:T(4000000000000000000)}", 4, "the padded array overflows 2**63 - 1 bytes"),
@@ -181,3 +182,18 @@ def test_values(build: object, message: str) -> None:
     with pytest.raises(LayoutError) as refused:
         build()  # type: ignore[operator]
     assert str(refused.value) == message
+
+
+def test_memory_spaces_are_of_int64_from_end_to_end():
+    """XLA keeps a memory space as int64."""
+    for space in (-(2**63), 2**63 - 1):
+        assert Shape.parse(f"f32[3]{{0:S({space})}}").layout.memory_space == space
+    for space in (-(2**63) - 1, 2**63):
+        with pytest.raises(LayoutError, match=r"must fit (int64|a signed 64-bit integer)"):
+            Shape.parse(f"f32[3]{{0:S({space})}}")
+
+
+def test_tile_sizes_are_of_int64():
+    assert Tile((2**63 - 1,)).dims == (2**63 - 1,)
+    with pytest.raises(LayoutError, match="from 1 to 2"):
+        Tile((2**63,))

@@ -44,7 +44,6 @@ def _program(
     if banks:
         parts = chip.model_dump()
         parts["dram"] |= random_organisation(Random(seed))
-        parts["dma"]["descriptor_cost"] = "sum"
         chip = Chip.model_validate(parts)
     if seed % 4 in (1, 2):
         chip = sequenced(chip, Random(seed))

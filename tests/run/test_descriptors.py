@@ -18,7 +18,7 @@ from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, DmaCopy, Program
 from systolic.machine import simulate
 from systolic.machine.memory import Memory
-from systolic.run.descriptors import WORDS_NEEDED, Side, csv, descriptors
+from systolic.run.descriptors import WORDS_NEEDED, DescriptorSide, csv, descriptors
 from systolic.run.result import Result
 
 
@@ -91,7 +91,7 @@ def test_they_move_what_the_run_moves_in_order_and_one_at_a_time(seed):
         assert mine[-1].last == max(t.done for t in copies) // run.trace.periods[unit]
 
 
-def _bytes(memory: Memory, side: Side):
+def _bytes(memory: Memory, side: DescriptorSide):
     rows = memory.bytes_of(Buffer(side.buffer))
     return rows[side.partition, side.address : side.address + side.bytes]
 

@@ -10,8 +10,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-Run = tuple[int | None, int | None, int]
-"""A descriptor: source address, target address (None: not DRAM), bytes."""
+
+class Run(NamedTuple):
+    """A descriptor: source address, target address (None: not DRAM), bytes.
+
+    near: partition and byte in it of the side in the state buffer; None where the ports of the
+    other side, if there is one, let any number of bytes pass.
+    """
+
+    source: int | None
+    target: int | None
+    size: int
+    near: tuple[int, int] | None = None
 
 
 @dataclass
@@ -30,6 +40,7 @@ class Rules:
     queue_bytes_per_cycle: int
     latency: int
     fetch: int
+    descriptor_cost: str = "sum"
     outstanding: int = 1
     scheduling: str = "fcfs"
     patience_cycles: int = 0
@@ -48,10 +59,15 @@ class Rules:
     read_to_write_cycles: int = 0
     refresh_interval_cycles: int = 0
     refresh_cycles: int = 0
+    port_bytes: int | None = None
+    port_bank_bytes: int = 1
 
-    @property
-    def width(self) -> int:
-        return min(self.bytes_per_cycle, self.queue_bytes_per_cycle)
+    def width(self, run: Run) -> int:
+        """Return the bytes that a burst of a descriptor moves in a cycle."""
+        widths = [self.bytes_per_cycle, self.queue_bytes_per_cycle]
+        return min(
+            widths if self.port_bytes is None or run.near is None else [*widths, self.port_bytes]
+        )
 
 
 class Result(NamedTuple):
@@ -82,6 +98,7 @@ class Burst:
     wants_activation: int | None = None
     ready: int | None = None
     start: int | None = None
+    beats: int = 0
 
 
 @dataclass
@@ -150,20 +167,27 @@ class Queue:
             return
         while len(self.hand) < self.rules.outstanding:
             burst = self.write_back(cycle)
-            if burst is None and cycle >= self.fetched_at:
+            is_fetched = cycle >= self.fetched_at
+            if burst is None and (is_fetched or self.rules.descriptor_cost == "max"):
                 burst = self.go_on(cycle)
-                if burst is None and self.fetched + 1 < len(self.runs):
-                    self.fetched += 1
-                    self.asked_to = 0
-                    self.fetched_at = cycle + self.rules.fetch
-                    continue
+            if burst is None and is_fetched and self.asks_for_next():
+                self.fetched_at = cycle + self.rules.fetch
+                continue
             if burst is None:
                 return
             self.hand.append(burst)
 
+    def asks_for_next(self) -> bool:
+        """Rule 3: go on to the next descriptor, if there is one."""
+        if self.fetched + 1 == len(self.runs):
+            return False
+        self.fetched += 1
+        self.asked_to = 0
+        return True
+
     def write_back(self, cycle: int) -> Burst | None:
         """Rule 1: from DRAM to DRAM, the first burst of the target that is not asked for."""
-        for n, (source, target, size) in enumerate(self.runs[: self.fetched + 1]):
+        for n, (source, target, size, _) in enumerate(self.runs[: self.fetched + 1]):
             if source is None or target is None or self.written[n] == size:
                 continue
             low = self.written[n]
@@ -181,7 +205,7 @@ class Queue:
         """Rule 2: the next burst of the descriptor fetched last."""
         if self.fetched < 0:
             return None
-        source, target, size = self.runs[self.fetched]
+        source, target, size, _ = self.runs[self.fetched]
         if self.asked_to == size:
             return None
         base = target if source is None else source
@@ -198,11 +222,16 @@ class Queue:
             self.number, n, low, high, base + low, writes, cycle, channel, group, bank, row
         )
 
-    def end(self, burst: Burst, cycle: int) -> None:
+    def end(self, burst: Burst) -> None:
         self.hand.remove(burst)
         if not burst.writes:
             self.read[burst.run].append((burst.low, burst.high))
-        source, target, size = self.runs[-1]
+
+    def look_for_end(self, cycle: int) -> None:
+        """End the copy if nothing of it is left after this cycle."""
+        if not self.runs or cycle + 1 < max(self.fetched_at, self.ready + 1):
+            return
+        source, target, size, _ = self.runs[-1]
         over = self.fetched == len(self.runs) - 1 and self.asked_to == size and not self.hand
         if source is not None and target is not None:
             over = over and self.written[-1] == size
@@ -229,8 +258,13 @@ class Dram:
                 self.give_banks(channel, line, cycle)
             self.activate(channel, line, cycle)
             self.give_bus(channel, line, cycle)
+        for queue in self.queues:
+            for burst in self.movers(queue):
+                burst.beats += 1
         for channel in self.channels:
-            self.move(channel, cycle)
+            self.end(channel, cycle)
+        for queue in self.queues:
+            queue.look_for_end(cycle)
 
     def refreshed(self, channel: Channel, cycle: int) -> bool:
         """Return whether refresh keeps the banks of the channel from being given."""
@@ -320,11 +354,11 @@ class Dram:
         if channel.moving is not None:
             return
         rules = self.rules
-        most = max(1, rules.queue_bytes_per_cycle // rules.width)
         moving = [c.moving.queue for c in self.channels if c.moving is not None]
         asking = [
             b for b in line
-            if b.ready is not None and b.ready <= cycle and moving.count(b.queue) < most
+            if b.ready is not None and b.ready <= cycle
+            and moving.count(b.queue) < max(1, rules.queue_bytes_per_cycle // self.width(b))
         ]  # fmt: skip
         if asking and (rules.scheduling == "fcfs" or self.overdue(asking[0], cycle)):
             asking = asking[:1]
@@ -333,18 +367,49 @@ class Dram:
             channel.moving = may[0]
             may[0].start = cycle
 
-    def move(self, channel: Channel, cycle: int) -> None:
+    def width(self, burst: Burst) -> int:
+        return self.rules.width(self.queues[burst.queue].runs[burst.run])
+
+    def movers(self, queue: Queue) -> list[Burst]:
+        """Return the bursts of a queue that move: the oldest first, as many as ports let pass."""
+        on_bus = [c.moving for c in self.channels]
+        passed: dict[tuple[int, int], int] = {}
+        found = []
+        for burst in queue.hand:
+            if burst not in on_bus:
+                continue
+            wanted = self.near_bytes(burst)
+            both = {bank: passed.get(bank, 0) + wanted.count(bank) for bank in wanted}
+            if self.rules.port_bytes is None or all(
+                count <= self.rules.port_bytes for count in both.values()
+            ):
+                passed |= both
+                found.append(burst)
+        return found
+
+    def near_bytes(self, burst: Burst) -> list[tuple[int, int]]:
+        """Return (partition, bank) of each byte of the state buffer that moves with a burst."""
+        run, width = self.queues[burst.queue].runs[burst.run], self.width(burst)
+        if run.near is None:
+            return []
+        partition, near = run.near
+        base = run.target if burst.writes else run.source
+        begin = burst.address - burst.address % self.rules.burst_bytes + burst.beats * width
+        moved = range(max(begin, base + burst.low), min(begin + width, base + burst.high))
+        return [(partition, (near + at - base) // self.rules.port_bank_bytes) for at in moved]
+
+    def end(self, channel: Channel, cycle: int) -> None:
+        """Take a burst that has moved in all of its cycles off the bus."""
         burst = channel.moving
         if burst is None:
             return
-        beats = -(-self.rules.burst_bytes // self.rules.width)
-        if cycle + 1 == burst.start + beats:
+        if burst.beats == -(-self.rules.burst_bytes // self.width(burst)):
             channel.moving = None
             channel.done.append(burst)
             channel.ends["last"] = cycle
             del channel.worker[burst.bank]
             self.log.append((burst.queue, burst.address, burst.writes, burst.start, cycle))
-            self.queues[burst.queue].end(burst, cycle)
+            self.queues[burst.queue].end(burst)
 
 
 def reference(rules: Rules, copies: list[list[list[Run]]]) -> Result:

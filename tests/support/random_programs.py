@@ -35,7 +35,7 @@ from systolic.isa import (
     TensorTensor,
     Wait,
 )
-from systolic.isa.instruction import Comparison, Function, Operation, Reduction
+from systolic.isa.instruction import ActivationFunction, AluOperation, Reduction, Relation
 from systolic.isa.legality import INTEGERS_ONLY
 from systolic.machine import Image
 
@@ -74,7 +74,7 @@ def random_chip(
     width = ports.choice([None, None, 4, 6, 8, 13, 64])
     listed = engine_tables(rng, list(names)) if engines else {}
     for table in listed.values():
-        table["rates"] = [_within(row, width) for row in table["rates"]]
+        table["rates"] = [within_port(row, width) for row in table["rates"]]
     priority = list(clients_of(listed or PATENT_ENGINES))
     rng.shuffle(priority)
     return ideal_chip(
@@ -157,7 +157,7 @@ def _rate(rng: Random, engine: dict[str, Any]) -> dict[str, Any]:
     return kept | {"elements": rng.choice([1, 1, 2, 4]), "cycles": rng.choice([1, 2, 3, 5])}
 
 
-def _within(rate: dict[str, Any], width: int | None) -> dict[str, Any]:
+def within_port(rate: dict[str, Any], width: int | None) -> dict[str, Any]:
     """Return a rate that some of its types can reach through a port: without types if need be."""
     least = min([data_type(name).size_bytes for name in rate.get("types", ())], default=1)
     if width is None or rate["elements"] <= rate["cycles"] * (width // least):
@@ -387,8 +387,7 @@ class RandomProgram:
         if source.buffer is Buffer.RESULT and not self.chip.result_buffer.dma_readable:
             return
         elements = source.partitions * source.elements
-        is_bypass = source.buffer is Buffer.RESULT  # which bursts do not take
-        if self.rng.random() < 0.6 and not (is_bypass and self.chip.dram.organisation):
+        if self.rng.random() < 0.6:
             size = source.element_bytes
             start = -(-self.dram_used // 4) * 4
             self.dram_used = start + elements * size
@@ -518,7 +517,7 @@ class RandomProgram:
 
         usable = [
             name
-            for name in get_args(Operation)
+            for name in get_args(AluOperation)
             if name not in INTEGERS_ONLY or all(map(is_integer, operands))
         ]
         return self.rng.choice(usable)
@@ -531,7 +530,7 @@ class RandomProgram:
             Activate,
             waits,
             (source.partitions, source.elements),
-            function=self.rng.choice(get_args(Function)),
+            function=self.rng.choice(get_args(ActivationFunction)),
             source=source,
             scale=self.rng.choice([1.0, -0.25, 3]),
             bias=self._number(source.partitions),
@@ -602,7 +601,7 @@ class RandomProgram:
         if self.rng.random() < 0.5:
             self._add(Iota, (), shape, **fields)
             return
-        fields |= {"compare": self.rng.choice(get_args(Comparison)), "other": -0.5}
+        fields |= {"compare": self.rng.choice(get_args(Relation)), "other": -0.5}
         if self.rng.random() < 0.5 and (found := self._operands()) is not None:
             value, waits = found
             self._add(Select, waits, (value.partitions, value.elements), value=value, **fields)

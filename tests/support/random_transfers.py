@@ -97,7 +97,8 @@ def organised_chip(rng: Random, *, clocks: bool = False, at_once: bool = False) 
     """
     chip = random_chip(rng, clocks=clocks).model_dump()
     chip["dram"] |= random_organisation(rng)
-    chip["dma"] |= random_dma(rng, 5) | {"descriptor_cost": "sum"}
+    chip["dma"] |= random_dma(rng, 5)
+    chip["dma"]["bytes_per_cycle"] *= aside(rng, "wide").choice([1, 16])
     chip["state_buffer"]["banks"] = rng.choice([1, 2, 4, 16])
     sequencing = aside(rng, "sequencing")
     organised = Chip.model_validate(chip)
@@ -158,13 +159,19 @@ class RandomTransfers:
 
     def _bypass(self) -> None:
         """Read the result buffer, from any bank and across banks, where the chip lets DMA."""
-        results = self.chip.result_buffer
+        results, there = self.chip.result_buffer, self.chip.pe_array.cols
         elements = self.rng.randint(1, 30)
-        target = self._into_state("f32", 4, 1, elements)
+        aside_, partitions = aside(self.rng, "bypass"), 1
+        if aside_.random() < 0.6:
+            partitions = aside_.choice([1, min(2, there), there])
+            target = self._into_dram("f32", 4, partitions * elements)
+        else:
+            target = self._into_state("f32", 4, 1, elements)
         if not results.dma_readable or target is None:
             return
         start = self.rng.randint(0, results.bytes_per_partition // 4 - elements) * 4
-        source = Access(Buffer.RESULT, "f32", 0, 1, start, ((1, elements),))
+        first = aside_.randint(0, there - partitions)
+        source = Access(Buffer.RESULT, "f32", first, partitions, start, ((1, elements),))
         queue = self.rng.randrange(self.chip.dma.queues)
         copy = DmaCopy(dma_queue=queue, source=source, target=target, **self._links())
         self.instructions.append(copy)

@@ -1,7 +1,8 @@
 """Random small works on random chips with clocks of their own: what bounds are hunted with.
 
-Chips differ from one another in all that enters a bound: clocks, latencies, rates, widths,
-DRAM with and without an organisation. Works are tiny, so that a bound has little slack.
+Chips differ from one another in all that enters a bound: clocks, latencies, rates, widths, one,
+three or six engines or the patent's two, DRAM with and without an organisation. Works are tiny, so
+that a bound has little slack.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from typing import Any
 
 from support.axes import told
 from support.chips import TYPES, ideal_chip
-from support.random_programs import aside
+from support.random_programs import aside, engine_tables, within_port
 from support.random_sequencing import sequenced
 from systolic.compiler import Options
 from systolic.hw.spec import Chip
+from systolic.hw.units import BUFFERS
 from systolic.workload import Graph, GraphBuilder
 
 CLOCKS = (1000, 1000, 1200, 1400, 2800, 250, 4000, 750)
@@ -27,6 +29,7 @@ def random_clocked_chip(rng: Random) -> Chip:
     """Return a chip of at most 6 x 6 whose units have clocks, latencies and rates of their own."""
     down, right = rng.choice([(1, 1), (1, 1), (2, 1), (1, 3)]), rng.choice([(1, 1), (1, 1), (2, 2)])
     rows, cols = (cell * rng.randint(1, 6 // cell) for cell in right)
+    engines = aside(rng, "engines")
     queues, ports = rng.randint(1, 4), aside(rng, "ports")
     dram = _dram(rng, queues)
     chip = ideal_chip(
@@ -52,13 +55,34 @@ def random_clocked_chip(rng: Random) -> Chip:
             "write_latency_cycles": rng.choice([0, 0, 9]),
         },
         activation=_engine(rng), pooling=_engine(rng),
-        dma=_dma(rng, queues, organised="organisation" in dram),
+        dma=_dma(rng, queues),
         dram=dram,
     )  # fmt: skip
+    if engines.random() < 0.5:
+        chip = with_engines(chip, engines)
     return sequenced(chip, rng) if rng.random() < 0.5 else chip
 
 
-def _dma(rng: Random, queues: int, *, organised: bool) -> dict[str, Any]:
+def with_engines(chip: Chip, rng: Random) -> Chip:
+    """Return the chip with one, three or six engines instead of the patent's two.
+
+    The first of them can do all that the compiler asks for; the others do what is drawn.
+    """
+    count = rng.choice([1, 3, 6])
+    tables: dict[str, dict[str, Any]] = {}
+    while len(tables) < count:
+        tables |= engine_tables(rng, list(chip.clock))
+    kept = {name: table | _engine(rng) for name, table in list(tables.items())[:count]}
+    first = next(iter(kept.values()))
+    first |= {"does": [*{"copy": 0, "select": 0} | dict.fromkeys(first["does"], 0)],
+              "reads": list(BUFFERS), "writes": list(BUFFERS)}  # fmt: skip
+    for table in kept.values():
+        table["rates"] = [within_port(row, chip.state_buffer.port_bytes) for row in table["rates"]]
+    parts = chip.model_dump(exclude={"activation", "pooling", "port_priority"})
+    return Chip.model_validate(parts | {"engines": kept})
+
+
+def _dma(rng: Random, queues: int) -> dict[str, Any]:
     engines = rng.choice([queues, *(n for n in range(1, queues + 1) if queues % n == 0)])
     return {
         "queues": queues,
@@ -66,7 +90,7 @@ def _dma(rng: Random, queues: int, *, organised: bool) -> dict[str, Any]:
         "latency_cycles": rng.choice([0, 0, 3, 90]),
         "outstanding": rng.choice([1, 1, 2, 4]),
         "descriptor_cycles": rng.choice([0, 0, 1, 7]),
-        "descriptor_cost": "sum" if organised else rng.choice(["sum", "max"]),
+        "descriptor_cost": rng.choice(["sum", "max"]),
         "bytes_per_cycle": rng.choice([queues // engines, 4, 64, 272]),
         "partitions_per_cycle": rng.choice([1, 1, 2, 16]),
         "clock": _clock(rng),
@@ -113,14 +137,29 @@ def _dram(rng: Random, queues: int) -> dict[str, Any]:
     return table
 
 
-def random_options(rng: Random) -> Options:
+def random_options(rng: Random, chip: Chip) -> Options:
     """Return settings of a compilation, most of them left to the compiler."""
+    via = rng.choice([None, None, None, "pe", "dram"])
+    drain = rng.choice(["block", "block", "row", "partition"])
+    patents = rng.choice(["activation", "pooling"])
     return Options(
-        via=rng.choice([None, None, None, "pe", "dram"]),
-        drain=rng.choice(["block", "block", "row", "partition"]),
-        drain_engine=rng.choice(["activation", "pooling"]),
+        via=via,
+        drain=drain,
+        drain_engine=patents if chip.engines is None else _copier(aside(rng, "drain"), chip),
         stationary=rng.choice([None, None, "lhs", "rhs"]),
     )
+
+
+def _copier(rng: Random, chip: Chip) -> str | None:
+    """Return an engine that can copy results out, or None: the compiler chooses."""
+    able = [
+        name
+        for name, engine in chip.lane_engines.items()
+        if "copy" in engine.does
+        and "result_buffer" in engine.reads
+        and "state_buffer" in engine.writes
+    ]
+    return rng.choice([None, *able])
 
 
 def random_work(rng: Random) -> Graph:

@@ -19,7 +19,7 @@ from rich.table import Table
 
 from systolic.errors import SystolicError, perhaps
 from systolic.layout import (
-    Buffer,
+    BufferGeometry,
     LayoutError,
     Placement,
     RelayoutPlan,
@@ -216,7 +216,7 @@ def chip_placement(
     spec = load_chip(find_chip(chip, Path(), "--chip"))
     size = parse_index(block) or (spec.pe_array.rows, spec.pe_array.cols)
     if buffer == "result_buffer":
-        room = Buffer(
+        room = BufferGeometry(
             buffer,
             spec.pe_array.cols,
             spec.result_buffer.banks * spec.result_buffer.bank_bytes,
@@ -224,7 +224,7 @@ def chip_placement(
         )
         return place_in_result_buffer(shape, room, size)
     geometry = spec.state_buffer
-    room = Buffer(buffer, geometry.partitions, geometry.bytes_per_partition, geometry.banks)
+    room = BufferGeometry(buffer, geometry.partitions, geometry.bytes_per_partition, geometry.banks)
     return place_in_state_buffer(shape, room, size)
 
 

@@ -33,7 +33,7 @@ Config = Annotated[
     typer.Argument(help="Run file (.toml), or a program (any other file).", metavar="CONFIG"),
 ]
 RunFilePath = Annotated[Path, typer.Argument(help="Run file.", metavar="CONFIG")]
-Engine = Annotated[
+EngineOption = Annotated[
     str | None, typer.Option("--engine", help="event or register (default: as the run file says).")
 ]
 Overrides = Annotated[

@@ -14,7 +14,7 @@ import typer
 from systolic.cli.options import (
     NO_CONFIG,
     ChipName,
-    Engine,
+    EngineOption,
     Inputs,
     NoCheck,
     Overrides,
@@ -38,7 +38,7 @@ def run_command(
         Path | None,
         typer.Option("--out", "--output", help="Folder for the results (default: out/NAME)."),
     ] = None,
-    engine: Engine = None,
+    engine: EngineOption = None,
     chip: ChipName = None,
     inputs: Inputs = None,
     no_check: NoCheck = False,

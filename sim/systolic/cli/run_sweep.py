@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from systolic.cli.run_file import Accept, ProgressBar, console, data_files, say_where, summary_text
+from systolic.cli.screen import LONGEST_ERROR
 from systolic.config import RunConfig, SweepTable, expand
 from systolic.config.sweep import values_text
 from systolic.errors import InterruptedRunError, SystolicError, shortened
@@ -36,7 +37,6 @@ RESULTS = ("cycles", "time_ns", "bound_cycles", "bound_why", "utilisation", "equ
 OF_THE_WHOLE_SWEEP = ("schema", "version", "config", "overrides", "files", "options")
 # summary.json is written anew during a sweep; this takes at most this share of the time.
 JSON_EVERY_SECONDS, JSON_SHARE = 1.0, 0.05
-LONGEST_ERROR = 400
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,8 @@ from typing import Any, TextIO, cast
 STANDARD_STREAMS = 3
 GARBAGE_THRESHOLD = 20_000
 """How many new objects Python makes before it looks for cycles; its default is 700 to 10,000."""
+LONGEST_ERROR = 400
+"""Of an error of a point of a sweep, this many characters are printed."""
 NARROWEST_COLUMNS = 20
 """Fewer columns than this are not believed: tables would be wrapped letter by letter."""
 

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from systolic.cli.screen import LONGEST_ERROR
 from systolic.config import RunConfig, SweepTable
 from systolic.errors import printable, shortened
 from systolic.report.summary.table import Whole
@@ -18,7 +19,6 @@ from systolic.report.sweeps.pairs import PointRow
 
 VIA = "compile.via"
 FAILED = "failed"
-LONGEST_ERROR = 400
 MOST_ERRORS = 10
 
 

@@ -11,7 +11,7 @@ import typer
 from systolic.cli.options import (
     ChipName,
     Config,
-    Engine,
+    EngineOption,
     Inputs,
     NoCheck,
     Overrides,
@@ -39,7 +39,7 @@ def trace_command(
             "--kind", help="load, inject, psum_write, read, write, stall, wait, post or descriptor."
         ),
     ] = "psum_write",
-    engine: Engine = None,
+    engine: EngineOption = None,
     chip: ChipName = None,
     inputs: Inputs = None,
     no_check: NoCheck = False,

@@ -87,8 +87,8 @@ def _rated(room_bytes: int, tiled: Tiled, scheduled: Scheduled, chip: Chip) -> P
 def _smaller_plans(layers: Layers, first: Tiled, chip: Chip, options: Options) -> Iterator[Plan]:
     """Yield plans for less than all bytes, each unlike those before, while they are cheap."""
     seen, spent = [first], 0
-    for room_bytes in sizes_below(chip.state_buffer.bytes_per_partition):
-        tiled = cut_tiles(layers, chip, options, room_bytes)
+    for room_bytes, most_sums in _variants(layers, chip):
+        tiled = cut_tiles(layers, chip, options, room_bytes, most_sums=most_sums)
         if tiled in seen:
             continue
         seen.append(tiled)
@@ -100,6 +100,18 @@ def _smaller_plans(layers: Layers, first: Tiled, chip: Chip, options: Options) -
         spent += len(scheduled.drafts)
         if spent > MOST_INSTRUCTIONS:
             return
+
+
+def _variants(layers: Layers, chip: Chip) -> Iterator[tuple[int, bool]]:
+    """Yield the sizes to plan with, the largest first, and whether to make the most sums."""
+    have = chip.state_buffer.bytes_per_partition
+    if not (layers.dram and chip.dram.organisation):
+        yield from ((size, False) for size in sizes_below(have))
+        return
+    yield have, True
+    for size in sizes_below(have):
+        yield size, False
+        yield size, True
 
 
 def sizes_below(size_bytes: int) -> Iterator[int]:

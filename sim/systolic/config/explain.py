@@ -17,11 +17,11 @@ from pydantic_core import ErrorDetails
 from systolic.errors import ConfigError, listed, perhaps, shortened
 
 Schema = dict[str, Any]
-Place = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 
 
 def explain(
-    error: ValidationError, model: type[BaseModel], origin: Callable[[Place], str]
+    error: ValidationError, model: type[BaseModel], origin: Callable[[KeyPath], str]
 ) -> ConfigError:
     """Return a ConfigError of one line about the first fault, with the keys of the other faults.
 
@@ -35,7 +35,7 @@ def explain(
     """
     faults = error.errors(include_url=False)
     fault = min(faults, key=lambda fault: fault["type"] != "extra_forbidden")
-    place: Place = fault["loc"]
+    place: KeyPath = fault["loc"]
     if fault["type"] == "value_error":
         text = _at(place, f"{fault['ctx']['error']}")
     else:
@@ -53,14 +53,14 @@ def _also(faults: Sequence[ErrorDetails]) -> str:
     return f" ({text})" if text else ""
 
 
-def _name(place: Place) -> str:
+def _name(place: KeyPath) -> str:
     """Return the name of a place, such as ``[pe_array] rows``."""
     if place and isinstance(place[-1], int):
         return f"{_name(place[:-1])} #{place[-1] + 1}"
     return f"{where(place[:-1])}{place[-1]}" if place else "the file"
 
 
-def _describe(kind: str, place: Place, found: Any, schema: Schema) -> str:
+def _describe(kind: str, place: KeyPath, found: Any, schema: Schema) -> str:
     table, key = place[:-1], str(place[-1]) if place else ""
     if kind == "extra_forbidden":
         known = sorted(_node(schema, table).get("properties", {}))
@@ -82,7 +82,7 @@ def where(table: Sequence[str | int]) -> str:
     return f"[{'.'.join(words).replace('.#', ' #')}] " if words else ""
 
 
-def _at(place: Place, text: str) -> str:
+def _at(place: KeyPath, text: str) -> str:
     """Return ``[table] key: text``; a place that is itself a table gives ``[table] text``."""
     if len(place) > 1 and isinstance(place[-1], int):
         return f"{where(place[:-2])}{shortened(str(place[-2]))}: entry {place[-1] + 1} {text}"
@@ -155,7 +155,7 @@ def _spelled(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _node(schema: Schema, place: Place) -> Schema:
+def _node(schema: Schema, place: KeyPath) -> Schema:
     """Return the part of a JSON schema that describes the value at that place."""
     node = _resolve(schema, schema)
     for step in place:

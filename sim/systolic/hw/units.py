@@ -30,7 +30,7 @@ BUFFERS: tuple[BufferName, ...] = get_args(BufferName)
 QueueKind = Literal["array", "engine", "dma"]
 RESERVED = (
     "pe_array", "dma", "dram", "moving", "weights", "state_buffer", "result_buffer", "issue",
-    "fetch", "nobody",
+    "fetch",
 )  # fmt: skip
 """Words that stand for something else where the name of an engine may stand."""
 _ENGINE_NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")

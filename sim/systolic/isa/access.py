@@ -11,12 +11,12 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from systolic.hw.datatypes import PSUM_WORD_BYTES, SIZE_BYTES
+from systolic.spans import Interval
 
 MAX_PAIRS = 4
 
@@ -27,17 +27,6 @@ class Buffer(StrEnum):
     STATE = "state_buffer"
     RESULT = "result_buffer"
     DRAM = "dram"
-
-
-class Interval(NamedTuple):
-    """The numbers first <= n < stop: bytes of a partition, or lanes."""
-
-    first: int
-    stop: int
-
-    def meets(self, other: Interval) -> bool:
-        """Return whether the two have a number in common."""
-        return self.first < other.stop and other.first < self.stop
 
 
 Pattern = tuple[tuple[int, int], ...]

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from systolic.isa.access import Access, Interval
+from systolic.isa.access import Access
 from systolic.isa.instruction import Instruction, MatMul, Post
 from systolic.isa.opcodes import BY_CLASS, Rhythm
+from systolic.spans import Interval
 
 
 def reads(instruction: Instruction) -> tuple[Access, ...]:

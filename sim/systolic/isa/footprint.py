@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from systolic.isa.access import Access, Buffer, Interval
+from systolic.isa.access import Access, Buffer
 from systolic.isa.lint.diagnostic import BufferBox
+from systolic.spans import Interval
 
 LARGEST_RUNS = 1 << 21
 """Two sets with more runs than this, and no cheaper proof, are taken to overlap."""

@@ -13,18 +13,18 @@ from systolic.hw.units import EngineName, dma_queue
 from systolic.isa.access import Access
 
 __all__ = [
-    "Activate", "Comparison", "Copy", "DmaCopy", "EngineName", "Event", "Function", "Instruction",
-    "Iota", "LoadWeights", "MatMul", "Memset", "OnEngine", "Operation", "Pool", "Post", "Reduction",
-    "Select", "TensorScalar", "TensorTensor", "Wait",
+    "Activate", "ActivationFunction", "AluOperation", "Copy", "DmaCopy", "EngineName", "Event",
+    "Instruction", "Iota", "LoadWeights", "MatMul", "Memset", "OnEngine", "Pool", "Post",
+    "Reduction", "Relation", "Select", "TensorScalar", "TensorTensor", "Wait",
 ]  # fmt: skip
 
-Function = Literal[
+ActivationFunction = Literal[
     "identity", "exponential", "square", "square_root", "binary_step", "bipolar_step", "sigmoid",
     "ramp", "tanh", "gelu", "silu", "reciprocal", "rsqrt", "log", "sin", "abs", "sign",
 ]  # fmt: skip
 Reduction = Literal["max", "min", "mean", "median", "sum", "product"]
-Comparison = Literal["equal", "not_equal", "greater", "greater_equal", "less", "less_equal"]
-Operation = Literal[
+Relation = Literal["equal", "not_equal", "greater", "greater_equal", "less", "less_equal"]
+AluOperation = Literal[
     "add", "subtract", "multiply", "divide", "power", "max", "min", "and", "or", "xor",
     "shift_left", "shift_right_logical", "shift_right_arithmetic",
     "equal", "not_equal", "greater", "greater_equal", "less", "less_equal",
@@ -123,7 +123,7 @@ class Activate(OnEngine):
     """target = function(source * scale + bias), in float32."""
 
     engine: EngineName = "activation"
-    function: Function
+    function: ActivationFunction
     source: Access
     target: Access
     scale: float = 1.0
@@ -145,7 +145,7 @@ class Pool(OnEngine):
 class TensorTensor(OnEngine):
     """target = left op right."""
 
-    op: Operation
+    op: AluOperation
     left: Access
     right: Access
     target: Access
@@ -155,12 +155,12 @@ class TensorTensor(OnEngine):
 class TensorScalar(OnEngine):
     """target = (source op scalar) then other; reversed, an operation has its operands swapped."""
 
-    op: Operation
+    op: AluOperation
     source: Access
     scalar: Access | float
     target: Access
     reverse: bool = False
-    then: Operation | None = None
+    then: AluOperation | None = None
     other: Access | float = 0.0
     then_reverse: bool = False
 
@@ -183,7 +183,7 @@ class Select(OnEngine):
     compare="equal", per_partition=1, per_element=-1, value=1.
     """
 
-    compare: Comparison
+    compare: Relation
     value: Access | float
     target: Access
     base: int = 0

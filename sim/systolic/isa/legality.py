@@ -147,7 +147,7 @@ def _check_dma(copy: DmaCopy, chip: Chip) -> None:
         check_access(name, access, chip)
     need("target", target, target.buffer is not Buffer.RESULT, "in the state buffer or in DRAM")
     if source.buffer is Buffer.RESULT:
-        _check_bypass(target, chip)
+        _check_bypass(chip)
     if source.partitions * source.elements != target.partitions * target.elements:
         raise ProgramError(
             f"source has {source.partitions * source.elements} elements, "
@@ -157,15 +157,12 @@ def _check_dma(copy: DmaCopy, chip: Chip) -> None:
         raise ProgramError(f"DMA does not cast: source {source.dtype}, target {target.dtype}")
 
 
-def _check_bypass(target: Access, chip: Chip) -> None:
-    """Raise ProgramError unless DMA may take words of the result buffer to the target."""
+def _check_bypass(chip: Chip) -> None:
+    """Raise ProgramError unless DMA may read the result buffer."""
     if not chip.result_buffer.dma_readable:
         raise ProgramError(
             "source: DMA reads the result buffer only where result_buffer.dma_readable = true"
         )
-    if chip.dram.organisation is not None:
-        where = "in the state buffer, as bursts do not read the result buffer"
-        need("target", target, target.buffer is Buffer.STATE, where)
 
 
 def _check_operand(name: str, access: Access, chip: Chip) -> None:
@@ -223,15 +220,14 @@ def _check_port(name: str, access: Access, chip: Chip) -> None:
 
 def _check_engine(instruction: OnEngine, chip: Chip) -> None:
     """Hold the engine against those of the chip that do what the instruction is."""
-    able, found, word = able_engines(instruction, chip), instruction.engine, capability(instruction)
-    if found in able:
+    found, word, engines = instruction.engine, capability(instruction), chip.lane_engines
+    if found in engines and word in engines[found].does:
         return
+    able = able_engines(instruction, chip)
     if not able:
-        done = "; ".join(
-            f"{name} does {', '.join(e.does)}" for name, e in chip.lane_engines.items()
-        )
+        done = "; ".join(f"{name} does {', '.join(e.does)}" for name, e in engines.items())
         raise ProgramError(f"engine: no engine of {chip.name} does {word} ({done})")
-    why = f", which does not do {word}" if found in chip.lane_engines else perhaps(found, able)
+    why = f", which does not do {word}" if found in engines else perhaps(found, able)
     raise ProgramError(f"engine: needed {' or '.join(able)}, found {shortened(found)}{why}")
 
 

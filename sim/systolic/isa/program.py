@@ -32,7 +32,7 @@ class Program:
         for instruction in self.instructions:
             for post in instruction.posts:
                 units[post.semaphore][instruction.queue] = None
-        return tuple("+".join(names) or "nobody" for names in units)
+        return tuple("+".join(names) or "no unit" for names in units)
 
     def products(self) -> int:
         """Return how many products the array makes in all: rows x columns loaded x vectors."""

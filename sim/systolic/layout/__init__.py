@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         operands,
     )
     from systolic.layout.broadcasting.elementwise import OPERATIONS, binary
-    from systolic.layout.placement.buffer import Buffer
+    from systolic.layout.placement.buffer import BufferGeometry
     from systolic.layout.placement.conventions import (
         accumulator_shape,
         place_in_dram,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 LAZY = {
     "broadcasting.broadcast": "broadcast broadcast_in_dim broadcast_shapes operands",
     "broadcasting.elementwise": "OPERATIONS binary",
-    "placement.buffer": "Buffer",
+    "placement.buffer": "BufferGeometry",
     "placement.conventions": (
         "accumulator_shape place_in_dram place_in_result_buffer place_in_state_buffer"
     ),
@@ -57,7 +57,7 @@ __all__ = [
     "ELEMENT_TYPES",
     "OPERATIONS",
     "Block",
-    "Buffer",
+    "BufferGeometry",
     "ContiguousRun",
     "Decomposition",
     "ElementType",

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from systolic.layout.errors import LayoutError
-from systolic.layout.tile import INT64_MAX
+from systolic.layout.tile import INT64_MAX, INT64_MIN
 
 
 def unchanged(places: int, number: int) -> int:
@@ -52,7 +52,7 @@ ATTRIBUTES: dict[str, Attribute] = {
     for row in (
         Attribute("L", 1, 1, "tail alignment must be at least 1", places=rounded_up),
         Attribute("E", 0, 0, "element bits must not be negative"),
-        Attribute("S", 0, -INT64_MAX - 1, "memory space must fit int64"),
+        Attribute("S", 0, INT64_MIN, "memory space must fit int64"),
     )
 }
 """The attributes by letter, in the order in which they stand in the text, behind ``T``."""

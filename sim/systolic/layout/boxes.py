@@ -113,7 +113,7 @@ def boxes(dims: Sequence[int], *read: Sequence[frozenset[int]]) -> tuple[Box, ..
 
     None if the layouts' digits do not nest in each other, or if there would be too many boxes.
     """
-    along: list[list[_Segment]] = []
+    along: list[list[_AxisSegment]] = []
     for dim, size in enumerate(dims):
         chain = _common(*(units_of[dim] for units_of in read))
         if chain is None:
@@ -125,18 +125,18 @@ def boxes(dims: Sequence[int], *read: Sequence[frozenset[int]]) -> tuple[Box, ..
 
 
 @dataclass(frozen=True, slots=True)
-class _Segment:
+class _AxisSegment:
     """The part of one dimension from ``start`` on that all steps along ``axes`` reach."""
 
     start: int
     axes: tuple[Axis, ...]
 
-    def inside(self, start: int, *outer: Axis) -> _Segment:
+    def inside(self, start: int, *outer: Axis) -> _AxisSegment:
         """Return the same segment, counted from ``start`` and repeated along ``outer``."""
-        return _Segment(start + self.start, (*outer, *self.axes))
+        return _AxisSegment(start + self.start, (*outer, *self.axes))
 
 
-def _box(segments: Sequence[_Segment]) -> Box:
+def _box(segments: Sequence[_AxisSegment]) -> Box:
     axes = (axis for segment in segments for axis in segment.axes if axis.size > 1)
     return Box(tuple(segment.start for segment in segments), tuple(axes))
 
@@ -152,7 +152,7 @@ def _common(*chains: frozenset[int]) -> tuple[int, ...] | None:
     return tuple(merged) if divide or len(distinct) < 2 else None
 
 
-def _segments(dim: int, size: int, chain: tuple[int, ...]) -> list[_Segment]:
+def _segments(dim: int, size: int, chain: tuple[int, ...]) -> list[_AxisSegment]:
     """Return the segments of a dimension of that size, each made of whole digits.
 
     Size 10 in units of 4 and 1 gives two: two steps of 4 with four of 1 in each, then, from 8 on,
@@ -162,7 +162,7 @@ def _segments(dim: int, size: int, chain: tuple[int, ...]) -> list[_Segment]:
         return []
     unit, rest = chain[0], chain[1:]
     if not rest:
-        return [_Segment(0, (Axis(dim, unit, size),))]
+        return [_AxisSegment(0, (Axis(dim, unit, size),))]
     whole, ragged = divmod(size, unit)
     found = []
     if whole:

@@ -201,11 +201,11 @@ class Shape:
         return np.where(is_element, number, -1)
 
 
-Form: TypeAlias = forms.Form[Shape]
+ShapeForm: TypeAlias = forms.Form[Shape]
 """The kinds of shapes that a text can spell; only a ``Shape`` has a place in memory."""
 
 
-def parse_form(text: str) -> Form:
+def parse_form(text: str) -> ShapeForm:
     """Return the form that ``text`` spells: an array, a dynamic array, a tuple, a token, ..."""
     return read.parse_form(text, Shape)
 

@@ -15,6 +15,7 @@ COMBINE = -1
 """The tile size ``*``: fold this dimension into the next more minor one (seed 002, combining)."""
 
 INT64_MAX = 2**63 - 1
+INT64_MIN = -(2**63)
 
 
 @dataclass(frozen=True, slots=True, init=False)

@@ -94,7 +94,7 @@ class Memory:
         """Copy element by element, in the order of both accesses; both are of one type."""
         for access in (source, target):
             if access.buffer is Buffer.DRAM:
-                self._reach(access.span[1])
+                self._reach(access.span.stop)
         into, out_of = self.view(target).squeeze(), self.view(source).squeeze()
         if into.shape == out_of.shape:
             into[...] = out_of
@@ -161,7 +161,7 @@ def _extent(program: Program, images: tuple[Image, ...], buffer: Buffer) -> int:
     """Return how many bytes of each partition of a buffer are used, counted from its first."""
     accesses = [image.access for image in images]
     accesses += [a for i in program.instructions for a in (*reads(i), *writes(i))]
-    return max((a.span[1] for a in accesses if a.buffer is buffer), default=0)
+    return max((a.span.stop for a in accesses if a.buffer is buffer), default=0)
 
 
 def _zeros(name: str, partitions: int, size_bytes: int) -> npt.NDArray[np.uint8]:

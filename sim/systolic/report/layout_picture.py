@@ -127,7 +127,7 @@ def layout_picture(
     Colours mark tiles of the first level; without tiles, rows of memory order. The element at
     ``index`` is marked. ``picture_window`` gives the cells that are shown, and raises LayoutError.
     """
-    grid = _Grid(shape, picture_window(shape, index))
+    grid = _CellGrid(shape, picture_window(shape, index))
     cell = 0.46 if grid.digits <= 3 else 0.56 if grid.digits <= 5 else 0.11 * grid.digits
     wide = max(3.4, grid.columns * cell + 1.0)
     margin = 1.25 if grid.window.is_whole else 1.5  # one more line of text names the window
@@ -162,7 +162,7 @@ def save_layout_picture(
         raise LayoutError(f"the picture cannot be written to {path}: {refused}") from None
 
 
-class _Grid:
+class _CellGrid:
     """The cells of a window: the last logical dimension across, the others down.
 
     Arrays are [rows, columns] of the window. ``inner`` has one more cell on each side on which the
@@ -277,7 +277,7 @@ def _element_look(colour: str) -> dict[str, Any]:
     return {"facecolor": colour, "edgecolor": "white", "linewidth": 1.2}
 
 
-def _draw_cells(axes: Axes, grid: _Grid) -> None:
+def _draw_cells(axes: Axes, grid: _CellGrid) -> None:
     size = 9.0 if grid.digits <= 3 else 8.0
     top, left = grid.first
     for row, column in itertools.product(range(grid.rows), range(grid.columns)):
@@ -297,7 +297,7 @@ def _draw_cells(axes: Axes, grid: _Grid) -> None:
         )
 
 
-def _draw_outlines(axes: Axes, grid: _Grid) -> None:
+def _draw_outlines(axes: Axes, grid: _CellGrid) -> None:
     """Outline each second-level tile whose cells make one rectangle."""
     if grid.inner is None:
         return
@@ -323,7 +323,7 @@ def _draw_outlines(axes: Axes, grid: _Grid) -> None:
         )
 
 
-def _mark(axes: Axes, grid: _Grid, row: int, column: int) -> None:
+def _mark(axes: Axes, grid: _CellGrid, row: int, column: int) -> None:
     """Mark the cell of the element that was asked for."""
     axes.add_patch(
         Rectangle((column, row), 1, 1, fill=False, edgecolor=_INK, linewidth=2.4, zorder=4)
@@ -331,7 +331,7 @@ def _mark(axes: Axes, grid: _Grid, row: int, column: int) -> None:
     axes.texts[(row - grid.first[0]) * grid.columns + column - grid.first[1]].set_fontweight("bold")
 
 
-def _dress(axes: Axes, grid: _Grid, title: str, wide: float, cell: float) -> None:
+def _dress(axes: Axes, grid: _CellGrid, title: str, wide: float, cell: float) -> None:
     (top, left), window = grid.first, grid.window
     axes.set_xlim(left - 0.05, left + grid.columns + 0.05)
     axes.set_ylim(top + grid.rows + 0.05, top - 0.05)

@@ -23,7 +23,7 @@ WORDS_NEEDED = ("read",)
 HEADER = "unit,first,last,direction,buffer,partition,address,bytes"
 
 
-class Side(NamedTuple):
+class DescriptorSide(NamedTuple):
     """One side of a descriptor: the bytes it read, or those it wrote.
 
     first, last: cycles of the DMA engine; in `first` the descriptor was begun. direction: "read" or
@@ -40,14 +40,14 @@ class Side(NamedTuple):
     bytes: int
 
 
-def csv(sides: Iterable[Side]) -> Iterator[str]:
+def csv(sides: Iterable[DescriptorSide]) -> Iterator[str]:
     """Yield CSV lines, the header first."""
     yield HEADER
     for side in sides:
         yield ",".join(map(str, side))
 
 
-def descriptors(result: Result) -> Iterator[Side]:
+def descriptors(result: Result) -> Iterator[DescriptorSide]:
     """Yield both sides of every descriptor, queue by queue, in the order of their ends.
 
     `result` is of a run that recorded WORDS_NEEDED.
@@ -74,7 +74,9 @@ def _latency_cycles(result: Result, copy: DmaCopy) -> int:
     return dma_latency_cycles(result.chip, dram=outside)
 
 
-def _sides(unit: str, copy: DmaCopy, ticks: Array, begin: int, period: int) -> Iterator[Side]:
+def _sides(
+    unit: str, copy: DmaCopy, ticks: Array, begin: int, period: int
+) -> Iterator[DescriptorSide]:
     """Yield the descriptors of a copy. ticks: at which each element was recorded, in order."""
     source, target = _places(copy.source), _places(copy.target)
     size = copy.source.element_bytes
@@ -90,7 +92,7 @@ def _sides(unit: str, copy: DmaCopy, ticks: Array, begin: int, period: int) -> I
         for direction, access, side in (
             ("read", copy.source, source), ("write", copy.target, target),
         ):  # fmt: skip
-            yield Side(
+            yield DescriptorSide(
                 unit, first // period, last // period, direction, access.buffer.value,
                 int(side[0, at]), int(side[1, at]), (stop - at) * size,
             )  # fmt: skip

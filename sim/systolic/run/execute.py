@@ -23,16 +23,17 @@ from systolic.hw.spec import Chip
 from systolic.isa import Module, Program, require_clean
 from systolic.isa.formats.module import as_module
 from systolic.machine import Image, simulate
+from systolic.progress import Progress
 from systolic.report.summary.summarize import summarize
 from systolic.run.provenance import (
-    Record,
+    Entries,
     graph_provenance,
     input_records,
     output_records,
     provenance,
 )
 from systolic.run.result import Result
-from systolic.run.settings import Progress, Settings
+from systolic.run.settings import Settings
 from systolic.run.tensors import (
     checked_inputs,
     graph_images,
@@ -121,7 +122,7 @@ def run(
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class _PreparedRun:
     """A graph, ready to be compiled and run, and the summary's entries on its origin.
 
     load: gives the inputs; it is called once the program has passed its checks. sources: where the
@@ -134,19 +135,19 @@ class _Work:
     chip: Chip
     options: Options
     load: Callable[[], Mapping[str, Array]]
-    origin: Record
+    origin: Entries
     sources: Mapping[str, DataSource]
     lone: bool = False
 
 
 def _of_config(
     config: RunConfig, chip: ChipLike | None, inputs: Arrays | None, how: Settings
-) -> _Work:
+) -> _PreparedRun:
     """Return the work of a run file; a Python caller's chip and inputs replace its own."""
     origin = provenance(config, how.engine, values=how.values)
     if isinstance(chip, Chip):  # a chip from Python, which no file describes
         origin = {**origin, "files": {"run": origin["files"]["run"]}}
-    return _Work(
+    return _PreparedRun(
         name=config.name,
         graph=config.graph,
         chip=config.chip,
@@ -168,11 +169,11 @@ def _of_graph(
     *,
     options: Options | None,
     how: Settings,
-) -> _Work:
+) -> _PreparedRun:
     """Return the work of a graph that a Python caller made."""
     arrays = checked_inputs(graph, inputs or {}) if how.values else {}
     options = options or Options()
-    return _Work(
+    return _PreparedRun(
         name=name,
         graph=graph,
         chip=chip,
@@ -230,7 +231,7 @@ def _chip_path(chip: str | Path) -> Path:
 # -- the stages of a graph ------------------------------------------------------------------------
 
 
-def _run_stages(work: _Work, how: Settings) -> Result:
+def _run_stages(work: _PreparedRun, how: Settings) -> Result:
     """Compile, lint, simulate, compare and summarise."""
     chip = work.chip
     compiled = compile_graph(work.name, work.graph, chip, work.options)
@@ -258,8 +259,8 @@ def _run_stages(work: _Work, how: Settings) -> Result:
 
 
 def _summary(
-    work: _Work, compiled: CompiledGraph, how: Settings, trace: Trace, verdict: Record
-) -> Record:
+    work: _PreparedRun, compiled: CompiledGraph, how: Settings, trace: Trace, verdict: Entries
+) -> Entries:
     """Return the summary without its origin, inputs and outputs."""
     bound = run_bound(compiled.graph, work.chip, compiled.options)
     _refuse_better_than(bound, work.name, trace)

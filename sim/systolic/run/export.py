@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
-from systolic.arrays import Array
+from systolic.arrays import Array, Integers
 from systolic.config import RunConfig
 from systolic.config.chip_file import find_chip
 from systolic.errors import CompileError, ConfigError, ProgramError
@@ -31,7 +30,6 @@ from systolic.machine import Image, Memory
 from systolic.run.execute import Arrays, compile_run, load_inputs
 from systolic.run.tensors import graph_images, graph_results
 
-Numbers = npt.NDArray[np.int64]
 BASE = 8
 """Digits 0 to 7 are exact in every type, float8_e5m2 too."""
 IDENTITY = "identity"
@@ -46,7 +44,7 @@ class Exported:
 
 
 @dataclass(frozen=True, eq=False)
-class _Run:
+class _CompiledRun:
     """A compiled run as functions: inputs to memory contents, memory to outputs."""
 
     program: Program
@@ -83,10 +81,10 @@ def input_arrays(config: RunConfig, exported: Exported) -> dict[str, Array]:
     return {**load_inputs(config), **exported.constants}
 
 
-def _compiled(config: RunConfig) -> _Run:
+def _compiled(config: RunConfig) -> _CompiledRun:
     compiled = compile_run(config)
     graph = compiled.graph
-    return _Run(
+    return _CompiledRun(
         compiled.program,
         {name: graph.shape(name) for name in graph.inputs},
         {name: graph.shape(name) for name in graph.outputs},
@@ -117,7 +115,7 @@ def _digits(most: int) -> Iterator[tuple[int, int]]:
 # -- inputs ---------------------------------------------------------------------------------------
 
 
-def _inputs(run: _Run) -> tuple[list[Binding], dict[str, Array]]:
+def _inputs(run: _CompiledRun) -> tuple[list[Binding], dict[str, Array]]:
     """Return the bindings of all inputs, and the stored identities, which no run file gives."""
     first: dict[str, int] = {}
     total = 0
@@ -140,12 +138,14 @@ def _inputs(run: _Run) -> tuple[list[Binding], dict[str, Array]]:
     return bindings, constants
 
 
-def _carried(run: _Run, first: Mapping[str, int], total: int) -> list[tuple[Image, Numbers]]:
+def _carried(
+    run: _CompiledRun, first: Mapping[str, int], total: int
+) -> list[tuple[Image, Integers]]:
     """Return every image with the number of each of its elements.
 
     Padding has the number 0. A constant 1, such as an identity's, has one above `total`.
     """
-    numbers: list[Numbers] = []
+    numbers: list[Integers] = []
     found: Sequence[Image] = ()
     # A constant 1 gives a 1 in every digit: one digit more than needed makes it exceed `total`.
     for _, weight in _digits(BASE * total):
@@ -154,24 +154,24 @@ def _carried(run: _Run, first: Mapping[str, int], total: int) -> list[tuple[Imag
             for name, shape in run.inputs.items()
         }
         found = run.images(arrays)
-        digits: list[Numbers] = [image.values.astype(np.int64) * weight for image in found]
+        digits: list[Integers] = [image.values.astype(np.int64) * weight for image in found]
         numbers = [a + b for a, b in zip(numbers, digits, strict=True)] if numbers else digits
     return list(zip(found, numbers, strict=True))
 
 
-def _counted(first: int, shape: Shape) -> Numbers:
+def _counted(first: int, shape: Shape) -> Integers:
     count = shape.num_elements()
     return np.arange(first, first + count, dtype=np.int64).reshape(shape.dims)
 
 
 def _places(
-    carried: Sequence[tuple[Image, Numbers]], first: int, shape: Shape
-) -> dict[Buffer, tuple[Numbers, Numbers]]:
+    carried: Sequence[tuple[Image, Integers]], first: int, shape: Shape
+) -> dict[Buffer, tuple[Integers, Integers]]:
     """Return partitions and bytes of an input's elements in each buffer that holds it at cycle 0.
 
     The compiler may want a tensor both on the chip and in DRAM.
     """
-    found: dict[Buffer, tuple[Numbers, Numbers]] = {}
+    found: dict[Buffer, tuple[Integers, Integers]] = {}
     for image, numbers in carried:
         access = image.access
         mine = (numbers >= first) & (numbers < first + shape.num_elements())
@@ -199,7 +199,7 @@ def _free_name(taken: set[str]) -> str:
 # -- outputs --------------------------------------------------------------------------------------
 
 
-def _outputs(run: _Run, chip: Chip) -> Iterator[Binding]:
+def _outputs(run: _CompiledRun, chip: Chip) -> Iterator[Binding]:
     """Yield the bindings of all outputs: memory holds its own addresses, digit by digit."""
     memory = Memory(chip, run.program)
     for name, shape in run.outputs.items():
@@ -210,7 +210,7 @@ def _outputs(run: _Run, chip: Chip) -> Iterator[Binding]:
         yield Binding(name, shape.dims, _parts(name, shape, buffer, rows, byte))
 
 
-def _read_back(run: _Run, memory: Memory, name: str, shape: Shape, what: int) -> Numbers:
+def _read_back(run: _CompiledRun, memory: Memory, name: str, shape: Shape, what: int) -> Integers:
     """Return, for each element of an output, its buffer's number, partition or element there."""
     dtype = data_type(shape.element_type).numpy
     stored = {}
@@ -229,7 +229,7 @@ def _read_back(run: _Run, memory: Memory, name: str, shape: Shape, what: int) ->
 
 
 def _parts(
-    name: str, shape: Shape, buffer: Buffer, partition: Numbers, byte: Numbers
+    name: str, shape: Shape, buffer: Buffer, partition: Integers, byte: Integers
 ) -> tuple[Part, ...]:
     places = partition.reshape(shape.dims), byte.reshape(shape.dims)
     try:

@@ -20,12 +20,12 @@ from systolic.config import Override, RunConfig
 from systolic.hw.spec import Chip
 from systolic.workload import DataSource, Graph
 
-Record = dict[str, Any]
+Entries = dict[str, Any]
 SCHEMA = 1
 """Of summary.json: docs/run_files.md, "Reading summaries", says what makes it another number."""
 
 
-def provenance(config: RunConfig, engine: str, *, values: bool) -> Record:
+def provenance(config: RunConfig, engine: str, *, values: bool) -> Entries:
     """Return schema, version, config, overrides, files and options of a run file's run.
 
     config: the tables of the run file with every key; the chip's tables stand in place of its name,
@@ -41,7 +41,7 @@ def provenance(config: RunConfig, engine: str, *, values: bool) -> Record:
     }
 
 
-def graph_provenance(chip: Chip, options: Record, engine: str, *, values: bool) -> Record:
+def graph_provenance(chip: Chip, options: Entries, engine: str, *, values: bool) -> Entries:
     """Return the same entries for a graph from a Python caller, which no file describes.
 
     options: the compile settings, with the keys of [compile] in a run file.
@@ -56,7 +56,7 @@ def graph_provenance(chip: Chip, options: Record, engine: str, *, values: bool) 
     }
 
 
-def program_provenance(chip: Chip, engine: str, *, values: bool, check: bool) -> Record:
+def program_provenance(chip: Chip, engine: str, *, values: bool, check: bool) -> Entries:
     """Return schema, version, config, overrides and options of a program's run, without files."""
     return {
         "schema": SCHEMA,
@@ -67,14 +67,14 @@ def program_provenance(chip: Chip, engine: str, *, values: bool, check: bool) ->
     }
 
 
-def chip_tables(chip: Chip) -> Record:
+def chip_tables(chip: Chip) -> Entries:
     """Return a chip as the tables of a chip file, with every key."""
     return chip.model_dump(mode="json")
 
 
 def input_records(
     graph: Graph, arrays: Mapping[str, Array], sources: Mapping[str, DataSource]
-) -> Record:
+) -> Entries:
     """Return type, shape, layout, data, seed and sha256 of every input of a graph.
 
     data and seed are None if a Python caller gave the array.
@@ -89,14 +89,14 @@ def input_records(
     }
 
 
-def _source_record(source: DataSource | None) -> Record:
+def _source_record(source: DataSource | None) -> Entries:
     if source is None:
         return {"data": None, "seed": None}
     seed = source.seed if source.kind == "random" else None
     return {"data": _data_text(source), "seed": seed}
 
 
-def output_records(graph: Graph, arrays: Mapping[str, Array]) -> Record:
+def output_records(graph: Graph, arrays: Mapping[str, Array]) -> Entries:
     """Return type, shape, layout and sha256 of every output of a graph."""
     return {
         name: {**_tensor(graph, name), "sha256": array_sha256(arrays.get(name))}
@@ -112,12 +112,12 @@ def array_sha256(array: Array | None) -> str | None:
     return hashlib.sha256(raw.data).hexdigest()
 
 
-def _tensor(graph: Graph, name: str) -> Record:
+def _tensor(graph: Graph, name: str) -> Entries:
     shape = graph.shape(name)
     return {"type": shape.element_type, "shape": list(shape.dims), "layout": str(shape)}
 
 
-def _resolved(config: RunConfig, engine: str) -> Record:
+def _resolved(config: RunConfig, engine: str) -> Entries:
     return {
         "name": config.name,
         "description": config.description,
@@ -132,7 +132,7 @@ def _resolved(config: RunConfig, engine: str) -> Record:
     }
 
 
-def _workload(config: RunConfig) -> Record:
+def _workload(config: RunConfig) -> Entries:
     """Return the table [workload] with the seed of each input and full paths of data files."""
     table = config.workload.model_dump(mode="json")
     for name, entry in table["tensors"].items():

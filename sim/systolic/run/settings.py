@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from systolic.engine_kind import ENGINE_KINDS, EngineKind
 from systolic.errors import SystolicError, listed, perhaps
+from systolic.progress import Progress
 from systolic.trace.words import KINDS
-
-Progress: TypeAlias = Callable[[int, int], None]
-"""Called now and then with instructions done and instructions in all."""
 
 
 @dataclass(frozen=True, slots=True)

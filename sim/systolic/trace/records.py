@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from systolic.trace.grid import GridHistory, GridShape, LoadPass, MatMulPass
 from systolic.trace.labels import Claim, LabelInterval, resolve
 from systolic.trace.transfers import Transfers
-from systolic.trace.words import KINDS, WordTable, word_rows
+from systolic.trace.words import KINDS, Words, WordTable
 
 ALL_PARTITIONS = -1
 """Where a port belongs to a bank in all partitions, instead of the number of one."""
@@ -119,31 +119,10 @@ class Recorder:
         """Return whether words of that kind are to be recorded."""
         return kind in self.kinds
 
-    def words(
-        self,
-        kind: str,
-        unit: str,
-        instruction: int,
-        ticks: npt.NDArray[np.int64],
-        partitions: npt.NDArray[Any],
-        addresses: npt.NDArray[Any],
-        dtype: str,
-        values: npt.NDArray[Any],
-    ) -> None:
-        """Record words (1-D columns of equal length) if that kind is wanted."""
+    def words(self, kind: str, unit: str, instruction: int, words: Words) -> None:
+        """Record words if that kind is wanted."""
         if kind in self.kinds:
-            self.chunks.append(
-                word_rows(
-                    kind,
-                    self.units.index(unit),
-                    instruction,
-                    ticks=ticks,
-                    partitions=partitions,
-                    addresses=addresses,
-                    dtype=dtype,
-                    values=values,
-                )
-            )
+            self.chunks.append(words.rows(kind, self.units.index(unit), instruction))
 
     def post(self, tick: int, unit: str, semaphore: int) -> None:
         """Record a post made in the cycle of `unit` that begins at `tick`."""

@@ -23,6 +23,13 @@ class ChannelCounts:
     conflicts: int = 0
     busy_cycles: int = 0
 
+    def count(self, *, hits: int = 0, opened: int = 0, conflicts: int = 0, busy: int = 0) -> None:
+        """Add bursts of each kind, and busy cycles."""
+        self.hits += hits
+        self.opened += opened
+        self.conflicts += conflicts
+        self.busy_cycles += busy
+
     @property
     def bursts(self) -> int:
         """Return all bursts."""
@@ -36,6 +43,12 @@ class QueueWaits:
     bank_cycles: int = 0
     row_cycles: int = 0
     bus_cycles: int = 0
+
+    def count(self, *, bank: int = 0, row: int = 0, bus: int = 0) -> None:
+        """Add cycles of each wait."""
+        self.bank_cycles += bank
+        self.row_cycles += row
+        self.bus_cycles += bus
 
 
 @dataclass(slots=True)

@@ -40,27 +40,28 @@ ROW = np.dtype(
 )
 
 
-def word_rows(
-    kind: str,
-    unit: int,
-    instruction: int,
-    *,
-    ticks: npt.NDArray[np.int64],
-    partitions: npt.NDArray[Any],
-    addresses: npt.NDArray[Any],
-    dtype: str,
-    values: npt.NDArray[Any],
-) -> npt.NDArray[np.void]:
-    """Return rows for words given as equal-length (or broadcastable) 1-D columns.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Words:
+    """Words of one instruction, as 1-D columns of equal length.
 
-    `values` have the numpy type of `dtype`; addresses are element indices in the partition.
+    values: in the numpy type of `dtype`; addresses: element indices in the partition.
     """
-    rows = np.empty(values.shape, ROW)
-    rows["kind"], rows["unit"], rows["instruction"] = KINDS.index(kind), unit, instruction
-    rows["tick"], rows["partition"], rows["address"] = ticks, partitions, addresses
-    rows["type"] = _CODE[dtype]
-    rows["bits"] = values.view(f"u{values.dtype.itemsize}")
-    return rows
+
+    ticks: npt.NDArray[np.int64]
+    partitions: npt.NDArray[Any]
+    addresses: npt.NDArray[Any]
+    dtype: str
+    values: npt.NDArray[Any]
+
+    def rows(self, kind: str, unit: int, instruction: int) -> npt.NDArray[np.void]:
+        """Return them as rows of the word table."""
+        rows = np.empty(self.values.shape, ROW)
+        rows["kind"], rows["unit"], rows["instruction"] = KINDS.index(kind), unit, instruction
+        rows["tick"], rows["partition"] = self.ticks, self.partitions
+        rows["address"] = self.addresses
+        rows["type"] = _CODE[self.dtype]
+        rows["bits"] = self.values.view(f"u{self.values.dtype.itemsize}")
+        return rows
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-Count = Annotated[int, Field(ge=1, le=1 << 40)]
-Pair = Annotated[tuple[Count, Count], Field(strict=False)]
+CountKey = Annotated[int, Field(ge=1, le=1 << 40)]
+PairKey = Annotated[tuple[CountKey, CountKey], Field(strict=False)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Options:
         ),
     ] = None
     block: Annotated[
-        Pair | None,
+        PairKey | None,
         Field(description="block [p, q] of equation 1 (default: partitions x partitions)"),
     ] = None
     stationary: Annotated[
@@ -55,7 +55,7 @@ class Options:
         Field(description="operand of a matmul held in the array (default: the cheaper)"),
     ] = None
     group: Annotated[
-        Pair | None,
+        PairKey | None,
         Field(description="stationary tiles x banks of vectors that accumulate together"),
     ] = None
     outer: Annotated[
@@ -63,5 +63,5 @@ class Options:
         Field(description="operand the outer loop runs over (default: the cheaper)"),
     ] = None
     tile_columns: Annotated[
-        Count | None, Field(description="columns of the tiles that are moved as one")
+        CountKey | None, Field(description="columns of the tiles that are moved as one")
     ] = None

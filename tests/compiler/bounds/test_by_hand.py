@@ -21,7 +21,7 @@ from systolic.config import load_run
 from systolic.errors import SimulationError
 from systolic.hw.formulas.moves import bounce_bound, copied_bound
 from systolic.hw.formulas.products import Product, Turn, product_bound
-from systolic.hw.formulas.ticks import Way, after, least_end
+from systolic.hw.formulas.ticks import UnitRate, after, least_end
 from systolic.hw.formulas.timing import dram_bound, transpose_bound
 from systolic.run.tensors import operation_records
 from systolic.workload import Graph, GraphBuilder
@@ -68,10 +68,10 @@ def test_a_step_begins_at_an_edge_of_its_clock():
 
 def test_ways_share_work_cycle_by_cycle():
     """From tick 4: the first takes 1 in [6, 9), [9, 12), ..., the other 2 in [5, 10), [10, 15)."""
-    ways = [Way(3, 1, 1), Way(5, 2, 1)]
+    ways = [UnitRate(3, 1, 1), UnitRate(5, 2, 1)]
     assert [least_end(4, amount, ways) for amount in range(1, 8)] == [9, 10, 10, 12, 15, 15, 15]
     assert least_end(4, 0, ways) == 4
-    assert least_end(4, 1, [Way(3, 1, 3)]) == 15  # taken in [6, 9), over two cycles later
+    assert least_end(4, 1, [UnitRate(3, 1, 3)]) == 15  # taken in [6, 9), over two cycles later
 
 
 def test_the_least_product_on_four_clocks():
@@ -359,3 +359,37 @@ def test_the_bound_of_an_operation_that_moves_nothing():
     graph = move("reshape", "f32[6,10,7]", "f32[60,7]")
     (found,) = operation_bounds(graph, clocked())
     assert (found.bound.ticks, found.bound.why) == (0, "nothing need be busy")
+
+
+def test_what_stays_on_the_chip_between_products_is_no_traffic():
+    """At a byte per cycle: x (8 bytes) and w1 (16) for the first product, w2 (16) and y (8) for
+    the second. By the graph's default h lives in DRAM, but only the second product needs it.
+    """
+    builder = GraphBuilder("dram")
+    names = {"x": "f32[1,2]", "w1": "f32[2,2]", "w2": "f32[2,2]"}
+    x, w1, w2 = (builder.tensor(name, shape) for name, shape in names.items())
+    h = builder.matmul(x, w1, "f32[1,2]", name="h")
+    builder.matmul(h, w2, "f32[1,2]", name="y")
+    chip = ideal_chip(2, 2, dram={"bytes_per_cycle": 1, "latency_cycles": 0})
+    least = dram_bound(chip, 16 + 8).ticks  # of either product
+    for operation in operation_bounds(builder.graph(), chip):
+        assert least <= operation.bound.ticks < least + 8 * chip.period("dma")
+
+
+@pytest.mark.parametrize(
+    ("tiles", "cycles"),
+    [
+        ([(4, 4)], 4 + 4 + 4 + 4),
+        ([(4, 1)], 1 + 4 + 4 + 1),
+        ([(1, 1)], 1 + 1 + 4 + 1),
+        ([(4, 4), (4, 4)], 4 + 8 + 4 + 4),
+        ([(4, 4), (4, 1)], 1 + 8 + 4 + 1),
+        ([(4, 1), (4, 4)], 1 + 8 + 4 + 1),
+    ],
+)
+def test_the_least_first_load_and_the_narrowest_last_tile(tiles, cycles):
+    """On 4 x 4: the shortest load, every vector, four rows down, and the columns of the last tile.
+
+    A load reads a column a cycle. Any tile may come first, and any last.
+    """
+    assert transpose_bound(ideal_chip(4, 4), tiles, "f32", "activation").cycles == cycles

@@ -35,7 +35,8 @@ def test_no_work_is_quicker_than_its_bound(batch):
 def _holds(seed: int) -> bool:
     """Return whether a work ran, having asserted that it took no less than its bound."""
     rng = Random(seed)
-    chip, graph, options = random_clocked_chip(rng), random_work(rng), random_options(rng)
+    chip, graph = random_clocked_chip(rng), random_work(rng)
+    options = random_options(rng, chip)
     try:
         run = systolic.run(graph, chip, options=options)
     except SystolicError as error:
@@ -48,14 +49,18 @@ def _holds(seed: int) -> bool:
     return True
 
 
-def test_what_queues_wait_for_decides_some_of_the_bounds():
-    """The chips have fetch, dispatch and intervals, and works for which these say most."""
+def test_chips_list_engines_and_what_queues_wait_for_decides_some_of_the_bounds():
+    """The chips have one, three or six engines or the patent's, fetch, dispatch and intervals."""
     why: Counter[str] = Counter()
+    engines: Counter[int] = Counter()
     for seed in range(400):
         rng = Random(seed)
-        chip, graph, options = random_clocked_chip(rng), random_work(rng), random_options(rng)
+        chip, graph = random_clocked_chip(rng), random_work(rng)
+        options = random_options(rng, chip)
+        engines[len(chip.engines or ())] += 1
         with contextlib.suppress(SystolicError):
             why[run_bound(graph, chip, options).why] += 1
+    assert min(engines[listed] for listed in (0, 1, 3, 6)) > 30, engines
     assert why["instruction fetch"] > 5, why
     assert why["dispatch of pe_array"] + why["multiplies of pe_array"] > 0, why
 

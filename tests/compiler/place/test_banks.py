@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+import systolic
+from support.chips import ideal_chip
 from systolic.compiler import compile_graph
 from systolic.compiler.place.free_bytes import Room, Wish
 from systolic.config import load_chip
@@ -56,3 +58,22 @@ def test_banks_of_odd_sizes_hold_tiles_at_whole_words():
     low, high = Wish("low", [Interval(10, 50)]), Wish("high", [Interval(51, 99)])
     assert [room.take(8, low)[0] for _ in range(2)] == [12, 20]
     assert [room.take(8, high)[0] for _ in range(2)] == [88, 80]
+
+
+@pytest.mark.parametrize(("end", "starts"), [("low", [0, 16, 32]), ("high", [48, 32, 16])])
+def test_banks_are_filled_from_the_end_that_is_wished_for(end, starts):
+    room = Room(64, bank_bytes=16)
+    assert [room.take(12, Wish(end))[0] // 16 * 16 for _ in range(3)] == starts
+
+
+def test_moving_tiles_come_from_the_end_that_stationary_ones_leave_free():
+    """With one bank the middle stays free in one piece."""
+    chip = ideal_chip(4, 4, state_buffer={"banks": 1})
+    builder = GraphBuilder("dram")
+    x, w = builder.tensor("x", "f32[8,8]{0,1}"), builder.tensor("w", "f32[8,8]")
+    builder.matmul(x, w, "f32[8,8]", name="y")
+    program = systolic.run(builder.graph(), chip, values=False).compiled.program
+    weights = [i.weights.start for i in program.instructions if isinstance(i, LoadWeights)]
+    moving = [i.moving.start for i in program.instructions if isinstance(i, MatMul)]
+    middle = chip.state_buffer.bytes_per_partition // 2
+    assert max(weights) < middle <= min(moving)

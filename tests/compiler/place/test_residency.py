@@ -8,7 +8,7 @@ import pytest
 
 from support.chips import ideal_chip
 from systolic.compiler import Options, compile_graph
-from systolic.compiler.ir.tasks import Task, Tile
+from systolic.compiler.ir.tasks import MatrixTile, Task
 from systolic.compiler.place.banks import ROLES, Ring, _dealt
 from systolic.compiler.place.free_bytes import Room, Wish
 from systolic.compiler.place.residency import Residency
@@ -17,8 +17,8 @@ from systolic.spans import Interval
 from systolic.workload import GraphBuilder
 
 
-def tile(name: str) -> Tile:
-    return Tile(name, 0, 0, 0)
+def tile(name: str) -> MatrixTile:
+    return MatrixTile(name, 0, 0, 0)
 
 
 def reads(*names: str) -> Task:

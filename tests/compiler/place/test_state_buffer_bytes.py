@@ -8,8 +8,7 @@ import pytest
 from support.chips import ideal_chip
 from support.runs import run_transpose
 from systolic.isa import Buffer
-from systolic.layout import Buffer as Geometry
-from systolic.layout import Shape, place_in_state_buffer
+from systolic.layout import BufferGeometry, Shape, place_in_state_buffer
 
 
 @pytest.mark.parametrize("shape", ["f32[40,30]", "bf16[33,17]", "s8[5,64]", "f32[16,16]"])
@@ -21,7 +20,8 @@ def test_source_and_result_lie_as_placed(shape):
     _, outcome, compiled = run_transpose(chip, shape, data)
     memory = outcome.memory.bytes_of(Buffer.STATE)
     buffer = chip.state_buffer
-    geometry = Geometry("state_buffer", buffer.partitions, buffer.bytes_per_partition, buffer.banks)
+    sizes = buffer.partitions, buffer.bytes_per_partition, buffer.banks
+    geometry = BufferGeometry("state_buffer", *sizes)
     block = (buffer.partitions, buffer.partitions)
     second = min(piece.access.start for piece in compiled.scheduled.kept)
     for tensor, values, start in (

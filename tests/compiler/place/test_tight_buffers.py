@@ -17,7 +17,7 @@ from support.chips import ideal_chip
 from support.command_line import run_command
 from support.tiers import quick_first
 from systolic.compiler import Options, compile_graph
-from systolic.compiler.ir.parts import Made, Part, parts_of
+from systolic.compiler.ir.parts import Made, RowPart, parts_of
 from systolic.compiler.lower.table import lower_graph
 from systolic.compiler.plans import Plan, sizes_below
 from systolic.compiler.schedule.schedule import schedule
@@ -237,10 +237,10 @@ def test_the_parts_of_a_tile_are_what_was_noted():
         made.add(Span(1, 3), Span(col, 1))
     made.add(Span(2, 1), Span(2, 1))
     assert parts_of(made.mask()) == [
-        Part(Span(1, 1), Span(0, 1), 3, 4),
-        Part(Span(2, 1), Span(0, 1), 3, 2),
-        Part(Span(2, 1), Span(8, 1)),
-        Part(Span(3, 1), Span(0, 1), 3, 4),
+        RowPart(Span(1, 1), Span(0, 1), 3, 4),
+        RowPart(Span(2, 1), Span(0, 1), 3, 2),
+        RowPart(Span(2, 1), Span(8, 1)),
+        RowPart(Span(3, 1), Span(0, 1), 3, 4),
     ]
     rng = np.random.default_rng(7)
     for _ in range(50):

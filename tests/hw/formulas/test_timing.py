@@ -49,7 +49,9 @@ def test_one_block(drain, seed):
     chip = _random_ideal_chip(rng, K, N)
     values = np.ones((K, N), np.float32)
     trace = simulate(chip, block_program(K, N, drain), block_images(values)).trace
-    assert trace.cycles() == timing.transpose_block_cycles(chip, K, N, "f32", drain, "activation")
+    assert trace.cycles() == timing.transpose_block_cycles(
+        chip, K, N, "f32", drain=drain, unit="activation"
+    )
 
 
 @pytest.mark.parametrize(

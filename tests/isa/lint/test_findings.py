@@ -9,6 +9,7 @@ from systolic.errors import ProgramError
 from systolic.isa import Program
 from systolic.isa.lint.diagnostic import BufferBox
 from systolic.isa.lint.lint import lint, require_clean
+from systolic.spans import Interval
 
 LOAD = "load weights=sb0:4+0x4"
 MULTIPLY = "matmul moving=sb0:4+64x4 result=ps0:4+0x4"
@@ -99,7 +100,7 @@ def test_a_finding_has_parts() -> None:
     (found,) = findings([LOAD, "dma q0 source=dr0:1+0x4 target=sb1:2+0x4"])
     assert found.instructions == ((1, "DmaCopy"), (0, "LoadWeights"))
     assert found.region is not None
-    assert found.region == BufferBox(found.region.buffer, (1, 2), (0, 16))
+    assert found.region == BufferBox(found.region.buffer, Interval(1, 2), Interval(0, 16))
 
 
 def test_every_illegal_instruction_is_found() -> None:

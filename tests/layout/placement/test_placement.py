@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from systolic.layout import (
-    Buffer,
+    BufferGeometry,
     LayoutError,
     Placement,
     Shape,
@@ -19,8 +19,8 @@ from systolic.layout import (
     place_in_state_buffer,
 )
 
-STATE = Buffer("state_buffer", 8, 4096, 4)
-RESULT = Buffer("result_buffer", 8, 2048, 2)
+STATE = BufferGeometry("state_buffer", 8, 4096, 4)
+RESULT = BufferGeometry("result_buffer", 8, 2048, 2)
 SHAPES = [
     "f32[5,7]",
     "bf16[2,3,9,11]",
@@ -142,7 +142,7 @@ def test_places_without_an_element() -> None:
         (lambda: place_in_state_buffer(Shape("f32", (8, 1025)), STATE, (8, 1025)),
          "f32[8,1025]{1,0:T(8,1025)} needs 4100 bytes per partition of state_buffer, "
          "which has 4096"),
-        (lambda: place_in_dram(Shape("f32", (9,)), Buffer("dram", 1, 32)),
+        (lambda: place_in_dram(Shape("f32", (9,)), BufferGeometry("dram", 1, 32)),
          "f32[9]{0} needs 36 bytes per partition of dram, which has 32"),
         (lambda: place_in_result_buffer(Shape("f64", (2, 2)), RESULT, (2, 2)),
          "f64 does not fit the result buffer's 32-bit words"),
@@ -151,8 +151,9 @@ def test_places_without_an_element() -> None:
         (lambda: Placement(Shape("f32", (2, 2)), STATE, (2,)),
          "partition_axes must be different physical dimensions of f32[2,2]{1,0} (0 to 1), "
          "found (2,)"),
-        (lambda: Buffer("b", 0, 8), "b: partitions must be at least 1, found 0"),
-        (lambda: Buffer("b", 1, 9, 2), "b: 9 bytes per partition do not divide into 2 banks"),
+        (lambda: BufferGeometry("b", 0, 8), "b: partitions must be at least 1, found 0"),
+        (lambda: BufferGeometry("b", 1, 9, 2),
+         "b: 9 bytes per partition do not divide into 2 banks"),
         (lambda: place_in_dram(Shape("f32", (2,))).array(np.zeros((1, 4), np.uint8)),
          "an image of f32[2]{0} in dram is uint8 (1, 8), found uint8 (1, 4)"),
     ],

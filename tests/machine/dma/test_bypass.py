@@ -90,14 +90,65 @@ def test_it_is_refused_where_the_chip_does_not_say_so():
     )
 
 
-def test_bursts_do_not_read_it():
-    chip = _chip(dram=NO_ORGANISATION | {"organisation": ORGANISATION})
-    with pytest.raises(ProgramError) as caught:
-        check_program(_program(), chip)
-    assert str(caught.value).endswith(
-        "target: must lie in the state buffer, as bursts do not read the result buffer, found dram"
-    )
-    check_program(_program(state(0, 1, 4096, 12)), chip)
+def _organised(**keys):
+    """Return a chip whose one queue moves 4 bytes in each of the 16 cycles of a burst."""
+    return ideal_chip(
+        4, 4, dma={"queues": 1, "bytes_per_cycle": 4} | keys,
+        result_buffer={"dma_readable": True}, state_buffer={"port_bytes": 4},
+        dram=NO_ORGANISATION | {"organisation": ORGANISATION},
+    )  # fmt: skip
+
+
+def test_a_product_goes_to_dram_burst_by_burst():
+    """The copy starts in 13, opens a row, and writes the burst at 0 once for each partition."""
+    images, expected = _images()
+    event = simulate(_organised(), _program(), images, kinds=KINDS)
+    assert_same(event, simulate(_organised(), _program(), images, kinds=KINDS, engine="register"))
+    assert event.memory.read(OUT).reshape(4, 3).tolist() == expected.tolist()
+    copy = next(t for t in event.trace.times if t.unit == "dma0")
+    assert (copy.start, copy.first, copy.done) == (13, 16, 16 + 4 * 16 - 1)
+    assert event.trace.port_cycles["result_buffer", 0, "read"] == 12
+
+
+def test_sums_hold_bursts_back_too():
+    """As above: sums hold the read port from 10 to 15; the first burst has moved in cycle 9."""
+    first, second, copy = _program().instructions
+    more = MatMul(moving=state(0, 4, 64, 3), result=psum(0, 4, 64, 3), accumulate=True)
+    copy = DmaCopy(dma_queue=0, source=psum(0, 4, 128, 3), target=OUT)
+    program = Program("held", (first, second, more, copy), ("made",))
+    images, _ = _images()
+    chip = _organised(latency_cycles=6)
+    event = simulate(chip, program, images, kinds=KINDS)
+    assert_same(event, simulate(chip, program, images, kinds=KINDS, engine="register"))
+    (stall,) = [s for s in event.trace.stalls if s.unit == "dma0"]
+    assert (stall.tick, stall.cycles, stall.buffer, stall.winner) == (
+        10, 6, "result_buffer", "moving",
+    )  # fmt: skip
+    assert [t.done for t in event.trace.times if t.unit == "dma0"] == [9 + 4 * 16 + 6 - 1]
+
+
+def test_queues_that_read_one_bank_take_turns():
+    """Words of one bank, whatever their partitions; rows of two banks of DRAM, opened in 0-2.
+
+    The bus has one burst at a time, so the queues meet where DRAM has two channels.
+    """
+    two = ORGANISATION | {"channels": 2}
+    chip = ideal_chip(
+        4, 4, dma={"queues": 2, "bytes_per_cycle": 4}, result_buffer={"dma_readable": True},
+        dram=NO_ORGANISATION | {"organisation": two},
+    )  # fmt: skip
+    copies = [
+        DmaCopy(dma_queue=q, source=psum(q, 1, 0, 16),
+                target=Access(Buffer.DRAM, "f32", 0, 1, 64 * q, ((1, 16),)))
+        for q in range(2)
+    ]  # fmt: skip
+    program = Program("turns", tuple(copies))
+    event = simulate(chip, program, kinds=KINDS)
+    assert_same(event, simulate(chip, program, kinds=KINDS, engine="register"))
+    assert [t.done for t in event.trace.times] == [18, 34]
+    (stall,) = event.trace.stalls
+    assert (stall.unit, stall.tick, stall.cycles, stall.winner) == ("dma1", 3, 16, "dma")
+    assert event.trace.port_cycles["result_buffer", 0, "read"] == 32
 
 
 def test_nothing_is_written_to_it():

@@ -26,7 +26,7 @@ from systolic.hw.formulas import timing
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, Copy, DmaCopy, Post, Program, Wait
 from systolic.machine import simulate
-from systolic.machine.event.dma.pace import Pace, Part, Piece, shared_pace
+from systolic.machine.event.dma.pace import BytePace, HeldShares, PacedDescriptor, shared_pace
 from systolic.trace.words import KINDS
 
 QUEUES, BANK = 8, 4096
@@ -61,7 +61,7 @@ def test_all_of_the_bandwidth_is_dealt_out_and_everybody_has_his_turn(shares):
 
 
 def _check_law(total, shares):
-    paces = [shared_pace(Part(99), Part(total, j, 1, shares)) for j in range(shares)]
+    paces = [shared_pace(HeldShares(99), HeldShares(total, j, 1, shares)) for j in range(shares)]
     rows = [[pace.amount(t) for pace in paces] for t in range(3 * shares)]
     assert rows == [shares_of(total, t, shares) for t in range(3 * shares)]
     for first in range(2 * shares):
@@ -74,7 +74,7 @@ def _check_law(total, shares):
 def test_no_share_waits_longer_than_the_bytes_of_the_others_take(shares):
     for total in range(1, shares):
         for j in range(shares):
-            pace = shared_pace(Part(99), Part(total, j, 1, shares))
+            pace = shared_pace(HeldShares(99), HeldShares(total, j, 1, shares))
             turns = [t for t in range(4 * shares) if pace.amount(t)]
             assert max(b - a for a, b in pairwise(turns)) == -(-shares // total)
 
@@ -96,7 +96,7 @@ def test_a_pace_sums_and_ends_as_its_cycles_do():
         amounts = tuple(rng.choice([0, 0, 1, 2, 5]) for _ in range(rng.randint(1, 6)))
         if not any(amounts):
             continue
-        pace, first = Pace(amounts), rng.randint(0, 20)
+        pace, first = BytePace(amounts), rng.randint(0, 20)
         row = [amounts[t % len(amounts)] for t in range(first, first + 400)]
         cycles, size = rng.randint(0, 40), rng.randint(1, 60)
         assert pace.moved(first, cycles) == sum(row[:cycles])
@@ -110,8 +110,8 @@ def test_descriptors_in_a_row_are_those_one_by_one():
         amounts = tuple(rng.choice([0, 1, 2, 5]) for _ in range(rng.randint(1, 7)))
         if not any(amounts):
             continue
-        pace, first = Pace(amounts), rng.randint(0, 9)
-        piece = Piece(rng.randint(0, 6), rng.randint(1, 12), rng.random() < 0.5)
+        pace, first = BytePace(amounts), rng.randint(0, 9)
+        piece = PacedDescriptor(rng.randint(0, 6), rng.randint(1, 12), rng.random() < 0.5)
         count, at, busy, ends = rng.randint(1, 40), first, 0, []
         for _ in range(count):
             begin = at if piece.overlaps else at + piece.fetch

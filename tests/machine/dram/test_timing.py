@@ -19,7 +19,7 @@ from support.compare_traces import assert_same
 from support.random_transfers import RandomTransfers, organised_chip
 from systolic.hw.formulas import dram as formulas
 from systolic.hw.formulas import timing
-from systolic.hw.formulas.dram import Run
+from systolic.hw.formulas.dram import ContiguousBytes
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, DmaCopy, Memset, Program
 from systolic.machine import simulate
@@ -428,6 +428,34 @@ def test_a_queue_uses_as_many_buses_as_it_has_bytes_for():
         assert run(chip, move(dram(0, (1, 16)), bank(0, 16))).times[0].done == end
 
 
+@pytest.mark.parametrize("scope", ["partition", "bank"])
+@pytest.mark.parametrize(
+    ("width", "target", "busy", "end"),
+    [
+        # the worked table of section 6: the cycles for which each channel's bus is held
+        (None, bank(0, 16), [4, 4, 4, 4], 6),
+        (8, bank(0, 16), [4, 4, 8, 8], 10),
+        (12, bank(0, 16), [4, 4, 4, 8], 10),
+        (4, bank(0, 16), [4, 8, 12, 16], 18),
+        (2, bank(0, 16), [8, 16, 24, 32], 34),
+        (8, bank(1, 16, -32), [4, 4, 4, 4], 6),
+        (4, state(0, 4, 0, 4), [4, 4, 4, 4], 6),
+        (2, dram(256, (1, 16)), [8, 8, 8, 8], 13),  # read in 3-6, rows opened in 7-9, written
+    ],
+)
+def test_bursts_share_what_passes_a_port(scope, width, target, busy, end):
+    chip = organised(
+        {"bytes_per_cycle": 16}, {"bytes_per_cycle": 16},
+        channels=4, interleave_bytes=16, outstanding=4,
+    ).model_dump()  # fmt: skip
+    chip["state_buffer"] |= {"port_bytes": width, "port_scope": scope}
+    chip["pe_array"]["cycles_per_vector"] = {"u8": 1}
+    trace = run(Chip.model_validate(chip), move(dram(0, (1, 16)), target))
+    assert trace.times[0].done == end
+    assert [c.busy_cycles for c in trace.transfers.channels.values()] == busy
+    assert not trace.stalls
+
+
 def test_hashing_spreads_what_would_meet():
     """Every 128 bytes: channel 0 without hashing, both in turn with it, as 128 // 128 = 1, 2, 3."""
     for hashed, counts in ((False, [8, 0]), (True, [4, 4])):
@@ -438,6 +466,52 @@ def test_hashing_spreads_what_would_meet():
         chip = one_channel(hash_banks=hashed)  # rows 0 to 3 of one bank, or of all four
         trace = run(chip, move(dram(0, (64, 4)), bank(0, 4)))
         assert trace.transfers.channels[0].conflicts == conflicts
+
+
+@pytest.mark.parametrize(
+    ("cost", "outstanding", "first", "ends"),
+    [
+        # the worked table of section 6: descriptors of 4 bytes at 0, 32 and 64, all in one row
+        ("sum", 1, 9, [12, 22, 32]),
+        ("sum", 4, 9, [12, 16, 21]),
+        ("max", 1, 3, [6, 12, 18]),
+        ("max", 4, 3, [6, 11, 17]),
+    ],
+)
+def test_what_descriptors_cost(cost, outstanding, first, ends):
+    chip = one_channel({"descriptor_cycles": 6, "descriptor_cost": cost}, outstanding=outstanding)
+    trace = run(chip, move(dram(0, (8, 3)), bank(0, 3)))
+    assert (trace.times[0].first, trace.times[0].done) == (first, ends[-1])
+    assert trace.words.of("write").rows["tick"].tolist() == ends
+    if outstanding == 1:
+        runs = [ContiguousBytes(address, None, 4) for address in (0, 32, 64)]
+        assert formulas.lone_copy_cycles(chip, runs) == ends[-1] + 1
+
+
+def test_a_refused_port_delays_bursts_but_not_the_fetch():
+    """Three descriptors, 20 cycles each to fetch, from cycle 0 and 20 on, in an open row.
+
+    The first burst moves in 3-6. The engine, which goes first, writes the bank in 18 to 27, so that
+    the second moves in 28-31; then its descriptor is still fetched, up to 39. The third, begun in
+    40, moves in 40-43, and ends in 59.
+    """
+    chip = one_channel(
+        {"descriptor_cycles": 20, "descriptor_cost": "max"}, outstanding=2
+    ).model_dump()
+    chip["activation"]["fixed_cycles"] = 17
+    fill = Memset(engine="activation", target=bank(0, 10, 64), value=1)
+    trace = run(Chip.model_validate(chip), move(dram(0, (8, 3)), bank(0, 3)), fill)
+    (stall,) = (s for s in trace.stalls if s.unit == "dma0")
+    assert (stall.tick, stall.cycles) == (20, 8)
+    assert trace.words.of("read").rows["tick"].tolist() == [19, 39, 59]
+
+
+def test_the_next_copy_begins_when_the_last_descriptor_has_been_fetched():
+    """Bursts move in 3-6 and 11-14; the descriptors are fetched in 0-7 and 8-15."""
+    chip = one_channel({"descriptor_cycles": 8, "descriptor_cost": "max", "outstanding": 2})
+    trace = run(chip, *(move(words_at(16 * n), bank(0, 1, 64 * n)) for n in range(2)))
+    assert [(t.first, t.done) for t in trace.times] == [(3, 7), (11, 15)]
+    assert [(r.first, r.stop, r.label) for r in trace.labels["dma0"]] == [(0, 16, "streaming")]
 
 
 def test_a_copy_within_dram_reads_ahead_of_what_it_writes():
@@ -473,7 +547,7 @@ def _runs(copy):
             found.append([p, q, a, b, size])
     is_dram = [side.buffer is Buffer.DRAM for side in (copy.source, copy.target)]
     return [
-        Run(a if is_dram[0] else None, b if is_dram[1] else None, size)
+        ContiguousBytes(a if is_dram[0] else None, b if is_dram[1] else None, size)
         for _, _, a, b, size in found
     ]
 
@@ -490,7 +564,9 @@ def test_the_formula_of_a_lone_copy(seed):
     for copy in copies[:3]:
         alone = DmaCopy(dma_queue=0, source=copy.source, target=copy.target)
         trace = simulate(chip, Program("alone", (alone,)), values=False).trace
-        assert trace.cycles("dma0") == formulas.lone_copy_cycles(chip, _runs(alone))
+        in_state = Buffer.STATE in (copy.source.buffer, copy.target.buffer)
+        found = formulas.lone_copy_cycles(chip, _runs(alone), in_state=in_state)
+        assert trace.cycles("dma0") == found
 
 
 def test_the_formula_without_addresses_is_that_of_open_rows_and_aligned_runs():
@@ -549,6 +625,10 @@ def test_the_bound_counts_refreshes():
     assert trace.cycles("dma0") == 400 + 19 * 5
     # the bound knows of the refreshes that 400 cycles and one burst less see, not of theirs
     assert formulas.least_cycles(chip, 1600) == 400 + 15 * 5
+    # 80 cycles of bursts: when the third refresh is due, the bus has moved 75 and one burst has
+    # the bank, so a cycle is left for afterwards; of 76 cycles none needs to be
+    assert formulas.least_cycles(chip, 320) == 80 + 3 * 5
+    assert formulas.least_cycles(chip, 304) == 76 + 2 * 5
 
 
 @pytest.mark.parametrize("seed", range(30))

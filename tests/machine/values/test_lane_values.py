@@ -32,12 +32,12 @@ from systolic.isa import (
     TensorScalar,
     TensorTensor,
 )
-from systolic.isa.instruction import Comparison, Function, Operation, Reduction
+from systolic.isa.instruction import ActivationFunction, AluOperation, Reduction, Relation
 from systolic.machine import Image, simulate
 
 ENGINES = ("event", "register")
 RIGHT, LANE, OTHER, TARGET = 8192, 16384, 20480, 24576
-FLOAT_ONLY = sorted(set(get_args(Operation)) & (set(lanes.FLOATS) | set(lanes.COMPARE)))
+FLOAT_ONLY = sorted(set(get_args(AluOperation)) & (set(lanes.FLOATS) | set(lanes.COMPARE)))
 WORDS = [0, 1, -1, 2, 3, -3, 7, 31, 32, 33, -31, -32, 255, 256, 2**24 + 1, -(2**24) - 1,
          2**30 + 2**22 + 1, 2**31 - 1, -(2**31), -(2**31) + 1]  # fmt: skip
 
@@ -123,7 +123,7 @@ def test_every_operation_on_two_tensors(left, right):
     target = "s32" if whole else "f32"
     a, b = pairs(left, right)
     one, other = row(0, left, len(a)), row(RIGHT, right, len(a))
-    for place, name in enumerate(get_args(Operation) if whole else FLOAT_ONLY):
+    for place, name in enumerate(get_args(AluOperation) if whole else FLOAT_ONLY):
         tensors = TensorTensor(
             engine="pooling", op=name, left=one, right=other, target=row(TARGET, target, len(a))
         )
@@ -146,7 +146,9 @@ def test_operations_one_after_another_on_numbers_and_lanes(source):
     for turn in range(60):
         scalar, other = rng.choice(SCALARS), rng.choice(SCALARS)
         whole = source in exact.INTEGERS and isinstance(scalar, int)
-        op = rng.choice([n for n in (get_args(Operation) if whole else FLOAT_ONLY) if n != "power"])
+        op = rng.choice(
+            [n for n in (get_args(AluOperation) if whole else FLOAT_ONLY) if n != "power"]
+        )
         then = rng.choice([None, *(n for n in FLOAT_ONLY if n != "power")])
         flip, in_lane = rng.random() < 0.5, rng.random() < 0.3
         flip_then = then is not None and rng.random() < 0.5
@@ -180,7 +182,7 @@ def test_every_function(source):
     operand = row(0, source, len(data))
     cases = [(1.0, -0.0), (1.0, 0.0), (-0.25, 1.5), (3.0, -math.inf), (math.nan, 0.0), (0.0, 0.0)]
     x = numbers(data, source)
-    for place, name in enumerate(get_args(Function)):
+    for place, name in enumerate(get_args(ActivationFunction)):
         for scale, bias in {cases[0], cases[place % len(cases)], cases[-1 - place % len(cases)]}:
             instruction = Activate(
                 function=name, source=operand, target=row(TARGET, "f32", len(data)),
@@ -276,7 +278,7 @@ def test_iota_wraps(target, steps):
     check(memory.read(there).ravel(), wanted, target, lambda i: f"element {i}")
 
 
-@pytest.mark.parametrize("compare", get_args(Comparison))
+@pytest.mark.parametrize("compare", get_args(Relation))
 @pytest.mark.parametrize("target", DATA_TYPES)
 def test_select_by_place(compare, target):
     there = Access(Buffer.STATE, target, 0, 2, TARGET, ((1, 9),))

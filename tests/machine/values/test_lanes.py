@@ -30,7 +30,7 @@ from systolic.isa import (
     TensorScalar,
     TensorTensor,
 )
-from systolic.isa.instruction import Comparison, Function, Operation, Reduction
+from systolic.isa.instruction import ActivationFunction, AluOperation, Reduction, Relation
 from systolic.machine import Image, simulate
 from systolic.machine.values.activation_functions import FUNCTIONS
 from systolic.machine.values.arithmetic import COMPARISONS, OPERATIONS, REDUCTIONS
@@ -73,10 +73,10 @@ def same(found, expected):
 
 
 def test_every_name_has_a_row():
-    assert set(get_args(Function)) == set(FUNCTIONS)
-    assert set(get_args(Operation)) == set(OPERATIONS)
+    assert set(get_args(ActivationFunction)) == set(FUNCTIONS)
+    assert set(get_args(AluOperation)) == set(OPERATIONS)
     assert set(get_args(Reduction)) == set(REDUCTIONS)
-    assert set(get_args(Comparison)) == set(COMPARISONS)
+    assert set(get_args(Relation)) == set(COMPARISONS)
 
 
 # -- Activate -------------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ EXACT = {"identity", "square", "square_root", "binary_step", "bipolar_step", "ra
          "abs", "sign"}  # fmt: skip
 
 
-@given(st.sampled_from(get_args(Function)), st.lists(ordinary, min_size=1, max_size=5))
+@given(st.sampled_from(get_args(ActivationFunction)), st.lists(ordinary, min_size=1, max_size=5))
 @settings(max_examples=400, deadline=None)
 def test_functions(name, values):
     values = [0.0 if x == 0 else x for x in values]
@@ -123,7 +123,7 @@ def test_functions(name, values):
         np.testing.assert_array_max_ulp(found, np.float32(expected), 1)
 
 
-@pytest.mark.parametrize("name", get_args(Function))
+@pytest.mark.parametrize("name", get_args(ActivationFunction))
 def test_functions_of_what_is_not_finite(name):
     special = [math.nan, math.inf, -math.inf, -0.0]
     source = row(0, special)
@@ -331,8 +331,8 @@ COMPARE = {
     "greater_equal": operator.ge, "less": operator.lt, "less_equal": operator.le,
 }  # fmt: skip
 BITS = ("and", "or", "xor", "shift_left", "shift_right_logical", "shift_right_arithmetic")
-FLOAT_OPS = [name for name in get_args(Operation) if name not in BITS]
-INT_OPS = [name for name in get_args(Operation) if name != "power"]
+FLOAT_OPS = [name for name in get_args(AluOperation) if name not in BITS]
+INT_OPS = [name for name in get_args(AluOperation) if name != "power"]
 pairs = st.lists(st.tuples(floats, floats), min_size=1, max_size=4)
 int_pairs = st.lists(st.tuples(words, words), min_size=1, max_size=4)
 
@@ -493,7 +493,7 @@ def test_iota(base, per_partition, per_element, engine):
 
 
 @given(
-    st.sampled_from(get_args(Comparison)), st.integers(-4, 4), st.integers(-2, 2),
+    st.sampled_from(get_args(Relation)), st.integers(-4, 4), st.integers(-2, 2),
     st.integers(-2, 2), st.booleans(), st.sampled_from(["event", "register"]),
 )  # fmt: skip
 @settings(max_examples=150, deadline=None)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from systolic.compiler.cost.dram import burst_time
 from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.compiler.ir.dram_tensor import DramTensor
 from systolic.compiler.ir.nodes import Axes
-from systolic.hw.formulas.dram import Run, lone_copy_cycles, queue_rate, run_cycles
+from systolic.hw.formulas.dram import ContiguousBytes, lone_copy_cycles, queue_rate, run_cycles
 from systolic.hw.formulas.timing import descriptor_cycles, dma_cycles, dma_latency_cycles
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer
@@ -18,15 +19,46 @@ SAMPLE = 8, 256
 """Rows and columns of a matrix looked at."""
 
 
-def copy_cycles(chip: Chip, source: Access, target: Access) -> int:
-    """Return about how many cycles a queue takes for a copy while others use DRAM too."""
-    outside = Buffer.DRAM in (source.buffer, target.buffer)
+@dataclass(frozen=True, slots=True)
+class CopyTime:
+    """What a copy takes, in DMA cycles.
+
+    latency: before its first byte moves. moving: from then on, in a queue that no other disturbs.
+    engine: how long its bytes keep a DMA engine busy. channels: how long they keep DRAM busy, each
+    channel if it has any.
+    """
+
+    latency: int
+    moving: int
+    engine: float
+    channels: tuple[float, ...] = ()
+
+    @property
+    def cycles(self) -> int:
+        """Return the cycles of a queue for the copy."""
+        return self.latency + self.moving
+
+
+def copy_time(chip: Chip, source: Access, target: Access) -> CopyTime:
+    """Return about what a copy takes in a queue, in its engine and in DRAM."""
     run, rows = min(run_bytes(source), run_bytes(target)), 1
     if _is_run_per_partition(source, run) or _is_run_per_partition(target, run):
         rows = chip.dma.partitions_per_cycle
-    latency = chip.dma.latency_cycles + (chip.dram.latency_cycles if outside else 0)
-    bundles = -(-source.size_bytes // (run * rows))
-    return latency + bundles * _bundle(chip, run, rows, outside=outside)
+    ends = [access for access in (source, target) if access.buffer is Buffer.DRAM]
+    latency = chip.dma.latency_cycles + (chip.dram.latency_cycles if ends else 0)
+    size = source.size_bytes
+    engine = size / chip.dma.bytes_per_cycle
+    bundles = -(-size // (run * rows))
+    if not ends or chip.dram.organisation is None:
+        moving = bundles * _bundle(chip, run, rows, outside=bool(ends))
+        channels = (len(ends) * size / chip.dram.bytes_per_cycle,) if ends else ()
+        return CopyTime(latency, moving, engine, channels)
+    times = [burst_time(chip, access, run) for access in ends]
+    bursts = max(sum(time.in_hand for time in times), *(each for t in times for each in t.channels))
+    moving = round(max(bursts, size / chip.dma.queue_bytes_per_cycle))
+    moving += bundles * rows * chip.dma.descriptor_cycles
+    busy = tuple(map(sum, zip(*(time.channels for time in times), strict=True)))
+    return CopyTime(latency, moving, engine, busy)
 
 
 def _is_run_per_partition(access: Access, run: int) -> bool:
@@ -44,24 +76,14 @@ def _bundle(chip: Chip, run: int, rows: int, *, outside: bool) -> int:
     """Return the cycles of descriptors that move side by side, of a run of bytes each."""
     if not outside:
         moving = -(-run * rows // queue_rate(chip, rows))
-    elif chip.dram.organisation is None:
-        moving = run_cycles(chip, run * rows, rows=rows)
     else:
-        moving = rows * (run_cycles(chip, run) + _opening(chip, run))
+        moving = run_cycles(chip, run * rows, rows=rows)
     return int(descriptor_cycles(chip, moving, rows))
 
 
 def bundle_cycles(chip: Chip, run: int, rows: int) -> int:
     """Return the cycles of so many descriptors side by side, of a run of bytes from or to DRAM."""
     return _bundle(chip, run, rows, outside=True)
-
-
-def _opening(chip: Chip, run: int) -> int:
-    """Return the cycles of opening rows for a run, if other queues close them in between."""
-    parts = chip.dram.organisation
-    if parts is None:
-        return 0
-    return -(-run // parts.interleave_bytes) * (parts.precharge_cycles + parts.activate_cycles)
 
 
 def inside_cycles(chip: Chip, runs: int, size: int) -> int:
@@ -76,8 +98,10 @@ def lone_cycles(chip: Chip, access: Access, count: int, size: int) -> int:
     """
     if chip.dram.organisation is None:
         return inside_cycles(chip, count, size) - chip.dma.latency_cycles
+    if chip.dram.organisation.outstanding > 1:
+        return burst_time(chip, access, size).cycles + count * chip.dma.descriptor_cycles
     first = access.offsets()[:: max(1, size // access.element_bytes)] * access.element_bytes
-    runs = (Run(int(byte), None, size) for byte in first)
+    runs = (ContiguousBytes(int(byte), None, size) for byte in first)
     return lone_copy_cycles(chip, runs) - chip.dma.latency_cycles - chip.dram.latency_cycles
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 from systolic.compiler.cost.dma import inside_cycles
 from systolic.compiler.cost.engines import mover
-from systolic.compiler.ir.change_of_view import Change, Piece, pieces
+from systolic.compiler.ir.change_of_view import ChangeOfView, Piece, pieces
 from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
@@ -41,7 +41,7 @@ def _dma(chip: Chip, piece: Piece, size_bytes: int) -> int:
     return inside_cycles(chip, runs, piece.run * size_bytes)
 
 
-def move_cost(chip: Chip, options: Options, change: Change, dtype: str) -> int:
+def move_cost(chip: Chip, options: Options, change: ChangeOfView, dtype: str) -> int:
     """Return about how many cycles a change of view takes, judged by the target's first tile."""
     count, rows, cols = change.target.sizes()
     p = block_rows(chip)

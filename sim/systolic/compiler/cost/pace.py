@@ -1,58 +1,78 @@
 """An estimate of how long drafts take, for choosing between plans of one graph.
 
-Every unit goes through its queue, and a draft begins when the drafts that it needs are done. This
-is no bound and no machine: no cycle is lost at ports, and of the contention in DRAM only this
-counts, that the bytes of all queues have to pass.
+Every unit goes through its queue, and a draft begins when the drafts that it needs are done. Copies
+share what their bytes pass, the DMA engines and the channels of DRAM: those have one copy after
+another, in the order in which the copies begin. This is no bound and no machine: no cycle is lost
+at ports, and copies of several queues do not close one another's rows in DRAM.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from systolic.compiler.cost.dma import copy_cycles
+from systolic.compiler.cost.dma import CopyTime, copy_time
 from systolic.compiler.ir.drafts import Draft
-from systolic.hw.formulas.dram import dram_rate
 from systolic.hw.formulas.timing import load_reads, result_cycles
 from systolic.hw.spec import Chip
-from systolic.isa import Buffer, DmaCopy, Instruction, LoadWeights, MatMul, OnEngine
+from systolic.isa import DmaCopy, Instruction, LoadWeights, MatMul, OnEngine
 from systolic.isa.effects import writes
 from systolic.isa.engines import pace_of
 
 
 def estimated_ticks(drafts: Sequence[Draft], chip: Chip) -> int:
     """Return about how many ticks the drafts take."""
-    pace = _Pace(chip)
-    for draft in drafts:
-        pace.add(draft)
-    return max(pace.last, pace.dram_ticks)
+    pace = _Timetable(chip, drafts)
+    while pace.waiting:
+        pace.step()
+    return pace.last
 
 
 @dataclass(slots=True)
-class _Pace:
-    """The ticks in which each draft so far is done, and in which each queue can take the next."""
+class _Timetable:
+    """The ticks in which each draft so far is done, and in which each queue can take the next.
+
+    waiting: the drafts of each queue that have not begun. heads: when the first of them can begin,
+    where that is known. shared: until when each engine of DMA and each channel of DRAM is busy.
+    """
 
     chip: Chip
-    done: list[int] = field(default_factory=list)
+    drafts: Sequence[Draft]
+    waiting: dict[str, deque[int]] = field(default_factory=dict)
+    heads: dict[str, int] = field(default_factory=dict)
+    done: dict[int, int] = field(default_factory=dict)
     free: dict[str, int] = field(default_factory=dict)
+    shared: dict[tuple[str, int], float] = field(default_factory=dict)
     last: int = 0
-    dram_bytes: int = 0
     loaded: int = 0
     may_load: int = 0
 
-    @property
-    def dram_ticks(self) -> int:
-        """Return the ticks in which all queues together move the bytes from and to DRAM."""
-        rate = dram_rate(self.chip, self.chip.dma.queues)
-        return self.dram_bytes * self.chip.period("dma") // rate
+    def __post_init__(self) -> None:
+        for step, draft in enumerate(self.drafts):
+            self.waiting.setdefault(draft.instruction.queue, deque()).append(step)
 
-    def add(self, draft: Draft) -> None:
-        """Note a draft, which begins when all that it needs is done and its unit can take it."""
+    def step(self) -> None:
+        """Let the draft go that can begin first; of the heads of all queues one always can."""
+        for queue in self.waiting.keys() - self.heads.keys():
+            if (ready := self._ready(self.drafts[self.waiting[queue][0]])) is not None:
+                self.heads[queue] = ready
+        queue = min(self.heads, key=self._begin)
+        ready, step = self.heads.pop(queue), self.waiting[queue].popleft()
+        if not self.waiting[queue]:
+            del self.waiting[queue]
+        self.done[step] = self._done(self.drafts[step].instruction, ready)
+        self.last = max(self.last, self.done[step])
+
+    def _begin(self, queue: str) -> tuple[int, int]:
+        return max(self.heads[queue], self.free.get(queue, 0)), self.waiting[queue][0]
+
+    def _ready(self, draft: Draft) -> int | None:
+        """Return when all that a draft needs is done; None if some of it has not begun."""
         seen = self.chip.semaphore_cycles * self.chip.period("pe_array")
-        ready = max((self.done[ref.step] + seen for ref in draft.needs), default=0)
-        done = self._done(draft.instruction, ready)
-        self.done.append(done)
-        self.last = max(self.last, done)
+        if any(ref.step not in self.done for ref in draft.needs):
+            return None
+        return max((self.done[ref.step] + seen for ref in draft.needs), default=0)
 
     def _done(self, instruction: Instruction, ready: int) -> int:
         match instruction:
@@ -92,9 +112,19 @@ class _Pace:
         return end + engine.latency_cycles * period
 
     def _copy(self, copy: DmaCopy, ready: int) -> int:
-        cycles = copy_cycles(self.chip, copy.source, copy.target)
-        end = max(ready, self.free.get(copy.queue, 0)) + cycles * self.chip.period("dma")
-        self.free[copy.queue] = end
-        if Buffer.DRAM in (copy.source.buffer, copy.target.buffer):
-            self.dram_bytes += copy.source.size_bytes
+        time, period = copy_time(self.chip, copy.source, copy.target), self.chip.period("dma")
+        begin = max(ready, self.free.get(copy.queue, 0))
+        moves = begin + time.latency * period
+        end = moves + time.moving * period
+        for share, cycles in self._shares(copy, time):
+            self.shared[share] = max(self.shared.get(share, 0), moves) + cycles * period
+            end = max(end, round(self.shared[share]))
+        hidden = time.latency * period if self.chip.dma.outstanding > 1 else 0
+        self.free[copy.queue] = max(begin, end - hidden)
         return end
+
+    def _shares(self, copy: DmaCopy, time: CopyTime) -> list[tuple[tuple[str, int], float]]:
+        """Return what a copy shares with others, and the DMA cycles that it keeps that busy."""
+        engine = copy.dma_queue % self.chip.dma.engine_count
+        channels = [(("channel", n), cycles) for n, cycles in enumerate(time.channels)]
+        return [(("engine", engine), time.engine), *channels]

@@ -110,12 +110,13 @@ def _cut(size: int, tile: int) -> list[tuple[int, int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class ProductToCut:
     """A product to be cut: stationary [K, P], moving [K, Q], result [P, Q], and its tiles.
 
     tile: T(p,q); sizes in bytes; streamed: operands come from DRAM; chunk: vectors of one multiply;
     counts: how many stationary tiles and chunks there are; layer: the operation; room_bytes: the
-    bytes of each partition of the state buffer to plan with.
+    bytes of each partition of the state buffer to plan with; most_sums: as many as have room are to
+    grow side by side, so that operands which come slowly are used for many of them.
     """
 
     P: int
@@ -129,9 +130,12 @@ class Work:
     counts: tuple[int, int]
     layer: str
     room_bytes: int
+    most_sums: bool = False
 
 
-def choose_loops(chip: Chip, options: Options, work: Work, *, spare_banks: int = 0) -> Loops:
+def choose_loops(
+    chip: Chip, options: Options, work: ProductToCut, *, spare_banks: int = 0
+) -> Loops:
     """Return the cheapest loops whose tiles have room in the state buffer together.
 
     spare_banks: how many banks of the result buffer to leave unused if possible.
@@ -152,9 +156,12 @@ def choose_loops(chip: Chip, options: Options, work: Work, *, spare_banks: int =
 
 
 def _rated(
-    chip: Chip, work: Work, group: tuple[int, int], chunk: int, outer: Outer
+    chip: Chip, work: ProductToCut, group: tuple[int, int], chunk: int, outer: Outer
 ) -> tuple[tuple[int, int, int], Loops]:
-    """Return the loops and their cost: first the cycles, then how few sums stand side by side."""
+    """Return the loops and their cost: first the cycles, then how few sums stand side by side.
+
+    With `most_sums` the sums come first.
+    """
     p, q = group
     cycles = array_cycles(chip, (work.P, work.Q, work.K), work.dtype, q)
     preference = -q
@@ -162,10 +169,11 @@ def _rated(
         moved = _traffic(chip, work, (p, q * chunk), outer)
         cycles = max(cycles, moved + p * q * chunk)
         preference = abs(p * chip.pe_array.cols - q * chunk)  # squares share the most
-    return (cycles, -p * q, preference), Loops(group, chunk, outer, cycles)
+    first, second = (-p * q, cycles) if work.most_sums else (cycles, -p * q)
+    return (first, second, preference), Loops(group, chunk, outer, cycles)
 
 
-def _group_bytes(chip: Chip, work: Work, group: tuple[int, int], chunk: int) -> int:
+def _group_bytes(chip: Chip, work: ProductToCut, group: tuple[int, int], chunk: int) -> int:
     """Return the bytes of each partition that the tiles of one task of a group take."""
     rows, columns = work.tile
     size = data_type(work.dtype).size_bytes
@@ -175,7 +183,7 @@ def _group_bytes(chip: Chip, work: Work, group: tuple[int, int], chunk: int) -> 
     return (stationary + moving) * size + results * moving * work.out_bytes
 
 
-def _groups(chip: Chip, options: Options, work: Work, spare: int) -> list[tuple[int, int]]:
+def _groups(chip: Chip, options: Options, work: ProductToCut, spare: int) -> list[tuple[int, int]]:
     tiles, chunks = work.counts
     banks = chip.result_buffer.banks
     if options.group is not None:
@@ -193,7 +201,7 @@ def _groups(chip: Chip, options: Options, work: Work, spare: int) -> list[tuple[
     ]
 
 
-def _traffic(chip: Chip, work: Work, group: tuple[int, int], outer: Outer) -> int:
+def _traffic(chip: Chip, work: ProductToCut, group: tuple[int, int], outer: Outer) -> int:
     """Return about how many cycles DRAM takes for the operands, some of them brought repeatedly."""
     P, Q, K, dtype = work.P, work.Q, work.K, work.dtype
     room_bytes = work.room_bytes * 3 // 4

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from systolic.arrays import Integers
+from systolic.isa.access import Pattern
 from systolic.spans import Interval, Span
 
-Indices = npt.NDArray[np.int64]
-Pairs = tuple[tuple[int, int], ...]
 MOST_PAIRS = 4
 """Of an access."""
 
@@ -35,21 +35,21 @@ class Spread:
         *batch, rows, cols = (math.prod(self.dims[a] for a in group) for group in self.axes)
         return math.prod(batch), rows, cols
 
-    def starts(self, count: int) -> Indices:
+    def starts(self, count: int) -> Integers:
         """Return the row-major index of the first element of each of the first `count` matrices."""
         batch = tuple(axis for group in self.axes[:-2] for axis in group)
         return self._linear(batch, np.arange(count))
 
-    def logical(self, number: int, rows: Span, cols: Span) -> Indices:
+    def logical(self, number: int, rows: Span, cols: Span) -> Integers:
         """Return the row-major index of each element of a block, int64 [rows, columns]."""
         *batch, row, col = self.axes
         start = self._linear(tuple(a for group in batch for a in group), np.asarray([number]))
         down = self._linear(row, rows.first + np.arange(rows.count))
         across = self._linear(col, cols.first + np.arange(cols.count))
-        found: Indices = start + down[:, None] + across[None, :]
+        found: Integers = start + down[:, None] + across[None, :]
         return found
 
-    def locate(self, logical: Indices) -> tuple[Indices, Indices, Indices]:
+    def locate(self, logical: Integers) -> tuple[Integers, Integers, Integers]:
         """Return number of the matrix, row and column of elements given by row-major index."""
         *batch, row, col = self.axes
         groups = (tuple(a for group in batch for a in group), row, col)
@@ -59,17 +59,17 @@ class Spread:
     def _stride(self, axis: int) -> int:
         return math.prod(self.dims[axis + 1 :])
 
-    def _linear(self, group: Sequence[int], numbers: npt.NDArray[Any]) -> Indices:
+    def _linear(self, group: Sequence[int], numbers: npt.NDArray[Any]) -> Integers:
         if not group:
             return np.zeros(len(numbers), np.int64)
         parts = np.unravel_index(numbers, [self.dims[a] for a in group])
-        total: Indices = sum(
+        total: Integers = sum(
             part.astype(np.int64) * self._stride(axis)
             for axis, part in zip(group, parts, strict=True)
         )  # type: ignore[assignment]
         return total
 
-    def _within(self, logical: Indices, group: Sequence[int]) -> Indices:
+    def _within(self, logical: Integers, group: Sequence[int]) -> Integers:
         found = np.zeros_like(logical)
         for axis in group:
             found = found * self.dims[axis] + logical // self._stride(axis) % self.dims[axis]
@@ -77,7 +77,7 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ChangeOfView:
     """The same elements, in row-major order, seen in two ways (of one tensor, or of a reshape)."""
 
     source: Spread
@@ -98,7 +98,7 @@ class Piece:
     source_row: int
     source_rows: int
     source_col: int
-    pairs: Pairs
+    pairs: Pattern
 
     @property
     def run(self) -> int:
@@ -108,30 +108,30 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _RowStretch:
     """A stretch of one target row: columns, the source's rows, and pairs in each of them."""
 
     col: int
     cols: int
     rows: int
-    pairs: Pairs
+    pairs: Pattern
 
 
-def pieces(rows: Indices, cols: Indices, here: npt.NDArray[np.bool_]) -> list[Piece]:
+def pieces(rows: Integers, cols: Integers, here: npt.NDArray[np.bool_]) -> list[Piece]:
     """Return the pieces of a block, whose element (r, c) comes from rows[r, c], cols[r, c].
 
     Elements that are not `here` belong to no piece.
     """
     done: list[Piece] = []
-    open_: dict[_Part, Piece] = {}
-    known: dict[bytes, tuple[_Part, ...]] = {}
+    open_: dict[_RowStretch, Piece] = {}
+    known: dict[bytes, tuple[_RowStretch, ...]] = {}
     for row in range(rows.shape[0]):
-        fresh: dict[_Part, Piece] = {}
+        fresh: dict[_RowStretch, Piece] = {}
         for stretch in _stretches(here[row]):
             a, b = (index[row, stretch.first : stretch.stop] for index in (rows, cols))
             for part in _parts(a, b, known):
                 at = part.col
-                moved = _Part(stretch.first + part.col, part.cols, part.rows, part.pairs)
+                moved = _RowStretch(stretch.first + part.col, part.cols, part.rows, part.pairs)
                 piece = Piece(row, 1, moved.col, part.cols, int(a[at]), part.rows, int(b[at]),
                               part.pairs)  # fmt: skip
                 before = open_.pop(moved, None)
@@ -150,7 +150,9 @@ def _stretches(here: npt.NDArray[np.bool_]) -> Iterator[Interval]:
     return (Interval(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True))
 
 
-def _parts(rows: Indices, cols: Indices, known: dict[bytes, tuple[_Part, ...]]) -> Sequence[_Part]:
+def _parts(
+    rows: Integers, cols: Integers, known: dict[bytes, tuple[_RowStretch, ...]]
+) -> Sequence[_RowStretch]:
     """Return a stretch as parts, each of which one access can name."""
     down, across = np.diff(rows), np.diff(cols)
     key = down.tobytes() + across.tobytes()
@@ -173,7 +175,9 @@ def _lines(down: list[int], across: list[int]) -> Iterator[tuple[int, int, int]]
         first = stop
 
 
-def _repeated(lines: list[tuple[int, int, int]], rows: Indices, cols: Indices) -> Iterator[_Part]:
+def _repeated(
+    lines: list[tuple[int, int, int]], rows: Integers, cols: Integers
+) -> Iterator[_RowStretch]:
     """Yield lines; equal lines in consecutive rows, or at one distance in a row, are joined."""
     at = 0
     while at < len(lines):
@@ -183,19 +187,19 @@ def _repeated(lines: list[tuple[int, int, int]], rows: Indices, cols: Indices) -
         while jump and stop < len(lines) and _jump(lines, stop - 1, rows, cols) == jump:
             stop += 1
         times = stop - at
-        pairs: Pairs = ((step, count),)
+        pairs: Pattern = ((step, count),)
         if times == 1:
-            yield _Part(first, count, 1, pairs)
+            yield _RowStretch(first, count, 1, pairs)
         elif jump == (1, 0):
-            yield _Part(first, count * times, times, pairs)
+            yield _RowStretch(first, count * times, times, pairs)
         else:
             assert jump is not None
-            yield _Part(first, count * times, 1, ((jump[1], times), *pairs))
+            yield _RowStretch(first, count * times, 1, ((jump[1], times), *pairs))
         at = stop
 
 
 def _jump(
-    lines: list[tuple[int, int, int]], at: int, rows: Indices, cols: Indices
+    lines: list[tuple[int, int, int]], at: int, rows: Integers, cols: Integers
 ) -> tuple[int, int] | None:
     """Return the distance from a line to the next, if both are alike and may be joined."""
     if at + 1 >= len(lines) or lines[at][1:] != lines[at + 1][1:]:
@@ -205,7 +209,7 @@ def _jump(
     return jump if jump == (1, 0) or jump[0] == 0 else None
 
 
-def _joined(before: Piece, piece: Piece, part: _Part) -> Piece | None:
+def _joined(before: Piece, piece: Piece, part: _RowStretch) -> Piece | None:
     """Return a piece with the next row's same columns added, if one access can name both."""
     last_row = before.row + before.rows
     if last_row != piece.row:

@@ -14,15 +14,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from systolic.arrays import Integers
 from systolic.isa import Access, Buffer
-from systolic.isa.access import MAX_PAIRS
+from systolic.isa.access import MAX_PAIRS, Pattern
 from systolic.layout import COMBINE, Shape
 from systolic.spans import Span
 
 BURST_BYTES = 64
 """The compiler gives places in DRAM in whole bursts of this size."""
-Pairs = tuple[tuple[int, int], ...]
-Offsets = npt.NDArray[np.int64]
 
 
 def whole_bursts(size_bytes: int) -> int:
@@ -46,7 +45,7 @@ class Segment:
     first: int
     count: int
     base: int
-    pairs: Pairs
+    pairs: Pattern
 
     @property
     def span(self) -> Span:
@@ -133,7 +132,7 @@ class DramTensor:
 
     def _grid(
         self, batch: Sequence[int], origin: tuple[int, int], extents: tuple[int, int]
-    ) -> Offsets:
+    ) -> Integers:
         index: list[Any] = [0] * self.shape.rank
         for axis, i in enumerate(batch):
             self._place(index, axis, np.asarray(i))
@@ -168,7 +167,7 @@ class DramTensor:
         return int(self.shape.dtype.itemsize)
 
 
-def segments(offsets: Offsets) -> list[Segment]:
+def segments(offsets: Integers) -> list[Segment]:
     """Return the fewest regular segments, found from the left, that make up the offsets."""
     found: list[Segment] = []
     first = 0
@@ -179,11 +178,11 @@ def segments(offsets: Offsets) -> list[Segment]:
     return found
 
 
-def _regular(offsets: Offsets) -> tuple[int, Pairs]:
+def _regular(offsets: Integers) -> tuple[int, Pattern]:
     """Return how many leading offsets follow one nested pattern, and the pattern."""
     run = _run(offsets)
     step = int(offsets[1] - offsets[0]) if len(offsets) > 1 else 1
-    inner: Pairs = ((step, run),)
+    inner: Pattern = ((step, run),)
     rows = len(offsets) // run
     if run == 1 or rows == 1:
         return run, inner
@@ -196,7 +195,7 @@ def _regular(offsets: Offsets) -> tuple[int, Pairs]:
     return count * run, outer + inner
 
 
-def _run(offsets: Offsets) -> int:
+def _run(offsets: Integers) -> int:
     """Return how many leading offsets have one distance."""
     if len(offsets) < 3:
         return len(offsets)
@@ -224,7 +223,7 @@ def _fitting(segment: Segment) -> Iterator[Segment]:
         yield from _fitting(part)
 
 
-def _coalesce(pairs: Pairs) -> Pairs:
+def _coalesce(pairs: Pattern) -> Pattern:
     """Merge pairs that continue one another, and drop pairs of one."""
     merged: list[tuple[int, int]] = []
     for step, count in pairs:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeVar, get_args
 
-from systolic.compiler.ir.change_of_view import Change
+from systolic.compiler.ir.change_of_view import ChangeOfView
 from systolic.compiler.ir.windows import Window
 from systolic.hw.datatypes import data_type
 from systolic.isa.instruction import Copy, OnEngine
@@ -25,10 +25,10 @@ NodeKind = Literal["multiply", "turn", "bounce", "move", "convert", "copy", "sto
 NODE_KINDS: tuple[NodeKind, ...] = get_args(NodeKind)
 """Each pass has a table with a row for each of them (`for_every_kind`)."""
 
-Row = TypeVar("Row")
+_Row = TypeVar("_Row")
 
 
-def for_every_kind(table: Mapping[NodeKind, Row]) -> Mapping[NodeKind, Row]:
+def for_every_kind(table: Mapping[NodeKind, _Row]) -> Mapping[NodeKind, _Row]:
     """Return a pass's table of node kinds; raise KeyError at import if a kind has no row."""
     if missing := set(NODE_KINDS) - table.keys():
         raise KeyError(f"no row for node kind {', '.join(sorted(missing))}")
@@ -118,7 +118,7 @@ class Node:
     output: str
     dram: str = ""
     axes: Axes = ()
-    change: Change | None = None
+    change: ChangeOfView | None = None
     instruction: EngineInstruction = Copy
     origin: str = ""
 

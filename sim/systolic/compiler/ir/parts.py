@@ -13,15 +13,12 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from systolic.arrays import Integers, Mask
 from systolic.spans import Span
 
-Mask = npt.NDArray[np.bool_]
-Indices = npt.NDArray[np.int64]
 
-
-class Part(NamedTuple):
+class RowPart(NamedTuple):
     """Rows, and in each of them `times` runs of columns, `step` columns from one to the next."""
 
     rows: Span
@@ -39,14 +36,14 @@ class Made:
 
     rows: int
     cols: int
-    _noted: list[tuple[Span, slice | Indices]] = field(default_factory=list)
+    _noted: list[tuple[Span, slice | Integers]] = field(default_factory=list)
     _mask: Mask | None = None
 
     def add(self, rows: Span, cols: Span) -> None:
         """Note that a rectangle is made."""
         self._noted.append((rows, slice(cols.first, cols.stop)))
 
-    def add_columns(self, rows: Span, cols: Indices) -> None:
+    def add_columns(self, rows: Span, cols: Integers) -> None:
         """Note that some columns of some rows are made."""
         self._noted.append((rows, cols))
 
@@ -60,7 +57,7 @@ class Made:
         return self._mask
 
 
-def parts_of(mask: Mask) -> list[Part]:
+def parts_of(mask: Mask) -> list[RowPart]:
     """Return disjoint parts that together make up the mask, top to bottom."""
     return [part for rows in _bands(mask) for part in _runs(mask[rows.first], rows)]
 
@@ -72,13 +69,13 @@ def _bands(mask: Mask) -> Iterator[Span]:
         yield Span(first, stop - first)
 
 
-def _runs(line: Mask, rows: Span) -> Iterator[Part]:
+def _runs(line: Mask, rows: Span) -> Iterator[RowPart]:
     """Yield the runs of a row; runs of one length at one distance are one part."""
     edges = np.flatnonzero(np.diff(line, prepend=False, append=False)).tolist()
     runs = [Span(first, stop - first) for first, stop in zip(edges[::2], edges[1::2], strict=True)]
     while runs:
         times, step = _alike(runs)
-        yield Part(rows, runs[0], times, step)
+        yield RowPart(rows, runs[0], times, step)
         del runs[:times]
 
 

@@ -18,7 +18,7 @@ from systolic.spans import Span
 Outer = Literal["stationary", "moving"]
 
 
-class Tile(NamedTuple):
+class MatrixTile(NamedTuple):
     """A tile of a matrix: number of the matrix in its batch, block row, block column."""
 
     matrix: str
@@ -42,8 +42,8 @@ class Task:
 
     kind: NodeKind
     node: int
-    reads: tuple[Tile, ...]
-    writes: tuple[Tile, ...]
+    reads: tuple[MatrixTile, ...]
+    writes: tuple[MatrixTile, ...]
     number: int = 0
     rows: tuple[Span, ...] = ()
     cols: tuple[Span, ...] = ()

@@ -12,7 +12,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from systolic.compiler.ir.change_of_view import Change, Indices
+from systolic.arrays import Integers
+from systolic.compiler.ir.change_of_view import ChangeOfView
 from systolic.compiler.ir.dram_tensor import Segment, segments
 from systolic.spans import Span
 
@@ -26,16 +27,16 @@ class Window:
     """
 
     holder: str
-    change: Change
+    change: ChangeOfView
 
     def number(self, number: int) -> int:
         """Return which of the holder's matrices holds this matrix."""
         return int(_places(self.change)[0][number])
 
-    def columns(self, number: int, cols: Span) -> Indices:
+    def columns(self, number: int, cols: Span) -> Integers:
         """Return the holder's column of each of these columns."""
         _, starts, steps = _places(self.change)
-        found: Indices = starts[number] + steps[cols.first : cols.stop]
+        found: Integers = starts[number] + steps[cols.first : cols.stop]
         return found
 
     def segments(self, number: int, cols: Span) -> list[Segment]:
@@ -48,7 +49,7 @@ class Window:
 
 
 @lru_cache(maxsize=256)
-def _places(change: Change) -> tuple[Indices, Indices, Indices]:
+def _places(change: ChangeOfView) -> tuple[Integers, Integers, Integers]:
     """Return, of each matrix, its holder's number and first column; and the columns' distances."""
     count, _, cols = change.target.sizes()
     numbers, _, starts = change.source.locate(change.target.starts(count))
@@ -57,6 +58,6 @@ def _places(change: Change) -> tuple[Indices, Indices, Indices]:
 
 
 @lru_cache(maxsize=65536)
-def _segments(change: Change, cols: Span) -> tuple[Segment, ...]:
+def _segments(change: ChangeOfView, cols: Span) -> tuple[Segment, ...]:
     steps = _places(change)[2]
     return tuple(segments(np.ascontiguousarray(steps[cols.first : cols.stop])))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from systolic.compiler.cost.dma import RowsCost, load_cost, rows_cost
 from systolic.compiler.cost.moves import move_cost
 from systolic.compiler.cost.turns import turn_cost
-from systolic.compiler.ir.change_of_view import Change, Spread
+from systolic.compiler.ir.change_of_view import ChangeOfView, Spread
 from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.compiler.ir.nodes import Axes, EngineInstruction, Kept, Layers, Matrix, Node, NodeKind
 from systolic.compiler.ir.windows import Window
@@ -26,14 +26,14 @@ from systolic.layout import Shape
 from systolic.workload import Graph
 from systolic.workload.options import Options
 
-Block = tuple[int, int] | None
+BlockSize = tuple[int, int] | None
 """A matrix's own tile T(p,q); None for that of the compilation."""
 ROOM = 8
 """Whole rows of a batch take no more than this part of a partition."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _WayToView:
     """A way to the view `axes`: a matrix is moved from one view to another, and perhaps turned."""
 
     cycles: int
@@ -87,7 +87,7 @@ class LayerBuilder:
     # Matrices
 
     def _make(
-        self, tensor: str, axes: Axes, source: str, block: Block = None, dram: str = ""
+        self, tensor: str, axes: Axes, source: str, block: BlockSize = None, dram: str = ""
     ) -> Matrix:
         shape = self.graph.shape(tensor)
         *batch, rows, cols = (math.prod(shape.dims[d] for d in group) for group in axes)
@@ -99,7 +99,7 @@ class LayerBuilder:
         self.rename(matrix, tensor, axes)
         return matrix
 
-    def place(self, tensor: str, axes: Axes, block: Block = None) -> Matrix:
+    def place(self, tensor: str, axes: Axes, block: BlockSize = None) -> Matrix:
         """Let an input on the chip lie as `axes` from the start, in its own blocks if given."""
         self._unplaced.discard(tensor)
         return self._make(tensor, axes, "state_buffer", block)
@@ -108,11 +108,11 @@ class LayerBuilder:
         """Return whether a tensor is an input on the chip whose place can still be chosen."""
         return tensor in self._unplaced
 
-    def result(self, tensor: str, axes: Axes, block: Block = None) -> Matrix:
+    def result(self, tensor: str, axes: Axes, block: BlockSize = None) -> Matrix:
         """Return a new matrix for a node to make: `tensor` seen as `axes`."""
         return self._make(tensor, axes, "node", block)
 
-    def load(self, tensor: str, axes: Axes, block: Block = None) -> Matrix:
+    def load(self, tensor: str, axes: Axes, block: BlockSize = None) -> Matrix:
         """Return a matrix that is brought from DRAM as this view."""
         return self._make(tensor, axes, "dram", block, self.dram.of(tensor))
 
@@ -171,7 +171,7 @@ class LayerBuilder:
 
     def node(
         self, kind: NodeKind, inputs: tuple[Matrix, ...], output: Matrix,
-        change: Change | None = None, instruction: EngineInstruction = Copy,
+        change: ChangeOfView | None = None, instruction: EngineInstruction = Copy,
     ) -> None:  # fmt: skip
         """Add a node."""
         names = tuple(m.name for m in inputs)
@@ -185,7 +185,7 @@ class LayerBuilder:
         self.node("turn", (source,), result)
         return result
 
-    def moved(self, source: Matrix, change: Change, tensor: str, axes: Axes) -> Matrix:
+    def moved(self, source: Matrix, change: ChangeOfView, tensor: str, axes: Axes) -> Matrix:
         """Return the elements of `source` as the matrices of another view, moved on the chip."""
         result = self.result(tensor, axes)
         self.node("move", (source,), result, change)
@@ -266,7 +266,7 @@ class LayerBuilder:
             height=block_rows(self.chip),
         )
         self.rename(held, tensor, rows)
-        change = Change(Spread(shape.dims, rows), Spread(shape.dims, axes))
+        change = ChangeOfView(Spread(shape.dims, rows), Spread(shape.dims, axes))
         matrix = self.within(held, Window(held.name, change), axes)
         self.rename(matrix, tensor, axes)
         return matrix
@@ -329,13 +329,13 @@ class LayerBuilder:
             first = self.moved(first, change, tensor, way.last)
         return first if way.last == way.axes else self.turned(first, tensor, way.axes)
 
-    def _ways(self, tensor: str, matrix: Matrix, seen: Axes, axes: Axes) -> list[_Way]:
-        ways = [_Way(self._move_cost(tensor, seen, axes), matrix, seen, axes, axes)]
+    def _ways(self, tensor: str, matrix: Matrix, seen: Axes, axes: Axes) -> list[_WayToView]:
+        ways = [_WayToView(self._move_cost(tensor, seen, axes), matrix, seen, axes, axes)]
         if self.can_turn(matrix.dtype):
             shape = self.graph.shape(tensor)
             for first, last, turn in ((seen, swap(axes), swap(axes)), (swap(seen), axes, seen)):
                 cycles = self._move_cost(tensor, first, last) + self._turn_cost(shape, turn)
-                ways.append(_Way(cycles, matrix, first, last, axes))
+                ways.append(_WayToView(cycles, matrix, first, last, axes))
         return ways
 
     def _move_cost(self, tensor: str, seen: Axes, wanted: Axes) -> int:
@@ -344,9 +344,9 @@ class LayerBuilder:
         dtype = self.graph.shape(tensor).element_type
         return move_cost(self.chip, self.options, self._change(tensor, seen, wanted), dtype)
 
-    def _change(self, tensor: str, seen: Axes, wanted: Axes) -> Change:
+    def _change(self, tensor: str, seen: Axes, wanted: Axes) -> ChangeOfView:
         dims = self.graph.shape(tensor).dims
-        return Change(Spread(dims, seen), Spread(dims, wanted))
+        return ChangeOfView(Spread(dims, seen), Spread(dims, wanted))
 
     # DRAM and the end
 

@@ -111,6 +111,11 @@ def _from_dram(builder: LayerBuilder, op: Operation, matrices: MatrixSet) -> Non
         _refuse_sides(builder.chip, block)
     if options.via == "pe":
         _refuse_type(builder, op)
+    elif matrices.dims[-2] == 1:  # a row and the column that it becomes lie alike: whole runs
+        *others, column, row = matrices.result
+        matrix = builder.load(source, matrices.source, block)
+        builder.store_home(matrix, op.output, (*others, row, column))
+        return
     if options.via == "dram" or not builder.turn_is_cheaper(source, turned):
         matrix = builder.load(source, turned, block and block[::-1])
     else:

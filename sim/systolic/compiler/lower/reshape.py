@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from systolic.compiler.ir.change_of_view import Change, Spread
+from systolic.compiler.ir.change_of_view import ChangeOfView, Spread
 from systolic.compiler.ir.nodes import Axes
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.moves import move_in_dram
@@ -47,7 +47,7 @@ def lower_reshape(builder: LayerBuilder, op: Operation) -> None:
     else:
         matrix, axes = views[0]
         wanted = physical(after)
-        change = Change(Spread(before.dims, axes), Spread(after.dims, wanted))
+        change = ChangeOfView(Spread(before.dims, axes), Spread(after.dims, wanted))
         builder.moved(matrix, change, output, wanted)
 
 

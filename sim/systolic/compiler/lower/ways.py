@@ -12,7 +12,7 @@ from itertools import combinations
 
 from systolic.compiler.cost.arrangements import Estimate, Planner, moving_queues
 from systolic.compiler.ir.arrangement import Arrangement
-from systolic.compiler.ir.change_of_view import Change, Spread
+from systolic.compiler.ir.change_of_view import ChangeOfView, Spread
 from systolic.compiler.ir.factors import Move
 from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.ir.windows import Window
@@ -165,7 +165,7 @@ def _tile(
 def _window(builder: LayerBuilder, plan: Arrangement, held: Matrix, axes: Axes) -> Matrix:
     """Return a matrix within another one: the same rows, some of its columns."""
     sizes = plan.move.sizes
-    change = Change(Spread(sizes, held.axes), Spread(sizes, axes))
+    change = ChangeOfView(Spread(sizes, held.axes), Spread(sizes, axes))
     return builder.within(held, Window(held.name, change), axes)
 
 

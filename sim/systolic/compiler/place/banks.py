@@ -39,7 +39,7 @@ class Ring:
             yield Interval(bank * self.bank_bytes, (bank + 1) * self.bank_bytes)
 
 
-class Banks:
+class BanksByRole:
     """The banks of each role in a graph, and which bank of a role is the next."""
 
     def __init__(self, layers: Layers, chip: Chip) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from systolic.compiler.ir.dependencies import Ref, Region
-from systolic.compiler.ir.tasks import Task, Tile
+from systolic.compiler.ir.tasks import MatrixTile, Task
 from systolic.compiler.place.free_bytes import ALIGNMENT, Room, Wish, in_words
 from systolic.errors import CompileError
 
@@ -24,7 +24,7 @@ class Resident:
     lasting: its bytes are not given back, since they may share a word with a neighbour's.
     """
 
-    tile: Tile
+    tile: MatrixTile
     start: int
     size_bytes: int
     region: Region
@@ -40,7 +40,7 @@ class Resident:
 class Stay:
     """A tile's stay in the state buffer, for printing: bytes, and tasks from first to last."""
 
-    tile: Tile
+    tile: MatrixTile
     start: int
     size_bytes: int
     first_task: int
@@ -52,16 +52,16 @@ class Residency:
     """Tiles in the state buffer while tasks are gone through one by one."""
 
     room: Room
-    wish_of: Callable[[Tile], Wish]
-    size_of: Callable[[Tile], int]
+    wish_of: Callable[[MatrixTile], Wish]
+    size_of: Callable[[MatrixTile], int]
     where: str
-    resident: dict[Tile, Resident] = field(default_factory=dict)
-    uses: dict[Tile, deque[int]] = field(default_factory=dict)
+    resident: dict[MatrixTile, Resident] = field(default_factory=dict)
+    uses: dict[MatrixTile, deque[int]] = field(default_factory=dict)
     task: int = 0
     stays: list[Stay] = field(default_factory=list)
-    _since: dict[Tile, int] = field(default_factory=dict)
+    _since: dict[MatrixTile, int] = field(default_factory=dict)
 
-    def plan(self, tasks: Iterable[Task], kept: Iterable[Tile]) -> None:
+    def plan(self, tasks: Iterable[Task], kept: Iterable[MatrixTile]) -> None:
         """Note the uses of each tile; tiles to be kept are used again at the very end."""
         number = -1
         for number, task in enumerate(tasks):
@@ -74,7 +74,7 @@ class Residency:
         """Begin with the next task; the one behind the last is the end."""
         self.task = task
 
-    def holds(self, tile: Tile, *, write: bool) -> bool:
+    def holds(self, tile: MatrixTile, *, write: bool) -> bool:
         """Return whether a tile is here; if it is to be written, DRAM's copy is now out of date."""
         resident = self.resident.get(tile)
         if resident is not None and write:
@@ -82,7 +82,12 @@ class Residency:
         return resident is not None
 
     def place(
-        self, tile: Tile, *, dirty: bool, pinned: Collection[Tile], wish: Wish | None = None
+        self,
+        tile: MatrixTile,
+        *,
+        dirty: bool,
+        pinned: Collection[MatrixTile],
+        wish: Wish | None = None,
     ) -> list[Resident] | Resident:
         """Give the tile a place, or return the tiles that may leave for it, the best last.
 
@@ -98,7 +103,7 @@ class Residency:
         self._since[tile] = self.task
         return self.resident[tile]
 
-    def place_together(self, tiles: Sequence[Tile], *, dirty: bool) -> bool:
+    def place_together(self, tiles: Sequence[MatrixTile], *, dirty: bool) -> bool:
         """Place equally large tiles one after another; False if they have no room so."""
         size = self.size_of(tiles[0])
         found = self.room.take(size * len(tiles), Wish("low"))
@@ -111,12 +116,12 @@ class Residency:
             self._since[tile] = self.task
         return True
 
-    def _victims(self, pinned: Collection[Tile]) -> list[Resident]:
+    def _victims(self, pinned: Collection[MatrixTile]) -> list[Resident]:
         """Return the tiles that may leave; the one that is needed again latest is last (Belady)."""
         others = [r for r in self.resident.values() if r.tile not in pinned and not r.lasting]
         return sorted(others, key=lambda r: self._next_use(r.tile))
 
-    def no_room(self, tile: Tile, pinned: Collection[Tile]) -> CompileError:
+    def no_room(self, tile: MatrixTile, pinned: Collection[MatrixTile]) -> CompileError:
         """Return the error for a tile that has no room beside those used with it.
 
         Its numbers add up: the bytes needed, rounded to whole words, exceed the bytes that are free
@@ -135,7 +140,7 @@ class Residency:
             text += f", of which the largest piece free is {self.room.largest_piece} bytes"
         return CompileError(text)
 
-    def _next_use(self, tile: Tile) -> int:
+    def _next_use(self, tile: MatrixTile) -> int:
         later = self.uses.get(tile)
         return later[0] if later else 1 << 60
 
@@ -155,13 +160,13 @@ class Residency:
             Stay(tile, resident.start, resident.size_bytes, self._since.pop(tile), self.task)
         )
 
-    def used(self, tile: Tile) -> bool:
+    def used(self, tile: MatrixTile) -> bool:
         """Note that the present task has used a tile; return whether this was its last use."""
         later = self.uses[tile]
         if later and later[0] == self.task:
             later.popleft()
         return not later
 
-    def users(self, tile: Tile) -> list[Ref]:
+    def users(self, tile: MatrixTile) -> list[Ref]:
         """Return the instructions that use a tile's bytes."""
         return self.resident[tile].region.users()

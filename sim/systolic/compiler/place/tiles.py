@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from systolic.compiler.ir.chip_tiles import whole_banks
 from systolic.compiler.ir.nodes import Layers, Matrix
 from systolic.compiler.ir.parts import Made
-from systolic.compiler.ir.tasks import Task, Tile, Tiled, tiling
-from systolic.compiler.place.banks import Banks
+from systolic.compiler.ir.tasks import MatrixTile, Task, Tiled, tiling
+from systolic.compiler.place.banks import BanksByRole
 from systolic.compiler.place.free_bytes import ALIGNMENT, Room, Wish, in_words
 from systolic.compiler.place.residency import Residency, Resident
 from systolic.errors import CompileError
@@ -38,36 +38,36 @@ class OnChip:
         self._sides = {m.name: m.block or tiled.block for m in layers.matrices}
         self.matrices = {m.name: m for m in layers.matrices}
         self._blocks = {m.name: tiling(m, tiled.block) for m in layers.matrices}
-        self.banks = Banks(layers, chip)
+        self.banks = BanksByRole(layers, chip)
         room = Room(chip.state_buffer.bytes_per_partition, whole_banks(chip))
         where = f"state_buffer of {chip.name}"
         self.memory = Residency(room, self._wish_of, self.size_bytes, where)
         self.multiplies = any(node.kind == "multiply" for node in layers.nodes)
-        self._made: dict[Tile, Made] = {}
+        self._made: dict[MatrixTile, Made] = {}
         self.most_together = max(map(self._bytes_of_task, tiled.tasks), default=0)
 
     # Tiles
 
-    def all_tiles(self, matrix: Matrix) -> Iterator[Tile]:
+    def all_tiles(self, matrix: Matrix) -> Iterator[MatrixTile]:
         """Yield the tiles of a matrix in logical order."""
         blocks = self._blocks[matrix.name]
         for block in blocks:
-            yield Tile(
+            yield MatrixTile(
                 matrix.name, block.number // blocks.count_per_matrix, block.row, block.column
             )
 
-    def block(self, tile: Tile) -> Block:
+    def block(self, tile: MatrixTile) -> Block:
         """Return a tile as a block of its matrix: origin, extents, slices."""
         blocks = self._blocks[tile.matrix]
         number = tile.number * blocks.count_per_matrix + tile.row * blocks.grid[1] + tile.col
         return blocks.at(number)
 
-    def size_bytes(self, tile: Tile) -> int:
+    def size_bytes(self, tile: MatrixTile) -> int:
         """Return the bytes a tile takes of each partition: all alike in a matrix of blocks."""
         own = self.matrices[tile.matrix].block
         return (own[1] if own else self.block(tile).extents[1]) * self.element_bytes(tile)
 
-    def element_bytes(self, tile: Tile) -> int:
+    def element_bytes(self, tile: MatrixTile) -> int:
         """Return the bytes of an element."""
         return data_type(self.matrices[tile.matrix].dtype).size_bytes
 
@@ -75,10 +75,10 @@ class OnChip:
         """Return the bytes of each partition that a task's tiles take together."""
         return sum(in_words(self.size_bytes(t)) for t in {*task.reads, *task.writes})
 
-    def _wish_of(self, tile: Tile) -> Wish:
+    def _wish_of(self, tile: MatrixTile) -> Wish:
         return self.banks.wish_of(tile.matrix)
 
-    def made(self, tile: Tile) -> Made:
+    def made(self, tile: MatrixTile) -> Made:
         """Return the finished part of a tile: all of it, unless nodes make it piece by piece."""
         if tile not in self._made:
             rows, cols = self._all_of(tile)
@@ -112,7 +112,7 @@ class OnChip:
             for t in sorted(others, key=self.size_bytes, reverse=True)
         )
 
-    def _rounding(self, tiles: list[Tile]) -> str:
+    def _rounding(self, tiles: list[MatrixTile]) -> str:
         """Return in words why tiles need more bytes than their elements take."""
         words = any(self.size_bytes(tile) % ALIGNMENT for tile in tiles)
         banks = self.memory.room.bank_bytes
@@ -135,7 +135,7 @@ class OnChip:
             isinstance(self.memory.place(tile, dirty=True, pinned=()), Resident) for tile in tiles
         )
 
-    def piece(self, tile: Tile) -> PlacedTile:
+    def piece(self, tile: MatrixTile) -> PlacedTile:
         """Return the place of a tile, and the elements that make it up."""
         return PlacedTile(
             tile.matrix, self.block(tile).slices, self.whole(self.memory.resident[tile])
@@ -144,7 +144,7 @@ class OnChip:
     def resident(self, matrix: Matrix, number: int, row: int, col: int) -> Resident:
         """Return the place of the tile that holds an element."""
         p, q = self._sides[matrix.name]
-        return self.memory.resident[Tile(matrix.name, number, row // p, col // q)]
+        return self.memory.resident[MatrixTile(matrix.name, number, row // p, col // q)]
 
     def reach(self, matrix: Matrix, number: int, rows: Span, cols: Span) -> tuple[Resident, Access]:
         """Return rows and columns of a matrix, all in one tile: the tile's place and the access."""
@@ -205,7 +205,7 @@ class OnChip:
         p, q = self._sides[place.tile.matrix]
         return Span(rows.first % p, rows.count), Span(cols.first % q, cols.count)
 
-    def _all_of(self, tile: Tile) -> tuple[Span, Span]:
+    def _all_of(self, tile: MatrixTile) -> tuple[Span, Span]:
         """Return all rows and columns of a tile."""
         rows, cols = self.block(tile).extents
         return Span(0, rows), Span(0, cols)

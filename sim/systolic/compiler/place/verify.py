@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from systolic.compiler.ir.broken import BrokenPassError
 from systolic.compiler.ir.chip_tiles import whole_banks
-from systolic.compiler.ir.tasks import Task, Tile
+from systolic.compiler.ir.tasks import MatrixTile, Task
 from systolic.compiler.place.residency import Stay
 from systolic.hw.spec import Chip
 from systolic.isa import Access
@@ -37,7 +37,7 @@ def _faults(
             yield f"{stay.tile} lies in bytes {held.first}:{held.stop} of {have}"
         if bank and held.first // bank != (held.stop - 1) // bank:
             yield f"{stay.tile} lies across two banks of {bank} bytes"
-        if any(_overlap(held, other) for other in constant):
+        if any(held.meets(other) for other in constant):
             yield f"{stay.tile} lies in the bytes of an identity"
     yield from _collisions(stays)
     yield from _missing(stays, tasks)
@@ -47,10 +47,6 @@ def _bytes(stay: Stay) -> Interval:
     return Interval(stay.start, stay.start + stay.size_bytes)
 
 
-def _overlap(one: Interval, other: Interval) -> bool:
-    return one.first < other.stop and other.first < one.stop
-
-
 def _collisions(stays: Sequence[Stay]) -> Iterator[str]:
     """Yield stays that share bytes before the task in which one follows the other."""
     here: list[Stay] = []
@@ -58,14 +54,14 @@ def _collisions(stays: Sequence[Stay]) -> Iterator[str]:
         here = [other for other in here if other.last_task > stay.first_task]
         for other in here:
             together = other.first_task < stay.last_task
-            if together and _overlap(_bytes(stay), _bytes(other)):
+            if together and _bytes(stay).meets(_bytes(other)):
                 yield f"{other.tile} and {stay.tile} share bytes in task {stay.first_task}"
         here.append(stay)
 
 
 def _missing(stays: Sequence[Stay], tasks: Sequence[Task]) -> Iterator[str]:
     """Yield tiles that a task uses and does not find, or that share bytes in that task."""
-    of_tile: dict[Tile, list[Stay]] = {}
+    of_tile: dict[MatrixTile, list[Stay]] = {}
     for stay in stays:
         of_tile.setdefault(stay.tile, []).append(stay)
     for number, task in enumerate(tasks):
@@ -76,6 +72,6 @@ def _missing(stays: Sequence[Stay], tasks: Sequence[Task]) -> Iterator[str]:
                 yield f"task {number} uses {tile}, which is not in the state buffer"
                 return
             for other in found:
-                if _overlap(_bytes(there[-1]), _bytes(other)):
+                if _bytes(there[-1]).meets(_bytes(other)):
                     yield f"task {number} uses {tile} and {other.tile} in the same bytes"
             found.append(there[-1])

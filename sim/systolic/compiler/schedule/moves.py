@@ -9,25 +9,25 @@ touched.
 from __future__ import annotations
 
 from systolic.compiler.cost.moves import moving_engine
-from systolic.compiler.ir.change_of_view import Change, Piece, pieces
+from systolic.compiler.ir.change_of_view import ChangeOfView, Piece, pieces
 from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.nodes import Layers
-from systolic.compiler.ir.tasks import Task, Tile
+from systolic.compiler.ir.tasks import MatrixTile, Task
 from systolic.compiler.place.residency import Resident
 from systolic.compiler.place.tiles import OnChip
-from systolic.compiler.schedule.transfers import Transfers
+from systolic.compiler.schedule.transfers import CopyMaker
 from systolic.hw.datatypes import data_type
 from systolic.isa import Access, Buffer, Copy
 from systolic.spans import Span
 from systolic.workload.options import Options
 
 
-class MoveWork:
+class MoveMaker:
     """Makes the instructions of moves whose tiles are in place."""
 
     def __init__(
         self, drafts: Drafts, tiles: OnChip, layers: Layers, options: Options,
-        transfers: Transfers,
+        transfers: CopyMaker,
     ) -> None:  # fmt: skip
         self._drafts, self._tiles, self._options = drafts, tiles, options
         self._nodes, self._transfers = layers.nodes, transfers
@@ -46,7 +46,7 @@ class MoveWork:
             else:
                 self._transfers.within(out_of, into, source.region, target.region)
 
-    def _pieces(self, change: Change, source: Tile, target: Tile) -> list[Piece]:
+    def _pieces(self, change: ChangeOfView, source: MatrixTile, target: MatrixTile) -> list[Piece]:
         """Return the pieces in rows and columns of the two tiles."""
         there, here = self._tiles.block(target), self._tiles.block(source)
         (row, col), (rows, cols) = there.origin, there.extents

@@ -27,13 +27,13 @@ from systolic.isa.instruction import Event
 from systolic.spans import Span
 from systolic.workload.options import Options
 
-_Held = tuple[Access, Region]
+_HeldAccess = tuple[Access, Region]
 """A place in a buffer, and the region that notes the instructions that use it."""
 _Made = tuple[Matrix, int]
 """A matrix that is made: of which tensor's view, and which of its matrices."""
 
 
-class ArrayWork:
+class ProductMaker:
     """Makes the instructions of tasks whose tiles are all in place.
 
     stored: identities that must be in memory at cycle 0.
@@ -96,7 +96,9 @@ class ArrayWork:
         if task.last:
             self._drain((sums, region), (out, task.number), cols, moving)
 
-    def _drain(self, held: _Held, out: _Made, rows: Span, cols: Span, *, part: int = 0) -> None:
+    def _drain(
+        self, held: _HeldAccess, out: _Made, rows: Span, cols: Span, *, part: int = 0
+    ) -> None:
         """Copy finished sums from column partitions to row partitions, cast on the way."""
         sums, region = held
         target, made = self._tiles.make_reach(*out, rows, cols)
@@ -132,7 +134,7 @@ class ArrayWork:
             return "row", sums.elements
         return ("partition", sums.partitions) if self._options.drain == "partition" else None
 
-    def _drain_turned(self, held: _Held, out: _Made, rows: Span, cols: Span) -> None:
+    def _drain_turned(self, held: _HeldAccess, out: _Made, rows: Span, cols: Span) -> None:
         """Copy a sub-block whole, or every row or partition as soon as it is complete."""
         sums, region = held
         if self._options.drain == "block":

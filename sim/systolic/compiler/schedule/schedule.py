@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 from systolic.compiler.ir.drafts import Draft, Drafts
 from systolic.compiler.ir.nodes import Layers, NodeKind, for_every_kind
-from systolic.compiler.ir.tasks import Task, Tile, Tiled
+from systolic.compiler.ir.tasks import MatrixTile, Task, Tiled
 from systolic.compiler.place.free_bytes import Wish, in_words
 from systolic.compiler.place.residency import Resident, Stay
 from systolic.compiler.place.tiles import OnChip, PlacedTile
-from systolic.compiler.schedule.moves import MoveWork
-from systolic.compiler.schedule.products import ArrayWork
-from systolic.compiler.schedule.transfers import Transfers
+from systolic.compiler.schedule.moves import MoveMaker
+from systolic.compiler.schedule.products import ProductMaker
+from systolic.compiler.schedule.transfers import CopyMaker
 from systolic.hw.spec import Chip
 from systolic.isa import Access
 from systolic.workload.options import Options
@@ -69,9 +69,9 @@ class _Scheduler:
         self._drafts = Drafts()
         self._tiles = OnChip(layers, tiled, chip)
         self._memory = self._tiles.memory
-        self.transfers = Transfers(self._drafts, self._tiles, layers, _inwards(layers))
-        self.array = ArrayWork(self._drafts, self._tiles, layers, options)
-        self.moves = MoveWork(self._drafts, self._tiles, layers, options, self.transfers)
+        self.transfers = CopyMaker(self._drafts, self._tiles, layers, _inwards(layers))
+        self.array = ProductMaker(self._drafts, self._tiles, layers, options)
+        self.moves = MoveMaker(self._drafts, self._tiles, layers, options, self.transfers)
         self._last_load_task = self._find_last_load()
         self._begun = False
         self._evictions = 0
@@ -79,7 +79,7 @@ class _Scheduler:
     def _find_last_load(self) -> int:
         """Return the last task that is the first to need a tile from DRAM."""
         last = -1
-        seen: set[Tile] = set()
+        seen: set[MatrixTile] = set()
         for number, task in enumerate(self._tiled.tasks):
             for tile in task.reads:
                 if self._tiles.matrices[tile.matrix].source == "dram" and tile not in seen:
@@ -134,7 +134,10 @@ class _Scheduler:
         self.transfers.store(node, resident, everywhere=everywhere, alone=everywhere and is_last)
 
     def _gather(
-        self, reads: Sequence[Tile], writes: Sequence[Tile], layers: Mapping[str, str] | None = None
+        self,
+        reads: Sequence[MatrixTile],
+        writes: Sequence[MatrixTile],
+        layers: Mapping[str, str] | None = None,
     ) -> None:
         """Bring all these tiles into the state buffer together.
 
@@ -158,7 +161,12 @@ class _Scheduler:
                 raise self._memory.no_room(tile, tiles)
 
     def _ensure(
-        self, tile: Tile, pinned: Collection[Tile], *, write: bool, wish: Wish | None = None
+        self,
+        tile: MatrixTile,
+        pinned: Collection[MatrixTile],
+        *,
+        write: bool,
+        wish: Wish | None = None,
     ) -> bool:
         """Bring the tile into the state buffer; False if there is no room beside pinned tiles."""
         if self._memory.holds(tile, write=write):

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from systolic.compiler.cost.dma import copy_cycles
+from systolic.arrays import Mask
+from systolic.compiler.cost.dma import CopyTime, copy_time
 from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.dram_tensor import DramTensor, Rectangle, whole_bursts
 from systolic.compiler.ir.nodes import Axes, Layers, Node
-from systolic.compiler.ir.parts import Mask, Part, parts_of
-from systolic.compiler.ir.tasks import Task, Tile
+from systolic.compiler.ir.parts import RowPart, parts_of
+from systolic.compiler.ir.tasks import MatrixTile, Task
 from systolic.compiler.place.residency import Resident
 from systolic.compiler.place.tiles import OnChip
 from systolic.errors import CompileError
@@ -34,15 +35,24 @@ class _Queues:
     chip: Chip
     inwards_share: float
     busy: dict[int, int] = field(default_factory=dict)
+    engines: dict[int, float] = field(default_factory=dict)
 
-    def pick(self, *, inwards: bool, cycles: int, everywhere: bool) -> int:
-        """Return the queue that will be free first."""
+    def pick(self, *, inwards: bool, time: CopyTime, everywhere: bool) -> int:
+        """Return the queue that will be free first: it, and the DMA engine that it belongs to."""
         count = self.chip.dma.queues
         bring = min(max(1, round(count * self.inwards_share)), max(1, count - 1))
         some = range(bring) if inwards else range(min(bring, count - 1), count)
-        queue = min(range(count) if everywhere else some, key=lambda q: self.busy.get(q, 0))
-        self.busy[queue] = self.busy.get(queue, 0) + cycles
+        queue = min(range(count) if everywhere else some, key=self._free_at)
+        engine = queue % self.chip.dma.engine_count
+        self.busy[queue] = self.busy.get(queue, 0) + time.cycles
+        self.engines[engine] = self.engines.get(engine, 0) + time.engine
         return queue
+
+    def _free_at(self, queue: int) -> tuple[float, float]:
+        """Return when a queue can move more bytes, and what comes first of two that are equal."""
+        own = self.busy.get(queue, 0)
+        engine = self.engines.get(queue % self.chip.dma.engine_count, 0)
+        return max(own, engine), engine if self.chip.dma.queues_per_engine > 1 else own
 
 
 @dataclass(slots=True)
@@ -54,7 +64,7 @@ class _Spill:
     stored: Mask
 
 
-class Transfers:
+class CopyMaker:
     """Makes the copies between DRAM and the tiles on the chip.
 
     spilled_bytes: written to DRAM for want of room. next_byte: how much of DRAM is used.
@@ -67,7 +77,7 @@ class Transfers:
         self._places = {place.name: place for place in layers.dram}
         self._tensors: dict[tuple[str, Axes], DramTensor] = {}
         self._regions: dict[int, Region] = {}
-        self._spills: dict[Tile, _Spill] = {}
+        self._spills: dict[MatrixTile, _Spill] = {}
         self.spilled_bytes = 0
         self.next_byte = max((p.base + p.size_bytes for p in layers.dram), default=0)
         # Queues that share DRAM's rate would only hold one another's bank for longer; and a graph
@@ -75,11 +85,11 @@ class Transfers:
         shared = dram_rate(self._chip, 2) >= 2 * dram_rate(self._chip, 1)
         self.shareable = shared and tiles.multiplies
 
-    def backed(self, tile: Tile) -> bool:
+    def backed(self, tile: MatrixTile) -> bool:
         """Return whether DRAM has the tile."""
         return self._tiles.matrices[tile.matrix].source == "dram" or tile in self._spills
 
-    def bring(self, tile: Tile, resident: Resident, *, everywhere: bool) -> None:
+    def bring(self, tile: MatrixTile, resident: Resident, *, everywhere: bool) -> None:
         """Copy a tile from DRAM to its place; `everywhere`: through all queues at once."""
         if spill := self._spills.get(tile):
             for held in parts_of(spill.stored):
@@ -113,14 +123,14 @@ class Transfers:
             self._move(source, target, resident.region, spill.region, inwards=False)
         spill.stored |= made
 
-    def _held(self, resident: Resident, part: Part) -> Access:
+    def _held(self, resident: Resident, part: RowPart) -> Access:
         """Return the access to a part of a tile in the state buffer."""
         run = self._tiles.part(resident, part.rows, part.cols)
         if part.times == 1:
             return run
         return replace(run, pattern=((part.step, part.times), (1, part.cols.count)))
 
-    def _spilled_part(self, spill: _Spill, tile: Tile, part: Part) -> Access:
+    def _spilled_part(self, spill: _Spill, tile: MatrixTile, part: RowPart) -> Access:
         """Return the access to a part of a spilled tile, which lies row by row in DRAM."""
         whole = self._spilled(tile, spill.base)
         _, cols = self._tiles.block(tile).extents
@@ -180,7 +190,7 @@ class Transfers:
             self._move(source, part.access, resident.region, region, inwards=False,
                        everywhere=everywhere)  # fmt: skip
 
-    def _reserve(self, tile: Tile) -> tuple[int, Region]:
+    def _reserve(self, tile: MatrixTile) -> tuple[int, Region]:
         size = whole_bursts(self._spilled(tile, 0).size_bytes)
         base, have = self.next_byte, self._chip.dram.size_bytes
         if base + size > have:
@@ -191,7 +201,7 @@ class Transfers:
         self.next_byte += size
         return base, Region(f"spill{base}")
 
-    def _spilled(self, tile: Tile, base: int) -> Access:
+    def _spilled(self, tile: MatrixTile, base: int) -> Access:
         rows, cols = self._tiles.block(tile).extents
         dtype = self._tiles.matrices[tile.matrix].dtype
         return Access(Buffer.DRAM, dtype, 0, 1, base, ((1, rows * cols),))
@@ -226,7 +236,7 @@ class Transfers:
         self, source: Access, target: Access, read: Region, written: Region, *,
         inwards: bool, everywhere: bool = False,
     ) -> None:  # fmt: skip
-        cycles = copy_cycles(self._chip, source, target)
-        queue = self._queues.pick(inwards=inwards, cycles=cycles, everywhere=everywhere)
+        time = copy_time(self._chip, source, target)
+        queue = self._queues.pick(inwards=inwards, time=time, everywhere=everywhere)
         copy = DmaCopy(dma_queue=queue, source=source, target=target)
         self._drafts.add(copy, (read,), (written,))

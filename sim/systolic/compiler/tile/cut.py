@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from systolic.compiler.cost.products import Work, choose_loops, part_of_last, turning_banks
-from systolic.compiler.ir.change_of_view import Change
+from systolic.compiler.cost.products import ProductToCut, choose_loops, part_of_last, turning_banks
+from systolic.compiler.ir.change_of_view import ChangeOfView
 from systolic.compiler.ir.chip_tiles import block_rows, k_tiles
 from systolic.compiler.ir.nodes import (
     Layers,
@@ -25,7 +25,7 @@ from systolic.compiler.ir.nodes import (
     operand_number,
 )
 from systolic.compiler.ir.ranges import spans
-from systolic.compiler.ir.tasks import Loops, Task, Tile, Tiled, tiling
+from systolic.compiler.ir.tasks import Loops, MatrixTile, Task, Tiled, tiling
 from systolic.compiler.tile.width import tile_columns
 from systolic.hw.datatypes import data_type
 from systolic.hw.formulas.timing import load_reads
@@ -34,16 +34,21 @@ from systolic.spans import Span
 from systolic.workload.options import Options
 
 
-def cut_tiles(layers: Layers, chip: Chip, options: Options, room_bytes: int | None = None) -> Tiled:
+def cut_tiles(
+    layers: Layers, chip: Chip, options: Options, room_bytes: int | None = None, *,
+    most_sums: bool = False,
+) -> Tiled:  # fmt: skip
     """Return the tasks of all nodes.
 
     room_bytes: the bytes of each partition of the state buffer to plan with (None: all of them).
+    most_sums: let as many sums of a product grow side by side as have room, whatever the estimate.
 
     Raises CompileError if `options` ask for an impossible group or impossible tiles.
     """
     room_bytes = room_bytes or chip.state_buffer.bytes_per_partition
     columns = tile_columns(layers, chip, options, room_bytes)
-    cutter = _Cutter(layers, chip, options, (block_rows(chip), columns), room_bytes)
+    block = block_rows(chip), columns
+    cutter = _Cutter(layers, chip, options, block, room_bytes, most_sums=most_sums)
     for number, node in enumerate(layers.nodes):
         _CUTS[node.kind](cutter, number, node)
     return cutter.result()
@@ -58,16 +63,16 @@ class _Cutter:
 
     def __init__(
         self, layers: Layers, chip: Chip, options: Options, block: tuple[int, int],
-        room_bytes: int,
+        room_bytes: int, *, most_sums: bool,
     ) -> None:  # fmt: skip
-        self._room_bytes = room_bytes
+        self._room_bytes, self._most_sums = room_bytes, most_sums
         self._layers, self._chip, self._options, self._block = layers, chip, options, block
         self._matrices = {m.name: m for m in layers.matrices}
         self._tasks: list[tuple[tuple[int, int], Task]] = []
-        self._written: dict[Tile, int] = {}
+        self._written: dict[MatrixTile, int] = {}
         self._loops: list[tuple[int, Loops]] = []
         self._ends: list[int] = []
-        self._turns: dict[tuple[Tile, int], Task] = {}
+        self._turns: dict[tuple[MatrixTile, int], Task] = {}
         self._multiplied = {n for node in layers.nodes if node.kind == "multiply"
                             for n in node.inputs}  # fmt: skip
         self._made = {node.output for node in layers.nodes if node.kind == "multiply"}
@@ -96,7 +101,7 @@ class _Cutter:
                         del self._turns[key]
                     self._add(turn)
 
-    def _blocks_read(self, task: Task, tile: Tile) -> Iterator[int]:
+    def _blocks_read(self, task: Task, tile: MatrixTile) -> Iterator[int]:
         """Yield which p columns of a tile a task reads, counted from the matrix's first."""
         p, q = self._block
         columns: tuple[Span, ...] = (Span(tile.col * q, q),)
@@ -107,17 +112,17 @@ class _Cutter:
         for span in columns:
             yield from range(span.first // p, -(-span.stop // p))
 
-    def _turn_keys(self, turn: Task) -> Iterator[tuple[Tile, int]]:
+    def _turn_keys(self, turn: Task) -> Iterator[tuple[MatrixTile, int]]:
         """Yield the tiles that a turn makes, and which p columns of each."""
         return ((tile, turn.reads[0].row) for tile in turn.writes)
 
-    def _tile(self, matrix: Matrix, number: int, row: int, col: int) -> Tile:
+    def _tile(self, matrix: Matrix, number: int, row: int, col: int) -> MatrixTile:
         """Return the tile that holds an element: for a window, one of its holder's."""
         if matrix.window is not None:
             held = self._matrices[matrix.holder]
             return self._tile(held, matrix.window.number(number), row, 0)
         p, q = matrix.block or self._block
-        return Tile(matrix.name, number, row // p, col // q)
+        return MatrixTile(matrix.name, number, row // p, col // q)
 
     # Products
 
@@ -159,9 +164,10 @@ class _Cutter:
         """
         a, b, out = matrices
         banks = self._chip.result_buffer.banks
-        work = Work(
+        work = ProductToCut(
             a.cols, b.cols, a.rows, b.dtype, data_type(out.dtype).size_bytes, self._block,
             "dram" in (a.source, b.source), chunk, counts, node.layer, self._room_bytes,
+            self._most_sums,
         )  # fmt: skip
         loops = choose_loops(self._chip, self._options, work)
         sweep = len(k_tiles(self._chip, a.rows)) - 1
@@ -276,7 +282,7 @@ class _Cutter:
         """Cut a transpose through DRAM: tile by tile, each becomes one tile of the result."""
         source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
         for _, tile in self._tiles(source):
-            write = Tile(out.name, tile.number, tile.col, tile.row)
+            write = MatrixTile(out.name, tile.number, tile.col, tile.row)
             self._add(Task("bounce", number, (tile,), (write,), tile.number))
 
     def cut_move(self, number: int, node: Node) -> None:
@@ -313,14 +319,14 @@ class _Cutter:
             self._turn_for(store)
             self._put(store, self._written.get(tile, len(self._tasks)), 2)
 
-    def _tiles(self, matrix: Matrix) -> Iterator[tuple[tuple[Span, Span], Tile]]:
+    def _tiles(self, matrix: Matrix) -> Iterator[tuple[tuple[Span, Span], MatrixTile]]:
         blocks = tiling(matrix, self._block)
         for block in blocks:
             (row, col), (rows, cols) = block.origin, block.extents
             number = block.number // blocks.count_per_matrix
             yield (
                 (Span(row, rows), Span(col, cols)),
-                Tile(matrix.name, number, block.row, block.column),
+                MatrixTile(matrix.name, number, block.row, block.column),
             )
 
 
@@ -358,30 +364,32 @@ def _groups(
 
 
 def _tile_pairs(
-    change: Change, source: str, block: tuple[int, int],
-    targets: Iterable[tuple[Span, Span, Tile]],
-) -> list[tuple[Tile, Tile]]:  # fmt: skip
+    change: ChangeOfView, source: str, block: tuple[int, int],
+    targets: Iterable[tuple[Span, Span, MatrixTile]],
+) -> list[tuple[MatrixTile, MatrixTile]]:  # fmt: skip
     """Return pairs (tile of the source, tile of the target) with elements in common.
 
     source, block: name and tiles T(p,q) of the source's matrix. targets: rows, columns and tile.
     """
     p, q = block
-    pairs: list[tuple[Tile, Tile]] = []
+    pairs: list[tuple[MatrixTile, MatrixTile]] = []
     for rows, cols, tile in targets:
         logical = change.target.logical(tile.number, rows, cols)
         matrix, row, col = change.source.locate(logical)
         places = np.stack((matrix, row // p, col // q), axis=-1).reshape(-1, 3)
-        reads = [Tile(source, *place) for place in np.unique(places, axis=0).tolist()]
+        reads = [MatrixTile(source, *place) for place in np.unique(places, axis=0).tolist()]
         pairs += [(read, tile) for read in reads]
     return pairs
 
 
-def _crosswise(pairs: Sequence[tuple[Tile, Tile]]) -> list[tuple[Tile, Tile]]:
+def _crosswise(
+    pairs: Sequence[tuple[MatrixTile, MatrixTile]],
+) -> list[tuple[MatrixTile, MatrixTile]]:
     """Return pairs of tiles so that neighbours differ in both: then their lanes overlap."""
     sources = {tile: n for n, tile in enumerate(sorted({read for read, _ in pairs}))}
     targets = {tile: n for n, tile in enumerate(sorted({tile for _, tile in pairs}))}
 
-    def diagonal(pair: tuple[Tile, Tile]) -> tuple[int, int]:
+    def diagonal(pair: tuple[MatrixTile, MatrixTile]) -> tuple[int, int]:
         source, target = sources[pair[0]], targets[pair[1]]
         return (target - source) % len(targets), source
 

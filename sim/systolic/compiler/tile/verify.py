@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import numpy.typing as npt
 
+from systolic.arrays import Integers
 from systolic.compiler.ir.broken import BrokenPassError
 from systolic.compiler.ir.nodes import (
     Layers,
@@ -19,7 +20,7 @@ from systolic.compiler.ir.nodes import (
     for_every_kind,
     operand_number,
 )
-from systolic.compiler.ir.tasks import Task, Tile, Tiled, tiling
+from systolic.compiler.ir.tasks import MatrixTile, Task, Tiled, tiling
 from systolic.spans import Span
 
 
@@ -49,7 +50,7 @@ class _Verifier:
             if m.source == "node" and not m.window
         }
         self._blocks = {m.name: tiling(m, tiled.block) for m in layers.matrices}
-        self._stored: set[tuple[int, Tile]] = set()
+        self._stored: set[tuple[int, MatrixTile]] = set()
         self._sums: Task | None = None
 
     def check(self, number: int, task: Task) -> None:
@@ -170,7 +171,7 @@ class _Verifier:
         return rows, cols
 
     def _read(
-        self, matrix: Matrix, number: int, rows: Span, cols: Span, tiles: tuple[Tile, ...]
+        self, matrix: Matrix, number: int, rows: Span, cols: Span, tiles: tuple[MatrixTile, ...]
     ) -> None:
         name, number, some = self._held(matrix, number, rows, cols, tiles)
         if name in self._written:
@@ -178,7 +179,7 @@ class _Verifier:
             self._require_made(name, bool(made[:, some].all()))
 
     def _write(
-        self, matrix: Matrix, number: int, rows: Span, cols: Span, tiles: tuple[Tile, ...]
+        self, matrix: Matrix, number: int, rows: Span, cols: Span, tiles: tuple[MatrixTile, ...]
     ) -> None:
         name, number, some = self._held(matrix, number, rows, cols, tiles)
         lines = self._written[name][number, rows.first : rows.stop]
@@ -186,8 +187,8 @@ class _Verifier:
         lines[:, some] = True
 
     def _held(
-        self, matrix: Matrix, number: int, rows: Span, cols: Span, tiles: tuple[Tile, ...]
-    ) -> tuple[str, int, slice | npt.NDArray[np.int64]]:
+        self, matrix: Matrix, number: int, rows: Span, cols: Span, tiles: tuple[MatrixTile, ...]
+    ) -> tuple[str, int, slice | Integers]:
         """Return the matrix that holds the elements, which of its matrices, and its columns."""
         if matrix.window is None:
             self._require_tile(matrix, number, rows, cols, tiles)
@@ -197,11 +198,11 @@ class _Verifier:
         return held.name, there, matrix.window.columns(number, cols)
 
     def _require_tile(
-        self, matrix: Matrix, number: int, rows: Span, cols: Span, tiles: tuple[Tile, ...]
+        self, matrix: Matrix, number: int, rows: Span, cols: Span, tiles: tuple[MatrixTile, ...]
     ) -> None:
         """Check that rows and columns lie in one of the tiles that the task names."""
         p, q = self._blocks[matrix.name].block
-        tile = Tile(matrix.name, number, rows.first // p, cols.first // q)
+        tile = MatrixTile(matrix.name, number, rows.first // p, cols.first // q)
         if tile not in tiles:
             raise self._broken(f"{tile} is used, which the task does not name")
         if rows.stop > (tile.row + 1) * p or cols.stop > (tile.col + 1) * q:
@@ -217,18 +218,18 @@ class _Verifier:
 
     # Tiles
 
-    def _tiles(self, task: Task, node: Node) -> list[tuple[Tile, tuple[str, ...]]]:
+    def _tiles(self, task: Task, node: Node) -> list[tuple[MatrixTile, tuple[str, ...]]]:
         """Return the tiles of a task, and of which matrices each may be."""
         reads = [(tile, node.inputs) for tile in task.reads]
         return reads + [(tile, (node.output,)) for tile in task.writes]
 
-    def _exists(self, tile: Tile) -> bool:
+    def _exists(self, tile: MatrixTile) -> bool:
         blocks, matrix = self._blocks[tile.matrix], self._matrices[tile.matrix]
         rows, cols = blocks.grid
         inside = 0 <= tile.row < rows and 0 <= tile.col < cols
         return inside and 0 <= tile.number < matrix.matrices
 
-    def _extents(self, tile: Tile) -> tuple[Span, Span]:
+    def _extents(self, tile: MatrixTile) -> tuple[Span, Span]:
         """Return the rows and columns of its matrix that a tile has."""
         matrix, (p, q) = self._matrices[tile.matrix], self._blocks[tile.matrix].block
         row, col = tile.row * p, tile.col * q

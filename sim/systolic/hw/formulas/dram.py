@@ -13,7 +13,7 @@ from typing import NamedTuple
 from systolic.hw.spec import Chip, DramOrganisation
 
 
-class Run(NamedTuple):
+class ContiguousBytes(NamedTuple):
     """One descriptor: bytes contiguous on both sides; None for a side that is on the chip."""
 
     source: int | None
@@ -61,7 +61,7 @@ def _digit_xor(number: int, base: int) -> int:
     return number % base ^ _digit_xor(number // base, base)
 
 
-def bursts_of(parts: DramOrganisation, run: Run) -> list[tuple[int, bool]]:
+def bursts_of(parts: DramOrganisation, run: ContiguousBytes) -> list[tuple[int, bool]]:
     """Return a run's bursts, (address, is a write), in the order in which they are made.
 
     A burst of the target comes right after the read that brings its last byte.
@@ -114,11 +114,11 @@ class _Past:
 class _LoneQueue:
     """The channels as one burst after another finds them."""
 
-    def __init__(self, chip: Chip) -> None:
+    def __init__(self, chip: Chip, *, in_state: bool) -> None:
         parts = chip.dram.organisation
         assert parts is not None
         self.parts, self.size = parts, chip.dram.size_bytes
-        _, self.burst_cycles = chip.burst_cycles
+        _, self.burst_cycles = chip.burst_cycles(in_state=in_state)
         self.pasts = [_Past(parts.refresh_interval_cycles) for _ in range(parts.channels)]
 
     def after_burst(self, asked: int, address: int, *, writes: bool) -> int:
@@ -184,28 +184,32 @@ class _LoneQueue:
             yield past.ended[0] + 1 + idle
 
 
-def lone_copy_cycles(chip: Chip, runs: Iterable[Run]) -> int:
+def lone_copy_cycles(chip: Chip, runs: Iterable[ContiguousBytes], *, in_state: bool = True) -> int:
     """Return the cycles of one copy that no other meets, from cycle 0 on, all banks closed.
 
     Exact with one burst in hand (`outstanding` = 1): latency + sum over runs of descriptor_cycles +
-    per burst: waiting for a refresh + the row's opening + waiting for the bus + the burst. With
-    more in hand it is what the copy would take with one.
+    per burst: waiting for a refresh + the row's opening + waiting for the bus + the burst. Where
+    `descriptor_cost` is "max" a run takes descriptor_cycles or its bursts, whichever is more. With
+    more in hand it is what the copy would take with one. in_state: it reads or writes the state
+    buffer, so that `port_bytes` binds.
     """
     clock = chip.dma.latency_cycles + chip.dram.latency_cycles
-    parts, queue = chip.dram.organisation, _LoneQueue(chip)
+    parts, queue = chip.dram.organisation, _LoneQueue(chip, in_state=in_state)
     assert parts is not None
     for run in runs:
-        clock += chip.dma.descriptor_cycles
+        fetched = clock + chip.dma.descriptor_cycles
+        clock = fetched if chip.dma.descriptor_cost == "sum" else clock
         for address, writes in bursts_of(parts, run):
             clock = queue.after_burst(clock, address, writes=writes)
+        clock = max(clock, fetched)
     return clock
 
 
-def buses_at_once(chip: Chip) -> int:
-    """Return how many of its bursts a queue can have on data buses in a cycle."""
+def buses_at_once(chip: Chip, *, in_state: bool = True) -> int:
+    """Return how many bursts of a copy can be on data buses in a cycle; in_state: as above."""
     parts = chip.dram.organisation
     assert parts is not None
-    width, _ = chip.burst_cycles
+    width, _ = chip.burst_cycles(in_state=in_state)
     return min(parts.channels, parts.outstanding, max(1, chip.dma.queue_bytes_per_cycle // width))
 
 
@@ -215,11 +219,13 @@ def least_cycles(chip: Chip, bytes_moved: int) -> int:
     Whole bursts, every row open, every channel busy as far as the queues have bursts for it, except
     for refresh: in the cycle in which refresh number k becomes due, counted from the first burst, a
     bus has moved at most k * refresh_interval_cycles of its bursts. Those of them that have a bank
-    may still move before the refresh, one for each bank; all others come after it.
+    may still move before the refresh, one for each bank; all others come after it. Where ports of
+    the state buffer make bursts narrower, copies that need none of them have the shorter bursts,
+    and the others may have more of them at once: both count.
     """
     parts = chip.dram.organisation
     assert parts is not None
-    _, burst_cycles = chip.burst_cycles
+    _, burst_cycles = chip.burst_cycles(in_state=False)
     bursts = -(-bytes_moved // parts.burst_bytes)
     buses = min(parts.channels, chip.dma.queues * buses_at_once(chip))
     moving = -(-bursts // buses) * burst_cycles
@@ -235,7 +241,7 @@ def dram_rate(chip: Chip, queues: int) -> int:
     if parts is None:
         engines = min(queues, chip.dma.engine_count)
         return min(chip.dram.bytes_per_cycle, chip.dma.bytes_per_cycle * engines)
-    _, burst_cycles = chip.burst_cycles
+    _, burst_cycles = chip.burst_cycles()
     buses = min(parts.channels, queues * buses_at_once(chip))
     return max(1, buses * parts.burst_bytes // burst_cycles)
 
@@ -256,9 +262,10 @@ def run_cycles(chip: Chip, size_bytes: int, *, within: bool = False, rows: int =
     """
     parts, total = chip.dram.organisation, chip.dram.bytes_per_cycle
     if parts is not None:
-        _, burst_cycles = chip.burst_cycles
+        _, burst_cycles = chip.burst_cycles(in_state=not within)
         bursts = -(-size_bytes // parts.burst_bytes)
-        return -(-bursts // buses_at_once(chip)) * burst_cycles * (1 + within)
+        buses = buses_at_once(chip, in_state=not within)
+        return -(-bursts // buses) * burst_cycles * (1 + within)
     if within and total == 1:
         return 2 * size_bytes
     own = chip.dma.bytes_per_cycle if within else queue_rate(chip, rows)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from systolic.hw.formulas.engines import copiers, fastest
-from systolic.hw.formulas.ticks import Way, after, least_end
+from systolic.hw.formulas.ticks import UnitRate, after, least_end
 from systolic.hw.formulas.timing import Bound, dma_cycles, dma_latency_cycles
 from systolic.hw.spec import Chip
 
@@ -60,7 +60,7 @@ def copied_bound(chip: Chip, elements: int, size_bytes: int) -> Bound:
     """
     lanes, most = chip.state_buffer.partitions * size_bytes, chip.port_width_bytes // size_bytes
     ways = [
-        Way(
+        UnitRate(
             chip.period(unit),
             lanes * min(fastest(engine, "state_buffer"), Fraction(most)),
             engine.latency_cycles + 1,
@@ -69,7 +69,7 @@ def copied_bound(chip: Chip, elements: int, size_bytes: int) -> Bound:
     ]
     dma = chip.dma
     ways.append(
-        Way(chip.period("dma"), dma.engine_count * dma.bytes_per_cycle, dma.latency_cycles + 1)
+        UnitRate(chip.period("dma"), dma.engine_count * dma.bytes_per_cycle, dma.latency_cycles + 1)
     )
     ticks = least_end(0, elements * size_bytes, ways)
     return Bound(ticks, "lanes and DMA queues that copy", chip.period("pe_array"))

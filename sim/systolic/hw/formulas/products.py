@@ -16,7 +16,7 @@ from typing import Literal
 from systolic.hw.datatypes import data_type
 from systolic.hw.formulas.dram import queue_rate
 from systolic.hw.formulas.engines import copiers, drainers
-from systolic.hw.formulas.ticks import Way, least_end
+from systolic.hw.formulas.ticks import UnitRate, least_end
 from systolic.hw.formulas.timing import (
     ArrayWork,
     Bound,
@@ -220,11 +220,11 @@ def _moved_bound(chip: Chip, turns: Sequence[Turn]) -> Bound:
     if dma.partitions_per_cycle > 1:  # then bytes of several elements may move in one cycle
         rate = queue_rate(chip, dma.partitions_per_cycle)
         cost = descriptor_cycles(chip, Fraction(size, rate))
-    ways = [Way(period("dma"), Fraction(dma.queues) / cost, dma.latency_cycles + 1)]
+    ways = [UnitRate(period("dma"), Fraction(dma.queues) / cost, dma.latency_cycles + 1)]
     for unit, engine in copiers(chip, "state_buffer").items():
         each = max(1, engine.min_interval_cycles)
         behind = engine.latency_cycles + 2 - each  # n cycles have room for ceil(n / each) starts
-        ways.append(Way(period(unit), Fraction(together, each), behind))
+        ways.append(UnitRate(period(unit), Fraction(together, each), behind))
     ticks = least_end(0, elements, ways)
     return Bound(ticks, "elements turned one by one", period("pe_array"))
 

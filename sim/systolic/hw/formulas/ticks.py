@@ -21,7 +21,7 @@ def after(chip: Chip, tick: int, unit: str, cycles: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class UnitRate:
     """A unit that takes a share of some work: `per_cycle` of it in each cycle of its clock.
 
     What it takes in a cycle is over `behind` cycles after that cycle's first tick: 1 for work that
@@ -38,7 +38,7 @@ class Way:
         return self.per_cycle * max(0, cycles)
 
 
-def least_end(start: int, amount: int, ways: Sequence[Way]) -> int:
+def least_end(start: int, amount: int, ways: Sequence[UnitRate]) -> int:
     """Return the first tick at which all ways together can be done, if they begin at `start`."""
     if not amount:
         return start

@@ -15,7 +15,7 @@ from fractions import Fraction
 from systolic.hw.datatypes import data_type
 from systolic.hw.formulas.dram import least_cycles, queue_rate, run_cycles
 from systolic.hw.formulas.engines import fastest
-from systolic.hw.formulas.ticks import Way, after, least_end
+from systolic.hw.formulas.ticks import UnitRate, after, least_end
 from systolic.hw.spec import Chip, Engine, PEArray
 
 
@@ -121,7 +121,7 @@ def _moving_cycles(chip: Chip, size: int, rows: int, *, dram: bool, within: bool
     return run_cycles(chip, rows * size, within=within, rows=rows)
 
 
-def transpose_block_cycles(chip: Chip, K: int, N: int, dtype: str, drain: str, unit: str) -> int:
+def transpose_block_cycles(chip: Chip, K: int, N: int, dtype: str, *, drain: str, unit: str) -> int:
     """Return the cycles of one K x N block, in the state buffer at both ends, identity stored.
 
     drain: "block", "row" or "partition"; unit: an engine. Section 8 of the
@@ -244,11 +244,11 @@ def _port_cycles(chip: Chip, work: ArrayWork) -> int:
     return -(-uses // groups) - 1
 
 
-def _drain_way(chip: Chip, unit: str, *, to_dram: bool) -> Way:
+def _drain_way(chip: Chip, unit: str, *, to_dram: bool) -> UnitRate:
     """Return how an engine takes words of a lane: until written, or until DMA sees them written."""
     engine = chip.engine(unit)
     behind = engine.latency_cycles + (chip.semaphore_cycles if to_dram else 1)
-    return Way(chip.period(unit), fastest(engine, "result_buffer"), behind)
+    return UnitRate(chip.period(unit), fastest(engine, "result_buffer"), behind)
 
 
 def first_byte(chip: Chip) -> int:

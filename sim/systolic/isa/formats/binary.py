@@ -12,7 +12,7 @@ import zlib
 
 from systolic.errors import ProgramError
 from systolic.isa.formats.module import Module, as_module, check_bindings
-from systolic.isa.formats.pack import Writer, write_module
+from systolic.isa.formats.pack import ByteWriter, write_module
 from systolic.isa.formats.unpack import Reader, read_module
 from systolic.isa.program import Program
 
@@ -29,7 +29,7 @@ def encode(program: Program | Module) -> bytes:
         ProgramError: a number does not fit 64 bits, or a name is not valid text.
 
     """
-    writer = Writer()
+    writer = ByteWriter()
     write_module(writer, as_module(program))
     body = writer.finish()
     data = _HEADER.pack(MAGIC, VERSION, 0, len(body)) + body

@@ -10,20 +10,19 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
+from systolic.arrays import Integers
 from systolic.errors import ProgramError
 from systolic.hw.datatypes import data_type
 from systolic.isa.access import MAX_PAIRS, Access, Buffer, Pattern
-from systolic.isa.formats.module import Box, Part
+from systolic.isa.formats.module import IndexBox, Part
 
-Numbers = npt.NDArray[np.int64]
-Located = tuple[Box, Numbers, Numbers]
+Located = tuple[IndexBox, Integers, Integers]
 """A box of the array, and the partition and the byte of each of its elements."""
 MOST_PARTS = 1 << 16
 
 
-def parts_of(partition: Numbers, byte: Numbers, buffer: Buffer, dtype: str) -> tuple[Part, ...]:
+def parts_of(partition: Integers, byte: Integers, buffer: Buffer, dtype: str) -> tuple[Part, ...]:
     """Return the parts of an array whose elements lie in `buffer` at these places.
 
     Args:
@@ -61,7 +60,7 @@ def _regular(located: Located, buffer: Buffer, dtype: str) -> Iterator[Part]:
         yield from _regular((inner, partition[place], byte[place]), buffer, dtype)
 
 
-def _one_access(partition: Numbers, byte: Numbers, size: int) -> tuple[int, Pattern] | None:
+def _one_access(partition: Integers, byte: Integers, size: int) -> tuple[int, Pattern] | None:
     """Return partitions and pairs if one access enumerates these places in their order."""
     count = int(partition[-1] - partition[0]) + 1
     if count < 1 or len(partition) % count:
@@ -74,7 +73,7 @@ def _one_access(partition: Numbers, byte: Numbers, size: int) -> tuple[int, Patt
     return None if pattern is None or len(pattern) > MAX_PAIRS else (count, pattern)
 
 
-def _pairs(elements: Numbers) -> Pattern | None:
+def _pairs(elements: Integers) -> Pattern | None:
     """Return the [step, count] pairs that enumerate elements, outermost first, if there are any."""
     pairs: list[tuple[int, int]] = []
     while len(elements) > 1:
@@ -91,7 +90,7 @@ def _pairs(elements: Numbers) -> Pattern | None:
     return tuple(reversed(pairs)) or ((1, 1),)
 
 
-def _cuts(partition: Numbers, byte: Numbers) -> tuple[int, list[int]]:
+def _cuts(partition: Integers, byte: Integers) -> tuple[int, list[int]]:
     """Return an axis and where to cut it: where its steps change, else at every index.
 
     Of a box whose steps never change, the axis along which partitions do is cut: others than the

@@ -58,6 +58,10 @@ class Cursor:
         """Raise ProgramError with a message of its own at this place."""
         raise ProgramError(f"{self.source}:{self.line}:{self.position + 1}: {message}")
 
+    def go_back(self, position: int) -> None:
+        """Stand where the line has been read before: what is there is at fault."""
+        self.position = position
+
     def take(self, pattern: re.Pattern[str]) -> str | None:
         """Return what matches here and go past it, or return None."""
         match = pattern.match(self.text, self.position)
@@ -68,12 +72,13 @@ class Cursor:
             self._skip()
         return match.group()
 
-    def accept(self, literal: str) -> bool:
-        """Go past a literal if it is here."""
+    def accept(self, literal: str, *, inside_word: bool = False) -> bool:
+        """Go past a literal if it is here, and past blanks behind it unless it is inside a word."""
         if not self.text.startswith(literal, self.position):
             return False
         self.position += len(literal)
-        self._skip()
+        if not inside_word:
+            self._skip()
         return True
 
     def expect(self, literal: str) -> None:

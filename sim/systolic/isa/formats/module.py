@@ -22,7 +22,7 @@ from systolic.isa.footprint import Footprint
 from systolic.isa.legality import check_access
 from systolic.isa.program import Program
 
-Box = tuple[tuple[int, int], ...]
+IndexBox = tuple[tuple[int, int], ...]
 """First index and the one after the last, for each axis of an array."""
 
 
@@ -34,7 +34,7 @@ class Part:
     partition by partition, and inside a partition with the last pair fastest.
     """
 
-    box: Box
+    box: IndexBox
     access: Access
 
 

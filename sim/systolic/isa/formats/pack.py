@@ -27,12 +27,12 @@ def instruction_bytes(instruction: Instruction) -> int:
 
     The strings it names are not among them: they stand once, in the table of the program.
     """
-    writer = Writer()
+    writer = ByteWriter()
     _instruction(writer, instruction)
     return writer.size_bytes
 
 
-class Writer:
+class ByteWriter:
     """Bytes under construction, and the strings they name."""
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class Writer:
         self.count(self._strings.setdefault(text, len(self._strings)))
 
 
-def write_module(writer: Writer, module: Module) -> None:
+def write_module(writer: ByteWriter, module: Module) -> None:
     """Append a whole module."""
     program = module.program
     writer.string(program.name)
@@ -96,7 +96,7 @@ def write_module(writer: Writer, module: Module) -> None:
         _instruction(writer, instruction)
 
 
-def _binding(writer: Writer, binding: Binding) -> None:
+def _binding(writer: ByteWriter, binding: Binding) -> None:
     writer.string(binding.name)
     writer.count(len(binding.shape))
     writer.integers(*binding.shape)
@@ -108,7 +108,7 @@ def _binding(writer: Writer, binding: Binding) -> None:
         write_access(writer, part.access)
 
 
-def write_access(writer: Writer, access: Access) -> None:
+def write_access(writer: ByteWriter, access: Access) -> None:
     """Append an access."""
     writer.byte(BUFFER_NUMBERS[access.buffer])
     writer.string(access.dtype)
@@ -118,7 +118,7 @@ def write_access(writer: Writer, access: Access) -> None:
         writer.integers(*pair)
 
 
-def _instruction(writer: Writer, instruction: Instruction) -> None:
+def _instruction(writer: ByteWriter, instruction: Instruction) -> None:
     opcode = BY_CLASS[type(instruction)]
     writer.byte(opcode.number)
     for field in opcode.fields:
@@ -132,7 +132,7 @@ def _instruction(writer: Writer, instruction: Instruction) -> None:
         writer.byte(EVENT_NUMBERS[post.on])
 
 
-def _field(writer: Writer, field: Field, value: Any) -> None:
+def _field(writer: ByteWriter, field: Field, value: Any) -> None:
     if field.optional:
         writer.byte(ABSENT if value is None else PRESENT)
         if value is None:
@@ -140,11 +140,11 @@ def _field(writer: Writer, field: Field, value: Any) -> None:
     _WRITE[field.kind](writer, value)
 
 
-def _flag(writer: Writer, value: bool) -> None:
+def _flag(writer: ByteWriter, value: bool) -> None:
     writer.byte(bool(value))
 
 
-def _number(writer: Writer, value: int | float) -> None:
+def _number(writer: ByteWriter, value: int | float) -> None:
     if isinstance(value, float):
         writer.byte(FLOAT)
         writer.real(value)
@@ -153,7 +153,7 @@ def _number(writer: Writer, value: int | float) -> None:
         writer.integers(value)
 
 
-def _operand(writer: Writer, value: Access | int | float) -> None:
+def _operand(writer: ByteWriter, value: Access | int | float) -> None:
     if isinstance(value, Access):
         writer.byte(ACCESS)
         write_access(writer, value)
@@ -161,17 +161,17 @@ def _operand(writer: Writer, value: Access | int | float) -> None:
         _number(writer, value)
 
 
-def _list(writer: Writer, values: tuple[int, ...]) -> None:
+def _list(writer: ByteWriter, values: tuple[int, ...]) -> None:
     writer.count(len(values))
     writer.integers(*values)
 
 
-_WRITE: dict[Kind, Callable[[Writer, Any], None]] = {
+_WRITE: dict[Kind, Callable[[ByteWriter, Any], None]] = {
     Kind.ACCESS: write_access,
     Kind.FLAG: _flag,
-    Kind.INTEGER: Writer.integers,
+    Kind.INTEGER: ByteWriter.integers,
     Kind.NUMBER: _number,
     Kind.OPERAND: _operand,
-    Kind.WORD: Writer.string,
+    Kind.WORD: ByteWriter.string,
     Kind.LIST: _list,
 }

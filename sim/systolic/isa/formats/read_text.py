@@ -13,7 +13,7 @@ from typing import Any
 from systolic.errors import ProgramError
 from systolic.isa.access import Access, Buffer
 from systolic.isa.formats.cursor import Cursor
-from systolic.isa.formats.module import Binding, Box, Module, Part, check_bindings
+from systolic.isa.formats.module import Binding, IndexBox, Module, Part, check_bindings
 from systolic.isa.instruction import Instruction, Post, Wait
 from systolic.isa.opcodes import BARE, BY_MNEMONIC, Field, Kind
 from systolic.isa.program import Program
@@ -87,7 +87,7 @@ class _Parser:
                 self._instructions.append(_instruction(cursor, word))
                 self._lines.append(cursor.line)
             elif self._instructions:
-                cursor.position = 0
+                cursor.go_back(0)
                 cursor.refuse(f'"{word}" must stand before the first instruction')
             else:
                 self._header(cursor, word)
@@ -96,7 +96,7 @@ class _Parser:
     def _begin(self, cursor: Cursor) -> None:
         for word in ("systolic", "program"):
             if cursor.word(f'"systolic program {VERSION}" in the first line') != word:
-                cursor.position = 0
+                cursor.go_back(0)
                 cursor.fail(f'"systolic program {VERSION}" in the first line')
         if cursor.integer("the format's version") != VERSION:
             cursor.refuse(f"this simulator reads version {VERSION} of the text form only")
@@ -110,7 +110,7 @@ class _Parser:
         elif word == "semaphore":
             start = cursor.position
             if _semaphore(cursor) != len(self._semaphores):
-                cursor.position = start
+                cursor.go_back(start)
                 cursor.fail(f'semaphore "s{len(self._semaphores)}" (they are numbered in order)')
             self._semaphores.append(cursor.string("the semaphore's name"))
         else:
@@ -141,7 +141,7 @@ def _integers(cursor: Cursor, needed: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _box(cursor: Cursor) -> Box:
+def _box(cursor: Cursor) -> IndexBox:
     cursor.expect("[")
     found: list[tuple[int, int]] = []
     while not cursor.accept("]"):
@@ -175,9 +175,8 @@ def _access(cursor: Cursor) -> Access:
 
 
 def _semaphore(cursor: Cursor) -> int:
-    if not cursor.text.startswith("s", cursor.position):
+    if not cursor.accept("s", inside_word=True):
         cursor.fail('a semaphore such as "s0"')
-    cursor.position += 1
     return cursor.integer("the semaphore's number")
 
 
@@ -206,7 +205,7 @@ def _named_value(
     start = cursor.position
     name = cursor.word(f"a field of {mnemonic}, wait or post", (*named, "wait", "post"))
     if name in values:
-        cursor.position = start
+        cursor.go_back(start)
         cursor.refuse(f'{mnemonic}: "{name}" is given twice')
     if name not in named:
         cursor.fail(f'a blank and a semaphore such as s0 after "{name}"')
@@ -223,7 +222,7 @@ def _bare_value(cursor: Cursor, field: Field) -> Any:
     start = cursor.position
     value = _value(cursor, field)
     if not cursor.at_end and cursor.text[cursor.position] == "=":
-        cursor.position = start
+        cursor.go_back(start)
         cursor.fail(f"the instruction's {field.name}")
     return value
 

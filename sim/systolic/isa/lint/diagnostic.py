@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from systolic.isa.access import Buffer, Interval
+from systolic.isa.access import Buffer
+from systolic.spans import Interval
 
 Severity = Literal["error", "warning", "hint"]
 Code = Literal[

@@ -25,7 +25,7 @@ INITIAL = -1
 
 
 @dataclass(slots=True, eq=False)
-class Record:
+class NotedAccess:
     """An instruction's read or write.
 
     visit: its place in the pass. live: it has not been overwritten. links: later instructions of
@@ -49,7 +49,7 @@ class Record:
             cell.dead += 1
 
 
-Boxed = tuple[int, int, int, int, Record]
+Boxed = tuple[int, int, int, int, NotedAccess]
 """A record, and before it the box of its footprint (first, stop, low, high).
 
 Most records that do not meet differ in this box already."""
@@ -94,7 +94,7 @@ class Touched:
     access: Access
     footprint: Footprint
     homes: list[Cell]
-    readers: dict[int, tuple[int, Record | None]] = field(default_factory=dict)
+    readers: dict[int, tuple[int, NotedAccess | None]] = field(default_factory=dict)
 
 
 class Shadow:
@@ -128,20 +128,20 @@ class Shadow:
         """Return a number that grows with every write that may touch the place."""
         return sum([cell.version for cell in self.cells(place)])
 
-    def writes_at(self, place: Touched) -> list[Record]:
+    def writes_at(self, place: Touched) -> list[NotedAccess]:
         """Return every live write of some of the same bytes."""
         return _meeting(place.footprint, [cell.writes for cell in self.cells(place)])
 
-    def reads_at(self, place: Touched) -> list[Record]:
+    def reads_at(self, place: Touched) -> list[NotedAccess]:
         """Return every live read of some of the same bytes."""
         return _meeting(place.footprint, [cell.reads for cell in self.cells(place)])
 
-    def add_read(self, record: Record) -> None:
+    def add_read(self, record: NotedAccess) -> None:
         """Keep a read."""
         for cell in record.place.homes:
             cell.reads.append(_boxed(record))
 
-    def add_write(self, record: Record, met: Iterable[Record] = ()) -> None:
+    def add_write(self, record: NotedAccess, met: Iterable[NotedAccess] = ()) -> None:
         """Keep a write; the records that it covers entirely are dropped."""
         footprint = record.place.footprint
         for other in met:
@@ -151,14 +151,14 @@ class Shadow:
             cell.add_write(_boxed(record))
 
 
-def _boxed(record: Record) -> Boxed:
+def _boxed(record: NotedAccess) -> Boxed:
     box = record.place.footprint
     return box.first, box.stop, box.low, box.high, record
 
 
-def _meeting(footprint: Footprint, lists: list[list[Boxed]]) -> list[Record]:
+def _meeting(footprint: Footprint, lists: list[list[Boxed]]) -> list[NotedAccess]:
     first, stop, low, high = footprint.first, footprint.stop, footprint.low, footprint.high
-    found: dict[Record, None] = {}
+    found: dict[NotedAccess, None] = {}
     for records in lists:
         for a, b, c, d, record in records:
             if c < high and low < d and a < stop and first < b and record not in found:

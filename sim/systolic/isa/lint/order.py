@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from systolic.isa.instruction import MatMul, Post
 from systolic.isa.lint.guarantees import NEVER, Structure
-from systolic.isa.lint.posts import Chain, Semaphore, Waits
+from systolic.isa.lint.posts import Chain, PostsAndWaits, Waits
 
 MOST_ROUNDS = 64
 """The work ends after so many rounds. All that is known then is true, but more might be."""
@@ -120,7 +120,9 @@ class Order:
                 most = accumulate((part for _, part in entries), max)
                 by_queue[queue] = [(at, part) for (at, _), part in zip(entries, most, strict=True)]
 
-    def _learn_group(self, semaphore: Semaphore, number: int, chain: Chain, group: slice) -> None:
+    def _learn_group(
+        self, semaphore: PostsAndWaits, number: int, chain: Chain, group: slice
+    ) -> None:
         queue = int(semaphore.waits.queues[group.start])
         reached = np.maximum.accumulate(semaphore.reached[group, number])
         runs = chain.run_of(np.maximum(reached, 1))
@@ -189,7 +191,7 @@ def _before(structure: Structure) -> list[int]:
     return found
 
 
-def _semaphores(structure: Structure) -> list[Semaphore]:
+def _semaphores(structure: Structure) -> list[PostsAndWaits]:
     """Return the semaphores that have both waits and posts."""
     waits: dict[int, list[tuple[int, int]]] = defaultdict(list)
     posts: dict[int, dict[int, list[tuple[int, Post]]]] = defaultdict(lambda: defaultdict(list))
@@ -201,7 +203,7 @@ def _semaphores(structure: Structure) -> list[Semaphore]:
         for post in instruction.posts:
             posts[post.semaphore][queue[index]].append((index, post))
     return [
-        Semaphore(
+        PostsAndWaits(
             [Chain(structure, members) for members in posts[semaphore].values()],
             Waits.of(structure, found),
         )

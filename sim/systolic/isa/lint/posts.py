@@ -84,7 +84,7 @@ class Waits:
         return [slice(a, b) for a, b in pairwise(bounds)]
 
 
-class Semaphore:
+class PostsAndWaits:
     """Posts and waits of one semaphore.
 
     reached: [waits, chains] how many first posts of each chain surely have been made when the wait

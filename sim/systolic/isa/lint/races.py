@@ -25,7 +25,7 @@ from systolic.isa.footprint import Footprint, uncovered
 from systolic.isa.instruction import Instruction, MatMul
 from systolic.isa.lint.diagnostic import BufferBox, Code, Diagnostic, named
 from systolic.isa.lint.guarantees import Structure
-from systolic.isa.lint.last_accesses import INITIAL, Record, Shadow, Touched
+from systolic.isa.lint.last_accesses import INITIAL, NotedAccess, Shadow, Touched
 from systolic.isa.lint.order import Order
 from systolic.isa.lint.overtaking import Overtaking
 from systolic.isa.program import Program
@@ -68,7 +68,7 @@ class _Pass:
         """Yield findings in the order of the visits."""
         places = self._shadow.places
         for access in self._inputs or ():
-            self._shadow.add_write(Record(INITIAL, -1, places[access]))
+            self._shadow.add_write(NotedAccess(INITIAL, -1, places[access]))
         for visit, index in enumerate(self._visits):
             read, written = self._effects[index]
             for access in read:
@@ -91,7 +91,7 @@ class _Pass:
         if record and record.live and self._replaces(record, index):
             record.moves_to(index, visit)
         else:
-            record = Record(index, visit, place)
+            record = NotedAccess(index, visit, place)
             self._shadow.add_read(record)
         place.readers[queue] = version, record
 
@@ -99,7 +99,7 @@ class _Pass:
         """Return whether this is the read of an accumulation, made together with its write."""
         return access.buffer is Buffer.RESULT and isinstance(self._instructions[index], MatMul)
 
-    def _replaces(self, record: Record, index: int) -> bool:
+    def _replaces(self, record: NotedAccess, index: int) -> bool:
         """Return whether all that comes after this read comes after the recorded read too."""
         after = int(self._structure.after_reads[record.index])
         return after <= int(self._structure.position[index])
@@ -132,9 +132,9 @@ class _Pass:
                 yield from self._race("write-after-read", record, index, place)
         if place.access.buffer is Buffer.RESULT:
             yield from self._undrained(index, place, written, read)
-        self._shadow.add_write(Record(index, visit, place), (*written, *read))
+        self._shadow.add_write(NotedAccess(index, visit, place), (*written, *read))
 
-    def _link(self, record: Record, index: int) -> None:
+    def _link(self, record: NotedAccess, index: int) -> None:
         """Note that `index` is done only after `record`, although no semaphore says so."""
         if record.index >= 0 and self._kind(index) == "engine":
             queue_of = self._structure.queue_of
@@ -143,7 +143,7 @@ class _Pass:
                 record.links.append(index)
 
     def _undrained(
-        self, index: int, place: Touched, written: list[Record], read: list[Record]
+        self, index: int, place: Touched, written: list[NotedAccess], read: list[NotedAccess]
     ) -> Iterator[Diagnostic]:
         if accumulates(self._instructions[index]):
             return
@@ -161,7 +161,9 @@ class _Pass:
     def _kind(self, index: int) -> str:
         return self._structure.kinds[self._structure.queue_of[index]]
 
-    def _is_written(self, record: Record, index: int, place: Touched, *, reading: bool) -> bool:
+    def _is_written(
+        self, record: NotedAccess, index: int, place: Touched, *, reading: bool
+    ) -> bool:
         """Return whether the words that two accesses share are surely written before `index`."""
         first = record.index
         if first == INITIAL or self._order.done_before(first, index):
@@ -184,7 +186,7 @@ class _Pass:
         rows = self._order.rows_before(first, index)
         return rows > 0 and _last_place(record.place.access, place.footprint) < rows
 
-    def _is_read(self, record: Record, index: int, place: Touched) -> bool:
+    def _is_read(self, record: NotedAccess, index: int, place: Touched) -> bool:
         """Return whether a recorded read surely was made before `index` writes."""
         if self._order.read_before(record.index, index):
             return True
@@ -196,7 +198,9 @@ class _Pass:
 
     # -- findings ---------------------------------------------------------------------------------
 
-    def _race(self, code: Code, record: Record, index: int, place: Touched) -> Iterator[Diagnostic]:
+    def _race(
+        self, code: Code, record: NotedAccess, index: int, place: Touched
+    ) -> Iterator[Diagnostic]:
         key = (code, record.index, index)
         if key in self._said:
             return

@@ -12,6 +12,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
+from systolic.arrays import Integers
 from systolic.hw.spec import Chip
 from systolic.isa.access import Access
 from systolic.isa.effects import (
@@ -97,13 +98,12 @@ def _reads_late(instruction: Instruction, source: Access, target: Access, chip: 
     )
 
 
-Steps = npt.NDArray[np.int64]
 """The step of each element, int64; of results, that in which all they are made of is read."""
 
 
 def _steps(
     instruction: OnEngine, source: Access, target: Access, chip: Chip
-) -> tuple[Steps, Steps]:
+) -> tuple[Integers, Integers]:
     """Return the steps of an engine in which elements of an operand are read, and results written.
 
     An operand of one element for each lane is read before all others.
@@ -117,12 +117,14 @@ def _steps(
     return read, written
 
 
-def _elementwise(_: OnEngine, source: Access, target: Access, pace: Pace) -> tuple[Steps, Steps]:
+def _elementwise(
+    _: OnEngine, source: Access, target: Access, pace: Pace
+) -> tuple[Integers, Integers]:
     made = np.arange(target.elements)
     return _in_groups(np.arange(source.elements), pace), _in_groups(made, pace)
 
 
-def _in_groups(elements: Steps, pace: Pace) -> Steps:
+def _in_groups(elements: Integers, pace: Pace) -> Integers:
     """Return the step in which the group of each element is read: the last of those it takes."""
     cycles = (elements // pace.elements + 1) * pace.cycles.numerator
     return -(-cycles // pace.cycles.denominator) - 1
@@ -130,14 +132,14 @@ def _in_groups(elements: Steps, pace: Pace) -> Steps:
 
 def _windowed(
     instruction: OnEngine, source: Access, target: Access, pace: Pace
-) -> tuple[Steps, Steps]:
+) -> tuple[Integers, Integers]:
     last = np.arange(1, target.elements + 1) * window(instruction) - 1
     return _in_groups(np.arange(source.elements), pace), _in_groups(last, pace)
 
 
 def _paired(
     instruction: OnEngine, source: Access, target: Access, pace: Pace
-) -> tuple[Steps, Steps]:
+) -> tuple[Integers, Integers]:
     """Assume that the two operands are read one after the other, if a group has but one step.
 
     Then the most steps lie between a write and a later read, so every late read is found. Where a
@@ -149,7 +151,7 @@ def _paired(
     return read, _in_groups(np.arange(target.elements), slow)
 
 
-_STEPS: dict[Rhythm, Callable[[OnEngine, Access, Access, Pace], tuple[Steps, Steps]]] = {
+_STEPS: dict[Rhythm, Callable[[OnEngine, Access, Access, Pace], tuple[Integers, Integers]]] = {
     Rhythm.ELEMENTWISE: _elementwise,
     Rhythm.PAIRED: _paired,
     Rhythm.WINDOWED: _windowed,

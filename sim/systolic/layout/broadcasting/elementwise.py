@@ -56,9 +56,9 @@ def _truncated(left: Array, right: Array) -> Array:
     return np.where(right == 0, ones, quotient)
 
 
-Function = Callable[[Array, Array], Any]
+BinaryFunction = Callable[[Array, Array], Any]
 
-OPERATIONS: MappingProxyType[str, Function] = MappingProxyType(
+OPERATIONS: MappingProxyType[str, BinaryFunction] = MappingProxyType(
     {
         "add": np.add,
         "subtract": np.subtract,
@@ -92,7 +92,7 @@ SHORT_NAMES = MappingProxyType(
 )
 
 
-def _operation(op: str) -> tuple[str, Function]:
+def _operation(op: str) -> tuple[str, BinaryFunction]:
     name = SHORT_NAMES.get(op.lower(), op.lower())
     if name not in OPERATIONS:
         hint = perhaps(op.lower(), [*OPERATIONS, *SHORT_NAMES])

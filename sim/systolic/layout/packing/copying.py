@@ -80,7 +80,7 @@ def gather_bits(
     rows = _Rows.of(source, joined) if loop else None
     if loop and rows:
         places = np.asarray(shifts, np.uint8)
-        loop(rows.flat, rows.group_stride, rows.plane_stride, places, rows.made, np.uint8(mask))
+        loop(rows.flat, rows.strides, places, rows.made, np.uint8(mask))
     else:
         _join_bits(joined, source, shifts, np.uint8(mask))
     copy_strided(target, joined)
@@ -127,7 +127,7 @@ def _gather_words(target: Array, source: Array, run: int) -> None:
         rows = _Rows.of(part, gathered) if loop else None
         if loop and rows:
             bits = 8 * item.itemsize
-            loop(rows.flat, rows.group_stride, rows.plane_stride, run, rows.made, bits)
+            loop(rows.flat, rows.strides, run, rows.made, bits)
         else:
             _join_words(gathered, part, run)
         np.copyto(stored[chunk], gathered)
@@ -147,7 +147,7 @@ def _scatter_words(target: Array, source: Array) -> None:
         np.copyto(words, loaded[chunk])
         rows = _Rows.of(part, words) if loop else None
         if loop and rows:
-            loop(rows.flat, rows.group_stride, rows.plane_stride, run, rows.made, bits)
+            loop(rows.flat, rows.strides, run, rows.made, bits)
             continue
         for place in range(run):
             np.copyto(part[..., place], words, casting="unsafe")
@@ -170,11 +170,13 @@ def _compiled(loop: Callable[..., None], source: Array) -> Callable[..., None] |
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """A source seen as groups of planes of contiguous rows, and the rows made from them."""
+    """A source seen as groups of planes of contiguous rows, and the rows made from them.
+
+    strides: elements from a group to the next, and from a plane to the next.
+    """
 
     flat: Array
-    group_stride: int
-    plane_stride: int
+    strides: tuple[int, int]
     made: Array
 
     @classmethod
@@ -190,7 +192,7 @@ class _Rows:
         span = 1 + (groups - 1) * group_stride + (columns - 1) + (source.shape[-1] - 1) * plane
         flat = as_strided(source, (span,), (source.itemsize,))
         order = sorted(range(made.ndim), key=lambda axis: -made.strides[axis])
-        return cls(flat, group_stride, plane, made.transpose(order).reshape(groups, columns))
+        return cls(flat, (group_stride, plane), made.transpose(order).reshape(groups, columns))
 
 
 def _words_fit(target: Array, run: int) -> bool:

@@ -16,13 +16,13 @@ WORTH_COMPILING = 1 << 21
 """Fewest elements for which numba is imported and a loop compiled (about 0.5 s, once)."""
 
 
-def gather_words(
-    flat: Any, group_stride: int, plane_stride: int, planes: int, words: Any, bits: int
-) -> None:
+def gather_words(flat: Any, strides: tuple[int, int], planes: int, words: Any, bits: int) -> None:
     """Set ``words[g, c]`` to the elements of ``planes`` planes at (g, c), the first lowest.
 
-    Plane p of group g begins at ``flat[g * group_stride + p * plane_stride]``.
+    strides: elements from a group to the next, and from a plane to the next; plane p of group g
+    begins at ``flat[g * group_stride + p * plane_stride]``.
     """
+    group_stride, plane_stride = strides
     wide = words.dtype.type
     for group in range(words.shape[0]):
         target = words[group]
@@ -39,10 +39,9 @@ def gather_words(
                     target[column] |= wide(row[column]) << shift
 
 
-def scatter_words(
-    flat: Any, group_stride: int, plane_stride: int, planes: int, words: Any, bits: int
-) -> None:
+def scatter_words(flat: Any, strides: tuple[int, int], planes: int, words: Any, bits: int) -> None:
     """Set the elements of ``planes`` planes from ``words[g, c]``: ``gather_words`` backwards."""
+    group_stride, plane_stride = strides
     narrow = flat.dtype.type
     for group in range(words.shape[0]):
         source = words[group]
@@ -54,10 +53,9 @@ def scatter_words(
                 row[column] = narrow(source[column] >> shift)
 
 
-def gather_bits(
-    flat: Any, group_stride: int, plane_stride: int, shifts: Any, joined: Any, mask: int
-) -> None:
+def gather_bits(flat: Any, strides: tuple[int, int], shifts: Any, joined: Any, mask: int) -> None:
     """Set byte ``joined[g, c]`` to the masked elements of all planes, each at its shift."""
+    group_stride, plane_stride = strides
     byte = joined.dtype.type
     for group in range(joined.shape[0]):
         target = joined[group]

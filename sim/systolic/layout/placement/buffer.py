@@ -8,7 +8,7 @@ from systolic.layout.errors import LayoutError
 
 
 @dataclass(frozen=True, slots=True)
-class Buffer:
+class BufferGeometry:
     """The geometry of a memory: partitions of equal bytes, each cut into equal banks."""
 
     name: str

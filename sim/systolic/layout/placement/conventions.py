@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from systolic.layout.blocks import decompose
 from systolic.layout.errors import LayoutError
-from systolic.layout.placement.buffer import Buffer
+from systolic.layout.placement.buffer import BufferGeometry
 from systolic.layout.placement.placement import Placement
 from systolic.layout.shape import Shape
 
@@ -23,7 +23,7 @@ _WORD_BITS = 32
 
 def place_in_state_buffer(
     shape: Shape,
-    buffer: Buffer,
+    buffer: BufferGeometry,
     block: Sequence[int],
     *,
     base_partition: int = 0,
@@ -40,7 +40,7 @@ def place_in_state_buffer(
 
 def place_in_result_buffer(
     shape: Shape,
-    buffer: Buffer,
+    buffer: BufferGeometry,
     block: Sequence[int],
     *,
     base_partition: int = 0,
@@ -55,9 +55,11 @@ def place_in_result_buffer(
     return Placement(tiled, buffer, (axis,), base_partition, base_byte)
 
 
-def place_in_dram(shape: Shape, buffer: Buffer | None = None, *, base_byte: int = 0) -> Placement:
+def place_in_dram(
+    shape: Shape, buffer: BufferGeometry | None = None, *, base_byte: int = 0
+) -> Placement:
     """Place ``shape`` in its own layout; without a buffer, in one that is just large enough."""
-    room = buffer or Buffer("dram", 1, max(1, base_byte + shape.size_bytes()))
+    room = buffer or BufferGeometry("dram", 1, max(1, base_byte + shape.size_bytes()))
     return Placement(shape, room, (), 0, base_byte)
 
 

@@ -17,15 +17,15 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from systolic.arrays import Integers
 from systolic.layout.errors import LayoutError
 from systolic.layout.packing.memory import one_per_item, packed_bits
 from systolic.layout.packing.packing import pack, tiled_view, unpack
 from systolic.layout.packing.subbyte import pack_bits, unpack_bits
-from systolic.layout.placement.buffer import Buffer
+from systolic.layout.placement.buffer import BufferGeometry
 from systolic.layout.shape import Shape
 
-Indices = Sequence[NDArray[Any]]
-Offsets = NDArray[np.int64]
+IndexArrays = Sequence[NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Placement:
     """
 
     shape: Shape
-    buffer: Buffer
+    buffer: BufferGeometry
     partition_axes: tuple[int, ...]
     base_partition: int = 0
     base_byte: int = 0
@@ -108,7 +108,7 @@ class Placement:
     @overload
     def partition_of(self, index: Sequence[int]) -> int: ...
     @overload
-    def partition_of(self, index: Indices) -> Offsets: ...
+    def partition_of(self, index: IndexArrays) -> Integers: ...
     def partition_of(self, index: Any) -> Any:
         """Return the partition of an index, or of arrays of indices (as ``linear_index``)."""
         return self.base_partition + self._along(index, self.partition_axes)
@@ -116,7 +116,7 @@ class Placement:
     @overload
     def address_of(self, index: Sequence[int]) -> int: ...
     @overload
-    def address_of(self, index: Indices) -> Offsets: ...
+    def address_of(self, index: IndexArrays) -> Integers: ...
     def address_of(self, index: Any) -> Any:
         """Return the address inside the partition, in elements from the placement's beginning."""
         return self._along(index, self.address_axes)
@@ -124,7 +124,7 @@ class Placement:
     @overload
     def byte_of(self, index: Sequence[int]) -> int: ...
     @overload
-    def byte_of(self, index: Indices) -> Offsets: ...
+    def byte_of(self, index: IndexArrays) -> Integers: ...
     def byte_of(self, index: Any) -> Any:
         """Return the byte inside the partition where the element begins."""
         return self.base_byte + self.address_of(index) * self.shape.element_bits // 8
@@ -132,7 +132,7 @@ class Placement:
     @overload
     def bit_of(self, index: Sequence[int]) -> int: ...
     @overload
-    def bit_of(self, index: Indices) -> Offsets: ...
+    def bit_of(self, index: IndexArrays) -> Integers: ...
     def bit_of(self, index: Any) -> Any:
         """Return the lowest bit of that byte that belongs to the element (0 for whole bytes)."""
         return self.address_of(index) * self.shape.element_bits % 8
@@ -140,7 +140,7 @@ class Placement:
     @overload
     def bank_of(self, index: Sequence[int]) -> int: ...
     @overload
-    def bank_of(self, index: Indices) -> Offsets: ...
+    def bank_of(self, index: IndexArrays) -> Integers: ...
     def bank_of(self, index: Any) -> Any:
         """Return the bank: the byte divided by the bytes of a bank."""
         return self.byte_of(index) // self.buffer.bank_bytes

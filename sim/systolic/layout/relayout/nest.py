@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Offsets = NDArray[np.int64]
+from systolic.arrays import Integers
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +47,14 @@ class Nest:
         inner = zip(self.sizes[axis + 1 :], strides[axis + 1 :], strict=True)
         return strides[axis] - sum((size - 1) * stride for size, stride in inner) == self.length
 
-    def starts(self) -> tuple[Offsets, Offsets]:
+    def starts(self) -> tuple[Integers, Integers]:
         """Return the source and target offsets of all stretches, in the target's order."""
         return (
             _lattice(self.source, self.sizes, self.source_strides),
             _lattice(self.target, self.sizes, self.target_strides),
         )
 
-    def stretch_at(self, targets: Offsets) -> tuple[Offsets, NDArray[np.bool_]]:
+    def stretch_at(self, targets: Integers) -> tuple[Integers, NDArray[np.bool_]]:
         """Return the sources of stretches that begin at ``targets``, and which of these exist."""
         rest = targets - self.target
         sources = np.full(targets.shape, self.source, np.int64)
@@ -112,7 +112,7 @@ def merged_nest(
     )
 
 
-def _lattice(start: int, sizes: tuple[int, ...], strides: tuple[int, ...]) -> Offsets:
+def _lattice(start: int, sizes: tuple[int, ...], strides: tuple[int, ...]) -> Integers:
     found = np.full(1, start, np.int64)
     for size, stride in zip(sizes, strides, strict=True):
         found = (found[:, np.newaxis] + np.arange(size, dtype=np.int64) * stride).reshape(-1)

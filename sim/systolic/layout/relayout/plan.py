@@ -18,12 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from systolic.arrays import Integers
 from systolic.layout.boxes import boxes, units
 from systolic.layout.errors import LayoutError
 from systolic.layout.packing.memory import packed_bits
 from systolic.layout.packing.packing import pack, unpack
 from systolic.layout.packing.subbyte import BitOrder
-from systolic.layout.relayout.nest import Nest, Offsets, merged_nest, seams
+from systolic.layout.relayout.nest import Nest, merged_nest, seams
 from systolic.layout.shape import Shape
 
 MAX_RUNS = 2**25
@@ -40,7 +41,7 @@ class ContiguousRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RelayoutPlan:
-    """How to copy ``source`` memory to ``target`` memory. Offsets count elements.
+    """How to copy ``source`` memory to ``target`` memory. Integers count elements.
 
     ``nests`` are the strided parts. They are None if the two layouts do not nest in each other; the
     runs are then found element by element.
@@ -77,7 +78,7 @@ class RelayoutPlan:
         sources, targets, _ = self.runs_as_arrays()
         return bool((sources == targets).all())
 
-    def runs_as_arrays(self) -> tuple[Offsets, Offsets, Offsets]:
+    def runs_as_arrays(self) -> tuple[Integers, Integers, Integers]:
         """Return (source offsets, target offsets, lengths) of all runs, in target order."""
         return _merged_runs(self)
 
@@ -131,7 +132,7 @@ def _plan(source: Shape, target: Shape) -> RelayoutPlan:
 
 
 @lru_cache(maxsize=2)
-def _merged_runs(plan: RelayoutPlan) -> tuple[Offsets, Offsets, Offsets]:
+def _merged_runs(plan: RelayoutPlan) -> tuple[Integers, Integers, Integers]:
     sources, targets, lengths = _unmerged(plan)
     in_order = np.argsort(targets, kind="stable")
     sources, targets, lengths = sources[in_order], targets[in_order], lengths[in_order]
@@ -145,7 +146,7 @@ def _merged_runs(plan: RelayoutPlan) -> tuple[Offsets, Offsets, Offsets]:
     return merged
 
 
-def _unmerged(plan: RelayoutPlan) -> tuple[Offsets, Offsets, Offsets]:
+def _unmerged(plan: RelayoutPlan) -> tuple[Integers, Integers, Integers]:
     if plan.nests is None:
         return _element_by_element(plan)
     count = sum(nest.stretches for nest in plan.nests)
@@ -161,7 +162,7 @@ def _unmerged(plan: RelayoutPlan) -> tuple[Offsets, Offsets, Offsets]:
     )
 
 
-def _element_by_element(plan: RelayoutPlan) -> tuple[Offsets, Offsets, Offsets]:
+def _element_by_element(plan: RelayoutPlan) -> tuple[Integers, Integers, Integers]:
     _check_count(plan.elements, "elements")
     index = np.ogrid[tuple(slice(0, size) for size in plan.source.dims)]
     sources = np.asarray(plan.source.linear_index(list(index))).reshape(-1)

@@ -13,12 +13,12 @@ from typing import Generic, TypeAlias, TypeVar
 
 from systolic.layout.layout import Layout
 
-Array = TypeVar("Array")
+ArrayForm = TypeVar("ArrayForm")
 """The type of arrays of known size."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class DynamicDimension:
     """A dimension of which only an upper limit is known; None if not even that is."""
 
     limit: int | None
@@ -32,7 +32,7 @@ class DynamicShape:
     """An array with at least one bounded or unknown dimension."""
 
     element_type: str
-    dims: tuple[int | Bound, ...]
+    dims: tuple[int | DynamicDimension, ...]
     layout: Layout
 
     def __str__(self) -> str:
@@ -40,10 +40,10 @@ class DynamicShape:
 
 
 @dataclass(frozen=True, slots=True)
-class TupleShape(Generic[Array]):
+class TupleShape(Generic[ArrayForm]):
     """Several shapes as one value; as in XLA, every fifth is printed with its number."""
 
-    elements: tuple[Form[Array], ...]
+    elements: tuple[Form[ArrayForm], ...]
 
     def __str__(self) -> str:
         parts = [
@@ -64,13 +64,15 @@ class NamedShape:
 
 
 @dataclass(frozen=True, slots=True)
-class BufferShape(Generic[Array]):
+class BufferShape(Generic[ArrayForm]):
     """``b(shape)``: an array held by reference."""
 
-    element: Form[Array]
+    element: Form[ArrayForm]
 
     def __str__(self) -> str:
         return f"b({self.element})"
 
 
-Form: TypeAlias = Array | DynamicShape | TupleShape[Array] | NamedShape | BufferShape[Array]
+Form: TypeAlias = (
+    ArrayForm | DynamicShape | TupleShape[ArrayForm] | NamedShape | BufferShape[ArrayForm]
+)

@@ -17,9 +17,9 @@ from systolic.layout.element_types import element_type
 from systolic.layout.errors import LayoutError
 from systolic.layout.layout import MAX_PARTS, Layout
 from systolic.layout.text.forms import (
-    Array,
-    Bound,
+    ArrayForm,
     BufferShape,
+    DynamicDimension,
     DynamicShape,
     Form,
     NamedShape,
@@ -43,11 +43,11 @@ _UNSUPPORTED = {
 }
 
 
-ArrayMaker: TypeAlias = Callable[[str, Sequence[int], Layout | None], Array]
+ArrayMaker: TypeAlias = Callable[[str, Sequence[int], Layout | None], ArrayForm]
 """A function that makes an array from element type, dimensions and layout, such as ``Shape``."""
 
 
-def parse_array(text: str, array: ArrayMaker[Array]) -> Array:
+def parse_array(text: str, array: ArrayMaker[ArrayForm]) -> ArrayForm:
     """Return the array that ``text`` spells, made by ``array``; raises ShapeError."""
     tokens = Tokens(text)
     first = tokens.next
@@ -59,7 +59,7 @@ def parse_array(text: str, array: ArrayMaker[Array]) -> Array:
     return form
 
 
-def parse_form(text: str, array: ArrayMaker[Array]) -> Form[Array]:
+def parse_form(text: str, array: ArrayMaker[ArrayForm]) -> Form[ArrayForm]:
     """Return the form that ``text`` spells: an array, a dynamic array, a tuple, a token, ..."""
     return _FormReader(Tokens(text), array).whole()
 
@@ -82,19 +82,19 @@ def _end(tokens: Tokens) -> None:
         tokens.fail(tokens.next, f"expected the end of the text, found {tokens.next}")
 
 
-class _FormReader(Generic[Array]):
+class _FormReader(Generic[ArrayForm]):
     """Reads a form from tokens; every array of known size in it is made by ``array``."""
 
-    def __init__(self, tokens: Tokens, array: ArrayMaker[Array]) -> None:
+    def __init__(self, tokens: Tokens, array: ArrayMaker[ArrayForm]) -> None:
         self._tokens, self._array = tokens, array
 
-    def whole(self) -> Form[Array]:
+    def whole(self) -> Form[ArrayForm]:
         """Return the form that all the tokens spell."""
         form = self._form(depth=0)
         _end(self._tokens)
         return form
 
-    def _form(self, depth: int) -> Form[Array]:
+    def _form(self, depth: int) -> Form[ArrayForm]:
         tokens = self._tokens
         if depth > MAX_DEPTH:
             tokens.fail(tokens.next, f"tuples may be nested {MAX_DEPTH} deep")
@@ -114,8 +114,8 @@ class _FormReader(Generic[Array]):
             return NamedShape(name.text)
         return self._dimensioned(name)
 
-    def _tuple(self, depth: int) -> TupleShape[Array]:
-        elements: list[Form[Array]] = []
+    def _tuple(self, depth: int) -> TupleShape[ArrayForm]:
+        elements: list[Form[ArrayForm]] = []
         if not self._tokens.take_if(")"):
             elements.append(self._form(depth + 1))
             while self._tokens.take_if(","):
@@ -123,7 +123,7 @@ class _FormReader(Generic[Array]):
             self._tokens.expect(")", "or a comma at the end of a tuple's element")
         return TupleShape(tuple(elements))
 
-    def _dimensioned(self, name: Token) -> Array | DynamicShape:
+    def _dimensioned(self, name: Token) -> ArrayForm | DynamicShape:
         """Return the array whose element type, ``name``, has just been taken."""
         tokens = self._tokens
         kind = _built(tokens, name, lambda: element_type(name.text)).name
@@ -149,7 +149,7 @@ def _built(tokens: Tokens, where: Token, build: Callable[[], Value]) -> Value:
         return tokens.fail(where, str(refused))
 
 
-def _dims(tokens: Tokens) -> tuple[int | Bound, ...]:
+def _dims(tokens: Tokens) -> tuple[int | DynamicDimension, ...]:
     tokens.expect("[", "after the element type")
     if tokens.take_if("]"):
         return ()
@@ -162,15 +162,15 @@ def _dims(tokens: Tokens) -> tuple[int | Bound, ...]:
     return tuple(dims)
 
 
-def _dim(tokens: Tokens) -> int | Bound:
+def _dim(tokens: Tokens) -> int | DynamicDimension:
     token = tokens.next
     if tokens.take_if("?"):
-        return Bound(None)
+        return DynamicDimension(None)
     bounded = tokens.take_if("<=")
     size = tokens.integer("a dimension")
     if size < 0:
         tokens.fail(token, f"a dimension must not be negative, found {size}")
-    return Bound(size) if bounded else size
+    return DynamicDimension(size) if bounded else size
 
 
 def _layout(tokens: Tokens) -> Layout:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from systolic.layout.errors import ShapeError
-from systolic.layout.tile import INT64_MAX
+from systolic.layout.tile import INT64_MAX, INT64_MIN
 
 MAX_TEXT = 65536
 """The longest text that is read, in characters."""
@@ -84,11 +84,12 @@ class Tokens:
         if token.kind != "integer":
             self.fail(token, f"expected {what} (an integer), found {token}")
         digits = token.text.lstrip("-").lstrip("0")
+        sign = -1 if token.text.startswith("-") else 1
         # Digits are counted first, because Python refuses to convert thousands of them.
-        if len(digits) > 19 or int(digits or "0") > INT64_MAX:
+        if len(digits) > 19 or not INT64_MIN <= sign * int(digits or "0") <= INT64_MAX:
             self.fail(token, f"{what} must fit a signed 64-bit integer")
         self.take()
-        return int(token.text)
+        return sign * int(digits or "0")
 
     def integers(self, what: str) -> tuple[int, ...]:
         """Take one or more integers separated by commas."""

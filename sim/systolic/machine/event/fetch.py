@@ -18,7 +18,7 @@ from systolic.isa import Program, instruction_bytes
 from systolic.machine.event.ticks import TickEnvironment
 
 
-class _Buffer:
+class FetchBuffer:
     """A queue's buffer: instructions not yet fetched, free slots, and from when each may start."""
 
     def __init__(self, env: TickEnvironment, instructions: Sequence[int], slots: int) -> None:
@@ -78,12 +78,12 @@ class InstructionFetch:
         self._period = chip.fetch_period
         queues = program.queues()
         self._buffers = {
-            name: _Buffer(env, queues[name], spec.buffer_instructions)
+            name: FetchBuffer(env, queues[name], spec.buffer_instructions)
             for name in chip.units
             if name in queues
         }
         self._turns = deque(self._buffers)
-        self._freed: deque[tuple[int, _Buffer]] = deque()
+        self._freed: deque[tuple[int, FetchBuffer]] = deque()
         self._start: simpy.Event | None = None
 
     def head(self, queue: str) -> int | None:
@@ -121,7 +121,7 @@ class InstructionFetch:
         while self._freed and self._freed[0][0] < self._env.tick:
             self._freed.popleft()[1].free()
 
-    def _next(self) -> _Buffer | None:
+    def _next(self) -> FetchBuffer | None:
         """Return the first buffer behind the last one served that can take an instruction."""
         for turn, name in enumerate(self._turns):
             buffer = self._buffers[name]
@@ -130,7 +130,7 @@ class InstructionFetch:
                 return buffer
         return None
 
-    def _fetch(self, buffer: _Buffer) -> int:
+    def _fetch(self, buffer: FetchBuffer) -> int:
         """Begin a fetch; return the ticks for which it holds the path."""
         size = instruction_bytes(self._program.instructions[buffer.next_instruction])
         held = -(-size // self._spec.bytes_per_cycle) * self._period

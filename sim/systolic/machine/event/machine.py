@@ -24,9 +24,8 @@ from systolic.machine.event.semaphores import Semaphores, posted_in_order
 from systolic.machine.event.ticks import TickEnvironment
 from systolic.machine.event.unit import Context, Unit
 from systolic.machine.memory import Memory
+from systolic.progress import Progress
 from systolic.trace.records import Recorder, Trace
-
-Progress = Callable[[int, int], None]
 
 
 def run_event(
@@ -70,9 +69,10 @@ def run_event(
     with _collector_at_rest():
         env.run()
     _refuse_deadlock(context, units)
-    context.account_ports()
     if context.dram:
+        context.use_result_ports(context.dram.result_use())
         context.dram.account(recorder)
+    context.account_ports()
     return recorder.finish(context.end, chip.queue_periods, grid_shape(chip))
 
 

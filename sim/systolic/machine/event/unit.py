@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from systolic.hw.spec import Chip, Dma, Engine, PEArray
 from systolic.isa import Buffer, Instruction, Post, Program
 from systolic.machine.event.dram.channels import Channels
 from systolic.machine.event.fetch import InstructionFetch
-from systolic.machine.event.pe_array.row_order import Form
+from systolic.machine.event.pe_array.row_order import ProductForm
 from systolic.machine.event.ports.arbiter import Arbiter
 from systolic.machine.event.ports.ports import Need, Port
 from systolic.machine.event.ports.stream import Stream
@@ -39,12 +39,17 @@ class Context:
     arbiter: Arbiter
     posters: tuple[str, ...]
     values: bool
-    product_form: Form
+    product_form: ProductForm
     on_done: Callable[[], None]
     dram: Channels | None = None
     fetch: InstructionFetch | None = None
     end: int = 0
     port_use: dict[Port, list[tuple[int, int]]] = field(default_factory=dict)
+
+    def retire(self, end: int) -> None:
+        """Count an instruction whose last act ends at tick `end`."""
+        self.end = max(self.end, end)
+        self.on_done()
 
     def use_port(self, need: Need, first: int, stop: int) -> None:
         """Note that a port is in use from tick `first` to tick `stop`."""
@@ -53,6 +58,12 @@ class Context:
             self.recorder.port_cycles[need.port] += ticks
         else:
             self.port_use.setdefault(need.port, []).append((first, stop))
+
+    def use_result_ports(self, uses: Iterable[tuple[int, int, int]]) -> None:
+        """Note when DMA read which banks of the result buffer: bank, first tick, tick after."""
+        for bank, first, stop in uses:
+            port = Port(Buffer.RESULT.value, bank, "read")
+            self.port_use.setdefault(port, []).append((first, stop))
 
     def account_ports(self) -> None:
         """Hand the ticks in which each port was in use to the recorder, overlaps counted once."""
@@ -255,5 +266,4 @@ class Unit(ABC):
                 )  # fmt: skip
         for need, first, stop in stream.port_use():
             self.context.use_port(need, first, stop)
-        self.context.end = max(self.context.end, times.done + self.period)
-        self.context.on_done()
+        self.context.retire(times.done + self.period)

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from systolic.hw.spec import Chip
 from systolic.isa import Program
 from systolic.machine.memory import Memory
-from systolic.machine.register.dram.channels import Dram
+from systolic.machine.register.dram.channels import DramChannels
 from systolic.machine.register.fetch import Fetcher
 from systolic.machine.register.planes import Planes
 from systolic.machine.register.ports.ports import Ports
 from systolic.machine.register.semaphores import Semaphores
+from systolic.progress import Progress
 from systolic.trace.records import Recorder
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass
 class Context:
     """The surroundings of a unit.
 
-    retired: instructions done; end: the tick after the last completion; rewire: set when a unit
-    falls asleep or wakes, so that the machine asks for the list of the awake again; dma_shares: by
-    queue, the last cycle in which its copy held a share of its engine, and how many of DRAM.
+    retired: instructions done; end: the tick after the last completion; awake_changed: a unit fell
+    asleep or woke since the machine last listed the units that are awake; dma_shares: by queue, the
+    last cycle in which its copy held a share of its engine, and how many of DRAM.
     """
 
     chip: Chip
@@ -38,9 +36,9 @@ class Context:
     progress: Progress | None = None
     retired: int = 0
     end: int = 0
-    rewire: bool = True
+    awake_changed: bool = True
     dma_shares: dict[int, tuple[int, int]] = field(default_factory=dict)
-    dram: Dram | None = None
+    dram: DramChannels | None = None
     fetch: Fetcher | None = None
 
     @classmethod
@@ -63,9 +61,17 @@ class Context:
             posters=program.posters(),
             queues=program.queues(),
             progress=progress,
-            dram=Dram(chip) if chip.dram.organisation else None,
+            dram=DramChannels(chip) if chip.dram.organisation else None,
             fetch=Fetcher(chip, chip.fetch, program) if chip.fetch else None,
         )
+
+    def note_change_of_awake(self) -> None:
+        """Let the machine list the units that are awake before its next cycle."""
+        self.awake_changed = True
+
+    def note_awake_listed(self) -> None:
+        """The machine has listed the units that are awake."""
+        self.awake_changed = False
 
     def retire(self, end: int) -> None:
         """Count an instruction whose last act ends at tick `end`."""

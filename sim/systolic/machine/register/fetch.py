@@ -12,7 +12,7 @@ from systolic.hw.spec import Chip, Fetch
 from systolic.isa import Program, instruction_bytes
 
 
-class Buffer:
+class FetchBuffer:
     """A queue's buffer: instructions that lie in it (`arrived`), and that are on their way."""
 
     def __init__(self, instructions: list[int], slots: int) -> None:
@@ -58,13 +58,13 @@ class Fetcher:
         self._spec, self._program = spec, program
         queues = program.queues()
         self._buffers = {
-            name: Buffer(queues[name], spec.buffer_instructions)
+            name: FetchBuffer(queues[name], spec.buffer_instructions)
             for name in chip.units
             if name in queues
         }
         self._order = list(self._buffers.values())
         self._path = 0
-        self._pipeline: list[tuple[int, Buffer]] = []
+        self._pipeline: list[tuple[int, FetchBuffer]] = []
         self._turn = 0
 
     @property
@@ -98,7 +98,7 @@ class Fetcher:
                 self._begin(buffer)
                 return
 
-    def _begin(self, buffer: Buffer) -> None:
+    def _begin(self, buffer: FetchBuffer) -> None:
         instruction = self._program.instructions[buffer.send()]
         whole, part = divmod(instruction_bytes(instruction), self._spec.bytes_per_cycle)
         self._path = whole + (part > 0)

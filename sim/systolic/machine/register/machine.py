@@ -16,11 +16,12 @@ from systolic.hw.spec import Chip
 from systolic.isa import Program
 from systolic.machine.array_shape import grid_shape
 from systolic.machine.memory import Memory
-from systolic.machine.register.context import Context, Progress
+from systolic.machine.register.context import Context
 from systolic.machine.register.dma.bursts import dma_queues
 from systolic.machine.register.lane_engine.unit import LaneEngine
 from systolic.machine.register.pe_array.unit import ArrayUnit, Observer
 from systolic.machine.register.unit import Unit
+from systolic.progress import Progress
 from systolic.trace.records import Recorder, Trace
 
 Request = tuple[Unit, Callable[[int], None]]
@@ -82,9 +83,10 @@ class Machine:
         while context.retired < total:
             if semaphores.pending and semaphores.pending[0][0] <= tick:
                 semaphores.advance(tick)
-                context.rewire |= self._is_asleep()
-            if context.rewire:
-                self._rewire(tick)
+                if self._is_asleep():
+                    context.note_change_of_awake()
+            if context.awake_changed:
+                self._list_awake(tick)
             tick = self._cycle(tick)
         for unit in self._units:
             unit.land()
@@ -107,9 +109,9 @@ class Machine:
         requests = [r for name in self._context.chip.port_priority for r in clients[name]]
         return [request for request in requests if request[0] in self._units]
 
-    def _rewire(self, tick: int) -> None:
+    def _list_awake(self, tick: int) -> None:
         """List the units that are awake."""
-        self._context.rewire = False
+        self._context.note_awake_listed()
         self._awake = [u for u in self._units if not u.asleep or self._is_kept(u)]
         self._asking = [(u, ask) for u, ask in self._requests if u in self._awake]
         self._asks = [ask for _, ask in self._asking]
@@ -126,7 +128,8 @@ class Machine:
         fetch = self._fetch
         if fetch is not None and tick % fetch.period == 0 and fetch.is_at_work:
             fetch.step()
-            self._context.rewire |= not fetch.is_at_work
+            if not fetch.is_at_work:
+                self._context.note_change_of_awake()
 
     def _cycle(self, tick: int) -> int:
         """Let every unit that has an edge do its cycle; return the next tick that has one."""

@@ -61,6 +61,15 @@ class Job:
         self.stall_first = 0
         self.stall_stop = -1
 
+    def begin_work(self, tick: int) -> None:
+        """Note the tick of the first read or move; later calls change nothing."""
+        if self.first < 0:
+            self.first = tick
+
+    def end_work(self, tick: int) -> None:
+        """Note the tick of the last read or move so far."""
+        self.last = tick
+
 
 class Unit:
     """A queue and its head. Subclasses say when the head may start and what an instruction does.
@@ -117,7 +126,7 @@ class Unit:
     def wake(self) -> None:
         """Take part in the machine's cycles again."""
         self.asleep = False
-        self.context.rewire = True
+        self.context.note_change_of_awake()
 
     def first_unsatisfied(self) -> Wait | None:
         """Return the wait that holds the head back, the first in the instruction's order."""
@@ -149,7 +158,7 @@ class Unit:
         if wait is not None:
             self._semaphores.sleep(wait.semaphore, wait.value, self)
         self.asleep = True
-        self.context.rewire = True
+        self.context.note_change_of_awake()
 
     def _next_head(self, cycle: int) -> None:
         self._seen, self.wait_since, self._wait_label = -1, cycle, ""

@@ -19,7 +19,7 @@ from typing import Any, get_args
 import numpy as np
 import numpy.typing as npt
 
-from systolic.isa import Function as FunctionName
+from systolic.isa import ActivationFunction
 from systolic.isa.opcodes import require_rows
 
 Floats = npt.NDArray[np.float64]
@@ -27,7 +27,7 @@ Single = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class RealFunction:
     """A function of a float64; outside domain = [low, high] the result is a NaN."""
 
     of: Callable[[Floats], Any]
@@ -53,26 +53,26 @@ def _gelu(x: Floats) -> Any:
 
 
 POSITIVE = (0.0, math.inf)
-FUNCTIONS: dict[str, Function] = {
-    "identity": Function(lambda x: x),
-    "exponential": Function(np.exp),
-    "square": Function(np.square),
-    "square_root": Function(np.sqrt, POSITIVE),
-    "binary_step": Function(lambda x: np.where(x >= 0, 1, 0)),
-    "bipolar_step": Function(lambda x: np.where(x >= 0, 1, -1)),
-    "sigmoid": Function(_sigmoid),
-    "ramp": Function(lambda x: np.where(x > 0, x, 0)),
-    "tanh": Function(np.tanh),
-    "gelu": Function(_gelu),
-    "silu": Function(_silu),
-    "reciprocal": Function(lambda x: 1 / x),
-    "rsqrt": Function(lambda x: 1 / np.sqrt(x), POSITIVE),
-    "log": Function(np.log, POSITIVE),
-    "sin": Function(np.sin),
-    "abs": Function(np.abs),
-    "sign": Function(np.sign),
+FUNCTIONS: dict[str, RealFunction] = {
+    "identity": RealFunction(lambda x: x),
+    "exponential": RealFunction(np.exp),
+    "square": RealFunction(np.square),
+    "square_root": RealFunction(np.sqrt, POSITIVE),
+    "binary_step": RealFunction(lambda x: np.where(x >= 0, 1, 0)),
+    "bipolar_step": RealFunction(lambda x: np.where(x >= 0, 1, -1)),
+    "sigmoid": RealFunction(_sigmoid),
+    "ramp": RealFunction(lambda x: np.where(x > 0, x, 0)),
+    "tanh": RealFunction(np.tanh),
+    "gelu": RealFunction(_gelu),
+    "silu": RealFunction(_silu),
+    "reciprocal": RealFunction(lambda x: 1 / x),
+    "rsqrt": RealFunction(lambda x: 1 / np.sqrt(x), POSITIVE),
+    "log": RealFunction(np.log, POSITIVE),
+    "sin": RealFunction(np.sin),
+    "abs": RealFunction(np.abs),
+    "sign": RealFunction(np.sign),
 }
-require_rows("values.FUNCTIONS", FUNCTIONS, get_args(FunctionName))
+require_rows("values.FUNCTIONS", FUNCTIONS, get_args(ActivationFunction))
 
 
 def apply(name: str, values: Single) -> Single:

@@ -25,7 +25,7 @@ Binary = Callable[[Any, Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class Arithmetic:
     """What it does to two float32 (None: nothing), and to two int32 (None: makes them float32)."""
 
     floats: Binary | None
@@ -82,24 +82,24 @@ COMPARISONS: dict[str, Binary] = {
     "less": operator.lt,
     "less_equal": operator.le,
 }
-require_rows("values.COMPARISONS", COMPARISONS, get_args(isa.Comparison))
-OPERATIONS: dict[str, Operation] = {
-    "add": Operation(np.add, np.add),
-    "subtract": Operation(np.subtract, np.subtract),
-    "multiply": Operation(np.multiply, np.multiply),
-    "divide": Operation(np.divide, _quotient),
-    "power": Operation(_power, None),
-    "max": Operation(_greater, _greater),
-    "min": Operation(_less, _less),
-    "and": Operation(None, np.bitwise_and),
-    "or": Operation(None, np.bitwise_or),
-    "xor": Operation(None, np.bitwise_xor),
-    "shift_left": Operation(None, _left),
-    "shift_right_logical": Operation(None, _right_logical),
-    "shift_right_arithmetic": Operation(None, _right_arithmetic),
-    **{name: Operation(compare, compare) for name, compare in COMPARISONS.items()},
+require_rows("values.COMPARISONS", COMPARISONS, get_args(isa.Relation))
+OPERATIONS: dict[str, Arithmetic] = {
+    "add": Arithmetic(np.add, np.add),
+    "subtract": Arithmetic(np.subtract, np.subtract),
+    "multiply": Arithmetic(np.multiply, np.multiply),
+    "divide": Arithmetic(np.divide, _quotient),
+    "power": Arithmetic(_power, None),
+    "max": Arithmetic(_greater, _greater),
+    "min": Arithmetic(_less, _less),
+    "and": Arithmetic(None, np.bitwise_and),
+    "or": Arithmetic(None, np.bitwise_or),
+    "xor": Arithmetic(None, np.bitwise_xor),
+    "shift_left": Arithmetic(None, _left),
+    "shift_right_logical": Arithmetic(None, _right_logical),
+    "shift_right_arithmetic": Arithmetic(None, _right_arithmetic),
+    **{name: Arithmetic(compare, compare) for name, compare in COMPARISONS.items()},
 }
-require_rows("values.OPERATIONS", OPERATIONS, get_args(isa.Operation))
+require_rows("values.OPERATIONS", OPERATIONS, get_args(isa.AluOperation))
 
 
 def operate(name: str, left: Array, right: Array) -> Array:

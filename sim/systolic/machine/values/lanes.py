@@ -35,7 +35,7 @@ from systolic.machine.values.arithmetic import COMPARISONS, REDUCTIONS, operate
 
 
 @dataclass(frozen=True, slots=True)
-class Operands:
+class OperandValues:
     """What was read for some consecutive elements of the target.
 
     elements: [lanes, read] for each operand that is read element by element; per_lane: [lanes, 1]
@@ -48,7 +48,7 @@ class Operands:
     count: int
 
 
-def compute(instruction: OnEngine, operands: Operands) -> Array:
+def compute(instruction: OnEngine, operands: OperandValues) -> Array:
     """Return the values to be written, [lanes, count], in the type of the target."""
     (target,) = writes(instruction)
     with np.errstate(all="ignore"):
@@ -68,36 +68,36 @@ def _plain(values: Array) -> Array:
     return values.astype(np.int32 if np.issubdtype(values.dtype, np.integer) else np.float32)
 
 
-def _filled(values: Array, instruction: Any, operands: Operands) -> Array:
+def _filled(values: Array, instruction: Any, operands: OperandValues) -> Array:
     return np.broadcast_to(values, (instruction.target.partitions, operands.count))
 
 
-def _copy(_: Copy, operands: Operands) -> Array:
+def _copy(_: Copy, operands: OperandValues) -> Array:
     return operands.elements[0]
 
 
-def _memset(memset: Memset, operands: Operands) -> Array:
+def _memset(memset: Memset, operands: OperandValues) -> Array:
     return _filled(constant(memset.value), memset, operands)
 
 
-def _activate(activate: Activate, operands: Operands) -> Array:
+def _activate(activate: Activate, operands: OperandValues) -> Array:
     bias = operands.per_lane[0] if operands.per_lane else constant(activate.bias)  # type: ignore[arg-type]
     scaled = operands.elements[0].astype(np.float32) * np.float32(activate.scale)
     return apply(activate.function, scaled + bias.astype(np.float32))
 
 
-def _pool(pool: Pool, operands: Operands) -> Array:
+def _pool(pool: Pool, operands: OperandValues) -> Array:
     values = _plain(operands.elements[0])
     windows = values.reshape(len(values), operands.count, pool.window)
     return REDUCTIONS[pool.function](windows)
 
 
-def _tensor_tensor(both: TensorTensor, operands: Operands) -> Array:
+def _tensor_tensor(both: TensorTensor, operands: OperandValues) -> Array:
     left, right = operands.elements
     return operate(both.op, _plain(left), _plain(right))
 
 
-def _tensor_scalar(one: TensorScalar, operands: Operands) -> Array:
+def _tensor_scalar(one: TensorScalar, operands: OperandValues) -> Array:
     per_lane = iter(operands.per_lane)
     stages = [(one.op, one.scalar, one.reverse)]
     if one.then is not None:
@@ -109,7 +109,7 @@ def _tensor_scalar(one: TensorScalar, operands: Operands) -> Array:
     return values
 
 
-def _affine(instruction: Iota | Select, operands: Operands) -> Array:
+def _affine(instruction: Iota | Select, operands: OperandValues) -> Array:
     """Return base + per_partition * lane + per_element * element, int64."""
     lane = np.arange(instruction.target.partitions, dtype=np.int64)[:, None]
     element = operands.first + np.arange(operands.count, dtype=np.int64)[None, :]
@@ -118,18 +118,18 @@ def _affine(instruction: Iota | Select, operands: Operands) -> Array:
     return affine
 
 
-def _iota(iota: Iota, operands: Operands) -> Array:
+def _iota(iota: Iota, operands: OperandValues) -> Array:
     return _affine(iota, operands).astype(np.int32)
 
 
-def _select(select: Select, operands: Operands) -> Array:
+def _select(select: Select, operands: OperandValues) -> Array:
     holds = COMPARISONS[select.compare](_affine(select, operands), 0)
     value = operands.elements[0] if operands.elements else constant(select.value)  # type: ignore[arg-type]
     dtype = select.target.dtype
     return np.where(holds, cast(value, dtype), cast(constant(select.other), dtype))
 
 
-_COMPUTE: dict[type, Callable[[Any, Operands], Array]] = {
+_COMPUTE: dict[type, Callable[[Any, OperandValues], Array]] = {
     Copy: _copy,
     Memset: _memset,
     Activate: _activate,

@@ -20,7 +20,7 @@ from systolic.report.paper.lettering import ASCENT, DESCENT, Lettering, Weight, 
 from systolic.report.paper.png import png_bytes
 from systolic.writing import replacing
 
-Box: TypeAlias = tuple[float, float, float, float]
+PageBox: TypeAlias = tuple[float, float, float, float]
 """Left, top, width, height."""
 
 Horizontal = Literal["left", "center", "right"]
@@ -41,7 +41,7 @@ class Page:
         self.width, self.height = width, height
         self.pixels = np.full((pixel(height), pixel(width), 3), 255, np.uint8)
 
-    def boxes(self, boxes: Iterable[Box], fill: str, joint: float = 0.0) -> None:
+    def boxes(self, boxes: Iterable[PageBox], fill: str, joint: float = 0.0) -> None:
         """Draw boxes with white joints of that width, half of it inside and half outside."""
         colour, pad = style.rgb(fill), math.ceil(joint * POINT / 2)
         for left, top, width, height in boxes:
@@ -52,7 +52,7 @@ class Page:
             across, down = min(pad, (right - x) // 3), min(pad, (bottom - y) // 3)
             self._area(x + across, y + down, right - across, bottom - down)[...] = colour
 
-    def plane(self, box: Box, plane: npt.NDArray[np.float64]) -> None:
+    def plane(self, box: PageBox, plane: npt.NDArray[np.float64]) -> None:
         """Draw an RGB plane [lines, columns, 3] of values 0 to 1; each of its cells is a box."""
         x, y, right, bottom = _edges(*box)
         area = self._area(x, y, right, bottom)

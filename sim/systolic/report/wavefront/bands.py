@@ -25,7 +25,7 @@ PHASES: tuple[Phase, ...] = ("load", "stream", "next", "drain")
 """The phase "next" is that of the vectors of every second multiply: so two multiplies that follow
 each other at once can be told apart."""
 
-Share = npt.NDArray[np.float64]
+Shares = npt.NDArray[np.float64]
 Times = npt.NDArray[Any]
 
 STATE, RESULT = "state buffer", "result buffer"
@@ -72,7 +72,7 @@ class Band:
     axis: CycleAxis
     place: str = ""
     group: int = 1
-    layers: dict[Phase, Share] = field(default_factory=dict)
+    layers: dict[Phase, Shares] = field(default_factory=dict)
     texts: dict[Phase, dict[tuple[int, int], str]] = field(default_factory=dict)
 
     def mark(self, phase: Phase, lines: Times, cycles: Times, weight: float = 1.0) -> None:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from systolic.report.paper import style
 from systolic.report.paper.lettering import text_inches
-from systolic.report.paper.page import Box, Horizontal, Page
+from systolic.report.paper.page import Horizontal, Page, PageBox
 from systolic.report.wavefront.bands import PHASES, Band, CycleAxis, Phase
 from systolic.report.wavefront.moments import PhasePlace
 from systolic.report.wavefront.pe_bands import ROWS
@@ -39,7 +39,7 @@ class Frame:
         """Return where a cycle begins on the page."""
         return self.left + (cycle - self.axis.first) * self.cycle_inches
 
-    def box(self, first: float, stop: float, top: float, height: float) -> Box:
+    def box(self, first: float, stop: float, top: float, height: float) -> PageBox:
         """Return the box of some cycles."""
         return self.x(first), top, (stop - first) * self.cycle_inches, height
 
@@ -80,8 +80,8 @@ def _draw_cells(frame: Frame, top: float, band: Band) -> None:
     streaming = _busy(band, "stream") | _busy(band, "next") | _busy(band, "drain")
     values: list[tuple[float, float, str, Phase]] = []
     for phase in ("stream", "next", "drain", "load"):
-        strong: list[Box] = []
-        pale: list[Box] = []
+        strong: list[PageBox] = []
+        pale: list[PageBox] = []
         for line, column in np.argwhere(_busy(band, phase)).tolist():
             cycle, y = axis.first + column, tops[line]
             if phase == "load" and streaming[line, column]:

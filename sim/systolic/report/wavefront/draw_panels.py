@@ -9,10 +9,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from systolic.arrays import Mask
 from systolic.report.paper import style
 from systolic.report.paper.page import Page
 from systolic.report.summary.wording import value_text
-from systolic.report.wavefront.panels import Mask, Panel
+from systolic.report.wavefront.panels import Panel
 
 GAP, HEAD, BETWEEN, LARGEST_CELL = 0.34, 0.52, 0.26, 0.56
 OPERANDS_FIT, HATCH, JOINTS = 0.34, 8, 1.6

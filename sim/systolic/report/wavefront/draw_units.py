@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from systolic.report.paper import style
 from systolic.report.paper.lettering import text_inches
-from systolic.report.paper.page import Box
+from systolic.report.paper.page import PageBox
 from systolic.report.wavefront.draw_bands import JOINTS, Frame
 from systolic.trace.labels import LabelInterval
 from systolic.trace.records import Trace
@@ -75,7 +75,7 @@ def _labels(
     frame: Frame, y: float, unit: str, labels: Sequence[LabelInterval], scale: float
 ) -> None:
     axis, page = frame.axis, frame.page
-    shown: list[tuple[Box, str]] = []
+    shown: list[tuple[PageBox, str]] = []
     for found in labels:
         a, b = max(found.first * scale, axis.first), min(found.stop * scale, axis.stop)
         if a < b and found.label != "idle":

@@ -18,7 +18,7 @@ from systolic.trace.grid import GridHistory, LoadPass, MatMulPass
 from systolic.trace.records import InstructionTimes, Trace
 from systolic.trace.words import KINDS
 
-Cycles = npt.NDArray[np.int64]
+CycleNumbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Moments:
     done: int
 
 
-def result_times(chip: Chip, one: MatMulPass) -> Cycles:
+def result_times(chip: Chip, one: MatMulPass) -> CycleNumbers:
     """Return [M, N] the cycles in which the result buffer takes the results of a multiply."""
     array = chip.pe_array
     down = cycles_to(array.rows, array.hop[0], array.cell[0])
@@ -86,7 +86,7 @@ def _readers_of_results(chip: Chip, trace: Trace) -> set[int] | None:
     return set(read["instruction"][hit].tolist())
 
 
-def _places(rows: npt.NDArray[np.void]) -> Cycles:
+def _places(rows: npt.NDArray[np.void]) -> CycleNumbers:
     """Return one integer per (partition, address)."""
     return np.asarray(rows["address"].astype(np.int64) << 16 | rows["partition"])
 

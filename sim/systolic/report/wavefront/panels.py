@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from systolic.arrays import Mask
 from systolic.hw.spec import Chip
 from systolic.report.wavefront.moments import (
     Moments,
@@ -19,8 +20,6 @@ from systolic.report.wavefront.moments import (
 from systolic.report.wavefront.pe_bands import dry_spells, in_spell
 from systolic.trace.grid import GridState
 from systolic.trace.records import Trace
-
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +52,7 @@ class Panel:
 
 
 @dataclass(frozen=True, eq=False)
-class _Results:
+class _FirstResults:
     """The results of the first multiply, [M, N]: values, and the cycles of writing and reading."""
 
     values: npt.NDArray[Any]
@@ -64,13 +63,13 @@ class _Results:
 def panels(chip: Chip, trace: Trace, when: Moments) -> list[Panel]:
     """Return the small multiples of a run's first tile, in order of time."""
     written = result_times(chip, trace.grid.matmuls[0])
-    results = _Results(trace.grid.results(0), written, _read_times(chip, trace, written))
+    results = _FirstResults(trace.grid.results(0), written, _read_times(chip, trace, written))
     return [
         _panel(trace, cycle, caption, results) for cycle, caption in panel_cycles(trace.grid, when)
     ]
 
 
-def _panel(trace: Trace, cycle: int, caption: str, results: _Results) -> Panel:
+def _panel(trace: Trace, cycle: int, caption: str, results: _FirstResults) -> Panel:
     history, state = trace.grid, trace.grid.at(cycle)
     fronts = np.broadcast_to(cycle - history.shape.delay()[:, :1], state.valid.shape)
     dry = in_spell(dry_spells(trace), fronts)

@@ -109,7 +109,7 @@ def _row_order_sum(columns: Array) -> Array:
     return total
 
 
-Axes = Annotated[tuple[Annotated[int, Field(ge=0, le=63)], ...], Field(strict=False)]
+Permutation = Annotated[tuple[Annotated[int, Field(ge=0, le=63)], ...], Field(strict=False)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,8 @@ class TransposeAttributes(Attributes):
     """
 
     permutation: Annotated[
-        Axes | None, Field(description="source axis of each result axis (a matrix needs none)")
+        Permutation | None,
+        Field(description="source axis of each result axis (a matrix needs none)"),
     ] = None
 
     @property

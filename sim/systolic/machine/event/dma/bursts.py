@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from systolic.hw.spec import Chip
 from systolic.isa import Buffer, DmaCopy
-from systolic.isa.access import Interval
-from systolic.machine.event.dma.descriptors import descriptor_runs
+from systolic.machine.event.dma.descriptors import bank_bytes, descriptor_runs
 from systolic.machine.event.dram.channels import Banks, Channels
 from systolic.machine.event.ports.meeting import Course
 from systolic.machine.event.ports.ports import Need, Needs, Port, Timeline, mask_of
-from systolic.machine.event.ports.stream import Lost, Progress, Refusal, Stream
+from systolic.machine.event.ports.stream import Granted, Lost, Refusal, Stream
 from systolic.machine.event.ticks import TickEnvironment
+from systolic.spans import Interval
 
 READS, WRITES = 1, 2
 
@@ -30,15 +31,16 @@ class BurstStream(Stream):
 
     def __init__(
         self, env: TickEnvironment, channels: Channels, copy: DmaCopy, queue: int,
-        bank_bytes: int, **who: Any,
+        chip: Chip, **who: Any,
     ) -> None:  # fmt: skip
         super().__init__(env, timeline=Timeline([], 0), **who)
         self.port_cycles: dict[Port, int] = {}  # `Channels` counts them
-        self._channels, self._queue, self._bank_bytes = channels, queue, bank_bytes
+        self._channels, self._queue = channels, queue
         self._runs = descriptor_runs(copy)
         self._sides = READS * (copy.source.buffer is Buffer.DRAM)
         self._sides |= WRITES * (copy.target.buffer is Buffer.DRAM)
         on_chip = copy.target if self._sides == READS else copy.source
+        self._buffer, self._bank_bytes = on_chip.buffer, bank_bytes(on_chip, chip)
         self._direction = "write" if self._sides == READS else "read"
         self._reach = tuple(self._need(bank, on_chip.lanes) for bank in self._all_banks())
         self.mask = mask_of(self._reach)
@@ -56,7 +58,7 @@ class BurstStream(Stream):
     def begin(self, tick: int) -> None:
         """Take part from the cycle at `tick` on."""
         super().begin(tick)
-        self._channels.join(self._queue, self._runs, self._sides, tick)
+        self._channels.join(self._queue, self._runs, self._sides, self._buffer, tick)
 
     def remaining(self) -> int:
         """Return the cycles until this or another copy ends if nothing is refused any more."""
@@ -122,8 +124,8 @@ class BurstStream(Stream):
         stalls = self._channels.stalls(self._queue)
         if not stalls:
             return
-        for bank, partition, first, stop in stalls:
-            port = Port(Buffer.STATE.value, bank, self._direction)
+        for buffer, bank, partition, first, stop in stalls:
+            port = Port(buffer.value, bank, self._direction)
             cycles = (stop - first) // self.period
             self.refusals.append(Refusal(first, cycles, Lost(port, self.client, partition)))
         self.refusals = _merged(self.refusals, self.period)
@@ -138,7 +140,7 @@ class BurstStream(Stream):
 
     def _note(self, first: int, stop: int) -> None:
         if first < stop:
-            self.progress.append(Progress(0, first, (stop - first) // self.period))
+            self.progress.append(Granted(0, first, (stop - first) // self.period))
 
     def leave(self) -> None:
         """Give up its place: nothing more will be asked of it."""
@@ -161,7 +163,7 @@ class BurstStream(Stream):
         return tuple(self._need(bank, Interval(p, p + 1)) for bank, p in sorted(places))
 
     def _need(self, bank: int, lanes: Interval) -> Need:
-        return Need(Port(Buffer.STATE.value, bank, self._direction), *lanes)
+        return Need(Port(self._buffer.value, bank, self._direction), *lanes)
 
 
 def _merged(refusals: list[Refusal], period: int) -> list[Refusal]:

@@ -14,15 +14,15 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from systolic.arrays import Integers
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, DmaCopy
 from systolic.machine.event.ports.ports import Need, Needs, Port
-
-Offsets = npt.NDArray[np.int64]
+from systolic.spans import Interval
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Group:
+class BundleGroup:
     """`count` bundles of `rows` descriptors of `size_bytes` each, that touch the same banks.
 
     The descriptors of a bundle move side by side, each in a partition of its own. source and
@@ -38,22 +38,22 @@ class Group:
     bank_bytes: tuple[int, int]
     one_bank: bool
     rows: int
-    partitions: Offsets
+    partitions: Integers
 
 
 @dataclass(frozen=True, eq=False)
-class _Runs:
+class _RegularDescriptors:
     """Descriptors of a copy, in bytes relative to its first elements; neighbours with `alike`
     lengths begin at `edges`. partitions: relative to the first of source and target, [2, n].
     rows: descriptors that move side by side, each entry standing for so many.
     """
 
-    partitions: Offsets
-    source: Offsets
-    target: Offsets
-    lengths: Offsets
+    partitions: Integers
+    source: Integers
+    target: Integers
+    lengths: Integers
     edges: list[int]
-    rows: Offsets
+    rows: Integers
 
 
 class Runs(NamedTuple):
@@ -63,10 +63,10 @@ class Runs(NamedTuple):
     and target.
     """
 
-    source: Offsets
-    target: Offsets
-    length: Offsets
-    partitions: Offsets
+    source: Integers
+    target: Integers
+    length: Integers
+    partitions: Integers
 
 
 def descriptor_runs(copy: DmaCopy) -> Runs:
@@ -76,11 +76,11 @@ def descriptor_runs(copy: DmaCopy) -> Runs:
     return Runs(source, target, runs.lengths, runs.partitions + _first_partitions(copy))
 
 
-def _first_partitions(copy: DmaCopy) -> Offsets:
+def _first_partitions(copy: DmaCopy) -> Integers:
     return np.array([[copy.source.partition], [copy.target.partition]], np.int64)
 
 
-def descriptor_groups(copy: DmaCopy, chip: Chip) -> list[Group]:
+def descriptor_groups(copy: DmaCopy, chip: Chip) -> list[BundleGroup]:
     """Return the descriptors of a copy, in order, as groups."""
     runs = _runs(_pattern(copy.source), _pattern(copy.target))
     if chip.dma.partitions_per_cycle > 1:
@@ -92,7 +92,7 @@ def descriptor_groups(copy: DmaCopy, chip: Chip) -> list[Group]:
     if not (_in_one_bank(copy.source, bank[0]) and _in_one_bank(copy.target, bank[1])):
         edges, straddles = _edges(copy, runs, source, target, bank)
     return [
-        Group(
+        BundleGroup(
             j - i,
             int(runs.lengths[i]),
             int(source[i]),
@@ -106,7 +106,7 @@ def descriptor_groups(copy: DmaCopy, chip: Chip) -> list[Group]:
     ]
 
 
-def touched_banks(group: Group, index: int, first: int, stop: int) -> tuple[range, range]:
+def touched_banks(group: BundleGroup, index: int, first: int, stop: int) -> tuple[range, range]:
     """Return the banks of bytes first <= byte < stop of a bundle, in source and target.
 
     A bundle moves byte 0 of each of its rows, then byte 1, and so on.
@@ -129,7 +129,7 @@ def bank_bytes(access: Access, chip: Chip) -> int:
 
 
 def needs_of(
-    copy: DmaCopy, banks: tuple[Sequence[int], Sequence[int]], lanes: Sequence[tuple[int, int]]
+    copy: DmaCopy, banks: tuple[Sequence[int], Sequence[int]], lanes: Sequence[Interval]
 ) -> Needs:
     """Return the ports of these banks of a copy's source and target.
 
@@ -146,21 +146,21 @@ def needs_of(
 
 
 def descriptor_needs(
-    copy: DmaCopy, group: Group, index: int, first: int = 0, stop: int = 1
+    copy: DmaCopy, group: BundleGroup, index: int, first: int = 0, stop: int = 1
 ) -> Needs:
     """Return the ports of bytes first <= byte < stop of a bundle, in the partitions of its rows."""
-    lanes = [(p, p + group.rows) for p in group.partitions[:, index].tolist()]
+    lanes = [Interval(p, p + group.rows) for p in group.partitions[:, index].tolist()]
     return needs_of(copy, touched_banks(group, index, first, stop), lanes)
 
 
-def group_needs(copy: DmaCopy, group: Group) -> list[tuple[int, Need]]:
+def group_needs(copy: DmaCopy, group: BundleGroup) -> list[tuple[int, Need]]:
     """Return the ports of the bundles of a group, with the side: 0 its source, 1 its target."""
     lanes = copy.source.lanes, copy.target.lanes
     needs = needs_of(copy, touched_banks(group, 0, 0, group.size_bytes * group.rows), lanes)
     return [(int(need.port.direction == "write"), need) for need in needs]
 
 
-def all_needs(copy: DmaCopy, groups: Sequence[Group]) -> list[Need]:
+def all_needs(copy: DmaCopy, groups: Sequence[BundleGroup]) -> list[Need]:
     """Return every port that these descriptors of a copy may need."""
     return [need for group in groups for _, need in group_needs(copy, group)]
 
@@ -174,7 +174,7 @@ def _pattern(access: Access) -> _Pattern:
 
 
 @lru_cache(maxsize=256)
-def _runs(source: _Pattern, target: _Pattern) -> _Runs:
+def _runs(source: _Pattern, target: _Pattern) -> _RegularDescriptors:
     """Return the descriptors of a copy between two patterns."""
     size = source[0]
     a, b = _relative(source), _relative(target)
@@ -186,10 +186,12 @@ def _runs(source: _Pattern, target: _Pattern) -> _Runs:
     lengths = np.diff(np.append(starts, len(a))) * size
     edges = [0, *(np.flatnonzero(lengths[1:] != lengths[:-1]) + 1).tolist(), len(starts)]
     places = np.stack([starts // (len(a) // count) for _, count, _ in (source, target)])
-    return _Runs(places, a[starts], b[starts], lengths, edges, np.ones(len(starts), np.int64))
+    return _RegularDescriptors(
+        places, a[starts], b[starts], lengths, edges, np.ones(len(starts), np.int64)
+    )
 
 
-def _side_by_side(copy: DmaCopy, runs: _Runs, most: int) -> _Runs:
+def _side_by_side(copy: DmaCopy, runs: _RegularDescriptors, most: int) -> _RegularDescriptors:
     """Return the same descriptors in bundles of at most `most`, the first of each for all.
 
     A descriptor goes beside the one before it if both have one length and, wherever on the chip the
@@ -213,12 +215,12 @@ def _side_by_side(copy: DmaCopy, runs: _Runs, most: int) -> _Runs:
     rows, lengths = np.diff(np.append(first, len(beside))), runs.lengths[first]
     changes = (np.diff(lengths) != 0) | (np.diff(rows) != 0)
     edges = [0, *(np.flatnonzero(changes) + 1).tolist(), len(first)]
-    return _Runs(
+    return _RegularDescriptors(
         runs.partitions[:, first], runs.source[first], runs.target[first], lengths, edges, rows
     )
 
 
-def _relative(pattern: _Pattern) -> Offsets:
+def _relative(pattern: _Pattern) -> Integers:
     """Return the byte offset of every element from the first one of its partition, in order."""
     size, partitions, pairs = pattern
     index = np.zeros(1, np.int64)
@@ -233,7 +235,11 @@ def _in_one_bank(access: Access, bank_bytes: int) -> bool:
 
 
 def _edges(
-    copy: DmaCopy, runs: _Runs, source: Offsets, target: Offsets, bank: tuple[int, int]
+    copy: DmaCopy,
+    runs: _RegularDescriptors,
+    source: Integers,
+    target: Integers,
+    bank: tuple[int, int],
 ) -> tuple[list[int], npt.NDArray[np.bool_]]:
     """Return where a group begins because lengths or banks change, and which runs straddle."""
     first_a, last_a = _banks(copy.source, source, runs.lengths, bank[0])
@@ -246,8 +252,8 @@ def _edges(
 
 
 def _banks(
-    access: Access, offsets: Offsets, lengths: Offsets, bank_bytes: int
-) -> tuple[Offsets, Offsets]:
+    access: Access, offsets: Integers, lengths: Integers, bank_bytes: int
+) -> tuple[Integers, Integers]:
     if access.buffer is Buffer.DRAM:
         return np.zeros_like(offsets), np.zeros_like(offsets)
     return offsets // bank_bytes, (offsets + lengths - 1) // bank_bytes

@@ -74,7 +74,7 @@ class Orbit:
         return table[self._start + rest] + turns * (table[-1] - table[self._start])
 
 
-class Piece(NamedTuple):
+class PacedDescriptor(NamedTuple):
     """A descriptor: cycles of its fetch, bytes, and whether they move while it is fetched.
 
     If so it takes the longer of the two, else their sum.
@@ -85,27 +85,27 @@ class Piece(NamedTuple):
     overlaps: bool
 
 
-class Pace:
+class BytePace:
     """Bytes by cycle: in cycle t amounts[t mod their number]. Not all are 0."""
 
     def __init__(self, amounts: tuple[int, ...]) -> None:
         self.amounts = amounts
         self._sums = [0, *accumulate(amounts)]
         self._counts = [0, *accumulate(amount > 0 for amount in amounts)]
-        self._orbits: dict[tuple[Piece, int], Orbit] = {}
-        self._narrower: dict[int, Pace] = {}
+        self._orbits: dict[tuple[PacedDescriptor, int], Orbit] = {}
+        self._narrower: dict[int, BytePace] = {}
 
     @property
     def phases(self) -> int:
         """Return after how many cycles the amounts repeat."""
         return len(self.amounts)
 
-    def at_most(self, limit: int) -> Pace:
+    def at_most(self, limit: int) -> BytePace:
         """Return this pace with no more than `limit` bytes in a cycle."""
         if max(self.amounts) <= limit:
             return self
         if limit not in self._narrower:
-            self._narrower[limit] = Pace(tuple(min(amount, limit) for amount in self.amounts))
+            self._narrower[limit] = BytePace(tuple(min(amount, limit) for amount in self.amounts))
         return self._narrower[limit]
 
     def amount(self, cycle: int) -> int:
@@ -133,7 +133,7 @@ class Pace:
         moves = self.amount(cycle) > 0
         return next(n for n in range(1, FOREVER) if (self.amount(cycle + n) > 0) != moves)
 
-    def orbit(self, piece: Piece, cycle: int) -> Orbit:
+    def orbit(self, piece: PacedDescriptor, cycle: int) -> Orbit:
         """Return descriptors like `piece` one after another, the first begun in `cycle`."""
         key = piece, cycle % len(self.amounts)
         found = self._orbits.get(key)
@@ -141,7 +141,7 @@ class Pace:
             found = self._orbits[key] = self._make_orbit(*key)
         return found
 
-    def _make_orbit(self, piece: Piece, phase: int) -> Orbit:
+    def _make_orbit(self, piece: PacedDescriptor, phase: int) -> Orbit:
         ends, busy, seen, at = [0], [0], {phase: 0}, phase
         while True:
             first = at if piece.overlaps else at + piece.fetch
@@ -159,12 +159,12 @@ class Pace:
 
 
 @lru_cache(maxsize=4096)
-def steady_pace(rate: int) -> Pace:
+def steady_pace(rate: int) -> BytePace:
     """Return the pace that is `rate` in every cycle."""
-    return Pace((rate,))
+    return BytePace((rate,))
 
 
-class Part(NamedTuple):
+class HeldShares(NamedTuple):
     """What a copy holds of a bandwidth of `total` bytes per cycle that is dealt out in `shares`.
 
     Shares first <= number < first + held; 2 are held of DRAM by a copy from DRAM to DRAM.
@@ -184,17 +184,17 @@ class Part(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def shared_pace(engine: Part, dram: Part | None) -> Pace:
+def shared_pace(engine: HeldShares, dram: HeldShares | None) -> BytePace:
     """Return the pace of a copy that has these parts of its DMA engine and of DRAM.
 
     The pace of a copy from DRAM to DRAM counts every byte twice.
     """
     cycles = range(math.lcm(engine.shares, dram.shares if dram else 1))
     amounts = tuple(_amount(engine, dram, cycle) for cycle in cycles)
-    return steady_pace(amounts[0]) if len(set(amounts)) == 1 else Pace(amounts)
+    return steady_pace(amounts[0]) if len(set(amounts)) == 1 else BytePace(amounts)
 
 
-def _amount(engine: Part, dram: Part | None, cycle: int) -> int:
+def _amount(engine: HeldShares, dram: HeldShares | None, cycle: int) -> int:
     (own,) = engine.amounts(cycle)
     if dram is None:
         return own
@@ -204,7 +204,7 @@ def _amount(engine: Part, dram: Part | None, cycle: int) -> int:
     return dram.held * min(own, *got)
 
 
-def best_pace(own: int, total: int, held: int) -> Pace:
+def best_pace(own: int, total: int, held: int) -> BytePace:
     """Return a pace that a copy never exceeds, however few share DRAM with it."""
     if held == 1:
         return steady_pace(min(own, total))

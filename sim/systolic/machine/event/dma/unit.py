@@ -15,7 +15,7 @@ from systolic.hw.units import dma_queue
 from systolic.isa import Access, Buffer, DmaCopy, Instruction
 from systolic.machine.event.dma.bursts import BurstStream
 from systolic.machine.event.dma.descriptors import (
-    Group,
+    BundleGroup,
     all_needs,
     descriptor_groups,
     descriptor_needs,
@@ -23,10 +23,10 @@ from systolic.machine.event.dma.descriptors import (
 )
 from systolic.machine.event.dma.pace import (
     FOREVER,
+    BytePace,
+    HeldShares,
     Orbit,
-    Pace,
-    Part,
-    Piece,
+    PacedDescriptor,
     best_pace,
     shared_pace,
     steady_pace,
@@ -41,16 +41,17 @@ from systolic.machine.event.ports.ports import (
     mask_of,
     number_of,
 )
-from systolic.machine.event.ports.stream import Holding, Share, Stream
+from systolic.machine.event.ports.stream import Holding, ShareOfBytes, Stream
 from systolic.machine.event.ticks import TickEnvironment
 from systolic.machine.event.unit import Context, Unit
 from systolic.trace.records import InstructionTimes
+from systolic.trace.words import Words
 
 Ticks = npt.NDArray[np.int64]
 DRAM = "dram"
 """The name of DRAM's bandwidth, as DMA engines have theirs."""
 
-ALL = Share(0, 1, 1)
+ALL = ShareOfBytes(0, 1, 1)
 
 
 def holdings(chip: Chip, copy: DmaCopy, queue: int) -> tuple[Holding, ...]:
@@ -69,7 +70,7 @@ def _lowest(need: Need, partitions: Ticks) -> Ticks:
     return partitions * 0 if need.port.buffer == Buffer.RESULT else partitions
 
 
-def _partitions(need: Need, group: Group) -> int:
+def _partitions(need: Need, group: BundleGroup) -> int:
     return EVERY_PARTITION if need.port.buffer == Buffer.RESULT else group.rows
 
 
@@ -97,7 +98,12 @@ class DmaStream(Stream):
     """
 
     def __init__(
-        self, env: TickEnvironment, chip: Chip, copy: DmaCopy, groups: Sequence[Group], **who: Any
+        self,
+        env: TickEnvironment,
+        chip: Chip,
+        copy: DmaCopy,
+        groups: Sequence[BundleGroup],
+        **who: Any,
     ) -> None:
         super().__init__(env, timeline=Timeline([], 0), **who)
         self._reach = hull(all_needs(copy, groups))
@@ -114,14 +120,16 @@ class DmaStream(Stream):
         if dram_shares:
             self._best_pace = best_pace(self._own_rate, self._dram_rate, dram_shares)
         self._pieces = [
-            Piece(self._fetch * g.rows, g.size_bytes * g.rows * self._times, self._overlaps)
+            PacedDescriptor(
+                self._fetch * g.rows, g.size_bytes * g.rows * self._times, self._overlaps
+            )
             for g in groups
         ]
         self._piece, self._group = self._pieces[0], 0
         self._shared = self._best_pace
         self._pace = self._through_ports(0, self._shared)
         self._index = self._begun = self._fetched = self._moved = 0
-        self._suffix: dict[Pace, dict[tuple[int, int], int]] = {}
+        self._suffix: dict[BytePace, dict[tuple[int, int], int]] = {}
         self.ended: list[_Finished] = []
         self.port_cycles: dict[Port, int] = {}
         self._is_split = chip.state_buffer.is_split
@@ -150,12 +158,13 @@ class DmaStream(Stream):
         assert self.first_byte is not None
         return self.first_byte, self.end_tick()
 
-    def set_shares(self, shares: Mapping[str, Share]) -> None:
+    def set_shares(self, shares: Mapping[str, ShareOfBytes]) -> None:
         """Hold these shares of DRAM's bandwidth and of the engine's."""
         dram = shares.get(DRAM)
         engine = next((share for pool, share in shares.items() if pool != DRAM), ALL)
         pace = shared_pace(
-            Part(self._own_rate, *engine), Part(self._dram_rate, *dram) if dram else None
+            HeldShares(self._own_rate, *engine),
+            HeldShares(self._dram_rate, *dram) if dram else None,
         )
         if pace is not self._shared:
             self._shared, self._course = pace, None
@@ -171,11 +180,11 @@ class DmaStream(Stream):
             self._piece = self._pieces[self._group]
             self._pace = self._through_ports(self._group, self._shared)
 
-    def _through_ports(self, place: int, pace: Pace) -> Pace:
+    def _through_ports(self, place: int, pace: BytePace) -> BytePace:
         """Return what of a pace the ports of a group's bundles let pass."""
         return pace if self._width is None else pace.at_most(self._width * self._groups[place].rows)
 
-    def _remaining(self, pace: Pace, cycle: int) -> int:
+    def _remaining(self, pace: BytePace, cycle: int) -> int:
         """Return the cycles from `cycle` to the end at a pace."""
         if self._group == len(self._groups):
             return 0
@@ -193,7 +202,7 @@ class DmaStream(Stream):
             return cycle != self._begun or bool(self._moved)
         return bool(self._fetched or self._moved)
 
-    def _descriptor_over(self, pace: Pace, cycle: int) -> int:
+    def _descriptor_over(self, pace: BytePace, cycle: int) -> int:
         """Return the cycle after the last of the descriptor in hand, at a pace from `cycle` on."""
         left, cost = self._piece.size - self._moved, self._piece.fetch
         pace = self._through_ports(self._group, pace)
@@ -203,7 +212,7 @@ class DmaStream(Stream):
         over = cycle + pace.cycles(cycle, left) if left else cycle
         return max(over, self._begun + cost)
 
-    def _after(self, place: int, pace: Pace, cycle: int) -> int:
+    def _after(self, place: int, pace: BytePace, cycle: int) -> int:
         """Return the cycles of all groups from `place` on at a pace, the first begun in `cycle`."""
         known = self._suffix.setdefault(pace, {})
         path: list[tuple[tuple[int, int], int]] = []
@@ -267,7 +276,7 @@ class DmaStream(Stream):
             index = 0
         return joined(parts)
 
-    def _course_of(self, group: Group, index: int, first: Ticks, stop: Ticks) -> Course:
+    def _course_of(self, group: BundleGroup, index: int, first: Ticks, stop: Ticks) -> Course:
         """Return the use of ports by bundles that move from `first` to `stop`, in cycles."""
         needs = group_needs(self._copy, group)
         if not needs:
@@ -316,7 +325,7 @@ class DmaStream(Stream):
                     continue
             cycle += self._step(group, stop - cycle, cycle)
 
-    def _step(self, group: Group, cycles: int, cycle: int) -> int:
+    def _step(self, group: BundleGroup, cycles: int, cycle: int) -> int:
         """Work on a single descriptor for up to `cycles` cycles; return the cycles spent."""
         if quiet := self._quiet(cycle):
             spent = min(cycles, quiet)
@@ -336,7 +345,7 @@ class DmaStream(Stream):
         self._end_if_over(group, cycle + spent)
         return spent
 
-    def _end_if_over(self, group: Group, stop: int) -> None:
+    def _end_if_over(self, group: BundleGroup, stop: int) -> None:
         """End the descriptor in hand if it was over in the cycle before `stop`."""
         cost_is_over = not self._overlaps or stop >= self._begun + self._piece.fetch
         if self._moved == self._piece.size and cost_is_over:
@@ -353,7 +362,7 @@ class DmaStream(Stream):
         self.ended.append(_Finished(tick, number, cycles))
         self._last_byte = max(self._last_byte, tick + (number - 1) * cycles * self.period)
 
-    def _end_descriptors(self, group: Group, count: int, cycle: int, orbit: Orbit) -> int:
+    def _end_descriptors(self, group: BundleGroup, count: int, cycle: int, orbit: Orbit) -> int:
         """Note that `count` bundles, begun in `cycle`, are over; return the cycle after."""
         pace, moving = self._pace, cycle if self._overlaps else cycle + self._piece.fetch
         self._see_first_byte(moving + pace.cycles(moving, 1) - 1)
@@ -373,7 +382,7 @@ class DmaStream(Stream):
         self._next(group, count, stop)
         return stop
 
-    def _count(self, need: Need, pace: Pace, cycle: int, cycles: int) -> None:
+    def _count(self, need: Need, pace: BytePace, cycle: int, cycles: int) -> None:
         """Count the cycles from `cycle` on in which bytes move through a port.
 
         Of the result buffer's ports the cycles themselves are noted: sums pass over an access.
@@ -403,7 +412,7 @@ class DmaStream(Stream):
         for need, first, stop in self._beside_sums:
             yield need, first * self.period, stop * self.period
 
-    def _next(self, group: Group, count: int, cycle: int) -> None:
+    def _next(self, group: BundleGroup, count: int, cycle: int) -> None:
         """Go on by `count` descriptors; the next one begins in `cycle`."""
         self._index += count
         self._fetched = self._moved = 0
@@ -491,7 +500,9 @@ class DmaUnit(Unit):
         else:
             self._under_way += 1
         self.claim("filling", start, ready)
-        stream.then(lambda: self._finish(index, instruction, stream, start, values, sources))
+        stream.then(
+            lambda: self._finish(index, instruction, stream, start, values=values, sources=sources)
+        )
         if self._outstanding == 1:
             self._stream = stream
             self.add_later(stream, latency)
@@ -523,13 +534,12 @@ class DmaUnit(Unit):
         }  # fmt: skip
         channels = self.context.dram
         if is_dram and channels is not None:
-            bank = self.chip.state_buffer.bank_bytes
-            return BurstStream(self.env, channels, copy, self._number, bank, **who)
+            return BurstStream(self.env, channels, copy, self._number, self.chip, **who)
         return DmaStream(self.env, self.chip, copy, descriptor_groups(copy, self.chip), **who)
 
     def _finish(
         self, index: int, copy: DmaCopy, stream: DmaStream | BurstStream, start: int,
-        values: Any, sources: Any,
+        *, values: Any, sources: Any,
     ) -> None:  # fmt: skip
         if isinstance(stream, BurstStream):
             stream.conclude()
@@ -570,6 +580,14 @@ class DmaUnit(Unit):
         sizes = stream.sizes // access.element_bytes
         partitions = np.repeat(np.arange(access.partitions) + access.partition, access.elements)
         self.context.recorder.words(
-            kind, self.name, index, np.repeat(stream.descriptor_ticks(), sizes), partitions,
-            np.tile(access.offsets(), access.partitions), access.dtype, values.ravel(),
-        )  # fmt: skip
+            kind,
+            self.name,
+            index,
+            Words(
+                ticks=np.repeat(stream.descriptor_ticks(), sizes),
+                partitions=partitions,
+                addresses=np.tile(access.offsets(), access.partitions),
+                dtype=access.dtype,
+                values=values.ravel(),
+            ),
+        )

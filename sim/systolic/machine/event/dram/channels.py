@@ -8,6 +8,7 @@ phase of any queue's burst ends.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -28,12 +29,13 @@ SMALL_ELEMENTS = 20_000
 """Below this many elements in all copies, loading numba costs more than it saves."""
 
 
-class Stall(NamedTuple):
+class BankRefusal(NamedTuple):
     """A bank's port was refused from tick `first` to tick `stop`: a lower queue had it.
 
     partition: of the port, or ALL_PARTITIONS.
     """
 
+    buffer: Buffer
     bank: int
     partition: int
     first: int
@@ -41,7 +43,7 @@ class Stall(NamedTuple):
 
 
 class Banks(NamedTuple):
-    """State-buffer banks first <= bank <= last of a partition that a burst needs in a cycle."""
+    """Banks first <= bank <= last of a partition that a burst needs in a cycle."""
 
     first: int
     last: int
@@ -53,9 +55,11 @@ class Channels:
 
     def __init__(self, chip: Chip, *, ends: bool, large: bool) -> None:
         self.period = chip.period("dma")
+        self._chip = chip
         self._is_split = chip.state_buffer.is_split
         self._tables = Tables.empty(chip, LOG_LENGTH)
-        self._stalls: dict[int, list[Stall]] = {}
+        self._stalls: dict[int, list[BankRefusal]] = {}
+        self._uses: list[tuple[int, int, int]] = []
         self._keeps_ends = ends
         self._used = 0
         self._members: set[int] = set()
@@ -65,8 +69,8 @@ class Channels:
         self._quiet: int | None = None
         self._kernel: Any = _compiled() if large else steps
 
-    def join(self, q: int, runs: Runs, sides: int, tick: int) -> None:
-        """Let a queue begin with its descriptors in the cycle at `tick`."""
+    def join(self, q: int, runs: Runs, sides: int, near: Buffer, tick: int) -> None:
+        """Let a queue begin with its descriptors in the cycle at `tick`; near: other than DRAM."""
         if not self._members:
             self._used = 0
             self._cycle = tick // self.period
@@ -83,6 +87,18 @@ class Channels:
         queue[[tables.FETCHED, tables.LOOK], q] = tick // self.period
         queue[[tables.RUN, tables.BACK_RUN], q] = first - 1, first
         queue[tables.STOP, q] = first + len(runs.length)
+        queue[tables.WIDTH : tables.PORT_BYTES + 1, q] = self._shape(near)
+
+    def _shape(self, near: Buffer) -> tuple[int, ...]:
+        """Return the rows WIDTH to PORT_BYTES of a copy; near: its buffer on the chip, or DRAM."""
+        chip = self._chip
+        width, cycles = chip.burst_cycles(in_state=near is Buffer.STATE)
+        at_once = max(1, chip.dma.queue_bytes_per_cycle // width)
+        if near is Buffer.RESULT:
+            first = chip.state_buffer.banks
+            return width, cycles, at_once, first, chip.result_buffer.bank_bytes, 0
+        passing = chip.state_buffer.port_bytes or 0 if near is Buffer.STATE else 0
+        return width, cycles, at_once, 0, chip.state_buffer.bank_bytes, passing
 
     def leave(self, q: int) -> None:
         """Forget the descriptors of a queue's copy, which has ended."""
@@ -132,7 +148,7 @@ class Channels:
             self._ahead = copy, self._do(copy, NEVER, stop_at_end=True)
         return self._ahead[1] - self._cycle
 
-    def stalls(self, q: int) -> list[Stall]:
+    def stalls(self, q: int) -> list[BankRefusal]:
         """Return what other queues refused to the queue's copy, which has ended."""
         return self._stalls.pop(q, [])
 
@@ -153,17 +169,25 @@ class Channels:
         slot = self._tables.slot[:, q * places : (q + 1) * places]
         used = (slot[tables.BEAT] == self._cycle - 1) & (slot[tables.BEAT_LOW] >= 0)
         found = slot[tables.BEAT_LOW : tables.BEAT_LANE + 1, used]
-        return [Banks(*row) for row in found.T.tolist()]
+        return [self._banks(q, row) for row in found.T.tolist()]
+
+    def _banks(self, q: int, row: list[int]) -> Banks:
+        base = int(self._tables.queue[tables.FIRST_BANK, q])
+        return Banks(row[0] - base, row[1] - base, row[2])
 
     def needs(self, q: int) -> tuple[list[Banks], int]:
         """Return the banks that the queue's next cycle needs, and for how many cycles at least."""
         looked, cycles = self._look(), self.quiet_cycles()
-        found = []
-        for s in looked.moving[q, : looked.queue[tables.ON_BUS, q]].tolist():
+        moving = looked.moving[q, : looked.queue[tables.ON_BUS, q]].tolist()
+        for s in moving:
             cycles = steps.find_banks(looked, s, cycles)
-            banks = Banks(*looked.slot[tables.PORT_LOW : tables.PORT_LANE + 1, s].tolist())
-            if banks.first >= 0:
-                found.append(banks)
+        if looked.queue[tables.PORT_BYTES, q]:
+            steps.share_ports(looked, q)
+        found = []
+        for s in moving:
+            row = looked.slot[tables.PORT_LOW : tables.PORT_LANE + 1, s].tolist()
+            if row[0] >= 0 and not looked.slot[tables.STANDS, s]:
+                found.append(self._banks(q, row))
         return found, int(cycles)
 
     def quiet_cycles(self) -> int:
@@ -199,19 +223,36 @@ class Channels:
                 key = Buffer.STATE.value, bank, name
                 recorder.port_cycles[key] += int(port[direction, bank]) * self.period
 
+    def result_use(self) -> Iterator[tuple[int, int, int]]:
+        """Yield (bank, first tick, tick after the last) in which the result buffer was read."""
+        for bank in range(self._tables.using.shape[1]):
+            steps.log_use(self._tables, bank)
+            self._read_log()
+        for bank, first, stop in self._uses:
+            yield bank, first * self.period, stop * self.period
+
     def _do(self, of: Tables, until: int, *, stop_at_end: bool) -> int:
         return int(self._kernel.run(of, self._cycle, until, stop_at_end))
 
     def _read_log(self) -> None:
-        """Keep what is logged for the copies it belongs to."""
+        """Keep what is logged for the copies, or the ports, it belongs to."""
         logged = int(self._tables.misc[tables.LOGGED])
         for q, port, first, stop in self._tables.log[:, :logged].T.tolist():
-            bank, partition = divmod(port, self._tables.fixed.port_lanes)
-            if not self._is_split:
-                partition = ALL_PARTITIONS
-            stall = Stall(bank, partition, first * self.period, stop * self.period)
+            if q < 0:
+                self._uses.append((port, first, stop))
+                continue
+            stall = BankRefusal(*self._place_of(port), first * self.period, stop * self.period)
             self._stalls.setdefault(q, []).append(stall)
         self._tables.misc[tables.LOGGED] = 0
+
+    def _place_of(self, port: int) -> tuple[Buffer, int, int]:
+        """Return buffer, bank and partition of a port by its number."""
+        fixed = self._tables.fixed
+        behind = port - fixed.state_banks * fixed.port_lanes
+        if behind >= 0:
+            return Buffer.RESULT, behind, ALL_PARTITIONS
+        bank, partition = divmod(port, fixed.port_lanes)
+        return Buffer.STATE, bank, partition if self._is_split else ALL_PARTITIONS
 
     def _changed(self) -> None:
         self._ahead = self._settled = self._quiet = None

@@ -8,11 +8,11 @@ due in between, refreshes alone, is made up for. Rules: docs/timing_model.md, se
 from __future__ import annotations
 
 from systolic.machine.event.dram.tables import (
-    ACT_1, ACT_2, ACT_3, ACT_4, AFTER, AGE, ASKED, BANK, BANKS_HELD, BANK_ACTIVATED, BANK_WAIT,
-    BEGAN, BUS, BUS_WAIT, CONFLICTS, DUE, ENDED, GIVEN, GROUP, GROUP_ACTIVATED, GROUP_BEGAN, HEAD,
-    HITS, HOLDER, LEFT, LISTED, LISTS, MOVING, NEVER, NEXT, ON_BUS, OPENED, OPENING, OPENS,
-    OPEN_ROW, PHASE, REFRESHED, ROW, ROW_WAIT, START, TAIL, UNTIL, WANTS_BUS, WANTS_ROW, WRITES,
-    WROTE, Fixed, Tables,
+    ACT_1, ACT_2, ACT_3, ACT_4, AFTER, AGE, ASKED, AT_ONCE, BANK, BANKS_HELD, BANK_ACTIVATED,
+    BANK_WAIT, BEGAN, BUS, BUS_WAIT, CONFLICTS, CYCLES, DUE, ENDED, GIVEN, GROUP, GROUP_ACTIVATED,
+    GROUP_BEGAN, HEAD, HITS, HOLDER, LEFT, LISTED, LISTS, MOVING, NEVER, NEXT, ON_BUS, OPENED,
+    OPENING, OPENS, OPEN_ROW, PHASE, REFRESHED, ROW, ROW_WAIT, STANDS, START, TAIL, UNTIL,
+    WANTS_BUS, WANTS_ROW, WRITES, WROTE, Fixed, Tables,
 )  # fmt: skip
 
 LATER = NEVER - 1
@@ -194,12 +194,13 @@ def give_bus(t: Tables, cycle: int, c: int) -> None:
         return
     q = may // fixed.outstanding
     t.queue[BUS_WAIT, q] += cycle - slot[UNTIL, may]
-    slot[PHASE, may], slot[START, may], slot[LEFT, may] = MOVING, cycle, fixed.burst_cycles
+    slot[PHASE, may], slot[START, may], slot[LEFT, may] = MOVING, cycle, t.queue[CYCLES, q]
+    slot[STANDS, may] = 0
     channel[BUS, c], channel[BEGAN, c] = may, cycle
     t.group[GROUP_BEGAN, slot[GROUP, may]] = cycle
     t.moving[q, t.queue[ON_BUS, q]] = may
     t.queue[ON_BUS, q] += 1
-    if t.queue[ON_BUS, q] == fixed.at_once < t.moving.shape[1]:
+    if t.queue[ON_BUS, q] == t.queue[AT_ONCE, q] < t.moving.shape[1]:
         # The queue asks for no other bus any more: there others may come first now.
         for other in range(channel.shape[1]):
             channel[NEXT, other] = min(channel[NEXT, other], cycle + (1 if other < c else 0))
@@ -209,7 +210,7 @@ def asks_for_bus(t: Tables, cycle: int, s: int) -> bool:
     """Return whether a burst that has its bank has its row too, and its queue a bus to spare."""
     slot, q = t.slot, s // t.fixed.outstanding
     is_ready = slot[PHASE, s] == WANTS_BUS or slot[PHASE, s] == OPENING
-    return bool(is_ready and slot[UNTIL, s] <= cycle and t.queue[ON_BUS, q] < t.fixed.at_once)
+    return bool(is_ready and slot[UNTIL, s] <= cycle and t.queue[ON_BUS, q] < t.queue[AT_ONCE, q])
 
 
 def moves_from(t: Tables, s: int, c: int) -> int:

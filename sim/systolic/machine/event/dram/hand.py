@@ -23,19 +23,26 @@ def take_in_hand(t: Tables, cycle: int, q: int) -> None:
     while queue[IN_HAND, q] < fixed.outstanding:
         if queue[SIDES, q] == DRAM_IS_BOTH and can_write_back(t, q):
             d = queue[BACK_RUN, q]
-            queue[BACK, q] = take(t, cycle, q, d, queue[BACK, q], 1)
+            queue[BACK, q] = take(t, cycle, q, (d, queue[BACK, q]), 1)
+        elif may_go_on(t, cycle, q):
+            writes = 1 if queue[SIDES, q] == DRAM_IS_TARGET else 0
+            queue[LEAD, q] = take(t, cycle, q, (queue[RUN, q], queue[LEAD, q]), writes)
         elif queue[FETCHED, q] > cycle:
             queue[LOOK, q] = queue[FETCHED, q]
             return
-        elif queue[LEAD, q] < queue[LEAD_STOP, q]:
-            writes = 1 if queue[SIDES, q] == DRAM_IS_TARGET else 0
-            queue[LEAD, q] = take(t, cycle, q, queue[RUN, q], queue[LEAD, q], writes)
         elif queue[RUN, q] + 1 < queue[STOP, q]:
             queue[RUN, q] += 1
             queue[LEAD, q], queue[LEAD_STOP, q] = 0, runs[LENGTH, queue[RUN, q]]
             queue[FETCHED, q] = cycle + fixed.fetch_cycles
         else:
             return
+
+
+def may_go_on(t: Tables, cycle: int, q: int) -> bool:
+    """Return whether a burst of the descriptor in hand may be taken."""
+    queue = t.queue
+    is_known = t.fixed.overlaps or queue[FETCHED, q] <= cycle
+    return bool(is_known and queue[LEAD, q] < queue[LEAD_STOP, q])
 
 
 def can_write_back(t: Tables, q: int) -> bool:
@@ -69,8 +76,12 @@ def end_of_burst(fixed: Fixed, runs: Table, side: int, d: int, low: int) -> int:
     return int(min(runs[LENGTH, d], low + size - (runs[side, d] + low) % size))
 
 
-def take(t: Tables, cycle: int, q: int, d: int, low: int, writes: int) -> int:
-    """Put a burst in the line for its bank; return the end of its bytes of the descriptor."""
+def take(t: Tables, cycle: int, q: int, at: tuple[int, int], writes: int) -> int:
+    """Put a burst in the line for its bank; return the end of its bytes of the descriptor.
+
+    at: the descriptor, and the first byte of it.
+    """
+    d, low = at
     fixed, queue, slot, runs, misc = t.fixed, t.queue, t.slot, t.runs, t.misc
     side = TARGET if writes else SOURCE
     queue[IN_HAND, q] += 1
@@ -132,9 +143,11 @@ def place(fixed: Fixed, slot: Table, address: int, s: int) -> None:
     slot[BANK, s] = c * fixed.banks + group + fixed.groups * bank
 
 
-def is_over(t: Tables, q: int) -> bool:
-    """Return whether a copy without bursts in hand has no more of them."""
+def is_over(t: Tables, cycle: int, q: int) -> bool:
+    """Return whether a copy has ended in `cycle`: its last descriptor is fetched and moved."""
     queue, runs = t.queue, t.runs
+    if queue[FETCHED, q] > cycle + 1:
+        return False
     if queue[IN_HAND, q] or queue[RUN, q] + 1 < queue[STOP, q]:
         return False
     if queue[LEAD, q] < queue[LEAD_STOP, q]:

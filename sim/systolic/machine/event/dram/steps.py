@@ -12,11 +12,12 @@ from __future__ import annotations
 from systolic.machine.event.dram.control import settle
 from systolic.machine.event.dram.hand import is_over, take_all
 from systolic.machine.event.dram.tables import (
-    ACTIVE, BANK, BANKS_HELD, BEAT, BEAT_HIGH, BEAT_LANE, BEAT_LOW, BUS, BUSY, CHANNEL, DESCRIPTOR,
-    ENDED, FIRST, FREE, HELD, HIGH, HOLDER, IN_HAND, LAST, LEFT, LOGGED, LOG_FROM, LOG_PORT,
-    LOG_QUEUE, LOG_STOP, LOOK, LOW, NEVER, NEXT, ON_BUS, PARTITION, PHASE, PORT_HIGH, PORT_LANE,
-    PORT_LOW, REFUSED, SIDES, SOURCE, STALL_FROM, STALL_PORT, STALL_STOP, START, TARGET, WRITES,
-    WROTE, Fixed, Table, Tables,
+    ACTIVE, AGE, AT_ONCE, BANK, BANKS_HELD, BANK_BYTES, BEAT, BEAT_HIGH, BEAT_LANE, BEAT_LOW, BUS,
+    BUSY, CHANNEL, CYCLES, DESCRIPTOR, ENDED, FETCHED, FIRST, FIRST_BANK, FREE, HELD, HIGH, HOLDER,
+    IN_HAND, LAST, LEFT, LOGGED, LOG_FROM, LOG_PORT, LOG_QUEUE, LOG_STOP, LOOK, LOW, NEAR_HIGH,
+    NEAR_LOW, NEVER, NEXT, ON_BUS, PARTITION, PHASE, PORT_BYTES, PORT_HIGH, PORT_LANE, PORT_LOW,
+    REFUSED, RUN, SIDES, SOURCE, STALL_FROM, STALL_PORT, STALL_STOP, STANDS, START, TARGET,
+    USE_FROM, USE_STOP, WIDTH, WRITES, WROTE, Fixed, Table, Tables,
 )  # fmt: skip
 
 BOTH_SIDES = 3
@@ -25,16 +26,16 @@ BOTH_SIDES = 3
 def run(t: Tables, cycle: int, until: int, stop_at_end: bool) -> int:
     """Do all cycles from `cycle` up to `until`, or only until a copy ends; return where it stopped.
 
-    It also stops when the log of refusals is full.
+    It also stops when the log is full.
     """
     fixed, queue, log, misc = t.fixed, t.queue, t.log, t.misc
-    while cycle < until and misc[LOGGED] + 2 * queue.shape[1] <= log.shape[1]:
+    while cycle < until and misc[LOGGED] + fixed.reserve <= log.shape[1]:
         take_all(t, cycle)
         settle(t, cycle)
         step = need_ports(t, until - cycle)
         step = min(step, next_event(t) - cycle)
         step = shortest(t, step, False)
-        count_ports(t, step)
+        count_ports(t, cycle, step)
         if fixed.arbitrates:
             note_refusals(t, cycle, step)
         ended = advance(t, cycle, step)
@@ -80,13 +81,16 @@ def advance(t: Tables, cycle: int, step: int) -> bool:
     queue, slot, moving = t.queue, t.slot, t.moving
     ended = False
     for q in range(queue.shape[1]):
-        if queue[HELD, q] or not queue[ON_BUS, q]:
+        if queue[HELD, q] or not (queue[ON_BUS, q] or is_fetching(t, q)):
             continue
-        if queue[FIRST, q] < 0:
+        if queue[ON_BUS, q] and queue[FIRST, q] < 0:
             queue[FIRST, q] = cycle
         n = 0
         while n < queue[ON_BUS, q]:
             s = moving[q, n]
+            if slot[STANDS, s]:
+                n += 1
+                continue
             slot[LEFT, s] -= step
             slot[BEAT, s] = cycle + step - 1
             slot[BEAT_LOW, s], slot[BEAT_HIGH, s] = slot[PORT_LOW, s], slot[PORT_HIGH, s]
@@ -96,10 +100,15 @@ def advance(t: Tables, cycle: int, step: int) -> bool:
             else:
                 moving[q, n] = moving[q, queue[ON_BUS, q] - 1]
                 end_burst(t, cycle + step - 1, q, s)
-        if is_over(t, q):
+        if is_over(t, cycle + step - 1, q):
             queue[ACTIVE, q], queue[LAST, q] = 0, cycle + step - 1
             ended = True
     return ended
+
+
+def is_fetching(t: Tables, q: int) -> bool:
+    """Return whether a descriptor may yet be fetched when all of its bytes have moved."""
+    return bool(t.fixed.overlaps and t.queue[ACTIVE, q] and not t.queue[IN_HAND, q])
 
 
 def end_burst(t: Tables, cycle: int, q: int, s: int) -> None:
@@ -112,9 +121,9 @@ def end_burst(t: Tables, cycle: int, q: int, s: int) -> None:
     channel[BUSY, c] += cycle + 1 - slot[START, s]
     channel[ENDED, c], channel[WROTE, c] = cycle, slot[WRITES, s]
     channel[NEXT, c] = cycle + 1
-    if queue[ON_BUS, q] == fixed.at_once:
+    if queue[ON_BUS, q] == queue[AT_ONCE, q]:
         # Other bursts of the queue may have waited for that, in any channel.
-        for other in range(channel.shape[1] if fixed.at_once < t.moving.shape[1] else 0):
+        for other in range(channel.shape[1] if queue[AT_ONCE, q] < t.moving.shape[1] else 0):
             channel[NEXT, other] = min(channel[NEXT, other], cycle + 1)
     queue[ON_BUS, q] -= 1
     slot[PHASE, s] = FREE
@@ -122,14 +131,16 @@ def end_burst(t: Tables, cycle: int, q: int, s: int) -> None:
     queue[IN_HAND, q] -= 1
     queue[LOOK, q] = cycle + 1
     if t.end.shape[0] and (slot[WRITES, s] or queue[SIDES, q] != BOTH_SIDES):
-        t.end[slot[DESCRIPTOR, s]] = cycle
+        d = slot[DESCRIPTOR, s]
+        fetched = queue[FETCHED, q] - 1 if d == queue[RUN, q] else 0
+        t.end[d] = max(cycle, fetched)
 
 
-# -- state-buffer ports ---------------------------------------------------------------------------
+# -- ports of the buffers on the chip -------------------------------------------------------------
 
 
 def need_ports(t: Tables, limit: int) -> int:
-    """Find which state-buffer ports moving bursts need; return for how many cycles that stays so.
+    """Find which ports moving bursts need; return for how many cycles that stays so.
 
     If the queues settle that among themselves, the lowest has a port, and those refused are HELD.
     """
@@ -148,6 +159,8 @@ def need_ports(t: Tables, limit: int) -> int:
         same = limit
         for n in range(queue[ON_BUS, q]):
             same = find_banks(t, t.moving[q, n], same)
+        if queue[PORT_BYTES, q]:
+            share_ports(t, q)
         if fixed.arbitrates:
             queue[REFUSED, q] = taken_port(t, q)
             queue[HELD, q] = queue[REFUSED, q] >= 0
@@ -159,33 +172,93 @@ def need_ports(t: Tables, limit: int) -> int:
 
 def find_banks(t: Tables, s: int, limit: int) -> int:
     """Find the banks that a burst needs in this cycle; return for how many cycles it needs them."""
-    fixed, slot = t.fixed, t.slot
-    beat = fixed.burst_cycles - slot[LEFT, s]
-    first, last = banks_of(fixed, slot, t.runs, beat, s)
+    queue, slot, q = t.queue, t.slot, s // t.fixed.outstanding
+    beat = queue[CYCLES, q] - slot[LEFT, s]
+    low, high = bytes_of(t, beat, s)
+    first, last = banks_of(queue, low, high, q)
     slot[PORT_LOW, s], slot[PORT_HIGH, s] = first, last
+    slot[NEAR_LOW, s], slot[NEAR_HIGH, s] = low, high
     slot[PORT_LANE, s] = t.runs[PARTITION, slot[DESCRIPTOR, s]]
-    same = 1
-    while (
-        same < slot[LEFT, s]
-        and same < limit
-        and banks_of(fixed, slot, t.runs, beat + same, s) == (first, last)
-    ):
+    same, most = 1, min(limit, slot[LEFT, s])
+    tight = is_tight(queue, q)
+    if tight and first != last:
+        most = 1  # how many bytes lie in which bank changes from cycle to cycle
+    while same < most:
+        low, stop = bytes_of(t, beat + same, s)
+        if banks_of(queue, low, stop, q) != (first, last):
+            break
+        if tight and stop - low != high - slot[NEAR_LOW, s]:
+            break
         same += 1
     return min(limit, same)
 
 
-def banks_of(fixed: Fixed, slot: Table, runs: Table, beat: int, s: int) -> tuple[int, int]:
-    """Return the first and last bank that a cycle of a burst needs; -1, -1 for none."""
+def bytes_of(t: Tables, beat: int, s: int) -> tuple[int, int]:
+    """Return the bytes of its partition that a cycle of a burst moves, first and end."""
+    fixed, slot, runs, width = t.fixed, t.slot, t.runs, t.queue[WIDTH, s // t.fixed.outstanding]
     d = slot[DESCRIPTOR, s]
     base, near = runs[SOURCE, d], runs[TARGET, d]
     if slot[WRITES, s]:
         base, near = near, base
     size = fixed.burst_bytes
-    begin = (base + slot[LOW, s]) // size * size - base + beat * fixed.beat_bytes
-    low, high = max(slot[LOW, s], begin), min(slot[HIGH, s], begin + fixed.beat_bytes)
+    begin = (base + slot[LOW, s]) // size * size - base + beat * width
+    low, high = max(slot[LOW, s], begin), min(slot[HIGH, s], begin + width)
+    return near + low, near + max(low, high)
+
+
+def banks_of(queue: Table, low: int, high: int, q: int) -> tuple[int, int]:
+    """Return the first and last bank of bytes low <= byte < high; -1, -1 for none."""
     if low >= high:
         return -1, -1
-    return (near + low) // fixed.port_bank_bytes, (near + high - 1) // fixed.port_bank_bytes
+    first, size = queue[FIRST_BANK, q], queue[BANK_BYTES, q]
+    return first + low // size, first + (high - 1) // size
+
+
+def is_tight(queue: Table, q: int) -> bool:
+    """Return whether the bursts of a queue may be more than a port lets pass."""
+    return bool(queue[ON_BUS, q] * queue[WIDTH, q] > queue[PORT_BYTES, q] > 0)
+
+
+def share_ports(t: Tables, q: int) -> None:
+    """Let the bursts of a queue move whose bytes pass the ports, older ones first."""
+    queue, slot = t.queue, t.slot
+    count, done = queue[ON_BUS, q], -1
+    if not is_tight(queue, q):
+        for n in range(count):
+            slot[STANDS, t.moving[q, n]] = 0
+        return
+    for _ in range(count):
+        s = -1
+        for n in range(count):
+            other = t.moving[q, n]
+            if slot[AGE, other] > done and (s < 0 or slot[AGE, other] < slot[AGE, s]):
+                s = other
+        done = slot[AGE, s]
+        slot[STANDS, s] = 0 if passes(t, q, s) else 1
+
+
+def passes(t: Tables, q: int, s: int) -> bool:
+    """Return whether a burst's bytes pass its ports beside those of older bursts of its queue."""
+    queue, slot = t.queue, t.slot
+    if slot[PORT_LOW, s] < 0:
+        return True
+    for b in range(slot[PORT_LOW, s], slot[PORT_HIGH, s] + 1):
+        used = bytes_in_bank(t, q, s, b)
+        for n in range(queue[ON_BUS, q]):
+            o = t.moving[q, n]
+            is_before = slot[AGE, o] < slot[AGE, s] and not slot[STANDS, o]
+            if is_before and slot[PORT_LANE, o] == slot[PORT_LANE, s]:
+                used += bytes_in_bank(t, q, o, b)
+        if used > queue[PORT_BYTES, q]:
+            return False
+    return True
+
+
+def bytes_in_bank(t: Tables, q: int, s: int, b: int) -> int:
+    """Return how many of the bytes that a burst moves in this cycle lie in a bank."""
+    slot, size = t.slot, t.queue[BANK_BYTES, q]
+    begin = (b - t.queue[FIRST_BANK, q]) * size
+    return int(max(0, min(slot[NEAR_HIGH, s], begin + size) - max(slot[NEAR_LOW, s], begin)))
 
 
 def port_of(fixed: Fixed, slot: Table, b: int, s: int) -> int:
@@ -193,6 +266,9 @@ def port_of(fixed: Fixed, slot: Table, b: int, s: int) -> int:
 
     Where a bank has one port for all partitions, that is the number of the bank.
     """
+    if b >= fixed.state_banks:
+        behind: int = fixed.state_banks * fixed.port_lanes + b - fixed.state_banks
+        return behind
     port: int = b * fixed.port_lanes + slot[PORT_LANE, s] % fixed.port_lanes
     return port
 
@@ -203,7 +279,7 @@ def taken_port(t: Tables, q: int) -> int:
     found = -1
     for n in range(t.queue[ON_BUS, q]):
         s = t.moving[q, n]
-        if slot[PORT_LOW, s] < 0:
+        if slot[PORT_LOW, s] < 0 or slot[STANDS, s]:
             continue
         side = 0 if slot[WRITES, s] else 1
         for b in range(slot[PORT_LOW, s], slot[PORT_HIGH, s] + 1):
@@ -218,28 +294,50 @@ def mark_ports(t: Tables, q: int) -> None:
     slot = t.slot
     for n in range(t.queue[ON_BUS, q]):
         s = t.moving[q, n]
-        if slot[PORT_LOW, s] >= 0:
+        if slot[PORT_LOW, s] >= 0 and not slot[STANDS, s]:
             side = 0 if slot[WRITES, s] else 1
             for b in range(slot[PORT_LOW, s], slot[PORT_HIGH, s] + 1):
                 t.marks[side, port_of(t.fixed, slot, b, s)] = t.marked[0] + q
 
 
-def count_ports(t: Tables, step: int) -> None:
-    """Count the cycles in which state-buffer ports are used: once, however many bursts use them."""
+def count_ports(t: Tables, cycle: int, step: int) -> None:
+    """Count the cycles in which ports are used: once, however many bursts use them."""
     queue, slot, marks = t.queue, t.slot, t.marks
     for q in range(queue.shape[1]):
         if queue[HELD, q] or queue[SIDES, q] == BOTH_SIDES:
             continue
         for n in range(queue[ON_BUS, q]):
             s = t.moving[q, n]
-            if slot[PORT_LOW, s] < 0:
+            if slot[PORT_LOW, s] < 0 or slot[STANDS, s]:
                 continue
             side = 0 if slot[WRITES, s] else 1
             for b in range(slot[PORT_LOW, s], slot[PORT_HIGH, s] + 1):
                 port = port_of(t.fixed, slot, b, s)
                 if marks[side, port] == t.marked[0] + q:
-                    t.port[side, b] += step
+                    count_port(t, cycle, step, side, b)
                     marks[side, port] = -1
+
+
+def count_port(t: Tables, cycle: int, step: int, side: int, b: int) -> None:
+    """Count cycles of a port; of the result buffer's note when, as sums may pass over them."""
+    r, using = b - t.fixed.state_banks, t.using
+    if r < 0:
+        t.port[side, b] += step
+        return
+    if using[USE_STOP, r] != cycle:
+        log_use(t, r)
+        using[USE_FROM, r] = cycle
+    using[USE_STOP, r] = cycle + step
+
+
+def log_use(t: Tables, r: int) -> None:
+    """Log when a bank of the result buffer was read, if it is not yet logged."""
+    using, log, n = t.using, t.log, t.misc[LOGGED]
+    if using[USE_STOP, r] > using[USE_FROM, r]:
+        log[LOG_QUEUE, n], log[LOG_PORT, n] = -1, r
+        log[LOG_FROM, n], log[LOG_STOP, n] = using[USE_FROM, r], using[USE_STOP, r]
+        t.misc[LOGGED] = n + 1
+    using[USE_FROM, r] = using[USE_STOP, r]
 
 
 def note_refusals(t: Tables, cycle: int, step: int) -> None:

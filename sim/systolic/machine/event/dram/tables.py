@@ -20,23 +20,30 @@ LONG_AGO = -NEVER
 
 # Rows of `queue`. SIDES: 1 DRAM is the source, 2 the target, 3 both. RUN, LEAD: the descriptor
 # fetched last, and the bytes of it that bursts have been taken for; BACK_RUN, BACK: the same for
-# writes of a copy with both sides; STOP: end of the copy's descriptors; FETCHED: the cycle from
-# which RUN's bursts can be taken; LOOK: the cycle in which more may be taken.
+# writes of a copy with both sides; STOP: end of the copy's descriptors; FETCHED: the cycle in which
+# RUN has been fetched; LOOK: the cycle in which more may be taken.
 ACTIVE, HELD, SIDES, RUN, LEAD, LEAD_STOP, BACK_RUN, BACK, STOP, FETCHED, LOOK = range(11)
 IN_HAND, ON_BUS, FIRST, LAST = range(11, 15)
 # REFUSED: the state-buffer port that another queue has, by its number (`steps.port_of`); STALL_*:
 # the refusals that are not yet logged: of which port, from which cycle to which.
 REFUSED, STALL_PORT, STALL_FROM, STALL_STOP = range(15, 19)
-BANK_WAIT, ROW_WAIT, BUS_WAIT, QUEUE_ROWS = range(19, 23)
+# WIDTH, CYCLES: bytes in a cycle of its copy's bursts, and cycles of a burst; AT_ONCE: how many may
+# move. Of the buffer on the chip, FIRST_BANK: the number of its bank 0; BANK_BYTES, PORT_BYTES: of
+# a bank, and what passes its port in a cycle (0: any number).
+WIDTH, CYCLES, AT_ONCE, FIRST_BANK, BANK_BYTES, PORT_BYTES = range(19, 25)
+BANK_WAIT, ROW_WAIT, BUS_WAIT, QUEUE_ROWS = range(25, 29)
 
 # Rows of `slot`: a place for a burst in hand; queue q has W of them from q * W on. AGE: number in
 # the order of taking; LOW, HIGH: bytes of it; UNTIL: the cycle in which the
 # phase may end; OPENS: cycles from its activation to its row being open; LEFT: cycles of moving.
 PHASE, AGE, ASKED, DESCRIPTOR, WRITES, LOW, HIGH, CHANNEL, GROUP, BANK, ROW = range(11)
 GIVEN, UNTIL, OPENS, START, LEFT, AFTER = range(11, 17)
-# PORT_LOW, PORT_HIGH: state-buffer banks needed in this cycle (-1: none), in partition PORT_LANE.
-# BEAT: the last cycle in which it moved, with the banks used in it, and their partition.
-PORT_LOW, PORT_HIGH, PORT_LANE, BEAT, BEAT_LOW, BEAT_HIGH, BEAT_LANE, SLOT_ROWS = range(17, 25)
+# PORT_LOW, PORT_HIGH: banks needed in this cycle (-1: none), in partition PORT_LANE; NEAR_LOW,
+# NEAR_HIGH: the bytes of the partition that move; STANDS: older bursts of the queue leave it no
+# room at a port. BEAT: the last cycle in which it moved, with the banks used in it, and their
+# partition.
+PORT_LOW, PORT_HIGH, PORT_LANE, NEAR_LOW, NEAR_HIGH, STANDS = range(17, 23)
+BEAT, BEAT_LOW, BEAT_HIGH, BEAT_LANE, SLOT_ROWS = range(23, 28)
 
 # Values of PHASE, in the order in which a burst goes through them.
 FREE, WANTS_BANK, WANTS_ROW, OPENING, WANTS_BUS, MOVING = range(6)
@@ -53,10 +60,15 @@ BUS, LISTS, BANKS_HELD, NEXT, BEGAN, ENDED, WROTE, DUE, REFRESHED = range(9)
 ACT_4, ACT_3, ACT_2, ACT_1 = range(9, 13)
 HITS, OPENED, CONFLICTS, BUSY, CHANNEL_ROWS = range(13, 18)
 
-# Rows of `log`.
+# Rows of `using`, by bank of the result buffer: when its port was in use last, from which cycle to
+# which.
+USE_FROM, USE_STOP, USING_ROWS = range(3)
+
+# Rows of `log`. LOG_QUEUE: -1 if it is not a refusal, but tells when a port of the result buffer
+# was in use.
 LOG_QUEUE, LOG_PORT, LOG_FROM, LOG_STOP, LOG_ROWS = range(5)
 
-# Rows of `runs`, the descriptors, in bytes; PARTITION: of the side that lies in the state buffer.
+# Rows of `runs`, the descriptors, in bytes; PARTITION: of the side that lies on the chip.
 SOURCE, TARGET, LENGTH, PARTITION, RUN_ROWS = range(5)
 
 # Entries of `misc`.
@@ -69,8 +81,11 @@ COLUMN, BANK_GROUP, BANK_IN_GROUP, ROW_FIELD = range(4)
 class Fixed(NamedTuple):
     """Chip data.
 
+    state_banks: banks of the state buffer; those of the result buffer are numbered behind them.
     port_lanes: how many ports a bank of the state buffer has in a direction: one for each
-    partition, or one for all. arbitrates: the queues settle among themselves which has a port.
+    partition, or one for all. reserve: entries that a step may add to the log. overlaps: a
+    descriptor's bursts are taken while it is fetched. arbitrates: the queues settle among
+    themselves which has a port.
     """
 
     burst_bytes: int
@@ -83,11 +98,8 @@ class Fixed(NamedTuple):
     hash_channels: bool
     hash_banks: bool
     outstanding: int
-    at_once: int
     in_order: bool
     patience: int
-    beat_bytes: int
-    burst_cycles: int
     activate_cycles: int
     precharge_cycles: int
     active: int
@@ -102,8 +114,10 @@ class Fixed(NamedTuple):
     refresh_interval: int
     refresh: int
     fetch_cycles: int
-    port_bank_bytes: int
+    overlaps: bool
+    state_banks: int
     port_lanes: int
+    reserve: int
     arbitrates: bool
 
     @classmethod
@@ -111,7 +125,8 @@ class Fixed(NamedTuple):
         """Return what the arithmetic needs of a chip whose DRAM has an organisation."""
         parts = chip.dram.organisation
         assert parts is not None
-        beat_bytes, burst_cycles = chip.burst_cycles
+        width, _ = chip.burst_cycles(in_state=False)
+        banks_of_beat = width // chip.result_buffer.bank_bytes + 2
         all_banks = parts.channels * parts.banks
         return cls(
             burst_bytes=parts.burst_bytes,
@@ -129,11 +144,8 @@ class Fixed(NamedTuple):
             hash_channels=parts.hash_channels and parts.channels > 1,
             hash_banks=parts.hash_banks,
             outstanding=parts.outstanding,
-            at_once=max(1, chip.dma.queue_bytes_per_cycle // beat_bytes),
             in_order=parts.scheduling == "fcfs",
             patience=parts.patience_cycles or NEVER,
-            beat_bytes=beat_bytes,
-            burst_cycles=burst_cycles,
             activate_cycles=parts.activate_cycles,
             precharge_cycles=parts.precharge_cycles,
             active=parts.row_active_cycles,
@@ -148,8 +160,10 @@ class Fixed(NamedTuple):
             refresh_interval=parts.refresh_interval_cycles,
             refresh=parts.refresh_cycles,
             fetch_cycles=chip.dma.descriptor_cycles,
-            port_bank_bytes=chip.state_buffer.bank_bytes,
+            overlaps=chip.dma.descriptor_cost == "max",
+            state_banks=chip.state_buffer.banks,
             port_lanes=chip.state_buffer.partitions if chip.state_buffer.is_split else 1,
+            reserve=2 * chip.dma.queues + parts.channels * banks_of_beat,
             arbitrates=True,
         )
 
@@ -159,12 +173,12 @@ class Tables(NamedTuple):
 
     queue, slot, bank, group, channel: what is under way; spare: [queue, n], free slots; moving:
     [queue, n], slots on a bus; work: [channel, n], banks that work or are wanted; port: [direction,
-    bank], cycles in which state-buffer ports were used, of all partitions together; marks:
-    [direction, port], the queue that used a port last, as a number that grows with every step, the
-    next of which is in `marked`;
-    misc: how many refusals are logged, and bursts taken; log: [row, entry], refusals in the order
-    in which they ended; runs: [row, descriptor]; end: the cycle in which each descriptor ended, or
-    empty.
+    bank], cycles in which state-buffer ports were used, of all partitions together; using: when
+    those of the result buffer were, as sums may pass over that; marks: [direction, port], the queue
+    that used a port last, as a number that grows with every step, the next of which is in `marked`;
+    misc: how many entries are logged, and bursts taken; log: [row, entry], refusals and uses in the
+    order in which they ended; runs: [row, descriptor]; end: the cycle in which each descriptor
+    ended, or empty.
     """
 
     fixed: Fixed
@@ -177,6 +191,7 @@ class Tables(NamedTuple):
     moving: Table
     work: Table
     port: Table
+    using: Table
     marks: Table
     marked: Table
     misc: Table
@@ -188,6 +203,7 @@ class Tables(NamedTuple):
     def empty(cls, chip: Chip, log_length: int) -> Tables:
         """Return the tables of a chip before anything is under way, and without descriptors."""
         fixed, queues = Fixed.of(chip), chip.dma.queues
+        ports = fixed.state_banks * fixed.port_lanes + chip.result_buffer.banks
         slots = np.arange(queues * fixed.outstanding).reshape(queues, fixed.outstanding)
         return cls(
             fixed=fixed,
@@ -205,10 +221,11 @@ class Tables(NamedTuple):
             moving=np.zeros((queues, min(fixed.channels, fixed.outstanding)), np.int64),
             work=np.zeros((fixed.channels, fixed.banks), np.int64),
             port=np.zeros((2, chip.state_buffer.banks), np.int64),
-            marks=np.zeros((2, chip.state_buffer.banks * fixed.port_lanes), np.int64),
+            using=np.zeros((USING_ROWS, chip.result_buffer.banks), np.int64),
+            marks=np.zeros((2, ports), np.int64),
             marked=np.zeros(1, np.int64),
             misc=np.zeros(MISC_ROWS, np.int64),
-            log=np.zeros((LOG_ROWS, log_length + 2 * queues), np.int64),
+            log=np.zeros((LOG_ROWS, log_length + fixed.reserve), np.int64),
             runs=np.zeros((RUN_ROWS, 0), np.int64),
             end=np.zeros(0, np.int64),
         )  # fmt: skip
@@ -225,6 +242,7 @@ class Tables(NamedTuple):
             moving=self.moving.copy(),
             work=self.work.copy(),
             port=self.port.copy(),
+            using=self.using.copy(),
             misc=self.misc.copy(),
         )
 

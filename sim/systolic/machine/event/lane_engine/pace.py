@@ -15,9 +15,11 @@ from systolic.hw.spec import Chip, Engine, Rate
 from systolic.isa import Access, Buffer, OnEngine
 from systolic.isa.effects import capability, reads_per_element, window, writes
 
+ONE_SLOT = Fraction(1)
+
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class SlotPace:
     """Groups of `group` elements, each in `slots` slots, after `fixed_cycles` before the first.
 
     slots: 1 or more; of n groups, rounded up when they are counted together.
@@ -28,7 +30,7 @@ class Pace:
     fixed_cycles: int
 
 
-def pace_of(instruction: OnEngine, spec: Engine, chip: Chip) -> Pace:
+def pace_of(instruction: OnEngine, spec: Engine, chip: Chip) -> SlotPace:
     """Return the pace of an instruction on an engine of the chip."""
     group, slots, fixed = spec.elements_per_cycle, 1, spec.fixed_cycles
     for rate in spec.rates:
@@ -37,7 +39,9 @@ def pace_of(instruction: OnEngine, spec: Engine, chip: Chip) -> Pace:
             fixed = spec.fixed_cycles if rate.fixed_cycles is None else rate.fixed_cycles
             break
     passing = _passing(instruction, group, chip.port_width_bytes)
-    return Pace(passing, max(Fraction(1), Fraction(slots * passing, group)), fixed)
+    # Most instructions take a slot for a group, and arithmetic of fractions is dear.
+    taken = ONE_SLOT if slots * passing <= group else Fraction(slots * passing, group)
+    return SlotPace(passing, taken, fixed)
 
 
 def _passing(instruction: OnEngine, group: int, width: int) -> int:

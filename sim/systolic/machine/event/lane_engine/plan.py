@@ -18,7 +18,7 @@ from systolic.hw.spec import Chip, Engine
 from systolic.isa import Access, Buffer, OnEngine
 from systolic.isa.effects import reads_per_element, reads_per_lane, rhythm, window, writes
 from systolic.isa.opcodes import Rhythm, require_rows
-from systolic.machine.event.lane_engine.pace import Pace, pace_of
+from systolic.machine.event.lane_engine.pace import ONE_SLOT, SlotPace, pace_of
 from systolic.machine.event.ports.ports import Needs, Stretch, Timeline, group_stretches, merge
 
 Slots = npt.NDArray[np.int64]
@@ -69,7 +69,7 @@ class Moves:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class LanePlan:
     """All an instruction moves. steps: slots up to its last read; first_write: a slot."""
 
     moves: tuple[Moves, ...]
@@ -79,7 +79,7 @@ class Plan:
     fixed_cycles: int
 
 
-def plan_of(instruction: OnEngine, spec: Engine, chip: Chip) -> Plan:
+def plan_of(instruction: OnEngine, spec: Engine, chip: Chip) -> LanePlan:
     """Return what the instruction moves: operands of one element per lane, the others, results."""
     per_lane = reads_per_lane(instruction)
     moves = [Moves(access, "read", slot) for slot, access in enumerate(per_lane)]
@@ -93,10 +93,10 @@ def plan_of(instruction: OnEngine, spec: Engine, chip: Chip) -> Plan:
         needed = list(merge(needed, stretches, slots)) if needed else stretches
     timeline = merge(needed, write.stretches(chip), slots)
     steps = slots - spec.latency_cycles
-    return Plan(tuple(moves), timeline, steps, write.first, pace.fixed_cycles)
+    return LanePlan(tuple(moves), timeline, steps, write.first, pace.fixed_cycles)
 
 
-def _elementwise(instruction: OnEngine, pace: Pace, latency: int, _: Chip) -> list[Moves]:
+def _elementwise(instruction: OnEngine, pace: SlotPace, latency: int, _: Chip) -> list[Moves]:
     """Return one group after another, of one operand or none, behind the operands per lane."""
     lead = len(reads_per_lane(instruction))
     (target,) = writes(instruction)
@@ -105,22 +105,22 @@ def _elementwise(instruction: OnEngine, pace: Pace, latency: int, _: Chip) -> li
 
 
 def _in_groups(
-    access: Access, direction: Literal["read", "write"], shift: int, pace: Pace
+    access: Access, direction: Literal["read", "write"], shift: int, pace: SlotPace
 ) -> Moves:
     """Return groups that each move in the last of the slots they take, from slot `shift` on."""
-    if pace.slots == 1:
+    if pace.slots is ONE_SLOT:
         return Moves(access, direction, shift, pace.group)
     elements = np.arange(access.elements, dtype=np.int64)
     return Moves(access, direction, table=shift + _last_slots(elements, pace))
 
 
-def _last_slots(elements: Slots, pace: Pace) -> Slots:
+def _last_slots(elements: Slots, pace: SlotPace) -> Slots:
     """Return the last of the slots that the group of each element takes, counted from 0."""
     slots = (elements // pace.group + 1) * pace.slots.numerator
     return -(-slots // pace.slots.denominator) - 1
 
 
-def _windowed(instruction: OnEngine, pace: Pace, latency: int, _: Chip) -> list[Moves]:
+def _windowed(instruction: OnEngine, pace: SlotPace, latency: int, _: Chip) -> list[Moves]:
     """Return results behind the slots in which their last element is read."""
     lead = len(reads_per_lane(instruction))
     (source,), (target,) = reads_per_element(instruction), writes(instruction)
@@ -129,7 +129,7 @@ def _windowed(instruction: OnEngine, pace: Pace, latency: int, _: Chip) -> list[
     return [_in_groups(source, "read", lead, pace), Moves(target, "write", table=behind)]
 
 
-def _paired(instruction: OnEngine, pace: Pace, latency: int, chip: Chip) -> list[Moves]:
+def _paired(instruction: OnEngine, pace: SlotPace, latency: int, chip: Chip) -> list[Moves]:
     """Return both operands of a group in one slot, or in two where they need the same port.
 
     A group takes at least the slots of its pace, and is read in the last of them.
@@ -150,7 +150,7 @@ def _paired(instruction: OnEngine, pace: Pace, latency: int, chip: Chip) -> list
     ]
 
 
-_MOVES: dict[Rhythm, Callable[[OnEngine, Pace, int, Chip], list[Moves]]] = {
+_MOVES: dict[Rhythm, Callable[[OnEngine, SlotPace, int, Chip], list[Moves]]] = {
     Rhythm.ELEMENTWISE: _elementwise,
     Rhythm.PAIRED: _paired,
     Rhythm.WINDOWED: _windowed,

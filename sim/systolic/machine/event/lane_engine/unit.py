@@ -10,13 +10,14 @@ import numpy as np
 from systolic.arrays import Array
 from systolic.hw.units import EngineName
 from systolic.isa import Instruction, OnEngine
-from systolic.isa.access import Interval
 from systolic.isa.effects import lanes, reads_per_element, reads_per_lane, window, writes
-from systolic.machine.event.lane_engine.plan import Moves, Plan, plan_of
+from systolic.machine.event.lane_engine.plan import LanePlan, Moves, plan_of
 from systolic.machine.event.ports.stream import Stream
 from systolic.machine.event.unit import Context, Unit
-from systolic.machine.values.lanes import Operands, compute
+from systolic.machine.values.lanes import OperandValues, compute
+from systolic.spans import Interval
 from systolic.trace.records import InstructionTimes
+from systolic.trace.words import Words
 
 PLANS_KEPT = 256
 
@@ -37,7 +38,7 @@ class EngineUnit(Unit):
         super().__init__(context, name, name, queue, spec)
         self._spec = spec
         self._under_way: list[_UnderWay] = []
-        self._plans: dict[tuple[Any, ...], Plan] = {}
+        self._plans: dict[tuple[Any, ...], LanePlan] = {}
         self._last_start = -1
         self._rank = context.chip.port_priority.index(name)
 
@@ -75,10 +76,10 @@ class EngineUnit(Unit):
         sources = self.announce(
             instruction.posts, lambda _: lambda: (stream.tick_of(last) + delay,)
         )
-        stream.then(lambda: self._finish(index, plan, stream, now, values, sources))
+        stream.then(lambda: self._finish(index, plan, stream, now, values=values, sources=sources))
         self.add_later(stream, plan.fixed_cycles)
 
-    def _plan(self, instruction: OnEngine) -> Plan:
+    def _plan(self, instruction: OnEngine) -> LanePlan:
         """Return what the instruction moves; programs repeat few accesses many times."""
         lanes, elements = reads_per_lane(instruction), reads_per_element(instruction)
         key = type(instruction), window(instruction), lanes, elements, writes(instruction)
@@ -89,7 +90,7 @@ class EngineUnit(Unit):
                 del self._plans[next(iter(self._plans))]
         return plan
 
-    def _stream(self, index: int, plan: Plan) -> Stream:
+    def _stream(self, index: int, plan: LanePlan) -> Stream:
         return Stream(
             self.env,
             unit=self.name,
@@ -105,16 +106,17 @@ class EngineUnit(Unit):
         memory, (target,) = self.context.memory, writes(instruction)
         per_lane = [memory.read(access) for access in reads_per_lane(instruction)]
         elements = [memory.read(access) for access in reads_per_element(instruction)]
-        result = compute(instruction, Operands(elements, per_lane, 0, target.elements))
+        result = compute(instruction, OperandValues(elements, per_lane, 0, target.elements))
         memory.write(target, result)
         return *per_lane, *elements, result
 
     def _finish(
         self,
         index: int,
-        plan: Plan,
+        plan: LanePlan,
         stream: Stream,
         start: int,
+        *,
         values: tuple[Array, ...] | None,
         sources: Any,
     ) -> None:
@@ -144,6 +146,14 @@ class EngineUnit(Unit):
         partitions = np.broadcast_to(np.arange(shape[0])[:, None] + access.partition, shape)
         addresses = np.broadcast_to(access.offsets()[None, :], shape)
         self.context.recorder.words(
-            moves.direction, self.name, index, when.ravel(), partitions.ravel(),
-            addresses.ravel(), access.dtype, np.ascontiguousarray(values).ravel(),
-        )  # fmt: skip
+            moves.direction,
+            self.name,
+            index,
+            Words(
+                ticks=when.ravel(),
+                partitions=partitions.ravel(),
+                addresses=addresses.ravel(),
+                dtype=access.dtype,
+                values=np.ascontiguousarray(values).ravel(),
+            ),
+        )

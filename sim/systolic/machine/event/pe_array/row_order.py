@@ -18,7 +18,7 @@ SMALL_PRODUCTS = 50_000_000
 EXACT_IN_FLOAT32 = 1 << 24
 """Integers up to this have a float32 each, so sums that stay below it are exact in any order."""
 
-Form = Callable[[Array, Array, Array], None]
+ProductForm = Callable[[Array, Array, Array], None]
 """Adds w [N, K] times x [K, M] to sums [N, M], row by row."""
 
 
@@ -29,7 +29,7 @@ def in_numpy(w: Array, x: Array, sums: Array) -> None:
             sums += w[:, row, None] * x[row]
 
 
-def form_for(products: int) -> Form:
+def form_for(products: int) -> ProductForm:
     """Return the form for a run of that many products; without numba it is numpy's."""
     if products < SMALL_PRODUCTS:
         return in_numpy
@@ -37,7 +37,7 @@ def form_for(products: int) -> Form:
         from systolic.machine.event.pe_array import row_order_numba
     except ImportError:
         return in_numpy
-    form: Form = row_order_numba.product
+    form: ProductForm = row_order_numba.product
     return form
 
 
@@ -47,7 +47,7 @@ def row_order_product(
     accumulator: str,
     *,
     fused: bool = False,
-    form: Form = in_numpy,
+    form: ProductForm = in_numpy,
 ) -> Array:
     """Return the column sums [N, M], float32 or int32: column c of vector m at [c, m].
 

@@ -31,6 +31,7 @@ from systolic.machine.event.semaphores import PostTicks
 from systolic.machine.event.unit import Context, Unit
 from systolic.trace.grid import LoadPass, MatMulPass
 from systolic.trace.records import InstructionTimes
+from systolic.trace.words import Words
 
 
 class PEArrayUnit(Unit):
@@ -106,7 +107,9 @@ class PEArrayUnit(Unit):
         delay = self.post_delay
         sources = self.announce(load.posts, lambda _: lambda: (stream.tick_of(last) + delay,))
         start, weights = self.env.tick, self._weights
-        stream.then(lambda: self._finish_load(index, load, stream, start, weights, sources))
+        stream.then(
+            lambda: self._finish_load(index, load, stream, start, weights=weights, sources=sources)
+        )
 
     def _load_timeline(self, weights: Access) -> Timeline:
         bank_bytes = self.chip.state_buffer.bank_bytes
@@ -146,6 +149,7 @@ class PEArrayUnit(Unit):
         load: LoadWeights,
         stream: Stream,
         start: int,
+        *,
         weights: Any,
         sources: Any,
     ) -> None:
@@ -174,9 +178,17 @@ class PEArrayUnit(Unit):
         partitions = np.broadcast_to(np.arange(K)[:, None] + access.partition, (K, N))
         addresses = np.broadcast_to(access.offsets()[None, :], (K, N))
         self.context.recorder.words(
-            "load", self.name, index, read.ravel(), partitions.ravel(), addresses.ravel(),
-            access.dtype, weights.ravel(),
-        )  # fmt: skip
+            "load",
+            self.name,
+            index,
+            Words(
+                ticks=read.ravel(),
+                partitions=partitions.ravel(),
+                addresses=addresses.ravel(),
+                dtype=access.dtype,
+                values=weights.ravel(),
+            ),
+        )
 
     # Multiplies
 
@@ -195,7 +207,14 @@ class PEArrayUnit(Unit):
         sources = self.announce(multiply.posts, lambda on: self._visible(on, multiply, stream))
         stream.then(
             lambda: self._finish_multiply(
-                index, multiply, stream, start, values, sources, exchange, hold
+                index,
+                multiply,
+                stream,
+                start,
+                values=values,
+                sources=sources,
+                exchange=exchange,
+                hold=hold,
             )
         )
 
@@ -223,7 +242,7 @@ class PEArrayUnit(Unit):
         return merge(reads, result, vectors)
 
     def _result_needs(self, multiply: MatMul) -> Any:
-        bank = multiply.result.span[0] // self.chip.result_buffer.bank_bytes
+        bank = multiply.result.span.first // self.chip.result_buffer.bank_bytes
         want = needs(multiply.result, (bank,), "write")
         return needs(multiply.result, (bank,), "read") + want if multiply.accumulate else want
 
@@ -262,6 +281,7 @@ class PEArrayUnit(Unit):
         multiply: MatMul,
         stream: Stream,
         start: int,
+        *,
         values: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None,
         sources: Any,
         exchange: bool,
@@ -303,9 +323,17 @@ class PEArrayUnit(Unit):
             addresses = np.broadcast_to(multiply.moving.offsets()[None, :], (K, M))
             ticks = np.broadcast_to(e[None, :], (K, M))
             recorder.words(
-                "inject", self.name, index, ticks.ravel(), partitions.ravel(), addresses.ravel(),
-                multiply.moving.dtype, moving.ravel(),
-            )  # fmt: skip
+                "inject",
+                self.name,
+                index,
+                Words(
+                    ticks=ticks.ravel(),
+                    partitions=partitions.ravel(),
+                    addresses=addresses.ravel(),
+                    dtype=multiply.moving.dtype,
+                    values=moving.ravel(),
+                ),
+            )
         if recorder.wants("psum_write"):
             N, M = sums.shape
             right = np.array([self._right(c) for c in range(N)])
@@ -313,9 +341,17 @@ class PEArrayUnit(Unit):
             partitions = np.broadcast_to(np.arange(N)[:, None], (N, M))
             addresses = np.broadcast_to(multiply.result.offsets()[None, :], (N, M))
             recorder.words(
-                "psum_write", self.name, index, ticks.ravel(), partitions.ravel(),
-                addresses.ravel(), multiply.result.dtype, sums.ravel(),
-            )  # fmt: skip
+                "psum_write",
+                self.name,
+                index,
+                Words(
+                    ticks=ticks.ravel(),
+                    partitions=partitions.ravel(),
+                    addresses=addresses.ravel(),
+                    dtype=multiply.result.dtype,
+                    values=sums.ravel(),
+                ),
+            )
 
     def _stream(self, index: int, client: str, timeline: Timeline, spacing: int = 1) -> Stream:
         return Stream(

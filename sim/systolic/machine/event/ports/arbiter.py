@@ -17,7 +17,7 @@ import simpy
 from systolic.isa import Buffer
 from systolic.machine.event.ports.meeting import NEVER, Course, first_meeting
 from systolic.machine.event.ports.ports import Need, Needs, Port, mask_of
-from systolic.machine.event.ports.stream import Lost, Share, Stream
+from systolic.machine.event.ports.stream import Lost, ShareOfBytes, Stream
 from systolic.machine.event.ticks import DECIDE, SETTLED, TickEnvironment
 
 Taken = dict[Port, list[tuple[Need, str, str]]]
@@ -154,7 +154,10 @@ class Arbiter:
             total.update(dict(stream.holdings))
         for stream in holders:
             stream.set_shares(
-                {pool: Share(dealt[pool], held, total[pool]) for pool, held in stream.holdings}
+                {
+                    pool: ShareOfBytes(dealt[pool], held, total[pool])
+                    for pool, held in stream.holdings
+                }
             )
             dealt.update(dict(stream.holdings))
 
@@ -180,11 +183,14 @@ class Arbiter:
             self._holders_changed |= any(stream.holdings for stream in ended)
             self._streams = [stream for stream in self._streams if stream not in ended]
             self._holds = [hold for hold in self._holds if not hold.over(now)]
-            self._meetings = {
-                pair: met for pair, met in self._meetings.items() if not set(pair) & {*ended}
-            }
+            if self._meetings:
+                self._forget_meetings({*ended})
         for stream in ended:
             stream.finish()
+
+    def _forget_meetings(self, ended: set[Stream]) -> None:
+        kept = {pair: met for pair, met in self._meetings.items() if ended.isdisjoint(pair)}
+        self._meetings = kept
 
     def _contended(self) -> set[Stream]:
         """Return the streams that may meet another at some port in what remains of them."""
@@ -198,6 +204,8 @@ class Arbiter:
         if twice:
             shared = [stream for stream in self._streams if stream.mask & twice]
             contended |= _meeting(shared, contended, is_split=self._is_split)
+        elif contended:
+            _settle_ports(self._streams, contended)
         return contended
 
     def _arbitrate(self, contended: set[Stream], now: int) -> int:
@@ -305,10 +313,20 @@ def _meeting(shared: list[Stream], contended: set[Stream], *, is_split: bool) ->
     pairs = [pair for pair in combinations(shared, 2) if _may_meet(*pair, is_split=is_split)]
     own = {s for s in shared if s.settles_ports}
     found = contended.union(*(pair for pair in pairs if not own.issuperset(pair)))
-    among_themselves = own.isdisjoint(found)
+    among_themselves = _settle_ports([*own, *contended], found)
+    return found if among_themselves else found.union(*pairs)
+
+
+def _settle_ports(streams: Iterable[Stream], contended: set[Stream]) -> bool:
+    """Say whether streams that may settle among themselves which has a port do so, and tell them.
+
+    They do as long as they meet no other stream, nor sums that hold a port.
+    """
+    own = {stream for stream in streams if stream.settles_ports}
+    among_themselves = own.isdisjoint(contended)
     for stream in own:
         stream.settle_ports(among_themselves=among_themselves)
-    return found if among_themselves else found.union(*pairs)
+    return among_themselves
 
 
 def _may_meet(one: Stream, other: Stream, *, is_split: bool) -> bool:

@@ -19,7 +19,7 @@ from systolic.machine.event.ticks import TickEnvironment
 from systolic.trace.records import ALL_PARTITIONS
 
 
-class Progress(NamedTuple):
+class Granted(NamedTuple):
     """From `tick` on, `slots` slots beginning with number `slot` were granted one after another."""
 
     slot: int
@@ -42,7 +42,7 @@ class Holding(NamedTuple):
     shares: int
 
 
-class Share(NamedTuple):
+class ShareOfBytes(NamedTuple):
     """Shares `first` <= number < first + held of the `of` into which a bandwidth is divided."""
 
     first: int
@@ -105,7 +105,7 @@ class Stream:
         self.tick = 0
         self.granted = False
         self.asks_last_at = self._refused_at = -1
-        self.progress: list[Progress] = []
+        self.progress: list[Granted] = []
         self.refusals: list[Refusal] = []
         self._on_finished: Callable[[], None] = _nothing
         self._course: Course | None = None
@@ -205,9 +205,9 @@ class Stream:
     def _note_progress(self, slot: int, cycles: int) -> None:
         last = self.progress[-1] if self.progress else None
         if last and last.tick + last.slots * self.period == self.tick:
-            self.progress[-1] = Progress(last.slot, last.tick, last.slots + cycles)
+            self.progress[-1] = Granted(last.slot, last.tick, last.slots + cycles)
         else:
-            self.progress.append(Progress(slot, self.tick, cycles))
+            self.progress.append(Granted(slot, self.tick, cycles))
 
     def grant(self) -> None:
         """Let the stream advance from now on."""
@@ -225,14 +225,14 @@ class Stream:
         self.granted = False
         self._course = None
 
-    def set_shares(self, shares: Mapping[str, Share]) -> None:
+    def set_shares(self, shares: Mapping[str, ShareOfBytes]) -> None:
         """Tell the stream which shares it holds from now on, by bandwidth (DMA only)."""
 
     def done(self, tick: int) -> bool:
         """Return whether nothing remains, the cycle of the last slot being over at `tick`."""
         return self.tick <= tick and self.remaining() == 0
 
-    def runs(self) -> list[Progress]:
+    def runs(self) -> list[Granted]:
         """Return the progress so far, and beyond it what follows if nothing more is refused."""
         rest = self.slots - self.position
         if not rest:
@@ -240,8 +240,8 @@ class Stream:
         tick = self._next_tick()
         last = self.progress[-1] if self.progress else None
         if last and last.tick + last.slots * self.period == tick:
-            return [*self.progress[:-1], Progress(last.slot, last.tick, last.slots + rest)]
-        return [*self.progress, Progress(self.position, tick, rest)]
+            return [*self.progress[:-1], Granted(last.slot, last.tick, last.slots + rest)]
+        return [*self.progress, Granted(self.position, tick, rest)]
 
     def tick_of(self, access: int) -> int:
         """Return the tick of an access: final for what was granted, else the earliest possible."""

@@ -16,11 +16,12 @@ from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
 from systolic.hw.units import dma_queue
 from systolic.isa import Access, Buffer, DmaCopy
-from systolic.isa.access import Interval
 from systolic.machine.register.context import Context
 from systolic.machine.register.dma.descriptors import Descriptor, RunStart, bundles
 from systolic.machine.register.ports.ports import Wanted, wanted
 from systolic.machine.register.unit import Job, Unit
+from systolic.spans import Interval
+from systolic.trace.words import Words
 
 CLIENT = "dma"
 
@@ -234,8 +235,7 @@ class DmaQueue(Unit):
     def _transfer(self, job: CopyJob, first: int, size: int, tick: int) -> None:
         """Move `size` bytes of the descriptor from byte `first` on; they land in the next cycle."""
         self.claims.mark("streaming", self.now, self.now + 1)
-        if job.first < 0:
-            job.first = tick
+        job.begin_work(tick)
         planes = self.context.planes
         source, target = planes.bytes_of(job.source.buffer), planes.bytes_of(job.target.buffer)
         moving = source[_where([part.source for part in job.bundle], first, size)].copy()
@@ -246,15 +246,15 @@ class DmaQueue(Unit):
     def _end_if_over(self, job: CopyJob, tick: int) -> None:
         """End the descriptor in hand if it has been fetched and all of its bytes have moved."""
         if job.moved == job.passed_bytes and not job.fetch_left:
-            job.last = tick
+            job.end_work(tick)
             self._end_descriptor(job, tick)
 
     def _end_descriptor(self, job: CopyJob, tick: int) -> None:
         moved = np.concatenate(job.words)
         for row, part in enumerate(job.bundle):
             mine = np.ascontiguousarray(moved[row :: len(job.bundle)])
-            self._record("read", job, job.source, part.source, mine, tick)
-            self._record("write", job, job.target, part.target, mine, tick)
+            self._record("read", job, job.source, part.source, mine, tick=tick)
+            self._record("write", job, job.target, part.target, mine, tick=tick)
             job.sizes.append(part.size_bytes)
         job.words.clear()
         job.moved = 0
@@ -267,7 +267,7 @@ class DmaQueue(Unit):
             self._retire(job, tick)
 
     def _record(
-        self, kind: str, job: CopyJob, access: Access, place: RunStart, moved: Array, tick: int
+        self, kind: str, job: CopyJob, access: Access, place: RunStart, moved: Array, *, tick: int
     ) -> None:
         if not self.context.recorder.wants(kind):
             return
@@ -278,9 +278,11 @@ class DmaQueue(Unit):
             kind,
             self.name,
             job.index,
-            np.full(count, tick, np.int64),
-            np.full(count, place.partition),
-            addresses,
-            access.dtype,
-            values,
+            Words(
+                ticks=np.full(count, tick, np.int64),
+                partitions=np.full(count, place.partition),
+                addresses=addresses,
+                dtype=access.dtype,
+                values=values,
+            ),
         )

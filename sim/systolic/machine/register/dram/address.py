@@ -7,7 +7,7 @@ from typing import NamedTuple
 from systolic.hw.spec import Chip
 
 
-class Place(NamedTuple):
+class BurstPlace(NamedTuple):
     """A burst's place; `bank` counts the banks of the channel, over all groups."""
 
     channel: int
@@ -32,7 +32,7 @@ class AddressMap:
         }
         self._values = [(name, values[name]) for name in parts.address_order]
 
-    def place(self, address: int) -> Place:
+    def place(self, address: int) -> BurstPlace:
         """Return where the burst that holds a byte lies."""
         parts = self._parts
         block, rest = divmod(address, parts.interleave_bytes)
@@ -44,7 +44,7 @@ class AddressMap:
             group ^= row // self._banks_of_group % parts.bank_groups
         if parts.hash_channels:
             channel ^= self._folded(stripe)
-        return Place(channel, group, group + parts.bank_groups * bank, row)
+        return BurstPlace(channel, group, group + parts.bank_groups * bank, row)
 
     def _fields(self, number: int) -> dict[str, int]:
         fields: dict[str, int] = {}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from systolic.hw.spec import Chip, DramOrganisation
 from systolic.hw.units import dma_queue
-from systolic.machine.register.dram.address import AddressMap, Place
+from systolic.machine.register.dram.address import AddressMap, BurstPlace
 from systolic.trace.transfers import ChannelCounts, QueueWaits, Transfers
 
 LONG_AGO = -(1 << 60)
@@ -23,7 +23,8 @@ class Burst:
     """A burst in hand of a queue, from the cycle in which it first asks.
 
     run: number of the descriptor; low, high: bytes of it; address: where the burst begins; skipped:
-    its bytes before `low`; cycle: how many of its cycles are over; closes: cycles until the row
+    its bytes before `low`; width: bytes that move in a cycle; cycles: how many it takes; cycle: how
+    many of them are over; closes: cycles until the row
     open before it is closed, once it has its bank (-1 once activated or not needed); opens: cycles
     until its row is open.
     """
@@ -34,8 +35,10 @@ class Burst:
     high: int
     skipped: int
     to_dram: bool
-    place: Place
+    place: BurstPlace
     asked: int
+    width: int
+    cycles: int
     closes: int = -1
     opens: int = 0
     cycle: int = 0
@@ -44,6 +47,11 @@ class Burst:
     def is_ready(self) -> bool:
         """Return whether its row is open, given that it has its bank."""
         return self.closes < 0 and not self.opens
+
+    def pass_cycle(self) -> int:
+        """Let a cycle on the bus pass; return how many have passed."""
+        self.cycle += 1
+        return self.cycle
 
 
 @dataclass(slots=True)
@@ -56,7 +64,7 @@ class Bank:
 
 
 @dataclass(slots=True)
-class Group:
+class BankGroup:
     """When a bank of the group was last activated, and a burst last began to move."""
 
     activated: int = LONG_AGO
@@ -76,7 +84,7 @@ class Channel:
     """
 
     banks: list[Bank]
-    groups: list[Group]
+    groups: list[BankGroup]
     due: int
     burst: Burst | None = None
     activated: deque[int] = field(default_factory=_long_ago)
@@ -94,20 +102,19 @@ def opening_cycles(parts: DramOrganisation, open_row: int | None, row: int) -> i
     return 0 if open_row == row else parts.precharge_cycles + parts.activate_cycles
 
 
-class Dram:
+class DramChannels:
     """All channels, and the bursts in hand, in the order in which they were taken."""
 
     def __init__(self, chip: Chip) -> None:
         parts = chip.dram.organisation
         assert parts is not None
         self._parts: DramOrganisation = parts
-        self.width, self.burst_cycles = chip.burst_cycles
-        self._at_once = max(1, chip.dma.queue_bytes_per_cycle // self.width)
+        self._queue_bytes = chip.dma.queue_bytes_per_cycle
         self._map = AddressMap(chip)
         self._channels = [
             Channel(
                 [Bank() for _ in range(parts.banks)],
-                [Group() for _ in range(parts.bank_groups)],
+                [BankGroup() for _ in range(parts.bank_groups)],
                 parts.refresh_interval_cycles,
             )
             for _ in range(parts.channels)
@@ -116,13 +123,17 @@ class Dram:
         self._in_hand: list[Burst] = []
         self._now = -1
 
-    def ask(self, queue: int, run: int, base: int, low: int, size: int, *, to_dram: bool, now: int
-            ) -> Burst:  # fmt: skip
-        """Take in hand the burst of byte `low` of a descriptor of `size` bytes at `base`."""
+    def ask(self, queue: int, run: int, base: int, low: int, size: int, *, to_dram: bool, now: int,
+            width: int) -> Burst:  # fmt: skip
+        """Take in hand the burst of byte `low` of a descriptor of `size` bytes at `base`.
+
+        width: the bytes of it that move in a cycle.
+        """
         skipped = (base + low) % self._parts.burst_bytes
         high = min(size, low + self._parts.burst_bytes - skipped)
         place = self._map.place(base + low - skipped)
-        burst = Burst(queue, run, low, high, skipped, to_dram, place, now)
+        cycles = -(-self._parts.burst_bytes // width)
+        burst = Burst(queue, run, low, high, skipped, to_dram, place, now, width, cycles)
         self._in_hand.append(burst)
         return burst
 
@@ -140,7 +151,7 @@ class Dram:
                 self._give_banks(channel, line)
             self._activate(channel, line)
             self._give_bus(channel, line)
-            channel.counts.busy_cycles += channel.burst is not None
+            channel.counts.count(busy=channel.burst is not None)
         self._count_waits()
 
     def moves(self, burst: Burst) -> bool:
@@ -206,12 +217,12 @@ class Dram:
     def _give_bank(self, channel: Channel, bank: Bank, burst: Burst) -> None:
         bank.burst = burst
         if bank.row == burst.place.row:
-            channel.counts.hits += 1
+            channel.counts.count(hits=1)
         elif bank.row is None:
-            channel.counts.opened += 1
+            channel.counts.count(opened=1)
             burst.closes = 0
         else:
-            channel.counts.conflicts += 1
+            channel.counts.count(conflicts=1)
             young = bank.activated + self._parts.row_active_cycles - self._now
             burst.closes = max(0, young) + self._parts.precharge_cycles
         burst.opens = opening_cycles(self._parts, bank.row, burst.place.row)
@@ -243,7 +254,7 @@ class Dram:
             for burst in line
             if channel.banks[burst.place.bank].burst is burst
             and burst.is_ready
-            and self._moving(burst.queue) < self._at_once
+            and self._moving(burst.queue) < max(1, self._queue_bytes // burst.width)
         ]
         if asking and (self._parts.scheduling == "fcfs" or self._is_overdue(asking[0])):
             asking = asking[:1]
@@ -272,12 +283,12 @@ class Dram:
         for burst in self._in_hand:
             channel, waits = self._channels[burst.place.channel], self._waits[burst.queue]
             if channel.banks[burst.place.bank].burst is not burst:
-                waits.bank_cycles += 1
+                waits.count(bank=1)
             elif not burst.is_ready:
-                waits.row_cycles += 1
+                waits.count(row=1)
                 if burst.closes > 0:
                     burst.closes -= 1
                 elif burst.closes < 0:
                     burst.opens -= 1
             elif channel.burst is not burst:
-                waits.bus_cycles += 1
+                waits.count(bus=1)

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from systolic.isa import Access, OnEngine
-from systolic.isa.access import Interval
 from systolic.isa.effects import reads_per_element, reads_per_lane, rhythm, window, writes
 from systolic.isa.opcodes import Rhythm, require_rows
 from systolic.machine.register.lane_engine.rate import GroupRate
 from systolic.machine.register.ports.ports import Ports, PortTuple, Wanted, wanted
+from systolic.spans import Interval
 
 
 @dataclass(slots=True)

@@ -16,7 +16,8 @@ from systolic.machine.register.lane_engine.plan import Step, steps_of
 from systolic.machine.register.lane_engine.rate import group_rate
 from systolic.machine.register.ports.ports import Refused, Wanted
 from systolic.machine.register.unit import NEVER, Job, Unit
-from systolic.machine.values.lanes import Operands, compute
+from systolic.machine.values.lanes import OperandValues, compute
+from systolic.trace.words import Words
 
 
 class LaneJob(Job):
@@ -61,7 +62,7 @@ class LaneJob(Job):
         per_lane, held = self.held[: self.per_lane], self.held[self.per_lane :]
         elements = [values[:, :reach] for values in held]
         self.held[self.per_lane :] = [values[:, reach:] for values in held]
-        return compute(self.instruction, Operands(elements, per_lane, outputs.start, count))
+        return compute(self.instruction, OperandValues(elements, per_lane, outputs.start, count))
 
 
 class LaneEngine(Unit):
@@ -159,15 +160,14 @@ class LaneEngine(Unit):
 
     def _read(self, job: LaneJob, number: int, tick: int) -> None:
         self.claims.mark("streaming", self.now, self.now + 1)
-        if job.first < 0:
-            job.first = tick
-        job.last = tick
+        job.begin_work(tick)
+        job.end_work(tick)
         job.is_reading = number + 1 < len(job.steps)
         step = job.steps[number]
         for operand, part in step.reads:
             access, columns = job.operands[operand], job.offsets[operand][part]
             values = self.context.planes.of(access)[slice(*access.lanes), columns]
-            self._record("read", job, access, tick, columns, values)
+            self._record("read", job, access, tick, columns=columns, values=values)
             job.take(operand, values)
         if step.outputs is not None:
             job.values[number] = job.results(step.outputs)
@@ -181,25 +181,25 @@ class LaneEngine(Unit):
         columns, values = job.target_offsets[outputs], job.values.pop(number)
         plane = self.context.planes.of(job.target)
         self._landing.append((plane, slice(*job.target.lanes), columns, values))
-        self._record("write", job, job.target, tick, columns, values)
+        self._record("write", job, job.target, tick, columns=columns, values=values)
 
     def _record(
-        self, kind: str, job: LaneJob, access: Access, tick: int, columns: Array, values: Array
+        self, kind: str, job: LaneJob, access: Access, tick: int, *, columns: Array, values: Array
     ) -> None:
         if not self.context.recorder.wants(kind):
             return
-        partitions = np.repeat(np.arange(*access.lanes), len(columns))
         addresses = np.tile(columns, access.partitions)
-        ticks = np.full(len(addresses), tick, np.int64)
         self.context.recorder.words(
             kind,
             self.name,
             job.index,
-            ticks,
-            partitions,
-            addresses,
-            access.dtype,
-            values.reshape(-1),
+            Words(
+                ticks=np.full(len(addresses), tick, np.int64),
+                partitions=np.repeat(np.arange(*access.lanes), len(columns)),
+                addresses=addresses,
+                dtype=access.dtype,
+                values=values.reshape(-1),
+            ),
         )
 
     def _finish(self, job: LaneJob, tick: int) -> None:

@@ -75,7 +75,7 @@ class _Lot:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class GridPath:
     """How fronts pass through a grid.
 
     size: most elements a front carries; hop: cycles from cell to cell; cell: PEs of a cell, which
@@ -94,7 +94,7 @@ class Fronts:
     The elements that reach one cell arrive together: each of them begins a front of its own.
     """
 
-    def __init__(self, way: Way, is_tagged: bool) -> None:
+    def __init__(self, way: GridPath, is_tagged: bool) -> None:
         self._way = way
         self._size, self._hop, self._cell = way.size, way.hop, way.cell
         step = way.cell * way.stride

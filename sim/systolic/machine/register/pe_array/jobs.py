@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from systolic.hw.datatypes import data_type
 from systolic.isa import Buffer, LoadWeights, MatMul
-from systolic.isa.access import Interval
 from systolic.machine.register.context import Context
 from systolic.machine.register.pe_array.control import ACCUMULATES, INTEGER, code_of
 from systolic.machine.register.pe_array.distances import Stages
 from systolic.machine.register.ports.ports import Ports, PortTuple, Wanted, wanted
 from systolic.machine.register.unit import Job
+from systolic.spans import Interval
 
 NARROW = -1
 
@@ -65,12 +65,39 @@ def _part_of_row(stages: Stages, row: int, part: slice) -> Route:
     return Route(row, part, row * stages.cols + part.start, delay)
 
 
-class LoadJob(Job):
-    """A LoadWeights: `sent` of its reads have been made, each with its `ports` and `routes`.
+class ArrayJob(Job):
+    """An instruction of the array, `sent` of whose reads have been made.
 
-    rows: the partitions it reads; columns_per_read: of all of them, or on the top path of a row;
-    due: the first cycle in which it may go on; run: since when it
-    has not been held back (-1: it is).
+    due: the first cycle in which it may go on; run: since when it has not been held back (-1: it
+    is).
+    """
+
+    def __init__(self, index: int) -> None:
+        super().__init__(index)
+        self.sent = self.due = 0
+        self.run = -1
+
+    def make_due(self, cycle: int) -> None:
+        """Let it go on in `cycle`, and not before."""
+        self.due = cycle
+
+    def send(self, cycle: int, tick: int, cycles: int) -> None:
+        """Count a read, behind which the next is due in so many cycles."""
+        self.begin_work(tick)
+        self.sent += 1
+        self.due = cycle + cycles
+        if self.run < 0:
+            self.run = cycle
+
+    def hold_back(self) -> None:
+        """Note that it cannot go on."""
+        self.run = -1
+
+
+class LoadJob(ArrayJob):
+    """A LoadWeights: each of its reads has its `ports` and `routes`.
+
+    rows: the partitions it reads; columns_per_read: of all of them, or on the top path of a row.
     """
 
     def __init__(self, index: int, load: LoadWeights, context: Context, stages: Stages) -> None:
@@ -90,8 +117,6 @@ class LoadJob(Job):
             self.routes = top_routes(stages, size, array.fast_load, self.columns_per_read)
         self.reads = len(self.routes)
         self.ports = self._read_ports(context, array.fast_load)
-        self.sent = self.due = 0
-        self.run = -1
 
     def _read_ports(self, context: Context, fast: int) -> list[tuple[Wanted, ...]]:
         """Return what each read needs: all partitions from the left, those of its rows on top."""
@@ -107,7 +132,7 @@ class LoadJob(Job):
         return [want for want in wants for _ in range(parts)]
 
 
-class MatMulJob(Job):
+class MatMulJob(ArrayJob):
     """A MatMul: `sent` vectors injected; the `left`-th is the oldest that is not all written.
 
     full_kind: its kind, or NARROW if it does not use all columns; arrivals: cycle of each vector's
@@ -115,7 +140,9 @@ class MatMulJob(Job):
     since a load, so weights are exchanged with its first vector.
     """
 
-    def __init__(self, index: int, matmul: MatMul, context: Context, stages: Stages) -> None:
+    def __init__(
+        self, index: int, matmul: MatMul, context: Context, stages: Stages, *, is_first: bool
+    ) -> None:
         super().__init__(index)
         moving, result, ports = matmul.moving, matmul.result, context.ports
         self.access = moving
@@ -137,15 +164,24 @@ class MatMulJob(Job):
         self.across = stages.across_to(self.cols - 1)
         self.row_posts = [p.semaphore for p in matmul.posts if p.on == "row"]
         self.partition_posts = [p.semaphore for p in matmul.posts if p.on == "partition"]
-        self.is_first = False
-        self.sent = self.entered = self.left = self.due = 0
-        self.run = -1
+        self.is_first = is_first
+        self.entered = self.left = 0
         self.arrivals: list[int] = []
 
     @property
     def is_injected(self) -> bool:
         """Return whether all vectors have been injected."""
         return self.sent == self.vectors
+
+    def enter(self) -> int:
+        """Begin to write the next vector; return how many have begun."""
+        self.entered += 1
+        return self.entered
+
+    def leave(self) -> int:
+        """End writing the oldest vector; return how many are all written."""
+        self.left += 1
+        return self.left
 
 
 def _result_ports(matmul: MatMul, ports: Ports) -> PortTuple:

@@ -1,6 +1,6 @@
 """What is written down about the array's operands: words read, and the grid's history.
 
-Exists only if somebody asked for one of them; nothing here changes what happens.
+Made only for a run that records words, keeps the grid or is watched; it changes nothing of the run.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from systolic.machine.register.pe_array.jobs import LoadJob, MatMulJob
 from systolic.machine.register.pe_array.results import UNIT
 from systolic.trace.grid import LoadPass, MatMulPass
 from systolic.trace.records import Recorder
+from systolic.trace.words import Words
 
 
 class Notes:
@@ -34,7 +35,7 @@ class Notes:
         self._injections.append(cycle)
         self._vectors.append(operand.copy())
         rows = job.access.partition + np.arange(len(operand))
-        self._words("inject", job, cycle, rows, job.offsets[job.sent], operand)
+        self._words("inject", job, cycle, rows, job.offsets[job.sent], values=operand)
 
     def lane(self, job: LoadJob, lane: int, part: slice, operand: Array, cycle: int) -> None:
         """Note the weights of one lane of a read: of a column, or of part of a row."""
@@ -44,9 +45,11 @@ class Notes:
         self._tile.append((where, operand.copy()))
         if job.is_left:
             rows = job.access.partition + np.arange(len(operand))
-            self._words("load", job, cycle, rows, job.columns[lane], operand)
+            self._words("load", job, cycle, rows, job.columns[lane], values=operand)
         else:
-            self._words("load", job, cycle, job.access.partition + lane, job.offsets[part], operand)
+            self._words(
+                "load", job, cycle, job.access.partition + lane, job.offsets[part], values=operand
+            )
 
     def end_multiply(self, job: MatMulJob) -> None:
         """All vectors have been injected."""
@@ -76,6 +79,7 @@ class Notes:
         cycle: int,
         partitions: Any,
         addresses: Any,
+        *,
         values: Array,
     ) -> None:
         if not self._recorder.wants(kind):
@@ -84,9 +88,11 @@ class Notes:
             kind,
             UNIT,
             job.index,
-            np.full(values.shape, cycle * self._period, np.int64),
-            np.broadcast_to(np.asarray(partitions), values.shape),
-            np.broadcast_to(np.asarray(addresses), values.shape),
-            job.access.dtype,
-            np.ascontiguousarray(values),
+            Words(
+                ticks=np.full(values.shape, cycle * self._period, np.int64),
+                partitions=np.broadcast_to(np.asarray(partitions), values.shape),
+                addresses=np.broadcast_to(np.asarray(addresses), values.shape),
+                dtype=job.access.dtype,
+                values=np.ascontiguousarray(values),
+            ),
         )

@@ -12,6 +12,7 @@ from systolic.machine.register.context import Context
 from systolic.machine.register.pe_array.control import ACCUMULATES, INTEGER, kind_of
 from systolic.machine.register.pe_array.grid import Grid
 from systolic.machine.register.pe_array.jobs import NARROW, MatMulJob
+from systolic.trace.words import Words
 
 UNIT, CLIENT = "pe_array", "moving"
 NAN_BITS = np.int32(0x7FC00000)
@@ -52,7 +53,7 @@ class Results:
         for job in self.jobs:
             entered = job.entered
             if entered < job.sent and job.arrivals[entered] <= cycle:
-                job.entered = entered = entered + 1
+                entered = job.enter()
             if entered > job.left:
                 if not self._holding:
                     self._kind = job.full_kind
@@ -65,7 +66,7 @@ class Results:
 
     def enter_at_once(self, job: MatMulJob) -> None:
         """A vector was injected whose first sums are written in the same cycle (D = 0)."""
-        job.entered += 1
+        job.enter()
         same = not self._holding or job.full_kind == self._kind
         self._kind = job.full_kind if same else NARROW
         self._holding += 1
@@ -117,16 +118,17 @@ class Results:
         for owner in np.unique(owners):
             mine = (owners == owner).nonzero()[0]
             name, dtype = ("s32", np.int32) if integer[mine[0]] else ("f32", np.float32)
-            ticks = np.full(mine.size, tick, np.int64)
             self._context.recorder.words(
                 "psum_write",
                 UNIT,
                 int(owner),
-                ticks,
-                cols[mine],
-                words[mine],
-                name,
-                values[mine].view(dtype),
+                Words(
+                    ticks=np.full(mine.size, tick, np.int64),
+                    partitions=cols[mine],
+                    addresses=words[mine],
+                    dtype=name,
+                    values=values[mine].view(dtype),
+                ),
             )
 
     def post(self, cycle: int, tick: int) -> list[MatMulJob]:
@@ -137,10 +139,10 @@ class Results:
                 if job.partition_posts and job.is_injected:
                     self._post_partitions(job, cycle, tick)
                 if job.arrivals[job.left] + job.across == cycle:
-                    job.left += 1
+                    left = job.leave()
                     if job.row_posts:
                         self._post(job.row_posts, tick)
-                    if job.left == job.vectors:
+                    if left == job.vectors:
                         done.append(job)
         for job in done:
             self.jobs.remove(job)

@@ -129,7 +129,7 @@ class ArrayUnit(Unit):
         if job.run >= 0:
             label = "loading" if isinstance(job, LoadJob) else "streaming"
             self.claims.mark(label, job.run, job.due)
-            job.run = -1
+            job.hold_back()
 
     def _start_ready(self, cycle: int) -> None:
         """Start as many instructions as the state allows."""
@@ -177,16 +177,15 @@ class ArrayUnit(Unit):
             self._is_reloaded = True
             return LoadJob(self.head_index, head, context, stages)
         assert isinstance(head, MatMul)
-        job = MatMulJob(self.head_index, head, context, stages)
-        job.is_first, self._is_reloaded = self._is_reloaded, False
-        return job
+        is_first, self._is_reloaded = self._is_reloaded, False
+        return MatMulJob(self.head_index, head, context, stages, is_first=is_first)
 
     def _launch(self, job: Job, cycle: int) -> None:
         if isinstance(job, LoadJob):
             self._load = job
         elif isinstance(job, MatMulJob):
             self._multiply = self._gate = job
-            job.due = cycle
+            job.make_due(cycle)
             self._interval_over = cycle + self._interval
             self._results.jobs.append(job)
 
@@ -208,23 +207,18 @@ class ArrayUnit(Unit):
             grid.narrow(job.cols, cycle)
         if self._notes is not None:
             self._notes.vector(job, operand, cycle, base, control)
-        if vector == 0:
-            job.first = tick
-            if job.is_first:
-                grid.weights.begin_exchange(cycle)
+        if vector == 0 and job.is_first:
+            grid.weights.begin_exchange(cycle)
         to_result = grid.stages.to_result
         job.arrivals.append(cycle + to_result)
-        job.sent = vector + 1
-        job.due = cycle + job.vector_cycles
-        if job.run < 0:
-            job.run = cycle
+        job.send(cycle, tick, job.vector_cycles)
         if to_result == 0:
             self._results.enter_at_once(job)
         if job.sent == job.vectors:
             self._end_injection(job, tick)
 
     def _end_injection(self, job: MatMulJob, tick: int) -> None:
-        job.last = tick
+        job.end_work(tick)
         self._multiply = None
         self._next_multiply = job.due
         self._end_run(job)
@@ -239,17 +233,12 @@ class ArrayUnit(Unit):
             send(operand, job.is_integer, pe, cycle + delay)
             if self._notes is not None:
                 self._notes.lane(job, lane, part, operand, cycle)
-        if job.sent == 0:
-            job.first = tick
-        job.sent += 1
-        job.due = cycle + 1
-        if job.run < 0:
-            job.run = cycle
+        job.send(cycle, tick, 1)
         if job.sent == job.reads:
             self._end_load(job, tick)
 
     def _end_load(self, job: LoadJob, tick: int) -> None:
-        job.last = tick
+        job.end_work(tick)
         self._load = None
         self._end_run(job)
         if self._notes is not None:

@@ -10,7 +10,7 @@ import numpy as np
 from systolic.arrays import Array
 from systolic.hw.spec import Chip
 from systolic.machine.register.pe_array.distances import Stages
-from systolic.machine.register.pe_array.in_transit import Fronts, Way
+from systolic.machine.register.pe_array.in_transit import Fronts, GridPath
 
 
 class Weights:
@@ -33,9 +33,9 @@ class Weights:
         self._waves = stages.waves()
         self._exchanges: list[int] = []
         way = (
-            Way(stages.rows, stages.down, stages.cell_rows, stages.cols)
+            GridPath(stages.rows, stages.down, stages.cell_rows, stages.cols)
             if array.weight_path == "left"
-            else Way(stages.cols, stages.right, stages.cell_cols, 1)
+            else GridPath(stages.cols, stages.right, stages.cell_cols, 1)
         )
         self._fronts = Fronts(way, is_mixed)
         self._zeros = [np.zeros(count, np.float32) for count in range(way.size + 1)]

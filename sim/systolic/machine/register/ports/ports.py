@@ -12,7 +12,7 @@ import numpy as np
 
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer
-from systolic.isa.access import Interval
+from systolic.spans import Interval
 from systolic.trace.records import ALL_PARTITIONS
 
 PortTuple = tuple[int, ...]
@@ -42,7 +42,8 @@ class Held(NamedTuple):
 
 SUMS = "moving"
 """The client that the array's sums count as."""
-NOBODY: tuple[int, str, list[Interval]] = (-1, "", [])
+NOT_SHARED: tuple[int, str, list[Interval]] = (-1, "", [])
+"""No engine shares the port: no tick, no engine, no partitions."""
 
 
 def wanted(ports: PortTuple, lanes: Interval) -> tuple[Wanted, ...]:
@@ -122,7 +123,7 @@ class Ports:
         if port < self._split_below:
             met = [h.lanes for h in self._held[port] if h.until > tick and lanes.meets(h.lanes)]
             return Refused(port, max(lanes.first, min(met).first)) if met else None
-        since, sharer, taken = self._shares.get(port, NOBODY)
+        since, sharer, taken = self._shares.get(port, NOT_SHARED)
         if since != tick or sharer != engine or any(lanes.meets(other) for other in taken):
             return Refused(port)
         return None
@@ -142,7 +143,7 @@ class Ports:
             self.until[port] = max(self.until[port], tick + period)
             return
         if is_engine:
-            since, sharer, taken = self._shares.get(port, NOBODY)
+            since, sharer, taken = self._shares.get(port, NOT_SHARED)
             shared = taken if since == tick and sharer == client else []
             self._shares[port] = (tick, client, [*shared, lanes])
         self.holder[port], self.holder_until[port] = client, tick + period

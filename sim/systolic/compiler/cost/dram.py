@@ -1,0 +1,167 @@
+"""Estimates for bursts of DRAM with channels and banks: where they lie decides what they take.
+
+A queue asks for the bursts of its runs in order and has up to `outstanding` of them in hand. So
+they take at least the time of the channel that has most to do, and at least the time for which
+all of them are in hand, shared by as many as may be at once. Only the first bursts of an access
+are looked at. Not here: latencies, descriptors, and what other queues do meanwhile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from systolic.hw.spec import Chip, DramOrganisation
+from systolic.isa import Access
+
+SAMPLE_BURSTS = 512
+"""Bursts of an access that are looked at."""
+
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class BurstPlaces:
+    """Where bytes of DRAM lie: their channels, banks (over all groups) and rows, int64 [bytes]."""
+
+    channel: Numbers
+    bank: Numbers
+    row: Numbers
+
+
+@dataclass(frozen=True, slots=True)
+class BurstTime:
+    """What the bursts of an access take, in DMA cycles.
+
+    channels: for how long each channel is busy with them. in_hand: for how long a queue has them in
+    hand that no other queue disturbs.
+    """
+
+    channels: tuple[float, ...]
+    in_hand: float
+
+    @property
+    def cycles(self) -> int:
+        """Return the cycles of a queue that has DRAM for itself."""
+        return round(max(self.in_hand, *self.channels))
+
+
+def places(parts: DramOrganisation, addresses: Numbers, size_bytes: int) -> BurstPlaces:
+    """Return where byte addresses lie, as `systolic.hw.formulas.dram.place` says it of one.
+
+    size_bytes: of DRAM.
+    """
+    stripe, rest = np.divmod(addresses, parts.interleave_bytes * parts.channels)
+    channel, byte = np.divmod(rest, parts.interleave_bytes)
+    in_group = parts.banks // parts.bank_groups
+    counts = {
+        "column": parts.row_bytes // parts.burst_bytes,
+        "bank_group": parts.bank_groups,
+        "bank": in_group,
+        "row": max(1, size_bytes // (parts.channels * parts.banks * parts.row_bytes)),
+    }
+    inside = (stripe * parts.interleave_bytes + byte) // parts.burst_bytes
+    digits: dict[str, Any] = {}
+    for name in parts.address_order:
+        inside, digits[name] = np.divmod(inside, counts[name])
+    digits[parts.address_order[-1]] += inside * counts[parts.address_order[-1]]
+    group, bank, row = digits["bank_group"], digits["bank"], digits["row"]
+    if parts.hash_banks:
+        bank, group = bank ^ row % in_group, group ^ row // in_group % parts.bank_groups
+    while parts.hash_channels and parts.channels > 1 and stripe.any():
+        stripe, digit = np.divmod(stripe, parts.channels)
+        channel = channel ^ digit
+    return BurstPlaces(channel, bank * parts.bank_groups + group, row)
+
+
+def burst_time(chip: Chip, access: Access, run_bytes: int) -> BurstTime:
+    """Return what the bursts of an access to DRAM take, run by run of so many bytes."""
+    parts = chip.dram.organisation
+    assert parts is not None
+    each = run_bytes // access.element_bytes
+    starts = _run_starts(access, each, SAMPLE_BURSTS) * access.element_bytes
+    bursts = -(-(int(starts[0]) % parts.burst_bytes + run_bytes) // parts.burst_bytes)
+    sample = _first_bursts(parts.burst_bytes, starts, bursts)
+    found = places(parts, sample.ravel(), chip.dram.size_bytes)
+    opened = _openings(parts, found, sample)
+    return _time(chip, found, opened, access.elements // each * bursts / sample.size)
+
+
+def _run_starts(access: Access, each: int, most: int) -> Numbers:
+    """Return the first elements of the first runs of an access, each of so many elements."""
+    found = np.array([access.first_element], np.int64)
+    pairs = list(access.pattern)
+    if each > 1:
+        step, count = pairs.pop()
+        pairs.append((step * each, count // each))
+    for step, count in reversed(pairs):
+        found = (np.arange(min(count, most))[:, None] * step + found[None, :]).ravel()[:most]
+    return found
+
+
+def _first_bursts(size: int, starts: Numbers, bursts: int) -> Numbers:
+    """Return the addresses of the bursts of the first runs, [runs, bursts], `bursts` of each."""
+    some = min(bursts, SAMPLE_BURSTS)
+    firsts = starts[: max(1, SAMPLE_BURSTS // some), None] // size * size
+    found: Numbers = firsts + np.arange(some)[None, :] * size
+    return found
+
+
+def _time(chip: Chip, found: BurstPlaces, opened: Numbers, scale: float) -> BurstTime:
+    """Return what so many times the bursts found take; opened: the bank of each opening."""
+    parts = chip.dram.organisation
+    assert parts is not None
+    _, burst_cycles = chip.burst_cycles()
+    openings = np.bincount(opened, minlength=parts.channels * parts.banks)
+    openings = openings.reshape(parts.channels, parts.banks)
+    groups = np.bincount(
+        found.channel * parts.bank_groups + found.bank % parts.bank_groups,
+        minlength=parts.channels * parts.bank_groups,
+    ).reshape(parts.channels, parts.bank_groups)
+    closed = parts.activate_cycles + parts.precharge_cycles
+    busy = np.max(
+        [
+            groups.sum(axis=1) * max(burst_cycles, parts.burst_gap_cycles),
+            groups.max(axis=1) * parts.burst_gap_in_group_cycles,
+            openings.sum(axis=1) * max(parts.activate_gap_cycles, parts.four_activates_cycles / 4),
+            (openings.max(axis=1) - 1) * max(closed, parts.row_cycle_cycles),
+        ],
+        axis=0,
+    )
+    held = len(found.bank) * burst_cycles + len(opened) * closed
+    scale *= refresh_share(parts)
+    channels = tuple(float(each) for each in busy * scale)
+    return BurstTime(channels, held * scale / parts.outstanding)
+
+
+def refresh_share(parts: DramOrganisation) -> float:
+    """Return by how much refresh lengthens what DRAM does."""
+    if not parts.refresh_interval_cycles:
+        return 1.0
+    lost = parts.precharge_cycles + parts.refresh_cycles
+    return parts.refresh_interval_cycles / (parts.refresh_interval_cycles - lost)
+
+
+def _openings(parts: DramOrganisation, found: BurstPlaces, sample: Numbers) -> Numbers:
+    """Return the bank of each opening of a row; sample: the bursts' addresses, [runs, bursts].
+
+    With one burst in hand, other queues close the row after each stretch of `interleave_bytes`.
+    With fr_fcfs, bursts that are in hand together and lie in one row open it once.
+    """
+    bank, row = found.channel * parts.banks + found.bank, found.row
+    order = np.arange(len(bank))
+    if parts.outstanding == 1:
+        stretch = sample // parts.interleave_bytes
+        begins: Numbers = bank[np.diff(stretch, axis=1, prepend=-1).ravel() != 0]
+        return begins
+    if parts.scheduling == "fr_fcfs":
+        order = np.lexsort((order, row, order // parts.outstanding, bank))
+    else:
+        order = np.lexsort((order, bank))
+    bank, row = bank[order], row[order]
+    changed = (bank[1:] != bank[:-1]) | (row[1:] != row[:-1])
+    opened: Numbers = bank[np.concatenate(([True], changed))]
+    return opened

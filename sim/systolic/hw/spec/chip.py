@@ -1,0 +1,255 @@
+"""A whole chip file: its units, its clocks, and what must agree between two units."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+from pydantic import Field, field_validator, model_validator
+
+from systolic.errors import perhaps, shortened
+from systolic.hw.datatypes import DATA_TYPES
+from systolic.hw.spec.base import Count, Spec
+from systolic.hw.spec.dma import Dma
+from systolic.hw.spec.dram import Dram
+from systolic.hw.spec.engine import ActivationEngine, Engine, PoolingEngine
+from systolic.hw.spec.fetch import Fetch
+from systolic.hw.spec.pe_array import PEArray
+from systolic.hw.spec.result_buffer import ResultBuffer
+from systolic.hw.spec.state_buffer import StateBuffer
+from systolic.hw.units import (
+    PATENT_ENGINES,
+    EngineName,
+    clients_of,
+    name_fault,
+    queue_names,
+    unit_of,
+    units_of,
+)
+
+
+class Chip(Spec):
+    """A whole chip file. `clock` maps names to MHz; the first is the default of every unit.
+
+    `engines` lists the engines by name. A chip that does not list any has the patent's two, whose
+    tables are `activation` and `pooling`; `lane_engines` has the engines of either kind of chip.
+    """
+
+    name: str = Field(description="name of the chip")
+    description: str = Field(default="", description="what it is, and where its figures come from")
+    semaphore_cycles: Count = Field(default=1, description="from a post to its being visible")
+    clock: dict[str, Count] = Field(description="clocks in MHz, by name")
+    state_buffer: StateBuffer
+    pe_array: PEArray
+    result_buffer: ResultBuffer
+    engines: dict[str, Engine] | None = Field(
+        default=None,
+        description="all engines of the chip, a table for each (default: activation and pooling)",
+    )
+    activation: ActivationEngine | None = Field(
+        default=None,
+        description="the patent's activation engine, on a chip without a table engines",
+    )
+    pooling: PoolingEngine | None = Field(
+        default=None, description="the patent's pooling engine, on a chip without a table engines"
+    )
+    dma: Dma
+    dram: Dram
+    fetch: Fetch | None = Field(
+        default=None, description="how queues get instructions (default: they are there)"
+    )
+    port_priority: tuple[str, ...] = Field(
+        default=(),
+        strict=False,
+        description="which client wins a memory port, first to last: moving, weights, the engines "
+        "and dma, each once (default: in this order)",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _filled(cls, found: Any) -> Any:
+        """Add what follows from the list of engines, or from there being none."""
+        if not isinstance(found, dict):
+            return found
+        engines = found.get("engines")
+        patents: dict[str, Any] = {name: {} for name in PATENT_ENGINES} if engines is None else {}
+        names = engines if isinstance(engines, dict) else PATENT_ENGINES
+        return patents | {"port_priority": clients_of(names)} | found
+
+    @field_validator("engines")
+    @classmethod
+    def _engines_named(cls, engines: dict[str, Engine] | None) -> dict[str, Engine] | None:
+        if engines is not None and not engines:
+            raise ValueError("needs a table for at least one engine, such as [engines.vector]")
+        for name in engines or ():
+            if fault := name_fault(name):
+                raise ValueError(f"{shortened(name)}: {fault}")
+        return engines
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Chip:
+        if not self.clock:
+            raise ValueError("clock: needs at least one clock")
+        self._engines_once()
+        for unit in units_of(self.lane_engines):
+            clock = self.unit(unit).clock
+            if clock and clock not in self.clock:
+                known = ", ".join(self.clock)
+                raise ValueError(
+                    f'{self._table_of(unit)}.clock: no clock "{clock}" (there are: {known})'
+                )
+        clients = clients_of(self.lane_engines)
+        if sorted(self.port_priority) != sorted(clients):
+            strange = next((name for name in self.port_priority if name not in clients), "")
+            meant = f', found "{shortened(strange)}"{perhaps(strange, clients)}' if strange else ""
+            raise ValueError(f"port_priority: must name each of {', '.join(clients)} once{meant}")
+        self._ports_wide_enough()
+        return self
+
+    def _engines_once(self) -> None:
+        """Refuse the patent's tables beside a list of engines, and a chip without engines."""
+        patents = {"activation": self.activation, "pooling": self.pooling}
+        beside = [name for name, engine in patents.items() if engine is not None]
+        if self.engines is None and len(beside) < len(patents):
+            raise ValueError("engines: needs a table for at least one engine")
+        if self.engines is not None and beside:
+            raise ValueError(
+                f"{beside[0]}: stands beside the table engines, which lists all engines of the "
+                f"chip: {', '.join(self.engines)}; [engines.{beside[0]}] adds one of this name"
+            )
+
+    def _table_of(self, unit: str) -> str:
+        """Return the table of a unit as chip files write it."""
+        listed = self.engines is not None and unit in self.engines
+        return f"engines.{unit}" if listed else unit
+
+    def _ports_wide_enough(self) -> None:
+        """Refuse a port that no element fits, and rates that no type could reach."""
+        port = self.state_buffer.port_bytes
+        if port is None:
+            return
+        sizes = {name: DATA_TYPES[name].size_bytes for name in self.pe_array.cycles_per_vector}
+        widest = max(sizes, key=sizes.__getitem__)
+        if port < sizes[widest]:
+            raise ValueError(
+                f"state_buffer.port_bytes ({port}) is narrower than an element of {widest} "
+                f"({sizes[widest]} bytes)"
+            )
+        for key, elements, cycles, least in self._rates_through_ports(sizes):
+            if elements > cycles * (port // least):
+                each = f" in {cycles} cycles" if cycles > 1 else ""
+                raise ValueError(
+                    f"{key} ({elements}{each}) could never be reached: {elements} of the smallest "
+                    f"elements ({least} bytes){each} are more than state_buffer.port_bytes ({port})"
+                )
+
+    def _rates_through_ports(self, sizes: dict[str, int]) -> Iterator[tuple[str, int, int, int]]:
+        """Yield the name of each rate that ports limit, its elements, its cycles, the least size.
+
+        sizes: bytes of an element, of the types that the chip multiplies.
+        """
+        least = min(sizes.values())
+        if self.pe_array.weight_path == "left":
+            yield "pe_array.fast_load", self.pe_array.fast_load, 1, least
+        for unit, engine in self.lane_engines.items():
+            table = self._table_of(unit)
+            if "state_buffer" in engine.reads + engine.writes:
+                yield f"{table}.elements_per_cycle", engine.elements_per_cycle, 1, least
+            for number, row in enumerate(engine.rates, 1):
+                operands = engine.reads if row.operands is None else row.operands
+                targets = (row.target,) if row.target else engine.writes
+                if row.does == ("pool",):
+                    targets = ()  # a window of any number of elements makes one
+                smallest = min((DATA_TYPES[n].size_bytes for n in row.types), default=least)
+                if "state_buffer" in operands + targets:
+                    yield f"{table}.rates entry {number}", row.elements, row.cycles, smallest
+
+    @cached_property
+    def port_width_bytes(self) -> int:
+        """Return the most bytes a unit moves in a cycle of one bank of one partition."""
+        if self.state_buffer.port_bytes is not None:
+            return self.state_buffer.port_bytes
+        rates = [engine.elements_per_cycle for engine in self.lane_engines.values()]
+        rates += [row.elements for engine in self.lane_engines.values() for row in engine.rates]
+        elements = max(self.pe_array.cols, self.pe_array.fast_load, *rates)
+        widest = max(each.size_bytes for each in DATA_TYPES.values())
+        return max(elements * widest, self.dma.bytes_per_cycle)
+
+    def burst_cycles(self, *, in_state: bool = True) -> tuple[int, int]:
+        """Return the bytes a queue moves in a cycle of a burst, and the cycles of a burst.
+
+        in_state: of a copy that reads or writes the state buffer, whose ports may be narrower.
+        """
+        parts = self.dram.organisation
+        assert parts is not None
+        width = min(self.dram.bytes_per_cycle // parts.channels, self.dma.queue_bytes_per_cycle)
+        if in_state:
+            width = min(width, self.state_buffer.port_bytes or width)
+        return width, -(-parts.burst_bytes // width)
+
+    @property
+    def lane_engines(self) -> dict[EngineName, Engine]:
+        """Return the engines by name, in the order of the chip file and of the reports."""
+        if self.engines is not None:
+            return self.engines
+        assert self.activation is not None
+        assert self.pooling is not None
+        return {"activation": self.activation, "pooling": self.pooling}
+
+    def engine(self, name: EngineName) -> Engine:
+        """Return the specification of an engine."""
+        return self.lane_engines[name]
+
+    def unit(self, name: str) -> PEArray | Engine | Dma:
+        """Return the specification of a unit that has a clock."""
+        units: dict[str, PEArray | Engine | Dma] = {
+            "pe_array": self.pe_array,
+            **self.lane_engines,
+            "dma": self.dma,
+        }
+        return units[name]
+
+    def clock_mhz(self, unit: str) -> int:
+        """Return the frequency of a unit in MHz."""
+        name = self.unit(unit).clock or next(iter(self.clock))
+        return self.clock[name]
+
+    @cached_property
+    def ticks_mhz(self) -> int:
+        """Return the tick rate: the least common multiple of the frequencies of the units.
+
+        Fetch, if the chip has it, is one of them and has the first clock.
+        """
+        rates = [self.clock_mhz(unit) for unit in units_of(self.lane_engines)]
+        return math.lcm(*rates, *([self._first_mhz] if self.fetch else []))
+
+    @property
+    def _first_mhz(self) -> int:
+        return next(iter(self.clock.values()))
+
+    @property
+    def fetch_period(self) -> int:
+        """Return the cycle of instruction fetch, one of the first clock, in ticks."""
+        return self.ticks_mhz // self._first_mhz
+
+    def period(self, unit: str) -> int:
+        """Return the cycle of `unit` in ticks."""
+        return self._periods[unit]
+
+    @cached_property
+    def _periods(self) -> dict[str, int]:
+        return {
+            unit: self.ticks_mhz // self.clock_mhz(unit) for unit in units_of(self.lane_engines)
+        }
+
+    @cached_property
+    def queue_periods(self) -> dict[str, int]:
+        """Return, by queue, the cycle of its unit in ticks."""
+        return {queue: self._periods[unit_of(queue)] for queue in self.units}
+
+    @cached_property
+    def units(self) -> tuple[str, ...]:
+        """Return the names of the queues, which carry labels, in the order of the reports."""
+        return queue_names(self.lane_engines, self.dma.queues)
