@@ -123,6 +123,15 @@ def moved(kind: str, source: str, out: str, permutation: tuple[int, ...] | None 
     return builder.graph()
 
 
+def product(left: str, right: str, out: str) -> Graph:
+    builder = GraphBuilder(home="dram")
+    builder.tensor("x", left)
+    builder.tensor("w", right)
+    builder.matmul("x", "w", out, name="y")
+    return builder.graph()
+
+
+# Graph, chip, and the cycles that are wanted at most.
 TABLE = {
     "same bytes": (
         moved("reshape", "f32[128,128]", "f32[128,2,64]"),
@@ -134,26 +143,52 @@ TABLE = {
     ),
     "tiles of TPUs to rows": (
         moved("relayout", "bf16[1024,1024]{1,0:T(8,128)(2,1)}", "bf16[1024,1024]"),
-        "ideal_128x128", 15_100,
+        "ideal_128x128", 15_000,
     ),
     "NHWC to NCHW": (
         moved("transpose", "bf16[8,56,56,64]", "bf16[8,64,56,56]", (0, 3, 1, 2)),
-        "ideal_128x128", 20_500,
+        "ideal_128x128", 20_000,
     ),
     "runs of 14 bytes": (
         moved("relayout", "s8[1,14,56,12]{1,3,0,2}", "s8[1,14,56,12]{0,1,2,3}"),
         "ddr4_128x128", 6000,
     ),
+    "batch of which one operand lies column by column": (
+        product("bf16[16,64,80]", "bf16[16,80,64]{0,2,1}", "f32[16,64,64]"),
+        "ideal_128x128", 9000,
+    ),
+    "batch between rows and columns, and minor-most": (
+        product("s8[16,197,80]{2,0,1}", "s8[16,80,197]{0,1,2}", "s32[16,197,197]"),
+        "ideal_128x128", 22_000,
+    ),
+    "batch between rows and columns, result column by column": (
+        product("f32[16,128,80]{2,0,1}", "f32[16,80,128]{0,2,1}", "f32[16,128,128]{0,2,1}"),
+        "ideal_128x128", 13_000,
+    ),
 }  # fmt: skip
+
+# Rows that take more than is wanted, and the cycles that they take at most: docs/compiler.md says
+# why. A row that gets better leaves this list.
+MISSED = {
+    "tiles of TPUs to rows": 15_100,
+    "NHWC to NCHW": 20_500,
+    "batch of which one operand lies column by column": 12_700,
+    "batch between rows and columns, and minor-most": 25_800,
+    "batch between rows and columns, result column by column": 17_300,
+}
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_moves_of_the_table_are_no_slower_than_it_says_and_no_faster_than_their_bound(
+def test_moves_of_the_table_are_no_faster_than_their_bound_and_as_fast_as_wanted(
     name: str,
 ) -> None:
     graph, hardware, wanted = TABLE[name]
     result = systolic.run(graph, hardware, values=False)
-    assert result.summary["bound"]["cycles"] <= result.cycles <= wanted
+    assert result.summary["bound"]["cycles"] <= result.cycles
+    if name in MISSED:
+        assert wanted < result.cycles <= MISSED[name]
+    else:
+        assert result.cycles <= wanted
 
 
 def test_bytes_that_stay_are_copied_by_all_queues_and_by_nothing_else() -> None:
@@ -163,14 +198,6 @@ def test_bytes_that_stay_are_copied_by_all_queues_and_by_nothing_else() -> None:
     # Each queue reads and writes 16 KiB of its own at a quarter of DRAM's 820 bytes in a cycle:
     # 205 for both ways, behind 600 + 42 of latency and 7 for the descriptor.
     assert systolic.run(graph, "ideal_128x128", values=False).cycles in range(808, 812)
-
-
-def product(left: str, right: str, out: str) -> Graph:
-    builder = GraphBuilder(home="dram")
-    builder.tensor("x", left)
-    builder.tensor("w", right)
-    builder.matmul("x", "w", out, name="y")
-    return builder.graph()
 
 
 def order(rng: Random, rank: int) -> str:
@@ -197,18 +224,3 @@ def test_batches_that_lie_in_any_order_are_multiplied_right_on_both_engines(seed
     assert register.summary["values"]["equal"]
     assert event.cycles == register.cycles
     assert event.cycles >= event.summary["bound"]["cycles"]
-
-
-@pytest.mark.parametrize(
-    ("left", "right", "out", "most"),
-    [
-        ("bf16[16,64,80]", "bf16[16,80,64]{0,2,1}", "f32[16,64,64]", 12_700),
-        ("s8[16,197,80]{2,0,1}", "s8[16,80,197]{0,1,2}", "s32[16,197,197]", 25_800),
-        ("f32[16,128,80]{2,0,1}", "f32[16,80,128]{0,2,1}", "f32[16,128,128]{0,2,1}", 17_300),
-    ],
-)
-def test_products_of_the_table_are_no_slower_than_it_says_and_no_faster_than_their_bound(
-    left: str, right: str, out: str, most: int
-) -> None:
-    result = systolic.run(product(left, right, out), "ideal_128x128", values=False)
-    assert result.summary["bound"]["cycles"] <= result.cycles <= most

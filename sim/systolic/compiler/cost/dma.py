@@ -82,8 +82,15 @@ def _bundle(chip: Chip, run: int, rows: int, *, outside: bool) -> int:
 
 
 def bundle_cycles(chip: Chip, run: int, rows: int) -> int:
-    """Return the cycles of so many descriptors side by side, of a run of bytes from or to DRAM."""
-    return _bundle(chip, run, rows, outside=True)
+    """Return the cycles of so many descriptors side by side, of a run of bytes from or to DRAM.
+
+    Where the runs lie is not known: in DRAM with rows to open, each run finds other rows open.
+    """
+    parts = chip.dram.organisation
+    if parts is None:
+        return _bundle(chip, run, rows, outside=True)
+    opening = -(-run // parts.interleave_bytes) * (parts.precharge_cycles + parts.activate_cycles)
+    return int(descriptor_cycles(chip, rows * (run_cycles(chip, run) + opening), rows))
 
 
 def inside_cycles(chip: Chip, runs: int, size: int) -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar, get_args
 
 from systolic.compiler.ir.change_of_view import ChangeOfView
-from systolic.compiler.ir.windows import Window
+from systolic.compiler.ir.windows import MatrixWindow
 from systolic.hw.datatypes import data_type
 from systolic.isa.instruction import Copy, OnEngine
 from systolic.layout import Shape
@@ -58,7 +58,7 @@ class Matrix:
     dram: str = ""
     keep: bool = False
     block: tuple[int, int] | None = None
-    window: Window | None = None
+    window: MatrixWindow | None = None
     shared: int = 0
 
     @property

@@ -19,7 +19,7 @@ from systolic.spans import Span
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class MatrixWindow:
     """Where the elements of a matrix lie in another one, the holder.
 
     change: from the holder's view of the tensor to the matrix's own; the rows are made of the same

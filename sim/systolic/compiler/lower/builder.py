@@ -17,7 +17,7 @@ from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.change_of_view import ChangeOfView, Spread
 from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.compiler.ir.nodes import Axes, EngineInstruction, Kept, Layers, Matrix, Node, NodeKind
-from systolic.compiler.ir.windows import Window
+from systolic.compiler.ir.windows import MatrixWindow
 from systolic.compiler.lower.dram_places import DramPlaces
 from systolic.compiler.lower.views import ends_in, home_views, physical, swap, whole_rows
 from systolic.hw.spec import Chip
@@ -135,7 +135,7 @@ class LayerBuilder:
         self._matrices[matrix.name] = matrix
         return matrix
 
-    def within(self, holder: Matrix, window: Window, axes: Axes) -> Matrix:
+    def within(self, holder: Matrix, window: MatrixWindow, axes: Axes) -> Matrix:
         """Return a matrix whose elements lie within another one's tiles."""
         _, rows, cols = window.change.target.sizes()
         batch = tuple(math.prod(window.change.target.dims[d] for d in group) for group in axes[:-2])
@@ -267,7 +267,7 @@ class LayerBuilder:
         )
         self.rename(held, tensor, rows)
         change = ChangeOfView(Spread(shape.dims, rows), Spread(shape.dims, axes))
-        matrix = self.within(held, Window(held.name, change), axes)
+        matrix = self.within(held, MatrixWindow(held.name, change), axes)
         self.rename(matrix, tensor, axes)
         return matrix
 

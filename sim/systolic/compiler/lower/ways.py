@@ -15,7 +15,7 @@ from systolic.compiler.ir.arrangement import Arrangement
 from systolic.compiler.ir.change_of_view import ChangeOfView, Spread
 from systolic.compiler.ir.factors import Move
 from systolic.compiler.ir.nodes import Axes, Matrix
-from systolic.compiler.ir.windows import Window
+from systolic.compiler.ir.windows import MatrixWindow
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.hw.datatypes import data_type
 
@@ -166,7 +166,7 @@ def _window(builder: LayerBuilder, plan: Arrangement, held: Matrix, axes: Axes) 
     """Return a matrix within another one: the same rows, some of its columns."""
     sizes = plan.move.sizes
     change = ChangeOfView(Spread(sizes, held.axes), Spread(sizes, axes))
-    return builder.within(held, Window(held.name, change), axes)
+    return builder.within(held, MatrixWindow(held.name, change), axes)
 
 
 def _runs_columns(plan: Arrangement) -> tuple[int, ...]:
