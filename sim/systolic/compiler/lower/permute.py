@@ -60,14 +60,17 @@ def _permute(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -
 
 def _cycles(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -> int:
     """Return about how many of the array's cycles the matrices of a permutation take."""
-    chip, before, after = builder.chip, builder.graph.shape(op.inputs[0]), builder.graph.shape(
-        op.output)  # fmt: skip
+    chip = builder.chip
+    before, after = builder.graph.shape(op.inputs[0]), builder.graph.shape(op.output)
     rows = recognise_rows(before, after, permutation)
     matrices = rows or recognise_transpose(before, after, permutation)
     *batch, row, col = matrices.source
     go = load_cost(chip, after, matrices.result)
     come, turn = load_cost(chip, before, matrices.source), 0
-    if rows is None:
+    if rows is None and matrices.dims[-2] == 1:
+        *others, column, line = matrices.result
+        go = load_cost(chip, after, (*others, line, column))
+    elif rows is None:
         direct = load_cost(chip, before, (*batch, col, row))
         if builder.can_turn(before.element_type):
             turn = turn_cost(chip, matrices.dims, before.element_type)
