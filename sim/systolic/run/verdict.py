@@ -18,6 +18,7 @@ from systolic.compiler.ir.chip_tiles import turn_rows
 from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.errors import ResultError
 from systolic.hw.spec import Chip
+from systolic.layout import pack, unpack
 from systolic.report.summary.values import wrong_text
 from systolic.trace.words import decimal
 from systolic.workload import (
@@ -117,6 +118,13 @@ def _transpose_verdict(
     if turned:
         del expected  # a large tensor's copies are the most memory a run takes
         matrix = compiled.layers.matrix(turned[0])
+        if _is_of_factors(matrix, op):
+            expected = numpy_transpose(_factors_as_turned(compiled, chip, matrix, op, data), axes)
+            return _verdict(
+                wrong=[_wrong(op.output, result, expected)],
+                max_abs_error=error,
+                differs_from_numpy=unlike_numpy,
+            )
         back = {axis: place for place, axis in enumerate(axes)}
         *batch, rows, cols = (tuple(back[axis] for axis in group) for group in matrix.axes)
         found = _turned(compiled, chip, matrix, data)
@@ -137,15 +145,37 @@ def _turned(compiled: CompiledGraph, chip: Chip, matrix: Matrix, data: Array) ->
     return reference_transpose(matrices, swapped, row_blocks=bounds, row_axes=(last - 1,))
 
 
+def _is_of_factors(matrix: Matrix, op: Operation) -> bool:
+    """Return whether a turned matrix shows the factors of a move, not dimensions of a tensor."""
+    return matrix.source == "dram" and matrix.tensor == op.output
+
+
+def _factors_as_turned(
+    compiled: CompiledGraph, chip: Chip, matrix: Matrix, op: Operation, data: Array
+) -> Array:
+    """Return a tensor as identity products of its factors leave it, in logical order."""
+    shape = compiled.graph.shape(op.inputs[0])
+    place = next(place for place in compiled.layers.dram if place.name == matrix.dram)
+    factors = pack(data, shape).reshape(place.shape.dims)
+    turned = np.swapaxes(_turned(compiled, chip, matrix, factors), -1, -2)
+    return unpack(as_tensor(turned, matrix.axes, factors.shape).ravel(), shape)
+
+
 def _as_turned(
     compiled: CompiledGraph, chip: Chip, inputs: Mapping[str, Array]
 ) -> dict[str, Array]:
     """Return the inputs as identity products leave them: a NaN or an infinity spreads in them."""
     found = dict(inputs)
     for node in compiled.layers.nodes:
+        if node.kind != "turn":
+            continue
         matrix = compiled.layers.matrix(node.inputs[0])
-        name = matrix.tensor
-        if node.kind != "turn" or name not in inputs or np.isfinite(inputs[name]).all():
+        op = next(op for op in compiled.graph.operations if op.name == node.layer)
+        name = op.inputs[0] if _is_of_factors(matrix, op) else matrix.tensor
+        if name not in inputs or np.isfinite(inputs[name]).all():
+            continue
+        if _is_of_factors(matrix, op):
+            found[name] = _factors_as_turned(compiled, chip, matrix, op, inputs[name])
             continue
         turned = np.swapaxes(_turned(compiled, chip, matrix, inputs[name]), -1, -2)
         found[name] = as_tensor(turned, matrix.axes, inputs[name].shape)

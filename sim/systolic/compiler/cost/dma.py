@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from systolic.compiler.cost.dram import burst_time
+from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.compiler.ir.dram_tensor import DramTensor
 from systolic.compiler.ir.nodes import Axes
 from systolic.hw.formulas.dram import (
@@ -15,7 +16,7 @@ from systolic.hw.formulas.dram import (
     queue_rate,
     run_cycles,
 )
-from systolic.hw.formulas.timing import descriptor_cycles, dma_cycles
+from systolic.hw.formulas.timing import descriptor_cycles, dma_cycles, dma_latency_cycles
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer
 from systolic.layout import Shape
@@ -90,6 +91,17 @@ def _bundle(chip: Chip, run: int, rows: int, *, outside: bool) -> int:
     return int(descriptor_cycles(chip, moving, rows))
 
 
+def bundle_cycles(chip: Chip, run: int, rows: int) -> int:
+    """Return the cycles of so many descriptors side by side, of a run of bytes from or to DRAM.
+
+    Where the runs lie is not known: in DRAM with rows to open, each run finds other rows open.
+    """
+    if chip.dram.organisation is None:
+        return _bundle(chip, run, rows, outside=True)
+    moving = rows * (run_cycles(chip, run) + _opening(chip, run))
+    return int(descriptor_cycles(chip, moving, rows))
+
+
 def _opening(chip: Chip, run: int) -> int:
     """Return the cycles of opening rows for a run, if other queues close them in between.
 
@@ -131,3 +143,31 @@ def load_cost(chip: Chip, shape: Shape, axes: Axes) -> int:
         count = part.rows.count * part.cols.count // length
         cycles += lone_cycles(chip, part.access, count, length * size)
     return cycles * math.prod(batch) * all_rows * all_cols // (rows * cols)
+
+
+@dataclass(frozen=True, slots=True)
+class RowsCost:
+    """About how many of the array's cycles a batch and the work on it take.
+
+    whole: rows of all matrices are moved by all queues, before or behind the work. apart: matrices
+    are moved one by one by half of the queues, during the work.
+    """
+
+    whole: int
+    apart: int
+
+    def plus(self, cycles: int) -> RowsCost:
+        """Return the cost with more work."""
+        return RowsCost(self.whole + cycles, self.apart + cycles)
+
+
+def rows_cost(chip: Chip, shape: Shape, views: tuple[Axes, Axes], work_cycles: int) -> RowsCost:
+    """Return the cost of moving a batch seen as [batch..., rows, columns], and as whole rows."""
+    apart, whole = views
+    *batch, rows, _ = (math.prod(shape.dims[d] for d in group) for group in apart)
+    dma, array = chip.period("dma"), chip.period("pe_array")
+    tall, latency = -(-rows // block_rows(chip)), dma_latency_cycles(chip)
+    copies, half = math.prod(batch) * tall, max(1, chip.dma.queues // 2)
+    one_by_one = (load_cost(chip, shape, apart) + copies * latency) // half * dma // array
+    together = (load_cost(chip, shape, whole) // chip.dma.queues + tall * latency) * dma // array
+    return RowsCost(together + work_cycles, max(one_by_one, work_cycles))

@@ -8,6 +8,7 @@ instruction.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from systolic.compiler.ir.change_of_view import Piece
@@ -22,18 +23,28 @@ from systolic.workload.options import Options
 
 
 def on_cheapest(
-    chip: Chip, options: Options, make: EngineInstruction, **fields: Access
-) -> OnEngine:
+    chip: Chip, options: Options, make: EngineInstruction, busy: dict[str, int] | None = None,
+    **fields: Access,
+) -> OnEngine:  # fmt: skip
     """Return the instruction that `make` makes of its operands, on the engine that suits it best.
+
+    busy: the ticks that each engine has been given so far; they count, and are updated.
 
     Raises CompileError if the chip has no engine for it.
     """
     made = make(engine="", **fields)
-    return replace(made, engine=cheapest_engine(chip, options, made))
+    name = cheapest_engine(chip, options, made, busy)
+    if busy is not None:
+        busy[name] = busy.get(name, 0) + engine_cycles(chip, name, made) * chip.period(name)
+    return replace(made, engine=name)
 
 
-def cheapest_engine(chip: Chip, options: Options, work: OnEngine) -> str:
+def cheapest_engine(
+    chip: Chip, options: Options, work: OnEngine, busy: Mapping[str, int] | None = None
+) -> str:
     """Return the engine for an instruction, whatever engine that names.
+
+    busy: ticks of other work that each engine does before.
 
     Raises CompileError if the chip has no engine for it.
     """
@@ -42,7 +53,11 @@ def cheapest_engine(chip: Chip, options: Options, work: OnEngine) -> str:
         raise CompileError(_no_engine_for(chip, work))
     if options.drain_engine in able:
         return options.drain_engine
-    return min(able, key=lambda name: engine_cycles(chip, name, work) * chip.period(name))
+    before = busy or {}
+    return min(
+        able,
+        key=lambda name: before.get(name, 0) + engine_cycles(chip, name, work) * chip.period(name),
+    )
 
 
 def engine_cycles(chip: Chip, name: str, work: OnEngine) -> int:
@@ -95,6 +110,11 @@ def mover(chip: Chip, options: Options, piece: Piece, dtype: str) -> Copy | None
     if not _able(chip, copy):
         return None
     return replace(copy, engine=cheapest_engine(chip, options, copy))
+
+
+def lane_copy_engines(chip: Chip, copy: Copy) -> list[str]:
+    """Return the engines that may execute a copy."""
+    return _able(chip, copy)
 
 
 def _able(chip: Chip, work: OnEngine) -> list[str]:

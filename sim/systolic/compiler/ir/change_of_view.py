@@ -35,6 +35,11 @@ class Spread:
         *batch, rows, cols = (math.prod(self.dims[a] for a in group) for group in self.axes)
         return math.prod(batch), rows, cols
 
+    def starts(self, count: int) -> Integers:
+        """Return the row-major index of the first element of each of the first `count` matrices."""
+        batch = tuple(axis for group in self.axes[:-2] for axis in group)
+        return self._linear(batch, np.arange(count))
+
     def logical(self, number: int, rows: Span, cols: Span) -> Integers:
         """Return the row-major index of each element of a block, int64 [rows, columns]."""
         *batch, row, col = self.axes

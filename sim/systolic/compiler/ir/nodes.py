@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeVar, get_args
 
 from systolic.compiler.ir.change_of_view import ChangeOfView
+from systolic.compiler.ir.windows import MatrixWindow
 from systolic.hw.datatypes import data_type
 from systolic.isa.instruction import Copy, OnEngine
 from systolic.layout import Shape
@@ -20,7 +21,7 @@ Axes = tuple[tuple[int, ...], ...]
 Source = Literal["state_buffer", "dram", "node"]
 EngineInstruction = Callable[..., OnEngine]
 """Makes an instruction of the keywords engine, source and target."""
-NodeKind = Literal["multiply", "turn", "bounce", "move", "convert", "store"]
+NodeKind = Literal["multiply", "turn", "bounce", "move", "convert", "copy", "store"]
 NODE_KINDS: tuple[NodeKind, ...] = get_args(NodeKind)
 """Each pass has a table with a row for each of them (`for_every_kind`)."""
 
@@ -43,7 +44,9 @@ class Matrix:
     dram: the place it is brought from, or (`store`) written to. keep: it must stand in the state
     buffer at the end. block: its own tile T(p,q), if not that of the compilation. width: of a
     matrix that lies in unbroken rows from one byte on, how many elements of a partition there are
-    from one row of tiles to the next; None: its tiles may lie anywhere.
+    from one row of tiles to the next; None: its tiles may lie anywhere. window: how it lies in
+    another matrix, if it has no tiles of its own. shared: how many queues together move each of its
+    tiles (0: as the schedule finds best).
     """
 
     name: str
@@ -58,6 +61,13 @@ class Matrix:
     keep: bool = False
     block: tuple[int, int] | None = None
     width: int | None = None
+    window: MatrixWindow | None = None
+    shared: int = 0
+
+    @property
+    def holder(self) -> str:
+        """Return the name of the matrix in whose tiles the elements lie."""
+        return self.window.holder if self.window else self.name
 
     @property
     def matrices(self) -> int:
@@ -100,8 +110,9 @@ class Node:
     for each matrix of the result; the inputs' batches broadcast.
     turn: the transpose of each matrix, by an identity product; bounce: by a trip to DRAM and back.
     move: the same elements as other matrices, on the chip, as `change` says. convert: an engine
-    runs `instruction` on every element, such as a Copy to another type. store: to the DRAM tensor
-    `dram`, seen as the input's axes (or `axes`).
+    runs `instruction` on every element, such as a Copy to another type. copy: all bytes of one
+    place in DRAM to another, `origin` to `dram`. store: to the DRAM tensor `dram`, seen as the
+    input's axes (or `axes`).
     """
 
     kind: NodeKind
@@ -112,8 +123,11 @@ class Node:
     axes: Axes = ()
     change: ChangeOfView | None = None
     instruction: EngineInstruction = Copy
+    origin: str = ""
 
     def __str__(self) -> str:
+        if self.kind == "copy":
+            return f"dram:{self.dram} = copy(dram:{self.origin})"
         target = f"dram:{self.dram}" if self.kind == "store" else self.output
         return f"{target} = {self.kind}({', '.join(self.inputs)})"
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from systolic.arrays import Mask
+from systolic.arrays import Integers, Mask
 from systolic.spans import Span
 
 
@@ -36,11 +36,15 @@ class Made:
 
     rows: int
     cols: int
-    _noted: list[tuple[Span, Span]] = field(default_factory=list)
+    _noted: list[tuple[Span, slice | Integers]] = field(default_factory=list)
     _mask: Mask | None = None
 
     def add(self, rows: Span, cols: Span) -> None:
         """Note that a rectangle is made."""
+        self._noted.append((rows, slice(cols.first, cols.stop)))
+
+    def add_columns(self, rows: Span, cols: Integers) -> None:
+        """Note that some columns of some rows are made."""
         self._noted.append((rows, cols))
 
     def mask(self) -> Mask:
@@ -48,7 +52,7 @@ class Made:
         if self._mask is None:
             self._mask = np.zeros((self.rows, self.cols), bool)
         for rows, cols in self._noted:
-            self._mask[rows.first : rows.stop, cols.first : cols.stop] = True
+            self._mask[rows.first : rows.stop, cols] = True
         self._noted.clear()
         return self._mask
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from systolic.compiler.cost.dma import load_cost
+from systolic.compiler.cost.dma import RowsCost, load_cost, rows_cost
 from systolic.compiler.cost.moves import move_cost
 from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.change_of_view import ChangeOfView, Spread
@@ -34,8 +34,9 @@ from systolic.compiler.ir.nodes import (
     Source,
     TensorOnChip,
 )
+from systolic.compiler.ir.windows import MatrixWindow
 from systolic.compiler.lower.dram_places import DramPlaces
-from systolic.compiler.lower.views import ends_in, home_views, physical, swap
+from systolic.compiler.lower.views import ends_in, home_views, physical, swap, whole_rows
 from systolic.hw.spec import Chip
 from systolic.isa.instruction import Copy
 from systolic.layout import Shape
@@ -44,8 +45,8 @@ from systolic.workload.options import Options
 
 BlockSize = tuple[int, int] | None
 """A matrix's own tile T(p,q); None for that of the compilation."""
-
-
+ROOM = 8
+"""Whole rows of a batch take no more than this part of a partition."""
 SCATTERED_COLUMNS = 1024
 """Of a tile of a matrix of places."""
 
@@ -71,6 +72,7 @@ class LayerBuilder:
         self._nodes: list[Node] = []
         self._matrices: dict[str, Matrix] = {}
         self._views: dict[str, list[tuple[str, Axes]]] = {}
+        self._windows: dict[tuple[str, Axes], str] = {}
         self._choices: list[str] = []
         self._kept: list[Kept] = []
         self._unplaced: set[str] = set()
@@ -95,6 +97,7 @@ class LayerBuilder:
         """Return the layers with all nodes and matrices."""
         used = {n for node in self._nodes for n in (*node.inputs, node.output)}
         used |= {kept.matrix for kept in self._kept}
+        used |= {self._matrices[name].holder for name in used if name}
         matrices = tuple(m for m in self._matrices.values() if m.name in used)
         kept, choices = tuple(self._kept), tuple(self._choices)
         places, homes = self.dram.places(), tuple(self._homes)
@@ -136,12 +139,46 @@ class LayerBuilder:
         """Return a matrix that is brought from DRAM as this view."""
         return self._make(tensor, axes, "dram", block, self.dram.of(tensor))
 
+    def place_matrix(
+        self, shape: Shape, axes: Axes, tensor: str, *, dram: str = "", shared: int = 0,
+        height: int = 0,
+    ) -> Matrix:  # fmt: skip
+        """Return a matrix of a place seen as `shape`, for a move to `tensor`.
+
+        dram: the place it is brought from ("": a node makes it). shared: so many queues move each
+        of its tiles, which have all of its columns (0: tiles as the compilation cuts them).
+        height: the rows of such a tile (0: as many as there are partitions).
+        """
+        *batch, rows, cols = (math.prod(shape.dims[d] for d in group) for group in axes)
+        block = (height or self.chip.state_buffer.partitions, cols) if shared else None
+        matrix = Matrix(
+            f"{tensor}.{len(self._matrices)}", tensor, shape.element_type, tuple(batch), rows,
+            cols, axes, "dram" if dram else "node", dram=dram, block=block, shared=shared,
+        )  # fmt: skip
+        self._matrices[matrix.name] = matrix
+        return matrix
+
+    def within(self, holder: Matrix, window: MatrixWindow) -> Matrix:
+        """Return a matrix whose elements lie within another one's tiles."""
+        dims, axes = window.inner.dims, window.inner.axes
+        *batch, rows, cols = (math.prod(dims[d] for d in group) for group in axes)
+        matrix = replace(
+            holder, name=f"{holder.tensor}.{len(self._matrices)}", batch=tuple(batch), rows=rows,
+            cols=cols, axes=axes, block=holder.block and (holder.block[0], cols), window=window,
+            keep=False, width=None,
+        )  # fmt: skip
+        self._matrices[matrix.name] = matrix
+        return matrix
+
     def rename(self, matrix: Matrix, tensor: str, axes: Axes) -> None:
         """Let `matrix` also be `tensor`, seen as `axes`: the same elements, nothing is moved."""
         self._views.setdefault(tensor, []).append((matrix.name, axes))
 
     def views(self, tensor: str) -> list[tuple[Matrix, Axes]]:
-        """Return all matrices that show the tensor, each with the axes of its view."""
+        """Return all matrices that show the tensor, each with the axes of its view.
+
+        Matrices within them (`windows`) are not among them: only `view` gives one.
+        """
         if tensor in self._unplaced:  # no lowering has chosen another place than that of its layout
             if self.graph.shape(tensor).layout.tiles:
                 self._place_in_tiles(tensor)
@@ -188,15 +225,22 @@ class LayerBuilder:
 
     # What lowerings ask for
 
-    def view(self, tensor: str, axes: Axes) -> Matrix:
-        """Return a matrix of the tensor seen as `axes`, moved or turned if need be."""
+    def view(self, tensor: str, axes: Axes, work_cycles: int = 0) -> Matrix:
+        """Return a matrix of the tensor seen as `axes`, moved or turned if need be.
+
+        work_cycles: the work for which it is wanted takes about so many cycles of the array.
+        """
         if tensor in self._unplaced and self.graph.shape(tensor).layout.tiles:
             self._place_in_tiles(tensor)
         if tensor in self._scattered and tensor not in self._views:
             return self._collected(tensor, axes)
         if found := self.known(tensor, axes):
             return found
-        source = self.known(tensor, swap(axes))
+        if window := self._window(tensor, axes):
+            return window
+        source = self.known(tensor, swap(axes)) or self._window(tensor, swap(axes))
+        if source is None and (whole := self._from_whole_rows(tensor, axes, work_cycles)):
+            return whole
         if source is None and self.dram.holds(tensor):
             if not self.turn_is_cheaper(tensor, axes):
                 return self.load(tensor, axes)
@@ -207,6 +251,95 @@ class LayerBuilder:
         if source is not None and self.can_turn(source.dtype):
             return self.turned(source, tensor, axes)
         return self._changed(tensor, axes)
+
+    def _from_whole_rows(self, tensor: str, axes: Axes, work_cycles: int) -> Matrix | None:
+        """Bring the matrices of a batch side by side, row by row; None if nothing is gained.
+
+        A row of all matrices is brought by all queues, and each matrix is read with an access of
+        its own, at a distance (`windows`).
+        """
+        if not (_in_rows_of_all(axes) and self.dram.holds(tensor) and self._may_arrange()):
+            return None
+        shape, seen = self.dram.shape(tensor), axes
+        rows = self._rows_cost(shape, axes, work_cycles)
+        if self.can_turn(shape.element_type):
+            turning = self._rows_cost(shape, swap(axes), work_cycles)
+            turning = turning.plus(self._turn_cost(shape, axes))
+            rows, seen = min((rows, axes), (turning, swap(axes)), key=lambda way: way[0].whole)
+            apart = min(rows.apart, turning.apart, self._rows_cost(shape, axes, work_cycles).apart)
+        else:
+            apart = rows.apart
+        if rows.whole >= apart or not self._has_room(shape, seen):
+            return None
+        self.choose(
+            f"{tensor} is brought in whole rows of all its matrices (about {rows.whole} cycles "
+            f"with the product; matrix by matrix: {apart})"
+        )
+        matrix = self._in_whole_rows(tensor, shape, seen, self.dram.of(tensor))
+        return matrix if seen == axes else self.turned(matrix, tensor, axes)
+
+    def _may_arrange(self) -> bool:
+        options = self.options
+        return options.via is None and options.block is None and options.tile_columns is None
+
+    def _rows_cost(self, shape: Shape, axes: Axes, work_cycles: int) -> RowsCost:
+        return rows_cost(self.chip, shape, (axes, whole_rows(shape, axes)), work_cycles)
+
+    def _has_room(self, shape: Shape, axes: Axes) -> bool:
+        """Return whether whole rows take so few bytes that tiles of other matrices fit as well."""
+        if shape.layout.tiles or shape.padded_elements() != shape.num_elements():
+            return False
+        cols = math.prod(shape.dims[d] for d in whole_rows(shape, axes)[-1])
+        room = self.chip.state_buffer.bytes_per_partition // ROOM
+        bank = whole_banks(self.chip) or room
+        return cols * shape.dtype.itemsize <= min(room, bank)
+
+    def _in_whole_rows(self, tensor: str, shape: Shape, axes: Axes, dram: str) -> Matrix:
+        """Return a matrix within one of whole rows, which comes from DRAM or ("") is to be made."""
+        rows = whole_rows(shape, axes)
+        held = self.place_matrix(
+            shape, rows, tensor, dram=dram, shared=self.chip.dma.queues,
+            height=block_rows(self.chip),
+        )  # fmt: skip
+        self.rename(held, tensor, rows)
+        window = self._window(tensor, axes)
+        assert window is not None
+        return window
+
+    def _window(self, tensor: str, axes: Axes) -> Matrix | None:
+        """Return the view `axes` within a matrix of whole rows; None if there is none."""
+        if (found := self._windows.get((tensor, axes))) is not None:
+            return self._matrices[found]
+        for held, seen in self.views(tensor) if _in_rows_of_all(axes) else ():
+            if held.shared and seen[-2] == axes[-2]:
+                dims = self.graph.shape(tensor).dims
+                window = MatrixWindow(held.name, Spread(dims, seen), Spread(dims, axes))
+                matrix = self.within(held, window)
+                self._windows[tensor, axes] = matrix.name
+                return matrix
+        return None
+
+    def stored_whole(self, tensor: str, axes: Axes, work_cycles: int) -> Matrix | None:
+        """Return the matrices of an output within whole rows of DRAM; None if nothing is gained."""
+        if self.stores_whole(tensor, axes, work_cycles) is None:
+            return None
+        return self._in_whole_rows(tensor, self.graph.shape(tensor), axes, "")
+
+    def stores_whole(self, tensor: str, axes: Axes, work_cycles: int) -> int | None:
+        """Return about how many cycles a product stored in whole rows takes; None if no gain."""
+        if not (_in_rows_of_all(axes) and tensor in self.graph.outputs and self._may_arrange()):
+            return None
+        shape = self.graph.shape(tensor)
+        if self.graph.tensor(tensor).home != "dram" or not self._has_room(shape, axes):
+            return None
+        if physical(shape)[-1] == axes[-1]:  # stored while the next matrix is made
+            return None
+        rows = self._rows_cost(shape, axes, work_cycles)
+        apart = rows.apart
+        if physical(shape)[-1] == axes[-2]:
+            apart = self._rows_cost(shape, swap(axes), work_cycles).apart
+            apart += self._turn_cost(shape, axes)
+        return rows.whole if rows.whole < apart else None
 
     def turn_is_cheaper(self, tensor: str, axes: Axes) -> bool:
         """Return whether to bring the transpose of the view and turn it; note it if so."""
@@ -278,6 +411,19 @@ class LayerBuilder:
         self.dram.reserve(place, shape)
         self._nodes.append(Node("store", self._layer, (matrix.name,), "", place, axes))
         self.dram.put(tensor, place)
+
+    def store_at(self, matrix: Matrix, place: str, axes: Axes) -> None:
+        """Write a matrix to a place in DRAM, whose dimensions it shows as `axes`."""
+        self._nodes.append(Node("store", self._layer, (matrix.name,), "", place, axes))
+
+    def copied(self, origin: str, place: str) -> None:
+        """Copy all bytes of one place in DRAM to another."""
+        self._nodes.append(Node("copy", self._layer, (), "", place, origin=origin))
+
+    def come_home(self, tensor: str) -> None:
+        """Note that an output is made in the place in DRAM where it lives."""
+        self.dram.put(tensor, tensor)
+        self._at_home.add(tensor)
 
     def storable(self, tensor: str, minor: tuple[int, ...]) -> tuple[Matrix, Axes]:
         """Return the view of a tensor to write to DRAM, where it has those dimensions minor-most.
@@ -421,3 +567,8 @@ class LayerBuilder:
     def at_home(self, tensor: str) -> bool:
         """Return whether an output is in the memory in which it lives."""
         return tensor in self._at_home
+
+
+def _in_rows_of_all(axes: Axes) -> bool:
+    """Return whether a view is a batch that may lie in whole rows: columns at one distance."""
+    return len(axes) > 2 and len(axes[-1]) == 1

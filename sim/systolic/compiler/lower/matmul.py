@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from systolic.compiler.cost.products import Mapping, product_cost
 from systolic.compiler.cost.turns import turn_cost
-from systolic.compiler.ir.nodes import Axes
+from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.views import physical
 from systolic.errors import CompileError
@@ -33,14 +33,19 @@ def lower_matmul(builder: LayerBuilder, op: Operation) -> None:
     """Choose which operand is stationary; bring both with K on partitions."""
     _refuse_types(builder, op)
     sizes = _product_axes(builder, op)
-    mapping = _mapping(builder, op, sizes)
-    left = builder.view(op.inputs[0], sizes.lhs)
-    right = builder.view(op.inputs[1], sizes.rhs)
+    mapping, cycles = _mapping(builder, op, sizes)
+    left = builder.view(op.inputs[0], sizes.lhs, cycles)
+    right = builder.view(op.inputs[1], sizes.rhs, cycles)
     if mapping == "rhs":
         *batch, row, col = sizes.out
-        builder.node("multiply", (right, left), builder.result(op.output, (*batch, col, row)))
+        builder.node("multiply", (right, left), _result(builder, op, (*batch, col, row), cycles))
     else:
-        builder.node("multiply", (left, right), builder.result(op.output, sizes.out))
+        builder.node("multiply", (left, right), _result(builder, op, sizes.out, cycles))
+
+
+def _result(builder: LayerBuilder, op: Operation, axes: Axes, cycles: int) -> Matrix:
+    """Return the matrices of the result: within whole rows of DRAM, or each for itself."""
+    return builder.stored_whole(op.output, axes, cycles) or builder.result(op.output, axes)
 
 
 def _refuse_types(builder: LayerBuilder, op: Operation) -> None:
@@ -59,26 +64,36 @@ def _refuse_types(builder: LayerBuilder, op: Operation) -> None:
         )
 
 
-def _mapping(builder: LayerBuilder, op: Operation, axes: _ProductAxes) -> Mapping:
-    """Return which operand is stationary: as asked for, or the cheaper with its result's turn."""
-    if builder.options.stationary is not None:
-        return builder.options.stationary
+def _mapping(builder: LayerBuilder, op: Operation, axes: _ProductAxes) -> tuple[Mapping, int]:
+    """Return which operand is stationary, and about how many cycles the product takes.
+
+    It is as asked for, or the cheaper one with its result's turn.
+    """
     graph = builder.graph
     shape = graph.shape(op.output)
     *batch, M, N = (math.prod(shape.dims[d] for d in group) for group in axes.out)
     dtype = graph.shape(op.inputs[0]).element_type
     minor = physical(shape)[-1]
     costs: dict[Mapping, int] = {}
+    products: dict[Mapping, int] = {}
     for mapping in ("rhs", "lhs"):
         K = graph.shape(op.inputs[0]).dims[-1]
         costs[mapping] = product_cost(builder.chip, mapping, batch, (M, K, N), dtype)
+        products[mapping] = costs[mapping]
         along = axes.out[-1] if mapping == "lhs" else axes.out[-2]
-        if minor != along[-1:] and op.output in graph.outputs:
+        out = axes.out if mapping == "lhs" else (*axes.out[:-2], axes.out[-1], axes.out[-2])
+        if minor == along[-1:]:
+            continue
+        if stored := builder.stores_whole(op.output, out, costs[mapping]):
+            costs[mapping] = stored
+        elif op.output in graph.outputs:
             P, Q = (N, M) if mapping == "rhs" else (M, N)
             costs[mapping] += turn_cost(builder.chip, (*batch, P, Q), shape.element_type)
+    if (asked := builder.options.stationary) is not None:
+        return asked, products[asked]
     best = min(costs, key=lambda m: costs[m])
     builder.choose(f"{best} is stationary (estimates: {_listed(costs)} cycles)")
-    return best
+    return best, products[best]
 
 
 def _listed(costs: dict[Mapping, int]) -> str:

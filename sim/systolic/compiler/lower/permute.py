@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from systolic.compiler.cost.dma import load_cost
+from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.nodes import Axes
 from systolic.compiler.lower.blocks import blocks_of, check_room, goes_in_blocks
 from systolic.compiler.lower.builder import LayerBuilder
+from systolic.compiler.lower.moves import move_in_dram
 from systolic.compiler.lower.recognise import (
     MatrixSet,
     moves_nothing,
@@ -39,6 +42,10 @@ def _permute(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -
     (source,) = op.inputs
     home = both_at(builder.graph, op)
     before, after = builder.graph.shape(source), builder.graph.shape(op.output)
+    if home == "dram" and move_in_dram(
+        builder, source, op.output, permutation, _cycles(builder, op, permutation)
+    ):
+        return
     if home is None or moves_nothing(before, after, permutation):
         _see(builder, source, op.output, permutation)
     elif home == "dram" and (rows := recognise_rows(before, after, permutation)):
@@ -49,6 +56,28 @@ def _permute(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -
         _in_blocks(builder, op, recognise_transpose(before, after, permutation))
     else:
         _see(builder, source, op.output, permutation)
+
+
+def _cycles(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -> int:
+    """Return about how many of the array's cycles the matrices of a permutation take."""
+    chip = builder.chip
+    before, after = builder.graph.shape(op.inputs[0]), builder.graph.shape(op.output)
+    rows = recognise_rows(before, after, permutation)
+    matrices = rows or recognise_transpose(before, after, permutation)
+    *batch, row, col = matrices.source
+    go = load_cost(chip, after, matrices.result)
+    come, turn = load_cost(chip, before, matrices.source), 0
+    if rows is None and matrices.dims[-2] == 1:
+        *others, column, line = matrices.result
+        go = load_cost(chip, after, (*others, line, column))
+    elif rows is None:
+        direct = load_cost(chip, before, (*batch, col, row))
+        if builder.can_turn(before.element_type):
+            turn = turn_cost(chip, matrices.dims, before.element_type)
+        if not turn or direct <= come + turn:
+            come, turn = direct, 0
+    dma = (come + go) // chip.dma.queues * chip.period("dma")
+    return dma // chip.period("pe_array") + turn
 
 
 def both_at(graph: Graph, op: Operation) -> Home | None:
@@ -128,7 +157,9 @@ def _see(builder: LayerBuilder, source: str, output: str, permutation: Sequence[
         in_source: Axes = tuple(tuple(permutation[d] for d in group) for group in wanted)
         if not builder.known(source, in_source):
             in_source = _by_turning(builder, source, in_source)
-        seen = [(builder.view(source, in_source), in_source)]
+        builder.view(source, in_source)
+        views = builder.views(source)
+        seen = [view for view in views if view[1] == in_source] or views
     for matrix, axes in seen:
         builder.rename(matrix, output, tuple(tuple(back[d] for d in group) for group in axes))
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from systolic.compiler.ir.change_of_view import ChangeOfView, Spread
 from systolic.compiler.ir.nodes import Axes
 from systolic.compiler.lower.builder import LayerBuilder
+from systolic.compiler.lower.moves import move_in_dram
 from systolic.compiler.lower.views import home_views, lies_as, physical, row_major
 from systolic.layout import Shape
 from systolic.workload import Graph, Operation
@@ -23,6 +24,10 @@ def lower_reshape(builder: LayerBuilder, op: Operation) -> None:
     """Show the tensor in other dimensions without a move, or else move it, on chip or by DRAM."""
     (source,), output = op.inputs, op.output
     if builder.dram.holds(source):
+        home = builder.graph.tensor(output).home
+        stays = output in builder.graph.outputs and home == "dram"
+        if stays and move_in_dram(builder, source, output, None):
+            return
         _in_dram(builder, source, output)
         return
     _place(builder, op)

@@ -45,15 +45,17 @@ def _order(layers: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
             yield f"node {node}: there is no kind {node.kind}"
         if unknown := {*node.inputs, *([node.output] if node.output else [])} - matrices.keys():
             yield f"node {node}: there is no matrix {min(unknown)}"
-        if node.kind == "store" and node.dram not in places:
-            yield f"node {node}: DRAM has no place {node.dram}"
+        for place in (node.dram, node.origin):
+            if place and place not in places:
+                yield f"node {node}: DRAM has no place {place}"
         for name in node.inputs:
             yield from _readable(node, matrices[name], made, places, stored_later)
         if node.kind == "store":
             stored_later.pop(0)
-        elif node.output in made or matrices[node.output].source != "node":
-            yield f"node {node}: {node.output} is there already"
-        made.add(node.output)
+        elif node.kind != "copy":
+            if node.output in made or matrices[node.output].source != "node":
+                yield f"node {node}: {node.output} is there already"
+            made |= {node.output, matrices[node.output].holder}
 
 
 def _readable(
@@ -128,6 +130,13 @@ def _stored(node: Node, layers: Layers, matrices: dict[str, Matrix]) -> Iterator
         yield _unlike(node, source, f"{list(dims)} of {shape}")
 
 
+def _copied(node: Node, layers: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
+    shapes = {place.name: place.shape for place in layers.dram}
+    source, target = shapes[node.origin], shapes[node.dram]
+    if source.size_bytes() != target.size_bytes():
+        yield f"node {node}: {source} becomes {target}, of other bytes"
+
+
 def _unlike(node: Node, matrix: Matrix, wanted: str) -> str:
     return f"node {node}: {matrix.name} is {list(matrix.dims)}, not {wanted}"
 
@@ -139,6 +148,7 @@ _AGREE: Mapping[NodeKind, _Check] = for_every_kind(
         "bounce": _transposed,
         "move": _moved,
         "convert": _converted,
+        "copy": _copied,
         "store": _stored,
     }
 )

@@ -70,15 +70,16 @@ class BanksByRole:
 def _roles(layers: Layers) -> dict[str, Role]:
     """Return the role of each matrix: the use for which it is read."""
     roles: dict[str, Role] = {}
+    holders = {matrix.name: matrix.holder for matrix in layers.matrices}
     for node in layers.nodes:
         if node.kind == "turn":
-            roles.setdefault(node.inputs[0], "turned")
+            roles.setdefault(holders[node.inputs[0]], "turned")
     for node in layers.nodes:
         if node.kind == "multiply":
-            roles[node.inputs[0]] = "stationary"
+            roles[holders[node.inputs[0]]] = "stationary"
     for node in layers.nodes:
         if node.kind == "multiply":
-            roles[node.inputs[1]] = "moving"
+            roles[holders[node.inputs[1]]] = "moving"
     for matrix in layers.matrices:
         roles.setdefault(matrix.name, "result")
     return roles
@@ -92,11 +93,13 @@ def _shares(layers: Layers, roles: dict[str, Role], chip: Chip) -> dict[Role, Ri
     banks, size = chip.state_buffer.banks, chip.state_buffer.bank_bytes
     load: dict[Role, int] = {}
     for matrix in layers.matrices:
+        if matrix.window is not None:
+            continue
         role = roles[matrix.name]
         load[role] = load.get(role, 0) + math.prod(matrix.dims) * data_type(matrix.dtype).size_bytes
     if any(node.kind == "turn" for node in layers.nodes):
         load.setdefault("moving", 0)  # the identity is read while results are written and stored
-    if banks < len(load):
+    if not load or banks < len(load):
         return {}
     first, found = 0, {}
     for role, many in _dealt({role: load[role] for role in ROLES if role in load}, banks).items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from systolic.compiler.ir.chip_tiles import whole_banks
 from systolic.compiler.ir.nodes import Layers, Matrix
@@ -181,6 +181,29 @@ class OnChip:
         """Return the place of the tile that holds an element."""
         p, q = self._sides[matrix.name]
         return self.memory.resident[MatrixTile(matrix.name, number, row // p, col // q)]
+
+    def reach(self, matrix: Matrix, number: int, rows: Span, cols: Span) -> tuple[Resident, Access]:
+        """Return rows and columns of a matrix, all in one tile: the tile's place and the access."""
+        if matrix.window is None:
+            place = self.resident(matrix, number, rows.first, cols.first)
+            return place, self.span(place, rows, cols)
+        held = self.matrices[matrix.holder]
+        place = self.resident(held, matrix.window.number(number), rows.first, 0)
+        (columns,) = matrix.window.segments(number, cols)
+        within = Span(rows.first % self._sides[held.name][0], rows.count)
+        first = self.part(place, within, Span(columns.base, 1))
+        return place, replace(first, pattern=columns.pairs)
+
+    def make_reach(
+        self, matrix: Matrix, number: int, rows: Span, cols: Span
+    ) -> tuple[Resident, Access]:
+        """Return what `reach` does, for elements that are made by the access."""
+        place, access = self.reach(matrix, number, rows, cols)
+        if matrix.window is None:
+            return place, self.make_span(place, rows, cols)
+        made = self.made(place.tile)
+        made.add_columns(Span(access.partition, rows.count), matrix.window.columns(number, cols))
+        return place, access
 
     def whole(self, resident: Resident) -> Access:
         """Return the access to all of a tile."""

@@ -19,7 +19,6 @@ from systolic.compiler.ir.nodes import Layers, Matrix, operand_number
 from systolic.compiler.ir.tasks import Task
 from systolic.compiler.place.free_bytes import Wish, in_words
 from systolic.compiler.place.psum import PsumMap, place_psum
-from systolic.compiler.place.residency import Resident
 from systolic.compiler.place.tiles import OnChip
 from systolic.errors import CompileError
 from systolic.hw.datatypes import PSUM_WORD_BYTES, data_type
@@ -30,6 +29,8 @@ from systolic.workload.options import Options
 
 _HeldAccess = tuple[Access, Region]
 """A place in a buffer, and the region that notes the instructions that use it."""
+_Made = tuple[Matrix, int]
+"""A matrix that is made: of which tensor's view, and which of its matrices."""
 
 
 class ProductMaker:
@@ -47,6 +48,7 @@ class ProductMaker:
         self._banks: dict[int, Region] = {}
         self._next_bank = 0
         self._sums: list[int] = []
+        self._busy: dict[str, int] = {}
         self._identity: dict[str, tuple[Access, Region]] = {}
         self.stored: list[Access] = []
 
@@ -66,8 +68,7 @@ class ProductMaker:
         banks = iter(self._sums)
         for cols in task.cols:
             number = operand_number(a, out, task.number)
-            place = self._tiles.resident(a, number, rows.first, cols.first)
-            weights = self._tiles.span(place, rows, cols)
+            place, weights = self._tiles.reach(a, number, rows, cols)
             self._drafts.add(LoadWeights(weights=weights), (place.region,), ())
             for moving in task.moving:
                 self._product(task, (b, out), cols, moving, next(banks))
@@ -88,21 +89,19 @@ class ProductMaker:
         """Add one chunk's products to a bank; if they are the last, copy the sums out."""
         (b, out), (rows,) = matrices, task.rows
         number = operand_number(b, out, task.number)
-        place = self._tiles.resident(b, number, rows.first, moving.first)
         sums, region = self._psum(b.dtype, cols.count, moving.count, bank)
-        vectors = self._tiles.span(place, rows, moving)
+        place, vectors = self._tiles.reach(b, number, rows, moving)
         multiply = MatMul(moving=vectors, result=sums, accumulate=not task.first)
         self._drafts.add(multiply, (place.region,), (region,), accumulates=not task.first)
         if task.last:
-            target = self._tiles.resident(out, task.number, cols.first, moving.first)
-            self._drain((sums, region), target, cols, moving)
+            self._drain((sums, region), (out, task.number), cols, moving)
 
     def _drain(
-        self, held: _HeldAccess, target: Resident, rows: Span, cols: Span, *, part: int = 0
+        self, held: _HeldAccess, out: _Made, rows: Span, cols: Span, *, part: int = 0
     ) -> None:
         """Copy finished sums from column partitions to row partitions, cast on the way."""
         sums, region = held
-        made = self._tiles.make_span(target, rows, cols)
+        target, made = self._tiles.make_reach(*out, rows, cols)
         copy = Copy(engine=self._drain_engine, source=sums, target=made)
         self._drafts.add(copy, (region,), (target.region,), part=part)
 
@@ -110,14 +109,13 @@ class ProductMaker:
 
     def turn(self, task: Task) -> None:
         """Transpose a tile: each sub-block is stationary, the identity moves."""
-        source = self._tiles.memory.resident[task.reads[0]]
-        out = self._matrices[self._nodes[task.node].output]
-        identity, held = self._identity[self._matrices[source.tile.matrix].dtype]
+        node = self._nodes[task.node]
+        matrix, out = self._matrices[node.inputs[0]], self._matrices[node.output]
+        identity, held = self._identity[matrix.dtype]
         for rows in task.rows:
             for cols in task.cols:
-                weights = self._tiles.span(source, rows, cols)
+                source, weights = self._tiles.reach(matrix, task.number, rows, cols)
                 self._drafts.add(LoadWeights(weights=weights), (source.region,), ())
-                target = self._tiles.resident(out, task.number, cols.first, rows.first)
                 for some in _pieces(rows, self._chip.result_buffer.bank_words):
                     sums, region = self._psum(
                         identity.dtype, cols.count, some.count, self._free_bank()
@@ -128,7 +126,7 @@ class ProductMaker:
                     )
                     multiply = MatMul(moving=ones, result=sums)
                     self._drafts.add(multiply, (held,), (region,), parts=self._posted(sums))
-                    self._drain_turned((sums, region), target, cols, some)
+                    self._drain_turned((sums, region), (out, task.number), cols, some)
 
     def _posted(self, sums: Access) -> tuple[Event, int] | None:
         """Return the event on which a multiply posts, and how often, if not once at its end."""
@@ -136,33 +134,33 @@ class ProductMaker:
             return "row", sums.elements
         return ("partition", sums.partitions) if self._options.drain == "partition" else None
 
-    def _drain_turned(self, held: _HeldAccess, target: Resident, rows: Span, cols: Span) -> None:
+    def _drain_turned(self, held: _HeldAccess, out: _Made, rows: Span, cols: Span) -> None:
         """Copy a sub-block whole, or every row or partition as soon as it is complete."""
         sums, region = held
         if self._options.drain == "block":
-            self._drain(held, target, rows, cols)
+            self._drain(held, out, rows, cols)
         elif self._options.drain == "row":
             for row in range(cols.count):
                 start = sums.start + row * PSUM_WORD_BYTES
                 part = replace(sums, start=start, pattern=((1, 1),))
                 column = Span(cols.first + row, 1)
-                self._drain((part, region), target, rows, column, part=row + 1)
+                self._drain((part, region), out, rows, column, part=row + 1)
         else:
             for lane in range(rows.count):
                 part = replace(sums, partition=lane, partitions=1)
                 line = Span(rows.first + lane, 1)
-                self._drain((part, region), target, line, cols, part=lane + 1)
+                self._drain((part, region), out, line, cols, part=lane + 1)
 
     def convert(self, task: Task) -> None:
         """Let an engine write one tile from another, element by element."""
-        source, target = (self._tiles.memory.resident[t] for t in (task.reads[0], task.writes[0]))
+        node, (rows,), (cols,) = self._nodes[task.node], task.rows, task.cols
+        matrix, out = self._matrices[node.inputs[0]], self._matrices[node.output]
+        source, read = self._tiles.reach(matrix, task.number, rows, cols)
+        target, made = self._tiles.make_reach(out, task.number, rows, cols)
         written = on_cheapest(
-            self._chip,
-            self._options,
-            self._nodes[task.node].instruction,
-            source=self._tiles.whole(source),
-            target=self._tiles.make_whole(target),
-        )
+            self._chip, self._options, node.instruction,
+            self._busy if matrix.window else None, source=read, target=made,
+        )  # fmt: skip
         self._drafts.add(written, (source.region,), (target.region,))
 
     def make_identities(self) -> None:

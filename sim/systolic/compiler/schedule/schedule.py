@@ -58,7 +58,7 @@ def schedule(layers: Layers, tiled: Tiled, chip: Chip, options: Options) -> Sche
 
 def _inwards(layers: Layers) -> float:
     """Return the share of DRAM's bytes that come in, each matrix counted once."""
-    come = sum(m.size_bytes for m in layers.matrices if m.source == "dram")
+    come = sum(m.size_bytes for m in layers.matrices if m.source == "dram" and not m.window)
     go = sum(layers.matrix(n.inputs[0]).size_bytes for n in layers.nodes if n.kind == "store")
     return come / (come + go) if come + go else 0.5
 
@@ -71,7 +71,7 @@ class _Scheduler:
         self._drafts = Drafts()
         self._tiles = OnChip(layers, tiled, chip)
         self._memory = self._tiles.memory
-        self.transfers = CopyMaker(self._drafts, self._tiles, layers.dram, _inwards(layers))
+        self.transfers = CopyMaker(self._drafts, self._tiles, layers, _inwards(layers))
         self.array = ProductMaker(self._drafts, self._tiles, layers, options)
         self.moves = MoveMaker(self._drafts, self._tiles, layers, options, self.transfers)
         self._last_load_task = self._find_last_load()
@@ -220,6 +220,7 @@ _MAKERS: Mapping[NodeKind, Callable[[_Scheduler, Task], None]] = for_every_kind(
         "bounce": lambda scheduler, task: scheduler.transfers.bounce(task),
         "move": lambda scheduler, task: scheduler.moves.move(task),
         "convert": lambda scheduler, task: scheduler.array.convert(task),
+        "copy": lambda scheduler, task: scheduler.transfers.copy(task),
         "store": _Scheduler.store,
     }
 )

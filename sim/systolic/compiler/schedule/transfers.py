@@ -12,7 +12,7 @@ from systolic.compiler.cost.dma import CopyTime, copy_time
 from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.dram_tensor import DramTensor, Rectangle, whole_bursts
-from systolic.compiler.ir.nodes import Axes, Node, TensorInDram
+from systolic.compiler.ir.nodes import Axes, Layers, Node
 from systolic.compiler.ir.parts import RowPart, parts_of
 from systolic.compiler.ir.tasks import MatrixTile, Task
 from systolic.compiler.place.residency import Resident
@@ -70,17 +70,16 @@ class CopyMaker:
     spilled_bytes: written to DRAM for want of room. next_byte: how much of DRAM is used.
     """
 
-    def __init__(
-        self, drafts: Drafts, tiles: OnChip, places: tuple[TensorInDram, ...], inwards_share: float
-    ) -> None:
+    def __init__(self, drafts: Drafts, tiles: OnChip, layers: Layers, inwards_share: float) -> None:
         self._drafts, self._tiles, self._chip = drafts, tiles, tiles.chip
         self._queues = _Queues(self._chip, inwards_share)
-        self._places = {place.name: place for place in places}
+        self._nodes = layers.nodes
+        self._places = {place.name: place for place in layers.dram}
         self._tensors: dict[tuple[str, Axes], DramTensor] = {}
         self._regions: dict[int, Region] = {}
         self._spills: dict[MatrixTile, _Spill] = {}
         self.spilled_bytes = 0
-        self.next_byte = max((p.base + p.size_bytes for p in places), default=0)
+        self.next_byte = max((p.base + p.size_bytes for p in layers.dram), default=0)
         # Queues that share DRAM's rate would only hold one another's bank for longer; and a graph
         # without products keeps all queues busy anyway.
         shared = dram_rate(self._chip, 2) >= 2 * dram_rate(self._chip, 1)
@@ -99,7 +98,8 @@ class CopyMaker:
             return
         matrix = self._tiles.matrices[tile.matrix]
         tensor, region = self._tensor(matrix.dram, matrix.axes)
-        ways = self._ways(everywhere=everywhere)
+        everywhere = everywhere or matrix.shared == self._chip.dma.queues
+        ways = matrix.shared or self._ways(everywhere=everywhere)
         for part in self._parts(tensor, self._tiles.block(tile), ways):
             target = self._tiles.part(resident, part.rows, part.cols)
             self._move(part.access, target, region, resident.region, inwards=True,
@@ -146,6 +146,24 @@ class CopyMaker:
         """Copy from one place in the state buffer to another."""
         self._move(source, target, read, written, inwards=True, everywhere=True)
 
+    def copy(self, task: Task) -> None:
+        """Copy a part of the bytes of one place in DRAM to another: each queue has its part."""
+        node = self._nodes[task.node]
+        (source, read), (target, written) = (
+            self._tensor(place, ()) for place in (node.origin, node.dram)
+        )
+        places = source.shape.padded_elements()
+        share = -(-places // self._chip.dma.queues)
+        first, count = task.number * share, min(share, places - task.number * share)
+        if count <= 0:
+            return
+        size = source.shape.dtype.itemsize
+        out_of, into = (
+            replace(tensor.whole(), start=tensor.base + first * size, pattern=((1, count),))
+            for tensor in (source, target)
+        )
+        self._move(out_of, into, read, written, inwards=True, everywhere=True)
+
     def bounce(self, task: Task) -> None:
         """Transpose a tile: write it to DRAM by rows, read it back by columns.
 
@@ -164,8 +182,10 @@ class CopyMaker:
         """Copy a finished tile to its tensor in DRAM; `alone`: no other tile is moved meanwhile."""
         tensor, region = self._tensor(node.dram, node.axes)
         block = self._tiles.block(resident.tile)
-        ways = self._ways(everywhere=everywhere)
-        for part in self._parts(tensor, block, self._chip.dma.queues if alone else ways):
+        queues, shared = self._chip.dma.queues, self._tiles.matrices[resident.tile.matrix].shared
+        everywhere = everywhere or shared == queues
+        ways = shared or (queues if alone else self._ways(everywhere=everywhere))
+        for part in self._parts(tensor, block, ways):
             source = self._tiles.part(resident, part.rows, part.cols)
             self._move(source, part.access, resident.region, region, inwards=False,
                        everywhere=everywhere)  # fmt: skip

@@ -117,6 +117,10 @@ class _Cutter:
         return ((tile, turn.reads[0].row) for tile in turn.writes)
 
     def _tile(self, matrix: Matrix, number: int, row: int, col: int) -> MatrixTile:
+        """Return the tile that holds an element: for a window, one of its holder's."""
+        if matrix.window is not None:
+            held = self._matrices[matrix.holder]
+            return self._tile(held, matrix.window.number(number), row, 0)
         p, q = matrix.block or self._block
         return MatrixTile(matrix.name, number, row // p, col // q)
 
@@ -258,7 +262,7 @@ class _Cutter:
     def _turn_tasks(self, number: int, node: Node) -> Iterator[Task]:
         source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
         p, array = (source.block or self._block)[0], self._chip.pe_array
-        q = source.block[1] if source.block else p
+        q = (out.block or self._block)[0]
         tiles = list(self._tiles(source))
         if source.source == "dram" and not source.block and not self._multiplied:
             # A tile of the result is as wide as `tall` source tiles are high. These are turned one
@@ -271,7 +275,8 @@ class _Cutter:
             writes = dict.fromkeys(
                 self._tile(out, tile.number, c.first, r.first) for c in cols for r in rows
             )
-            yield Task("turn", number, (tile,), tuple(writes), tile.number, rows, cols)
+            read = self._tile(source, tile.number, row.first, col.first)
+            yield Task("turn", number, (read,), tuple(writes), tile.number, rows, cols)
 
     def cut_bounce(self, number: int, node: Node) -> None:
         """Cut a transpose through DRAM: tile by tile, each becomes one tile of the result."""
@@ -294,11 +299,24 @@ class _Cutter:
             self._add(Task("move", number, (read,), (tile,), tile.number))
 
     def cut_convert(self, number: int, node: Node) -> None:
-        """Cut a conversion: tile by tile."""
+        """Cut a conversion: tile by tile, where source and result have the same tiles."""
         source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
-        for _, tile in self._tiles(source):
-            write = tile._replace(matrix=out.name)
-            self._add(Task("convert", number, (tile,), (write,), tile.number))
+        p, q = out.block or self._block
+        for (tall, wide), tile in self._tiles(source):
+            for rows in spans(tall.first, tall.stop, p, p):
+                for cols in spans(wide.first, wide.stop, q, q):
+                    read, write = (
+                        self._tile(matrix, tile.number, rows.first, cols.first)
+                        for matrix in (source, out)
+                    )
+                    self._add(
+                        Task("convert", number, (read,), (write,), tile.number, (rows,), (cols,))
+                    )
+
+    def cut_copy(self, number: int, node: Node) -> None:
+        """Cut a copy from DRAM to DRAM: a part for each queue."""
+        for part in range(self._chip.dma.queues):
+            self._add(Task("copy", number, (), (), part))
 
     def cut_store(self, number: int, node: Node) -> None:
         """Cut a transfer to DRAM: each tile as soon as it is complete."""
@@ -325,6 +343,7 @@ _CUTS: Mapping[NodeKind, Callable[[_Cutter, int, Node], None]] = for_every_kind(
         "bounce": _Cutter.cut_bounce,
         "move": _Cutter.cut_move,
         "convert": _Cutter.cut_convert,
+        "copy": _Cutter.cut_copy,
         "store": _Cutter.cut_store,
     }
 )

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import numpy.typing as npt
 
+from systolic.arrays import Integers
 from systolic.compiler.ir.broken import BrokenPassError
 from systolic.compiler.ir.nodes import (
     Layers,
@@ -46,7 +47,7 @@ class _Verifier:
         self._written: dict[str, npt.NDArray[np.bool_]] = {
             m.name: np.zeros((m.matrices, m.rows, m.cols), bool)
             for m in layers.matrices
-            if m.source == "node"
+            if m.source == "node" and not m.window
         }
         self._blocks = {m.name: tiling(m, tiled.block) for m in layers.matrices}
         self._stored: set[tuple[int, MatrixTile]] = set()
@@ -59,7 +60,8 @@ class _Verifier:
         if node is None or node.kind != task.kind:
             raise self._broken(f"node {task.node} is {node}")
         for tile, names in self._tiles(task, node):
-            if tile.matrix not in names or not self._exists(tile):
+            holders = [self._matrices[name].holder for name in names]
+            if tile.matrix not in holders or not self._exists(tile):
                 raise self._broken(f"{tile} is no tile of {' or '.join(names)}")
         _CHECKS[task.kind](self, task, node)
 
@@ -124,8 +126,14 @@ class _Verifier:
 
     def convert(self, task: Task, node: Node) -> None:
         """Check a task of this kind."""
-        rows, cols = self._read_all(task)
+        (rows,), (cols,) = task.rows, task.cols
+        self._read(self._matrices[node.inputs[0]], task.number, rows, cols, task.reads)
         self._write(self._matrices[node.output], task.number, rows, cols, task.writes)
+
+    def copy(self, task: Task, node: Node) -> None:
+        """Check a task of this kind: it has no tiles."""
+        if task.reads or task.writes:
+            raise self._broken("a copy from DRAM to DRAM names tiles")
 
     def store(self, task: Task, node: Node) -> None:
         """Check a task of this kind."""
@@ -165,18 +173,29 @@ class _Verifier:
     def _read(
         self, matrix: Matrix, number: int, rows: Span, cols: Span, tiles: tuple[MatrixTile, ...]
     ) -> None:
-        self._require_tile(matrix, number, rows, cols, tiles)
-        if matrix.name in self._written:
-            made = self._written[matrix.name][number, rows.first : rows.stop]
-            self._require_made(matrix.name, bool(made[:, cols.first : cols.stop].all()))
+        name, number, some = self._held(matrix, number, rows, cols, tiles)
+        if name in self._written:
+            made = self._written[name][number, rows.first : rows.stop]
+            self._require_made(name, bool(made[:, some].all()))
 
     def _write(
         self, matrix: Matrix, number: int, rows: Span, cols: Span, tiles: tuple[MatrixTile, ...]
     ) -> None:
-        self._require_tile(matrix, number, rows, cols, tiles)
-        lines = self._written[matrix.name][number, rows.first : rows.stop]
-        self._require_fresh(matrix.name, bool(lines[:, cols.first : cols.stop].any()))
-        lines[:, cols.first : cols.stop] = True
+        name, number, some = self._held(matrix, number, rows, cols, tiles)
+        lines = self._written[name][number, rows.first : rows.stop]
+        self._require_fresh(name, bool(lines[:, some].any()))
+        lines[:, some] = True
+
+    def _held(
+        self, matrix: Matrix, number: int, rows: Span, cols: Span, tiles: tuple[MatrixTile, ...]
+    ) -> tuple[str, int, slice | Integers]:
+        """Return the matrix that holds the elements, which of its matrices, and its columns."""
+        if matrix.window is None:
+            self._require_tile(matrix, number, rows, cols, tiles)
+            return matrix.name, number, slice(cols.first, cols.stop)
+        held, there = self._matrices[matrix.holder], matrix.window.number(number)
+        self._require_tile(held, there, rows, Span(0, held.cols), tiles)
+        return held.name, there, matrix.window.columns(number, cols)
 
     def _require_tile(
         self, matrix: Matrix, number: int, rows: Span, cols: Span, tiles: tuple[MatrixTile, ...]
@@ -227,6 +246,7 @@ _CHECKS: Mapping[NodeKind, Callable[[_Verifier, Task, Node], None]] = for_every_
         "bounce": _Verifier.bounce,
         "move": _Verifier.move,
         "convert": _Verifier.convert,
+        "copy": _Verifier.copy,
         "store": _Verifier.store,
     }
 )

@@ -73,4 +73,4 @@ def _multiplies(layers: Layers) -> bool:
 
 
 def _most_tiles(layers: Layers, block: tuple[int, int]) -> int:
-    return max((tiling(m, block).count for m in layers.matrices), default=0)
+    return max((tiling(m, block).count for m in layers.matrices if not m.window), default=0)

@@ -1,0 +1,144 @@
+"""Estimates of ways to move elements from DRAM to DRAM in tiles, in ticks.
+
+Queues, engines and the array work at the same time, so the busiest of them counts, and beside it
+the way of one tile through all of them. Not here: the choice of arrangements.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from systolic.compiler.cost.dma import bundle_cycles
+from systolic.compiler.cost.engines import drain_engine, engine_cycles, lane_copy_engines
+from systolic.compiler.ir.arrangement import Arrangement
+from systolic.hw.datatypes import data_type
+from systolic.hw.formulas.dram import dram_rate
+from systolic.hw.formulas.timing import dma_latency_cycles, load_reads, result_cycles
+from systolic.hw.spec import Chip
+from systolic.isa import Access, Buffer, Copy
+from systolic.isa.access import MAX_PAIRS
+from systolic.workload.options import Options
+
+
+def moving_queues(chip: Chip, tiles: int) -> int:
+    """Return how many queues bring tiles: half of them, unless one tile comes and then goes."""
+    return chip.dma.queues if tiles == 1 else max(1, chip.dma.queues // 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Ticks of the queues' copies in and out and of the work between them, all tiles together."""
+
+    inwards: int
+    outwards: int
+    work: int
+    tiles: int
+    latency: int
+
+    @property
+    def ticks(self) -> int:
+        """Return about how many ticks the tiles take: the busiest unit, and the first tile."""
+        if self.tiles == 1:
+            return self.inwards + self.work + self.outwards
+        stages = self.inwards, self.work, self.outwards
+        return max(stages) + (sum(stages) - max(stages)) // self.tiles + 2 * self.latency
+
+
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """The chip and the options for which arrangements are estimated."""
+
+    chip: Chip
+    options: Options
+
+    def can_copy(self, plan: Arrangement) -> bool:
+        """Return whether an engine copies within the state buffer."""
+        access = Access(Buffer.STATE, plan.move.dtype, 0, 1, 0, ((1, 1),))
+        return bool(lane_copy_engines(self.chip, Copy(engine="", source=access, target=access)))
+
+    def by_runs(self, plan: Arrangement, cols: Sequence[int]) -> Estimate:
+        """Return the estimate for tiles that are stored as they were brought."""
+        return self._estimate(plan, cols, cols, 0)
+
+    def by_engine(self, plan: Arrangement) -> Estimate:
+        """Return the estimate for tiles whose columns an engine puts in order, lane by lane."""
+        together, apart = plan.engine_columns()
+        copies = plan.count(plan.batch) * plan.count(apart)
+        size, rows = plan.move.dtype, plan.count(plan.rows_in)
+        pattern = ((1, plan.count(together)),)
+        access = Access(Buffer.STATE, size, 0, rows, 0, pattern)
+        work = Copy(engine="", source=access, target=access)
+        each = [
+            engine_cycles(self.chip, name, work) * self.chip.period(name)
+            for name in lane_copy_engines(self.chip, work)
+        ]
+        return self._estimate(
+            plan, plan.cols_in, plan.cols_out, -(-copies // len(each)) * max(each)
+        )
+
+    def by_array(self, plan: Arrangement) -> Estimate:
+        """Return the estimate for tiles that the array turns, matrix by matrix."""
+        chip, dtype = self.chip, plan.move.dtype
+        rows, cols = plan.count(plan.rows_in), plan.count(plan.rows_out)
+        turns = plan.count(plan.batch) * plan.count(plan.rest)
+        each = max(rows * chip.pe_array.cycles_per_vector[dtype],
+                   load_reads(chip, rows, cols, dtype))  # fmt: skip
+        sums = Access(Buffer.RESULT, data_type(dtype).accumulator, 0, cols, 0, ((1, rows),))
+        name = drain_engine(chip, self.options)
+        drain = Copy(
+            engine=name, source=sums, target=Access(Buffer.STATE, dtype, 0, cols, 0, ((1, rows),))
+        )
+        ticks = turns * max(
+            each * chip.period("pe_array"), engine_cycles(chip, name, drain) * chip.period(name)
+        )
+        ticks += (result_cycles(chip, cols) + rows) * chip.period("pe_array")
+        return self._estimate(plan, plan.cols_in, plan.cols_out, ticks)
+
+    def _estimate(
+        self, plan: Arrangement, cols_in: Sequence[int], cols_out: Sequence[int], work: int
+    ) -> Estimate:
+        chip, tiles = self.chip, plan.count(plan.batch)
+        period, queues = chip.period("dma"), moving_queues(chip, tiles)
+        inwards = self._copies(plan, plan.rows_in, cols_in, range(len(plan.move.sizes)),
+                               plan.run_in(cols_in))  # fmt: skip
+        outwards = self._copies(plan, plan.rows_out, cols_out, plan.move.order,
+                                plan.run_out(cols_out))  # fmt: skip
+        moved = math.prod(plan.move.sizes) * data_type(plan.move.dtype).size_bytes
+        least = moved // dram_rate(chip, queues)
+        return Estimate(
+            max(inwards // queues, least) * period, max(outwards // queues, least) * period, work,
+            tiles, dma_latency_cycles(chip) * period,
+        )  # fmt: skip
+
+    def _copies(
+        self, plan: Arrangement, rows: Sequence[int], cols: Sequence[int], order: Sequence[int],
+        run: int,
+    ) -> int:  # fmt: skip
+        """Return the cycles of the queues' copies of all tiles in one direction."""
+        chip, tiles = self.chip, plan.count(plan.batch)
+        size = run * data_type(plan.move.dtype).size_bytes
+        side = chip.dma.partitions_per_cycle if run == plan.count(cols) else 1
+        runs = math.prod(plan.move.sizes) // run
+        copies = tiles * _accesses(plan, rows, cols, order)
+        copies = max(copies, moving_queues(chip, tiles))
+        return copies * dma_latency_cycles(chip) + -(-runs // side) * bundle_cycles(
+            chip, size, side
+        )
+
+
+def _accesses(
+    plan: Arrangement, rows: Sequence[int], cols: Sequence[int], order: Sequence[int]
+) -> int:
+    """Return how many accesses reach a tile: each has so many pairs."""
+    place = {number: at for at, number in enumerate(order)}
+    pairs: list[int] = []
+    before = -2
+    for number in (*rows, *cols):
+        if pairs and place[number] == before + 1:
+            pairs[-1] *= plan.move.sizes[number]
+        else:
+            pairs.append(plan.move.sizes[number])
+        before = place[number]
+    return math.prod(sorted(pairs)[: max(0, len(pairs) - MAX_PAIRS)])

@@ -1,0 +1,84 @@
+"""How the factors of a move lie on the chip: on partitions, along the address, tile by tile.
+
+A tile of the source is brought with its rows on partitions; its columns lie in the source's order,
+so that runs are long. A tile of the result lies with its own rows on partitions and its columns in
+the result's order. Between them work the array, an engine, or nothing. Not here: estimates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from systolic.compiler.ir.factors import Move
+from systolic.isa.access import MAX_PAIRS
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """The factors of a move by their numbers.
+
+    batch: a tile for each of their indices. rows_in, rows_out: on the partitions of the tiles of
+    the source and of the result.
+    """
+
+    move: Move
+    batch: tuple[int, ...]
+    rows_in: tuple[int, ...]
+    rows_out: tuple[int, ...]
+
+    @property
+    def cols_in(self) -> tuple[int, ...]:
+        """Return the columns of a tile of the source, in the source's order."""
+        return self._others(range(len(self.move.sizes)), self.rows_in)
+
+    @property
+    def cols_out(self) -> tuple[int, ...]:
+        """Return the columns of a tile of the result, in the result's order."""
+        return self._others(self.move.order, self.rows_out)
+
+    @property
+    def rest(self) -> tuple[int, ...]:
+        """Return the factors on the address before and after."""
+        rows = (*self.rows_in, *self.rows_out)
+        return tuple(n for n in self.cols_in if n not in rows)
+
+    @property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """Return the batch as axes of a matrix."""
+        return tuple((number,) for number in self.batch)
+
+    def count(self, factors: Sequence[int]) -> int:
+        """Return how many indices factors have together."""
+        return math.prod(self.move.sizes[n] for n in factors)
+
+    def run_in(self, cols: Sequence[int]) -> int:
+        """Return the elements of a run of the source whose columns on the chip are `cols`."""
+        return _run(range(len(self.move.sizes)), cols, self.move.sizes)
+
+    def run_out(self, cols: Sequence[int]) -> int:
+        """Return the elements of a run of the result whose columns on the chip are `cols`."""
+        return _run(self.move.order, cols, self.move.sizes)
+
+    def engine_columns(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the columns of one engine copy, and those for each index of which there is one.
+
+        An access has so many pairs; the smallest factors are left to copies of their own. One is
+        in any case, so that several engines have work.
+        """
+        cols = list(self.cols_in)
+        apart = sorted(cols, key=lambda n: self.move.sizes[n])[: max(1, len(cols) - MAX_PAIRS)]
+        return tuple(n for n in cols if n not in apart), tuple(n for n in cols if n in apart)
+
+    def _others(self, order: Sequence[int], rows: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(n for n in order if n not in rows and n not in self.batch)
+
+
+def _run(order: Sequence[int], cols: Sequence[int], sizes: Sequence[int]) -> int:
+    run = 1
+    for number, col in zip(reversed(order), reversed(cols), strict=False):
+        if number != col:
+            break
+        run *= sizes[number]
+    return run

@@ -1,0 +1,64 @@
+"""A matrix within another: the same rows, and columns that are some of the other's columns.
+
+A tensor is brought and stored in the order in which memory has it, row by row. The matrices that
+work needs lie within these rows, often at a distance: of [rows, columns and batch] matrix b has
+every batch-th column. An access with steps reaches it, so nothing has to move. Not here: addresses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from systolic.arrays import Integers
+from systolic.compiler.ir.change_of_view import Spread
+from systolic.compiler.ir.dram_tensor import Segment, segments
+from systolic.spans import Span
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixWindow:
+    """Where the elements of a matrix lie in another one, the holder.
+
+    outer, inner: the holder's view of the tensor, and the matrix's own; the rows are made of the
+    same dimensions. Each tile of the holder has all of its columns.
+    """
+
+    holder: str
+    outer: Spread
+    inner: Spread
+
+    def number(self, number: int) -> int:
+        """Return which of the holder's matrices holds this matrix."""
+        return int(_places(self.outer, self.inner)[0][number])
+
+    def columns(self, number: int, cols: Span) -> Integers:
+        """Return the holder's column of each of these columns."""
+        _, starts, steps = _places(self.outer, self.inner)
+        found: Integers = starts[number] + steps[cols.first : cols.stop]
+        return found
+
+    def segments(self, number: int, cols: Span) -> list[Segment]:
+        """Return the holder's columns as regular segments; `first` counts from `cols.first`."""
+        start = int(_places(self.outer, self.inner)[1][number])
+        return [
+            Segment(part.first, part.count, start + part.base, part.pairs)
+            for part in _segments(self.outer, self.inner, cols)
+        ]
+
+
+@lru_cache(maxsize=256)
+def _places(outer: Spread, inner: Spread) -> tuple[Integers, Integers, Integers]:
+    """Return, of each matrix, its holder's number and first column; and the columns' distances."""
+    count, _, cols = inner.sizes()
+    numbers, _, starts = outer.locate(inner.starts(count))
+    _, _, steps = outer.locate(inner.logical(0, Span(0, 1), Span(0, cols))[0])
+    return numbers, starts, steps
+
+
+@lru_cache(maxsize=65536)
+def _segments(outer: Spread, inner: Spread, cols: Span) -> tuple[Segment, ...]:
+    steps = _places(outer, inner)[2]
+    return tuple(segments(np.ascontiguousarray(steps[cols.first : cols.stop])))
