@@ -69,8 +69,14 @@ class CompiledGraph:
         room = BufferGeometry(
             "state_buffer", geometry.partitions, geometry.bytes_per_partition, geometry.banks
         )
+        partitions = {matrix.name: matrix.partition for matrix in self.layers.matrices}
         return {
-            home.tensor: place_in_state_buffer(home.shape, room, base_byte=bases[home.matrix])
+            home.tensor: place_in_state_buffer(
+                home.shape,
+                room,
+                base_partition=partitions[home.matrix],
+                base_byte=bases[home.matrix],
+            )
             for home in self.layers.homes
             if home.matrix in bases
         }

@@ -20,11 +20,18 @@ Widths = Annotated[tuple[int, ...], Field(strict=False)]
 
 
 class ShapeTable(Spec):
-    """A tensor: its shape, and the memory that it lives in."""
+    """A tensor: its shape, the memory that it lives in, and its place there."""
 
     shape: str = Field(description='XLA shape with its layout, such as "bf16[64,128]{1,0}"')
     home: Literal["state_buffer", "dram"] | None = Field(
         default=None, description="memory (default: the workload's)"
+    )
+    partition: Annotated[int, Field(ge=0)] = Field(
+        default=0, description="partition of the state buffer at which its tiles begin"
+    )
+    byte: Annotated[int, Field(ge=0)] | None = Field(
+        default=None,
+        description="byte of the partitions at which its tiles begin (default: as compiled)",
     )
     padded_dimensions: Widths | None = Field(
         default=None, description="width to which each dimension is padded before it is tiled"
@@ -59,4 +66,4 @@ class ShapeTable(Spec):
             shape = shape.with_padding(self.padded_dimensions, self.padding_value or 0)
         elif self.padding_value is not None:
             raise WorkloadError("padding_value needs padded_dimensions, which say what it fills")
-        return Tensor(shape, self.home or home)
+        return Tensor(shape, self.home or home, self.partition, self.byte)

@@ -107,6 +107,12 @@ class Shape:
             replace(self.layout, padded_dimensions=tuple(widths), padding_value=value)
         )
 
+    @property
+    def holds_padding(self) -> bool:
+        """Whether memory must hold a legacy padding value that is not zero."""
+        padded = self.layout.padded_dimensions not in (None, self.dims)
+        return padded and self.layout.padding_value != 0
+
     def with_tiles(self, *tiles: Tile | Sequence[int]) -> Shape:
         """Return the same array, same order of dimensions, in these tiles."""
         chosen = tuple(tile if isinstance(tile, Tile) else Tile(tile) for tile in tiles)

@@ -56,7 +56,7 @@ def graph_images(compiled: CompiledGraph, inputs: Mapping[str, Array]) -> list[I
     """Return what lies in the memories at cycle 0: inputs, stored identities, padding values.
 
     The program stores only the elements of an output. So the value that pads its dimensions must
-    be in DRAM from the start.
+    be there from the start.
     """
     graph = compiled.graph
     matrices = {m.name: m for m in compiled.layers.matrices}
@@ -66,6 +66,8 @@ def graph_images(compiled: CompiledGraph, inputs: Mapping[str, Array]) -> list[I
     for name, placement in placed.items():
         if name in inputs:
             found.append(_image(placement, inputs[name]))
+        elif placement.shape.holds_padding:
+            found.append(_image(placement, _nothing(placement.shape)))
     for piece in compiled.scheduled.given:
         matrix = matrices[piece.matrix]
         if matrix.tensor in placed:
@@ -79,18 +81,15 @@ def graph_images(compiled: CompiledGraph, inputs: Mapping[str, Array]) -> list[I
         if place.name in inputs and graph.tensor(place.name).home == "dram":
             shape = graph.shape(place.name)
             found.append(Image(_dram(shape, place.base), pack(inputs[place.name], shape)[None]))
-        elif place.name in graph.outputs and holds_padding(graph.shape(place.name)):
+        elif place.name in graph.outputs and graph.shape(place.name).holds_padding:
             shape = graph.shape(place.name)
-            nothing = np.zeros(shape.dims, shape.dtype)
-            found.append(Image(_dram(shape, place.base), pack(nothing, shape)[None]))
+            found.append(Image(_dram(shape, place.base), pack(_nothing(shape), shape)[None]))
     found += [Image(a, identity_values(a)) for a in compiled.scheduled.identities]
     return found
 
 
-def holds_padding(shape: Shape) -> bool:
-    """Return whether memory must hold a padding value, which no copy of the program stores."""
-    layout = shape.layout
-    return layout.padded_dimensions not in (None, shape.dims) and layout.padding_value != 0
+def _nothing(shape: Shape) -> Array:
+    return np.zeros(shape.dims, shape.dtype)
 
 
 def initial_accesses(compiled: CompiledGraph) -> list[Access]:
@@ -147,7 +146,7 @@ def operation_records(compiled: CompiledGraph, chip: Chip, trace: Trace) -> list
 
 
 def _image(placement: Placement, values: Array) -> Image:
-    """Return what a tensor on the chip puts there at cycle 0; padding holds zeros."""
+    """Return what a tensor on the chip puts there at cycle 0; padding of tiles holds zeros."""
     bytes_ = placement.image(values)
     return Image(_region(placement), bytes_.view(placement.shape.dtype))
 

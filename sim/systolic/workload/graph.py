@@ -64,19 +64,25 @@ class GraphBuilder:
         self._tensors: dict[str, Tensor] = {}
         self._operations: list[Operation] = []
 
-    def tensor(self, name: str, shape: str | Shape, home: Home | None = None) -> str:
-        """Add a tensor that has a value at the start; return its name."""
+    def tensor(self, name: str, shape: str | Shape | Tensor, home: Home | None = None) -> str:
+        """Add a tensor that has a value at the start; return its name.
+
+        A `Tensor` says its home, and where it lies there, itself.
+        """
         if name in self._tensors:
             raise WorkloadError(f'tensor "{name}" is there twice')
-        parsed = Shape.parse(shape) if isinstance(shape, str) else shape
-        self._tensors[name] = Tensor(parsed, home or self._home)
+        if isinstance(shape, Tensor):
+            self._tensors[name] = shape
+        else:
+            parsed = Shape.parse(shape) if isinstance(shape, str) else shape
+            self._tensors[name] = Tensor(parsed, home or self._home)
         return name
 
     def add(
         self,
         kind: str,
         inputs: Sequence[str],
-        out: str | Shape,
+        out: str | Shape | Tensor,
         *,
         name: str | None = None,
         **attributes: Any,
@@ -86,14 +92,16 @@ class GraphBuilder:
         self._operations.append(named_operation(kind, inputs, output, attributes))
         return output
 
-    def matmul(self, lhs: str, rhs: str, out: str | Shape, *, name: str | None = None) -> str:
+    def matmul(
+        self, lhs: str, rhs: str, out: str | Shape | Tensor, *, name: str | None = None
+    ) -> str:
         """Add out [.., M, N] = lhs [.., M, K] times rhs [.., K, N]; leading sizes broadcast."""
         return self.add("matmul", (lhs, rhs), out, name=name)
 
     def transpose(
         self,
         source: str,
-        out: str | Shape,
+        out: str | Shape | Tensor,
         permutation: Sequence[int] | None = None,
         *,
         name: str | None = None,
@@ -181,6 +189,32 @@ def _check_used(tensors: Mapping[str, Tensor], operations: Sequence[Operation]) 
             raise WorkloadError(f'tensor "{name}" is used by no operation')
         if tensor.home not in HOMES:
             raise WorkloadError(f'tensor "{name}": home must be one of {", ".join(HOMES)}')
+        if tensor.has_place:
+            _check_place(name, tensor, operations)
+        if tensor.home == "state_buffer" and not tensor.shape.layout.tiles:
+            _check_padding(name, tensor.shape)
+
+
+def _check_padding(name: str, shape: Shape) -> None:
+    """Raise WorkloadError for padding on the chip that no tiles give a place."""
+    if shape.layout.padded_dimensions not in (None, shape.dims):
+        raise WorkloadError(
+            f'tensor "{name}": {shape} in the state buffer has padded_dimensions, but no tiles, '
+            f"which say where its padding lies there"
+        )
+
+
+def _check_place(name: str, tensor: Tensor, operations: Sequence[Operation]) -> None:
+    """Raise WorkloadError for a place of a tensor that has none, or that is not in tiles."""
+    needs = "only a tensor in the state buffer, in tiles, has a place there (partition, byte)"
+    if tensor.home != "state_buffer" or not tensor.shape.layout.tiles:
+        raise WorkloadError(f'tensor "{name}": {needs}, found {tensor}')
+    made = any(op.output == name for op in operations)
+    if made and any(name in op.inputs for op in operations):
+        raise WorkloadError(
+            f'tensor "{name}": only inputs and outputs have a place (partition, byte), '
+            f"but it is made and taken by operations"
+        )
 
 
 def _in_order(

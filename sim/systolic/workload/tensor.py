@@ -1,4 +1,4 @@
-"""A tensor: a shape (an XLA shape with its layout) and the memory it lives in.
+"""A tensor: a shape (an XLA shape with its layout), the memory it lives in, and its place there.
 
 Not here: the elements themselves (`data`) and what is computed with them (`graph`).
 """
@@ -16,10 +16,20 @@ HOMES: tuple[Home, ...] = get_args(Home)
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """An array with a place to live: shape (type, dimensions, layout) and memory."""
+    """An array with a place to live: shape (type, dimensions, layout) and memory.
+
+    partition, byte: where its tiles begin in the state buffer. byte None: where the compiler likes.
+    """
 
     shape: Shape
     home: Home = "state_buffer"
+    partition: int = 0
+    byte: int | None = None
+
+    @property
+    def has_place(self) -> bool:
+        """Whether partition or byte are given."""
+        return self.partition > 0 or self.byte is not None
 
     def __str__(self) -> str:
         return f"{self.shape} in {self.home}"

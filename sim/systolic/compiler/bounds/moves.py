@@ -68,7 +68,8 @@ def _on_chip(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound
         return NOTHING
     size_bytes = data_type(source.element_type).size_bytes
     alone = axes is not None and both_at(graph, op) is not None
-    if axes is None or not (alone and goes_in_blocks(source, result, axes, chip, options)):
+    ends = graph.tensor(op.inputs[0]), graph.tensor(op.output)
+    if axes is None or not (alone and goes_in_blocks(*ends, axes, chip, options)):
         return copied_bound(chip, source.num_elements(), size_bytes)
     matrices = recognise_transpose(source, result, axes)
     if options.via == "dram":

@@ -13,11 +13,14 @@ from functools import cached_property
 import numpy as np
 
 from systolic.arrays import Integers
+from systolic.compiler.ir.chip_tiles import block_rows, whole_banks
 from systolic.compiler.ir.nodes import Axes
 from systolic.errors import CompileError
+from systolic.hw.spec import Chip
 from systolic.layout import Layout, Shape, Spreading, in_rows, over_partitions
 from systolic.layout.tile import COMBINE
 from systolic.spans import Span
+from systolic.workload import Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +42,18 @@ def refuse_packed(shape: Shape) -> None:
         )
 
 
-def as_rows(shape: Shape, partitions: int, p: int, bank_bytes: int) -> Rows | None:
+def as_rows(tensor: Tensor, chip: Chip) -> Rows | None:
     """Return the rows in which a tiled tensor lies; None if its tiles break or mix them.
 
-    p: the rows of a tile of the compilation. Row r of a matrix is in partition r mod p. bank_bytes:
-    a row of a tile must lie in one bank of that size, which unbroken rows do not (0: it need not).
+    Row r of a matrix is in partition r mod p, for tiles of p rows of the compilation, counted from
+    the tensor's partition. The array takes rows from every R-th partition on. A row of a tile that
+    must lie in one bank is no part of unbroken rows.
     """
+    shape, p = tensor.shape, block_rows(chip)
+    partitions = chip.state_buffer.partitions - tensor.partition
     padded = shape.layout.padded_dimensions not in (None, shape.dims)
-    if bank_bytes or len(shape.layout.tiles) != 1 or padded:
+    off_array = tensor.partition % chip.pe_array.rows
+    if whole_banks(chip) or len(shape.layout.tiles) != 1 or padded or off_array:
         return None
     (step,) = shape.steps()
     if any(size > 1 for size in step.sizes[:-2]):
@@ -58,6 +65,16 @@ def as_rows(shape: Shape, partitions: int, p: int, bank_bytes: int) -> Rows | No
     if rows > min(p, together) and together != p:
         return None
     return Rows(groups, step.counts[-1] * step.sizes[-1])
+
+
+def lies_unbroken(rows: int, p: int, chip: Chip) -> bool:
+    """Return whether the tiles of a matrix, p rows high, may lie as unbroken rows.
+
+    They may not if several of them would stand on one another in the partitions, or if a tile must
+    lie in one bank.
+    """
+    stacked = rows > p and chip.state_buffer.partitions // p > 1
+    return not stacked and not whole_banks(chip)
 
 
 def in_unbroken_rows(shape: Shape, axes: Axes, p: int) -> Shape:
@@ -95,9 +112,15 @@ class Scattered:
     spreading: Spreading
 
     @classmethod
-    def of(cls, shape: Shape, partitions: int) -> Scattered:
-        """Return the places of a tiled shape in so many partitions."""
-        return cls(shape, over_partitions(shape, partitions))
+    def of(cls, tensor: Tensor, chip: Chip) -> Scattered:
+        """Return the places of a tensor in tiles, counted from its partition."""
+        partitions = chip.state_buffer.partitions - tensor.partition
+        if partitions <= 0:
+            raise CompileError(
+                f"partition {tensor.partition} is not in the state buffer of {chip.name}, which "
+                f"has {chip.state_buffer.partitions}"
+            )
+        return cls(tensor.shape, over_partitions(tensor.shape, partitions))
 
     @property
     def dims(self) -> tuple[int, ...]:

@@ -44,7 +44,8 @@ class Matrix:
     dram: the place it is brought from, or (`store`) written to. keep: it must stand in the state
     buffer at the end. block: its own tile T(p,q), if not that of the compilation. width: of a
     matrix that lies in unbroken rows from one byte on, how many elements of a partition there are
-    from one row of tiles to the next; None: its tiles may lie anywhere. window: how it lies in
+    from one row of tiles to the next; None: its tiles may lie anywhere. partition: the one of its
+    first row. byte: where unbroken rows must begin; None: anywhere. window: how it lies in
     another matrix, if it has no tiles of its own. shared: how many queues together move each of its
     tiles (0: as the schedule finds best).
     """
@@ -61,6 +62,8 @@ class Matrix:
     keep: bool = False
     block: tuple[int, int] | None = None
     width: int | None = None
+    partition: int = 0
+    byte: int | None = None
     window: MatrixWindow | None = None
     shared: int = 0
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from systolic.compiler.ir.homes import in_unbroken_rows
+from systolic.compiler.ir.homes import in_unbroken_rows, lies_unbroken
 from systolic.compiler.lower.recognise import MatrixSet, moves_nothing, recognise_transpose
 from systolic.errors import CompileError
 from systolic.hw.datatypes import PSUM_WORD_BYTES, data_type
 from systolic.hw.spec import Chip
 from systolic.layout import Decomposition, Shape, decompose
-from systolic.workload import Graph, TransposeAttributes
+from systolic.workload import Graph, Tensor, TransposeAttributes
 from systolic.workload.options import Options
 
 
@@ -37,14 +37,17 @@ def equation_1(graph: Graph, chip: Chip, options: Options) -> Decomposition | No
     home = graph.tensor(op.output).home
     axes = op.attributes_as(TransposeAttributes).axes
     if moves_nothing(before, after, axes) or (
-        home == "state_buffer" and not goes_in_blocks(before, after, axes, chip, options)
+        home == "state_buffer"
+        and not goes_in_blocks(
+            graph.tensor(op.inputs[0]), graph.tensor(op.output), axes, chip, options
+        )
     ):
         return None
     return blocks_of(recognise_transpose(before, after, axes), chip, options)
 
 
 def goes_in_blocks(
-    before: Shape, after: Shape, permutation: Sequence[int], chip: Chip, options: Options
+    source: Tensor, result: Tensor, permutation: Sequence[int], chip: Chip, options: Options
 ) -> bool:
     """Return whether tensors on the chip are transposed in blocks of equation 1.
 
@@ -52,7 +55,8 @@ def goes_in_blocks(
     matrices, each in a block of its own, must have room. If not, views are changed, which needs
     neither.
     """
-    if not _tiles_allow(before, after, permutation, chip, options):
+    before, after = source.shape, result.shape
+    if not _tiles_allow(source, result, permutation, chip, options):
         if options.block:
             raise CompileError(
                 f"compile.block: {before} and {after} lie on the chip in their own tiles, so no "
@@ -70,17 +74,22 @@ def goes_in_blocks(
 
 
 def _tiles_allow(
-    before: Shape, after: Shape, permutation: Sequence[int], chip: Chip, options: Options
+    source: Tensor, result: Tensor, permutation: Sequence[int], chip: Chip, options: Options
 ) -> bool:
     """Return whether source and result lie in the rows that blocks use: chosen so, or by tiles."""
+    before, after = source.shape, result.shape
     if not before.layout.tiles and not after.layout.tiles:
         return True
+    if source.partition or result.partition:
+        return False
     matrices = recognise_transpose(before, after, permutation)
     p, q = blocks_of(matrices, chip, options).block
-    sides = ((before, matrices.source, p), (after, matrices.result, q))
+    *_, rows, columns = matrices.dims
+    sides = ((before, matrices.source, rows, p), (after, matrices.result, columns, q))
     return all(
-        not shape.layout.tiles or in_unbroken_rows(shape, axes, rows) == shape
-        for shape, axes, rows in sides
+        not shape.layout.tiles
+        or (in_unbroken_rows(shape, axes, tall) == shape and lies_unbroken(rows, tall, chip))
+        for shape, axes, rows, tall in sides
     )
 
 

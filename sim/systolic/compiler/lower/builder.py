@@ -21,6 +21,7 @@ from systolic.compiler.ir.homes import (
     Scattered,
     as_rows,
     in_unbroken_rows,
+    lies_unbroken,
     refuse_packed,
 )
 from systolic.compiler.ir.nodes import (
@@ -465,21 +466,21 @@ class LayerBuilder:
     # Tensors on the chip whose tiles say where they lie
 
     def _rows(self, tensor: str) -> Rows | None:
-        shape, chip = self.graph.shape(tensor), self.chip
-        refuse_packed(shape)
-        return as_rows(shape, chip.state_buffer.partitions, block_rows(chip), whole_banks(chip))
+        refuse_packed(self.graph.shape(tensor))
+        return as_rows(self.graph.tensor(tensor), self.chip)
 
     def _place_in_tiles(self, tensor: str) -> None:
         """Let an input lie where its tiles say."""
         self._unplaced.discard(tensor)
         if rows := self._rows(tensor):
-            matrix = self._fixed(self._make(tensor, rows.axes, "state_buffer"), rows.width)
+            made = self._make(tensor, rows.axes, "state_buffer")
+            matrix = self._fixed(made, tensor, rows.width)
         else:
             matrix = self._scattered[tensor] = self._scatter(tensor, "state_buffer")
         self._homes.append(TensorOnChip(tensor, self.graph.shape(tensor), matrix.name))
 
     def _places(self, tensor: str) -> Scattered:
-        return Scattered.of(self.graph.shape(tensor), self.chip.state_buffer.partitions)
+        return Scattered.of(self.graph.tensor(tensor), self.chip)
 
     def _scatter(self, tensor: str, source: Source) -> Matrix:
         """Return a matrix of all places that the tensor's tiles take."""
@@ -487,10 +488,9 @@ class LayerBuilder:
         name = f"{tensor}.{len(self._matrices)}"
         matrix = Matrix(
             name, tensor, self.graph.shape(tensor).element_type, (), rows, cols, ((), ()), source,
-            block=(rows, min(cols, SCATTERED_COLUMNS)), width=cols,
+            block=(rows, min(cols, SCATTERED_COLUMNS)),
         )  # fmt: skip
-        self._matrices[name] = matrix
-        return matrix
+        return self._fixed(matrix, tensor, cols)
 
     def _collected(self, tensor: str, axes: Axes) -> Matrix:
         """Return a scattered input as a view, element by element."""
@@ -500,19 +500,21 @@ class LayerBuilder:
 
     def _unbroken(self, matrix: Matrix, tensor: str, axes: Axes) -> Matrix:
         """Let a tensor without tiles lie in unbroken rows from one byte on, if tiles can say so."""
-        geometry = self.chip.state_buffer
         p = matrix.block[0] if matrix.block else block_rows(self.chip)
-        stacked = matrix.rows > p and geometry.partitions // p > 1
-        if stacked or whole_banks(self.chip) or matrix.width not in (None, matrix.cols):
+        unbroken = lies_unbroken(matrix.rows, p, self.chip)
+        if not unbroken or matrix.width not in (None, matrix.cols):
             return matrix
         shape = self.graph.shape(tensor)
         lies = in_unbroken_rows(shape, axes, p)
         self._homes.append(TensorOnChip(tensor, lies, matrix.name, chosen=not shape.layout.tiles))
-        return self._fixed(matrix, matrix.cols)
+        return self._fixed(matrix, tensor, matrix.cols)
 
-    def _fixed(self, matrix: Matrix, width: int) -> Matrix:
-        """Return the matrix in unbroken rows of so many elements."""
-        found = self._matrices[matrix.name] = replace(matrix, width=width)
+    def _fixed(self, matrix: Matrix, tensor: str, width: int) -> Matrix:
+        """Return the matrix in unbroken rows of so many elements, where the tensor's place is."""
+        home = self.graph.tensor(tensor)
+        byte = matrix.byte if home.byte is None else home.byte
+        found = replace(matrix, width=width, partition=home.partition, byte=byte)
+        self._matrices[matrix.name] = found
         return found
 
     def _keep_in_tiles(self, tensor: str) -> None:
@@ -534,14 +536,22 @@ class LayerBuilder:
     def _in_rows(self, tensor: str, rows: Rows) -> Matrix:
         """Return a matrix of an output in unbroken rows of its width."""
         there = [m for m, axes in self.views(tensor) if axes == rows.axes and m.source != "dram"]
-        free = [m for m in there if not m.block and m.width in (None, rows.width)]
+        free = [m for m in there if not m.block and self._may_lie(m, tensor, rows.width)]
         if free:
-            return self._fixed(free[0], rows.width)
+            return self._fixed(free[0], tensor, rows.width)
         if there or self.dram.holds(tensor) or self.options.via == "dram":
             source, made = self.view(tensor, rows.axes), self.result(tensor, rows.axes)
             self.node("convert", (source,), made)
-            return self._fixed(made, rows.width)
-        return self._fixed(self._changed(tensor, rows.axes), rows.width)
+            return self._fixed(made, tensor, rows.width)
+        return self._fixed(self._changed(tensor, rows.axes), tensor, rows.width)
+
+    def _may_lie(self, matrix: Matrix, tensor: str, width: int) -> bool:
+        """Return whether a matrix lies where a tensor's tiles say, or may be placed there."""
+        home = self.graph.tensor(tensor)
+        if matrix.width is None:
+            return True
+        there = matrix.width == width and matrix.partition == home.partition
+        return there and (home.byte is None or home.byte == matrix.byte)
 
     def keep_matrix(self, tensor: str, matrix: Matrix, axes: Axes) -> None:
         """Keep a matrix, which shows the tensor as `axes`, on the chip until the end."""

@@ -52,7 +52,10 @@ def _permute(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -
         builder.store_home(builder.load(source, rows.source), op.output, rows.result)
     elif home == "dram":
         _from_dram(builder, op, recognise_transpose(before, after, permutation))
-    elif goes_in_blocks(before, after, permutation, builder.chip, builder.options):
+    elif goes_in_blocks(
+        builder.graph.tensor(source), builder.graph.tensor(op.output), permutation, builder.chip,
+        builder.options,
+    ):  # fmt: skip
         _in_blocks(builder, op, recognise_transpose(before, after, permutation))
     else:
         _see(builder, source, op.output, permutation)

@@ -30,10 +30,14 @@ def in_words(size_bytes: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Wished-for ranges of bytes, the best first; if none has room, bytes come from `end`."""
+    """Wished-for ranges of bytes, the best first; if none has room, bytes come from `end`.
+
+    only: no others will do.
+    """
 
     end: End
     ranges: Iterable[Interval] = ()
+    only: bool = False
 
 
 @dataclass(slots=True)
@@ -80,7 +84,7 @@ class Room:
                 inside = _within(parts, wished)
                 if (start := self._fit(inside, size, wish.end)) is not None:
                     return start
-        for parts in (self.fresh, self.free):
+        for parts in () if wish.only else (self.fresh, self.free):
             if (start := self._fit(parts, size, wish.end)) is not None:
                 return start
         return None

@@ -17,7 +17,7 @@ from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer
 from systolic.layout import Block
-from systolic.spans import Span
+from systolic.spans import Interval, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,7 @@ class OnChip:
         where = f"state_buffer of {chip.name}"
         self.memory = Residency(room, self._wish_of, self.size_bytes, where)
         self.multiplies = any(node.kind == "multiply" for node in layers.nodes)
+        self._padded = {home.matrix for home in layers.homes if home.shape.holds_padding}
         self._made: dict[MatrixTile, Made] = {}
         self.bases: dict[str, int] = {}
         """The first byte of each matrix in unbroken rows that has been placed."""
@@ -94,7 +95,9 @@ class OnChip:
 
     def give(self, matrices: Iterable[Matrix]) -> list[PlacedTile]:
         """Place the tiles that are there at cycle 0, and return their places."""
-        given = [m for m in matrices if m.source == "state_buffer"]
+        matrices = tuple(matrices)
+        self._settle_placed(matrices)
+        given = [m for m in matrices if m.source == "state_buffer" and m.byte is None]
         if not (all(self._settle(m) for m in given) or self._settle_anew(given)):
             tiles = [tile for m in given for tile in self.all_tiles(m)]
             need = sum(in_words(self.size_bytes(t)) for t in tiles if not self._is_fixed(t))
@@ -104,11 +107,25 @@ class OnChip:
                 f"{need} bytes per partition{self._rounding(tiles)}, "
                 f"found {self.memory.room.size_bytes}"
             )
-        return [self.piece(tile) for matrix in given for tile in self.all_tiles(matrix)]
+        there = [m for m in matrices if m.source == "state_buffer"]
+        return [self.piece(tile) for matrix in there for tile in self.all_tiles(matrix)]
+
+    def _settle_placed(self, matrices: Iterable[Matrix]) -> None:
+        """Place what must begin at a byte that is given, results too, before all others."""
+        for matrix in matrices:
+            if matrix.byte is not None and not self.fix(matrix):
+                stop = matrix.byte + self._fixed_bytes(matrix)
+                raise CompileError(
+                    f"state_buffer of {self.chip.name} has no room for {matrix.tensor} at byte "
+                    f"{matrix.byte}: bytes {matrix.byte} to {stop - 1} of its partitions must be "
+                    f"free, begin at a multiple of {ALIGNMENT}, and lie within "
+                    f"{self.memory.room.size_bytes}"
+                )
 
     def _settle_anew(self, matrices: Iterable[Matrix]) -> bool:
         """Place inputs side by side, the largest first: their wishes left no room for all."""
         self.memory.forget()
+        self._settle_placed(self.matrices.values())
         blocks = [m for m in matrices if m.block or m.width is not None]
         others = (tile for m in matrices if m not in blocks for tile in self.all_tiles(m))
         return all(self._settle(matrix) for matrix in blocks) and all(
@@ -128,8 +145,14 @@ class OnChip:
         """Place the blocks that must be there at the end, if they have room beside the inputs."""
         for matrix in matrices:
             fixed = matrix.width is not None and matrix.source == "node"
-            if matrix.keep and (matrix.block or fixed):
-                self._settle(matrix)
+            if not (matrix.keep and (matrix.block or fixed)) or matrix.byte is not None:
+                continue
+            if not self._settle(matrix) and matrix.name in self._padded:
+                raise CompileError(
+                    f"state_buffer of {self.chip.name} has no room for {matrix.tensor} beside the "
+                    f"inputs: its padding_value is there from the start, in "
+                    f"{self._fixed_bytes(matrix)} bytes per partition"
+                )
 
     def _settle(self, matrix: Matrix) -> bool:
         """Place all tiles of a matrix for good, blocks one after another."""
@@ -147,6 +170,8 @@ class OnChip:
         starts = {tile: self._fixed_byte(matrix, tile) for tile in self.all_tiles(matrix)}
         first = next(iter(starts))
         size, wish = self._fixed_bytes(matrix), self.banks.wish_of_all(matrix.name)
+        if matrix.byte is not None:
+            wish = Wish("low", [Interval(matrix.byte, matrix.byte + in_words(size))], only=True)
         found = self.memory.fix(starts, size, wish, forever=matrix.keep)
         if found:
             self.bases[matrix.name] = self.memory.resident[first].start
@@ -202,7 +227,8 @@ class OnChip:
         if matrix.window is None:
             return place, self.make_span(place, rows, cols)
         made = self.made(place.tile)
-        made.add_columns(Span(access.partition, rows.count), matrix.window.columns(number, cols))
+        within, _ = self._within(place, rows, cols)
+        made.add_columns(within, matrix.window.columns(number, cols))
         return place, access
 
     def whole(self, resident: Resident) -> Access:
@@ -232,9 +258,10 @@ class OnChip:
 
     def part(self, place: Resident, rows: Span, cols: Span) -> Access:
         """Return the access to rows and columns of a tile, counted from its first."""
-        dtype = self.matrices[place.tile.matrix].dtype
-        start = place.start + cols.first * data_type(dtype).size_bytes
-        return Access(Buffer.STATE, dtype, rows.first, rows.count, start, ((1, cols.count),))
+        matrix = self.matrices[place.tile.matrix]
+        start = place.start + cols.first * data_type(matrix.dtype).size_bytes
+        first = matrix.partition + rows.first
+        return Access(Buffer.STATE, matrix.dtype, first, rows.count, start, ((1, cols.count),))
 
     def _within(self, place: Resident, rows: Span, cols: Span) -> tuple[Span, Span]:
         """Return rows and columns of a matrix counted from the first of the tile they are in."""

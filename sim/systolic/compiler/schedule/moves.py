@@ -8,6 +8,8 @@ touched.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from systolic.compiler.cost.moves import moving_engine
 from systolic.compiler.ir.change_of_view import ChangeOfView, Piece, pieces
 from systolic.compiler.ir.drafts import Drafts
@@ -16,8 +18,7 @@ from systolic.compiler.ir.tasks import MatrixTile, Task
 from systolic.compiler.place.residency import Resident
 from systolic.compiler.place.tiles import OnChip
 from systolic.compiler.schedule.transfers import CopyMaker
-from systolic.hw.datatypes import data_type
-from systolic.isa import Access, Buffer, Copy
+from systolic.isa import Access, Copy
 from systolic.spans import Span
 from systolic.workload.options import Options
 
@@ -59,10 +60,9 @@ class MoveMaker:
         return pieces(down, across, mine)
 
     def _source(self, place: Resident, piece: Piece) -> Access:
-        dtype = self._tiles.matrices[place.tile.matrix].dtype
-        start = place.start + piece.source_col * data_type(dtype).size_bytes
-        first, count = piece.source_row, piece.source_rows
-        return Access(Buffer.STATE, dtype, first, count, start, piece.pairs)
+        rows = Span(piece.source_row, piece.source_rows)
+        first = self._tiles.part(place, rows, Span(piece.source_col, 1))
+        return replace(first, pattern=piece.pairs)
 
     def _target(self, place: Resident, piece: Piece) -> Access:
         rows, cols = Span(piece.row, piece.rows), Span(piece.col, piece.cols)

@@ -1,0 +1,150 @@
+"""Do tensors on the chip lie where the work says: in tiles from a partition and a byte on?
+
+Pasting back the place that the compiler chose must give the same run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from support.chips import ideal_chip
+from support.tiled_homes import chip_8x8, random_graph, run
+from systolic.compiler import compile_graph
+from systolic.errors import SystolicError
+from systolic.hw.spec import Chip
+from systolic.layout import Shape
+from systolic.machine import simulate
+from systolic.workload import Graph, GraphBuilder, Tensor
+from systolic.workload.graph import make_graph
+
+PARTITIONS, BYTES = 8, 8192
+
+
+def with_places(graph: Graph, rng: Random) -> Graph:
+    """The graph with random places, in halves of the buffer that do not meet."""
+    tensors = dict(graph.tensors)
+    for number, name in enumerate(tensors):
+        shape, size = tensors[name].shape, BYTES // len(tensors) // 4 * 4
+        if not shape.layout.tiles:
+            continue
+        first = shape.layout.tiles[0]
+        tall = max(1, first.dims[-2]) if first.rank > 1 else 1
+        byte = number * size + 4 * rng.randrange(64) if rng.random() < 0.8 else None
+        partition = rng.randrange(PARTITIONS - tall + 1) if rng.random() < 0.5 else 0
+        tensors[name] = replace(tensors[name], partition=partition, byte=byte)
+    return make_graph(tensors, graph.operations)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_places(seed: int) -> None:
+    rng = Random(seed)
+    check_places(with_places(random_graph(rng), rng), rng)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(40, 300))
+def test_many_random_places(seed: int) -> None:
+    rng = Random(seed)
+    check_places(with_places(random_graph(rng), rng), rng)
+
+
+def check_places(graph: Graph, rng: Random) -> None:
+    compiled, _ = run(graph, chip_8x8(banks=rng.choice([1, 8])), rng.choice(["event", "register"]))
+    placements = compiled.placements()
+    for name, tensor in graph.tensors:
+        if tensor.has_place:
+            assert placements[name].base_partition == tensor.partition
+            assert tensor.byte in (None, placements[name].base_byte)
+
+
+def pasted(graph: Graph, chip: Chip) -> tuple[int, int, int]:
+    """Cycles of a graph, of the graph with every place pasted back, and how many places."""
+    first = compile_graph("first", graph, chip)
+    tensors = dict(graph.tensors)
+    found = first.placements()
+    for name, placed in found.items():
+        tensors[name] = Tensor(
+            placed.shape, "state_buffer", placed.base_partition, placed.base_byte
+        )
+    second = compile_graph("second", make_graph(tensors, graph.operations), chip)
+    assert {n: (p.shape, p.base_byte) for n, p in second.placements().items()} == {
+        n: (p.shape, p.base_byte) for n, p in found.items()
+    }
+    cycles = [
+        simulate(chip, each.program, [], values=False).trace.cycles() for each in (first, second)
+    ]
+    return cycles[0], cycles[1], len(found)
+
+
+@pytest.mark.parametrize("shape", ["f32[8,8]", "f32[20,12]", "s8[20,12]{0,1}", "bf16[3,5,9]"])
+def test_a_pasted_place_gives_the_same_run(shape: str) -> None:
+    builder, dims = GraphBuilder(home="state_buffer"), Shape.parse(shape).dims
+    x = builder.tensor("x", shape)
+    axes = tuple(range(len(dims)))[::-1]
+    kind = Shape.parse(shape).element_type
+    builder.transpose(x, Shape(kind, dims[::-1]), axes, name="y")
+    before, after, places = pasted(builder.graph(), ideal_chip(8, 8))
+    assert (after, places) == (before, 2)
+
+
+def test_a_pasted_product_gives_the_same_run() -> None:
+    builder = GraphBuilder(home="state_buffer")
+    x, w = builder.tensor("x", "f32[20,24]{0,1}"), builder.tensor("w", "f32[24,12]")
+    builder.matmul(x, w, "f32[20,12]", name="y")
+    before, after, places = pasted(builder.graph(), ideal_chip(8, 8))
+    assert (after, places) == (before, 3)
+
+
+def relayout(source: Tensor, result: Tensor) -> Graph:
+    builder = GraphBuilder()
+    builder.add("relayout", (builder.tensor("x", source),), result, name="y")
+    return builder.graph()
+
+
+SOURCE = Shape.parse("f32[8,8]{1,0:T(8,8)}")
+
+
+@pytest.mark.parametrize(
+    ("source", "result", "message"),
+    [
+        (Tensor(SOURCE, byte=0), Tensor(SOURCE, byte=16),
+         "state_buffer of test 8 x 8 has no room for y at byte 16: bytes 16 to 47 of its "
+         "partitions must be free, begin at a multiple of 4, and lie within 8192"),
+        (Tensor(SOURCE, byte=2), Tensor(SOURCE),
+         "state_buffer of test 8 x 8 has no room for x at byte 2: bytes 2 to 33 of its "
+         "partitions must be free, begin at a multiple of 4, and lie within 8192"),
+        (Tensor(SOURCE, byte=8192), Tensor(SOURCE),
+         "state_buffer of test 8 x 8 has no room for x at byte 8192: bytes 8192 to 8223 of its "
+         "partitions must be free, begin at a multiple of 4, and lie within 8192"),
+        (Tensor(SOURCE, partition=1), Tensor(SOURCE),
+         "f32[8,8]{1,0:T(8,8)}: a tile has 8 rows, each in a partition of its own, but there are "
+         "7 partitions"),
+        (Tensor(SOURCE, partition=8), Tensor(SOURCE),
+         "partition 8 is not in the state buffer of test 8 x 8, which has 8"),
+        (Tensor(SOURCE, "dram", byte=0), Tensor(SOURCE),
+         'tensor "x": only a tensor in the state buffer, in tiles, has a place there '
+         "(partition, byte), found f32[8,8]{1,0:T(8,8)} in dram"),
+        (Tensor(Shape.parse("f32[8,8]"), byte=0), Tensor(SOURCE),
+         'tensor "x": only a tensor in the state buffer, in tiles, has a place there '
+         "(partition, byte), found f32[8,8]{1,0} in state_buffer"),
+        (Tensor(Shape.parse("f32[8,8]").with_padding((9, 9), 1)), Tensor(SOURCE),
+         'tensor "x": f32[8,8]{1,0} in the state buffer has padded_dimensions, but no tiles, '
+         "which say where its padding lies there"),
+    ],
+)  # fmt: skip
+def test_refusals(source: Tensor, result: Tensor, message: str) -> None:
+    with pytest.raises(SystolicError) as refused:
+        compile_graph("test", relayout(source, result), chip_8x8())
+    assert str(refused.value) == message
+
+
+def test_an_intermediate_result_has_no_place() -> None:
+    builder = GraphBuilder(home="state_buffer")
+    x = builder.tensor("x", "f32[8,8]")
+    y = builder.transpose(x, Tensor(SOURCE, byte=0), name="y")
+    builder.transpose(y, "f32[8,8]", name="z")
+    with pytest.raises(SystolicError, match='tensor "y": only inputs and outputs have a place'):
+        builder.graph()
