@@ -6,6 +6,7 @@ Pasting back the place that the compiler chose must give the same run.
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from support.chips import ideal_chip
 from support.tiled_homes import chip_8x8, random_graph, run
 from systolic.compiler import compile_graph
+from systolic.config import load_run
 from systolic.errors import SystolicError
 from systolic.hw.spec import Chip
 from systolic.layout import Shape
@@ -21,6 +23,7 @@ from systolic.workload import Graph, GraphBuilder, Tensor
 from systolic.workload.graph import make_graph
 
 PARTITIONS, BYTES = 8, 8192
+RUNS = Path(__file__).resolve().parents[3] / "configs" / "runs"
 
 
 def with_places(graph: Graph, rng: Random) -> Graph:
@@ -102,6 +105,17 @@ def relayout(source: Tensor, result: Tensor) -> Graph:
     builder = GraphBuilder()
     builder.add("relayout", (builder.tensor("x", source),), result, name="y")
     return builder.graph()
+
+
+ON_CHIP = ("matmul_1024_onchip", "matmul_deep", "permute_onchip", "transpose_300x1000",
+           "transpose_fig4_partitions", "transpose_multi_clock", "transpose_rank4")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ON_CHIP)
+def test_pasted_places_give_the_shipped_runs_again(name: str) -> None:
+    config = load_run(RUNS / f"{name}.toml")
+    before, after, places = pasted(config.graph, config.chip)
+    assert (after, places > 1) == (before, True)
 
 
 SOURCE = Shape.parse("f32[8,8]{1,0:T(8,8)}")

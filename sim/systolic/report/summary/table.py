@@ -71,6 +71,8 @@ def _facts(summary: Mapping[str, Any]) -> Padding:
         for kind in ("inputs", "outputs"):
             if arrays := summary.get(kind):
                 table.add_row(kind, Text(arrays_text(arrays)))
+    for row, (name, place) in enumerate(summary.get("on_chip", {}).items()):
+        table.add_row("" if row else "on chip", Text(place_text(name, place)))
     counts = [f"{number(count)} {name}" for name, count in summary["instructions"].items()]
     table.add_row("program", ", ".join(counts) or "no instructions")
     if summary.get("checker") == "skipped":
@@ -95,6 +97,11 @@ def layouts_text(layouts: Mapping[str, str]) -> str:
     """Return the layouts of source and result, and the blocks as tiles of the source."""
     text = f"{layouts['source']} to {layouts['result']}"
     return f"{text}, blocks {layouts['blocks']}" if layouts.get("blocks") else text
+
+
+def place_text(name: str, place: Mapping[str, Any]) -> str:
+    """Return where a tensor lies on the chip: ``a s8[4,6]{1,0:T(4,6)}, partition 0, byte 64``."""
+    return f"{name} {place['layout']}, partition {place['partition']}, byte {place['byte']}"
 
 
 def arrays_text(arrays: Mapping[str, Mapping[str, Any]]) -> str:
