@@ -54,7 +54,9 @@ def test_legacy_padding_of_source_and_result(tmp_path: Path, text: str) -> None:
 
 
 def test_a_home_of_the_result_alone(tmp_path: Path) -> None:
-    text = LONE.replace("out = { ", 'out = { home = "state_buffer", ')
+    text = LONE.replace("{1,0}", "{1,0:T(4,4)}").replace(
+        "out = {", 'out = { home = "state_buffer",'
+    )
     graph = load_run(written(tmp_path, text)).graph
     homes = [graph.tensor(name).home for name in (*graph.inputs, *graph.outputs)]
     assert homes == ["dram", "state_buffer"]
@@ -73,8 +75,8 @@ def test_text_alone_says_the_same_as_a_table_of_it(tmp_path: Path) -> None:
         ("shape = 3", "[workload] shape: needs text, found 3"),
         ("shape = {}", "[workload.shape] shape: is missing; needs text"),
         ('shape = { shape = "f32[2,3]", padded_dimension = [3, 5] }',
-         '[workload.shape] unknown key "padded_dimension" (known: home, padded_dimensions, '
-         'padding_value, shape); perhaps "padded_dimensions" was meant'),
+         '[workload.shape] unknown key "padded_dimension" (known: byte, home, padded_dimensions, '
+         'padding_value, partition, shape); perhaps "padded_dimensions" was meant'),
         ('shape = { shape = "f32[2,3]", padded_dimensions = 3 }',
          "[workload.shape] padded_dimensions: needs a list, found 3"),
         ('shape = { shape = "f32[2,3]", padded_dimensions = [3] }',

@@ -53,7 +53,7 @@ def test_the_python_example_of_the_readme_runs(monkeypatch, capsys):
 
 
 def test_the_run_file_example_runs(tmp_path):
-    text, _ = blocks(RUN_FILES, "toml")
+    text, _, _ = blocks(RUN_FILES, "toml")
     path = tmp_path / "example.toml"
     path.write_text(text, encoding="utf-8")
     result = systolic.run(load_run(path))
@@ -61,9 +61,19 @@ def test_the_run_file_example_runs(tmp_path):
     assert [op["name"] for op in result.summary["operations"]] == ["scores", "out"]
 
 
+def test_the_example_of_tables_in_place_of_shapes_runs(tmp_path):
+    path = tmp_path / "example.toml"
+    _, text, _ = blocks(RUN_FILES, "toml")
+    path.write_text(text, encoding="utf-8")
+    result = systolic.run(load_run(path))
+    assert result.summary["values"]["equal"] is True
+    place = {"layout": "f32[2,3]{1,0:T(2,3)}", "partition": 0, "byte": 1024}
+    assert result.summary["on_chip"] == {"out": place}
+
+
 def test_the_sweep_example_has_the_points_it_says(tmp_path):
     path = tmp_path / "example.toml"
-    _, text = blocks(RUN_FILES, "toml")
+    _, _, text = blocks(RUN_FILES, "toml")
     path.write_text(text, encoding="utf-8")
     points = list(expand(load_run(path)))
     assert len(points) == 6
