@@ -127,8 +127,8 @@ class OnChip:
     def reserve(self, matrices: Iterable[Matrix]) -> None:
         """Place the blocks that must be there at the end, if they have room beside the inputs."""
         for matrix in matrices:
-            fixed = matrix.width is not None and matrix.source == "node"
-            if matrix.keep and (matrix.block or fixed):
+            placed = matrix.block is not None or matrix.width is not None
+            if matrix.keep and matrix.source == "node" and placed:
                 self._settle(matrix)
 
     def _settle(self, matrix: Matrix) -> bool:
