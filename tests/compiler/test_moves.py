@@ -224,3 +224,40 @@ def test_batches_that_lie_in_any_order_are_multiplied_right_on_both_engines(seed
     assert register.summary["values"]["equal"]
     assert event.cycles == register.cycles
     assert event.cycles >= event.summary["bound"]["cycles"]
+
+
+def followed(rng: Random) -> Graph:
+    """Return a batched product in DRAM, and other work on an operand or on the result."""
+    batch, M, K, N = (rng.randint(2, 6) for _ in range(4))
+    builder = GraphBuilder(home=rng.choice(["dram", "state_buffer"]))
+    builder.tensor("x", f"bf16[{batch},{M},{K}]{order(rng, 3)}", "dram")
+    builder.tensor("w", f"bf16[{batch},{K},{N}]{order(rng, 3)}", "dram")
+    builder.matmul("x", "w", f"f32[{batch},{M},{N}]{order(rng, 3)}", name="y")
+    of = rng.choice(["x", "y"])
+    dims = (batch, M, K) if of == "x" else (batch, M, N)
+    dtype = "bf16" if of == "x" else "f32"
+    kind = rng.choice(["transpose", "relayout", "reshape", "cast"])
+    after = (dims[0] * dims[1], dims[2]) if kind == "reshape" else dims
+    if kind == "transpose":
+        permutation = tuple(rng.sample(range(3), 3))
+        after = tuple(dims[axis] for axis in permutation)
+    text = f"[{','.join(map(str, after))}]{order(rng, len(after))}"
+    if kind == "transpose":
+        builder.transpose(of, dtype + text, permutation, name="z")
+    else:
+        out = {"bf16": "f32", "f32": "bf16"}[dtype] if kind == "cast" else dtype
+        builder.add(kind, (of,), out + text, name="z")
+    return builder.graph()
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_other_work_takes_what_products_brought_or_made_in_whole_rows(seed: int) -> None:
+    rng = Random(7000 + seed)
+    graph, hardware = followed(rng), chip(rng)
+    inputs = {name: random_values(rng, graph.shape(name)) for name in ("x", "w")}
+    compile_graph("followed", graph, hardware, verify=True)
+    event, register = (
+        systolic.run(graph, hardware, inputs, engine=engine) for engine in ("event", "register")
+    )
+    assert event.summary["values"]["equal"]
+    assert event.cycles == register.cycles

@@ -88,12 +88,12 @@ def _arrangements(move: Move, planner: Planner) -> Iterator[Arrangement]:
                     yield plan
 
 
-Rows = tuple[Move, tuple[int, ...], tuple[int, ...]]
+OnPartitions = tuple[Move, tuple[int, ...], tuple[int, ...]]
 
 
-def _rows(move: Move, lanes: int) -> Iterator[Rows]:
+def _rows(move: Move, lanes: int) -> Iterator[OnPartitions]:
     """Yield moves, cut where partitions end, and the factors on partitions before and after."""
-    seen: set[Rows] = set()
+    seen: set[OnPartitions] = set()
     for cut, rows_in in _on_partitions(move, range(len(move.sizes)), lanes):
         if (same := (cut, rows_in, rows_in)) not in seen:
             seen.add(same)

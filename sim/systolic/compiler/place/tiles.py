@@ -144,8 +144,8 @@ class OnChip:
     def reserve(self, matrices: Iterable[Matrix]) -> None:
         """Place the blocks that must be there at the end, if they have room beside the inputs."""
         for matrix in matrices:
-            fixed = matrix.width is not None and matrix.source == "node"
-            if not (matrix.keep and (matrix.block or fixed)) or matrix.byte is not None:
+            placed = matrix.block is not None or matrix.width is not None
+            if not (matrix.keep and matrix.source == "node" and placed) or matrix.byte is not None:
                 continue
             if not self._settle(matrix) and matrix.name in self._padded:
                 raise CompileError(
