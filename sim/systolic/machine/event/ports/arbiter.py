@@ -347,6 +347,8 @@ def _may_meet(one: Stream, other: Stream, *, is_split: bool) -> bool:
             for a in one.reach()
             for b in other.reach()
         )
+    if not any(a.meets(b) for a in one.reach() for b in other.reach()):
+        return False  # most pairs: lanes of their own from first to last
     return any(
         a.meets(b)
         for mine in one.timeline
