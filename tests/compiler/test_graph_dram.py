@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import systolic
+from compiler.test_graph_values import holds_on, random_chip
 from support.chips import ideal_chip
+from support.random_programs import random_dma
+from support.random_transfers import random_organisation
 from systolic.compiler.bounds.run import run_bound
+from systolic.hw.spec import Chip
 from systolic.workload import GraphBuilder
 
 CHIP = ideal_chip(
@@ -43,3 +49,25 @@ def test_a_product_in_any_layout(layout):
     assert event.transfers == register.transfers
     assert event.transfers.channels[0].bursts > 0
     assert event.cycles() >= run_bound(graph, CHIP).cycles
+
+
+def organised(rng):
+    """Return a chip with channels, banks in groups, bursts in hand, hashes, refresh, timings."""
+    chip = random_chip(rng).model_dump()
+    chip["dram"] |= random_organisation(rng)
+    chip["dma"] |= random_dma(rng, 4)
+    return Chip.model_validate(chip)
+
+
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(rng=st.randoms(use_true_random=True))
+def test_random_graphs_on_organised_dram(rng):
+    """Equal to numpy, clean for the checker, not below the bound, and alike in both engines."""
+    holds_on(organised(rng), rng)
+
+
+@pytest.mark.slow
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(rng=st.randoms(use_true_random=True))
+def test_many_random_graphs_on_organised_dram(rng):
+    holds_on(organised(rng), rng)

@@ -14,6 +14,7 @@ from support.axes import told
 from support.chips import TYPES, ideal_chip
 from support.random_programs import aside, engine_tables, within_port
 from support.random_sequencing import sequenced
+from support.random_transfers import random_organisation
 from systolic.compiler import Options
 from systolic.hw.spec import Chip
 from systolic.hw.units import BUFFERS
@@ -134,6 +135,9 @@ def _dram(rng: Random, queues: int) -> dict[str, Any]:
                 "refresh_cycles": rng.choice([1, 40]),
                 "refresh_interval_cycles": rng.choice([60, 100, 400]),
             }
+        own = aside(rng, "organisation")
+        if own.random() < 0.5:  # every key: groups, hashes, orders, patience, all timings
+            table |= random_organisation(own)
     return table
 
 

@@ -27,6 +27,7 @@ from systolic.run.tensors import operation_records
 from systolic.workload import Graph, GraphBuilder
 
 RUNS = Path(__file__).resolve().parents[3] / "configs" / "runs"
+ACTIVATION = Options(drain_engine="activation")
 MHZ = {1: 3000, 2: 1500, 3: 1000, 5: 600}
 
 
@@ -103,6 +104,47 @@ def test_posts_and_latencies_are_in_the_clock_of_their_unit(semaphore, latency, 
     )  # fmt: skip
     graph = product("f32[1,1]{0,1}", "f32[1,1]", "f32[1,1]", "dram")
     reached(graph, chip, ticks, "moving vectors of pe_array")
+
+
+@pytest.mark.parametrize(
+    ("serial", "ticks"),
+    [((), 55), (("dma",), 85), (("activation",), 60), (("dma", "activation"), 90),
+     (("dma", "activation", "pe_array"), 95)],
+)  # fmt: skip
+def test_serial_dispatch_is_reached(serial, ticks):
+    """DMA's takes 3 cycles: byte in [30, 35), seen at 35; load, vector, sum in [36, 42), read in
+    [42, 45), written in [45, 48); copy ready at 50, started at 65, byte in [80, 85). Activation's
+    takes 2: after [20, 26) read in [33, 36), written in [36, 39), copy from 40, byte in [55, 60).
+    Both: sum seen at 42, read in [48, 51), written in [51, 54), copy ready at 55, 30 later 85 to
+    90. The array's takes 1, twice: seen at 46, read in [54, 57), written in [57, 60)."""
+    cycles = {"dma": 3, "activation": 2, "pe_array": 1}
+    keys = {unit: {"dispatch_cycles": cycles[unit], "dispatch": "serial"} for unit in serial}
+    chip = clocked(
+        dma={"queues": 4, "latency_cycles": 2} | keys.get("dma", {}), dram={"latency_cycles": 1},
+        activation=keys.get("activation", {}), pooling={"latency_cycles": 40},
+        pe_array=keys.get("pe_array", {}),
+    )  # fmt: skip
+    graph = product("f32[1,1]{0,1}", "f32[1,1]", "f32[1,1]", "dram")
+    reached(graph, chip, ticks, "moving vectors of pe_array", ACTIVATION)
+
+
+def test_overlapped_dispatch_delays_no_first_instruction():
+    tables = {unit: {"dispatch_cycles": 50} for unit in ("dma", "activation", "pooling")}
+    tables["dma"] |= {"queues": 4, "latency_cycles": 2}
+    graph = product("f32[1,1]{0,1}", "f32[1,1]", "f32[1,1]", "dram")
+    chip = clocked(dram={"latency_cycles": 1}, **tables)
+    reached(graph, chip, 55, "moving vectors of pe_array")
+
+
+def test_an_engine_gets_ready_before_it_reads():
+    """Sum seen at 26, 4 cycles of getting ready from 27 on: read in [39, 42), written in [42, 45);
+    copy from 45, byte in [60, 65). Pooling, from 30, would have written at 40 + 10 + 200."""
+    chip = clocked(
+        dma={"queues": 4, "latency_cycles": 2}, dram={"latency_cycles": 1},
+        activation={"fixed_cycles": 4}, pooling={"latency_cycles": 40},
+    )  # fmt: skip
+    graph = product("f32[1,1]{0,1}", "f32[1,1]", "f32[1,1]", "dram")
+    reached(graph, chip, 65, "moving vectors of pe_array", ACTIVATION)
 
 
 def test_vectors_are_reached_if_they_are_copied_out_together():
@@ -265,6 +307,48 @@ def test_dma_in_its_own_clock_is_reached_through_dram():
     assert bounce_bound(chip, [(2, 2)] * 10, 4).ticks == 140 * 3
 
 
+def test_bounces_are_dispatched():
+    """As above, each of the two copies 4 cycles later: 36 DMA cycles of 3 ticks."""
+    serial = {"dispatch_cycles": 4, "dispatch": "serial"}
+    chip = clocked((1, 1, 1, 3), dma={"latency_cycles": 5, "descriptor_cycles": 1,
+                   "bytes_per_cycle": 4, **serial}, dram={"latency_cycles": 2})  # fmt: skip
+    graph = move("transpose", "f32[2,2]", "f32[2,2]", (1, 0))
+    reached(graph, chip, 36 * 3, "descriptors of all DMA queues", Options(via="dram"))
+    assert dram_bound(chip, 9).ticks == (4 + 7 + 2) * 3  # two queues of 4 bytes in a cycle
+
+
+BURSTS = [
+    # in hand, cost, fetch, cycles of 4 rows of 16 bytes out and of 16 elements back, by hand:
+    (1, "sum", 2, 4 * (2 + 4) + 16 * (2 + 4)),
+    (1, "max", 2, 4 * 4 + 16 * 4),
+    (4, "sum", 0, 4 + 4 * 4),  # four buses
+    (4, "sum", 2, (2 + 3 * 2 + 4) + (2 + 15 * 2 + 4)),  # the last is fetched, then its burst
+    (4, "max", 2, (3 * 2 + 4) + (15 * 2 + 4)),
+    (4, "max", 7, 4 * 7 + 16 * 7),
+    (2, "sum", 1, (1 + 2 * 4) + (1 + 8 * 4)),  # two buses at once
+    (2, "max", 1, 2 * 4 + 8 * 4),
+]
+
+
+@pytest.mark.parametrize(("in_hand", "cost", "fetch", "cycles"), BURSTS)
+def test_bounces_with_several_bursts_in_hand(in_hand, cost, fetch, cycles):
+    """4 x 4 float32 by bursts of 16 bytes, 4 cycles each, on four channels: behind 7 cycles of
+    latency out and back. With several in hand the next descriptors are fetched meanwhile."""
+    chip = ideal_chip(
+        4, 4,
+        dma={"queues": 1, "latency_cycles": 5, "descriptor_cycles": fetch, "descriptor_cost": cost,
+             "bytes_per_cycle": 16},
+        dram={"latency_cycles": 2, "bytes_per_cycle": 16, "organisation": {
+            "channels": 4, "banks": 4, "row_bytes": 1024, "burst_bytes": 16, "interleave_bytes": 16,
+            "activate_cycles": 0, "precharge_cycles": 0, "outstanding": in_hand}},
+    )  # fmt: skip
+    graph = move("transpose", "f32[4,4]", "f32[4,4]", (1, 0))
+    bound = run_bound(graph, chip, Options(via="dram"))
+    assert (bound.ticks, bound.why) == (2 * 7 + cycles, "descriptors of all DMA queues")
+    taken = systolic.run(graph, chip, options=Options(via="dram")).trace.ticks
+    assert bound.ticks <= taken <= bound.ticks + 2 * (fetch + 4)
+
+
 @pytest.mark.parametrize(("elements", "ticks"), [(29, 18), (30, 20)])
 def test_lanes_and_queues_copy_in_their_own_clocks(elements, ticks):
     """By tick T activation has written 16 * (T // 3 - 1) bytes (2 lanes of 2 float32, latency 1),
@@ -275,6 +359,37 @@ def test_lanes_and_queues_copy_in_their_own_clocks(elements, ticks):
                    pooling={"latency_cycles": 2},
                    dma={"latency_cycles": 4, "bytes_per_cycle": 3})  # fmt: skip
     assert copied_bound(chip, elements, 4).ticks == ticks
+
+
+@pytest.mark.parametrize(("elements", "ticks"), [(29, 22), (30, 24)])
+def test_lanes_and_queues_begin_when_they_are_dispatched(elements, ticks):
+    """As above, activation a cycle later, pooling a cycle of getting ready, DMA two cycles: 16 *
+    (T // 3 - 2), 8 * (T // 5 - 3) and 6 * (T // 2 - 6) bytes by tick T: 80 + 8 + 24 by 21, 80 +
+    8 + 30 = 118 by 22 and 23, 96 + 8 + 36 by 24."""
+    chip = clocked((1, 3, 5, 2),
+                   activation={"elements_per_cycle": 2, "dispatch_cycles": 1, "dispatch": "serial"},
+                   pooling={"latency_cycles": 2, "fixed_cycles": 1},
+                   dma={"latency_cycles": 4, "bytes_per_cycle": 3, "dispatch_cycles": 2,
+                        "dispatch": "serial"})  # fmt: skip
+    assert copied_bound(chip, elements, 4).ticks == ticks
+
+
+@pytest.mark.parametrize(
+    ("engine", "ticks"),
+    [
+        ({"dispatch_cycles": 16}, 2716),  # as in the case below
+        ({"dispatch_cycles": 15, "dispatch": "serial"}, 2721),  # T / 4 + 2 * (T - 1) / 16 >= 1020
+        ({"min_interval_cycles": 12, "dispatch_cycles": 4, "dispatch": "serial"}, 2717),
+        ({"min_interval_cycles": 16, "dispatch_cycles": 9}, 2716),
+    ],
+)
+def test_instructions_one_by_one_are_dispatched(engine, ticks):
+    """The first of 15 + 1 apart comes 15 cycles late, of 12 + 4 apart 4: (T + 14 - 4) / 16."""
+    chip = ideal_chip(4, 4, pe_array={"cycles_per_vector": {"bf16": 1}},
+                      activation=engine, pooling=engine,
+                      dma={"queues": 1, "descriptor_cycles": 3, "bytes_per_cycle": 4})  # fmt: skip
+    bound = product_bound(chip, Product(1, 1, 255, 4, "bf16", (Turn(1, 4, 255, "f32"),)))
+    assert (bound.ticks, bound.why) == (ticks, "elements turned one by one")
 
 
 def test_elements_turned_one_by_one():

@@ -8,7 +8,9 @@ The forms are in `systolic.hw.formulas.moves` and `systolic.hw.formulas.timing`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from systolic.compiler.bounds.sequencing import of_transpose, queue_bound
 from systolic.compiler.cost.engines import drain_engine
 from systolic.compiler.lower.blocks import blocks_of, goes_in_blocks
 from systolic.compiler.lower.permute import both_at
@@ -24,6 +26,7 @@ from systolic.hw.datatypes import data_type
 from systolic.hw.formulas.moves import bounce_bound, copied_bound
 from systolic.hw.formulas.timing import Bound, dram_bound, largest, transpose_bound
 from systolic.hw.spec import Chip
+from systolic.hw.units import EngineName
 from systolic.layout import Decomposition, Shape, decompose
 from systolic.workload import Graph, Operation, TransposeAttributes
 from systolic.workload.options import Options
@@ -31,8 +34,47 @@ from systolic.workload.options import Options
 NOTHING = Bound(0, "nothing need be busy")
 
 
+@dataclass(frozen=True, slots=True)
+class ThroughArray:
+    """Identity products of K x N tiles whose results one engine copies out.
+
+    dram_bytes: of the source in DRAM, and of the result there (0: both on the chip). whole: the
+    tiles are those of every schedule.
+    """
+
+    tiles: Sequence[tuple[int, int]]
+    dtype: str
+    unit: EngineName
+    dram_bytes: int
+    whole: bool
+
+    def bound(self, chip: Chip) -> Bound:
+        """Return what array, engine and DRAM take, the first instruction being there."""
+        found = transpose_bound(
+            chip, self.tiles, self.dtype, self.unit, self.dram_bytes, whole=self.whole
+        )
+        return largest([dram_bound(chip, 2 * self.dram_bytes), found]) if self.dram_bytes else found
+
+    def queues(self, chip: Chip) -> Bound:
+        """Return what the queues take for its instructions, their fetch included."""
+        work = of_transpose(chip, self.tiles, whole=self.whole)
+        return queue_bound(chip, [work], 2 if self.dram_bytes else 0)
+
+
 def move_bound(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound:
     """Return the bound of one operation alone."""
+    way = _way(graph, op, chip, options)
+    return way if isinstance(way, Bound) else way.bound(chip)
+
+
+def move_queues(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound:
+    """Return what queues take for the instructions of one operation alone, as far as is known."""
+    way = _way(graph, op, chip, options)
+    return NOTHING if isinstance(way, Bound) else way.queues(chip)
+
+
+def _way(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound | ThroughArray:
+    """Return how an operation alone goes: through the array, or a bound of another way."""
     ends = (op.inputs[0] in graph.inputs, op.output in graph.outputs)
     homes = {graph.tensor(name).home for name in (op.inputs[0], op.output)}
     moved = _dram_bytes(graph, op)
@@ -43,8 +85,10 @@ def move_bound(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bou
     return _on_chip(graph, op, chip, options)
 
 
-def _from_dram(graph: Graph, op: Operation, chip: Chip, options: Options, least: Bound) -> Bound:
-    """Return the bound of an operation from DRAM to DRAM: `least`, or more if it must turn."""
+def _from_dram(
+    graph: Graph, op: Operation, chip: Chip, options: Options, least: Bound
+) -> Bound | ThroughArray:
+    """Return the bound of an operation from DRAM to DRAM: `least`, or the array's if it turns."""
     source, result, axes = _shapes(graph, op)
     if axes is None or both_at(graph, op) is None:
         return least
@@ -52,11 +96,11 @@ def _from_dram(graph: Graph, op: Operation, chip: Chip, options: Options, least:
         return least
     matrices = recognise_transpose(source, result, axes)
     if options.via == "pe":
-        return largest([least, _by_array(matrices, chip, options, "dram")])
+        return _by_array(matrices, chip, options, "dram")
     return least  # a DMA that transposes on the way
 
 
-def _on_chip(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound:
+def _on_chip(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound | ThroughArray:
     """Return the bound of an operation whose tensors live on the chip before and after."""
     source, result, axes = _shapes(graph, op)
     if axes is None:
@@ -96,14 +140,14 @@ def _dram_bytes(graph: Graph, op: Operation) -> int:
     return sum(shape.num_elements() * shape.dtype.itemsize for shape in shapes)
 
 
-def _by_array(matrices: MatrixSet, chip: Chip, options: Options, home: str) -> Bound:
-    """Return the bound of identity products of all sub-blocks."""
+def _by_array(matrices: MatrixSet, chip: Chip, options: Options, home: str) -> ThroughArray:
+    """Return the identity products of all sub-blocks."""
     dtype = matrices.element_type
     tiles = _sub_blocks(_cut(matrices, chip, options, home))
     size = matrices.shape.num_elements() * data_type(dtype).size_bytes
     moved = size if home == "dram" else 0
     whole = home == "state_buffer" or options.block is not None
-    return transpose_bound(chip, tiles, dtype, drain_engine(chip, options), moved, whole=whole)
+    return ThroughArray(tiles, dtype, drain_engine(chip, options), moved, whole)
 
 
 def _cut(matrices: MatrixSet, chip: Chip, options: Options, home: str) -> Decomposition:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from systolic.compiler.bounds.moves import move_bound
-from systolic.compiler.bounds.sequencing import fetched, queue_bound
+from systolic.compiler.bounds.moves import move_bound, move_queues
+from systolic.compiler.bounds.sequencing import fetched, of_product, queue_bound
 from systolic.compiler.lower.table import LOWERINGS, BoundKind
 from systolic.hw.formulas.products import Dimension, Product, Turn, product_bound, product_vectors
 from systolic.hw.formulas.timing import Bound, dram_bound, largest
@@ -48,7 +48,8 @@ def run_bound(graph: Graph, chip: Chip, options: Options | None = None) -> Bound
     found.append(fetched(chip, _array_bound(graph, chip)))
     products = [product_of(graph, op) for op in graph.operations if _is_product(op)]
     if products:
-        found.append(queue_bound(chip, products))
+        work = [of_product(chip, product) for product in products]
+        found.append(queue_bound(chip, work, _transfers(graph)))
     names = [n for n in (*graph.inputs, *graph.outputs) if graph.tensor(n).home == "dram"]
     if names:
         moving = dram_bound(chip, sum(_bytes(graph, n) for n in names))
@@ -107,10 +108,21 @@ def _minor(shape: Shape) -> int | None:
 
 
 def _bound(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound:
-    alone = fetched(chip, _BOUNDS[LOWERINGS[op.kind].bound](graph, op, chip, options))
-    return (
-        largest([alone, queue_bound(chip, [product_of(graph, op)])]) if _is_product(op) else alone
-    )
+    kind = LOWERINGS[op.kind].bound
+    alone = fetched(chip, _BOUNDS[kind](graph, op, chip, options))
+    return largest([alone, _QUEUES[kind](graph, op, chip, options)]) if kind in _QUEUES else alone
+
+
+def _transfers(graph: Graph) -> int:
+    """Return the least copies that bring the run's tensors from DRAM, and results there.
+
+    A copy is of bytes of one tensor, or from one to another.
+    """
+    at_dram = [
+        sum(graph.tensor(name).home == "dram" for name in names)
+        for names in (graph.inputs, graph.outputs)
+    ]
+    return max(at_dram)
 
 
 def _bytes_bound(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound:
@@ -129,12 +141,17 @@ def _at_dram(graph: Graph, op: Operation) -> list[str]:
 def _product_bound(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound:
     outer = [n for n in op.inputs if n in graph.inputs and graph.tensor(n).home == "dram"]
     stored = op.output in graph.outputs and graph.tensor(op.output).home == "dram"
-    moved = sum(_bytes(graph, n) for n in outer) + (_bytes(graph, op.output) if stored else 0)
+    moved = sum(_bytes(graph, n) for n in {*outer}) + (_bytes(graph, op.output) if stored else 0)
     product = product_of(graph, op)
     if len(outer) < len(op.inputs):  # the first tile may be on the chip already
         moved_here = product_bound(chip, product, to_dram=stored)
         return largest([moved_here, dram_bound(chip, moved)]) if moved else moved_here
     return product_bound(chip, product, dram_bytes=moved, to_dram=stored)
+
+
+def _product_queues(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound:
+    work = of_product(chip, product_of(graph, op))
+    return queue_bound(chip, [work], len({*_at_dram(graph, op)}))
 
 
 _BOUNDS: dict[BoundKind, Callable[[Graph, Operation, Chip, Options], Bound]] = {
@@ -143,6 +160,12 @@ _BOUNDS: dict[BoundKind, Callable[[Graph, Operation, Chip, Options], Bound]] = {
     "bytes": _bytes_bound,
 }
 assert _BOUNDS.keys() == {*get_args(BoundKind)}
+
+_QUEUES: dict[BoundKind, Callable[[Graph, Operation, Chip, Options], Bound]] = {
+    "product": _product_queues,
+    "move": move_queues,
+}
+"""Bounds that count instructions, and know of their fetch themselves."""
 
 
 def _least_vectors(graph: Graph, op: Operation, chip: Chip) -> int:

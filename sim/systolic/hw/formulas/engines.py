@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from systolic.hw.spec import Chip, Engine, Rate
+from systolic.hw.spec import Chip, Dma, Engine, PEArray, Rate
 from systolic.hw.units import BufferName
 
 _READ_NOTHING = {"memset", "iota"}
@@ -14,6 +14,29 @@ def fastest(engine: Engine, source: BufferName) -> Fraction:
     """Return the most elements of a lane per cycle that an engine reads from a buffer."""
     rates = [Fraction(row.elements, row.cycles) for row in engine.rates if _may_read(row, source)]
     return max([Fraction(engine.elements_per_cycle), *rates])
+
+
+def serial_cycles(unit: PEArray | Engine | Dma) -> int:
+    """Return the cycles from when an instruction of a unit could start to when it does, at least.
+
+    Dispatch that overlaps delays no instruction that stands alone.
+    """
+    return unit.dispatch_cycles if unit.dispatch == "serial" else 0
+
+
+def lead_cycles(engine: Engine, source: BufferName) -> int:
+    """Return the cycles from when an instruction could start to its first read of a buffer."""
+    rows = [row.fixed_cycles for row in engine.rates if _may_read(row, source)]
+    fixed = [engine.fixed_cycles, *(cycles for cycles in rows if cycles is not None)]
+    return serial_cycles(engine) + min(fixed)
+
+
+def start_distance(engine: Engine) -> int:
+    """Return the least cycles from the start of an instruction to that of the next."""
+    apart = max(1, engine.min_interval_cycles)
+    if engine.dispatch == "serial":
+        return apart + engine.dispatch_cycles
+    return max(apart, engine.dispatch_cycles)
 
 
 def _may_read(row: Rate, source: BufferName) -> bool:

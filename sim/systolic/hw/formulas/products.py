@@ -14,8 +14,14 @@ from itertools import product as choices
 from typing import Literal
 
 from systolic.hw.datatypes import data_type
-from systolic.hw.formulas.dram import queue_rate
-from systolic.hw.formulas.engines import copiers, drainers
+from systolic.hw.formulas.dram import buses_at_once, queue_rate
+from systolic.hw.formulas.engines import (
+    copiers,
+    drainers,
+    lead_cycles,
+    serial_cycles,
+    start_distance,
+)
 from systolic.hw.formulas.ticks import UnitRate, least_end
 from systolic.hw.formulas.timing import (
     ArrayWork,
@@ -215,18 +221,30 @@ def _moved_bound(chip: Chip, turns: Sequence[Turn]) -> Bound:
     if not elements:
         return Bound(0, "nothing is moved", period("pe_array"))
     together = max(turn.matrices for turn in turns)
-    size = min(data_type(turn.dtype).size_bytes for turn in turns)
-    cost = descriptor_cycles(chip, -(-size // queue_rate(chip)))
-    if dma.partitions_per_cycle > 1:  # then bytes of several elements may move in one cycle
-        rate = queue_rate(chip, dma.partitions_per_cycle)
-        cost = descriptor_cycles(chip, Fraction(size, rate))
-    ways = [UnitRate(period("dma"), Fraction(dma.queues) / cost, dma.latency_cycles + 1)]
+    cost = _element_cycles(chip, min(data_type(turn.dtype).size_bytes for turn in turns))
+    behind = serial_cycles(dma) + dma.latency_cycles + 1
+    ways = [UnitRate(period("dma"), Fraction(dma.queues) / cost, behind)]
     for unit, engine in copiers(chip, "state_buffer").items():
-        each = max(1, engine.min_interval_cycles)
-        behind = engine.latency_cycles + 2 - each  # n cycles have room for ceil(n / each) starts
+        each = start_distance(engine)
+        behind = lead_cycles(engine, "state_buffer") + engine.latency_cycles
+        behind += 2 - each  # n cycles have room for ceil(n / each) starts
         ways.append(UnitRate(period(unit), Fraction(together, each), behind))
     ticks = least_end(0, elements, ways)
     return Bound(ticks, "elements turned one by one", period("pe_array"))
+
+
+def _element_cycles(chip: Chip, size_bytes: int) -> Fraction:
+    """Return the least cycles of a queue for an element with a descriptor of its own."""
+    cost = Fraction(descriptor_cycles(chip, -(-size_bytes // queue_rate(chip))))
+    if chip.dma.partitions_per_cycle > 1:  # then bytes of several elements may move in one cycle
+        rate = queue_rate(chip, chip.dma.partitions_per_cycle)
+        cost = Fraction(descriptor_cycles(chip, Fraction(size_bytes, rate)))
+    parts = chip.dram.organisation
+    if parts is not None and parts.outstanding > 1:  # descriptors are fetched while bursts move
+        _, burst_cycles = chip.burst_cycles()
+        fetch, bus = chip.dma.descriptor_cycles, Fraction(burst_cycles, buses_at_once(chip))
+        cost = min(cost, max(Fraction(fetch), bus))
+    return cost
 
 
 def _cut(size: int, tile: int) -> list[tuple[int, int]]:

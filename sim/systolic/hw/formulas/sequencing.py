@@ -82,6 +82,19 @@ def array_queue_bound(chip: Chip, loads: Instructions, multiplies: Instructions)
     return largest(found)
 
 
+def fetch_bound(chip: Chip, kinds: Sequence[Instructions]) -> Bound:
+    """Return the least time in which the path brings instructions of all queues together.
+
+    The last of them arrives behind the bytes of all, and then takes a cycle of some unit at least.
+    """
+    if chip.fetch is None:
+        return Bound(0, "instruction fetch", chip.period("pe_array"))
+    path = sum(kind.count * path_cycles(chip.fetch, kind.size_bytes) for kind in kinds)
+    tick = (path + chip.fetch.latency_cycles) * chip.fetch_period
+    end = min(after(chip, tick, unit, 1) for unit in ("pe_array", "dma", *chip.lane_engines))
+    return Bound(end, "instruction fetch", chip.period("pe_array"))
+
+
 def _last_arrival(chip: Chip, fetch: Fetch, kinds: Sequence[Instructions]) -> int:
     """Return the tick from which the last of one queue's instructions can start."""
     path = sum(kind.count * path_cycles(fetch, kind.size_bytes) for kind in kinds)

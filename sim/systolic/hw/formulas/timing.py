@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from systolic.hw.datatypes import data_type
 from systolic.hw.formulas.dram import least_cycles, queue_rate, run_cycles
-from systolic.hw.formulas.engines import fastest
+from systolic.hw.formulas.engines import fastest, lead_cycles, serial_cycles
 from systolic.hw.formulas.ticks import UnitRate, after, least_end
 from systolic.hw.spec import Chip, Engine, PEArray
 
@@ -99,8 +99,9 @@ def dma_cycles(
     latency + sum over descriptors of (descriptor_cycles + ceil(bytes / rate)), or of the greater of
     the two where descriptor_cost is "max". dram: one end lies in DRAM; within: the other as well,
     so that every byte is moved twice. rows: so many descriptors move side by side, each in a
-    partition of its own (1: each alone). For DRAM with an organisation this is the least: every run
-    begins with a burst, every row is open (`hw.formulas.dram.lone_copy_cycles` knows addresses).
+    partition of its own (1: each alone). For DRAM with an organisation and one burst in hand this
+    is the least: every run begins with a burst, every row is open (addresses are known to
+    `hw.formulas.dram.lone_copy_cycles`). More in hand: `hw.formulas.moves.least_moving_cycles`.
     """
     cycles = dma_latency_cycles(chip, dram=dram)
     for count, size in descriptor_bytes:
@@ -197,7 +198,8 @@ def array_bound(
     """Return the bound of work of the array whose results `units` (engines) copy out.
 
     Each resource must be busy for its work; before it can begin and after it has ended stands the
-    least that any tile needs, each step in the clock of its unit.
+    least that any tile needs, each step in the clock of its unit. Where the array's dispatch is
+    serial, that of a load and of a multiply come one after the other at least.
     """
     begin = first_byte(chip) if from_dram else 0
     array = chip.period("pe_array")
@@ -207,7 +209,7 @@ def array_bound(
         copied = least_end(seen, words, ways)
         return last_byte(chip, copied) if to_dram else copied
 
-    behind = result_depth(chip) + chip.semaphore_cycles
+    behind = result_depth(chip) + chip.semaphore_cycles + 2 * serial_cycles(chip.pe_array)
     right = right_cycles(chip.pe_array, work.width - 1)
     ports = _port_cycles(chip, work)
 
@@ -245,22 +247,29 @@ def _port_cycles(chip: Chip, work: ArrayWork) -> int:
 
 
 def _drain_way(chip: Chip, unit: str, *, to_dram: bool) -> UnitRate:
-    """Return how an engine takes words of a lane: until written, or until DMA sees them written."""
+    """Return how an engine takes words of a lane: until written, or until DMA sees them written.
+
+    The first instruction waits for them, and is dispatched and gets ready to read behind that.
+    """
     engine = chip.engine(unit)
-    behind = engine.latency_cycles + (chip.semaphore_cycles if to_dram else 1)
+    behind = lead_cycles(engine, "result_buffer") + engine.latency_cycles
+    behind += chip.semaphore_cycles if to_dram else 1
     return UnitRate(chip.period(unit), fastest(engine, "result_buffer"), behind)
+
+
+def lone_latency_cycles(chip: Chip) -> int:
+    """Return the cycles from when a copy from or to DRAM could start to its first byte's."""
+    return serial_cycles(chip.dma) + dma_latency_cycles(chip)
 
 
 def first_byte(chip: Chip) -> int:
     """Return the tick at which the array can first see that DMA has brought a byte from DRAM."""
-    latency = dma_latency_cycles(chip)
-    return after(chip, 0, "dma", latency + chip.semaphore_cycles)
+    return after(chip, 0, "dma", lone_latency_cycles(chip) + chip.semaphore_cycles)
 
 
 def last_byte(chip: Chip, tick: int) -> int:
-    """Return the end of the least copy to DRAM that can start at `tick`."""
-    latency = dma_latency_cycles(chip)
-    return after(chip, tick, "dma", latency + 1)
+    """Return the end of the least copy to DRAM that could start at `tick`."""
+    return after(chip, tick, "dma", lone_latency_cycles(chip) + 1)
 
 
 def transpose_bound(
@@ -321,9 +330,8 @@ def cut_finer(
 def dram_bound(chip: Chip, bytes_moved: int) -> Bound:
     """Return the least time in which DRAM and the DMA queues can move that many bytes."""
     rate = min(chip.dram.bytes_per_cycle, chip.dma.engine_count * chip.dma.bytes_per_cycle)
-    latency = dma_latency_cycles(chip)
     moving = -(-bytes_moved // rate)
     if chip.dram.organisation is not None:
         moving = least_cycles(chip, bytes_moved)
-    ticks = after(chip, 0, "dma", latency + moving)
+    ticks = after(chip, 0, "dma", lone_latency_cycles(chip) + moving)
     return Bound(ticks, "DRAM bandwidth", chip.period("pe_array"))

@@ -12,7 +12,6 @@ from systolic.hw.spec import Chip
 from systolic.isa import Buffer, DmaCopy
 from systolic.machine.event.dma.descriptors import bank_bytes, descriptor_runs
 from systolic.machine.event.dram.channels import Banks, Channels
-from systolic.machine.event.ports.meeting import Course
 from systolic.machine.event.ports.ports import Need, Needs, Port, Timeline, mask_of
 from systolic.machine.event.ports.stream import Granted, Lost, Refusal, Stream
 from systolic.machine.event.ticks import TickEnvironment
@@ -28,6 +27,7 @@ class BurstStream(Stream):
     """
 
     settles_ports = True
+    has_course = False  # when its bursts move depends on the other queues
 
     def __init__(
         self, env: TickEnvironment, channels: Channels, copy: DmaCopy, queue: int,
@@ -75,10 +75,6 @@ class BurstStream(Stream):
     def reach(self) -> Needs:
         """Return each port it may need, for all partitions between the outermost."""
         return self._reach
-
-    def course(self) -> Course | None:
-        """Return None: when its bursts move depends on the other queues."""
-        return None
 
     def needs(self) -> tuple[Needs, int]:
         """Return the ports the next cycle needs, and for how many cycles at least."""

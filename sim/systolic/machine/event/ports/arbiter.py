@@ -76,7 +76,7 @@ class _Meeting(NamedTuple):
     other: Course
     tick: int
 
-    def of(self, one: Course | None, other: Course | None) -> bool:
+    def of(self, one: Course, other: Course) -> bool:
         """Return whether it is the meeting of these courses."""
         return self.one is one and self.other is other
 
@@ -243,15 +243,13 @@ class Arbiter:
         changes += [t for hold in holds if (t := hold.state(now)[1]) is not None]
         if len({s.period for s in contended}) > 1 or len(ready) < len(contended):
             changes += [s.tick + (s.period if s.tick == now else 0) for s in contended]
-        if self._is_split and not refused:
-            return max(min(changes), self._undisturbed_until(contended, holds, now))
-        return min(changes)
+        soon = min(changes)
+        if refused or not self._is_split or not _is_worth_a_look(contended, soon):
+            return soon
+        return max(soon, self._undisturbed_until(contended, holds, now))
 
     def _undisturbed_until(self, contended: set[Stream], holds: list[Hold], now: int) -> int:
         """Return a tick until which none of these streams, all granted now, can be refused."""
-        courses = {stream: stream.course() for stream in contended}
-        if None in courses.values():
-            return now
         until = NEVER
         for hold in holds:
             held, change = hold.state(now)
@@ -265,12 +263,9 @@ class Arbiter:
 
     def _meeting(self, one: Stream, other: Stream, now: int) -> int:
         """Return when two streams meet first, as known since it was asked last, or found now."""
-        courses, known = (one.course(), other.course()), self._meetings.get((one, other))
-        if known and known.of(*courses) and known.tick > now:
+        a, b, known = one.course(), other.course(), self._meetings.get((one, other))
+        if known and known.of(a, b) and known.tick > now:
             return known.tick
-        a, b = courses
-        assert a is not None
-        assert b is not None
         found = _Meeting(a, b, first_meeting(a, b, now))
         self._meetings[one, other] = found
         return found.tick
@@ -291,6 +286,13 @@ class Arbiter:
                 if not (own_lane or (in_flight and unit == stream.unit)):
                     return Lost(need.port, client)
         return None
+
+
+def _is_worth_a_look(contended: set[Stream], soon: int) -> bool:
+    """Return whether a decision may last beyond `soon`: until a stream ends at the longest."""
+    if not all(stream.has_course for stream in contended):
+        return False
+    return all(s.tick + s.remaining() * s.period > soon for s in contended)
 
 
 def _take(taken: Taken, stream: Stream, needs: tuple[Need, ...]) -> None:
@@ -345,6 +347,8 @@ def _may_meet(one: Stream, other: Stream, *, is_split: bool) -> bool:
             for a in one.reach()
             for b in other.reach()
         )
+    if not any(a.meets(b) for a in one.reach() for b in other.reach()):
+        return False  # most pairs: lanes of their own from first to last
     return any(
         a.meets(b)
         for mine in one.timeline

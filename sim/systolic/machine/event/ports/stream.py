@@ -77,6 +77,7 @@ class Stream:
     """
 
     settles_ports = False  # whether streams of its kind settle among themselves which has a port
+    has_course = True  # whether it is known in advance what a stream of its kind will use
 
     def settle_ports(self, *, among_themselves: bool) -> None:
         """Say whether streams of its kind are to do so from now on, or the arbiter."""
@@ -140,8 +141,8 @@ class Stream:
         """Return for how many cycles, if held, it asks for the same; None: until it is granted."""
         return None
 
-    def course(self) -> Course | None:
-        """Return what it will use if nothing is refused, from now on at least; None: not known.
+    def course(self) -> Course:
+        """Return what it will use if nothing is refused, from now on at least.
 
         It holds until something is refused.
         """
