@@ -39,10 +39,12 @@ SMALL_FIRST = sorted(COMPARED, key=lambda cell: (cell.rows * cell.columns, cell.
 def test_the_compiler_takes_the_sooner_way(cell: Any) -> None:
     work = [f"workload.home={cell.home}", f"workload.shape=f32[{cell.rows},{cell.columns}]"]
     run = systolic.run(load_run(SCRIPT["RUN"], ["sweep=[]", *work]), values=False)
-    if cell.home == "dram" and 1 in (cell.rows, cell.columns):  # the same bytes, so: a copy
-        assert run.cycles < min(cell.array_cycles, cell.dma_cycles)
+    sooner = min(cell.array_cycles, cell.dma_cycles)
+    if cell.home == "dram":  # engines put narrow matrices in order; of a row or column bytes stay
+        assert run.cycles <= sooner
+        assert run.cycles < sooner or 1 not in (cell.rows, cell.columns)
     else:
-        assert run.cycles == min(cell.array_cycles, cell.dma_cycles)
+        assert run.cycles == sooner
 
 
 def test_what_the_readme_says_of_the_map() -> None:

@@ -53,10 +53,30 @@ class Planner:
     chip: Chip
     options: Options
 
-    def can_copy(self, plan: Arrangement) -> bool:
-        """Return whether an engine copies within the state buffer."""
-        access = Access(Buffer.STATE, plan.move.dtype, 0, 1, 0, ((1, 1),))
+    def can_copy(self, dtype: str) -> bool:
+        """Return whether an engine copies elements of a type within the state buffer."""
+        access = Access(Buffer.STATE, dtype, 0, 1, 0, ((1, 1),))
         return bool(lane_copy_engines(self.chip, Copy(engine="", source=access, target=access)))
+
+    def tiles(self, plan: Arrangement) -> int:
+        """Return how many tiles come: rows beyond the partitions are a tile of their own."""
+        return plan.count(plan.batch) * self._tall(plan)
+
+    def _tall(self, plan: Arrangement) -> int:
+        return -(-plan.count(plan.rows_in) // self.chip.state_buffer.partitions)
+
+    def shared(self, plan: Arrangement) -> int:
+        """Return how many queues together move a tile: one, if there are tiles for all of them."""
+        tiles = self.tiles(plan)
+        queues = moving_queues(self.chip, tiles)
+        return 1 if tiles > 2 * queues else queues
+
+    def least_ticks(self, plan: Arrangement) -> int:
+        """Return a time that no estimate of the arrangement is below, found quickly."""
+        chip = self.chip
+        tiles, queues = self.tiles(plan), moving_queues(chip, self.tiles(plan))
+        copies = tiles * self.shared(plan) // queues
+        return copies * dma_latency_cycles(chip) * chip.period("dma")
 
     def by_runs(self, plan: Arrangement, cols: Sequence[int]) -> Estimate:
         """Return the estimate for tiles that are stored as they were brought."""
@@ -65,8 +85,8 @@ class Planner:
     def by_engine(self, plan: Arrangement) -> Estimate:
         """Return the estimate for tiles whose columns an engine puts in order, lane by lane."""
         together, apart = plan.engine_columns()
-        copies = plan.count(plan.batch) * plan.count(apart)
-        size, rows = plan.move.dtype, plan.count(plan.rows_in)
+        copies = self.tiles(plan) * plan.count(apart)
+        size, rows = plan.move.dtype, plan.count(plan.rows_in) // self._tall(plan)
         pattern = ((1, plan.count(together)),)
         access = Access(Buffer.STATE, size, 0, rows, 0, pattern)
         work = Copy(engine="", source=access, target=access)
@@ -99,7 +119,7 @@ class Planner:
     def _estimate(
         self, plan: Arrangement, cols_in: Sequence[int], cols_out: Sequence[int], work: int
     ) -> Estimate:
-        chip, tiles = self.chip, plan.count(plan.batch)
+        chip, tiles = self.chip, self.tiles(plan)
         period, queues = chip.period("dma"), moving_queues(chip, tiles)
         inwards = self._copies(plan, plan.rows_in, cols_in, range(len(plan.move.sizes)),
                                plan.run_in(cols_in))  # fmt: skip
@@ -117,12 +137,11 @@ class Planner:
         run: int,
     ) -> int:  # fmt: skip
         """Return the cycles of the queues' copies of all tiles in one direction."""
-        chip, tiles = self.chip, plan.count(plan.batch)
+        chip, tiles = self.chip, self.tiles(plan)
         size = run * data_type(plan.move.dtype).size_bytes
         side = chip.dma.partitions_per_cycle if run == plan.count(cols) else 1
         runs = math.prod(plan.move.sizes) // run
-        copies = tiles * _accesses(plan, rows, cols, order)
-        copies = max(copies, moving_queues(chip, tiles))
+        copies = tiles * self.shared(plan) * _accesses(plan, rows, cols, order)
         return copies * dma_latency_cycles(chip) + -(-runs // side) * bundle_cycles(
             chip, size, side
         )

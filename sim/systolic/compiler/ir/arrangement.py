@@ -64,11 +64,11 @@ class Arrangement:
     def engine_columns(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the columns of one engine copy, and those for each index of which there is one.
 
-        An access has so many pairs; the smallest factors are left to copies of their own. One is
-        in any case, so that several engines have work.
+        An access has so many pairs; the smallest factors are left to copies of their own.
         """
         cols = list(self.cols_in)
-        apart = sorted(cols, key=lambda n: self.move.sizes[n])[: max(1, len(cols) - MAX_PAIRS)]
+        few = max(0, len(cols) - MAX_PAIRS)
+        apart = sorted(cols, key=lambda n: self.move.sizes[n])[:few]
         return tuple(n for n in cols if n not in apart), tuple(n for n in cols if n in apart)
 
     def _others(self, order: Sequence[int], rows: tuple[int, ...]) -> tuple[int, ...]:

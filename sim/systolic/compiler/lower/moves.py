@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from systolic.compiler.cost.arrangements import Planner
+from systolic.compiler.cost.dma import load_cost
+from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.factors import Move, move_of
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.ways import Ends, cheapest
@@ -41,17 +43,26 @@ def move_in_dram(
         builder.copied(builder.dram.of(source), output)
         builder.come_home(output)
         return True
-    if other_cycles is not None and len(move.sizes) == MATRICES:
-        return False
-    if len(move.sizes) == MATRICES and builder.can_turn(move.dtype):
-        _as_a_matrix(builder, move, source, output)
+    if len(move.sizes) == MATRICES and other_cycles is None and builder.can_turn(move.dtype):
+        other_cycles = _matrix_cycles(builder, move)
+        if not _arranged(builder, move, (source, output), other_cycles):
+            _as_a_matrix(builder, move, source, output)
         return True
-    return _arranged(builder, move, source, output, other_cycles)
+    return _arranged(builder, move, (source, output), other_cycles)
 
 
 def _asked(options: Options) -> bool:
     """Return whether the run file says how elements are to be moved."""
     return options.via is not None or options.block is not None or options.tile_columns is not None
+
+
+def _matrix_cycles(builder: LayerBuilder, move: Move) -> int:
+    """Return about how many of the array's cycles one matrix takes that the array turns."""
+    chip = builder.chip
+    rows, cols = (0,), (1,)
+    moved = load_cost(chip, move.source, (rows, cols)) + load_cost(chip, move.result, (cols, rows))
+    dma = moved // chip.dma.queues * chip.period("dma")
+    return dma // chip.period("pe_array") + turn_cost(chip, move.sizes, move.dtype)
 
 
 def _as_a_matrix(builder: LayerBuilder, move: Move, source: str, output: str) -> None:
@@ -75,9 +86,15 @@ def _ends(builder: LayerBuilder, move: Move, source: str, output: str) -> Ends:
 
 
 def _arranged(
-    builder: LayerBuilder, move: Move, source: str, output: str, other_cycles: int | None
+    builder: LayerBuilder, move: Move, names: tuple[str, str], other_cycles: int | None
 ) -> bool:
-    choice = cheapest(move, Planner(builder.chip, builder.options))
+    """Let a move go the cheapest way; return False if none suits or another lowering is cheaper.
+
+    names: of the source and of the result. One matrix is turned by another lowering, if at all.
+    """
+    source, output = names
+    planner, turns = Planner(builder.chip, builder.options), len(move.sizes) > MATRICES
+    choice = cheapest(move, planner, turns=turns or other_cycles is None)
     if choice is None:
         return False
     cycles = choice.ticks // builder.chip.period("pe_array")

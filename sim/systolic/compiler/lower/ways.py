@@ -6,11 +6,10 @@ through tile by tile. The estimates are those of `systolic.compiler.cost.arrange
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import combinations
 
-from systolic.compiler.cost.arrangements import Estimate, Planner, moving_queues
+from systolic.compiler.cost.arrangements import Estimate, Planner
 from systolic.compiler.ir.arrangement import Arrangement
 from systolic.compiler.ir.change_of_view import Spread
 from systolic.compiler.ir.chip_tiles import whole_banks
@@ -18,9 +17,10 @@ from systolic.compiler.ir.factors import Move
 from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.ir.windows import MatrixWindow
 from systolic.compiler.lower.builder import LayerBuilder
+from systolic.compiler.lower.candidates import lane_by_lane, turned
 from systolic.hw.datatypes import data_type
 
-MOST_FACTORS = 6
+MOST_FACTORS = 8
 """Of a move that is arranged here: the number of arrangements grows with it."""
 ROOM = 8
 """A tile takes no more than this part of a partition: tiles of both sides, in turn."""
@@ -38,12 +38,16 @@ class Ends:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A row: how it is named, whether an arrangement suits it, its estimate, and its nodes."""
+    """A row: its name, the arrangements that suit it, its estimate, and its nodes.
+
+    work: how many instructions there are for a tile. turns: whether the array does it.
+    """
 
     name: str
-    suits: Callable[[Planner, Arrangement], bool]
+    plans: Callable[[Planner, Move], Iterator[Arrangement]]
     estimate: Callable[[Planner, Arrangement], Estimate]
     work: Callable[[Arrangement], int]
+    turns: bool
     emit: Callable[[LayerBuilder, Arrangement, Ends], None]
 
 
@@ -56,16 +60,19 @@ class Choice:
     plan: Arrangement
 
 
-def cheapest(move: Move, planner: Planner) -> Choice | None:
-    """Return the best way of a move with the best arrangement; None if none suits."""
+def cheapest(move: Move, planner: Planner, *, turns: bool = True) -> Choice | None:
+    """Return the best way of a move with the best arrangement; None if none suits.
+
+    turns: whether the array may turn matrices of it.
+    """
     if not 2 <= len(move.sizes) <= MOST_FACTORS:
         return None
     best: Choice | None = None
-    for plan in _arrangements(move, planner):
-        for way in WAYS:
-            if not way.suits(planner, plan):
+    for way in WAYS:
+        for plan in way.plans(planner, move) if turns or not way.turns else ():
+            if not _is_small(planner, way, plan):
                 continue
-            if way.work(plan) + 2 * plan.count(plan.batch) > MOST_INSTRUCTIONS:
+            if best and planner.least_ticks(plan) >= best.ticks:
                 continue
             ticks = way.estimate(planner, plan).ticks
             if best is None or ticks < best.ticks:
@@ -73,81 +80,16 @@ def cheapest(move: Move, planner: Planner) -> Choice | None:
     return best
 
 
-def _arrangements(move: Move, planner: Planner) -> Iterator[Arrangement]:
-    """Yield arrangements: a run of factors on partitions before and after, and every batch."""
-    lanes = planner.chip.state_buffer.partitions
-    room = planner.chip.state_buffer.bytes_per_partition // ROOM
-    room = min(room, whole_banks(planner.chip) or room)
-    size = data_type(move.dtype).size_bytes
-    for cut, rows_in, rows_out in _rows(move, lanes):
-        rest = [n for n in range(len(cut.sizes)) if n not in rows_in and n not in rows_out]
-        for count in range(len(rest) + 1):
-            for batch in combinations(rest, count):
-                plan = Arrangement(cut, batch, rows_in, rows_out)
-                if max(plan.count(plan.cols_in), plan.count(plan.cols_out)) * size <= room:
-                    yield plan
-
-
-OnPartitions = tuple[Move, tuple[int, ...], tuple[int, ...]]
-
-
-def _rows(move: Move, lanes: int) -> Iterator[OnPartitions]:
-    """Yield moves, cut where partitions end, and the factors on partitions before and after."""
-    seen: set[OnPartitions] = set()
-    for cut, rows_in in _on_partitions(move, range(len(move.sizes)), lanes):
-        if (same := (cut, rows_in, rows_in)) not in seen:
-            seen.add(same)
-            yield same
-        for finer, rows_out in _on_partitions(cut, cut.order, lanes):
-            moved = _renumbered(cut, finer, rows_in)
-            if not set(moved) & set(rows_out) and (found := (finer, moved, rows_out)) not in seen:
-                seen.add(found)
-                yield found
-
-
-def _renumbered(before: Move, after: Move, rows: tuple[int, ...]) -> tuple[int, ...]:
-    """Return factors of a move as those of the move with one factor cut in two."""
-    if len(after.sizes) == len(before.sizes):
-        return rows
-    pairs = zip(before.sizes, after.sizes, strict=False)
-    at = next((n for n, (a, b) in enumerate(pairs) if a != b), len(before.sizes) - 1)
-    found: list[int] = []
-    for number in rows:
-        found += [number, number + 1] if number == at else [number + (number > at)]
-    return tuple(found)
-
-
-def _on_partitions(
-    move: Move, order: Sequence[int], lanes: int
-) -> Iterator[tuple[Move, tuple[int, ...]]]:
-    """Yield factors that follow one another in `order` and have room on the partitions together.
-
-    The most major one may be cut, and of it the minor part taken; of a lone one, either part.
-    """
-    places = list(order)
-    for first in range(len(places)):
-        for last in range(first, len(places)):
-            room = lanes
-            inner = places[first + 1 : last + 1]
-            for other in inner:
-                room //= move.sizes[other]
-            if room < 1:
-                break
-            head = places[first]
-            size = move.sizes[head]
-            part = _divisor(size, room)
-            if part == size:
-                yield move, tuple(places[first : last + 1])
-            elif part > 1:
-                cut = move.cut(head, part)
-                rows = tuple(n + (n >= head) for n in (head, *inner))
-                yield cut, rows
-                if not inner:
-                    yield move.cut(head, size // part), (head,)
-
-
-def _divisor(size: int, most: int) -> int:
-    return next(part for part in range(min(size, most), 0, -1) if size % part == 0)
+def _is_small(planner: Planner, way: Way, plan: Arrangement) -> bool:
+    """Return whether tiles have room, and the program is not too long."""
+    chip, size = planner.chip, data_type(plan.move.dtype).size_bytes
+    room = chip.state_buffer.bytes_per_partition // ROOM
+    wide = max(plan.count(plan.cols_in), plan.count(plan.cols_out)) * size
+    tiles = planner.tiles(plan)
+    return (
+        wide <= min(room, whole_banks(chip) or room)
+        and way.work(plan) * tiles + 2 * tiles <= MOST_INSTRUCTIONS
+    )
 
 
 # The rows of the table.
@@ -158,7 +100,7 @@ def _tile(
 ) -> Matrix:
     """Return the matrix whose tiles are brought from, or written to, DRAM."""
     side = plan.move.result if made else plan.move.source
-    shared = moving_queues(builder.chip, plan.count(plan.batch))
+    shared = Planner(builder.chip, builder.options).shared(plan)
     return builder.place_matrix(
         side, axes, ends.tensor, dram="" if made else ends.source, shared=shared
     )
@@ -199,49 +141,51 @@ def _emit_array(builder: LayerBuilder, plan: Arrangement, ends: Ends) -> None:
     after = _tile(builder, plan, ends, (*plan.groups, plan.rows_out, plan.cols_out), made=True)
     batch: Axes = (*plan.groups, *((n,) for n in plan.rest))
     source = _window(builder, plan, before, (*batch, plan.rows_in, plan.rows_out))
-    turned = _window(builder, plan, after, (*batch, plan.rows_out, plan.rows_in))
-    builder.node("turn", (source,), turned)
+    made = _window(builder, plan, after, (*batch, plan.rows_out, plan.rows_in))
+    builder.node("turn", (source,), made)
     builder.store_at(after, ends.target, after.axes)
 
 
-def _array_takes(planner: Planner, plan: Arrangement) -> bool:
-    array = planner.chip.pe_array
-    return (
-        plan.rows_in != plan.rows_out
-        and plan.move.dtype in array.cycles_per_vector
-        and plan.count(plan.rows_in) <= min(array.rows, planner.chip.result_buffer.bank_words)
-        and plan.count(plan.rows_out) <= array.cols
-    )
+def _on_lanes(planner: Planner, move: Move) -> Iterator[Arrangement]:
+    return lane_by_lane(move, planner.chip.state_buffer.partitions)
 
 
-def _same_rows(planner: Planner, plan: Arrangement) -> bool:
-    return plan.rows_in == plan.rows_out
+def _on_copying_lanes(planner: Planner, move: Move) -> Iterator[Arrangement]:
+    return _on_lanes(planner, move) if planner.can_copy(move.dtype) else iter(())
 
 
-def _copies_lanes(planner: Planner, plan: Arrangement) -> bool:
-    return _same_rows(planner, plan) and planner.can_copy(plan)
+def _on_array(planner: Planner, move: Move) -> Iterator[Arrangement]:
+    chip = planner.chip
+    array, lanes = chip.pe_array, chip.state_buffer.partitions
+    if move.dtype not in array.cycles_per_vector:
+        return iter(())
+    rows = min(array.rows, lanes, chip.result_buffer.bank_words)
+    return turned(move, rows, min(array.cols, lanes))
 
 
 WAYS: tuple[Way, ...] = (
     Way(
         "by DMA alone",
-        _same_rows,
+        _on_lanes,
         lambda planner, plan: planner.by_runs(plan, _runs_columns(plan)),
         lambda plan: 0,
-        _emit_runs,
+        turns=False,
+        emit=_emit_runs,
     ),
     Way(
         "by engines, lane by lane",
-        _copies_lanes,
+        _on_copying_lanes,
         Planner.by_engine,
-        lambda plan: plan.count(plan.batch) * plan.count(plan.engine_columns()[1]),
-        _emit_engine,
+        lambda plan: plan.count(plan.engine_columns()[1]),
+        turns=False,
+        emit=_emit_engine,
     ),
     Way(
         "by identity products of strided rows",
-        _array_takes,
+        _on_array,
         Planner.by_array,
-        lambda plan: 3 * plan.count(plan.batch) * plan.count(plan.rest),
-        _emit_array,
+        lambda plan: 3 * plan.count(plan.rest),
+        turns=True,
+        emit=_emit_array,
     ),
 )

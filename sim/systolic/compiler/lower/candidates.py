@@ -1,0 +1,134 @@
+"""The arrangements of a move that are weighed: which rows lie on partitions, and which batch comes.
+
+Rows are factors that follow one another in memory. The batch is taken from the major end of the
+source's order or of the result's: a batch of anything else breaks runs and saves nothing. Where
+rows or tiles would be too large, one factor is cut. Not here: estimates and ways.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from systolic.compiler.ir.arrangement import Arrangement
+from systolic.compiler.ir.factors import Move
+
+PARTS = (2, 4, 8, 16, 64)
+"""Into about how many parts a factor is cut of which the batch takes the major one."""
+MOST_TILES = 1000
+
+_Rows = tuple[Move, tuple[int, ...]]
+_Sides = tuple[Move, tuple[int, ...], tuple[int, ...]]
+
+
+def lane_by_lane(move: Move, lanes: int) -> Iterator[Arrangement]:
+    """Yield arrangements with the same rows before and after.
+
+    There may be more rows than lanes: then they are several tiles.
+    """
+    seen: set[_Rows] = set()
+    for found in (*_whole_runs(move), *_on_partitions(move, range(len(move.sizes)), lanes)):
+        if found not in seen:
+            seen.add(found)
+            cut, rows = found
+            yield from _batches(cut, rows, rows)
+
+
+def turned(move: Move, rows: int, cols: int) -> Iterator[Arrangement]:
+    """Yield arrangements that an array of so many rows and columns can turn."""
+    seen: set[_Sides] = set()
+    for cut, rows_in in _on_partitions(move, range(len(move.sizes)), rows):
+        for finer, rows_out in _on_partitions(cut, cut.order, cols):
+            found = finer, _renumbered(cut, finer, rows_in), rows_out
+            if not set(found[1]) & set(rows_out) and found not in seen:
+                seen.add(found)
+                yield from _batches(*found)
+
+
+def _whole_runs(move: Move) -> Iterator[_Rows]:
+    count = len(move.sizes)
+    for first in range(count):
+        for stop in range(first + 1, count + 1):
+            yield move, tuple(range(first, stop))
+
+
+def _batches(
+    move: Move, rows_in: tuple[int, ...], rows_out: tuple[int, ...]
+) -> Iterator[Arrangement]:
+    """Yield arrangements of these rows with every batch, one of whose factors may be cut."""
+    before, after = (
+        [n for n in order if n not in rows_in and n not in rows_out]
+        for order in (range(len(move.sizes)), move.order)
+    )
+    seen: set[tuple[int, ...]] = set()
+    for first in range(len(before) + 1):
+        for second in range(len(after) + 1):
+            batch = tuple(sorted({*before[:first], *after[:second]}))
+            if batch in seen:
+                continue
+            seen.add(batch)
+            plan = Arrangement(move, batch, rows_in, rows_out)
+            if plan.count(batch) > MOST_TILES:
+                continue
+            yield plan
+            following = {before[first] if first < len(before) else -1,
+                         after[second] if second < len(after) else -1}  # fmt: skip
+            for factor in sorted(following - {-1, *batch}):
+                yield from _with_part(plan, factor)
+
+
+def _with_part(plan: Arrangement, factor: int) -> Iterator[Arrangement]:
+    """Yield the arrangement with the major part of one more factor in its batch."""
+    size = plan.move.sizes[factor]
+    parts = {next(n for n in range(part, size + 1) if size % n == 0) for part in PARTS
+             if part < size}  # fmt: skip
+    for part in sorted(parts - {size}):
+        if plan.count(plan.batch) * part > MOST_TILES:
+            break
+        cut = plan.move.cut(factor, size // part)
+        batch, rows_in, rows_out = (
+            tuple(n + (n > factor) for n in numbers)
+            for numbers in (plan.batch, plan.rows_in, plan.rows_out)
+        )
+        yield Arrangement(cut, tuple(sorted((*batch, factor))), rows_in, rows_out)
+
+
+def _renumbered(before: Move, after: Move, rows: tuple[int, ...]) -> tuple[int, ...]:
+    """Return factors of a move as those of the move with one factor cut in two."""
+    if len(after.sizes) == len(before.sizes):
+        return rows
+    pairs = zip(before.sizes, after.sizes, strict=False)
+    at = next((n for n, (a, b) in enumerate(pairs) if a != b), len(before.sizes) - 1)
+    found: list[int] = []
+    for number in rows:
+        found += [number, number + 1] if number == at else [number + (number > at)]
+    return tuple(found)
+
+
+def _on_partitions(move: Move, order: Sequence[int], lanes: int) -> Iterator[_Rows]:
+    """Yield factors that follow one another in `order` and have room on the partitions together.
+
+    The most major one may be cut, and of it the minor part taken; of a lone one, either part.
+    """
+    places = list(order)
+    for first in range(len(places)):
+        for last in range(first, len(places)):
+            room = lanes
+            inner = places[first + 1 : last + 1]
+            for other in inner:
+                room //= move.sizes[other]
+            if room < 1:
+                break
+            head = places[first]
+            size = move.sizes[head]
+            part = _divisor(size, room)
+            if part == size:
+                yield move, tuple(places[first : last + 1])
+            elif part > 1:
+                cut = move.cut(head, part)
+                yield cut, tuple(n + (n >= head) for n in (head, *(n for n in inner)))
+                if not inner:
+                    yield move.cut(head, size // part), (head,)
+
+
+def _divisor(size: int, most: int) -> int:
+    return next(part for part in range(min(size, most), 0, -1) if size % part == 0)
