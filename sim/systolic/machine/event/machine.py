@@ -61,7 +61,7 @@ def run_event(
         product_form=form_for(program.products()) if values else in_numpy,
         on_done=_counter(len(program.instructions), progress),
         dram=_channels(chip, program, recorder),
-        fetch=_fetch(env, chip, program),
+        fetch=_fetch(env, chip, program, recorder),
     )
     units = _build(context)
     if shuffle:
@@ -89,13 +89,15 @@ def _channels(chip: Chip, program: Program, recorder: Recorder) -> Channels | No
     return channels_of(chip, program, recorder)
 
 
-def _fetch(env: TickEnvironment, chip: Chip, program: Program) -> InstructionFetch | None:
+def _fetch(
+    env: TickEnvironment, chip: Chip, program: Program, recorder: Recorder
+) -> InstructionFetch | None:
     """Return the fetch of instructions if the chip has one; else its module is not loaded."""
     if chip.fetch is None:
         return None
     from systolic.machine.event.fetch import InstructionFetch
 
-    return InstructionFetch(env, chip, chip.fetch, program)
+    return InstructionFetch(env, chip, chip.fetch, program, recorder)
 
 
 @contextmanager
