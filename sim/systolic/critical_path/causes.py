@@ -24,6 +24,8 @@ SEMAPHORE, DISPATCH, INTERVAL, QUEUE, FETCH = "semaphore", "dispatch", "interval
 """What passes between a point and the start that waited for it: the post until it is seen,
 dispatch, the least distance of two starts, nothing (the queue is in order), instruction fetch."""
 
+SINCE_START = (INTERVAL, DISPATCH)
+
 
 class Cause(NamedTuple):
     """An instruction could not start before tick `tick`, because of a point in another's life.
@@ -51,18 +53,21 @@ class Causes:
     lives: Lives
 
     def of(self, index: int) -> list[Cause]:
-        """Return all causes of the start of an instruction, without the dispatch behind them.
-
-        Of causes with equal ticks the one that says most comes first.
-        """
+        """Return all causes of the start of an instruction, without the dispatch behind them."""
         found = [*self._own[index], *self._waits(self.lives.instruction(index))]
         if index in self.lives.fetches:
             found.append(Cause(None, self.lives.fetches[index].arrival, FETCH))
         return [*found, *self._sequence(self._before.get(index))]
 
     def last(self, index: int) -> Cause | None:
-        """Return the cause that came last; None if nothing held the instruction back."""
-        return max(self.of(index), key=lambda cause: cause.tick, default=None)
+        """Return the cause that came last; None if nothing held the instruction back.
+
+        Of those that came together, what an instruction did says more than that it had started.
+        """
+        found = self.of(index)
+        return max(
+            found, key=lambda each: (each.tick, each.reason not in SINCE_START), default=None
+        )
 
     def could_start(self, index: int) -> int:
         """Return the tick at which all causes were over: the start, before serial dispatch."""
@@ -132,7 +137,7 @@ class Causes:
             found = [] if load is None else [_at(lives.last(load))]
             if isinstance(instruction, LoadWeights):
                 if multiply is not None:
-                    found.append(_at(self._load_after(multiply)))
+                    found.insert(0, _at(self._load_after(multiply)))
                 load = index
             else:
                 if multiply is not None:
