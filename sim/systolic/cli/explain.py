@@ -98,7 +98,9 @@ def _path(found: Explanation) -> Iterator[str]:
         what = f"{plural(len(rest), 'other row')} (--json has all)"
         rows.append((number(cycles), percent(cycles, found.cycles), "", what, ""))
     yield "critical path: what the end of the run waited for, back to cycle 0"
-    yield from table(("cycles", "share", "unit", "reason", "operation"), rows, numbers=2)
+    header = ("cycles", "share", "unit", "reason", "operation")
+    shown = len(header) if any(row.operation for row in found.path) else len(header) - 1
+    yield from table(header[:shown], [row[:shown] for row in rows], numbers=2)
 
 
 def _links(found: Explanation) -> Iterator[str]:

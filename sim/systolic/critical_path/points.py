@@ -22,8 +22,6 @@ from systolic.isa import Buffer, DmaCopy, Instruction, LoadWeights, MatMul, OnEn
 from systolic.isa.engines import pace_of
 from systolic.trace.records import FetchTimes, InstructionTimes, Stall, Trace
 
-Ticks = npt.NDArray[np.int64]
-
 
 class Point(NamedTuple):
     """An instruction has come so far that others may go on.
@@ -142,7 +140,7 @@ class Lives:
             for tick in self._injections(index, instruction).tolist()
         ]
 
-    def _injections(self, index: int, multiply: MatMul) -> Ticks:
+    def _injections(self, index: int, multiply: MatMul) -> npt.NDArray[np.int64]:
         """Return the tick of every injection: refused cycles shift all that come after them."""
         spacing = self.chip.pe_array.cycles_per_vector[multiply.moving.dtype]
         period, start = self.period(index), self.times[index].start

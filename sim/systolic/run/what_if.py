@@ -79,6 +79,10 @@ def _wide_engines(chip: Chip, tables: Tables) -> None:
             listed[name] = before
 
 
+def _no_fetch(chip: Chip, tables: Tables) -> None:
+    tables["fetch"] = None
+
+
 def _more_banks(chip: Chip, tables: Tables) -> None:
     tables["result_buffer"]["banks"] *= 2
 
@@ -94,6 +98,7 @@ CHANGES = (
     Change("semaphores 1 cycle", "semaphore_cycles", _quick_semaphores),
     Change("weights loaded for free", "", spared=Spared(loads=True)),
     Change("engines twice as wide", "elements_per_cycle, rates of every engine", _wide_engines),
+    Change("instructions there at once", "fetch", _no_fetch),
     Change("twice the PSUM banks", "result_buffer.banks", _more_banks, recompiles=True),
 )  # fmt: skip
 
