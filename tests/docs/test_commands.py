@@ -86,6 +86,9 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "systolic trace RUN --kind descriptor": (
         f"systolic trace {FIG_3} --set workload.home=dram --kind descriptor",
     ),
+    "systolic explain RUN.toml": (f"systolic explain {FIG_3}",),
+    "systolic explain RUN.toml --json": (f"systolic explain {FIG_3} --json",),
+    "systolic explain PROGRAM": (f"systolic explain {LAYER}",),
     "systolic assemble IN.txt OUT.bin": (f"systolic assemble {LAYER} out.bin",),
     "systolic disassemble IN.bin [OUT.txt]": (
         f"systolic assemble {LAYER} in.bin",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from systolic.critical_path.causes import DISPATCH, FETCH, Cause, Causes
-from systolic.critical_path.points import Lives, Phase, Point
+from systolic.critical_path.points import Lives, Point, Stint
 from systolic.hw.units import kind_of
 
 UNEXPLAINED = "unexplained"
@@ -71,11 +71,11 @@ class _Walk:
     def _to(self, point: Point) -> Generator[Link, None, Point | None]:
         """Yield the link that ends at a point; return the point that its instruction waited for."""
         index = point.instruction
-        phases = list(self.lives.phases(point))
-        reasons = self._reasons(index, phases)
-        cause = self.causes.in_line(index) if phases else None
+        stints = list(self.lives.stints(point))
+        reasons = self._reasons(index, stints)
+        cause = self.causes.in_line(index) if stints else None
         if cause is not None:
-            return (yield from self._behind(cause, phases[0].first, point, reasons))
+            return (yield from self._behind(cause, stints[0].first, point, reasons))
         could = self.causes.could_start(index)
         reasons[DISPATCH] += self.lives.times[index].start - could
         cause = self.causes.last(index)
@@ -95,10 +95,10 @@ class _Walk:
         yield self._link(point, tick, reasons)
         return before
 
-    def _reasons(self, index: int, phases: list[Phase]) -> Counter[str]:
+    def _reasons(self, index: int, stints: list[Stint]) -> Counter[str]:
         reasons = Counter[str]()
-        for phase in phases:
-            reasons[phase.reason] += phase.stop - phase.first
+        for stint in stints:
+            reasons[stint.reason] += stint.stop - stint.first
         if reasons["moving"] and kind_of(self.lives.times[index].unit) == "dma":
             reasons.update(self.moving(index, reasons.pop("moving")))
         return +reasons

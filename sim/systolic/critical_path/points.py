@@ -35,7 +35,7 @@ class Point(NamedTuple):
     streamed: int
 
 
-class Phase(NamedTuple):
+class Stint(NamedTuple):
     """An instruction did one thing, by its label, from tick `first` to before tick `stop`."""
 
     first: int
@@ -164,7 +164,7 @@ class Lives:
         """Return the tick at which a copy begins with its first descriptor."""
         return self._copies[index]
 
-    def phases(self, point: Point) -> Iterator[Phase]:
+    def stints(self, point: Point) -> Iterator[Stint]:
         """Yield what an instruction did up to a point, without gaps, the earliest first.
 
         A copy in line behind another of its queue begins with its first descriptor; every other
@@ -174,8 +174,8 @@ class Lives:
         for each in self._plain(point, first):
             yield from _without(each, self.stalls.get(point.instruction, ()), self.trace.periods)
 
-    def _plain(self, point: Point, first: int) -> Iterator[Phase]:
-        """Yield the phases as if no port had been refused."""
+    def _plain(self, point: Point, first: int) -> Iterator[Stint]:
+        """Yield the stints as if no port had been refused."""
         index, instruction = point.instruction, self.instruction(point.instruction)
         match instruction:
             case LoadWeights():
@@ -194,20 +194,20 @@ class Lives:
         for reason, stop in parts:
             stop = min(stop, point.tick)
             if stop > first:
-                yield Phase(first, stop, reason)
+                yield Stint(first, stop, reason)
                 first = stop
 
 
-def _without(phase: Phase, stalls: Sequence[Stall], periods: dict[str, int]) -> Iterator[Phase]:
-    """Yield a phase with the refused cycles cut out of it, and these as phases of their own."""
-    first = phase.first
+def _without(stint: Stint, stalls: Sequence[Stall], periods: dict[str, int]) -> Iterator[Stint]:
+    """Yield a stint with the refused cycles cut out of it, and these as stints of their own."""
+    first = stint.first
     for stall in stalls:
         stop = stall.tick + stall.cycles * periods[stall.unit]
-        low, high = max(first, stall.tick), min(stop, phase.stop)
+        low, high = max(first, stall.tick), min(stop, stint.stop)
         if low < high:
             if first < low:
-                yield phase._replace(first=first, stop=low)
-            yield Phase(low, high, f"stalled by {stall.winner}")
+                yield stint._replace(first=first, stop=low)
+            yield Stint(low, high, f"stalled by {stall.winner}")
             first = high
-    if first < phase.stop:
-        yield phase._replace(first=first)
+    if first < stint.stop:
+        yield stint._replace(first=first)
