@@ -17,6 +17,7 @@ COMMANDS = {
     "run": ("run", "run_command"),
     "trace": ("trace", "trace_command"),
     "explain": ("explain", "explain_command"),
+    "diff": ("diff", "diff_command"),
     "check": ("check", "check_command"),
     "schema": ("schema", "schema_command"),
     "layout": ("layout", "layout_command"),

@@ -17,7 +17,7 @@ from systolic.machine import simulate
 from systolic.machine.spared import NOTHING, Spared
 from systolic.run.result import Result
 
-Tables = dict[str, Any]
+ChipTables = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Change:
 
     what: str
     keys: str
-    edit: Callable[[Chip, Tables], None] = lambda chip, tables: None
+    edit: Callable[[Chip, ChipTables], None] = lambda chip, tables: None
     spared: Spared = NOTHING
     recompiles: bool = False
 
@@ -49,11 +49,11 @@ class Outlook:
         return "recompiled" if self.change.recompiles else "same program"
 
 
-def _no_latency(chip: Chip, tables: Tables) -> None:
+def _no_latency(chip: Chip, tables: ChipTables) -> None:
     tables["dma"]["latency_cycles"] = tables["dram"]["latency_cycles"] = 0
 
 
-def _all_of_dram(chip: Chip, tables: Tables) -> None:
+def _all_of_dram(chip: Chip, tables: ChipTables) -> None:
     """Give each of two shares of every queue all that an engine can move."""
     wide = 2 * chip.dma.queues * chip.dma.bytes_per_cycle
     narrow = chip.dram.organisation is not None or chip.dram.bytes_per_cycle < wide
@@ -61,11 +61,11 @@ def _all_of_dram(chip: Chip, tables: Tables) -> None:
         tables["dram"] |= {"organisation": None, "bytes_per_cycle": wide}
 
 
-def _quick_semaphores(chip: Chip, tables: Tables) -> None:
+def _quick_semaphores(chip: Chip, tables: ChipTables) -> None:
     tables["semaphore_cycles"] = 1
 
 
-def _wide_engines(chip: Chip, tables: Tables) -> None:
+def _wide_engines(chip: Chip, tables: ChipTables) -> None:
     """Double the rates of each engine, unless ports of the state buffer could not carry that."""
     listed = tables if chip.engines is None else tables["engines"]
     for name in chip.lane_engines:
@@ -79,11 +79,11 @@ def _wide_engines(chip: Chip, tables: Tables) -> None:
             listed[name] = before
 
 
-def _no_fetch(chip: Chip, tables: Tables) -> None:
+def _no_fetch(chip: Chip, tables: ChipTables) -> None:
     tables["fetch"] = None
 
 
-def _more_banks(chip: Chip, tables: Tables) -> None:
+def _more_banks(chip: Chip, tables: ChipTables) -> None:
     tables["result_buffer"]["banks"] *= 2
 
 
