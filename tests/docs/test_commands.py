@@ -89,8 +89,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "systolic explain RUN.toml": (f"systolic explain {FIG_3}",),
     "systolic explain RUN.toml --json": (f"systolic explain {FIG_3} --json",),
     "systolic explain PROGRAM": (f"systolic explain {LAYER}",),
-    "systolic diff A B": (f"systolic diff {FIG_3} {FIG_3}",),
-    "systolic diff A B --json": (f"systolic diff {FIG_3} {FIG_3} --json",),
+    "systolic diff A B": (f"systolic diff {FIG_3} {FIG_4}",),
+    "systolic diff A B --json": (f"systolic diff {FIG_3} {FIG_4} --json",),
     "systolic assemble IN.txt OUT.bin": (f"systolic assemble {LAYER} out.bin",),
     "systolic disassemble IN.bin [OUT.txt]": (
         f"systolic assemble {LAYER} in.bin",

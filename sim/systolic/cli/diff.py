@@ -15,17 +15,17 @@ from systolic.errors import printable
 from systolic.report.summary.wording import number, plural
 
 if TYPE_CHECKING:
-    from systolic.run.difference import Difference, Pair, Side
+    from systolic.run.difference import Compared, Difference, OfBoth
 
 DIFFERENT = 1
-Compared = Annotated[
+ComparedPath = Annotated[
     Path, typer.Argument(help="Run file, program, summary.json, or the folder of a summary.json.")
 ]
 
 
 def diff_command(
-    a: Compared,
-    b: Compared,
+    a: ComparedPath,
+    b: ComparedPath,
     *,
     overrides: Annotated[
         list[str] | None,
@@ -49,17 +49,17 @@ def diff_command(
         raise typer.Exit(DIFFERENT)
 
 
-def _side(path: Path, overrides: list[str] | None) -> Side:
+def _side(path: Path, overrides: list[str] | None) -> Compared:
     """Return a side: the summary in a file, or a run for its times."""
     from systolic.errors import SystolicError
-    from systolic.run.difference import Side, summary_side
+    from systolic.run.difference import Compared, summary_side
 
     if path.suffix.lower() == ".json" or path.is_dir():
         if overrides:
             raise SystolicError(f"--set: is for run files and programs, and {path} is a summary")
         return summary_side(path)
     result = timed(path, WorkOptions(overrides=overrides, values=False))
-    return Side(str(path), result.summary, result)
+    return Compared(str(path), result.summary, result)
 
 
 def text(found: Difference) -> Iterator[str]:
@@ -80,7 +80,7 @@ def text(found: Difference) -> Iterator[str]:
     yield from _table("instructions, how many", ("kind",), kinds)
 
 
-def _table(title: str, names: tuple[str, ...], rows: Mapping[Any, Pair]) -> Iterator[str]:
+def _table(title: str, names: tuple[str, ...], rows: Mapping[Any, OfBoth]) -> Iterator[str]:
     """Yield a table of rows by their keys, tuples of as many words as there are names."""
     if rows:
         yield ""

@@ -24,7 +24,7 @@ from systolic.run.copy_times import CopyTimes
 from systolic.run.provenance import SCHEMA
 from systolic.run.result import Result
 
-Pair = tuple[int, int]
+OfBoth = tuple[int, int]
 Row = TypeVar("Row")
 NEEDED = ("cycles", "units", "instructions")
 MOST_PARTS = 3
@@ -32,7 +32,7 @@ MOST_PARTS = 3
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
+class Compared:
     """One of the two: its name for messages, its summary, and the run if there is one."""
 
     name: str
@@ -63,11 +63,11 @@ class Difference:
     operations: cycles by operation. path: cycles of the critical path by unit and reason.
     """
 
-    cycles: Pair
-    units: Mapping[str, Mapping[str, Pair]]
-    instructions: Mapping[str, Pair]
-    operations: Mapping[str, Pair]
-    path: Mapping[tuple[str, str], Pair]
+    cycles: OfBoth
+    units: Mapping[str, Mapping[str, OfBoth]]
+    instructions: Mapping[str, OfBoth]
+    operations: Mapping[str, OfBoth]
+    path: Mapping[tuple[str, str], OfBoth]
     first: FirstDifference | None
 
     @property
@@ -97,7 +97,7 @@ class Difference:
         }
 
 
-def summary_side(path: Path) -> Side:
+def summary_side(path: Path) -> Compared:
     """Return the side of a summary.json; SystolicError if it is none that can be compared."""
     found = summary_object(path)
     if "points" in found:
@@ -113,10 +113,10 @@ def summary_side(path: Path) -> Side:
         isinstance(found.get(key), dict) for key in NEEDED[1:]
     ):
         raise SystolicError(f"{path}: is no summary of a run: needed {', '.join(NEEDED)}")
-    return Side(str(path), found)
+    return Compared(str(path), found)
 
 
-def difference(a: Side, b: Side) -> Difference:
+def difference(a: Compared, b: Compared) -> Difference:
     """Return how two runs differ."""
     found = Difference(
         cycles=(a.summary["cycles"], b.summary["cycles"]),
@@ -140,20 +140,20 @@ def difference(a: Side, b: Side) -> Difference:
 # -- tables ---------------------------------------------------------------------------------------
 
 
-def _pairs(a: Mapping[Row, int], b: Mapping[Row, int]) -> dict[Row, Pair]:
+def _pairs(a: Mapping[Row, int], b: Mapping[Row, int]) -> dict[Row, OfBoth]:
     """Return what differs, with 0 where a side has no such key."""
     both = {key: (a.get(key, 0), b.get(key, 0)) for key in {**a, **b}}
     return {key: pair for key, pair in both.items() if pair[0] != pair[1]}
 
 
-def _units(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Pair]]]:
+def _units(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, OfBoth]]]:
     for unit in {**a, **b}:
         labels = [side.get(unit, {}).get("labels", {}) for side in (a, b)]
         if found := _pairs(*labels):
             yield unit, found
 
 
-def _operations(side: Side) -> dict[str, int]:
+def _operations(side: Compared) -> dict[str, int]:
     return {each["name"]: each["cycles"] for each in side.summary.get("operations", ())}
 
 
@@ -200,7 +200,7 @@ def _cycles(lives: Lives, index: int) -> tuple[int, ...]:
 # -- why ------------------------------------------------------------------------------------------
 
 
-def _total(cycles: Pair, path: Mapping[tuple[str, str], Pair]) -> str:
+def _total(cycles: OfBoth, path: Mapping[tuple[str, str], OfBoth]) -> str:
     """Return the change of the run's length, and where on the critical path it is."""
     change = cycles[1] - cycles[0]
     parts = sorted(path.items(), key=lambda item: -abs(item[1][1] - item[1][0]))
@@ -246,7 +246,7 @@ def _spent(lives: Lives, index: int) -> dict[str, int]:
     return found
 
 
-def _part(a: Lives, b: Lives, pair: tuple[int, int], reason: str, cycles: Pair) -> str:
+def _part(a: Lives, b: Lives, pair: tuple[int, int], reason: str, cycles: OfBoth) -> str:
     text = f"{_signed(cycles[1] - cycles[0])} {reason}"
     lives, index = (b, pair[1]) if cycles[1] > cycles[0] else (a, pair[0])
     stall = next(
