@@ -25,7 +25,7 @@ from systolic.run.provenance import SCHEMA
 from systolic.run.result import Result
 
 OfBoth = tuple[int, int]
-Row = TypeVar("Row")
+RowKey = TypeVar("RowKey")
 NEEDED = ("cycles", "units", "instructions")
 MOST_PARTS = 3
 """So many parts of a change of the critical path are named."""
@@ -140,7 +140,7 @@ def difference(a: Compared, b: Compared) -> Difference:
 # -- tables ---------------------------------------------------------------------------------------
 
 
-def _pairs(a: Mapping[Row, int], b: Mapping[Row, int]) -> dict[Row, OfBoth]:
+def _pairs(a: Mapping[RowKey, int], b: Mapping[RowKey, int]) -> dict[RowKey, OfBoth]:
     """Return what differs, with 0 where a side has no such key."""
     both = {key: (a.get(key, 0), b.get(key, 0)) for key in {**a, **b}}
     return {key: pair for key, pair in both.items() if pair[0] != pair[1]}

@@ -21,7 +21,7 @@ ChipTables = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Ideal:
     """One thing made ideal.
 
     what: in words. keys: of the chip file that are changed, or "" if no key can say it. edit:
@@ -39,7 +39,7 @@ class Change:
 class Outlook:
     """What a run would take with a change; already: the chip is so, nothing was simulated."""
 
-    change: Change
+    change: Ideal
     cycles: int
     already: bool
 
@@ -88,18 +88,18 @@ def _more_banks(chip: Chip, tables: ChipTables) -> None:
 
 
 CHANGES = (
-    Change(
+    Ideal(
         "DMA latency 0", "dma.latency_cycles, dram.latency_cycles", _no_latency
     ),
-    Change(
+    Ideal(
         "DRAM bandwidth unlimited", "dram.bytes_per_cycle, dram.organisation", _all_of_dram
     ),
-    Change("no port conflicts", "", spared=Spared(ports=True)),
-    Change("semaphores 1 cycle", "semaphore_cycles", _quick_semaphores),
-    Change("weights loaded for free", "", spared=Spared(loads=True)),
-    Change("engines twice as wide", "elements_per_cycle, rates of every engine", _wide_engines),
-    Change("instructions there at once", "fetch", _no_fetch),
-    Change("twice the PSUM banks", "result_buffer.banks", _more_banks, recompiles=True),
+    Ideal("no port conflicts", "", spared=Spared(ports=True)),
+    Ideal("semaphores 1 cycle", "semaphore_cycles", _quick_semaphores),
+    Ideal("weights loaded for free", "", spared=Spared(loads=True)),
+    Ideal("engines twice as wide", "elements_per_cycle, rates of every engine", _wide_engines),
+    Ideal("instructions there at once", "fetch", _no_fetch),
+    Ideal("twice the PSUM banks", "result_buffer.banks", _more_banks, recompiles=True),
 )  # fmt: skip
 
 
@@ -113,7 +113,7 @@ def what_if(result: Result) -> list[Outlook]:
     return sorted(found, key=lambda outlook: outlook.cycles)
 
 
-def _outlook(result: Result, change: Change) -> Outlook:
+def _outlook(result: Result, change: Ideal) -> Outlook:
     chip = changed(result.chip, change)
     if chip == result.chip and not _spares(result, change.spared):
         return Outlook(change, result.cycles, already=True)
@@ -122,7 +122,7 @@ def _outlook(result: Result, change: Change) -> Outlook:
     return Outlook(change, trace.cycles(), already=False)
 
 
-def changed(chip: Chip, change: Change) -> Chip:
+def changed(chip: Chip, change: Ideal) -> Chip:
     """Return the chip with the change."""
     tables = chip.model_dump()
     change.edit(chip, tables)
