@@ -91,6 +91,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "systolic explain PROGRAM": (f"systolic explain {LAYER}",),
     "systolic diff A B": (f"systolic diff {FIG_3} {FIG_4}",),
     "systolic diff A B --json": (f"systolic diff {FIG_3} {FIG_4} --json",),
+    "systolic export perfetto RUN.toml --out FILE": (
+        f"systolic export perfetto {FIG_3} --out FILE.json",
+        f"systolic export perfetto {LAYER} --out FILE.json",
+    ),
     "systolic assemble IN.txt OUT.bin": (f"systolic assemble {LAYER} out.bin",),
     "systolic disassemble IN.bin [OUT.txt]": (
         f"systolic assemble {LAYER} in.bin",

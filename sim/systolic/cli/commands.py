@@ -18,6 +18,7 @@ COMMANDS = {
     "trace": ("trace", "trace_command"),
     "explain": ("explain", "explain_command"),
     "diff": ("diff", "diff_command"),
+    "export": ("export", "export_command"),
     "check": ("check", "check_command"),
     "schema": ("schema", "schema_command"),
     "layout": ("layout", "layout_command"),
