@@ -61,13 +61,14 @@ ALLOWED: dict[str, set[str]] = {
     "machine": {"isa", "hw.spec", "hw.datatypes", "hw.units", "trace"},
     "machine.event": {
         "isa", "hw.spec", "hw.datatypes", "hw.units", "trace", "machine.values", "machine.memory",
-        "machine.array_shape",
+        "machine.array_shape", "machine.spared",
     },
     "machine.register": {
         "isa", "hw.spec", "hw.datatypes", "hw.units", "trace", "machine.values", "machine.memory",
         "machine.array_shape",
     },
     "config": {"hw.spec", "hw.datatypes", "workload", "shipped"},
+    "critical_path": {"isa", "hw", "trace"},
     "report": {"trace", "hw", "layout"},
 }  # fmt: skip
 EVERYTHING = ("run", "cli", "__main__", "__init__")

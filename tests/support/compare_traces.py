@@ -10,6 +10,7 @@ from systolic.trace.words import VALUE_TYPES, WordTable
 
 FIELDS = (
     "ticks", "periods", "times", "stalls", "semaphores", "labels", "port_cycles", "transfers",
+    "fetches",
 )  # fmt: skip
 
 

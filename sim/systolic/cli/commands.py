@@ -16,6 +16,9 @@ from systolic.errors import SystolicError, perhaps, shortened
 COMMANDS = {
     "run": ("run", "run_command"),
     "trace": ("trace", "trace_command"),
+    "explain": ("explain", "explain_command"),
+    "diff": ("diff", "diff_command"),
+    "export": ("export", "export_command"),
     "check": ("check", "check_command"),
     "schema": ("schema", "schema_command"),
     "layout": ("layout", "layout_command"),

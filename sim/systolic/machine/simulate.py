@@ -9,6 +9,7 @@ from systolic.engine_kind import EngineKind
 from systolic.hw.spec import Chip
 from systolic.isa import Program, check_program
 from systolic.machine.memory import Image, Memory
+from systolic.machine.spared import NOTHING, Spared
 from systolic.trace.records import Recorder, Trace
 
 
@@ -30,6 +31,7 @@ def simulate(
     grid: bool = False,
     values: bool = True,
     progress: Callable[[int, int], None] | None = None,
+    spared: Spared = NOTHING,
 ) -> Outcome:
     """Run `program` on `chip` from the given memory contents.
 
@@ -42,12 +44,15 @@ def simulate(
         grid: keep schedules and operands, from which any cycle's grid can be drawn.
         values: False computes times only (event engine); memories then keep their images.
         progress: called now and then with instructions done and instructions in all.
+        spared: what the machine is spared (event engine, times only).
 
     Raises:
         ProgramError: the program is not legal on the chip.
         SimulationError: deadlock, or memory that this host cannot hold.
 
     """
+    if spared != NOTHING and (values or engine == "register"):
+        raise ValueError("only the event engine can be spared anything, and only for times")
     check_program(program, chip)
     memory = Memory(chip, program, images)
     recorder = Recorder(chip.units, frozenset(kinds), grid)
@@ -58,5 +63,7 @@ def simulate(
     else:
         from systolic.machine.event import run_event
 
-        trace = run_event(chip, program, memory, recorder, values=values, progress=progress)
+        trace = run_event(
+            chip, program, memory, recorder, values=values, progress=progress, spared=spared
+        )
     return Outcome(trace, memory)

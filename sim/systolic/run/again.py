@@ -71,7 +71,7 @@ class Summary:
 
 def read_summary(path: Path) -> Summary:
     """Return the summary in a file; SystolicError says why its run cannot be done again."""
-    found = _read(path)
+    found = summary_object(path)
     version = found.get("version")
     if version is not None and version != __version__:
         raise SystolicError(
@@ -92,7 +92,8 @@ def read_summary(path: Path) -> Summary:
     return Summary(path, found)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def summary_object(path: Path) -> dict[str, Any]:
+    """Return the object in a summary.json, or in that of a folder; SystolicError if it has none."""
     if path.is_dir():
         path = path / "summary.json"
     data = read_file(path, SUMMARY_LIMIT_BYTES, SystolicError, "a summary")

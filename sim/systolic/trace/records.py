@@ -37,6 +37,18 @@ class InstructionTimes(NamedTuple):
     done: int
 
 
+class FetchTimes(NamedTuple):
+    """When one instruction was fetched, in ticks, on a chip with fetch.
+
+    begin: the path takes it. arrival: its unit may start it from then on.
+    """
+
+    begin: int
+    instruction: int
+    unit: str
+    arrival: int
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Stall:
     """A port refused: `cycles` consecutive cycles of `unit` from `tick` on.
@@ -74,6 +86,7 @@ class Trace:
     port_cycles: per (buffer, bank, direction), ticks in which the port was in use; where each
     partition has a port of its own, the sum over all of them.
     transfers: what the DMA queues moved, and what DRAM's channels and banks made of it.
+    fetches: in the order in which they began; none on a chip without fetch.
     """
 
     ticks: int
@@ -86,6 +99,7 @@ class Trace:
     words: WordTable
     grid: GridHistory
     transfers: Transfers
+    fetches: tuple[FetchTimes, ...] = ()
 
     def cycles(self, unit: str = "pe_array") -> int:
         """Return the length of the run in cycles of `unit`."""
@@ -109,6 +123,7 @@ class Recorder:
     loads: list[LoadPass] = field(default_factory=list)
     matmuls: list[MatMulPass] = field(default_factory=list)
     transfers: Transfers = field(default_factory=Transfers)
+    fetches: list[FetchTimes] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         unknown = self.kinds - set(KINDS)
@@ -154,6 +169,7 @@ class Recorder:
             words=WordTable.join(self.chunks, self.units),
             grid=GridHistory(shape, tuple(self.loads), tuple(self.matmuls)),
             transfers=self.transfers,
+            fetches=tuple(sorted(self.fetches)),
         )
 
 

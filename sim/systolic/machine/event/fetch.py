@@ -16,6 +16,7 @@ import simpy
 from systolic.hw.spec import Chip, Fetch
 from systolic.isa import Program, instruction_bytes
 from systolic.machine.event.ticks import TickEnvironment
+from systolic.trace.records import FetchTimes, Recorder
 
 
 class FetchBuffer:
@@ -73,8 +74,11 @@ class FetchBuffer:
 class InstructionFetch:
     """The path, and the buffers of all queues that have instructions, in unit order."""
 
-    def __init__(self, env: TickEnvironment, chip: Chip, spec: Fetch, program: Program) -> None:
+    def __init__(
+        self, env: TickEnvironment, chip: Chip, spec: Fetch, program: Program, recorder: Recorder
+    ) -> None:
         self._env, self._spec, self._program = env, spec, program
+        self._recorder = recorder
         self._period = chip.fetch_period
         queues = program.queues()
         self._buffers = {
@@ -132,7 +136,10 @@ class InstructionFetch:
 
     def _fetch(self, buffer: FetchBuffer) -> int:
         """Begin a fetch; return the ticks for which it holds the path."""
-        size = instruction_bytes(self._program.instructions[buffer.next_instruction])
-        held = -(-size // self._spec.bytes_per_cycle) * self._period
-        buffer.fetch(self._env.tick + held + self._spec.latency_cycles * self._period)
+        now, index = self._env.tick, buffer.next_instruction
+        instruction = self._program.instructions[index]
+        held = -(-instruction_bytes(instruction) // self._spec.bytes_per_cycle) * self._period
+        arrival = now + held + self._spec.latency_cycles * self._period
+        buffer.fetch(arrival)
+        self._recorder.fetches.append(FetchTimes(now, index, instruction.queue, arrival))
         return held

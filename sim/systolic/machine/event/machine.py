@@ -23,6 +23,7 @@ from systolic.machine.event.semaphores import Semaphores, posted_in_order
 from systolic.machine.event.ticks import TickEnvironment
 from systolic.machine.event.unit import Context, Unit
 from systolic.machine.memory import Memory
+from systolic.machine.spared import NOTHING, Spared
 from systolic.progress import Progress
 from systolic.trace.records import Recorder, Trace
 
@@ -40,9 +41,11 @@ def run_event(
     values: bool = True,
     progress: Progress | None = None,
     shuffle: random.Random | None = None,
+    spared: Spared = NOTHING,
 ) -> Trace:
     """Run `program` and return its Trace; `memory` is changed in place.
 
+    `spared` takes something off the machine (for times only: `values` is False then).
     `shuffle` builds the units in a random order, which must not matter (a test says so).
     Raises SimulationError on deadlock.
     """
@@ -54,16 +57,16 @@ def run_event(
         memory=memory,
         recorder=recorder,
         semaphores=Semaphores(env, posted_in_order(program, chip)),
-        arbiter=Arbiter(env, is_split=chip.state_buffer.is_split),
+        arbiter=_arbiter(env, chip, spared),
         is_split=chip.state_buffer.is_split,
         posters=program.posters(),
         values=values,
         product_form=form_for(program.products()) if values else in_numpy,
         on_done=_counter(len(program.instructions), progress),
         dram=_channels(chip, program, recorder),
-        fetch=_fetch(env, chip, program),
+        fetch=_fetch(env, chip, program, recorder),
     )
-    units = _build(context)
+    units = _build(context, spared)
     if shuffle:
         shuffle.shuffle(units)
     for unit in units:
@@ -80,6 +83,23 @@ def run_event(
     return recorder.finish(context.end, chip.queue_periods, grid_shape(chip))
 
 
+def _arbiter(env: TickEnvironment, chip: Chip, spared: Spared) -> Arbiter:
+    is_split = chip.state_buffer.is_split
+    if not spared.ports:
+        return Arbiter(env, is_split=is_split)
+    from systolic.machine.event.ports.free_ports import FreePorts
+
+    return FreePorts(env, is_split=is_split)
+
+
+def _array(context: Context, queue: list[int], spared: Spared) -> PEArrayUnit:
+    if not spared.loads:
+        return PEArrayUnit(context, queue)
+    from systolic.machine.event.pe_array.free_loads import FreeLoadsUnit
+
+    return FreeLoadsUnit(context, queue)
+
+
 def _channels(chip: Chip, program: Program, recorder: Recorder) -> Channels | None:
     """Return DRAM's channels if it has an organisation; else their modules are not loaded."""
     if chip.dram.organisation is None:
@@ -89,13 +109,15 @@ def _channels(chip: Chip, program: Program, recorder: Recorder) -> Channels | No
     return channels_of(chip, program, recorder)
 
 
-def _fetch(env: TickEnvironment, chip: Chip, program: Program) -> InstructionFetch | None:
+def _fetch(
+    env: TickEnvironment, chip: Chip, program: Program, recorder: Recorder
+) -> InstructionFetch | None:
     """Return the fetch of instructions if the chip has one; else its module is not loaded."""
     if chip.fetch is None:
         return None
     from systolic.machine.event.fetch import InstructionFetch
 
-    return InstructionFetch(env, chip, chip.fetch, program)
+    return InstructionFetch(env, chip, chip.fetch, program, recorder)
 
 
 @contextmanager
@@ -110,9 +132,9 @@ def _collector_at_rest() -> Iterator[None]:
             gc.enable()
 
 
-def _build(context: Context) -> list[Unit]:
+def _build(context: Context, spared: Spared) -> list[Unit]:
     queues: defaultdict[str, list[int]] = defaultdict(list, context.program.queues())
-    units: list[Unit] = [PEArrayUnit(context, queues["pe_array"])]
+    units: list[Unit] = [_array(context, queues["pe_array"], spared)]
     units += [EngineUnit(context, name, queues[name]) for name in context.chip.lane_engines]
     count = context.chip.dma.queues
     units += [DmaUnit(context, q, queues[dma_queue(q)]) for q in range(count)]

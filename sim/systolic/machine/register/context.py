@@ -62,7 +62,7 @@ class Context:
             queues=program.queues(),
             progress=progress,
             dram=DramChannels(chip) if chip.dram.organisation else None,
-            fetch=Fetcher(chip, chip.fetch, program) if chip.fetch else None,
+            fetch=Fetcher(chip, chip.fetch, program, recorder) if chip.fetch else None,
         )
 
     def note_change_of_awake(self) -> None:

@@ -7,9 +7,11 @@ them, and the units see what has arrived.
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 
 from systolic.hw.spec import Chip, Fetch
 from systolic.isa import Program, instruction_bytes
+from systolic.trace.records import FetchTimes, Recorder
 
 
 class FetchBuffer:
@@ -46,16 +48,26 @@ class FetchBuffer:
         self.arrived -= 1
 
 
+@dataclass(slots=True)
+class _OnItsWay:
+    """An instruction whose fetch has begun at tick `begin`, and the cycles that it still needs."""
+
+    left: int
+    index: int
+    begin: int
+    buffer: FetchBuffer
+
+
 class Fetcher:
     """One path that serves the buffers in turn, and the pipeline behind it.
 
-    path: cycles for which the path is still held; pipeline: instructions on the way, oldest first,
-    each with the cycles that it still needs; turn: the place of the buffer that is asked first.
+    path: cycles for which the path is still held; pipeline: instructions on the way, oldest first;
+    turn: the place of the buffer that is asked first.
     """
 
-    def __init__(self, chip: Chip, spec: Fetch, program: Program) -> None:
+    def __init__(self, chip: Chip, spec: Fetch, program: Program, recorder: Recorder) -> None:
         self.period = chip.fetch_period
-        self._spec, self._program = spec, program
+        self._spec, self._program, self._recorder = spec, program, recorder
         queues = program.queues()
         self._buffers = {
             name: FetchBuffer(queues[name], spec.buffer_instructions)
@@ -64,7 +76,7 @@ class Fetcher:
         }
         self._order = list(self._buffers.values())
         self._path = 0
-        self._pipeline: list[tuple[int, FetchBuffer]] = []
+        self._pipeline: list[_OnItsWay] = []
         self._turn = 0
 
     @property
@@ -80,26 +92,35 @@ class Fetcher:
         """Take the head, which starts in this cycle, out of the buffer."""
         self._buffers[queue].start()
 
-    def step(self) -> None:
+    def step(self, tick: int) -> None:
         """Do a cycle: what has arrived is there, and a free path takes the next instruction."""
-        self._pipeline = [(left - 1, buffer) for left, buffer in self._pipeline]
-        while self._pipeline and self._pipeline[0][0] == 0:
-            self._pipeline.pop(0)[1].land()
+        for coming in self._pipeline:
+            coming.left -= 1
+        while self._pipeline and self._pipeline[0].left == 0:
+            self._land(self._pipeline.pop(0), tick)
         if self._path:
             self._path -= 1
         if not self._path:
-            self._begin_next()
+            self._begin_next(tick)
 
-    def _begin_next(self) -> None:
+    def _land(self, coming: _OnItsWay, tick: int) -> None:
+        coming.buffer.land()
+        queue = self._program.instructions[coming.index].queue
+        self._recorder.fetches.append(FetchTimes(coming.begin, coming.index, queue, tick))
+
+    def _begin_next(self, tick: int) -> None:
         for _ in self._order:
             buffer = self._order[self._turn]
             self._turn = (self._turn + 1) % len(self._order)
             if buffer.can_take:
-                self._begin(buffer)
+                self._begin(buffer, tick)
                 return
 
-    def _begin(self, buffer: FetchBuffer) -> None:
-        instruction = self._program.instructions[buffer.send()]
-        whole, part = divmod(instruction_bytes(instruction), self._spec.bytes_per_cycle)
+    def _begin(self, buffer: FetchBuffer, tick: int) -> None:
+        index = buffer.send()
+        size = instruction_bytes(self._program.instructions[index])
+        whole, part = divmod(size, self._spec.bytes_per_cycle)
         self._path = whole + (part > 0)
-        self._pipeline.append((self._path + self._spec.latency_cycles, buffer))
+        self._pipeline.append(
+            _OnItsWay(self._path + self._spec.latency_cycles, index, tick, buffer)
+        )

@@ -127,7 +127,7 @@ class Machine:
     def _step_fetch(self, tick: int) -> None:
         fetch = self._fetch
         if fetch is not None and tick % fetch.period == 0 and fetch.is_at_work:
-            fetch.step()
+            fetch.step(tick)
             if not fetch.is_at_work:
                 self._context.note_change_of_awake()
 

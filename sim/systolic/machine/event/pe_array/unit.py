@@ -64,13 +64,19 @@ class PEArrayUnit(Unit):
         ticks = [0]
         if self._load:
             ticks.append(self._load.tick_of(self._load.timeline.slots - 1) + self.period)
-        if self._multiply and isinstance(instruction, MatMul):
-            last = self._multiply.tick_of(self._multiply_vectors - 1)
-            ticks.append(last + self._multiply.spacing * self.period)
-            ticks.append(self._multiply_start + self._interval_ticks)
+        if isinstance(instruction, MatMul):
+            ticks.append(self.after_multiply())
         elif self._multiply:
             ticks.append(self._load_after_multiply(self._multiply))
         return max(ticks)
+
+    def after_multiply(self) -> int:
+        """Return the first tick at which the multiply before lets another start, as now known."""
+        if not self._multiply:
+            return 0
+        last = self._multiply.tick_of(self._multiply_vectors - 1)
+        interval = self._multiply_start + self._interval_ticks
+        return max(last + self._multiply.spacing * self.period, interval)
 
     def _load_after_multiply(self, multiply: Stream) -> int:
         if self._spec.weight_buffer == "double":

@@ -1,0 +1,89 @@
+"""`systolic diff`: how do two runs differ, and from which instruction on?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from systolic.cli.explain import table, timed
+from systolic.cli.options import WorkOptions
+from systolic.errors import printable
+from systolic.report.summary.wording import number, plural
+
+if TYPE_CHECKING:
+    from systolic.run.difference import Compared, Difference, OfBoth
+
+DIFFERENT = 1
+ComparedPath = Annotated[
+    Path, typer.Argument(help="Run file, program, summary.json, or the folder of a summary.json.")
+]
+
+
+def diff_command(
+    a: ComparedPath,
+    b: ComparedPath,
+    *,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Replace a value of B's run file, or chip."
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, no tables.")] = False,
+) -> None:
+    """Say how run B differs from run A; exit status 1 if it does."""
+    from systolic.run.difference import difference
+
+    sides = _side(a, None), _side(b, overrides)
+    found = difference(*sides)
+    if as_json:
+        typer.echo(json.dumps(found.to_dict()))
+    else:
+        for line in text(found):
+            typer.echo(line)
+    if not found.equal:
+        raise typer.Exit(DIFFERENT)
+
+
+def _side(path: Path, overrides: list[str] | None) -> Compared:
+    """Return a side: the summary in a file, or a run for its times."""
+    from systolic.errors import SystolicError
+    from systolic.run.difference import Compared, summary_side
+
+    if path.suffix.lower() == ".json" or path.is_dir():
+        if overrides:
+            raise SystolicError(f"--set: is for run files and programs, and {path} is a summary")
+        return summary_side(path)
+    result = timed(path, WorkOptions(overrides=overrides, values=False))
+    return Compared(str(path), result.summary, result)
+
+
+def text(found: Difference) -> Iterator[str]:
+    """Yield the lines that a person reads."""
+    a, b = found.cycles
+    if found.equal:
+        yield f"equal: {plural(a, 'cycle')}"
+        return
+    yield f"cycles: {number(a)} -> {number(b)} ({b - a:+,})"
+    if found.first is not None:
+        yield found.first.why
+    labels = {(u, label): pair for u, row in found.units.items() for label, pair in row.items()}
+    yield from _table("units, in cycles of each", ("unit", "label"), labels)
+    yield from _table("critical path", ("unit", "reason"), found.path)
+    operations = {(printable(name),): pair for name, pair in found.operations.items()}
+    yield from _table("operations", ("operation",), operations)
+    kinds = {(kind,): pair for kind, pair in found.instructions.items()}
+    yield from _table("instructions, how many", ("kind",), kinds)
+
+
+def _table(title: str, names: tuple[str, ...], rows: Mapping[Any, OfBoth]) -> Iterator[str]:
+    """Yield a table of rows by their keys, tuples of as many words as there are names."""
+    if rows:
+        yield ""
+        yield title
+        lines = [(*key, number(a), number(b), f"{b - a:+,}") for key, (a, b) in rows.items()]
+        yield from table((*names, "A", "B", "change"), lines, numbers=-3)

@@ -1,0 +1,165 @@
+"""`systolic explain`: why does a run take its cycles, and what would it take if?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from systolic.cli.options import (
+    ChipName,
+    Config,
+    NoCheck,
+    Overrides,
+    WorkOptions,
+    is_program,
+    run_file_overrides,
+)
+from systolic.errors import SystolicError, printable
+from systolic.report.summary.wording import number, percent, plural
+
+if TYPE_CHECKING:
+    from systolic.run.explanation import Explanation
+    from systolic.run.result import Result
+
+MOST_ROWS = 20
+"""Of the path's table; what is left is summed in a last row. JSON has all."""
+
+
+def explain_command(
+    config: Config,
+    *,
+    chip: ChipName = None,
+    no_check: NoCheck = False,
+    overrides: Overrides = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, no tables.")] = False,
+    no_what_if: Annotated[
+        bool, typer.Option("--no-what-if", help="Simulate nothing but the run itself.")
+    ] = False,
+) -> None:
+    """Say why a run takes its cycles: critical path, longest links, slack, and what if."""
+    from systolic.run.explanation import explain
+
+    options = WorkOptions(chip=chip, overrides=overrides, no_check=no_check, values=False)
+    found = explain(timed(config, options), outlooks=not no_what_if)
+    if as_json:
+        typer.echo(json.dumps(found.to_dict()))
+        return
+    for line in text(found):
+        typer.echo(line)
+
+
+def timed(config: Path, options: WorkOptions) -> Result:
+    """Return the result of a run file or a program, run for its times by the event engine."""
+    if is_program(config):
+        from systolic.cli.run_program import prepare, run_job
+
+        return run_job(prepare(config, options))
+    from systolic.cli.run_file import ProgressBar
+    from systolic.config import load_run
+    from systolic.run.execute import run
+
+    loaded = load_run(config, run_file_overrides(config, options))
+    if loaded.sweep:
+        raise SystolicError(
+            f"{config}: is a sweep; --set sweep=[] takes the run that its points vary"
+        )
+    with ProgressBar(loaded.name) as progress:
+        return run(loaded, engine="event", values=False, progress=progress)
+
+
+def text(found: Explanation) -> Iterator[str]:
+    """Yield the lines that a person reads."""
+    name, chip = printable(found.run), printable(found.chip)
+    yield f"{name} on {chip}: {plural(found.cycles, 'cycle')}"
+    yield ""
+    yield from _path(found)
+    yield ""
+    yield from _links(found)
+    yield ""
+    yield from _slack(found)
+    if found.outlooks:
+        yield ""
+        yield from _outlooks(found)
+
+
+def _path(found: Explanation) -> Iterator[str]:
+    rows = [
+        (number(row.cycles), percent(row.cycles, found.cycles), row.unit, row.reason,
+         printable(row.operation or ""))
+        for row in found.path[:MOST_ROWS]
+    ]  # fmt: skip
+    rest = found.path[MOST_ROWS:]
+    if rest:
+        cycles = sum(row.cycles for row in rest)
+        what = f"{plural(len(rest), 'other row')} (--json has all)"
+        rows.append((number(cycles), percent(cycles, found.cycles), "", what, ""))
+    yield "critical path: what the end of the run waited for, back to cycle 0"
+    header = ("cycles", "share", "unit", "reason", "operation")
+    shown = len(header) if any(row.operation for row in found.path) else len(header) - 1
+    yield from table(header[:shown], [row[:shown] for row in rows], numbers=2)
+
+
+def _links(found: Explanation) -> Iterator[str]:
+    rows = [
+        (number(link.end - link.start), number(link.start), number(link.end),
+         f"#{link.instruction} {link.name}", link.unit, link.reason)
+        for link in found.links
+    ]  # fmt: skip
+    yield "longest links: the path was with one instruction, most of it for the reason named"
+    header = ("cycles", "from", "to", "instruction", "unit", "reason")
+    yield from table(header, rows, numbers=3)
+
+
+def _slack(found: Explanation) -> Iterator[str]:
+    rows = [
+        (row.unit, *map(number, (row.instructions, row.on_path, row.critical)),
+         *map(number, (row.least, row.median, row.most)))
+        for row in found.slack
+    ]  # fmt: skip
+    yield "slack: how many cycles later an instruction could come and the run be no longer"
+    header = ("unit", "instructions", "on the path", "no slack", "least", "median", "most")
+    yield from table(header, rows, numbers=-6)
+
+
+def _outlooks(found: Explanation) -> Iterator[str]:
+    rows = [
+        (each.change.what, number(each.cycles), _change(each.cycles, found.cycles),
+         "the chip is so already" if each.already else each.program)
+        for each in found.outlooks
+    ]  # fmt: skip
+    yield "what if: one thing made ideal at a time"
+    yield from table(("change", "cycles", "", ""), rows, numbers=(1, 2))
+
+
+def _change(cycles: int, before: int) -> str:
+    if cycles == before:
+        return "="
+    sign = "-" if cycles < before else "+"
+    return f"{sign}{percent(abs(cycles - before), before)}"
+
+
+def table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int | tuple[int, ...]
+) -> Iterator[str]:
+    """Yield the lines of a table, indented by two spaces.
+
+    numbers: which columns are set to the right: so many of the first, or if negative of the last.
+    """
+    right = _columns(numbers, len(header))
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    for row in (header, *rows):
+        cells = [
+            cell.rjust(width) if place in right else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        yield "  " + "  ".join(cells).rstrip()
+
+
+def _columns(numbers: int | tuple[int, ...], count: int) -> set[int]:
+    if isinstance(numbers, tuple):
+        return set(numbers)
+    return set(range(count)[:numbers] if numbers >= 0 else range(count)[numbers:])

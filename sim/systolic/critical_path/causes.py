@@ -1,0 +1,284 @@
+"""What held each instruction back: every point it had to wait for, and which of them was the last.
+
+The rules are those of docs/timing_model.md, sections 2, 3, 4 and 6, told backwards: from the times
+of a finished run to what bound each of them. A test holds them against random runs: the latest
+cause of a start is always that very start. Not here: what an instruction did then (`points`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
+
+from systolic.critical_path.points import Lives, Point
+from systolic.hw.formulas.timing import right_cycles
+from systolic.hw.spec import Dma, Engine, PEArray
+from systolic.hw.units import unit_of, units_of
+from systolic.isa import DmaCopy, Instruction, LoadWeights, MatMul, OnEngine
+from systolic.isa.effects import lanes
+
+SEMAPHORE, DISPATCH, INTERVAL, QUEUE, FETCH = "semaphore", "dispatch", "interval", "queue", "fetch"
+"""What passes between a point and the start that waited for it: the post until it is seen,
+dispatch, the least distance of two starts, nothing (the queue is in order), instruction fetch."""
+
+SINCE_START = (INTERVAL, DISPATCH)
+
+
+class Cause(NamedTuple):
+    """An instruction could not start before tick `tick`, because of a point in another's life.
+
+    point: None if it is nothing that an instruction did. reason: what passed from the point to
+    `tick`; where they are the same tick, what it would be.
+    """
+
+    point: Point | None
+    tick: int
+    reason: str
+
+
+class _Made(NamedTuple):
+    """A post: the tick from which others see it, and the point at which it was made."""
+
+    visible: int
+    point: Point
+
+
+@dataclass(frozen=True, eq=False)
+class Causes:
+    """The causes of every start in a finished run."""
+
+    lives: Lives
+
+    def of(self, index: int) -> list[Cause]:
+        """Return all causes of the start of an instruction, without the dispatch behind them."""
+        found = [*self._own[index], *self._waits(self.lives.instruction(index))]
+        if index in self.lives.fetches:
+            found.append(Cause(None, self.lives.fetches[index].arrival, FETCH))
+        return [*found, *self._sequence(self._before.get(index))]
+
+    def last(self, index: int) -> Cause | None:
+        """Return the cause that came last; None if nothing held the instruction back.
+
+        Of those that came together, what an instruction did says more than that it had started.
+        """
+        found = self.of(index)
+        return max(
+            found, key=lambda each: (each.tick, each.reason not in SINCE_START), default=None
+        )
+
+    def could_start(self, index: int) -> int:
+        """Return the tick at which all causes were over: the start, before serial dispatch."""
+        period = self.lives.period(index)
+        return self.lives.times[index].start - self._spec(index).serial_cycles * period
+
+    # -- semaphores --------------------------------------------------------------------------------
+
+    @cached_property
+    def posts(self) -> list[list[_Made]]:
+        """Return the posts of each semaphore, in the order in which others see them."""
+        lives, found = self.lives, [list[_Made]() for _ in self.lives.program.semaphores]
+        for index in lives.times:
+            delay = (lives.chip.semaphore_cycles - 1) * lives.period(index)
+            for post in lives.instruction(index).posts:
+                found[post.semaphore] += [
+                    _Made(point.tick + delay, point) for point in lives.results(index, post.on)
+                ]
+        return [sorted(posts) for posts in found]
+
+    def _waits(self, instruction: Instruction) -> Iterator[Cause]:
+        for wait in instruction.waits:
+            if wait.value > 0:
+                made = self.posts[wait.semaphore][wait.value - 1]
+                yield Cause(made.point, made.visible, SEMAPHORE)
+
+    # -- the unit and its queue --------------------------------------------------------------------
+
+    def _spec(self, index: int) -> _Sequencer:
+        return self._sequencers[unit_of(self.lives.times[index].unit)]
+
+    @cached_property
+    def _sequencers(self) -> dict[str, _Sequencer]:
+        chip = self.lives.chip
+        return {unit: _Sequencer.of(chip.unit(unit)) for unit in units_of(chip.lane_engines)}
+
+    @cached_property
+    def _own(self) -> dict[int, list[Cause]]:
+        """Return, by instruction, the causes that lie in its own queue."""
+        found: dict[int, list[Cause]] = {}
+        for queue in self.lives.queues.values():
+            kind = type(self.lives.instruction(queue[0]))
+            if issubclass(kind, LoadWeights | MatMul):
+                each = self._array(queue)
+            elif issubclass(kind, DmaCopy):
+                each = self._dma(queue)
+            else:
+                each = self._engine(queue)
+            found |= zip(queue, each, strict=True)
+        return found
+
+    def _sequence(self, before: int | None) -> Iterator[Cause]:
+        """Yield what the instruction before holds back by having started."""
+        if before is not None:
+            point = self.lives.start(before)
+            decode = self._spec(before).decode_cycles
+            ticks = decode * self.lives.period(before)
+            yield Cause(point, point.tick + ticks, DISPATCH if decode else QUEUE)
+
+    def _array(self, queue: Sequence[int]) -> Iterator[list[Cause]]:
+        """Yield the rules of the weight buffer, and the least distance of two multiplies."""
+        lives, array = self.lives, self.lives.chip.pe_array
+        load: int | None = None
+        multiply: int | None = None
+        for index in queue:
+            instruction = lives.instruction(index)
+            found = [] if load is None else [_at(lives.last(load))]
+            if isinstance(instruction, LoadWeights):
+                if multiply is not None:
+                    found.insert(0, _at(self._load_after(multiply)))
+                load = index
+            else:
+                if multiply is not None:
+                    before = lives.instruction(multiply)
+                    assert isinstance(before, MatMul)
+                    spacing = array.cycles_per_vector[before.moving.dtype]
+                    found.append(_at(lives.last(multiply, cycles=spacing)))
+                    found.append(self._interval(multiply, array.min_interval_cycles))
+                multiply = index
+            yield found
+
+    def _load_after(self, multiply: int) -> Point:
+        """Return the point of a multiply from which the next load may start."""
+        lives, array = self.lives, self.lives.chip.pe_array
+        if array.weight_buffer == "double":
+            return lives.first(multiply)
+        if array.weight_buffer == "single":
+            return lives.last(multiply, before=True)
+        down = array.hop[0] * (array.rows // array.cell[0])
+        return lives.drained(
+            multiply, array.entry_cycles + down + right_cycles(array, array.cols - 1)
+        )
+
+    def _engine(self, queue: Sequence[int]) -> Iterator[list[Cause]]:
+        """Yield when the lanes are free, and the least distance of two starts."""
+        lives, before = self.lives, dict[int, int]()
+        last: int | None = None
+        for index in queue:
+            instruction = lives.instruction(index)
+            assert isinstance(instruction, OnEngine)
+            spec, wanted = lives.chip.engine(instruction.engine), lanes(instruction)
+            shared = range(wanted.first, wanted.stop) if spec.independent_lanes else range(1)
+            users = dict.fromkeys(before[lane] for lane in shared if lane in before)
+            found = [_at(lives.last(user)) for user in users]
+            if last is not None:
+                found.append(self._interval(last, max(1, spec.min_interval_cycles)))
+            before.update(dict.fromkeys(shared, index))
+            last = index
+            yield found
+
+    def _dma(self, queue: Sequence[int]) -> Iterator[list[Cause]]:
+        """Yield when the queue has room for one more copy under way."""
+        lives, most = self.lives, self.lives.chip.dma.outstanding
+        for place in range(len(queue)):
+            found = [_at(lives.end(queue[place - most]))] if place >= most else []
+            if most > 1 and place:
+                found.append(self._interval(queue[place - 1], 1))
+            yield found
+
+    def _interval(self, before: int, cycles: int) -> Cause:
+        point = self.lives.start(before)
+        return Cause(point, point.tick + cycles * self.lives.period(before), INTERVAL)
+
+    # -- a copy in line, and instruction fetch -----------------------------------------------------
+
+    def in_line(self, index: int) -> Cause | None:
+        """Return the copy whose end another waited for before its first descriptor, if it did."""
+        lives = self.lives
+        if not isinstance(lives.instruction(index), DmaCopy):
+            return None
+        if lives.begin(index) <= lives.ready(index):
+            return None
+        return _at(lives.end(self._before[index]))
+
+    def end_before(self, index: int) -> Point | None:
+        """Return the end of the instruction before it in its queue."""
+        return self.lives.end(self._before[index]) if index in self._before else None
+
+    @cached_property
+    def _before(self) -> dict[int, int]:
+        """Return the instruction before each in its queue; the first of a queue has none."""
+        queues = self.lives.queues.values()
+        return {b: a for queue in queues for a, b in pairwise(queue)}
+
+    def fetch_before(self, index: int) -> int | None:
+        """Return the instruction whose fetch another's waited for, if it did."""
+        before = self._fetch_before.get(index)
+        if before is None or self.path_free(before) < self.lives.fetches[index].begin:
+            return None
+        return before
+
+    def slot_before(self, index: int) -> Point | None:
+        """Return the start that a fetch waited for, as it gave up a slot; None at cycle 0."""
+        return self.slot_given(index) if self.lives.fetches[index].begin else None
+
+    def slot_given(self, index: int) -> Point | None:
+        """Return the start that gave up the slot of the buffer; None if one was free at cycle 0."""
+        spec, queue = self.lives.chip.fetch, self.lives.queues[self.lives.fetches[index].unit]
+        assert spec is not None
+        place = self._place[index] - spec.buffer_instructions
+        return self.lives.start(queue[place]) if place >= 0 else None
+
+    def fetch_cycle_after(self, tick: int) -> int:
+        """Return the first cycle of fetch that begins after a tick."""
+        period = self.lives.chip.fetch_period
+        return (tick // period + 1) * period
+
+    def fetch_after(self, index: int) -> int | None:
+        """Return the instruction that was fetched after another, by the one path."""
+        return self._fetch_after.get(index)
+
+    def path_free(self, index: int) -> int:
+        """Return the tick from which the path was free again after the fetch of an instruction."""
+        chip = self.lives.chip
+        assert chip.fetch is not None
+        latency = chip.fetch.latency_cycles * chip.fetch_period
+        return self.lives.fetches[index].arrival - latency
+
+    @cached_property
+    def _fetch_before(self) -> dict[int, int]:
+        order = [each.instruction for each in self.lives.trace.fetches]
+        return {b: a for a, b in pairwise(order)}
+
+    @cached_property
+    def _fetch_after(self) -> dict[int, int]:
+        return {a: b for b, a in self._fetch_before.items()}
+
+    @cached_property
+    def _place(self) -> dict[int, int]:
+        """Return the place of every instruction in its queue."""
+        return {
+            index: place
+            for queue in self.lives.queues.values()
+            for place, index in enumerate(queue)
+        }
+
+
+class _Sequencer(NamedTuple):
+    """The cycles of dispatch that come on top (serial), and that run behind the one before."""
+
+    serial_cycles: int
+    decode_cycles: int
+
+    @classmethod
+    def of(cls, spec: PEArray | Engine | Dma) -> _Sequencer:
+        """Return the sequencer of a unit."""
+        if spec.dispatch == "serial":
+            return cls(spec.dispatch_cycles, 0)
+        return cls(0, spec.dispatch_cycles)
+
+
+def _at(point: Point) -> Cause:
+    """Return the cause that is a point itself: nothing passes behind it."""
+    return Cause(point, point.tick, QUEUE)

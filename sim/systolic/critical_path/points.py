@@ -1,0 +1,213 @@
+"""Points in the life of an instruction, from which others go on; and what it did up to a point.
+
+Times are ticks. Everything is derived from the records of a finished run, so a run that is not
+explained pays nothing. Not here: which point an instruction waited for (`causes`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from systolic.hw.formulas.timing import dma_latency_cycles, result_depth, right_cycles
+from systolic.hw.spec import Chip
+from systolic.hw.units import kind_of
+from systolic.isa import Buffer, DmaCopy, Instruction, LoadWeights, MatMul, OnEngine, Program
+from systolic.isa.engines import pace_of
+from systolic.trace.records import FetchTimes, InstructionTimes, Stall, Trace
+
+
+class Point(NamedTuple):
+    """An instruction has come so far that others may go on.
+
+    tick: the end of the cycle that brought it there. streamed: until when it moved operands on the
+    way; from there to `tick` results were on their way, or nothing more was needed.
+    """
+
+    instruction: int
+    tick: int
+    streamed: int
+
+
+class Stint(NamedTuple):
+    """An instruction did one thing, by its label, from tick `first` to before tick `stop`."""
+
+    first: int
+    stop: int
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Lives:
+    """What the instructions of a finished run did, each looked up by its index."""
+
+    chip: Chip
+    program: Program
+    trace: Trace
+
+    @cached_property
+    def times(self) -> dict[int, InstructionTimes]:
+        """Return when each instruction did what."""
+        return {each.instruction: each for each in self.trace.times}
+
+    @cached_property
+    def stalls(self) -> dict[int, list[Stall]]:
+        """Return the refused ports of each instruction, in order of time."""
+        found: defaultdict[int, list[Stall]] = defaultdict(list)
+        for stall in self.trace.stalls:
+            found[stall.instruction].append(stall)
+        return dict(found)
+
+    @cached_property
+    def fetches(self) -> dict[int, FetchTimes]:
+        """Return when each instruction was fetched."""
+        return {each.instruction: each for each in self.trace.fetches}
+
+    @cached_property
+    def queues(self) -> dict[str, list[int]]:
+        """Return the instructions of each queue, in order."""
+        return self.program.queues()
+
+    @cached_property
+    def _copies(self) -> dict[int, int]:
+        """Return the tick at which each copy begins with its first descriptor."""
+        found = {}
+        for queue, indices in self.queues.items():
+            free = 0
+            for index in indices if kind_of(queue) == "dma" else ():
+                found[index] = max(self.ready(index), free)
+                free = self.end(index).tick
+        return found
+
+    def instruction(self, index: int) -> Instruction:
+        """Return an instruction."""
+        return self.program.instructions[index]
+
+    def period(self, index: int) -> int:
+        """Return the ticks of a cycle of an instruction's unit."""
+        return self.trace.periods[self.times[index].unit]
+
+    # -- points ------------------------------------------------------------------------------------
+
+    def start(self, index: int) -> Point:
+        """Return the start of an instruction, before it has done anything."""
+        start = self.times[index].start
+        return Point(index, start, start)
+
+    def first(self, index: int) -> Point:
+        """Return the point just before the first operand moves."""
+        first = self.times[index].first
+        return Point(index, first, first)
+
+    def last(self, index: int, *, before: bool = False, cycles: int = 1) -> Point:
+        """Return the point so many cycles behind the last operand, or just before it."""
+        last, period = self.times[index].last, self.period(index)
+        if before:
+            return Point(index, last, last)
+        stop = last + cycles * period
+        return Point(index, stop, stop)
+
+    def drained(self, index: int, cycles: int) -> Point:
+        """Return the point so many cycles behind the last operand, on the way through the array."""
+        last, period = self.times[index].last, self.period(index)
+        return Point(index, last + cycles * period, min(last + period, last + cycles * period))
+
+    def end(self, index: int) -> Point:
+        """Return the end of an instruction: the cycle of its last write is over."""
+        times, period = self.times[index], self.period(index)
+        return Point(index, times.done + period, times.last + period)
+
+    def results(self, index: int, on: str) -> list[Point]:
+        """Return when an instruction makes the posts on an event: done, every row or partition."""
+        instruction = self.instruction(index)
+        if on == "done" or not isinstance(instruction, MatMul):
+            return [self.end(index)]
+        period, array = self.period(index), self.chip.pe_array
+        depth, columns = result_depth(self.chip), instruction.result.partitions
+        if on == "partition":
+            last = self.times[index].last
+            behind = [(depth + right_cycles(array, c) + 1) * period for c in range(columns)]
+            return [Point(index, last + ticks, last + period) for ticks in behind]
+        behind_row = (depth + right_cycles(array, columns - 1) + 1) * period
+        return [
+            Point(index, tick + behind_row, tick + period)
+            for tick in self._injections(index, instruction).tolist()
+        ]
+
+    def _injections(self, index: int, multiply: MatMul) -> npt.NDArray[np.int64]:
+        """Return the tick of every injection: refused cycles shift all that come after them."""
+        spacing = self.chip.pe_array.cycles_per_vector[multiply.moving.dtype]
+        period, start = self.period(index), self.times[index].start
+        slots = np.arange(multiply.moving.elements, dtype=np.int64) * spacing
+        ticks = start + slots * period
+        for stall in self.stalls.get(index, ()):
+            ticks[ticks >= stall.tick] += stall.cycles * period
+        return ticks
+
+    # -- what it did -------------------------------------------------------------------------------
+
+    def ready(self, index: int) -> int:
+        """Return the tick at which the latency of a copy is over."""
+        copy = self.instruction(index)
+        assert isinstance(copy, DmaCopy)
+        outside = Buffer.DRAM in (copy.source.buffer, copy.target.buffer)
+        latency = dma_latency_cycles(self.chip, dram=outside) * self.period(index)
+        return self.times[index].start + latency
+
+    def begin(self, index: int) -> int:
+        """Return the tick at which a copy begins with its first descriptor."""
+        return self._copies[index]
+
+    def stints(self, point: Point) -> Iterator[Stint]:
+        """Yield what an instruction did up to a point, without gaps, the earliest first.
+
+        A copy in line behind another of its queue begins with its first descriptor; every other
+        instruction begins with its start.
+        """
+        first = self.times[point.instruction].start
+        for each in self._plain(point, first):
+            yield from _without(each, self.stalls.get(point.instruction, ()), self.trace.periods)
+
+    def _plain(self, point: Point, first: int) -> Iterator[Stint]:
+        """Yield the stints as if no port had been refused."""
+        index, instruction = point.instruction, self.instruction(point.instruction)
+        match instruction:
+            case LoadWeights():
+                parts = [("loading", point.tick)]
+            case MatMul():
+                parts = [("streaming", point.streamed), ("draining", point.tick)]
+            case DmaCopy():
+                ready, begin = self.ready(index), self.begin(index)
+                first = begin if begin > ready else first
+                parts = [("latency", begin), ("moving", point.tick)]
+            case OnEngine():
+                fixed = pace_of(instruction, self.chip.engine(instruction.engine), self.chip)
+                read = first + fixed.fixed_cycles * self.period(index)
+                parts = [("fixed cycles", read), ("streaming", point.streamed)]
+                parts.append(("draining", point.tick))
+        for reason, stop in parts:
+            stop = min(stop, point.tick)
+            if stop > first:
+                yield Stint(first, stop, reason)
+                first = stop
+
+
+def _without(stint: Stint, stalls: Sequence[Stall], periods: dict[str, int]) -> Iterator[Stint]:
+    """Yield a stint with the refused cycles cut out of it, and these as stints of their own."""
+    first = stint.first
+    for stall in stalls:
+        stop = stall.tick + stall.cycles * periods[stall.unit]
+        low, high = max(first, stall.tick), min(stop, stint.stop)
+        if low < high:
+            if first < low:
+                yield stint._replace(first=first, stop=low)
+            yield Stint(low, high, f"stalled by {stall.winner}")
+            first = high
+    if first < stint.stop:
+        yield stint._replace(first=first)

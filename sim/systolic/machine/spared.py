@@ -1,0 +1,19 @@
+"""What a machine may be spared that no chip file can spare it, for questions of "what if".
+
+Only the event engine knows of it, and only for times: there is no such hardware.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Spared:
+    """ports: no access is ever refused a port. loads: weights are loaded in no time, by no port."""
+
+    ports: bool = False
+    loads: bool = False
+
+
+NOTHING = Spared()

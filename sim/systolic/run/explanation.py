@@ -1,0 +1,193 @@
+"""Why a run takes its cycles: the critical path by reason and operation, links, slack, what if.
+
+Everything but "what if" is derived from the records of the finished run. Not here: the path itself
+(`systolic.critical_path`), how it is printed (`systolic.cli.explain`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from systolic.critical_path.path import Link, critical_path, in_cycles
+from systolic.critical_path.points import Lives
+from systolic.critical_path.slack import slacks
+from systolic.run.copy_times import CopyTimes
+from systolic.run.result import Result
+from systolic.run.what_if import Outlook, what_if
+
+MOST_LINKS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class PathRow:
+    """Cycles of the critical path with one unit, for one reason, in one operation."""
+
+    unit: str
+    reason: str
+    operation: str | None
+    cycles: int
+
+
+@dataclass(frozen=True, slots=True)
+class LongLink:
+    """A stretch of the path with one instruction, from cycle `start` to before cycle `end`.
+
+    reasons: cycles by reason; they sum to end - start.
+    """
+
+    instruction: int
+    name: str
+    unit: str
+    start: int
+    end: int
+    reason: str
+    reasons: dict[str, int]
+    operation: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class UnitSlack:
+    """Slack of the instructions of a unit, in cycles of the array.
+
+    on_path: instructions with a link. critical: those without slack. median, most: of the others.
+    """
+
+    unit: str
+    instructions: int
+    on_path: int
+    critical: int
+    least: int
+    median: int
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a run takes its cycles; cycles are those of the array's clock.
+
+    path: the rows sum to `cycles`, the longest first. links: the longest. outlooks: what if; empty
+    if that was not asked for.
+    """
+
+    run: str
+    chip: str
+    cycles: int
+    path: tuple[PathRow, ...]
+    links: tuple[LongLink, ...]
+    slack: tuple[UnitSlack, ...]
+    outlooks: tuple[Outlook, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the explanation as plain values."""
+        return {
+            "run": self.run,
+            "chip": self.chip,
+            "cycles": self.cycles,
+            "path": [_plain(row) for row in self.path],
+            "links": [_plain(link) for link in self.links],
+            "slack": [_plain(row) for row in self.slack],
+            "what_if": [
+                {
+                    "change": each.change.what,
+                    "cycles": each.cycles,
+                    "percent": round(100 * (each.cycles - self.cycles) / max(1, self.cycles), 1),
+                    "program": each.program,
+                    "keys": each.change.keys,
+                    "already": each.already,
+                }
+                for each in self.outlooks
+            ],
+        }
+
+
+def explain(result: Result, *, outlooks: bool = True) -> Explanation:
+    """Return why a run takes its cycles. outlooks: simulate also what it would take if.
+
+    The run may have been for times only.
+    """
+    lives = Lives(result.chip, result.program, result.trace)
+    links = critical_path(lives, CopyTimes(lives).spent)
+    operations = _operations(result)
+    period = result.trace.periods["pe_array"]
+    return Explanation(
+        run=result.summary["run"],
+        chip=result.chip.name,
+        cycles=result.cycles,
+        path=tuple(_rows(links, operations, period)),
+        links=tuple(_longest(links, operations, period, result)),
+        slack=tuple(_slack(lives, links, period)),
+        outlooks=tuple(what_if(result)) if outlooks else (),
+    )
+
+
+def _operations(result: Result) -> tuple[str, ...] | None:
+    """Return the operation of each instruction; None if the work was a program."""
+    return tuple(result.compiled.synchronised.layers) if result.compiled else None
+
+
+def _of(operations: tuple[str, ...] | None, index: int) -> str | None:
+    return None if operations is None else operations[index]
+
+
+def _rows(links: list[Link], operations: tuple[str, ...] | None, period: int) -> list[PathRow]:
+    parts = [(link, reason, ticks) for link in links for reason, ticks in link.reasons.items()]
+    found = Counter[tuple[str, str, str | None]]()
+    cycles = in_cycles([ticks for _, _, ticks in parts], period)
+    for (link, reason, _), each in zip(parts, cycles, strict=True):
+        found[link.unit, reason, _of(operations, link.instruction)] += each
+    rows = [PathRow(*key, each) for key, each in found.items() if each]
+    return sorted(rows, key=lambda row: -row.cycles)
+
+
+def _longest(
+    links: list[Link], operations: tuple[str, ...] | None, period: int, result: Result
+) -> list[LongLink]:
+    longest = sorted(links, key=lambda link: (link.first - link.stop, link.first))[:MOST_LINKS]
+    return [
+        LongLink(
+            instruction=link.instruction,
+            name=type(result.program.instructions[link.instruction]).__name__,
+            unit=link.unit,
+            start=-(-link.first // period),
+            end=-(-link.stop // period),
+            reason=link.reason,
+            reasons=_in_cycles(link, period),
+            operation=_of(operations, link.instruction),
+        )
+        for link in longest
+    ]
+
+
+def _in_cycles(link: Link, period: int) -> dict[str, int]:
+    each = in_cycles([link.first, *link.reasons.values()], period)[1:]
+    return dict(zip(link.reasons, each, strict=True))
+
+
+def _slack(lives: Lives, links: list[Link], period: int) -> list[UnitSlack]:
+    found, on_path = slacks(lives), {link.instruction for link in links}
+    rows = []
+    for unit, queue in sorted(lives.queues.items(), key=lambda item: _place(lives, item[0])):
+        others = [found[index] // period for index in queue if found[index] >= period]
+        rows.append(
+            UnitSlack(
+                unit=unit,
+                instructions=len(queue),
+                on_path=len(on_path.intersection(queue)),
+                critical=len(queue) - len(others),
+                least=min(others, default=0),
+                median=int(median(others)) if others else 0,
+                most=max(others, default=0),
+            )
+        )
+    return rows
+
+
+def _place(lives: Lives, unit: str) -> int:
+    return lives.chip.units.index(unit)
+
+
+def _plain(row: PathRow | LongLink | UnitSlack) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in row.__slots__}

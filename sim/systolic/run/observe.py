@@ -1,0 +1,36 @@
+"""A finished run as exports are given it: records, and the names of what they number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from systolic.critical_path.causes import Causes
+from systolic.critical_path.points import Lives
+from systolic.run.result import Result
+from systolic.trace.exports.observed import Arrow, Observed
+
+
+def observed(result: Result) -> Observed:
+    """Return what was observed in a run; it may have been for times only."""
+    compiled, program = result.compiled, result.program
+    return Observed(
+        run=result.summary["run"],
+        trace=result.trace,
+        ticks_mhz=result.chip.ticks_mhz,
+        names=[type(each).__name__ for each in program.instructions],
+        operations=compiled.synchronised.layers if compiled else None,
+        semaphores=program.semaphores,
+        arrows=lambda: _arrows(result),
+    )
+
+
+def _arrows(result: Result) -> Iterator[Arrow]:
+    """Yield, for each wait, the post that satisfied it, in the cycle in which it was made."""
+    lives = Lives(result.chip, result.program, result.trace)
+    posts = Causes(lives).posts
+    for index, times in lives.times.items():
+        for wait in lives.instruction(index).waits:
+            if wait.value > 0:
+                point = posts[wait.semaphore][wait.value - 1].point
+                posted = point.tick - lives.period(point.instruction)
+                yield Arrow(point.instruction, posted, index, times.start)
