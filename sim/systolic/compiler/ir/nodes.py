@@ -12,15 +12,16 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeVar, get_args
 
 from systolic.compiler.ir.change_of_view import ChangeOfView
+from systolic.compiler.ir.lane_step import COPY, LaneStep
 from systolic.hw.datatypes import data_type
-from systolic.isa.instruction import Copy, OnEngine
+from systolic.isa.instruction import OnEngine
 from systolic.layout import Shape
 
 Axes = tuple[tuple[int, ...], ...]
 Source = Literal["state_buffer", "dram", "node"]
 EngineInstruction = Callable[..., OnEngine]
-"""Makes an instruction of the keywords engine, source and target."""
-NodeKind = Literal["multiply", "turn", "bounce", "move", "convert", "store"]
+"""Makes an instruction of the keywords engine, target, and its operands, such as source."""
+NodeKind = Literal["multiply", "turn", "bounce", "move", "convert", "repeat", "store"]
 NODE_KINDS: tuple[NodeKind, ...] = get_args(NodeKind)
 """Each pass has a table with a row for each of them (`for_every_kind`)."""
 
@@ -43,7 +44,8 @@ class Matrix:
     dram: the place it is brought from, or (`store`) written to. keep: it must stand in the state
     buffer at the end. block: its own tile T(p,q), if not that of the compilation. width: of a
     matrix that lies in unbroken rows from one byte on, how many elements of a partition there are
-    from one row of tiles to the next; None: its tiles may lie anywhere.
+    from one row of tiles to the next; None: its tiles may lie anywhere. repeats: its only row of
+    tiles stands for every row of tiles of a result.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Matrix:
     keep: bool = False
     block: tuple[int, int] | None = None
     width: int | None = None
+    repeats: bool = False
 
     @property
     def matrices(self) -> int:
@@ -78,6 +81,19 @@ class Matrix:
         return f"{self.name}: {self.dtype}[{', '.join(map(str, self.dims))}] ({self.source})"
 
 
+def spread_tile(operand: Matrix, out: Matrix, tile: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Return the tile of an operand that a step spreads over a tile of its result.
+
+    Tiles are (number of the matrix, block row, block column), blocks alike in both.
+    """
+    number, row, col = tile
+    return (
+        operand_number(operand, out, number),
+        0 if operand.repeats else row,
+        0 if operand.cols == 1 else col,
+    )
+
+
 def operand_number(operand: Matrix, out: Matrix, number: int) -> int:
     """Return which matrix of an operand makes the result's `number`-th, by numpy's rules."""
     if operand.batch == out.batch:
@@ -96,12 +112,13 @@ def operand_number(operand: Matrix, out: Matrix, number: int) -> int:
 class Node:
     """One piece of work.
 
-    multiply: result[p, q] = sum over k of stationary[k, p] * moving[k, q] (inputs in that order),
-    for each matrix of the result; the inputs' batches broadcast.
+    multiply: result[p, q] = sum over k of stationary[k, p] * moving[k, q] (the first two inputs),
+    for each matrix of the result; the inputs' batches broadcast. `step` takes the sums out.
     turn: the transpose of each matrix, by an identity product; bounce: by a trip to DRAM and back.
     move: the same elements as other matrices, on the chip, as `change` says. convert: an engine
-    runs `instruction` on every element, such as a Copy to another type. store: to the DRAM tensor
-    `dram`, seen as the input's axes (or `axes`).
+    runs `step` on every element, such as a Copy to another type. repeat: the only row of a matrix
+    in every partition of a tile. store: to the DRAM tensor `dram`, seen as the input's axes (or
+    `axes`). Inputs of a step that have one row of tiles, one column or one matrix broadcast.
     """
 
     kind: NodeKind
@@ -111,7 +128,13 @@ class Node:
     dram: str = ""
     axes: Axes = ()
     change: ChangeOfView | None = None
-    instruction: EngineInstruction = Copy
+    step: LaneStep = COPY
+
+    @property
+    def others(self) -> tuple[tuple[str, str], ...]:
+        """Return the further operands of the step: field of the instruction, and matrix."""
+        names = self.step.others
+        return tuple(zip(names, self.inputs[len(self.inputs) - len(names) :], strict=True))
 
     def __str__(self) -> str:
         target = f"dram:{self.dram}" if self.kind == "store" else self.output

@@ -11,16 +11,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from systolic.compiler.ir.lane_step import COPY
 from systolic.compiler.ir.nodes import Layers
 from systolic.compiler.lower.builder import LayerBuilder
-from systolic.compiler.lower.elementwise import each_element
+from systolic.compiler.lower.elementwise import activation_step, each_element, lower_binary
 from systolic.compiler.lower.matmul import lower_matmul
 from systolic.compiler.lower.permute import lower_relayout, lower_transpose
 from systolic.compiler.lower.reshape import lower_reshape
 from systolic.compiler.lower.views import physical
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
-from systolic.isa.instruction import Copy
 from systolic.workload import OPERATIONS, Graph, Operation
 from systolic.workload.options import Options
 
@@ -44,7 +44,9 @@ LOWERINGS: dict[str, Lowering] = {
     "transpose": Lowering(lower_transpose, "move"),
     "relayout": Lowering(lower_relayout, "move"),
     "reshape": Lowering(lower_reshape, "move"),
-    "cast": Lowering(each_element(lambda op: Copy), "bytes"),
+    "cast": Lowering(each_element(lambda op: COPY), "bytes"),
+    "activation": Lowering(each_element(activation_step), "bytes"),
+    "binary": Lowering(lower_binary, "bytes"),
 }
 if LOWERINGS.keys() != OPERATIONS.keys():
     raise TypeError(

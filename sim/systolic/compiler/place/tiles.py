@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from systolic.compiler.ir.chip_tiles import whole_banks
 from systolic.compiler.ir.nodes import Layers, Matrix
@@ -182,6 +182,11 @@ class OnChip:
         p, q = self._sides[matrix.name]
         return self.memory.resident[MatrixTile(matrix.name, number, row // p, col // q)]
 
+    def extents(self, tile: MatrixTile) -> tuple[Span, Span]:
+        """Return the rows and columns of its matrix that a tile has."""
+        (row, col), (rows, cols) = self.block(tile).origin, self.block(tile).extents
+        return Span(row, rows), Span(col, cols)
+
     def whole(self, resident: Resident) -> Access:
         """Return the access to all of a tile."""
         return self.part(resident, *self._all_of(resident.tile))
@@ -189,6 +194,17 @@ class OnChip:
     def span(self, place: Resident, rows: Span, cols: Span) -> Access:
         """Return the access to rows and columns of a matrix that lie in one tile."""
         return self.part(place, *self._within(place, rows, cols))
+
+    def spread(self, place: Resident, rows: Span, cols: Span, *, per_lane: bool) -> Access:
+        """Return the access to an operand that a step spreads over rows and columns of a matrix.
+
+        An operand of one column is read again for each column, by a step of 0, or once per lane.
+        """
+        rows, cols = self._within(place, rows, cols)
+        if self.matrices[place.tile.matrix].cols > 1:
+            return self.part(place, rows, cols)
+        one = self.part(place, rows, Span(0, 1))
+        return one if per_lane or cols.count == 1 else replace(one, pattern=((0, cols.count),))
 
     def make(self, place: Resident, rows: Span, cols: Span) -> Access:
         """Return the access by which rows and columns of a tile, counted from its first, are made.

@@ -15,8 +15,9 @@ import numpy as np
 from systolic.compiler.cost.engines import drain_engine, on_cheapest
 from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.drafts import Drafts
-from systolic.compiler.ir.nodes import Layers, Matrix, operand_number
-from systolic.compiler.ir.tasks import Task
+from systolic.compiler.ir.lane_step import COPY
+from systolic.compiler.ir.nodes import Layers, Matrix, Node, operand_number, spread_tile
+from systolic.compiler.ir.tasks import MatrixTile, Task
 from systolic.compiler.place.free_bytes import Wish, in_words
 from systolic.compiler.place.psum import PsumMap, place_psum
 from systolic.compiler.place.residency import Resident
@@ -59,7 +60,7 @@ class ProductMaker:
     def multiply(self, task: Task) -> None:
         """Stream the moving tiles through each stationary one, adding to the group's sums."""
         node = self._nodes[task.node]
-        a, b, out = (self._matrices[n] for n in (*node.inputs, node.output))
+        a, b, out = (self._matrices[n] for n in (*node.inputs[:2], node.output))
         (rows,) = task.rows
         if task.first:
             self._sums = [self._free_bank() for _ in range(len(task.cols) * len(task.moving))]
@@ -95,7 +96,7 @@ class ProductMaker:
         self._drafts.add(multiply, (place.region,), (region,), accumulates=not task.first)
         if task.last:
             target = self._tiles.resident(out, task.number, cols.first, moving.first)
-            self._drain((sums, region), target, cols, moving)
+            self._take_out(self._nodes[task.node], (sums, region), target, (cols, moving))
 
     def _drain(
         self, held: _HeldAccess, target: Resident, rows: Span, cols: Span, *, part: int = 0
@@ -105,6 +106,37 @@ class ProductMaker:
         made = self._tiles.make_span(target, rows, cols)
         copy = Copy(engine=self._drain_engine, source=sums, target=made)
         self._drafts.add(copy, (region,), (target.region,), part=part)
+
+    def _take_out(
+        self, node: Node, held: _HeldAccess, target: Resident, where: tuple[Span, Span]
+    ) -> None:
+        """Take finished sums out of the result buffer by the step of a product."""
+        if node.step == COPY:
+            self._drain(held, target, *where)
+            return
+        made = self._tiles.make_span(target, *where)
+        self._lane_step(node, held, target, where, made)
+
+    def _lane_step(
+        self, node: Node, first: _HeldAccess, target: Resident, where: tuple[Span, Span],
+        made: Access,
+    ) -> None:  # fmt: skip
+        """Let an engine write rows and columns of a result of its operands there."""
+        source, region = first
+        fields, regions = {node.step.first: source}, [region]
+        for name, matrix in node.others:
+            place = self._operand(matrix, target)
+            per_lane = node.step.per_lane(name)
+            fields[name] = self._tiles.spread(place, *where, per_lane=per_lane)
+            regions.append(place.region)
+        written = on_cheapest(self._chip, self._options, node.step, target=made, **fields)
+        self._drafts.add(written, regions, (target.region,))
+
+    def _operand(self, matrix: str, target: Resident) -> Resident:
+        """Return the place of the operand's tile that a step spreads over a tile of its result."""
+        operand, out = self._matrices[matrix], self._matrices[target.tile.matrix]
+        tile = MatrixTile(matrix, *spread_tile(operand, out, target.tile[1:]))
+        return self._tiles.memory.resident[tile]
 
     # Turns and conversions
 
@@ -155,15 +187,11 @@ class ProductMaker:
 
     def convert(self, task: Task) -> None:
         """Let an engine write one tile from another, element by element."""
-        source, target = (self._tiles.memory.resident[t] for t in (task.reads[0], task.writes[0]))
-        written = on_cheapest(
-            self._chip,
-            self._options,
-            self._nodes[task.node].instruction,
-            source=self._tiles.whole(source),
-            target=self._tiles.make_whole(target),
-        )
-        self._drafts.add(written, (source.region,), (target.region,))
+        node, target = self._nodes[task.node], self._tiles.memory.resident[task.writes[0]]
+        source, where = self._operand(node.inputs[0], target), self._tiles.extents(target.tile)
+        first = self._tiles.spread(source, *where, per_lane=False)
+        made = self._tiles.make_whole(target)
+        self._lane_step(node, (first, source.region), target, where, made)
 
     def make_identities(self) -> None:
         """Place an identity of each type that is turned; if it is not stored, let it be written."""

@@ -146,6 +146,13 @@ class CopyMaker:
         """Copy from one place in the state buffer to another."""
         self._move(source, target, read, written, inwards=True, everywhere=True)
 
+    def repeat(self, task: Task) -> None:
+        """Copy the only row of a tile to every partition of another, by a step of 0."""
+        source, target = (self._tiles.memory.resident[t] for t in (*task.reads, *task.writes))
+        row, made = self._tiles.whole(source), self._tiles.make_whole(target)
+        again = replace(row, pattern=((0, made.partitions), *row.pattern))
+        self.within(again, made, source.region, target.region)
+
     def bounce(self, task: Task) -> None:
         """Transpose a tile: write it to DRAM by rows, read it back by columns.
 

@@ -23,6 +23,7 @@ from systolic.compiler.ir.nodes import (
     NodeKind,
     for_every_kind,
     operand_number,
+    spread_tile,
 )
 from systolic.compiler.ir.ranges import spans
 from systolic.compiler.ir.tasks import Loops, MatrixTile, Task, Tiled, tiling
@@ -73,9 +74,9 @@ class _Cutter:
         self._loops: list[tuple[int, Loops]] = []
         self._ends: list[int] = []
         self._turns: dict[tuple[MatrixTile, int], Task] = {}
-        self._multiplied = {n for node in layers.nodes if node.kind == "multiply"
-                            for n in node.inputs}  # fmt: skip
         self._made = {node.output for node in layers.nodes if node.kind == "multiply"}
+        self._multiplied = {n for node in layers.nodes if node.kind == "multiply"
+                            for n in node.inputs[:2]}  # fmt: skip
 
     def result(self) -> Tiled:
         """Return the tasks in order."""
@@ -106,7 +107,7 @@ class _Cutter:
         p, q = self._block
         columns: tuple[Span, ...] = (Span(tile.col * q, q),)
         if task.kind == "multiply":
-            held, moving = self._layers.nodes[task.node].inputs
+            held, moving = self._layers.nodes[task.node].inputs[:2]
             columns = (task.cols if tile.matrix == held else ()) + (
                 task.moving if tile.matrix == moving else ())  # fmt: skip
         for span in columns:
@@ -124,7 +125,7 @@ class _Cutter:
 
     def cut_multiply(self, number: int, node: Node) -> None:
         """Cut a product: group by group, inside it K-tile by K-tile."""
-        a, b = (self._matrices[name] for name in node.inputs)
+        a, b = (self._matrices[name] for name in node.inputs[:2])
         out = self._matrices[node.output]
         p, q = self._block
         cols = list(spans(0, a.cols, p, min(p, self._chip.pe_array.cols)))
@@ -231,6 +232,8 @@ class _Cutter:
             reads = [self._tile(a, operand_number(a, out, number), k, c.first) for c in cols]
             reads += [self._tile(b, operand_number(b, out, number), k, m.first) for m in moving]
             last = place == len(tiles) - 1
+            if last:
+                reads += [tile for made in outs for tile in self._others(node, made)]
             yield Task(
                 "multiply", node, tuple(dict.fromkeys(reads)), tuple(outs) if last else (),
                 number, (tall,), tuple(cols), tuple(moving), place == 0, last,
@@ -296,9 +299,25 @@ class _Cutter:
     def cut_convert(self, number: int, node: Node) -> None:
         """Cut a conversion: tile by tile."""
         source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
+        for _, tile in self._tiles(out):
+            reads = (self._spread(source, tile), *self._others(number, tile))
+            self._add(Task("convert", number, tuple(dict.fromkeys(reads)), (tile,), tile.number))
+
+    def _others(self, node: int, tile: MatrixTile) -> Iterator[MatrixTile]:
+        """Yield the tiles of the further operands of a step that make a tile of its result."""
+        for _, name in self._layers.nodes[node].others:
+            yield self._spread(self._matrices[name], tile)
+
+    def _spread(self, operand: Matrix, tile: MatrixTile) -> MatrixTile:
+        out = self._matrices[tile.matrix]
+        return MatrixTile(operand.name, *spread_tile(operand, out, tile[1:]))
+
+    def cut_repeat(self, number: int, node: Node) -> None:
+        """Cut the repetition of a row: tile by tile, of which there is one row."""
+        source = self._matrices[node.inputs[0]]
         for _, tile in self._tiles(source):
-            write = tile._replace(matrix=out.name)
-            self._add(Task("convert", number, (tile,), (write,), tile.number))
+            write = tile._replace(matrix=node.output)
+            self._add(Task("repeat", number, (tile,), (write,), tile.number))
 
     def cut_store(self, number: int, node: Node) -> None:
         """Cut a transfer to DRAM: each tile as soon as it is complete."""
@@ -325,6 +344,7 @@ _CUTS: Mapping[NodeKind, Callable[[_Cutter, int, Node], None]] = for_every_kind(
         "bounce": _Cutter.cut_bounce,
         "move": _Cutter.cut_move,
         "convert": _Cutter.cut_convert,
+        "repeat": _Cutter.cut_repeat,
         "store": _Cutter.cut_store,
     }
 )

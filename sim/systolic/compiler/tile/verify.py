@@ -18,6 +18,7 @@ from systolic.compiler.ir.nodes import (
     NodeKind,
     for_every_kind,
     operand_number,
+    spread_tile,
 )
 from systolic.compiler.ir.tasks import MatrixTile, Task, Tiled, tiling
 from systolic.spans import Span
@@ -81,7 +82,7 @@ class _Verifier:
 
     def multiply(self, task: Task, node: Node) -> None:
         """Check a task of this kind."""
-        a, b = (self._matrices[name] for name in node.inputs)
+        a, b = (self._matrices[name] for name in node.inputs[:2])
         out = self._matrices[node.output]
         (rows,) = task.rows
         self._follow(task, rows, a.rows)
@@ -93,6 +94,7 @@ class _Verifier:
             for some in task.cols:
                 for other in task.moving:
                     self._write(out, task.number, some, other, task.writes)
+            self._others(task, node)
 
     def _follow(self, task: Task, rows: Span, K: int) -> None:
         """Check that a K-tile comes behind the one before, in the same group of sums."""
@@ -124,8 +126,31 @@ class _Verifier:
 
     def convert(self, task: Task, node: Node) -> None:
         """Check a task of this kind."""
-        rows, cols = self._read_all(task)
+        (tile,) = task.writes
+        self._spread(self._matrices[node.inputs[0]], tile, task)
+        self._others(task, node)
+        rows, cols = self._extents(tile)
         self._write(self._matrices[node.output], task.number, rows, cols, task.writes)
+
+    def _others(self, task: Task, node: Node) -> None:
+        """Check that the tiles of a step's further operands are there for all that is written."""
+        for _, name in node.others:
+            for tile in task.writes:
+                self._spread(self._matrices[name], tile, task)
+
+    def _spread(self, operand: Matrix, tile: MatrixTile, task: Task) -> None:
+        """Check that an operand is there of which a step makes a tile."""
+        out = self._matrices[tile.matrix]
+        found = MatrixTile(operand.name, *spread_tile(operand, out, tile[1:]))
+        if not self._exists(found):
+            raise self._broken(f"there is no {found}, of which {tile} is made")
+        self._read(operand, found.number, *self._extents(found), task.reads)
+
+    def repeat(self, task: Task, node: Node) -> None:
+        """Check a task of this kind."""
+        self._read_all(task)
+        (tile,) = task.writes
+        self._write(self._matrices[node.output], task.number, *self._extents(tile), task.writes)
 
     def store(self, task: Task, node: Node) -> None:
         """Check a task of this kind."""
@@ -227,6 +252,7 @@ _CHECKS: Mapping[NodeKind, Callable[[_Verifier, Task, Node], None]] = for_every_
         "bounce": _Verifier.bounce,
         "move": _Verifier.move,
         "convert": _Verifier.convert,
+        "repeat": _Verifier.repeat,
         "store": _Verifier.store,
     }
 )

@@ -66,6 +66,7 @@ class Row(Generic[A]):
     `out` out; raises WorkloadError. None: `out` must be given.
     reference(arrays, out, attributes, rules): the result by the rules of the hardware, bit for bit.
     exact(arrays, out, attributes): the result in float64 (integers: int64), unrounded.
+    computes: its results are other numbers than its operands, not only in other places or types.
 
     Arrays are in logical order, one for each input.
     """
@@ -78,6 +79,7 @@ class Row(Generic[A]):
     settle: Callable[[Sequence[Shape], A], A] = as_given
     default_out: Callable[[Sequence[Shape], A], Shape] | None = None
     result: str = "out"
+    computes: bool = False
 
 
 AnyRow = Row[Any]

@@ -6,6 +6,8 @@ A further operation is one file here with its row, one line below, and one row i
 
 from __future__ import annotations
 
+from systolic.workload.operations.activation import ACTIVATION
+from systolic.workload.operations.binary import BINARY
 from systolic.workload.operations.cast import CAST
 from systolic.workload.operations.matmul import MATMUL
 from systolic.workload.operations.relayout import RELAYOUT
@@ -19,4 +21,6 @@ OPERATIONS: dict[str, AnyRow] = {
     "relayout": RELAYOUT,
     "reshape": RESHAPE,
     "cast": CAST,
+    "activation": ACTIVATION,
+    "binary": BINARY,
 }
