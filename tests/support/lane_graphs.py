@@ -1,4 +1,4 @@
-"""Random graphs of products and of operations element by element, with operands that broadcast."""
+"""Random graphs of products, reductions, and operations element by element that broadcast."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ FLOATS = ("f32", "bf16", "f16")
 OF_FLOATS = ("add", "subtract", "multiply", "max", "min", "greater", "less_equal", "equal")
 OF_INTEGERS = (*OF_FLOATS, "divide", "and", "or", "xor", "shift_left", "shift_right_arithmetic")
 FUNCTIONS = ("identity", "ramp", "tanh", "sigmoid", "gelu", "softplus", "abs", "leaky_relu")
+REDUCTIONS = ("max", "min", "sum", "product", "mean")
 HOMES = ("state_buffer", "dram")
 
 
@@ -70,8 +71,13 @@ def product(rng: Random, builder: GraphBuilder, dtype: str) -> Grown:
 def grow(rng: Random, builder: GraphBuilder, now: Grown, number: int) -> Grown:
     """Add an activation, a cast, or a binary with an input that broadcasts."""
     integer, name = now.dtype.startswith("s"), f"y{number}"
-    kind = rng.choice(["activation", "binary", "binary", "cast"])
-    if kind == "binary":
+    kinds = ["activation", "binary", "binary", "cast", "reduce"]
+    kind = rng.choice(kinds if integer or not now.dims else [*kinds, "softmax", "norm"])
+    if kind in ("softmax", "norm"):
+        return _composite(rng, builder, now, name)
+    if kind == "reduce" and now.dims:
+        return _reduced(rng, builder, now, name)
+    if kind in ("binary", "reduce"):
         return _binary(rng, builder, now, name)
     out = rng.choice(["s32", "s8"] if integer else FLOATS)
     shape, chosen = text(rng, out, now.dims), {}
@@ -80,6 +86,29 @@ def grow(rng: Random, builder: GraphBuilder, now: Grown, number: int) -> Grown:
         if rng.random() < 0.4:
             chosen |= {"scale": rng.choice([0.5, -1.25]), "bias": rng.choice([0.0, 0.75])}
     return Grown(builder.add(kind, (now.name,), shape, name=name, **chosen), out, now.dims)
+
+
+def _reduced(rng: Random, builder: GraphBuilder, now: Grown, name: str) -> Grown:
+    axes = [d for d in range(len(now.dims)) if rng.random() < 0.5] or [len(now.dims) - 1]
+    dims = tuple(size for d, size in enumerate(now.dims) if d not in axes)
+    reduction = rng.choice(REDUCTIONS)
+    whole = now.dtype.startswith("s") and reduction != "mean"
+    out = rng.choice(["s32", "s8"] if whole else FLOATS)
+    shape = text(rng, out, dims)
+    builder.add("reduce", (now.name,), shape, name=name, reduction=reduction, axes=axes)
+    return Grown(name, out, dims)
+
+
+def _composite(rng: Random, builder: GraphBuilder, now: Grown, name: str) -> Grown:
+    kind, inputs, given = rng.choice(["softmax", "layer_norm", "rms_norm"]), [now.name], {}
+    if kind == "softmax":
+        given = {"axis": rng.randrange(len(now.dims))}
+    for number in range({"softmax": 0, "layer_norm": 2, "rms_norm": 1}[kind]):
+        shape = text(rng, rng.choice(FLOATS), now.dims[-1:])
+        inputs.append(builder.tensor(f"n{number}{name}", shape, rng.choice(HOMES)))
+    out = rng.choice(FLOATS)
+    builder.add(kind, inputs, text(rng, out, now.dims), name=name, **given)
+    return Grown(name, out, now.dims)
 
 
 def _binary(rng: Random, builder: GraphBuilder, now: Grown, name: str) -> Grown:

@@ -13,7 +13,7 @@ from typing import get_args
 
 from systolic.compiler.bounds.moves import move_bound
 from systolic.compiler.bounds.sequencing import fetched, queue_bound
-from systolic.compiler.lower.table import LOWERINGS, BoundKind
+from systolic.compiler.lower.table import BoundKind, bound_kind
 from systolic.hw.formulas.products import Dimension, Product, Turn, product_bound, product_vectors
 from systolic.hw.formulas.timing import Bound, dram_bound, largest
 from systolic.hw.spec import Chip
@@ -69,7 +69,7 @@ def _array_bound(graph: Graph, chip: Chip) -> Bound:
 
 
 def _is_product(op: Operation) -> bool:
-    return LOWERINGS[op.kind].bound == "product"
+    return bound_kind(op) == "product"
 
 
 def product_of(graph: Graph, op: Operation) -> Product:
@@ -107,7 +107,7 @@ def _minor(shape: Shape) -> int | None:
 
 
 def _bound(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound:
-    alone = fetched(chip, _BOUNDS[LOWERINGS[op.kind].bound](graph, op, chip, options))
+    alone = fetched(chip, _BOUNDS[bound_kind(op)](graph, op, chip, options))
     return (
         largest([alone, queue_bound(chip, [product_of(graph, op)])]) if _is_product(op) else alone
     )

@@ -21,7 +21,7 @@ Axes = tuple[tuple[int, ...], ...]
 Source = Literal["state_buffer", "dram", "node"]
 EngineInstruction = Callable[..., OnEngine]
 """Makes an instruction of the keywords engine, target, and its operands, such as source."""
-NodeKind = Literal["multiply", "turn", "bounce", "move", "convert", "repeat", "store"]
+NodeKind = Literal["multiply", "turn", "bounce", "move", "convert", "reduce", "repeat", "store"]
 NODE_KINDS: tuple[NodeKind, ...] = get_args(NodeKind)
 """Each pass has a table with a row for each of them (`for_every_kind`)."""
 
@@ -116,7 +116,8 @@ class Node:
     for each matrix of the result; the inputs' batches broadcast. `step` takes the sums out.
     turn: the transpose of each matrix, by an identity product; bounce: by a trip to DRAM and back.
     move: the same elements as other matrices, on the chip, as `change` says. convert: an engine
-    runs `step` on every element, such as a Copy to another type. repeat: the only row of a matrix
+    runs `step` on every element, such as a Copy to another type. reduce: one column of each segment
+    of columns, as many as a block has rows, by the Pool in `step`. repeat: the only row of a matrix
     in every partition of a tile. store: to the DRAM tensor `dram`, seen as the input's axes (or
     `axes`). Inputs of a step that have one row of tiles, one column or one matrix broadcast.
     """

@@ -37,8 +37,8 @@ class Task:
     multiply: `rows` of the contraction for the stationary columns `cols` and the moving columns
     `moving`, all sums side by side; `first` and `last`: it begins, or completes, the sums. turn:
     `rows` x `cols` sub-blocks of the tile it reads. move: the elements that one tile has of
-    another. bounce, convert, repeat and store: one whole tile. Tiles of the further operands of a
-    step are read as well.
+    another. bounce, convert, reduce, repeat and store: one whole tile. Tiles of the further
+    operands of a step are read as well.
     """
 
     kind: NodeKind

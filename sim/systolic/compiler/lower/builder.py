@@ -193,6 +193,14 @@ class LayerBuilder:
         dims = self.graph.shape(tensor).dims
         return math.prod(dims[axis] for axis in group)
 
+    def temporary(self, like: Matrix, dtype: str, cols: int) -> Matrix:
+        """Return a new matrix of so many columns, which is no view of a tensor of the graph."""
+        name = f"{like.tensor}.{len(self._matrices)}"
+        made = replace(like, name=name, dtype=dtype, cols=cols, source="node", dram="",
+                       keep=False, block=None, width=None)  # fmt: skip
+        self._matrices[name] = made
+        return made
+
     def repeated(self, matrix: Matrix, tensor: str, rows: int) -> Matrix:
         """Return a matrix of one row, with that row in as many partitions as tiles of `rows` use.
 

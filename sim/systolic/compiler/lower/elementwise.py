@@ -142,15 +142,23 @@ def _goes_with(builder: LayerBuilder, op: Operation, place: int, axes: Axes) -> 
 
 def _result_axes(builder: LayerBuilder, op: Operation) -> Axes:
     """Return the view in which most is there already, and with which both operands go."""
-    out = builder.graph.shape(op.output)
-    largest = sorted((0, 1), key=lambda n: -builder.graph.shape(op.inputs[n]).num_elements())
-    for place in largest:
-        if builder.graph.shape(op.inputs[place]).dims != out.dims:
-            continue
-        _, axes = builder.any_view(op.inputs[place])
-        if all(_goes_with(builder, op, other, axes) for other in (0, 1)):
-            return axes
-    return physical(out)
+    out, found = builder.graph.shape(op.output), list[Axes]()
+    for tensor in op.inputs:
+        if builder.graph.shape(tensor).dims == out.dims:
+            builder.any_view(tensor)
+            found += [axes for _, axes in builder.views(tensor)]
+    both = [axes for axes in found if all(_goes_with(builder, op, n, axes) for n in (0, 1))]
+    repeated = {axes: _repeated_rows(builder, op, axes) for axes in both}
+    return min(both, key=lambda axes: repeated[axes], default=physical(out))
+
+
+def _repeated_rows(builder: LayerBuilder, op: Operation, axes: Axes) -> int:
+    """Return how many operands must be repeated down the rows of a result seen as `axes`."""
+    rows = builder.size(op.output, axes[-2])
+    tall = [
+        builder.size(op.inputs[n], operand_axes(axes, _placed(builder, op, n))[-2]) for n in (0, 1)
+    ]
+    return sum(size == 1 < rows for size in tall)
 
 
 def _operand(builder: LayerBuilder, op: Operation, place: int, axes: Axes) -> Matrix:

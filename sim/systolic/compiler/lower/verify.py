@@ -135,6 +135,12 @@ def _spread(node: Node, matrices: dict[str, Matrix], names: Sequence[str]) -> It
             yield _unlike(node, out, f"{list(found.dims)} as {found.name}")
 
 
+def _reduced(node: Node, _: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
+    source, out = matrices[node.inputs[0]], matrices[node.output]
+    if (out.batch, out.rows) != (source.batch, source.rows) or out.cols > source.cols:
+        yield _unlike(node, out, f"fewer columns of {source.name}")
+
+
 def _repeated(node: Node, _: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
     source, out = matrices[node.inputs[0]], matrices[node.output]
     if source.rows != 1 or (out.batch, out.cols) != (source.batch, source.cols):
@@ -160,6 +166,7 @@ _AGREE: Mapping[NodeKind, _Check] = for_every_kind(
         "bounce": _transposed,
         "move": _moved,
         "convert": _converted,
+        "reduce": _reduced,
         "repeat": _repeated,
         "store": _stored,
     }

@@ -15,7 +15,7 @@ import numpy as np
 from systolic.compiler.cost.engines import drain_engine, on_cheapest
 from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.drafts import Drafts
-from systolic.compiler.ir.lane_step import COPY
+from systolic.compiler.ir.lane_step import COPY, LaneStep
 from systolic.compiler.ir.nodes import Layers, Matrix, Node, operand_number, spread_tile
 from systolic.compiler.ir.tasks import MatrixTile, Task
 from systolic.compiler.place.free_bytes import Wish, in_words
@@ -192,6 +192,33 @@ class ProductMaker:
         first = self._tiles.spread(source, *where, per_lane=False)
         made = self._tiles.make_whole(target)
         self._lane_step(node, (first, source.region), target, where, made)
+
+    def reduce(self, task: Task) -> None:
+        """Let an engine reduce a tile: all whole segments of columns at once, then what is left."""
+        source, target = (self._tiles.memory.resident[t] for t in (*task.reads, *task.writes))
+        step, p = self._nodes[task.node].step, self._tiles.p
+        rows, cols = self._tiles.extents(source.tile)
+        whole = cols.count // p
+        for first, count, window in ((0, whole, p), (whole, 1, cols.count % p)):
+            if count and window:
+                read = Span(cols.first + first * p, count * window)
+                made = Span(cols.first // p + first, count)
+                self._reduce(step, (source, target), (rows, read, made), window)
+
+    def _reduce(
+        self, step: LaneStep, places: tuple[Resident, Resident], where: tuple[Span, Span, Span],
+        window: int,
+    ) -> None:  # fmt: skip
+        """Reduce windows of columns that are read to columns that are made."""
+        (source, target), (rows, read, made) = places, where
+        written = on_cheapest(
+            self._chip,
+            self._options,
+            partial(step, window=window),
+            source=self._tiles.span(source, rows, read),
+            target=self._tiles.make_span(target, rows, made),
+        )
+        self._drafts.add(written, (source.region,), (target.region,))
 
     def make_identities(self) -> None:
         """Place an identity of each type that is turned; if it is not stored, let it be written."""

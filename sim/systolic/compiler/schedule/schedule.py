@@ -220,6 +220,7 @@ _MAKERS: Mapping[NodeKind, Callable[[_Scheduler, Task], None]] = for_every_kind(
         "bounce": lambda scheduler, task: scheduler.transfers.bounce(task),
         "move": lambda scheduler, task: scheduler.moves.move(task),
         "convert": lambda scheduler, task: scheduler.array.convert(task),
+        "reduce": lambda scheduler, task: scheduler.array.reduce(task),
         "repeat": lambda scheduler, task: scheduler.transfers.repeat(task),
         "store": _Scheduler.store,
     }

@@ -312,6 +312,13 @@ class _Cutter:
         out = self._matrices[tile.matrix]
         return MatrixTile(operand.name, *spread_tile(operand, out, tile[1:]))
 
+    def cut_reduce(self, number: int, node: Node) -> None:
+        """Cut a reduction: each tile of the source makes some columns of the result."""
+        source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
+        for (rows, cols), tile in self._tiles(source):
+            made = self._tile(out, tile.number, rows.first, cols.first // self._block[0])
+            self._add(Task("reduce", number, (tile,), (made,), tile.number))
+
     def cut_repeat(self, number: int, node: Node) -> None:
         """Cut the repetition of a row: tile by tile, of which there is one row."""
         source = self._matrices[node.inputs[0]]
@@ -344,6 +351,7 @@ _CUTS: Mapping[NodeKind, Callable[[_Cutter, int, Node], None]] = for_every_kind(
         "bounce": _Cutter.cut_bounce,
         "move": _Cutter.cut_move,
         "convert": _Cutter.cut_convert,
+        "reduce": _Cutter.cut_reduce,
         "repeat": _Cutter.cut_repeat,
         "store": _Cutter.cut_store,
     }

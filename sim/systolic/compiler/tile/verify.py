@@ -146,6 +146,13 @@ class _Verifier:
             raise self._broken(f"there is no {found}, of which {tile} is made")
         self._read(operand, found.number, *self._extents(found), task.reads)
 
+    def reduce(self, task: Task, node: Node) -> None:
+        """Check a task of this kind: every segment of p columns makes one."""
+        rows, cols = self._read_all(task)
+        p = self._tiled.block[0]
+        made = Span(cols.first // p, -(-cols.count // p))
+        self._write(self._matrices[node.output], task.number, rows, made, task.writes)
+
     def repeat(self, task: Task, node: Node) -> None:
         """Check a task of this kind."""
         self._read_all(task)
@@ -252,6 +259,7 @@ _CHECKS: Mapping[NodeKind, Callable[[_Verifier, Task, Node], None]] = for_every_
         "bounce": _Verifier.bounce,
         "move": _Verifier.move,
         "convert": _Verifier.convert,
+        "reduce": _Verifier.reduce,
         "repeat": _Verifier.repeat,
         "store": _Verifier.store,
     }
