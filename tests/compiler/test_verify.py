@@ -29,7 +29,7 @@ def compile_all(home: str = "dram"):
     builder = GraphBuilder(home)
     x = builder.tensor("x", "bf16[12,10]")
     w = builder.tensor("w", "bf16[10,8]")
-    y = builder.matmul(x, w, "f32[12,8]", name="y")
+    y = builder.matmul(x, w, "f16[12,8]", name="y")
     builder.add("cast", (y,), "bf16[12,8]{0,1}", name="z")
     return compile_graph("test", builder.graph(), CHIP, verify=True)
 
@@ -129,6 +129,31 @@ def test_lower_moves_and_keeps():
     matrices = tuple(replace(matrix, keep=False) for matrix in layers.matrices)
     with broken("lower", "y is kept as .* not marked"):
         verify_layers(replace(layers, matrices=matrices))
+
+
+def spread_layers() -> Layers:
+    """Return the layers of a - b with a number of b for each column of a."""
+    builder = GraphBuilder("dram")
+    a, b = builder.tensor("a", "f32[9,7]"), builder.tensor("b", "f32[7]")
+    builder.add("binary", (a, b), "f32[9,7]", operator="subtract", broadcast_dimensions=[1],
+                name="y")  # fmt: skip
+    return compile_graph("test", builder.graph(), CHIP, verify=True).layers
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"cols": 6}, "the row of b"),
+        ({"batch": (2,)}, "the row of b"),
+        ({"repeats": False}, "not .* as b"),
+    ],
+)
+def test_lower_spreads_operands(changes, words):
+    layers = spread_layers()
+    (repeat,) = (node for node in layers.nodes if node.kind == "repeat")
+    matrices = [replace(m, **changes) if m.name == repeat.output else m for m in layers.matrices]
+    with broken("lower", words):
+        verify_layers(replace(layers, matrices=tuple(matrices)))
 
 
 # tile

@@ -206,6 +206,7 @@ RUN_FAULTS = [
      'engine: needs one of "event", "register", found "evnt"; perhaps "event" was meant'),
     ('"transpose"', '"matmull"',
      '[workload] op: needs one of "transpose", "matmul", "relayout", "reshape", "cast", '
+     '"activation", "binary", "reduce", "softmax", "layer_norm", "rms_norm", '
      'found "matmull"; perhaps "matmul" was meant'),
     ('"transpose"', '"matmul"', '[workload] shape: op = "matmul" has no such key'),
     ('shape = "f32[4,4]"', "", "[workload] shape: is missing; needs text"),

@@ -64,14 +64,14 @@ MEANING = {
 }
 LOWERING = {
     "from systolic.compiler.lower.permute": (
-        "from functools import partial\n"
+        "from systolic.compiler.ir.lane_step import LaneStep\n"
         "from systolic.isa.instruction import TensorScalar\n"
         "from systolic.workload.operations.scale import ScaleAttributes\n"
     ),
     "BoundKind = ": (
         "def scaled(op):\n"
         "    factor = op.attributes_as(ScaleAttributes).factor\n"
-        '    return partial(TensorScalar, op="multiply", scalar=factor)\n\n\n'
+        '    return LaneStep(TensorScalar, {"op": "multiply", "scalar": factor})\n\n\n'
     ),
     '    "cast": Lowering': '    "scale": Lowering(each_element(scaled), "bytes"),\n',
 }

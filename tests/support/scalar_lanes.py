@@ -211,9 +211,11 @@ FUNCTIONS: dict[str, Callable[[float], float]] = {
     "sin": lambda x: math.nan if math.isinf(x) else math.sin(x),
     "abs": abs,
     "sign": lambda x: 0.0 if x == 0 else sign(x),
+    "leaky_relu": lambda x: x if x > 0 else 0.01 * x,
+    "softplus": lambda x: max(x, 0.0) + math.log1p(_exponential(-abs(x))),
 }
 EXACT = frozenset(FUNCTIONS) - {
-    "exponential", "sigmoid", "tanh", "gelu", "silu", "rsqrt", "log", "sin",
+    "exponential", "sigmoid", "tanh", "gelu", "silu", "rsqrt", "log", "sin", "softplus",
 }  # fmt: skip
 """The others rest on a mathematical library: two of them may give neighbouring float32."""
 

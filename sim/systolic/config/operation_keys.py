@@ -37,11 +37,17 @@ def _operands() -> dict[str, Any]:
     about = {SHAPE: 'XLA shape of the source, such as "f32[128,64]"'}
     for row in OPERATIONS.values():
         if len(row.operands) > 1:
-            about |= {operand.name: operand.about for operand in row.operands}
+            for operand in row.operands:
+                about[operand.name] = _both(about.get(operand.name), operand.about)
     return {
         key: (ShapeTable | None, Field(default=None, description=text))
         for key, text in about.items()
     }
+
+
+def _both(first: str | None, second: str) -> str:
+    """Return what is said of a key that several operations have."""
+    return second if first is None else f"{first}; {second}"
 
 
 def _attributes() -> dict[str, Any]:

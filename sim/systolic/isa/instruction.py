@@ -21,6 +21,7 @@ __all__ = [
 ActivationFunction = Literal[
     "identity", "exponential", "square", "square_root", "binary_step", "bipolar_step", "sigmoid",
     "ramp", "tanh", "gelu", "silu", "reciprocal", "rsqrt", "log", "sin", "abs", "sign",
+    "leaky_relu", "softplus",
 ]  # fmt: skip
 Reduction = Literal["max", "min", "mean", "median", "sum", "product"]
 Relation = Literal["equal", "not_equal", "greater", "greater_equal", "less", "less_equal"]

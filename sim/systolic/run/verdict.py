@@ -14,7 +14,7 @@ import numpy as np
 
 from systolic.arrays import Array
 from systolic.compiler import CompiledGraph, k_tiles
-from systolic.compiler.ir.chip_tiles import turn_rows
+from systolic.compiler.ir.chip_tiles import block_rows, turn_rows
 from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.errors import ResultError
 from systolic.hw.spec import Chip
@@ -209,7 +209,8 @@ def _comparable(found: Array, expected: Array, signed_zeros: bool) -> tuple[Arra
 
 def rules_of(chip: Chip) -> Rules:
     """Return what the arithmetic of a chip depends on."""
-    return Rules(lambda K: k_tiles(chip, K), chip.pe_array.fused_multiply_add)
+    fused = chip.pe_array.fused_multiply_add
+    return Rules(lambda K: k_tiles(chip, K), fused, segment=block_rows(chip))
 
 
 def as_matrices(array: Array, axes: Axes) -> Array:

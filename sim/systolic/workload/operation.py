@@ -20,7 +20,8 @@ class Operation:
     """One node: `kind` is a row of OPERATIONS; inputs and output are names of tensors.
 
     attributes: an object of the class that the row names. `make_graph` fills in those that were
-    left out and follow from the shapes, such as the permutation of a matrix.
+    left out and follow from the shapes, such as the permutation of a matrix. part_of: the name of
+    the composite that the operation is a part of ("": none).
     """
 
     name: str
@@ -28,6 +29,7 @@ class Operation:
     inputs: tuple[str, ...]
     output: str
     attributes: Attributes = NO_ATTRIBUTES
+    part_of: str = ""
 
     @property
     def row(self) -> AnyRow:

@@ -53,9 +53,9 @@ def _lost(op: Operation, graph: Graph, values: Mapping[str, Array]) -> int:
     """Return how many elements of an operation's result are outside the range of their type."""
     arrays, found = [values[name] for name in op.inputs], values[op.output]
     whole = found.dtype.kind in "iu"
-    if whole and _surely_held(arrays, found.dtype):
+    if whole and _surely_held(op, arrays, found.dtype):
         return 0
-    if not whole and (np.isfinite(found).all() or _only_moves(arrays, found)):
+    if not whole and (np.isfinite(found).all() or _only_moves(op, arrays, found.dtype)):
         return 0
     exact = op.row.exact(arrays, graph.shape(op.output), op.attributes)
     if not whole:
@@ -66,15 +66,15 @@ def _lost(op: Operation, graph: Graph, values: Mapping[str, Array]) -> int:
     return int(np.count_nonzero(~((held >= limits.min) & (held <= limits.max))))
 
 
-def _only_moves(arrays: Sequence[Array], found: Array) -> bool:
-    return len(arrays) == 1 and arrays[0].dtype == found.dtype
+def _only_moves(op: Operation, arrays: Sequence[Array], dtype: np.dtype[Any]) -> bool:
+    return not op.row.computes and arrays[0].dtype == dtype
 
 
-def _surely_held(arrays: Sequence[Array], dtype: np.dtype[Any]) -> bool:
+def _surely_held(op: Operation, arrays: Sequence[Array], dtype: np.dtype[Any]) -> bool:
     """Return whether the result of whole numbers as large as these surely fits the type."""
-    if _only_moves(arrays, np.empty(0, dtype)):
+    if _only_moves(op, arrays, dtype):
         return True
-    if len(arrays) != 2 or arrays[0].dtype.kind not in "iu":
+    if op.kind != "matmul" or arrays[0].dtype.kind not in "iu":
         return False
     largest = [max(abs(int(a.min())), abs(int(a.max()))) for a in arrays]
     return arrays[0].shape[-1] * largest[0] * largest[1] <= np.iinfo(dtype).max and (

@@ -127,7 +127,7 @@ CASES = {
         replace(ACTIVATE, function="sigmiod"),
         'function: there is no "sigmiod" (there are: identity, exponential, square, square_root, '
         "binary_step, bipolar_step, sigmoid, ramp, tanh, gelu, silu, reciprocal, rsqrt, log, sin, "
-        'abs, sign); perhaps "sigmoid" was meant',
+        'abs, sign, leaky_relu, softplus); perhaps "sigmoid" was meant',
     ),
     "reduction": (
         replace(POOL, function="maximum"),

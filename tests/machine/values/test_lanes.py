@@ -104,9 +104,11 @@ PLAIN = {
     "sin": math.sin,
     "abs": abs,
     "sign": lambda x: float((x > 0) - (x < 0)),
+    "leaky_relu": lambda x: x if x > 0 else 0.01 * x,
+    "softplus": lambda x: max(x, 0.0) + math.log1p(math.exp(-abs(x))),
 }
 EXACT = {"identity", "square", "square_root", "binary_step", "bipolar_step", "ramp", "reciprocal",
-         "abs", "sign"}  # fmt: skip
+         "abs", "sign", "leaky_relu"}  # fmt: skip
 
 
 @given(st.sampled_from(get_args(ActivationFunction)), st.lists(ordinary, min_size=1, max_size=5))
@@ -149,6 +151,8 @@ def test_functions_of_what_is_not_finite(name):
         "sin": [math.nan, math.nan, -0.0],
         "abs": [math.inf, math.inf, 0.0],
         "sign": [1.0, -1.0, 0.0],
+        "leaky_relu": [math.inf, -math.inf, -0.0],
+        "softplus": [math.inf, 0.0, single(math.log(2))],
     }[name]
     same(found, [math.nan, *expected])
     assert found.view(np.uint32)[0, 0] == 0x7FC00000

@@ -13,7 +13,7 @@ from typing import get_args
 
 from systolic.compiler.bounds.moves import move_bound, move_queues
 from systolic.compiler.bounds.sequencing import fetched, of_product, queue_bound
-from systolic.compiler.lower.table import LOWERINGS, BoundKind
+from systolic.compiler.lower.table import BoundKind, bound_kind
 from systolic.hw.formulas.products import Dimension, Product, Turn, product_bound, product_vectors
 from systolic.hw.formulas.timing import Bound, dram_bound, largest
 from systolic.hw.spec import Chip
@@ -70,7 +70,7 @@ def _array_bound(graph: Graph, chip: Chip) -> Bound:
 
 
 def _is_product(op: Operation) -> bool:
-    return LOWERINGS[op.kind].bound == "product"
+    return bound_kind(op) == "product"
 
 
 def product_of(graph: Graph, op: Operation) -> Product:
@@ -108,7 +108,7 @@ def _minor(shape: Shape) -> int | None:
 
 
 def _bound(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound:
-    kind = LOWERINGS[op.kind].bound
+    kind = bound_kind(op)
     alone = fetched(chip, _BOUNDS[kind](graph, op, chip, options))
     return largest([alone, _QUEUES[kind](graph, op, chip, options)]) if kind in _QUEUES else alone
 

@@ -19,6 +19,7 @@ from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, Copy, OnEngine
 from systolic.isa.effects import capability, reads, reads_per_lane, window, writes
 from systolic.isa.engines import able_engines, out_of_reach, pace_of
+from systolic.isa.opcodes import BY_CLASS
 from systolic.workload.options import Options
 
 
@@ -57,6 +58,19 @@ def cheapest_engine(
     return min(
         able,
         key=lambda name: before.get(name, 0) + engine_cycles(chip, name, work) * chip.period(name),
+    )
+
+
+def some_engine_does(chip: Chip, kind: type[OnEngine], source: Buffer, others: int) -> bool:
+    """Return whether an engine does such an instruction with one operand in that buffer.
+
+    others: how many further operands there are, all in the state buffer, as its target is.
+    """
+    word, needed = BY_CLASS[kind].mnemonic, {source.value}
+    needed |= {Buffer.STATE.value} if others else set()
+    return any(
+        word in engine.does and needed <= {*engine.reads} and "state_buffer" in engine.writes
+        for engine in chip.lane_engines.values()
     )
 
 

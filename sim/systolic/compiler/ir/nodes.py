@@ -12,16 +12,19 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeVar, get_args
 
 from systolic.compiler.ir.change_of_view import ChangeOfView
+from systolic.compiler.ir.lane_step import COPY, LaneStep
 from systolic.compiler.ir.windows import MatrixWindow
 from systolic.hw.datatypes import data_type
-from systolic.isa.instruction import Copy, OnEngine
+from systolic.isa.instruction import OnEngine
 from systolic.layout import Shape
 
 Axes = tuple[tuple[int, ...], ...]
 Source = Literal["state_buffer", "dram", "node"]
 EngineInstruction = Callable[..., OnEngine]
-"""Makes an instruction of the keywords engine, source and target."""
-NodeKind = Literal["multiply", "turn", "bounce", "move", "convert", "copy", "store"]
+"""Makes an instruction of the keywords engine, target, and its operands, such as source."""
+NodeKind = Literal[
+    "multiply", "turn", "bounce", "move", "convert", "reduce", "repeat", "copy", "store"
+]
 NODE_KINDS: tuple[NodeKind, ...] = get_args(NodeKind)
 """Each pass has a table with a row for each of them (`for_every_kind`)."""
 
@@ -47,7 +50,8 @@ class Matrix:
     from one row of tiles to the next; None: its tiles may lie anywhere. partition: the one of its
     first row. byte: where unbroken rows must begin; None: anywhere. window: how it lies in
     another matrix, if it has no tiles of its own. shared: how many queues together move each of its
-    tiles (0: as the schedule finds best).
+    tiles (0: as the schedule finds best). repeats: its only row of tiles stands for every row of
+    tiles of a result.
     """
 
     name: str
@@ -66,6 +70,7 @@ class Matrix:
     byte: int | None = None
     window: MatrixWindow | None = None
     shared: int = 0
+    repeats: bool = False
 
     @property
     def holder(self) -> str:
@@ -91,6 +96,19 @@ class Matrix:
         return f"{self.name}: {self.dtype}[{', '.join(map(str, self.dims))}] ({self.source})"
 
 
+def spread_place(operand: Matrix, out: Matrix, place: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Return the element of an operand that a step spreads over an element of its result.
+
+    Places are (number of the matrix, row, column). A repeated row stands in every row of a tile.
+    """
+    number, row, col = place
+    return (
+        operand_number(operand, out, number),
+        row % operand.rows if operand.repeats else row,
+        0 if operand.cols == 1 else col,
+    )
+
+
 def operand_number(operand: Matrix, out: Matrix, number: int) -> int:
     """Return which matrix of an operand makes the result's `number`-th, by numpy's rules."""
     if operand.batch == out.batch:
@@ -109,13 +127,15 @@ def operand_number(operand: Matrix, out: Matrix, number: int) -> int:
 class Node:
     """One piece of work.
 
-    multiply: result[p, q] = sum over k of stationary[k, p] * moving[k, q] (inputs in that order),
-    for each matrix of the result; the inputs' batches broadcast.
+    multiply: result[p, q] = sum over k of stationary[k, p] * moving[k, q] (the first two inputs),
+    for each matrix of the result; the inputs' batches broadcast. `step` takes the sums out.
     turn: the transpose of each matrix, by an identity product; bounce: by a trip to DRAM and back.
     move: the same elements as other matrices, on the chip, as `change` says. convert: an engine
-    runs `instruction` on every element, such as a Copy to another type. copy: all bytes of one
-    place in DRAM to another, `origin` to `dram`. store: to the DRAM tensor `dram`, seen as the
-    input's axes (or `axes`).
+    runs `step` on every element, such as a Copy to another type. reduce: one column of each segment
+    of columns, as many as a block has rows, by the Pool in `step`. repeat: the only row of a matrix
+    in every partition of a tile. copy: all bytes of one place in DRAM to another, `origin` to
+    `dram`. store: to the DRAM tensor `dram`, seen as the input's axes (or `axes`). Inputs of a step
+    that have one row of tiles, one column or one matrix broadcast.
     """
 
     kind: NodeKind
@@ -125,8 +145,14 @@ class Node:
     dram: str = ""
     axes: Axes = ()
     change: ChangeOfView | None = None
-    instruction: EngineInstruction = Copy
+    step: LaneStep = COPY
     origin: str = ""
+
+    @property
+    def others(self) -> tuple[tuple[str, str], ...]:
+        """Return the further operands of the step: field of the instruction, and matrix."""
+        names = self.step.others
+        return tuple(zip(names, self.inputs[len(self.inputs) - len(names) :], strict=True))
 
     def __str__(self) -> str:
         if self.kind == "copy":

@@ -24,9 +24,9 @@ from systolic.compiler.ir.homes import (
     lies_unbroken,
     refuse_packed,
 )
+from systolic.compiler.ir.lane_step import COPY, LaneStep
 from systolic.compiler.ir.nodes import (
     Axes,
-    EngineInstruction,
     Kept,
     Layers,
     Matrix,
@@ -39,7 +39,6 @@ from systolic.compiler.ir.windows import MatrixWindow
 from systolic.compiler.lower.dram_places import DramPlaces
 from systolic.compiler.lower.views import ends_in, home_views, physical, swap, whole_rows
 from systolic.hw.spec import Chip
-from systolic.isa.instruction import Copy
 from systolic.layout import Shape
 from systolic.workload import Graph
 from systolic.workload.options import Options
@@ -204,13 +203,66 @@ class LayerBuilder:
 
     def node(
         self, kind: NodeKind, inputs: tuple[Matrix, ...], output: Matrix,
-        change: ChangeOfView | None = None, instruction: EngineInstruction = Copy,
+        change: ChangeOfView | None = None, *, step: LaneStep = COPY, layer: str = "",
     ) -> None:  # fmt: skip
-        """Add a node."""
+        """Add a node to the operation that was begun last, or to `layer`."""
         names = tuple(m.name for m in inputs)
         self._nodes.append(
-            Node(kind, self._layer, names, output.name, change=change, instruction=instruction)
+            Node(kind, layer or self._layer, names, output.name, change=change, step=step)
         )
+
+    def maker(self, tensor: str) -> Node | None:
+        """Return the node that makes a tensor which nothing but one operation takes; else None."""
+        uses = sum(op.inputs.count(tensor) for op in self.graph.operations)
+        shown = self._views.get(tensor, ())
+        if uses != 1 or len(shown) != 1:
+            return None
+        (name, _), every = shown[0], [view for views in self._views.values() for view in views]
+        if sum(matrix == name for matrix, _ in every) > 1:
+            return None
+        return next((node for node in self._nodes if node.output == name), None)
+
+    def matrix(self, name: str) -> Matrix:
+        """Return the matrix of that name."""
+        return self._matrices[name]
+
+    def size(self, tensor: str, group: tuple[int, ...]) -> int:
+        """Return how many elements a group of a tensor's dimensions makes."""
+        dims = self.graph.shape(tensor).dims
+        return math.prod(dims[axis] for axis in group)
+
+    def temporary(self, like: Matrix, dtype: str, cols: int) -> Matrix:
+        """Return a new matrix of so many columns, which is no view of a tensor of the graph."""
+        name = f"{like.tensor}.{len(self._matrices)}"
+        made = replace(like, name=name, dtype=dtype, cols=cols, source="node", dram="",
+                       keep=False, block=None, width=None, partition=0, byte=None, window=None,
+                       shared=0)  # fmt: skip
+        self._matrices[name] = made
+        return made
+
+    def repeated(self, matrix: Matrix, tensor: str, rows: int) -> Matrix:
+        """Return a matrix of one row, with that row in as many partitions as tiles of `rows` use.
+
+        It is no view of the tensor, whose elements are there several times.
+        """
+        name = f"{tensor}.{len(self._matrices)}"
+        tall = min(rows, block_rows(self.chip))
+        made = replace(matrix, name=name, rows=tall, source="node", dram="", keep=False,
+                       block=None, width=None, partition=0, byte=None, window=None,
+                       shared=0, repeats=True)  # fmt: skip
+        self._matrices[name] = made
+        self.node("repeat", (matrix,), made)
+        return made
+
+    def withdraw(self, node: Node) -> tuple[tuple[Matrix, ...], Axes]:
+        """Take back the only maker of a tensor; return its inputs, and the view that it made.
+
+        The operation that takes the tensor makes a node of its own, which does both.
+        """
+        self._nodes.remove(node)
+        made = self._matrices[node.output]
+        del self._views[made.tensor]
+        return tuple(self._matrices[name] for name in node.inputs), made.axes
 
     def turned(self, source: Matrix, tensor: str, axes: Axes) -> Matrix:
         """Return `source` turned by identity products, which shows the tensor as `axes`."""

@@ -1,28 +1,170 @@
-"""Lowering of operations element by element: an engine's instruction for each tile."""
+"""Lowering of operations element by element: an engine's instruction for each tile.
+
+If the tensor that an operation takes is made by a product or by another such operation, and by
+nothing else is it taken, one instruction does both where an engine has one: sums leave the result
+buffer through it. This needs an intermediate tensor of the accumulator's type (f32, or s32 of
+integers), so that no rounding is left out. Otherwise the instructions follow one another on the
+chip.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from systolic.compiler.ir.nodes import EngineInstruction
+from systolic.compiler.cost.engines import some_engine_does
+from systolic.compiler.ir.lane_step import LaneStep, activate, joined, with_each, with_lane
+from systolic.compiler.ir.nodes import Axes, Matrix, Node
+from systolic.compiler.lower.broadcasts import operand_axes, shared_axes
 from systolic.compiler.lower.builder import LayerBuilder
+from systolic.compiler.lower.views import physical
+from systolic.hw.datatypes import data_type
+from systolic.isa.access import Buffer
 from systolic.workload import Operation
+from systolic.workload.operations.activation import ActivationAttributes
+from systolic.workload.operations.binary import BinaryAttributes, placed_dims
 
 
 def each_element(
-    instruction: Callable[[Operation], EngineInstruction],
+    step: Callable[[Operation], LaneStep],
 ) -> Callable[[LayerBuilder, Operation], None]:
     """Return the lowering of an operation of one input that is one instruction of an engine.
 
-    The result is a matrix of the view that the input has, so nothing is moved. `instruction`
-    gives, for an operation, what makes an instruction of engine, source and target: `Copy`, or
-    ``partial(Activate, function="tanh")``.
+    The result is a matrix of the view that the input has, so nothing is moved. `step` gives the
+    instruction of an operation: `COPY`, or ``activate("tanh")``.
     """
 
     def lower(builder: LayerBuilder, op: Operation) -> None:
         (source,) = op.inputs
-        matrix, axes = builder.any_view(source)
-        result = builder.result(op.output, axes)
-        builder.node("convert", (matrix,), result, instruction=instruction(op))
+        if not _join(builder, op, source, step(op)):
+            matrix, axes = builder.any_view(source)
+            builder.node("convert", (matrix,), builder.result(op.output, axes), step=step(op))
 
     return lower
+
+
+def activation_step(op: Operation) -> LaneStep:
+    """Return the instruction of an activation."""
+    given = op.attributes_as(ActivationAttributes)
+    return activate(given.function, given.scale, given.bias)
+
+
+def lower_binary(builder: LayerBuilder, op: Operation) -> None:
+    """Take one operand as it lies, and bring the other in a view that goes with it."""
+    for place in (0, 1):
+        if _joined_binary(builder, op, place):
+            return
+    axes = _result_axes(builder, op)
+    left, right = (_operand(builder, op, place, axes) for place in (0, 1))
+    result = builder.result(op.output, axes)
+    operator = op.attributes_as(BinaryAttributes).operator
+    if right.cols == 1 and left.cols == result.cols:
+        builder.node("convert", (left, right), result, step=with_lane(operator))
+    elif left.cols == 1 and right.cols == result.cols:
+        step = with_lane(operator, reverse=True)
+        builder.node("convert", (right, left), result, step=step)
+    else:
+        builder.node("convert", (left, right), result, step=with_each(operator))
+
+
+# One instruction for two operations
+
+
+def _joined_binary(builder: LayerBuilder, op: Operation, place: int) -> bool:
+    """Join the operation with the maker of an operand of its own shape; False if it cannot be."""
+    tensor, graph = op.inputs[place], builder.graph
+    maker = builder.maker(tensor)
+    if maker is None or graph.shape(tensor).dims != graph.shape(op.output).dims:
+        return False
+    axes = next(axes for _, axes in builder.views(tensor))
+    if not _goes_with(builder, op, 1 - place, axes):
+        return False
+    operator = op.attributes_as(BinaryAttributes).operator
+    other = operand_axes(axes, _placed(builder, op, 1 - place))
+    columns = builder.size(op.inputs[1 - place], other[-1])
+    step = with_each(operator, first=("left", "right")[place])
+    if columns == 1:
+        step = with_lane(operator, reverse=place == 1)
+    if _joined_step(builder, tensor, step) is None:
+        return False
+    operand = _operand(builder, op, 1 - place, axes)
+    return _join(builder, op, tensor, step, (operand,))
+
+
+def _join(
+    builder: LayerBuilder, op: Operation, tensor: str, step: LaneStep,
+    others: tuple[Matrix, ...] = (),
+) -> bool:  # fmt: skip
+    """Let the maker of a tensor do an operation on it as well; return whether it can."""
+    found = _joined_step(builder, tensor, step)
+    if found is None:
+        return False
+    maker, both = found
+    inputs, axes = builder.withdraw(maker)
+    result = builder.result(op.output, axes)
+    builder.node(maker.kind, (*inputs, *others), result, step=both, layer=maker.layer)
+    builder.choose(f"{op.output} is made with {tensor}, by one instruction for each tile")
+    return True
+
+
+def _joined_step(
+    builder: LayerBuilder, tensor: str, step: LaneStep
+) -> tuple[Node, LaneStep] | None:
+    """Return the maker of a tensor, and the instruction that does its step and another."""
+    maker = builder.maker(tensor)
+    if maker is None or maker.kind not in ("multiply", "convert"):
+        return None
+    dtype = builder.graph.shape(tensor).element_type
+    source = builder.matrix(maker.inputs[0]).dtype
+    if dtype != data_type(source).accumulator:
+        return None
+    both = joined(maker.step, step, dtype)
+    buffer = Buffer.RESULT if maker.kind == "multiply" else Buffer.STATE
+    if both is None or not some_engine_does(builder.chip, both.cls, buffer, len(both.others)):
+        return None
+    return maker, both
+
+
+# Views that go together
+
+
+def _placed(builder: LayerBuilder, op: Operation, place: int) -> tuple[int | None, ...]:
+    """Return, for each dimension of the result, that of an operand; None where it is spread."""
+    dims, out = (builder.graph.shape(name).dims for name in (op.inputs[place], op.output))
+    given = op.attributes_as(BinaryAttributes).matched
+    return placed_dims(dims, out, given)
+
+
+def _goes_with(builder: LayerBuilder, op: Operation, place: int, axes: Axes) -> bool:
+    """Return whether an operand can be spread over a result seen as `axes`."""
+    dims, out = (builder.graph.shape(name).dims for name in (op.inputs[place], op.output))
+    return shared_axes(axes, _placed(builder, op, place), dims, out)
+
+
+def _result_axes(builder: LayerBuilder, op: Operation) -> Axes:
+    """Return the view in which most is there already, and with which both operands go."""
+    out, found = builder.graph.shape(op.output), list[Axes]()
+    for tensor in op.inputs:
+        if builder.graph.shape(tensor).dims == out.dims:
+            builder.any_view(tensor)
+            found += [axes for _, axes in builder.views(tensor)]
+    both = [axes for axes in found if all(_goes_with(builder, op, n, axes) for n in (0, 1))]
+    repeated = {axes: _repeated_rows(builder, op, axes) for axes in both}
+    return min(both, key=lambda axes: repeated[axes], default=physical(out))
+
+
+def _repeated_rows(builder: LayerBuilder, op: Operation, axes: Axes) -> int:
+    """Return how many operands must be repeated down the rows of a result seen as `axes`."""
+    rows = builder.size(op.output, axes[-2])
+    tall = [
+        builder.size(op.inputs[n], operand_axes(axes, _placed(builder, op, n))[-2]) for n in (0, 1)
+    ]
+    return sum(size == 1 < rows for size in tall)
+
+
+def _operand(builder: LayerBuilder, op: Operation, place: int, axes: Axes) -> Matrix:
+    """Return an operand as the view that is spread over a result seen as `axes`."""
+    tensor = op.inputs[place]
+    wanted = operand_axes(axes, _placed(builder, op, place))
+    matrix = builder.view(tensor, wanted)
+    rows = builder.size(op.output, axes[-2])
+    return builder.repeated(matrix, tensor, rows) if matrix.rows == 1 < rows else matrix

@@ -11,13 +11,21 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from systolic.compiler.cost.dma import inside_cycles
 from systolic.compiler.cost.products import Mapping, product_cost
 from systolic.compiler.cost.turns import turn_cost
+from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.views import physical
 from systolic.errors import CompileError
+from systolic.hw.datatypes import PSUM_WORD_BYTES
+from systolic.hw.spec import Chip
 from systolic.workload import Operation
+from systolic.workload.operations.binary import BinaryAttributes, placed_dims
+
+ELEMENTWISE = ("activation", "binary", "cast")
+"""Operations that may take the sums of a product out of the result buffer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +78,9 @@ def _mapping(builder: LayerBuilder, op: Operation, axes: _ProductAxes) -> tuple[
     It is as asked for, or the cheaper one with its result's turn.
     """
     graph = builder.graph
-    shape = graph.shape(op.output)
+    spread, end = _followed(builder, op)
+    unwanted = _turned_by_the_next(builder, end)
+    shape = graph.shape(end)
     *batch, M, N = (math.prod(shape.dims[d] for d in group) for group in axes.out)
     dtype = graph.shape(op.inputs[0]).element_type
     minor = physical(shape)[-1]
@@ -82,18 +92,61 @@ def _mapping(builder: LayerBuilder, op: Operation, axes: _ProductAxes) -> tuple[
         products[mapping] = costs[mapping]
         along = axes.out[-1] if mapping == "lhs" else axes.out[-2]
         out = axes.out if mapping == "lhs" else (*axes.out[:-2], axes.out[-1], axes.out[-2])
-        if minor == along[-1:]:
-            continue
-        if stored := builder.stores_whole(op.output, out, costs[mapping]):
+        P, Q = (N, M) if mapping == "rhs" else (M, N)
+        if along in spread:
+            costs[mapping] += _spreading_cost(builder.chip, min(P, block_rows(builder.chip)), Q)
+        wrong, alone = minor != along[-1:] and end in graph.outputs, end == op.output
+        if wrong and alone and (stored := builder.stores_whole(end, out, costs[mapping])):
             costs[mapping] = stored
-        elif op.output in graph.outputs:
-            P, Q = (N, M) if mapping == "rhs" else (M, N)
+        elif wrong or along in unwanted:
             costs[mapping] += turn_cost(builder.chip, (*batch, P, Q), shape.element_type)
     if (asked := builder.options.stationary) is not None:
         return asked, products[asked]
     best = min(costs, key=lambda m: costs[m])
     builder.choose(f"{best} is stationary (estimates: {_listed(costs)} cycles)")
     return best, products[best]
+
+
+def _followed(builder: LayerBuilder, op: Operation) -> tuple[set[tuple[int, ...]], str]:
+    """Return what the operations element by element that follow a product say of its view.
+
+    That is the dimensions along which an operand of theirs alone has elements, such as a bias, and
+    the last result.
+    """
+    graph, tensor = builder.graph, op.output
+    alone: set[tuple[int, ...]] = set()
+    while True:
+        users = [user for user in graph.operations if tensor in user.inputs]
+        if len(users) != 1 or users[0].kind not in ELEMENTWISE:
+            return alone, tensor
+        (user,) = users
+        if graph.shape(user.output).dims != graph.shape(tensor).dims:
+            return alone, tensor
+        if user.kind == "binary":
+            alone |= {_varying(builder, user, place) for place in (0, 1)}
+        tensor = user.output
+
+
+def _turned_by_the_next(builder: LayerBuilder, tensor: str) -> set[tuple[int, ...]]:
+    """Return the dimensions along the address with which the next product must turn a tensor."""
+    axes = _axes(builder.graph.shape(tensor).rank)
+    users = [user for user in builder.graph.operations if tensor in user.inputs]
+    along = {user.inputs.index(tensor): axes[-1 - user.inputs.index(tensor) :][0]
+             for user in users if user.kind == "matmul"}  # fmt: skip
+    return set() if len(along) > 1 else set(along.values())
+
+
+def _varying(builder: LayerBuilder, op: Operation, place: int) -> tuple[int, ...]:
+    """Return the dimensions of a binary's result along which an operand has several elements."""
+    dims, out = (builder.graph.shape(name).dims for name in (op.inputs[place], op.output))
+    given = op.attributes_as(BinaryAttributes).matched
+    placed = placed_dims(dims, out, given)
+    return tuple(axis for axis, own in enumerate(placed) if own is not None and dims[own] > 1)
+
+
+def _spreading_cost(chip: Chip, rows: int, columns: int) -> int:
+    """Return about how many cycles it takes to repeat a row of 4-byte elements."""
+    return inside_cycles(chip, rows, columns * PSUM_WORD_BYTES)
 
 
 def _listed(costs: dict[Mapping, int]) -> str:

@@ -11,17 +11,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from systolic.compiler.ir.lane_step import COPY
 from systolic.compiler.ir.nodes import Layers
 from systolic.compiler.lower.builder import LayerBuilder
-from systolic.compiler.lower.elementwise import each_element
+from systolic.compiler.lower.elementwise import activation_step, each_element, lower_binary
 from systolic.compiler.lower.matmul import lower_matmul
 from systolic.compiler.lower.permute import lower_relayout, lower_transpose
+from systolic.compiler.lower.reduce import lower_reduce
 from systolic.compiler.lower.reshape import lower_reshape
 from systolic.compiler.lower.views import physical
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
-from systolic.isa.instruction import Copy
 from systolic.workload import OPERATIONS, Graph, Operation
+from systolic.workload.expand import expanded
 from systolic.workload.options import Options
 
 BoundKind = Literal["product", "move", "bytes"]
@@ -44,23 +46,34 @@ LOWERINGS: dict[str, Lowering] = {
     "transpose": Lowering(lower_transpose, "move"),
     "relayout": Lowering(lower_relayout, "move"),
     "reshape": Lowering(lower_reshape, "move"),
-    "cast": Lowering(each_element(lambda op: Copy), "bytes"),
+    "cast": Lowering(each_element(lambda op: COPY), "bytes"),
+    "activation": Lowering(each_element(activation_step), "bytes"),
+    "binary": Lowering(lower_binary, "bytes"),
+    "reduce": Lowering(lower_reduce, "bytes"),
 }
-if LOWERINGS.keys() != OPERATIONS.keys():
+LOWERED = {name for name, row in OPERATIONS.items() if row.parts is None}
+"""All operations but composites, which are lowered part by part."""
+if LOWERINGS.keys() != LOWERED:
     raise TypeError(
-        f"operations without a row in both tables: {sorted(LOWERINGS.keys() ^ OPERATIONS.keys())}"
+        f"operations without a row in both tables: {sorted(LOWERINGS.keys() ^ LOWERED)}"
     )
+
+
+def bound_kind(op: Operation) -> BoundKind:
+    """Return the kind of an operation's bound; of a composite only its bytes are counted."""
+    return "bytes" if op.row.parts is not None else LOWERINGS[op.kind].bound
 
 
 def lower_graph(graph: Graph, chip: Chip, options: Options) -> Layers:
     """Return the layers of a graph: the first pass."""
+    graph = expanded(graph)
     builder = LayerBuilder(graph, chip, options)
     for op in graph.operations:
-        builder.begin(op.name)
+        builder.begin(op.part_of or op.name)
         for name in (*op.inputs, op.output):
             data_type(graph.shape(name).element_type)
         LOWERINGS[op.kind].lower(builder, op)
-    makers = {op.output: op.name for op in graph.operations}
+    makers = {op.output: op.part_of or op.name for op in graph.operations}
     for name in graph.outputs:
         builder.begin(makers[name])  # bringing a result home belongs to the operation that makes it
         _finish(builder, name)

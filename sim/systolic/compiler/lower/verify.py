@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import dropwhile
 
 import numpy as np
@@ -76,7 +76,7 @@ _Check = Callable[[Node, Layers, dict[str, Matrix]], Iterator[str]]
 
 
 def _multiply(node: Node, layers: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
-    a, b = (matrices[name] for name in node.inputs)
+    a, b = (matrices[name] for name in node.inputs[:2])
     out = matrices[node.output]
     if a.rows != b.rows:
         yield f"node {node}: K is {a.rows} in {a.name} and {b.rows} in {b.name}"
@@ -84,6 +84,7 @@ def _multiply(node: Node, layers: Layers, matrices: dict[str, Matrix]) -> Iterat
         yield _unlike(node, out, f"{a.cols} x {b.cols}")
     if _broadcast(a.batch, b.batch) != _broadcast(out.batch):
         yield f"node {node}: batches {a.batch} and {b.batch} do not make {out.batch}"
+    yield from _spread(node, matrices, node.inputs[2:])
 
 
 def _broadcast(*batches: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -117,9 +118,35 @@ def _moved(node: Node, _: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
 
 
 def _converted(node: Node, _: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
+    yield from _spread(node, matrices, node.inputs)
+
+
+def _spread(node: Node, matrices: dict[str, Matrix], names: Sequence[str]) -> Iterator[str]:
+    """Yield faults of operands that a step spreads over its result."""
+    out = matrices[node.output]
+    for field, name in node.others:
+        if node.step.per_lane(field) and matrices[name].cols != 1:
+            yield f"node {node}: {name} has more than the one column that {field} takes"
+    for name in names:
+        found = matrices[name]
+        batches = len(found.batch) == len(out.batch) and all(
+            size in (1, wanted) for size, wanted in zip(found.batch, out.batch, strict=True)
+        )
+        rows = found.rows <= out.rows if found.repeats else found.rows == out.rows
+        if not (batches and rows and found.cols in (1, out.cols)):
+            yield _unlike(node, out, f"{list(found.dims)} as {found.name}")
+
+
+def _reduced(node: Node, _: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
     source, out = matrices[node.inputs[0]], matrices[node.output]
-    if source.dims != out.dims:
-        yield _unlike(node, out, f"{list(source.dims)} as {source.name}")
+    if (out.batch, out.rows) != (source.batch, source.rows) or out.cols > source.cols:
+        yield _unlike(node, out, f"fewer columns of {source.name}")
+
+
+def _repeated(node: Node, _: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
+    source, out = matrices[node.inputs[0]], matrices[node.output]
+    if source.rows != 1 or (out.batch, out.cols) != (source.batch, source.cols):
+        yield _unlike(node, out, f"the row of {source.name}, repeated")
 
 
 def _stored(node: Node, layers: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
@@ -149,6 +176,8 @@ _AGREE: Mapping[NodeKind, _Check] = for_every_kind(
         "move": _moved,
         "convert": _converted,
         "copy": _copied,
+        "reduce": _reduced,
+        "repeat": _repeated,
         "store": _stored,
     }
 )

@@ -239,6 +239,22 @@ class OnChip:
         """Return the access to rows and columns of a matrix that lie in one tile."""
         return self.part(place, *self._within(place, rows, cols))
 
+    def spread(
+        self, operand: Matrix, number: int, rows: Span, cols: Span, *, per_lane: bool = False
+    ) -> tuple[Resident, Access]:
+        """Return what `reach` does, for an operand that a step spreads over rows and columns.
+
+        An operand of one column is read again for each column, by a step of 0, or once per lane.
+        """
+        if operand.repeats:
+            rows = Span(rows.first % operand.rows, rows.count)
+        if operand.cols > 1:
+            return self.reach(operand, number, rows, cols)
+        place, one = self.reach(operand, number, rows, Span(0, 1))
+        if per_lane or cols.count == 1:
+            return place, one
+        return place, replace(one, pattern=((0, cols.count),))
+
     def make(self, place: Resident, rows: Span, cols: Span) -> Access:
         """Return the access by which rows and columns of a tile, counted from its first, are made.
 

@@ -15,7 +15,8 @@ import numpy as np
 from systolic.compiler.cost.engines import drain_engine, on_cheapest
 from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.drafts import Drafts
-from systolic.compiler.ir.nodes import Layers, Matrix, operand_number
+from systolic.compiler.ir.lane_step import COPY
+from systolic.compiler.ir.nodes import Layers, Matrix, Node, operand_number
 from systolic.compiler.ir.tasks import Task
 from systolic.compiler.place.free_bytes import Wish, in_words
 from systolic.compiler.place.psum import PsumMap, place_psum
@@ -61,7 +62,7 @@ class ProductMaker:
     def multiply(self, task: Task) -> None:
         """Stream the moving tiles through each stationary one, adding to the group's sums."""
         node = self._nodes[task.node]
-        a, b, out = (self._matrices[n] for n in (*node.inputs, node.output))
+        a, b, out = (self._matrices[n] for n in (*node.inputs[:2], node.output))
         (rows,) = task.rows
         if task.first:
             self._sums = [self._free_bank() for _ in range(len(task.cols) * len(task.moving))]
@@ -94,7 +95,8 @@ class ProductMaker:
         multiply = MatMul(moving=vectors, result=sums, accumulate=not task.first)
         self._drafts.add(multiply, (place.region,), (region,), accumulates=not task.first)
         if task.last:
-            self._drain((sums, region), (out, task.number), cols, moving)
+            node, made = self._nodes[task.node], (out, task.number)
+            self._take_out(node, (sums, region), made, (cols, moving))
 
     def _drain(
         self, held: _HeldAccess, out: _Made, rows: Span, cols: Span, *, part: int = 0
@@ -104,6 +106,32 @@ class ProductMaker:
         target, made = self._tiles.make_reach(*out, rows, cols)
         copy = Copy(engine=self._drain_engine, source=sums, target=made)
         self._drafts.add(copy, (region,), (target.region,), part=part)
+
+    def _take_out(
+        self, node: Node, held: _HeldAccess, out: _Made, where: tuple[Span, Span]
+    ) -> None:
+        """Take finished sums out of the result buffer by the step of a product."""
+        if node.step == COPY:
+            self._drain(held, out, *where)
+        else:
+            self._lane_step(node, held, out, where)
+
+    def _lane_step(
+        self, node: Node, first: _HeldAccess, out: _Made, where: tuple[Span, Span],
+        *, busy: dict[str, int] | None = None,
+    ) -> None:  # fmt: skip
+        """Let an engine write rows and columns of a result of its operands there."""
+        source, region = first
+        fields, regions = {node.step.first: source}, [region]
+        matrix, number = out
+        for name, other in node.others:
+            operand, per_lane = self._matrices[other], node.step.per_lane(name)
+            there = operand_number(operand, matrix, number)
+            place, fields[name] = self._tiles.spread(operand, there, *where, per_lane=per_lane)
+            regions.append(place.region)
+        target, made = self._tiles.make_reach(*out, *where)
+        written = on_cheapest(self._chip, self._options, node.step, busy, target=made, **fields)
+        self._drafts.add(written, regions, (target.region,))
 
     # Turns and conversions
 
@@ -155,11 +183,30 @@ class ProductMaker:
         """Let an engine write one tile from another, element by element."""
         node, (rows,), (cols,) = self._nodes[task.node], task.rows, task.cols
         matrix, out = self._matrices[node.inputs[0]], self._matrices[node.output]
-        source, read = self._tiles.reach(matrix, task.number, rows, cols)
-        target, made = self._tiles.make_reach(out, task.number, rows, cols)
+        number = operand_number(matrix, out, task.number)
+        source, read = self._tiles.spread(matrix, number, rows, cols)
+        busy = self._busy if matrix.window else None
+        self._lane_step(node, (read, source.region), (out, task.number), (rows, cols), busy=busy)
+
+    def reduce(self, task: Task) -> None:
+        """Let an engine reduce a tile: all whole segments of columns at once, then what is left."""
+        (cols,), p = task.cols, self._tiles.p
+        whole = cols.count // p
+        for first, count, window in ((0, whole, p), (whole, 1, cols.count % p)):
+            if count and window:
+                read = Span(cols.first + first * p, count * window)
+                made = Span(cols.first // p + first, count)
+                self._reduce(task, read, made, window)
+
+    def _reduce(self, task: Task, read: Span, made: Span, window: int) -> None:
+        """Reduce windows of columns that are read to columns that are made."""
+        node, (rows,) = self._nodes[task.node], task.rows
+        matrix, out = self._matrices[node.inputs[0]], self._matrices[node.output]
+        source, taken = self._tiles.reach(matrix, task.number, rows, read)
+        target, given = self._tiles.make_reach(out, task.number, rows, made)
         written = on_cheapest(
-            self._chip, self._options, node.instruction,
-            self._busy if matrix.window else None, source=read, target=made,
+            self._chip, self._options, partial(node.step, window=window),
+            source=taken, target=given,
         )  # fmt: skip
         self._drafts.add(written, (source.region,), (target.region,))
 

@@ -221,6 +221,8 @@ _MAKERS: Mapping[NodeKind, Callable[[_Scheduler, Task], None]] = for_every_kind(
         "move": lambda scheduler, task: scheduler.moves.move(task),
         "convert": lambda scheduler, task: scheduler.array.convert(task),
         "copy": lambda scheduler, task: scheduler.transfers.copy(task),
+        "reduce": lambda scheduler, task: scheduler.array.reduce(task),
+        "repeat": lambda scheduler, task: scheduler.transfers.repeat(task),
         "store": _Scheduler.store,
     }
 )

@@ -164,6 +164,15 @@ class CopyMaker:
         )
         self._move(out_of, into, read, written, inwards=True, everywhere=True)
 
+    def repeat(self, task: Task) -> None:
+        """Copy the only row of a tile to every partition of another, by a step of 0."""
+        node, (row,), (cols,) = self._nodes[task.node], task.rows, task.cols
+        matrix, out = (self._tiles.matrices[name] for name in (*node.inputs, node.output))
+        source, once = self._tiles.reach(matrix, task.number, row, cols)
+        target, made = self._tiles.make_reach(out, task.number, Span(0, out.rows), cols)
+        again = replace(once, pattern=((0, made.partitions), *once.pattern))
+        self.within(again, made, source.region, target.region)
+
     def bounce(self, task: Task) -> None:
         """Transpose a tile: write it to DRAM by rows, read it back by columns.
 

@@ -23,6 +23,7 @@ from systolic.compiler.ir.nodes import (
     NodeKind,
     for_every_kind,
     operand_number,
+    spread_place,
 )
 from systolic.compiler.ir.ranges import spans
 from systolic.compiler.ir.tasks import Loops, MatrixTile, Task, Tiled, tiling
@@ -73,9 +74,9 @@ class _Cutter:
         self._loops: list[tuple[int, Loops]] = []
         self._ends: list[int] = []
         self._turns: dict[tuple[MatrixTile, int], Task] = {}
-        self._multiplied = {n for node in layers.nodes if node.kind == "multiply"
-                            for n in node.inputs}  # fmt: skip
         self._made = {node.output for node in layers.nodes if node.kind == "multiply"}
+        self._multiplied = {n for node in layers.nodes if node.kind == "multiply"
+                            for n in node.inputs[:2]}  # fmt: skip
 
     def result(self) -> Tiled:
         """Return the tasks in order."""
@@ -106,7 +107,7 @@ class _Cutter:
         p, q = self._block
         columns: tuple[Span, ...] = (Span(tile.col * q, q),)
         if task.kind == "multiply":
-            held, moving = self._layers.nodes[task.node].inputs
+            held, moving = self._layers.nodes[task.node].inputs[:2]
             columns = (task.cols if tile.matrix == held else ()) + (
                 task.moving if tile.matrix == moving else ())  # fmt: skip
         for span in columns:
@@ -128,7 +129,7 @@ class _Cutter:
 
     def cut_multiply(self, number: int, node: Node) -> None:
         """Cut a product: group by group, inside it K-tile by K-tile."""
-        a, b = (self._matrices[name] for name in node.inputs)
+        a, b = (self._matrices[name] for name in node.inputs[:2])
         out = self._matrices[node.output]
         p, q = self._block
         cols = list(spans(0, a.cols, p, min(p, self._chip.pe_array.cols)))
@@ -235,6 +236,9 @@ class _Cutter:
             reads = [self._tile(a, operand_number(a, out, number), k, c.first) for c in cols]
             reads += [self._tile(b, operand_number(b, out, number), k, m.first) for m in moving]
             last = place == len(tiles) - 1
+            if last:
+                step, made = self._layers.nodes[node], ((c, m) for c in cols for m in moving)
+                reads += [tile for where in made for tile in self._others(step, number, *where)]
             yield Task(
                 "multiply", node, tuple(dict.fromkeys(reads)), tuple(outs) if last else (),
                 number, (tall,), tuple(cols), tuple(moving), place == 0, last,
@@ -301,17 +305,46 @@ class _Cutter:
     def cut_convert(self, number: int, node: Node) -> None:
         """Cut a conversion: tile by tile, where source and result have the same tiles."""
         source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
-        p, q = out.block or self._block
-        for (tall, wide), tile in self._tiles(source):
+        p, q = source.block or self._block
+        for (tall, wide), tile in self._tiles(out):
             for rows in spans(tall.first, tall.stop, p, p):
                 for cols in spans(wide.first, wide.stop, q, q):
-                    read, write = (
-                        self._tile(matrix, tile.number, rows.first, cols.first)
-                        for matrix in (source, out)
-                    )
+                    write = self._tile(out, tile.number, rows.first, cols.first)
+                    first = self._operand(source, out, tile.number, rows, cols)
+                    others = self._others(node, tile.number, rows, cols)
+                    reads = tuple(dict.fromkeys((first, *others)))
                     self._add(
-                        Task("convert", number, (read,), (write,), tile.number, (rows,), (cols,))
+                        Task("convert", number, reads, (write,), tile.number, (rows,), (cols,))
                     )
+
+    def _others(self, node: Node, number: int, rows: Span, cols: Span) -> Iterator[MatrixTile]:
+        """Yield the tiles of a step's further operands for rows and columns of its result."""
+        for _, name in node.others:
+            out = self._matrices[node.output]
+            yield self._operand(self._matrices[name], out, number, rows, cols)
+
+    def _operand(
+        self, operand: Matrix, out: Matrix, number: int, rows: Span, cols: Span
+    ) -> MatrixTile:
+        """Return the tile of an operand that a step spreads over rows and columns of a result."""
+        there, row, col = spread_place(operand, out, (number, rows.first, cols.first))
+        return self._tile(operand, there, row, col)
+
+    def cut_reduce(self, number: int, node: Node) -> None:
+        """Cut a reduction: each tile of the source makes some columns of the result."""
+        source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
+        for (rows, cols), tile in self._tiles(source):
+            read = self._tile(source, tile.number, rows.first, cols.first)
+            made = self._tile(out, tile.number, rows.first, cols.first // self._block[0])
+            self._add(Task("reduce", number, (read,), (made,), tile.number, (rows,), (cols,)))
+
+    def cut_repeat(self, number: int, node: Node) -> None:
+        """Cut the repetition of a row: tile by tile, of which there is one row."""
+        source = self._matrices[node.inputs[0]]
+        for (row, cols), tile in self._tiles(source):
+            read = self._tile(source, tile.number, row.first, cols.first)
+            write = self._tile(self._matrices[node.output], tile.number, 0, cols.first)
+            self._add(Task("repeat", number, (read,), (write,), tile.number, (row,), (cols,)))
 
     def cut_copy(self, number: int, node: Node) -> None:
         """Cut a copy from DRAM to DRAM: a part for each queue."""
@@ -344,6 +377,8 @@ _CUTS: Mapping[NodeKind, Callable[[_Cutter, int, Node], None]] = for_every_kind(
         "move": _Cutter.cut_move,
         "convert": _Cutter.cut_convert,
         "copy": _Cutter.cut_copy,
+        "reduce": _Cutter.cut_reduce,
+        "repeat": _Cutter.cut_repeat,
         "store": _Cutter.cut_store,
     }
 )

@@ -19,6 +19,7 @@ from systolic.compiler.ir.nodes import (
     NodeKind,
     for_every_kind,
     operand_number,
+    spread_place,
 )
 from systolic.compiler.ir.tasks import MatrixTile, Task, Tiled, tiling
 from systolic.spans import Span
@@ -83,7 +84,7 @@ class _Verifier:
 
     def multiply(self, task: Task, node: Node) -> None:
         """Check a task of this kind."""
-        a, b = (self._matrices[name] for name in node.inputs)
+        a, b = (self._matrices[name] for name in node.inputs[:2])
         out = self._matrices[node.output]
         (rows,) = task.rows
         self._follow(task, rows, a.rows)
@@ -94,6 +95,7 @@ class _Verifier:
         if task.last:
             for some in task.cols:
                 for other in task.moving:
+                    self._others(task, node, (some, other))
                     self._write(out, task.number, some, other, task.writes)
 
     def _follow(self, task: Task, rows: Span, K: int) -> None:
@@ -127,8 +129,34 @@ class _Verifier:
     def convert(self, task: Task, node: Node) -> None:
         """Check a task of this kind."""
         (rows,), (cols,) = task.rows, task.cols
-        self._read(self._matrices[node.inputs[0]], task.number, rows, cols, task.reads)
+        self._operand(self._matrices[node.inputs[0]], task, node, (rows, cols))
+        self._others(task, node, (rows, cols))
         self._write(self._matrices[node.output], task.number, rows, cols, task.writes)
+
+    def _others(self, task: Task, node: Node, where: tuple[Span, Span]) -> None:
+        """Check that a step's further operands are there for all that is written."""
+        for _, name in node.others:
+            self._operand(self._matrices[name], task, node, where)
+
+    def _operand(self, operand: Matrix, task: Task, node: Node, where: tuple[Span, Span]) -> None:
+        """Check that an operand is there for rows and columns that a step makes of it."""
+        (rows, cols), out = where, self._matrices[node.output]
+        number, row, col = spread_place(operand, out, (task.number, rows.first, cols.first))
+        wide = Span(col, cols.count if operand.cols > 1 else 1)
+        self._read(operand, number, Span(row, rows.count), wide, task.reads)
+
+    def reduce(self, task: Task, node: Node) -> None:
+        """Check a task of this kind: every segment of p columns makes one."""
+        (rows,), (cols,), p = task.rows, task.cols, self._tiled.block[0]
+        self._read(self._matrices[node.inputs[0]], task.number, rows, cols, task.reads)
+        made = Span(cols.first // p, -(-cols.count // p))
+        self._write(self._matrices[node.output], task.number, rows, made, task.writes)
+
+    def repeat(self, task: Task, node: Node) -> None:
+        """Check a task of this kind."""
+        (row,), (cols,), out = task.rows, task.cols, self._matrices[node.output]
+        self._read(self._matrices[node.inputs[0]], task.number, row, cols, task.reads)
+        self._write(out, task.number, Span(0, out.rows), cols, task.writes)
 
     def copy(self, task: Task, node: Node) -> None:
         """Check a task of this kind: it has no tiles."""
@@ -247,6 +275,8 @@ _CHECKS: Mapping[NodeKind, Callable[[_Verifier, Task, Node], None]] = for_every_
         "move": _Verifier.move,
         "convert": _Verifier.convert,
         "copy": _Verifier.copy,
+        "reduce": _Verifier.reduce,
+        "repeat": _Verifier.repeat,
         "store": _Verifier.store,
     }
 )

@@ -1,5 +1,5 @@
 """Broadcasting and element-wise operations by XLA's rules.
 
-They are used from Python only, as in `notebooks/02_layouts.ipynb`: no command and no operation of a
-graph calls it.
+The operation `binary` of graphs obeys the rules of `broadcast`. `elementwise` is used from Python
+only, as in `notebooks/02_layouts.ipynb`.
 """

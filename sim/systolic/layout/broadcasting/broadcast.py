@@ -1,7 +1,5 @@
 """Broadcasting by XLA's rules: ranks are matched explicitly, and sizes of 1 are stretched.
 
-This module is used from Python only.
-
 The checks, their order and the sentences of the errors are XLA's (seed 003; order of the checks as
 compiled). Results without arithmetic are numpy views. Not here: when an engine executes such an
 operation, or in which precision it accumulates.

@@ -52,6 +52,8 @@ def _gelu(x: Floats) -> Any:
     return _gated(x, 2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))
 
 
+LEAK = 0.01
+"""The slope of leaky_relu below 0."""
 POSITIVE = (0.0, math.inf)
 FUNCTIONS: dict[str, RealFunction] = {
     "identity": RealFunction(lambda x: x),
@@ -71,6 +73,9 @@ FUNCTIONS: dict[str, RealFunction] = {
     "sin": RealFunction(np.sin),
     "abs": RealFunction(np.abs),
     "sign": RealFunction(np.sign),
+    "leaky_relu": RealFunction(lambda x: np.where(x > 0, x, LEAK * x)),
+    # ln(e^0 + e^x), without overflow.
+    "softplus": RealFunction(lambda x: np.logaddexp(0.0, x)),
 }
 require_rows("values.FUNCTIONS", FUNCTIONS, get_args(ActivationFunction))
 

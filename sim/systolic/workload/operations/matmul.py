@@ -146,4 +146,5 @@ MATMUL = Row(
     check=_check,
     reference=_reference,
     exact=_exact,
+    computes=True,
 )

@@ -19,11 +19,12 @@ class Rules:
     """The properties of a chip that its arithmetic depends on.
 
     k_tiles: gives the boundaries of the K-tiles for a length of K. fused: each multiply-add rounds
-    once.
+    once. segment: how many elements an engine reduces at once (0: any number).
     """
 
     k_tiles: Callable[[int], Sequence[int]]
     fused: bool = False
+    segment: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,9 @@ class Row(Generic[A]):
     `out` out; raises WorkloadError. None: `out` must be given.
     reference(arrays, out, attributes, rules): the result by the rules of the hardware, bit for bit.
     exact(arrays, out, attributes): the result in float64 (integers: int64), unrounded.
+    parts(shapes, out, attributes): of a composite, the operations that it is made of
+    (`composite.CompositePart`). None: it is lowered itself.
+    computes: its results are other numbers than its operands, not only in other places or types.
 
     Arrays are in logical order, one for each input.
     """
@@ -78,6 +82,8 @@ class Row(Generic[A]):
     settle: Callable[[Sequence[Shape], A], A] = as_given
     default_out: Callable[[Sequence[Shape], A], Shape] | None = None
     result: str = "out"
+    computes: bool = False
+    parts: Callable[[Sequence[Shape], Shape, A], Sequence[Any]] | None = None
 
 
 AnyRow = Row[Any]

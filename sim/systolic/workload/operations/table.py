@@ -6,11 +6,17 @@ A further operation is one file here with its row, one line below, and one row i
 
 from __future__ import annotations
 
+from systolic.workload.operations.activation import ACTIVATION
+from systolic.workload.operations.binary import BINARY
 from systolic.workload.operations.cast import CAST
+from systolic.workload.operations.layer_norm import LAYER_NORM
 from systolic.workload.operations.matmul import MATMUL
+from systolic.workload.operations.reduce import REDUCE
 from systolic.workload.operations.relayout import RELAYOUT
 from systolic.workload.operations.reshape import RESHAPE
+from systolic.workload.operations.rms_norm import RMS_NORM
 from systolic.workload.operations.row import AnyRow
+from systolic.workload.operations.softmax import SOFTMAX
 from systolic.workload.operations.transpose import TRANSPOSE
 
 OPERATIONS: dict[str, AnyRow] = {
@@ -19,4 +25,10 @@ OPERATIONS: dict[str, AnyRow] = {
     "relayout": RELAYOUT,
     "reshape": RESHAPE,
     "cast": CAST,
+    "activation": ACTIVATION,
+    "binary": BINARY,
+    "reduce": REDUCE,
+    "softmax": SOFTMAX,
+    "layer_norm": LAYER_NORM,
+    "rms_norm": RMS_NORM,
 }

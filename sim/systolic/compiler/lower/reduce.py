@@ -1,0 +1,72 @@
+"""Lowering of a reduction: the reduced axes come to lie along the address, then engines reduce.
+
+An engine reduces segments of as many elements as a block has rows, each to one element: the numbers
+of a tile's columns are then fewer by that factor. The results are reduced likewise, until one is
+left for each row. Axes that lie on the partitions are turned first.
+"""
+
+from __future__ import annotations
+
+from systolic.compiler.ir.chip_tiles import block_rows
+from systolic.compiler.ir.lane_step import LaneStep
+from systolic.compiler.ir.nodes import Axes
+from systolic.compiler.lower.builder import LayerBuilder
+from systolic.errors import CompileError
+from systolic.hw.datatypes import data_type
+from systolic.isa.instruction import Pool, TensorScalar
+from systolic.workload import Operation
+from systolic.workload.operations.reduce import ReduceAttributes, kept_axes
+
+
+def lower_reduce(builder: LayerBuilder, op: Operation) -> None:
+    """Bring the reduced axes to the columns, and reduce these level by level."""
+    given, (source,) = op.attributes_as(ReduceAttributes), op.inputs
+    segment, axes = _segment(builder, op), _wanted(builder, op)
+    matrix = builder.view(source, axes)
+    count, accumulator = matrix.cols, data_type(matrix.dtype).accumulator
+    kept = kept_axes(builder.graph.shape(source).rank, axes[-1])
+    seen = (*(tuple(kept.index(axis) for axis in group) for group in axes[:-1]), ())
+    several = count > segment
+    in_order = "sum" if several and given.reduction == "mean" else given.reduction
+    step = LaneStep(Pool, {"function": in_order})
+    while matrix.cols > segment:
+        fewer = builder.temporary(matrix, accumulator, -(-matrix.cols // segment))
+        builder.node("reduce", (matrix,), fewer, step=step)
+        matrix = fewer
+    if in_order == given.reduction:
+        builder.node("reduce", (matrix,), builder.result(op.output, seen), step=step)
+        return
+    total = builder.temporary(matrix, accumulator, 1)
+    builder.node("reduce", (matrix,), total, step=step)
+    divide = LaneStep(TensorScalar, {"op": "divide", "scalar": float(count)})
+    builder.node("convert", (total,), builder.result(op.output, seen), step=divide)
+
+
+def _segment(builder: LayerBuilder, op: Operation) -> int:
+    """Return how many elements are reduced at once; CompileError if that is not enough."""
+    given, segment = op.attributes_as(ReduceAttributes), block_rows(builder.chip)
+    shape = builder.graph.shape(op.inputs[0])
+    count = builder.size(op.inputs[0], given.reduced(shape.rank))
+    if count > segment and (given.reduction == "median" or segment < 2):
+        raise CompileError(
+            f'operation "{op.name}": {given.reduction} of {count} elements: engines of '
+            f"{builder.chip.name} take at most {segment} at once, the rows of a block"
+        )
+    return segment
+
+
+def _wanted(builder: LayerBuilder, op: Operation) -> Axes:
+    """Return the view with the reduced axes as columns that takes the least to come by."""
+    (source,) = op.inputs
+    shape = builder.graph.shape(source)
+    axes = op.attributes_as(ReduceAttributes).reduced(shape.rank)
+    for _, seen in builder.views(source):
+        if seen[-1] == axes:
+            return seen
+        if seen[-2] == axes:
+            return (*seen[:-2], seen[-1], seen[-2])
+    order = shape.layout.major_to_minor
+    rest = tuple(axis for axis in order if axis not in axes)
+    if not rest:
+        return ((), axes)
+    return (*((axis,) for axis in rest), axes)

@@ -1,0 +1,41 @@
+"""A graph with its composites taken apart: each by the operations that its row names.
+
+The parts keep the name of their composite (`part_of`), under which the summary counts them. Tensors
+between the parts are called after the composite's result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from systolic.workload.graph import Graph, make_graph
+from systolic.workload.operation import Operation
+from systolic.workload.operations.composite import OUT
+from systolic.workload.tensor import Tensor
+
+
+def expanded(graph: Graph) -> Graph:
+    """Return the graph without composites; the same graph if it has none."""
+    if all(op.row.parts is None for op in graph.operations):
+        return graph
+    tensors, operations = dict(graph.tensors), list[Operation]()
+    for op in graph.operations:
+        if op.row.parts is None:
+            operations.append(op)
+            continue
+        for part, tensor in _parts(graph, op):
+            tensors.setdefault(part.output, tensor)
+            operations.append(part)
+    return make_graph(tensors, operations)
+
+
+def _parts(graph: Graph, op: Operation) -> Iterator[tuple[Operation, Tensor]]:
+    """Yield the parts of a composite, each with its result."""
+    assert op.row.parts is not None
+    shapes = [graph.shape(name) for name in op.inputs]
+    names = {str(number): name for number, name in enumerate(op.inputs)} | {OUT: op.output}
+    for part in op.row.parts(shapes, graph.shape(op.output), op.attributes):
+        made = names.setdefault(part.name, f"{op.output}.{part.name}")
+        inputs = tuple(names[name] for name in part.inputs)
+        operation = Operation(made, part.kind, inputs, made, part.attributes, part_of=op.name)
+        yield operation, Tensor(part.shape, "dram")

@@ -1,0 +1,57 @@
+"""RMS norm: x / sqrt(mean square + epsilon) * factors, along the last axis.
+
+Every step is float32 and rounded once; the last result is cast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from systolic.arrays import Array
+from systolic.layout import Shape
+from systolic.workload.operations.composite import CompositePart, Recipe, reference_of
+from systolic.workload.operations.norms import (
+    FACTORS,
+    SOURCE,
+    NormAttributes,
+    check_norm,
+    evened,
+    norm_out,
+    row_factor,
+)
+from systolic.workload.operations.row import Row
+
+
+def _check(shapes: Sequence[Shape], out: Shape, attributes: NormAttributes) -> None:
+    check_norm(shapes, out, attributes)
+
+
+def rms_norm_parts(
+    shapes: Sequence[Shape], out: Shape, attributes: NormAttributes
+) -> list[CompositePart]:
+    """Return the operations of an RMS norm."""
+    recipe, last = Recipe(shapes), shapes[0].rank - 1
+    x, scale = (recipe.single(str(number)) for number in range(2))
+    factor = row_factor(recipe, x, last, attributes)
+    even = recipe.binary("multiply", x, factor, tuple(range(last)))
+    recipe.binary("multiply", even, scale, (last,), out)
+    return recipe.parts
+
+
+def _exact(arrays: Sequence[Array], out: Shape, attributes: NormAttributes) -> Array:
+    x, scale = (array.astype(np.float64) for array in arrays)
+    return evened(x, attributes) * scale
+
+
+RMS_NORM = Row(
+    operands=(SOURCE, FACTORS),
+    attributes=NormAttributes,
+    check=_check,
+    default_out=norm_out,
+    reference=reference_of(rms_norm_parts),
+    exact=_exact,
+    computes=True,
+    parts=rms_norm_parts,
+)

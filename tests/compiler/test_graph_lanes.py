@@ -1,0 +1,81 @@
+"""Is the value right? Random graphs of operations element by element, against numpy by bits."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import systolic
+from support.chips import ideal_chip
+from support.lane_graphs import grow, start, values
+from support.refusals import NO_ROOM
+from systolic.compiler import Options
+from systolic.errors import SystolicError
+from systolic.isa.lint.lint import lint
+from systolic.machine import simulate
+from systolic.run.tensors import graph_images
+from systolic.run.verdict import differences, rules_of
+from systolic.workload import Graph, GraphBuilder, reference_graph
+
+
+def random_graph(rng: Random) -> Graph:
+    builder = GraphBuilder(rng.choice(["state_buffer", "dram"]))
+    now = start(rng, builder)
+    for number in range(rng.randint(1, 4)):
+        now = grow(rng, builder, now, number)
+    return builder.graph()
+
+
+def random_chip(rng: Random):
+    rows, cols = rng.randint(1, 9), rng.randint(1, 9)
+    return ideal_chip(
+        rows, cols,
+        state_buffer={"partitions": rng.randint(max(rows, cols), 12), "banks": rng.choice([1, 8]),
+                      "bytes_per_partition": rng.choice([2048, 65536])},
+        pe_array={"weight_path": rng.choice(["left", "top"])},
+        result_buffer={"banks": rng.randint(1, 8), "bank_bytes": 4 * rng.randint(4, 40)},
+        dma={"queues": rng.randint(1, 4), "latency_cycles": rng.randint(0, 20)},
+    )  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(rng=st.randoms(use_true_random=True))
+def test_random_graphs(rng):
+    equals_the_reference(rng)
+
+
+@pytest.mark.slow
+@settings(max_examples=500, deadline=None, derandomize=True)
+@given(rng=st.randoms(use_true_random=True))
+def test_many_random_graphs(rng):
+    equals_the_reference(rng)
+
+
+def equals_the_reference(rng):
+    """Equal to numpy bit for bit in both engines, clean for the checker, as long without values."""
+    chip, graph = random_chip(rng), random_graph(rng)
+    options = Options(drain_engine=rng.choice([None, "activation", "pooling"]))
+    inputs = {name: values(rng, graph.shape(name)) for name in graph.inputs}
+    expected = reference_graph(graph, inputs, rules_of(chip))
+    assume(all(np.isfinite(array.astype(np.float64)).all() for array in expected.values()))
+    try:
+        run = systolic.run(graph, chip, inputs, options=options)
+    except SystolicError as error:
+        if not any(text in str(error) for text in NO_ROOM):
+            raise
+        return
+    for name, array in expected.items():
+        assert differences(run.outputs[name], array, signed_zeros=False) == 0, f"{name}: {graph}"
+    program = run.compiled.program
+    given_ = [image.access for image in graph_images(run.compiled, inputs)]
+    assert not [d for d in lint(program, chip, given_) if d.severity == "error"]
+    assert simulate(chip, program, values=False).trace.times == run.trace.times
+    if run.trace.cycles() < 20_000:
+        stepped = systolic.run(graph, chip, inputs, options=options, engine="register")
+        assert stepped.trace.times == run.trace.times
+        for name in expected:
+            assert stepped.outputs[name].tobytes() == run.outputs[name].tobytes()

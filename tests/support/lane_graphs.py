@@ -1,0 +1,127 @@
+"""Random graphs of products, reductions, and operations element by element that broadcast."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+import numpy as np
+
+from systolic.layout import Shape
+from systolic.workload import GraphBuilder
+
+FLOATS = ("f32", "bf16", "f16")
+OF_FLOATS = ("add", "subtract", "multiply", "max", "min", "greater", "less_equal", "equal")
+OF_INTEGERS = (*OF_FLOATS, "divide", "and", "or", "xor", "shift_left", "shift_right_arithmetic")
+FUNCTIONS = ("identity", "ramp", "tanh", "sigmoid", "gelu", "softplus", "abs", "leaky_relu")
+REDUCTIONS = ("max", "min", "sum", "product", "mean")
+HOMES = ("state_buffer", "dram")
+
+
+@dataclass(frozen=True)
+class Grown:
+    """The tensor that a graph has grown to."""
+
+    name: str
+    dtype: str
+    dims: tuple[int, ...]
+
+
+def text(rng: Random, dtype: str, dims: Sequence[int]) -> str:
+    """Return a shape with a random layout."""
+    order = list(range(len(dims)))
+    rng.shuffle(order)
+    tile = rng.choice(["", "", "", ":T(4,8)"]) if len(dims) >= 2 else ""
+    layout = "{" + ",".join(map(str, order)) + tile + "}" if dims else ""
+    return f"{dtype}[{','.join(map(str, dims))}]{layout}"
+
+
+def values(rng: Random, shape: Shape) -> np.ndarray:
+    """Return random elements: floats that are not -0, integers of all sizes."""
+    numbers = np.random.default_rng(rng.randint(0, 1 << 30))
+    if shape.dtype.kind in "iu":
+        limits = np.iinfo(shape.dtype)
+        return numbers.integers(limits.min, limits.max, shape.dims, endpoint=True).astype(
+            shape.dtype
+        )
+    return numbers.standard_normal(shape.dims, dtype=np.float32).astype(shape.dtype)
+
+
+def start(rng: Random, builder: GraphBuilder) -> Grown:
+    """Begin with a tensor, or with a product of two."""
+    dtype = rng.choice([*FLOATS, "s8", "s32"])
+    if rng.random() < 0.6 and dtype != "s32":
+        return product(rng, builder, dtype)
+    dims = tuple(rng.randint(1, 13) for _ in range(rng.choice([1, 2, 2, 2, 3])))
+    return Grown(builder.tensor("x", text(rng, dtype, dims), rng.choice(HOMES)), dtype, dims)
+
+
+def product(rng: Random, builder: GraphBuilder, dtype: str) -> Grown:
+    """Return a product of two inputs, most often in the accumulator's type."""
+    m, k, n = (rng.randint(1, 13) for _ in range(3))
+    batch = [rng.randint(1, 3)] if rng.random() < 0.3 else []
+    x = builder.tensor("x", text(rng, dtype, [*batch, m, k]), rng.choice(HOMES))
+    w = builder.tensor("w", text(rng, dtype, [k, n]), rng.choice(HOMES))
+    out = rng.choice(["s32", "s32", "s8"] if dtype == "s8" else ["f32", "f32", *FLOATS])
+    dims = (*batch, m, n)
+    return Grown(builder.matmul(x, w, text(rng, out, dims), name="xw"), out, dims)
+
+
+def grow(rng: Random, builder: GraphBuilder, now: Grown, number: int) -> Grown:
+    """Add an activation, a cast, or a binary with an input that broadcasts."""
+    integer, name = now.dtype.startswith("s"), f"y{number}"
+    kinds = ["activation", "binary", "binary", "cast", "reduce"]
+    kind = rng.choice(kinds if integer or not now.dims else [*kinds, "softmax", "norm"])
+    if kind in ("softmax", "norm"):
+        return _composite(rng, builder, now, name)
+    if kind == "reduce" and now.dims:
+        return _reduced(rng, builder, now, name)
+    if kind in ("binary", "reduce"):
+        return _binary(rng, builder, now, name)
+    out = rng.choice(["s32", "s8"] if integer else FLOATS)
+    shape, chosen = text(rng, out, now.dims), {}
+    if kind == "activation":
+        chosen = {"function": rng.choice(FUNCTIONS)}
+        if rng.random() < 0.4:
+            chosen |= {"scale": rng.choice([0.5, -1.25]), "bias": rng.choice([0.0, 0.75])}
+    return Grown(builder.add(kind, (now.name,), shape, name=name, **chosen), out, now.dims)
+
+
+def _reduced(rng: Random, builder: GraphBuilder, now: Grown, name: str) -> Grown:
+    axes = [d for d in range(len(now.dims)) if rng.random() < 0.5] or [len(now.dims) - 1]
+    dims = tuple(size for d, size in enumerate(now.dims) if d not in axes)
+    reduction = rng.choice(REDUCTIONS)
+    whole = now.dtype.startswith("s") and reduction != "mean"
+    out = rng.choice(["s32", "s8"] if whole else FLOATS)
+    shape = text(rng, out, dims)
+    builder.add("reduce", (now.name,), shape, name=name, reduction=reduction, axes=axes)
+    return Grown(name, out, dims)
+
+
+def _composite(rng: Random, builder: GraphBuilder, now: Grown, name: str) -> Grown:
+    kind, inputs, given = rng.choice(["softmax", "layer_norm", "rms_norm"]), [now.name], {}
+    if kind == "softmax":
+        given = {"axis": rng.randrange(len(now.dims))}
+    for number in range({"softmax": 0, "layer_norm": 2, "rms_norm": 1}[kind]):
+        shape = text(rng, rng.choice(FLOATS), now.dims[-1:])
+        inputs.append(builder.tensor(f"n{number}{name}", shape, rng.choice(HOMES)))
+    out = rng.choice(FLOATS)
+    builder.add(kind, inputs, text(rng, out, now.dims), name=name, **given)
+    return Grown(name, out, now.dims)
+
+
+def _binary(rng: Random, builder: GraphBuilder, now: Grown, name: str) -> Grown:
+    integer = now.dtype.startswith("s")
+    operator = rng.choice(OF_INTEGERS if integer else OF_FLOATS)
+    matched = tuple(d for d in range(len(now.dims)) if rng.random() < 0.6)
+    if rng.random() < 0.4:
+        matched = tuple(range(len(now.dims)))
+    dims = [now.dims[d] if rng.random() < 0.8 else 1 for d in matched]
+    other = builder.tensor(f"b{name}", text(rng, now.dtype, dims), rng.choice(HOMES))
+    given = {} if len(dims) in (0, len(now.dims)) else {"broadcast_dimensions": matched}
+    pair = (now.name, other) if rng.random() < 0.6 else (other, now.name)
+    out = rng.choice(["s32", "s8"] if integer else FLOATS)
+    shape = text(rng, out, now.dims)
+    builder.add("binary", pair, shape, name=name, operator=operator, **given)
+    return Grown(name, out, now.dims)
