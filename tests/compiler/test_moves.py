@@ -226,6 +226,27 @@ def test_batches_that_lie_in_any_order_are_multiplied_right_on_both_engines(seed
     assert event.cycles >= event.summary["bound"]["cycles"]
 
 
+LANE_WORK = ("activation", "binary", "reduce", "softmax")
+
+
+def add_lane_work(rng: Random, builder: GraphBuilder, work: tuple[str, str, tuple[int, ...]]):
+    """Add work of engines on a tensor of three dimensions."""
+    (kind, of, dims), axis = work, rng.randrange(3)
+    out = f"f32[{','.join(map(str, dims))}]{order(rng, 3)}"
+    if kind == "activation":
+        builder.add(kind, (of,), out, name="z", function="ramp")
+    elif kind == "softmax":
+        builder.add(kind, (of,), out, name="z", axis=axis)
+    elif kind == "binary":
+        builder.tensor("c", f"{'bf16' if of == 'x' else 'f32'}[{dims[axis]}]", "dram")
+        given = {"operator": "multiply", "broadcast_dimensions": (axis,)}
+        builder.add(kind, (of, "c"), out, name="z", **given)
+    else:
+        left = [str(size) for place, size in enumerate(dims) if place != axis]
+        given = {"reduction": "max", "axes": (axis,)}
+        builder.add(kind, (of,), f"f32[{','.join(left)}]{order(rng, 2)}", name="z", **given)
+
+
 def followed(rng: Random) -> Graph:
     """Return a batched product in DRAM, and other work on an operand or on the result."""
     batch, M, K, N = (rng.randint(2, 6) for _ in range(4))
@@ -236,7 +257,7 @@ def followed(rng: Random) -> Graph:
     of = rng.choice(["x", "y"])
     dims = (batch, M, K) if of == "x" else (batch, M, N)
     dtype = "bf16" if of == "x" else "f32"
-    kind = rng.choice(["transpose", "relayout", "reshape", "cast"])
+    kind = rng.choice(["transpose", "relayout", "reshape", "cast", *LANE_WORK])
     after = (dims[0] * dims[1], dims[2]) if kind == "reshape" else dims
     if kind == "transpose":
         permutation = tuple(rng.sample(range(3), 3))
@@ -244,17 +265,19 @@ def followed(rng: Random) -> Graph:
     text = f"[{','.join(map(str, after))}]{order(rng, len(after))}"
     if kind == "transpose":
         builder.transpose(of, dtype + text, permutation, name="z")
+    elif kind in LANE_WORK:
+        add_lane_work(rng, builder, (kind, of, dims))
     else:
         out = {"bf16": "f32", "f32": "bf16"}[dtype] if kind == "cast" else dtype
         builder.add(kind, (of,), out + text, name="z")
     return builder.graph()
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(40))
 def test_other_work_takes_what_products_brought_or_made_in_whole_rows(seed: int) -> None:
     rng = Random(7000 + seed)
     graph, hardware = followed(rng), chip(rng)
-    inputs = {name: random_values(rng, graph.shape(name)) for name in ("x", "w")}
+    inputs = {name: random_values(rng, graph.shape(name)) for name in graph.inputs}
     compile_graph("followed", graph, hardware, verify=True)
     event, register = (
         systolic.run(graph, hardware, inputs, engine=engine) for engine in ("event", "register")
