@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from systolic.hw.spec import Chip, DramOrganisation
 
-Index = TypeVar("Index", int, npt.NDArray[np.int64])
+Addresses = TypeVar("Addresses", int, npt.NDArray[np.int64])
 """A number, or many of them side by side."""
 
 
@@ -27,18 +27,20 @@ class ContiguousBytes(NamedTuple):
     size_bytes: int
 
 
-class DramAddress(NamedTuple, Generic[Index]):
+class DramAddress(NamedTuple, Generic[Addresses]):
     """Where a byte of DRAM lies, or each of many; `bank` counts the banks of the channel.
 
     It counts them over all groups.
     """
 
-    channel: Index
-    bank: Index
-    row: Index
+    channel: Addresses
+    bank: Addresses
+    row: Addresses
 
 
-def place(parts: DramOrganisation, address: Index, size_bytes: int = 0) -> DramAddress[Index]:
+def place(
+    parts: DramOrganisation, address: Addresses, size_bytes: int = 0
+) -> DramAddress[Addresses]:
     """Return channel, bank and row of a byte address, or of each of an array of them, int64.
 
     size_bytes: of DRAM, if row is not last.
@@ -52,7 +54,7 @@ def place(parts: DramOrganisation, address: Index, size_bytes: int = 0) -> DramA
         "bank": in_group,
         "row": max(1, size_bytes // (parts.channels * parts.banks * parts.row_bytes)),
     }
-    digits: dict[str, Index] = {}
+    digits: dict[str, Addresses] = {}
     weight = parts.burst_bytes
     inside = stripe * parts.interleave_bytes + byte
     for name in parts.address_order:
@@ -67,7 +69,7 @@ def place(parts: DramOrganisation, address: Index, size_bytes: int = 0) -> DramA
     return DramAddress(channel, bank * parts.bank_groups + group, row)
 
 
-def _digit_xor(number: Index, base: int) -> Index:
+def _digit_xor(number: Addresses, base: int) -> Addresses:
     """Return the XOR of all digits of a number in a base that is a power of two."""
     found = number % base
     while base > 1 and np.any(number := number // base):
