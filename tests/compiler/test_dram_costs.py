@@ -12,12 +12,12 @@ import systolic
 from support.chips import TYPES, ideal_chip
 from systolic.compiler import compile_graph
 from systolic.compiler.cost.dma import copy_time
-from systolic.compiler.cost.dram import places
 from systolic.compiler.cost.pace import estimated_ticks
 from systolic.hw.formulas.dram import place
 from systolic.hw.spec import ADDRESS_FIELDS, DramOrganisation
 from systolic.isa import Access, Buffer
 from systolic.machine import simulate
+from systolic.machine.register.dram.address import AddressMap
 from systolic.workload import GraphBuilder
 from systolic.workload.options import Options
 
@@ -49,7 +49,7 @@ def _transpose():
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(ADDRESS_FIELDS)))
-def test_bytes_lie_where_the_closed_form_says(order):
+def test_many_bytes_lie_where_the_register_engine_finds_each(order):
     rng = random.Random(str(order))
     parts = DramOrganisation.model_validate(
         ORGANISATION
@@ -57,9 +57,14 @@ def test_bytes_lie_where_the_closed_form_says(order):
         | {key: rng.random() < 0.5 for key in ("hash_channels", "hash_banks")}
     )
     addresses = np.array([rng.randrange(1 << 20) for _ in range(100)])
-    found = places(parts, addresses, 1 << 20)
+    found = place(parts, addresses, 1 << 20)
+    chip = ideal_chip(2, 2, dram={"size_bytes": 1 << 20, "bytes_per_cycle": parts.channels * 4,
+                                  "organisation": parts.model_dump()})  # fmt: skip
+    there = AddressMap(chip)
     for number, address in enumerate(addresses.tolist()):
         here = int(found.channel[number]), int(found.bank[number]), int(found.row[number])
+        expected = there.place(address)
+        assert here == (expected.channel, expected.bank, expected.row)
         assert here == place(parts, address, 1 << 20)
 
 

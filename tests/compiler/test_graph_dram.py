@@ -63,11 +63,11 @@ def organised(rng):
 @given(rng=st.randoms(use_true_random=True))
 def test_random_graphs_on_organised_dram(rng):
     """Equal to numpy, clean for the checker, not below the bound, and alike in both engines."""
-    holds_on(organised(rng), rng)
+    holds_on(organised(rng), rng, stepped_cycles=3_000)
 
 
 @pytest.mark.slow
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(rng=st.randoms(use_true_random=True))
 def test_many_random_graphs_on_organised_dram(rng):
-    holds_on(organised(rng), rng)
+    holds_on(organised(rng), rng, stepped_cycles=3_000)

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from systolic.hw.formulas.dram import DramAddress, place
 from systolic.hw.spec import Chip, DramOrganisation
 from systolic.isa import Access
 
@@ -24,13 +25,8 @@ SAMPLE_BURSTS = 512
 Numbers = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class BurstPlaces:
-    """Where bytes of DRAM lie: their channels, banks (over all groups) and rows, int64 [bytes]."""
-
-    channel: Numbers
-    bank: Numbers
-    row: Numbers
+BurstPlaces = DramAddress[Numbers]
+"""Where bursts of DRAM lie, [bursts]: their channels, banks (over all groups) and rows."""
 
 
 class _Dram(NamedTuple):
@@ -58,34 +54,6 @@ class BurstTime:
         return round(max(self.in_hand, *self.channels))
 
 
-def places(parts: DramOrganisation, addresses: Numbers, size_bytes: int) -> BurstPlaces:
-    """Return where byte addresses lie, as `systolic.hw.formulas.dram.place` says it of one.
-
-    size_bytes: of DRAM.
-    """
-    stripe, rest = np.divmod(addresses, parts.interleave_bytes * parts.channels)
-    channel, byte = np.divmod(rest, parts.interleave_bytes)
-    in_group = parts.banks // parts.bank_groups
-    counts = {
-        "column": parts.row_bytes // parts.burst_bytes,
-        "bank_group": parts.bank_groups,
-        "bank": in_group,
-        "row": max(1, size_bytes // (parts.channels * parts.banks * parts.row_bytes)),
-    }
-    inside = (stripe * parts.interleave_bytes + byte) // parts.burst_bytes
-    digits: dict[str, Any] = {}
-    for name in parts.address_order:
-        inside, digits[name] = np.divmod(inside, counts[name])
-    digits[parts.address_order[-1]] += inside * counts[parts.address_order[-1]]
-    group, bank, row = digits["bank_group"], digits["bank"], digits["row"]
-    if parts.hash_banks:
-        bank, group = bank ^ row % in_group, group ^ row // in_group % parts.bank_groups
-    while parts.hash_channels and parts.channels > 1 and stripe.any():
-        stripe, digit = np.divmod(stripe, parts.channels)
-        channel = channel ^ digit
-    return BurstPlaces(channel, bank * parts.bank_groups + group, row)
-
-
 def burst_time(chip: Chip, access: Access, run_bytes: int) -> BurstTime:
     """Return what the bursts of an access to DRAM take, run by run of so many bytes."""
     parts = chip.dram.organisation
@@ -102,7 +70,7 @@ def _burst_time(dram: _Dram, access: Access, run_bytes: int) -> BurstTime:
     starts = _run_starts(access, each, SAMPLE_BURSTS) * access.element_bytes
     bursts = -(-(int(starts[0]) % parts.burst_bytes + run_bytes) // parts.burst_bytes)
     sample = _first_bursts(parts.burst_bytes, starts, bursts)
-    found = places(parts, sample.ravel(), dram.size_bytes)
+    found = place(parts, sample.ravel(), dram.size_bytes)
     opened = _openings(parts, found, sample)
     return _time(dram, found, opened, access.elements // each * bursts / sample.size)
 

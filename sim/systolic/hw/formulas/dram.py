@@ -8,9 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from systolic.hw.spec import Chip, DramOrganisation
+
+Addresses = TypeVar("Addresses", int, npt.NDArray[np.int64])
+"""A number, or many of them side by side."""
 
 
 class ContiguousBytes(NamedTuple):
@@ -21,16 +27,24 @@ class ContiguousBytes(NamedTuple):
     size_bytes: int
 
 
-class DramAddress(NamedTuple):
-    """Where a byte of DRAM lies; `bank` counts the banks of the channel, over all groups."""
+class DramAddress(NamedTuple, Generic[Addresses]):
+    """Where a byte of DRAM lies, or each of many; `bank` counts the banks of the channel.
 
-    channel: int
-    bank: int
-    row: int
+    It counts them over all groups.
+    """
+
+    channel: Addresses
+    bank: Addresses
+    row: Addresses
 
 
-def place(parts: DramOrganisation, address: int, size_bytes: int = 0) -> DramAddress:
-    """Return channel, bank and row of a byte address; size_bytes: of DRAM, if row is not last."""
+def place(
+    parts: DramOrganisation, address: Addresses, size_bytes: int = 0
+) -> DramAddress[Addresses]:
+    """Return channel, bank and row of a byte address, or of each of an array of them, int64.
+
+    size_bytes: of DRAM, if row is not last.
+    """
     stripe, rest = divmod(address, parts.interleave_bytes * parts.channels)
     channel, byte = divmod(rest, parts.interleave_bytes)
     in_group = parts.banks // parts.bank_groups
@@ -40,7 +54,8 @@ def place(parts: DramOrganisation, address: int, size_bytes: int = 0) -> DramAdd
         "bank": in_group,
         "row": max(1, size_bytes // (parts.channels * parts.banks * parts.row_bytes)),
     }
-    digits, weight = {}, parts.burst_bytes
+    digits: dict[str, Addresses] = {}
+    weight = parts.burst_bytes
     inside = stripe * parts.interleave_bytes + byte
     for name in parts.address_order:
         is_top = name == parts.address_order[-1]
@@ -50,15 +65,16 @@ def place(parts: DramOrganisation, address: int, size_bytes: int = 0) -> DramAdd
     if parts.hash_banks:
         bank, group = bank ^ row % in_group, group ^ row // in_group % parts.bank_groups
     if parts.hash_channels:
-        channel ^= _digit_xor(stripe, parts.channels)
+        channel = channel ^ _digit_xor(stripe, parts.channels)
     return DramAddress(channel, bank * parts.bank_groups + group, row)
 
 
-def _digit_xor(number: int, base: int) -> int:
+def _digit_xor(number: Addresses, base: int) -> Addresses:
     """Return the XOR of all digits of a number in a base that is a power of two."""
-    if number == 0 or base == 1:
-        return 0
-    return number % base ^ _digit_xor(number // base, base)
+    found = number % base
+    while base > 1 and np.any(number := number // base):
+        found = found ^ number % base
+    return found
 
 
 def bursts_of(parts: DramOrganisation, run: ContiguousBytes) -> list[tuple[int, bool]]:

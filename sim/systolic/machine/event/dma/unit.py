@@ -131,6 +131,7 @@ class DmaStream(Stream):
         self._shared = self._best_pace
         self._pace = self._through_ports(0, self._shared)
         self._index = self._begun = self._fetched = self._moved = 0
+        self._known_needs: tuple[tuple[int, int], Needs] = ((-1, -1), ())
         self._suffix: dict[BytePace, dict[tuple[int, int], int]] = {}
         self.ended: list[_Finished] = []
         self.port_cycles: dict[Port, int] = {}
@@ -304,8 +305,17 @@ class DmaStream(Stream):
         amount, group = self._pace.amount(cycle), self._groups[self._group]
         if not amount:
             return ()
+        if group.one_bank:
+            return self._needs_of_bundle(group)
         stop = min(self._moved + amount, self._piece.size)
         return descriptor_needs(self._copy, group, self._index, self._moved, stop)
+
+    def _needs_of_bundle(self, group: BundleGroup) -> Needs:
+        """Return the ports of the bundle in hand, all of whose bytes lie in one bank."""
+        place = self._group, self._index
+        if self._known_needs[0] != place:
+            self._known_needs = place, descriptor_needs(self._copy, group, self._index)
+        return self._known_needs[1]
 
     def needs_in_progress(self) -> Needs:
         """Return the ports of the cycle granted last."""

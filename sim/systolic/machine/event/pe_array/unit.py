@@ -183,19 +183,24 @@ class PEArrayUnit(Unit):
         if self._spec.weight_path == "top":
             row = np.arange(K)[:, None] // self._spec.fast_load
             number = row * self._parts(access) + number
-        read = np.broadcast_to(ticks[number], (K, N))
-        partitions = np.broadcast_to(np.arange(K)[:, None] + access.partition, (K, N))
-        addresses = np.broadcast_to(access.offsets()[None, :], (K, N))
+        self._record("load", index, access, ticks[number], weights)
+
+    def _record(
+        self, kind: str, index: int, access: Access, ticks: npt.NDArray[np.int64], values: Any
+    ) -> None:
+        """Record the words of an access, [partitions, elements]; ticks broadcast to that shape."""
+        shape = values.shape
+        partitions = access.partition + np.arange(shape[0])[:, None]
         self.context.recorder.words(
-            "load",
+            kind,
             self.name,
             index,
             Words(
-                ticks=read.ravel(),
-                partitions=partitions.ravel(),
-                addresses=addresses.ravel(),
+                ticks=np.broadcast_to(ticks, shape).ravel(),
+                partitions=np.broadcast_to(partitions, shape).ravel(),
+                addresses=np.broadcast_to(access.offsets(), shape).ravel(),
                 dtype=access.dtype,
-                values=weights.ravel(),
+                values=values.ravel(),
             ),
         )
 
@@ -327,40 +332,11 @@ class PEArrayUnit(Unit):
     ) -> None:
         recorder = self.context.recorder
         if recorder.wants("inject"):
-            K, M = moving.shape
-            partitions = np.broadcast_to(np.arange(K)[:, None] + multiply.moving.partition, (K, M))
-            addresses = np.broadcast_to(multiply.moving.offsets()[None, :], (K, M))
-            ticks = np.broadcast_to(e[None, :], (K, M))
-            recorder.words(
-                "inject",
-                self.name,
-                index,
-                Words(
-                    ticks=ticks.ravel(),
-                    partitions=partitions.ravel(),
-                    addresses=addresses.ravel(),
-                    dtype=multiply.moving.dtype,
-                    values=moving.ravel(),
-                ),
-            )
+            self._record("inject", index, multiply.moving, e, moving)
         if recorder.wants("psum_write"):
-            N, M = sums.shape
-            right = np.array([self._right(c) for c in range(N)])
+            right = np.array([self._right(c) for c in range(len(sums))])
             ticks = e[None, :] + (self._depth + right[:, None]) * self.period
-            partitions = np.broadcast_to(np.arange(N)[:, None], (N, M))
-            addresses = np.broadcast_to(multiply.result.offsets()[None, :], (N, M))
-            recorder.words(
-                "psum_write",
-                self.name,
-                index,
-                Words(
-                    ticks=ticks.ravel(),
-                    partitions=partitions.ravel(),
-                    addresses=addresses.ravel(),
-                    dtype=multiply.result.dtype,
-                    values=sums.ravel(),
-                ),
-            )
+            self._record("psum_write", index, multiply.result, ticks, sums)
 
     def _stream(self, index: int, client: str, timeline: Timeline, spacing: int = 1) -> Stream:
         return Stream(
