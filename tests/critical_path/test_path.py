@@ -14,6 +14,7 @@ from support.blocks import block_program, state
 from support.chips import ideal_chip
 from support.explained import lives, random_run, unshared, with_keys
 from support.tiers import quick_first
+from systolic.critical_path.causes import Causes
 from systolic.critical_path.path import Link, critical_path, in_cycles
 from systolic.critical_path.points import Lives
 from systolic.isa import Copy, Program
@@ -24,7 +25,7 @@ FREE = Spared(ports=True)
 
 
 def path_of(run: Lives) -> list[Link]:
-    return critical_path(run, lambda index, ticks: {"moving": ticks})
+    return critical_path(Causes(run), lambda index, ticks: {"moving": ticks})
 
 
 def spent(path: list[Link]) -> Counter[tuple[str, str]]:

@@ -13,6 +13,7 @@ from support.blocks import state
 from support.chips import ideal_chip
 from support.explained import lives, random_run, unshared, with_keys
 from support.tiers import quick_first
+from systolic.critical_path.causes import Causes
 from systolic.critical_path.path import critical_path
 from systolic.critical_path.points import Lives
 from systolic.critical_path.slack import slacks
@@ -57,7 +58,7 @@ def test_slack_can_be_lost_and_no_more(seed):
     serial = {
         name: chip.unit(name).dispatch == "serial" for name in (*chip.lane_engines, "pe_array")
     }
-    for index, slack in list(slacks(run).items())[::3]:
+    for index, slack in list(slacks(Causes(run)).items())[::3]:
         start = run.times[index].start + slack
         unit = run.times[index].unit
         if serial.get(unit, chip.dma.dispatch == "serial"):
@@ -72,11 +73,11 @@ def test_slack_can_be_lost_and_no_more(seed):
 @pytest.mark.parametrize("seed", quick_first(range(300), 40))
 def test_there_is_none_on_the_path_and_never_less_than_none(seed):
     run = random_run(seed)
-    found = slacks(run)
+    found = slacks(Causes(run))
     assert set(found) == set(run.times)
     assert min(found.values()) >= 0
     if len(set(run.chip.queue_periods.values())) == 1 and not run.fetches:
-        for link in critical_path(run, lambda index, ticks: {"moving": ticks}):
+        for link in critical_path(Causes(run), lambda index, ticks: {"moving": ticks}):
             assert found[link.instruction] == 0
 
 
@@ -84,4 +85,4 @@ def test_by_hand():
     """Fills of 9 and 4 elements side by side: the shorter one can come 5 cycles later."""
     long = Memset(engine="activation", target=state(0, 4, 0, 9), value=0)
     short = Memset(engine="pooling", target=state(0, 4, 8192, 4), value=0)
-    assert slacks(lives(ideal_chip(4, 4), Program("two", (long, short)))) == {0: 0, 1: 5}
+    assert slacks(Causes(lives(ideal_chip(4, 4), Program("two", (long, short))))) == {0: 0, 1: 5}

@@ -14,7 +14,7 @@ from systolic.report.summary.wording import plural
 
 
 def export_command(
-    form: Annotated[str, typer.Argument(help="perfetto.", metavar="FORMAT")],
+    form: Annotated[str, typer.Argument(help="Of the file: perfetto.", metavar="FORMAT")],
     config: Config,
     *,
     out: Annotated[Path, typer.Option("--out", "--output", help="File to write.")],

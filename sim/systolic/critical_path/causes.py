@@ -168,8 +168,8 @@ class Causes:
         for index in queue:
             instruction = lives.instruction(index)
             assert isinstance(instruction, OnEngine)
-            spec, wanted = lives.chip.engine(instruction.engine), lanes(instruction)
-            shared = range(wanted.first, wanted.stop) if spec.independent_lanes else range(1)
+            spec = lives.chip.engine(instruction.engine)
+            shared = range(*lanes(instruction)) if spec.independent_lanes else range(1)
             users = dict.fromkeys(before[lane] for lane in shared if lane in before)
             found = [_at(lives.last(user)) for user in users]
             if last is not None:

@@ -42,14 +42,15 @@ class Link:
         return max(self.reasons, key=lambda reason: self.reasons[reason])
 
 
-def critical_path(lives: Lives, moving: TimeOfCopy) -> list[Link]:
+def critical_path(causes: Causes, moving: TimeOfCopy) -> list[Link]:
     """Return the links of the path, the first of them first; none if the program is empty.
 
     moving: says of the cycles in which a copy moved what they were spent on.
     """
+    lives = causes.lives
     if not lives.times:
         return []
-    walk = _Walk(lives, Causes(lives), moving)
+    walk = _Walk(lives, causes, moving)
     last = max(lives.times, key=lambda index: lives.end(index).tick)
     return list(reversed(list(_joined(walk.back(lives.end(last))))))
 

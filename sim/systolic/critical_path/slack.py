@@ -19,9 +19,9 @@ POSTS, FETCHES, STARTS = range(3)
 """Kinds of nodes; of those with one tick starts are gone through first, and of these the last."""
 
 
-def slacks(lives: Lives) -> dict[int, int]:
+def slacks(causes: Causes) -> dict[int, int]:
     """Return the slack of every instruction, in ticks."""
-    return _Slack(lives, Causes(lives)).all()
+    return _Slack(causes.lives, causes).all()
 
 
 @dataclass(slots=True)

@@ -160,7 +160,7 @@ def _operations(side: Compared) -> dict[str, int]:
 def _path(lives: Lives) -> Counter[tuple[str, str]]:
     """Return the critical path by unit and reason, in cycles of the array, rounded down."""
     ticks = Counter[tuple[str, str]]()
-    for link in critical_path(lives, CopyTimes(lives).spent):
+    for link in critical_path(Causes(lives), CopyTimes(lives).spent):
         for reason, each in link.reasons.items():
             ticks[link.unit, reason] += each
     period = lives.trace.periods["pe_array"]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from systolic.critical_path.causes import Causes
 from systolic.critical_path.path import Link, critical_path, in_cycles
 from systolic.critical_path.points import Lives
 from systolic.critical_path.slack import slacks
@@ -109,7 +110,8 @@ def explain(result: Result, *, outlooks: bool = True) -> Explanation:
     The run may have been for times only.
     """
     lives = Lives(result.chip, result.program, result.trace)
-    links = critical_path(lives, CopyTimes(lives).spent)
+    causes = Causes(lives)
+    links = critical_path(causes, CopyTimes(lives).spent)
     operations = _operations(result)
     period = result.trace.periods["pe_array"]
     return Explanation(
@@ -118,7 +120,7 @@ def explain(result: Result, *, outlooks: bool = True) -> Explanation:
         cycles=result.cycles,
         path=tuple(_rows(links, operations, period)),
         links=tuple(_longest(links, operations, period, result)),
-        slack=tuple(_slack(lives, links, period)),
+        slack=tuple(_slack(causes, links, period)),
         outlooks=tuple(what_if(result)) if outlooks else (),
     )
 
@@ -166,8 +168,9 @@ def _in_cycles(link: Link, period: int) -> dict[str, int]:
     return dict(zip(link.reasons, each, strict=True))
 
 
-def _slack(lives: Lives, links: list[Link], period: int) -> list[UnitSlack]:
-    found, on_path = slacks(lives), {link.instruction for link in links}
+def _slack(causes: Causes, links: list[Link], period: int) -> list[UnitSlack]:
+    lives = causes.lives
+    found, on_path = slacks(causes), {link.instruction for link in links}
     rows = []
     for unit, queue in sorted(lives.queues.items(), key=lambda item: _place(lives, item[0])):
         others = [found[index] // period for index in queue if found[index] >= period]
