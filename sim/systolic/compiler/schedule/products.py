@@ -33,6 +33,10 @@ _Made = tuple[Matrix, int]
 """A matrix that is made: of which tensor's view, and which of its matrices."""
 
 
+DRAINS_TICKS = 1 << 40
+"""Of the engine that drains: casts of what is turned go to another one, if one can do them."""
+
+
 class ProductMaker:
     """Makes the instructions of tasks whose tiles are all in place.
 
@@ -49,6 +53,7 @@ class ProductMaker:
         self._next_bank = 0
         self._sums: list[int] = []
         self._busy: dict[str, int] = {}
+        self._cast_to_turn = self._casts()
         self._identity: dict[str, tuple[Access, Region]] = {}
         self.stored: list[Access] = []
 
@@ -157,11 +162,24 @@ class ProductMaker:
         matrix, out = self._matrices[node.inputs[0]], self._matrices[node.output]
         source, read = self._tiles.reach(matrix, task.number, rows, cols)
         target, made = self._tiles.make_reach(out, task.number, rows, cols)
+        busy = self._busy if matrix.window else None
+        if out.name in self._cast_to_turn:
+            busy = {self._drain_engine: DRAINS_TICKS}
         written = on_cheapest(
-            self._chip, self._options, node.instruction,
-            self._busy if matrix.window else None, source=read, target=made,
-        )  # fmt: skip
+            self._chip, self._options, node.instruction, busy, source=read, target=made
+        )
         self._drafts.add(written, (source.region,), (target.region,))
+
+    def _casts(self) -> set[str]:
+        """Return the matrices that are made of another type because they are to be turned."""
+        turned = {matrix.holder for matrix in self._turned()}
+        return {
+            node.output
+            for node in self._nodes
+            if node.kind == "convert"
+            and node.output in turned
+            and self._matrices[node.inputs[0]].dtype != self._matrices[node.output].dtype
+        }
 
     def make_identities(self) -> None:
         """Place an identity of each type that is turned; if it is not stored, let it be written."""
