@@ -24,9 +24,9 @@ from systolic.workload import Graph, GraphBuilder
 TYPES = ("f32", "bf16", "f16", "s8", "u8", "s32")
 
 
-def chip(rng: Random):
+def chip(rng: Random, **tables):
     return ideal_chip(
-        rng.randint(2, 9), rng.randint(2, 9),
+        rng.randint(2, 9), rng.randint(2, 9), **tables,
         state_buffer={"partitions": rng.randint(9, 16), "banks": rng.choice([1, 8])},
         result_buffer={"banks": rng.randint(2, 4), "bank_bytes": 64},
         activation={"independent_lanes": rng.random() < 0.5},
@@ -85,6 +85,40 @@ def test_random_moves_equal_numpy_on_both_engines_in_the_same_cycles(seed: int) 
     assert register.summary["values"]["equal"]
     assert event.cycles == register.cycles
     assert event.cycles >= event.summary["bound"]["cycles"]
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_small_integers_are_turned_as_another_type_that_has_all_of_them(seed: int) -> None:
+    rng = Random(3000 + seed)
+    dtype, home = rng.choice(["s8", "u8"]), rng.choice(["dram", "state_buffer"])
+    rows, cols = rng.randint(2, 30), rng.randint(2, 30)
+    builder = GraphBuilder(home=home)
+    builder.tensor("x", f"{dtype}[{rows},{cols}]{{0,1}}")
+    builder.add("relayout", ("x",), f"{dtype}[{rows},{cols}]{{1,0}}", name="y")
+    graph = builder.graph()
+    hardware = chip(rng, pe_array={"cycles_per_vector": {rng.choice(["bf16", "f16", "f32"]): 1}})
+    limits = np.iinfo(graph.shape("x").dtype)
+    every = np.arange(limits.min, limits.max + 1)
+    inputs = {"x": np.resize(every, (rows, cols)).astype(limits.dtype)}
+    compile_graph("turned", graph, hardware, verify=True)
+    event, register = (
+        systolic.run(graph, hardware, inputs, engine=engine) for engine in ("event", "register")
+    )
+    assert np.array_equal(event.outputs["y"], inputs["x"])
+    assert event.summary["values"]["equal"]
+    assert register.summary["values"]["equal"]
+    assert event.cycles == register.cycles
+    assert event.cycles >= event.summary["bound"]["cycles"]
+
+
+def test_eight_bits_on_a_chip_that_takes_none_go_through_the_array() -> None:
+    builder = GraphBuilder(home="state_buffer")
+    builder.tensor("x", "s8[100,1280]{0,1}")
+    builder.add("relayout", ("x",), "s8[100,1280]{1,0}", name="y")
+    result = systolic.run(builder.graph(), "multi_clock_128x128", values=False)
+    # Ten tiles of 128 x 100 are cast at 100 and copied out at 128 elements of each lane, at half
+    # the array's clock; element by element, by DMA, it took 2,273,603 cycles.
+    assert 2 * 10 * 128 < result.cycles < 4100
 
 
 def places(shape: Shape, index: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from systolic.compiler.cost.dma import bundle_cycles
 from systolic.compiler.cost.engines import drain_engine, engine_cycles, lane_copy_engines
+from systolic.compiler.cost.turns import carrier
 from systolic.compiler.ir.arrangement import Arrangement
 from systolic.hw.datatypes import data_type
 from systolic.hw.formulas.dram import dram_rate
@@ -100,7 +101,8 @@ class Planner:
 
     def by_array(self, plan: Arrangement) -> Estimate:
         """Return the estimate for tiles that the array turns, matrix by matrix."""
-        chip, dtype = self.chip, plan.move.dtype
+        chip, dtype = self.chip, carrier(self.chip, plan.move.dtype)
+        assert dtype is not None
         rows, cols = plan.count(plan.rows_in), plan.count(plan.rows_out)
         turns = plan.count(plan.batch) * plan.count(plan.rest)
         each = max(rows * chip.pe_array.cycles_per_vector[dtype],
@@ -108,12 +110,15 @@ class Planner:
         sums = Access(Buffer.RESULT, data_type(dtype).accumulator, 0, cols, 0, ((1, rows),))
         name = drain_engine(chip, self.options)
         drain = Copy(
-            engine=name, source=sums, target=Access(Buffer.STATE, dtype, 0, cols, 0, ((1, rows),))
-        )
+            engine=name, source=sums,
+            target=Access(Buffer.STATE, plan.move.dtype, 0, cols, 0, ((1, rows),)),
+        )  # fmt: skip
         ticks = turns * max(
             each * chip.period("pe_array"), engine_cycles(chip, name, drain) * chip.period(name)
         )
         ticks += (result_cycles(chip, cols) + rows) * chip.period("pe_array")
+        if dtype != plan.move.dtype:
+            ticks += self.tiles(plan) * plan.count(plan.cols_in) * chip.period(name)
         return self._estimate(plan, plan.cols_in, plan.cols_out, ticks)
 
     def _estimate(

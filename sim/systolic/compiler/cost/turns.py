@@ -1,26 +1,47 @@
-"""Estimates for transposing matrices."""
+"""Estimates for transposing matrices, and the types in which the array does it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
+from systolic.compiler.cost.engines import lane_copy_engines
 from systolic.hw.formulas.timing import descriptor_cycles, load_reads, result_cycles
 from systolic.hw.spec import Chip
+from systolic.isa import Access, Buffer, Copy
+
+CARRIERS = {"s8": ("bf16", "f16", "f32"), "u8": ("bf16", "f16", "f32")}
+"""Types that carry every number of a type exactly: bfloat16 has integers up to 256."""
+
+
+def carrier(chip: Chip, dtype: str) -> str | None:
+    """Return the type in which the array turns elements of a type; None if it cannot."""
+    known = chip.pe_array.cycles_per_vector
+    if dtype in known:
+        return dtype
+    return next((t for t in CARRIERS.get(dtype, ()) if t in known and _casts(chip, dtype, t)), None)
+
+
+def _casts(chip: Chip, dtype: str, other: str) -> bool:
+    source, target = (Access(Buffer.STATE, t, 0, 1, 0, ((1, 1),)) for t in (dtype, other))
+    return bool(lane_copy_engines(chip, Copy(engine="", source=source, target=target)))
 
 
 def turn_cost(chip: Chip, dims: Sequence[int], dtype: str) -> int:
     """Return about how many cycles it takes to transpose matrices [batch..., rows, columns].
 
     If the array takes the type, every block is loaded and multiplied with an identity. Load and
-    multiply overlap, and the last block has to go through the array and out. Otherwise the elements
-    go one by one through a DMA queue.
+    multiply overlap, and the last block has to go through the array and out. If another type
+    carries the elements, an engine casts them first. Otherwise the elements go one by one through a
+    DMA queue.
     """
     *batch, rows, cols = dims
     array, matrices = chip.pe_array, math.prod(batch)
-    if dtype not in array.cycles_per_vector:
+    taken = carrier(chip, dtype)
+    if taken is None:
         return matrices * rows * cols * int(descriptor_cycles(chip, 1))
     height, width = min(rows, array.rows), min(cols, array.cols)
-    each = max(height * array.cycles_per_vector[dtype], load_reads(chip, height, width, dtype))
+    each = max(height * array.cycles_per_vector[taken], load_reads(chip, height, width, taken))
     blocks = matrices * -(-rows // array.rows) * -(-cols // array.cols)
-    return blocks * each + result_cycles(chip, width) + height
+    cast = 0 if taken == dtype else matrices * -(-rows // chip.state_buffer.partitions) * cols
+    return cast + blocks * each + result_cycles(chip, width) + height

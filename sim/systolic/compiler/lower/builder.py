@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from systolic.compiler.cost.dma import RowsCost, load_cost, rows_cost
 from systolic.compiler.cost.moves import move_cost
-from systolic.compiler.cost.turns import turn_cost
+from systolic.compiler.cost.turns import carrier, turn_cost
 from systolic.compiler.ir.change_of_view import ChangeOfView, Spread
 from systolic.compiler.ir.chip_tiles import block_rows, whole_banks
 from systolic.compiler.ir.homes import (
@@ -267,8 +267,22 @@ class LayerBuilder:
     def turned(self, source: Matrix, tensor: str, axes: Axes) -> Matrix:
         """Return `source` turned by identity products, which shows the tensor as `axes`."""
         result = self.result(tensor, axes)
-        self.node("turn", (source,), result)
+        self.node("turn", (self.carried(source),), result)
         return result
+
+    def carried(self, source: Matrix) -> Matrix:
+        """Return a matrix in a type that the array takes and that has all of its numbers."""
+        dtype = carrier(self.chip, source.dtype)
+        if dtype is None or dtype == source.dtype:
+            return source
+        matrix = replace(
+            source, name=f"{source.tensor}.{len(self._matrices)}", dtype=dtype, source="node",
+            dram="", keep=False, width=None, window=None,
+        )  # fmt: skip
+        self._matrices[matrix.name] = matrix
+        self.choose(f"{source.tensor} is turned as {dtype}, which carries {source.dtype} exactly")
+        self.node("convert", (source,), matrix)
+        return matrix
 
     def moved(self, source: Matrix, change: ChangeOfView, tensor: str, axes: Axes) -> Matrix:
         """Return the elements of `source` as the matrices of another view, moved on the chip."""
@@ -415,8 +429,8 @@ class LayerBuilder:
         return turn_cost(self.chip, dims, shape.element_type)
 
     def can_turn(self, dtype: str) -> bool:
-        """Return whether the array takes the type."""
-        return dtype in self.chip.pe_array.cycles_per_vector
+        """Return whether the array takes the type, or another one that carries it exactly."""
+        return carrier(self.chip, dtype) is not None
 
     def _changed(self, tensor: str, *targets: Axes) -> Matrix:
         """Move a tensor on the chip to the cheapest of some views, directly or with a turn."""

@@ -127,7 +127,7 @@ def _from_dram(builder: LayerBuilder, op: Operation, matrices: MatrixSet) -> Non
     else:
         loaded = builder.load(source, matrices.source, block)
         matrix = builder.result(source, turned, block and block[::-1])
-        builder.node("turn", (loaded,), matrix)
+        builder.node("turn", (builder.carried(loaded),), matrix)
     builder.store_home(matrix, op.output, matrices.result)
 
 

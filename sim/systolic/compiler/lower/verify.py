@@ -8,6 +8,7 @@ from itertools import dropwhile
 
 import numpy as np
 
+from systolic.compiler.cost.turns import CARRIERS
 from systolic.compiler.ir.broken import BrokenPassError
 from systolic.compiler.ir.nodes import Layers, Matrix, Node, NodeKind, for_every_kind
 
@@ -61,7 +62,7 @@ def _order(layers: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
 def _readable(
     node: Node, matrix: Matrix, made: set[str], places: dict[str, int], stored_later: list[int]
 ) -> Iterator[str]:
-    if matrix.source == "node" and matrix.name not in made:
+    if matrix.source == "node" and not {matrix.name, matrix.holder} & made:
         yield f"node {node}: {matrix.name} is read before a node makes it"
     if matrix.source == "dram":
         if matrix.dram not in places:
@@ -100,7 +101,7 @@ def _transposed(node: Node, _: Layers, matrices: dict[str, Matrix]) -> Iterator[
     source, out = matrices[node.inputs[0]], matrices[node.output]
     if out.dims != (*source.batch, source.cols, source.rows):
         yield _unlike(node, out, f"the transpose of {source.rows} x {source.cols}")
-    if out.dtype != source.dtype:
+    if source.dtype not in (out.dtype, *CARRIERS.get(out.dtype, ())):
         yield f"node {node}: {source.dtype} becomes {out.dtype}"
 
 

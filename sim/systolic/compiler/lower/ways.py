@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from systolic.compiler.cost.arrangements import Estimate, Planner
+from systolic.compiler.cost.turns import carrier
 from systolic.compiler.ir.arrangement import Arrangement
 from systolic.compiler.ir.change_of_view import Spread
 from systolic.compiler.ir.chip_tiles import whole_banks
@@ -140,7 +141,8 @@ def _emit_array(builder: LayerBuilder, plan: Arrangement, ends: Ends) -> None:
     before = _tile(builder, plan, ends, (*plan.groups, plan.rows_in, plan.cols_in), made=False)
     after = _tile(builder, plan, ends, (*plan.groups, plan.rows_out, plan.cols_out), made=True)
     batch: Axes = (*plan.groups, *((n,) for n in plan.rest))
-    source = _window(builder, plan, before, (*batch, plan.rows_in, plan.rows_out))
+    held = builder.carried(before)
+    source = _window(builder, plan, held, (*batch, plan.rows_in, plan.rows_out))
     made = _window(builder, plan, after, (*batch, plan.rows_out, plan.rows_in))
     builder.node("turn", (source,), made)
     builder.store_at(after, ends.target, after.axes)
@@ -157,7 +159,7 @@ def _on_copying_lanes(planner: Planner, move: Move) -> Iterator[Arrangement]:
 def _on_array(planner: Planner, move: Move) -> Iterator[Arrangement]:
     chip = planner.chip
     array, lanes = chip.pe_array, chip.state_buffer.partitions
-    if move.dtype not in array.cycles_per_vector:
+    if carrier(chip, move.dtype) is None:
         return iter(())
     rows = min(array.rows, lanes, chip.result_buffer.bank_words)
     return turned(move, rows, min(array.cols, lanes))

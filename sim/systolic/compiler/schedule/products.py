@@ -34,6 +34,10 @@ _Made = tuple[Matrix, int]
 """A matrix that is made: of which tensor's view, and which of its matrices."""
 
 
+DRAINS_TICKS = 1 << 40
+"""Of the engine that drains: casts of what is turned go to another one, if one can do them."""
+
+
 class ProductMaker:
     """Makes the instructions of tasks whose tiles are all in place.
 
@@ -50,6 +54,7 @@ class ProductMaker:
         self._next_bank = 0
         self._sums: list[int] = []
         self._busy: dict[str, int] = {}
+        self._cast_to_turn = self._casts()
         self._identity: dict[str, tuple[Access, Region]] = {}
         self.stored: list[Access] = []
 
@@ -186,6 +191,8 @@ class ProductMaker:
         number = operand_number(matrix, out, task.number)
         source, read = self._tiles.spread(matrix, number, rows, cols)
         busy = self._busy if matrix.window else None
+        if out.name in self._cast_to_turn:
+            busy = {self._drain_engine: DRAINS_TICKS}
         self._lane_step(node, (read, source.region), (out, task.number), (rows, cols), busy=busy)
 
     def reduce(self, task: Task) -> None:
@@ -209,6 +216,17 @@ class ProductMaker:
             source=taken, target=given,
         )  # fmt: skip
         self._drafts.add(written, (source.region,), (target.region,))
+
+    def _casts(self) -> set[str]:
+        """Return the matrices that are made of another type because they are to be turned."""
+        turned = {matrix.holder for matrix in self._turned()}
+        return {
+            node.output
+            for node in self._nodes
+            if node.kind == "convert"
+            and node.output in turned
+            and self._matrices[node.inputs[0]].dtype != self._matrices[node.output].dtype
+        }
 
     def make_identities(self) -> None:
         """Place an identity of each type that is turned; if it is not stored, let it be written."""
