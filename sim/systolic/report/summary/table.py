@@ -71,6 +71,8 @@ def _facts(summary: Mapping[str, Any]) -> Padding:
         for kind in ("inputs", "outputs"):
             if arrays := summary.get(kind):
                 table.add_row(kind, Text(arrays_text(arrays)))
+    if "accuracy" in summary:
+        table.add_row("accuracy", f"{100 * summary['accuracy']:.2f} % of the images that count")
     counts = [f"{number(count)} {name}" for name, count in summary["instructions"].items()]
     table.add_row("program", ", ".join(counts) or "no instructions")
     if summary.get("checker") == "skipped":
