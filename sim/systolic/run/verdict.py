@@ -140,16 +140,25 @@ def _turned(compiled: CompiledGraph, chip: Chip, matrix: Matrix, data: Array) ->
 def _as_turned(
     compiled: CompiledGraph, chip: Chip, inputs: Mapping[str, Array]
 ) -> dict[str, Array]:
-    """Return the inputs as identity products leave them: a NaN or an infinity spreads in them."""
+    """Return the inputs as identity products leave them.
+
+    A NaN or an infinity spreads in them, and -0.0 becomes +0.0, of which a quotient shows the sign.
+    """
     found = dict(inputs)
     for node in compiled.layers.nodes:
         matrix = compiled.layers.matrix(node.inputs[0])
         name = matrix.tensor
-        if node.kind != "turn" or name not in inputs or np.isfinite(inputs[name]).all():
+        if node.kind != "turn" or name not in inputs or _turns_whole(inputs[name]):
             continue
         turned = np.swapaxes(_turned(compiled, chip, matrix, inputs[name]), -1, -2)
         found[name] = as_tensor(turned, matrix.axes, inputs[name].shape)
     return found
+
+
+def _turns_whole(values: Array) -> bool:
+    """Return whether identity products leave every element as it is."""
+    negative_zeros = (values == 0) & np.signbit(values)
+    return bool(np.isfinite(values).all() and not negative_zeros.any())
 
 
 def as_tensor(matrices: Array, axes: Axes, dims: tuple[int, ...]) -> Array:
