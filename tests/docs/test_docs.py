@@ -12,6 +12,7 @@ import systolic
 from support.documents import PAGES
 from systolic.config import expand, load_run
 from systolic.config.run_file import (
+    AccuracyTable,
     CompileTable,
     OperationTable,
     RunFile,
@@ -85,6 +86,7 @@ SECTIONS = {
     "## Top level": RunFile,
     "## [workload]\n": WorkloadTable,
     "## [workload.tensors.NAME]": TensorTable,
+    "## [workload.accuracy]": AccuracyTable,
     "## [[workload.ops]]": OperationTable,
     "## [compile]": CompileTable,
     "## [[sweep]]": SweepTable,

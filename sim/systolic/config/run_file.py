@@ -39,6 +39,21 @@ class OperationTable(AttributeKeys):
     out: ShapeTable = Field(description="the result: its XLA shape with its layout, or a table")
 
 
+class AccuracyTable(Spec):
+    """[workload.accuracy]: which scores of a network are held against which labels."""
+
+    labels: str = Field(
+        description="the class of each image, a row each: a .npy or .csv file beside the run"
+    )
+    scores: str | None = Field(
+        default=None, description="output [images, classes] (default: the only one of two)"
+    )
+    first: Annotated[int, Field(ge=0)] = Field(default=0, description="first image that counts")
+    step: Annotated[int, Field(ge=1)] = Field(
+        default=1, description="images from one that counts to the next"
+    )
+
+
 class WorkloadTable(OperandKeys, AttributeKeys):
     """[workload]: one operation and its tensors, or a graph (`tensors` and `ops`), and data."""
 
@@ -58,6 +73,9 @@ class WorkloadTable(OperandKeys, AttributeKeys):
     )
     seed: Annotated[int, Field(ge=0, le=1 << 63)] | None = Field(
         default=None, description='seed of data = "random" (default 0)'
+    )
+    accuracy: AccuracyTable | None = Field(
+        default=None, description="labels that a network's scores are held against"
     )
 
 

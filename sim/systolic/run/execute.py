@@ -24,6 +24,7 @@ from systolic.isa import Program, require_clean
 from systolic.machine import Image, simulate
 from systolic.progress import Progress
 from systolic.report.summary.summarize import summarize
+from systolic.run.accuracy import Judge, judge_of
 from systolic.run.provenance import (
     Entries,
     graph_provenance,
@@ -131,7 +132,7 @@ class _PreparedRun:
 
     load: gives the inputs; it is called once the program has passed its checks. sources: where the
     elements of an input come from, if a run file says it. lone: the graph is a run file's single
-    transpose.
+    transpose. judge: gives the accuracy of a network, if a run file has labels.
     """
 
     name: str
@@ -142,6 +143,7 @@ class _PreparedRun:
     origin: Entries
     sources: Mapping[str, DataSource]
     lone: bool = False
+    judge: Judge | None = None
 
 
 def _of_config(
@@ -162,6 +164,7 @@ def _of_config(
         origin=origin,
         sources=config.sources if inputs is None else {},
         lone=config.is_lone_transpose,
+        judge=judge_of(config) if how.values else None,
     )
 
 
@@ -259,6 +262,8 @@ def _run_stages(work: _PreparedRun, how: Settings) -> Result:
         summary |= {"checker": "skipped", "options": {**summary["options"], "check": False}}
     summary["inputs"] = input_records(work.graph, inputs, work.sources)
     summary["outputs"] = output_records(work.graph, outputs)
+    if work.judge:
+        summary["accuracy"] = work.judge(outputs)
     return Result(summary, outputs, outcome.trace, chip, compiled.program, compiled)
 
 

@@ -164,7 +164,10 @@ def _factors_as_turned(
 def _as_turned(
     compiled: CompiledGraph, chip: Chip, inputs: Mapping[str, Array]
 ) -> dict[str, Array]:
-    """Return the inputs as identity products leave them: a NaN or an infinity spreads in them."""
+    """Return the inputs as identity products leave them.
+
+    A NaN or an infinity spreads in them, and -0.0 becomes +0.0, of which a quotient shows the sign.
+    """
     found = dict(inputs)
     for node in compiled.layers.nodes:
         if node.kind != "turn":
@@ -172,7 +175,7 @@ def _as_turned(
         matrix = compiled.layers.matrix(node.inputs[0])
         op = next(op for op in compiled.graph.operations if op.name == node.layer)
         name = op.inputs[0] if _is_of_factors(matrix, op) else matrix.tensor
-        if name not in inputs or np.isfinite(inputs[name]).all():
+        if name not in inputs or _turns_whole(inputs[name]):
             continue
         if _is_of_factors(matrix, op):
             found[name] = _factors_as_turned(compiled, chip, matrix, op, inputs[name])
@@ -180,6 +183,12 @@ def _as_turned(
         turned = np.swapaxes(_turned(compiled, chip, matrix, inputs[name]), -1, -2)
         found[name] = as_tensor(turned, matrix.axes, inputs[name].shape)
     return found
+
+
+def _turns_whole(values: Array) -> bool:
+    """Return whether identity products leave every element as it is."""
+    negative_zeros = (values == 0) & np.signbit(values)
+    return bool(np.isfinite(values).all() and not negative_zeros.any())
 
 
 def as_tensor(matrices: Array, axes: Axes, dims: tuple[int, ...]) -> Array:

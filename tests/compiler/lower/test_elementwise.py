@@ -178,6 +178,21 @@ def test_a_row_is_spread_by_a_step_of_0():
     ]
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_quotient_shows_the_zero_that_a_turn_leaves(engine):
+    """An identity product brings b to the lanes and makes +0.0 of -0.0: 1 / b is plus infinity."""
+    builder = GraphBuilder("state_buffer")
+    builder.tensor("a", "f32[3,4]")
+    builder.tensor("b", "f32[3]")
+    builder.add("binary", ("a", "b"), "f32[3,4]", operator="divide", broadcast_dimensions=[0],
+                name="y")  # fmt: skip
+    data = {"a": np.ones((3, 4), np.float32), "b": np.float32([1, -0.0, 2])}
+    found = systolic.run(builder.graph(), CHIP, data, engine=engine)
+    assert any(node.kind == "turn" for node in found.compiled.layers.nodes)
+    assert found.outputs["y"][1].tolist() == [np.inf] * 4
+    assert found.summary["values"]["equal"] is True
+
+
 # -- refusals -------------------------------------------------------------------------------------
 
 

@@ -73,6 +73,8 @@ def _facts(summary: Mapping[str, Any]) -> Padding:
                 table.add_row(kind, Text(arrays_text(arrays)))
     for row, (name, place) in enumerate(summary.get("on_chip", {}).items()):
         table.add_row("" if row else "on chip", Text(place_text(name, place)))
+    if "accuracy" in summary:
+        table.add_row("accuracy", f"{100 * summary['accuracy']:.2f} % of the images that count")
     counts = [f"{number(count)} {name}" for name, count in summary["instructions"].items()]
     table.add_row("program", ", ".join(counts) or "no instructions")
     if summary.get("checker") == "skipped":
