@@ -46,7 +46,7 @@ UNKNOWN = {
     "key of an operation": (
         PRODUCT + "permutaton = [1, 0]",
         r'r\.toml: \[workload\.ops #1\] unknown key "permutaton" '
-        r'\(known: inputs, .*\); perhaps "permutation" was meant',
+        r'\(known: axes, .*inputs, .*\); perhaps "permutation" was meant',
     ),
     "key of a tensor": (
         GRAPH + tensor("x", "f32[4,4]", 'hom = "dram"') + op("matmul", "y", "x x", "f32[4,4]"),

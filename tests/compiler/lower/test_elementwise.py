@@ -11,7 +11,7 @@ import pytest
 import systolic
 from support.chips import ideal_chip
 from systolic.compiler import CompiledGraph
-from systolic.errors import WorkloadError
+from systolic.errors import CompileError, WorkloadError
 from systolic.isa import Activate, Copy, DmaCopy, OnEngine, TensorScalar, TensorTensor
 from systolic.workload import GraphBuilder
 
@@ -238,3 +238,29 @@ def test_results_that_an_operator_does_not_give(operator, shape, out, said):
     with pytest.raises(WorkloadError, match="operation") as caught:
         builder.graph()
     assert said in str(caught.value)
+
+
+LISTED = {
+    "drain": {"does": ["copy"]},
+    "maths": {"does": ["activate", "tensor_scalar"], "reads": ["state_buffer"]},
+}
+
+
+def test_what_no_engine_does_to_sums_is_done_behind_them():
+    """The engine of functions does not reach the result buffer: another copies the sums first."""
+    chip = ideal_chip(4, 4, engines=LISTED)
+    graph = layer(("activation", ("s",), "y", {"function": "ramp"})).graph()
+    found = systolic.run(graph, chip, {name: DATA[name] for name in graph.inputs})
+    assert np.array_equal(found.outputs["y"], np.maximum(DATA["x"] @ DATA["w"], 0))
+    used = {(type(i), i.engine) for i in on_engines(found.compiled)}
+    assert used == {(Copy, "drain"), (Activate, "maths")}
+
+
+def test_a_chip_without_an_engine_for_it_is_refused():
+    graph = layer(("binary", ("s", "r"), "y", {"operator": "add"})).graph()
+    inputs = {name: DATA[name] for name in graph.inputs}
+    with pytest.raises(CompileError) as caught:
+        systolic.run(graph, ideal_chip(4, 4, engines=LISTED), inputs)
+    assert str(caught.value).startswith(
+        "no engine of test 4 x 4 does tensor_tensor from state_buffer to state_buffer (drain does"
+    )
