@@ -51,7 +51,7 @@ def run_bound(graph: Graph, chip: Chip, options: Options | None = None) -> Bound
         found.append(queue_bound(chip, products))
     names = [n for n in (*graph.inputs, *graph.outputs) if graph.tensor(n).home == "dram"]
     if names:
-        moving = dram_bound(chip, sum(_bytes(graph, n) for n in names))
+        moving = dram_bound(chip, sum(_bytes(graph, n) for n in names), _copied(graph))
         found.append(fetched(chip, moving))
     return largest(found)
 
@@ -110,6 +110,16 @@ def _bound(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound:
     alone = fetched(chip, _BOUNDS[LOWERINGS[op.kind].bound](graph, op, chip, options))
     return (
         largest([alone, queue_bound(chip, [product_of(graph, op)])]) if _is_product(op) else alone
+    )
+
+
+def _copied(graph: Graph) -> int:
+    """Return the bytes of the outputs that may be copied from one place in DRAM to another."""
+    made = [op.output for op in graph.operations if LOWERINGS[op.kind].bound == "move"]
+    return sum(
+        _bytes(graph, name)
+        for name in made
+        if name in graph.outputs and graph.tensor(name).home == "dram"
     )
 
 
