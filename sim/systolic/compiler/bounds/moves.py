@@ -81,7 +81,7 @@ def _way(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound | T
     if not all(ends) or homes == {"dram", "state_buffer"}:
         return dram_bound(chip, moved) if moved else NOTHING
     if homes == {"dram"}:
-        return _from_dram(graph, op, chip, options, dram_bound(chip, moved))
+        return _from_dram(graph, op, chip, options, dram_bound(chip, moved, moved // 2))
     return _on_chip(graph, op, chip, options)
 
 

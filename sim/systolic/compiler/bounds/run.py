@@ -52,7 +52,7 @@ def run_bound(graph: Graph, chip: Chip, options: Options | None = None) -> Bound
         found.append(queue_bound(chip, work, _transfers(graph)))
     names = [n for n in (*graph.inputs, *graph.outputs) if graph.tensor(n).home == "dram"]
     if names:
-        moving = dram_bound(chip, sum(_bytes(graph, n) for n in names))
+        moving = dram_bound(chip, sum(_bytes(graph, n) for n in names), _copied(graph))
         found.append(fetched(chip, moving))
     return largest(found)
 
@@ -123,6 +123,16 @@ def _transfers(graph: Graph) -> int:
         for names in (graph.inputs, graph.outputs)
     ]
     return max(at_dram)
+
+
+def _copied(graph: Graph) -> int:
+    """Return the bytes of the outputs that may be copied from one place in DRAM to another."""
+    made = [op.output for op in graph.operations if bound_kind(op) == "move"]
+    return sum(
+        _bytes(graph, name)
+        for name in made
+        if name in graph.outputs and graph.tensor(name).home == "dram"
+    )
 
 
 def _bytes_bound(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound:

@@ -361,6 +361,16 @@ class LayerBuilder:
         bank = whole_banks(self.chip) or room
         return cols * shape.dtype.itemsize <= min(room, bank)
 
+    def _has_room_for_all(self, shape: Shape, axes: Axes) -> bool:
+        """Return whether a result in whole rows leaves room, though all of it is made together."""
+        rows, cols = (math.prod(shape.dims[d] for d in g) for g in whole_rows(shape, axes))
+        have = self.chip.state_buffer.bytes_per_partition
+        size = cols * shape.dtype.itemsize
+        tall = -(-rows // block_rows(self.chip))
+        gaps = shape.layout.tiles or shape.padded_elements() != shape.num_elements()
+        fits = tall * size * 5 <= have * 4 and size <= (whole_banks(self.chip) or have // 2)
+        return not gaps and fits
+
     def _in_whole_rows(self, tensor: str, shape: Shape, axes: Axes, dram: str) -> Matrix:
         """Return a matrix within one of whole rows, which comes from DRAM or ("") is to be made."""
         rows = whole_rows(shape, axes)
@@ -397,7 +407,7 @@ class LayerBuilder:
         if not (_in_rows_of_all(axes) and tensor in self.graph.outputs and self._may_arrange()):
             return None
         shape = self.graph.shape(tensor)
-        if self.graph.tensor(tensor).home != "dram" or not self._has_room(shape, axes):
+        if self.graph.tensor(tensor).home != "dram" or not self._has_room_for_all(shape, axes):
             return None
         if physical(shape)[-1] == axes[-1]:  # stored while the next matrix is made
             return None

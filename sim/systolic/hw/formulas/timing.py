@@ -327,10 +327,16 @@ def cut_finer(
     ]  # fmt: skip
 
 
-def dram_bound(chip: Chip, bytes_moved: int) -> Bound:
-    """Return the least time in which DRAM and the DMA queues can move that many bytes."""
-    rate = min(chip.dram.bytes_per_cycle, chip.dma.engine_count * chip.dma.bytes_per_cycle)
-    moving = -(-bytes_moved // rate)
+def dram_bound(chip: Chip, bytes_moved: int, copied_bytes: int = 0) -> Bound:
+    """Return the least time in which DRAM and the DMA queues can move that many bytes.
+
+    copied_bytes: of these, so many may be written by a copy from DRAM to DRAM. Such a copy takes
+    a byte out of DRAM and into it, but once through a DMA engine.
+    """
+    engines = chip.dma.engine_count * chip.dma.bytes_per_cycle
+    moving = max(
+        -(-bytes_moved // chip.dram.bytes_per_cycle), -(-(bytes_moved - copied_bytes) // engines)
+    )
     if chip.dram.organisation is not None:
         moving = least_cycles(chip, bytes_moved)
     ticks = after(chip, 0, "dma", lone_latency_cycles(chip) + moving)
