@@ -129,11 +129,11 @@ class _Scheduler:
     def store(self, task: Task) -> None:
         """Copy a finished tile to DRAM; the last tile goes through all queues."""
         (tile,) = task.reads
-        everywhere = self.transfers.shareable and self._memory.task > self._last_load_task
+        anywhere = self._tiles.multiplies and self._memory.task > self._last_load_task
         node, resident = self._layers.nodes[task.node], self._memory.resident[tile]
         number, tasks = self._memory.task, self._tiled.tasks
         is_last = number == len(tasks) - 1 and tasks[number - 1].kind != "store"
-        self.transfers.store(node, resident, everywhere=everywhere, alone=everywhere and is_last)
+        self.transfers.store(node, resident, anywhere=anywhere, alone=anywhere and is_last)
 
     def _gather(
         self,
@@ -187,8 +187,7 @@ class _Scheduler:
         return True
 
     def _bring(self, tile: MatrixTile, resident: Resident) -> None:
-        everywhere = self.transfers.shareable and not self._begun
-        self.transfers.bring(tile, resident, everywhere=everywhere)
+        self.transfers.bring(tile, resident, anywhere=self._tiles.multiplies and not self._begun)
 
     def _fix(self, tile: MatrixTile, pinned: Collection[MatrixTile]) -> bool:
         """Place the matrix of a tile for good; False if there is no room beside pinned tiles.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -37,16 +37,38 @@ class _Queues:
     busy: dict[int, int] = field(default_factory=dict)
     engines: dict[int, float] = field(default_factory=dict)
 
-    def pick(self, *, inwards: bool, time: CopyTime, everywhere: bool) -> int:
-        """Return the queue that will be free first: it, and the DMA engine that it belongs to."""
+    def pick(
+        self, *, inwards: bool, time: CopyTime, anywhere: bool, besides: Collection[int] = ()
+    ) -> int:
+        """Return the queue that will be free first: it, and the DMA engine that it belongs to.
+
+        besides: queues that move other parts of the same tile, which are not taken if others can
+        be.
+        """
         count = self.chip.dma.queues
-        bring = min(max(1, round(count * self.inwards_share)), max(1, count - 1))
-        some = range(bring) if inwards else range(min(bring, count - 1), count)
-        queue = min(range(count) if everywhere else some, key=self._free_at)
+        some = range(count) if anywhere else self._of_direction(inwards=inwards)
+        others = [queue for queue in some if queue not in besides]
+        queue = min(others or some, key=self._free_at)
         engine = queue % self.chip.dma.engine_count
         self.busy[queue] = self.busy.get(queue, 0) + time.cycles
         self.engines[engine] = self.engines.get(engine, 0) + time.engine
         return queue
+
+    def loads_are_over(self) -> None:
+        """Note that the queues of loads are as free as those of stores.
+
+        What is stored now depends on what they have brought, so they are done with it.
+        """
+        least = min(self.busy.get(queue, 0) for queue in self._of_direction(inwards=False))
+        for queue in self._of_direction(inwards=True):
+            self.busy[queue] = min(self.busy.get(queue, 0), least)
+        self.engines.clear()
+
+    def _of_direction(self, *, inwards: bool) -> range:
+        """Return the queues of one direction; a lone queue has both."""
+        count = self.chip.dma.queues
+        bring = min(max(1, round(count * self.inwards_share)), max(1, count - 1))
+        return range(bring) if inwards else range(min(bring, count - 1), count)
 
     def _free_at(self, queue: int) -> tuple[float, float]:
         """Return when a queue can move more bytes, and what comes first of two that are equal."""
@@ -78,6 +100,7 @@ class CopyMaker:
         self._tensors: dict[tuple[str, Axes], DramTensor] = {}
         self._regions: dict[int, Region] = {}
         self._spills: dict[MatrixTile, _Spill] = {}
+        self._loads_are_over = False
         self.spilled_bytes = 0
         self.next_byte = max((p.base + p.size_bytes for p in layers.dram), default=0)
         # Queues that share DRAM's rate would only hold one another's bank for longer; and a graph
@@ -89,8 +112,8 @@ class CopyMaker:
         """Return whether DRAM has the tile."""
         return self._tiles.matrices[tile.matrix].source == "dram" or tile in self._spills
 
-    def bring(self, tile: MatrixTile, resident: Resident, *, everywhere: bool) -> None:
-        """Copy a tile from DRAM to its place; `everywhere`: through all queues at once."""
+    def bring(self, tile: MatrixTile, resident: Resident, *, anywhere: bool) -> None:
+        """Copy a tile from DRAM to its place; `anywhere`: the queues of stores are free as well."""
         if spill := self._spills.get(tile):
             for held in parts_of(spill.stored):
                 source, target = self._spilled_part(spill, tile, held), self._held(resident, held)
@@ -98,12 +121,12 @@ class CopyMaker:
             return
         matrix = self._tiles.matrices[tile.matrix]
         tensor, region = self._tensor(matrix.dram, matrix.axes)
-        everywhere = everywhere or matrix.shared == self._chip.dma.queues
-        ways = matrix.shared or self._ways(everywhere=everywhere)
+        anywhere = anywhere or matrix.shared == self._chip.dma.queues
+        ways = matrix.shared or self._ways(anywhere=anywhere)
         for part in self._parts(tensor, self._tiles.block(tile), ways):
             target = self._tiles.part(resident, part.rows, part.cols)
             self._move(part.access, target, region, resident.region, inwards=True,
-                       everywhere=everywhere)  # fmt: skip
+                       anywhere=anywhere)  # fmt: skip
 
     def spill(self, resident: Resident) -> None:
         """Copy the finished part of a tile to DRAM, except the part that DRAM has already.
@@ -144,7 +167,7 @@ class CopyMaker:
 
     def within(self, source: Access, target: Access, read: Region, written: Region) -> None:
         """Copy from one place in the state buffer to another."""
-        self._move(source, target, read, written, inwards=True, everywhere=True)
+        self._move(source, target, read, written, inwards=True, anywhere=True)
 
     def copy(self, task: Task) -> None:
         """Copy a part of the bytes of one place in DRAM to another: each queue has its part."""
@@ -162,7 +185,7 @@ class CopyMaker:
             replace(tensor.whole(), start=tensor.base + first * size, pattern=((1, count),))
             for tensor in (source, target)
         )
-        self._move(out_of, into, read, written, inwards=True, everywhere=True)
+        self._move(out_of, into, read, written, inwards=True, anywhere=True)
 
     def repeat(self, task: Task) -> None:
         """Copy the only row of a tile to every partition of another, by a step of 0."""
@@ -187,17 +210,26 @@ class CopyMaker:
         self._move(self._tiles.whole(source), out, source.region, region, inwards=True)
         self._move(back, self._tiles.make_whole(target), region, target.region, inwards=False)
 
-    def store(self, node: Node, resident: Resident, *, everywhere: bool, alone: bool) -> None:
-        """Copy a finished tile to its tensor in DRAM; `alone`: no other tile is moved meanwhile."""
+    def store(self, node: Node, resident: Resident, *, anywhere: bool, alone: bool) -> None:
+        """Copy a finished tile to its tensor in DRAM.
+
+        anywhere: nothing is brought any more, so that the queues of loads are free as well. alone:
+        no other tile is moved meanwhile.
+        """
+        if anywhere and not self._loads_are_over:
+            self._queues.loads_are_over()
+            self._loads_are_over = True
         tensor, region = self._tensor(node.dram, node.axes)
         block = self._tiles.block(resident.tile)
         queues, shared = self._chip.dma.queues, self._tiles.matrices[resident.tile.matrix].shared
-        everywhere = everywhere or shared == queues
-        ways = shared or (queues if alone else self._ways(everywhere=everywhere))
+        anywhere = anywhere or shared == queues
+        ways = shared or (queues if alone and self.shareable else self._ways(anywhere=anywhere))
+        taken: list[int] = []
         for part in self._parts(tensor, block, ways):
             source = self._tiles.part(resident, part.rows, part.cols)
-            self._move(source, part.access, resident.region, region, inwards=False,
-                       everywhere=everywhere)  # fmt: skip
+            queue = self._move(source, part.access, resident.region, region, inwards=False,
+                               anywhere=anywhere, besides=taken)  # fmt: skip
+            taken.append(queue)
 
     def _reserve(self, tile: MatrixTile) -> tuple[int, Region]:
         size = whole_bursts(self._spilled(tile, 0).size_bytes)
@@ -215,13 +247,13 @@ class CopyMaker:
         dtype = self._tiles.matrices[tile.matrix].dtype
         return Access(Buffer.DRAM, dtype, 0, 1, base, ((1, rows * cols),))
 
-    def _ways(self, *, everywhere: bool) -> int:
+    def _ways(self, *, anywhere: bool) -> int:
         """Return how many queues share a tile.
 
         If few tiles move, half of the queues share a tile, so that two tiles move at once. If all
         queues shared one, they would wait for one another at the port of the tile's bank.
         """
-        return max(1, self._chip.dma.queues // 2) if everywhere else 1
+        return max(1, self._chip.dma.queues // 2) if anywhere and self.shareable else 1
 
     def _parts(self, tensor: DramTensor, block: Block, ways: int) -> Iterator[Rectangle]:
         """Yield a tile's rectangles in DRAM, its rows shared out."""
@@ -243,9 +275,11 @@ class CopyMaker:
 
     def _move(
         self, source: Access, target: Access, read: Region, written: Region, *,
-        inwards: bool, everywhere: bool = False,
-    ) -> None:  # fmt: skip
+        inwards: bool, anywhere: bool = False, besides: Collection[int] = (),
+    ) -> int:  # fmt: skip
+        """Add a copy, and return its queue."""
         time = copy_time(self._chip, source, target)
-        queue = self._queues.pick(inwards=inwards, time=time, everywhere=everywhere)
+        queue = self._queues.pick(inwards=inwards, time=time, anywhere=anywhere, besides=besides)
         copy = DmaCopy(dma_queue=queue, source=source, target=target)
         self._drafts.add(copy, (read,), (written,))
+        return queue
