@@ -14,10 +14,10 @@ from typing import Annotated, Any, Literal, get_args
 import numpy as np
 from pydantic import Field
 
+from systolic import layout  # its rules of broadcasting load when they are used
 from systolic.arrays import Array
 from systolic.errors import WorkloadError
 from systolic.layout import LayoutError, Shape
-from systolic.layout.broadcasting.broadcast import broadcast_in_dim, broadcast_shapes
 from systolic.workload.operations.cast import convert
 from systolic.workload.operations.row import Attributes, Operand, Row, Rules, check_gives, plain
 
@@ -139,7 +139,7 @@ def result_dims(shapes: Sequence[Shape], attributes: BinaryAttributes) -> tuple[
         )
     given = attributes.matched
     try:
-        return broadcast_shapes(lhs.dims, rhs.dims, given, lhs.element_type)
+        return layout.broadcast_shapes(lhs.dims, rhs.dims, given, lhs.element_type)
     except LayoutError as error:
         dims = f", broadcast_dimensions {list(given)}" if given else ""
         raise WorkloadError(f"{error} (lhs {plain(lhs)}, rhs {plain(rhs)}{dims})") from None
@@ -182,7 +182,7 @@ def _spread(arrays: Sequence[Array], out: Shape, attributes: BinaryAttributes) -
 
 
 def _in_dims(array: Array, out: tuple[int, ...], given: Sequence[int]) -> Array:
-    return broadcast_in_dim(array, out, range(len(out)) if array.ndim == len(out) else given)
+    return layout.broadcast_in_dim(array, out, range(len(out)) if array.ndim == len(out) else given)
 
 
 def _exact(arrays: Sequence[Array], out: Shape, attributes: BinaryAttributes) -> Array:
