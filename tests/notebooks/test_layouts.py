@@ -28,6 +28,8 @@ def test_cells_run_in_one_namespace() -> None:
             exec(compile(cell, f"cell {number}", "exec"), namespace)
     assert "element (2,3) is at 17\nat 17 is (2, 3)\nat 9 is None" in shown.getvalue()
     assert "has 24 blocks; equation 1: 24" in shown.getvalue()
+    assert "[[  0  16   1  17   2  18" in shown.getvalue()  # rows 0 and 1 share a partition
+    assert "[[  0   1  16  17  32  33" in shown.getvalue()  # so do they when transposed
 
 
 @pytest.mark.slow
