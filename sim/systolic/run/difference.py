@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from systolic.critical_path.causes import Causes
 from systolic.critical_path.path import critical_path
 from systolic.critical_path.points import Lives
-from systolic.errors import SystolicError
+from systolic.errors import SystolicError, listed
 from systolic.isa import Instruction
 from systolic.report.summary.wording import number
 from systolic.run.again import summary_object
@@ -209,9 +209,8 @@ def _total(cycles: OfBoth, path: Mapping[tuple[str, str], OfBoth]) -> str:
     if len(parts) == 1 and change:
         (unit, reason), _ = parts[0]
         return f"{_signed(change)} cycles, all in {unit} {reason}"
-    named = [f"{_signed(b - a)} {unit} {reason}" for (unit, reason), (a, b) in parts[:MOST_PARTS]]
-    more = f" and {len(parts) - MOST_PARTS} others" if len(parts) > MOST_PARTS else ""
-    return f"{_signed(change)} cycles (critical path: {', '.join(named)}{more})"
+    named = (f"{_signed(b - a)} {unit} {reason}" for (unit, reason), (a, b) in parts)
+    return f"{_signed(change)} cycles (critical path: {listed(named, MOST_PARTS)})"
 
 
 def _signed(change: int) -> str:
