@@ -20,9 +20,9 @@ from systolic.report.summary.wording import number, percent, ratio_text
 TOTAL = "total"
 Column = Literal[
     "operation", "op", "cycles", "array", "bound", "x bound", "bound by", "DRAM bytes",
-    "held back most by",
+    "waits most for",
 ]  # fmt: skip
-TO_THE_LEFT: frozenset[Column] = frozenset({"operation", "op", "bound by", "held back most by"})
+TO_THE_LEFT: frozenset[Column] = frozenset({"operation", "op", "bound by", "waits most for"})
 LESS_AND_LESS: tuple[frozenset[Column], ...] = (
     frozenset(),
     frozenset({"bound by"}),
@@ -119,16 +119,17 @@ def _cells(row: Row) -> dict[Column, str]:
         "x bound": ratio_text(row.cycles / row.bound_cycles) if row.bound_cycles else "",
         "bound by": "" if idle else row.bound_why,
         "DRAM bytes": "" if idle else number(row.dram_bytes),
-        "held back most by": _worst(row.stalls),
+        "waits most for": _worst(row.stalls),
     }
 
 
 def _worst(stalls: Mapping[str, int]) -> str:
-    """Return the reason that held back for the most cycles: ``waiting for dma1 2,926``."""
+    """Return what took the most cycles: ``dma1 2,926``, or ``port of dma 30`` for refused ports."""
     if not stalls:
         return ""
     reason = max(stalls, key=lambda each: stalls[each])
-    return f"{reason} {number(stalls[reason])}"
+    what = reason.removeprefix("waiting for ").replace("stalled by ", "port of ")
+    return f"{what} {number(stalls[reason])}"
 
 
 def layers_csv(summary: Mapping[str, Any]) -> str:
