@@ -27,14 +27,14 @@ from systolic.trace.records import Trace
 WAITING = "waiting for"
 
 
-class Traffic(NamedTuple):
+class LayerBytes(NamedTuple):
     """Bytes that instructions read and write: in DRAM, and in the state and result buffers."""
 
     dram_bytes: int
     on_chip_bytes: int
 
 
-def traffic_by_layer(program: Program, layers: Sequence[str]) -> dict[str, Traffic]:
+def traffic_by_layer(program: Program, layers: Sequence[str]) -> dict[str, LayerBytes]:
     """Return the bytes that the instructions of each layer move.
 
     layers: of each instruction. Every access counts with all its elements, also those that it
@@ -46,10 +46,10 @@ def traffic_by_layer(program: Program, layers: Sequence[str]) -> dict[str, Traff
         for access in (*reads(instruction), *writes(instruction)):
             counts = dram if access.buffer is Buffer.DRAM else on_chip
             counts[layer] += access.size_bytes
-    return {layer: Traffic(dram[layer], on_chip[layer]) for layer in dict.fromkeys(layers)}
+    return {layer: LayerBytes(dram[layer], on_chip[layer]) for layer in dict.fromkeys(layers)}
 
 
-def total_traffic(traffic: Mapping[str, Traffic]) -> dict[str, int]:
+def total_traffic(traffic: Mapping[str, LayerBytes]) -> dict[str, int]:
     """Return the bytes that all layers together move, as entries of a summary."""
     return {
         "dram_bytes": sum(each.dram_bytes for each in traffic.values()),
@@ -96,7 +96,7 @@ def _by_next(starts: Sequence[int], first: int, stop: int) -> Iterator[tuple[int
 
 
 def operation_records(
-    compiled: CompiledGraph, chip: Chip, trace: Trace, traffic: Mapping[str, Traffic]
+    compiled: CompiledGraph, chip: Chip, trace: Trace, traffic: Mapping[str, LayerBytes]
 ) -> list[dict[str, Any]]:
     """Return the record of each operation, as summary.json holds it.
 
@@ -112,7 +112,7 @@ def operation_records(
     stalls, period = stalls_by_layer(trace, layers), trace.periods["pe_array"]
     return [
         _record(each, -(-taken.get(each.name, 0) // period), useful.get(each.name, 0), chip)
-        | traffic.get(each.name, Traffic(0, 0))._asdict()
+        | traffic.get(each.name, LayerBytes(0, 0))._asdict()
         | {"stalls": dict(sorted(stalls.get(each.name, Counter()).items(), key=_costliest))}
         for each in bounds
     ]

@@ -18,12 +18,12 @@ from rich.text import Text
 from systolic.report.summary.wording import number, percent, ratio_text
 
 TOTAL = "total"
-Column = Literal[
+LayerColumn = Literal[
     "operation", "op", "cycles", "array", "bound", "x bound", "bound by", "DRAM bytes",
     "waits most for",
 ]  # fmt: skip
-TO_THE_LEFT: frozenset[Column] = frozenset({"operation", "op", "bound by", "waits most for"})
-LESS_AND_LESS: tuple[frozenset[Column], ...] = (
+TO_THE_LEFT: frozenset[LayerColumn] = frozenset({"operation", "op", "bound by", "waits most for"})
+LESS_AND_LESS: tuple[frozenset[LayerColumn], ...] = (
     frozenset(),
     frozenset({"bound by"}),
     frozenset({"bound by", "op"}),
@@ -36,7 +36,7 @@ FIXED = (
 """The first columns of layers.csv; behind them is one for each reason of a stall."""
 
 
-class Row(NamedTuple):
+class LayerRow(NamedTuple):
     """What the table says of an operation, or of the whole run (`op` is empty)."""
 
     name: str
@@ -54,7 +54,7 @@ def has_layers(summary: Mapping[str, Any]) -> bool:
     return len(summary.get("operations", ())) > 1
 
 
-def layers_table(summary: Mapping[str, Any], without: Collection[Column]) -> Table:
+def layers_table(summary: Mapping[str, Any], without: Collection[LayerColumn]) -> Table:
     """Return a row for each operation, and a row for the run, without some of the columns."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     rows = [*map(_row, summary["operations"]), _total(summary)]
@@ -68,9 +68,9 @@ def layers_table(summary: Mapping[str, Any], without: Collection[Column]) -> Tab
     return table
 
 
-def _row(operation: Mapping[str, Any]) -> Row:
+def _row(operation: Mapping[str, Any]) -> LayerRow:
     bound = operation["bound"]
-    return Row(
+    return LayerRow(
         operation["name"],
         operation["op"],
         operation["cycles"],
@@ -82,12 +82,12 @@ def _row(operation: Mapping[str, Any]) -> Row:
     )
 
 
-def _total(summary: Mapping[str, Any]) -> Row:
+def _total(summary: Mapping[str, Any]) -> LayerRow:
     """Return the row of the run: operations overlap, so its cycles are not the sum of theirs."""
     operations, cycles = summary["operations"], summary["cycles"]
     useful = sum(each["utilisation"] * each["cycles"] for each in operations)
     bound = summary["bound"]
-    return Row(
+    return LayerRow(
         TOTAL,
         "",
         cycles,
@@ -107,7 +107,7 @@ def all_stalls(summary: Mapping[str, Any]) -> dict[str, int]:
     return dict(sorted(cycles.items(), key=lambda item: (-item[1], item[0])))
 
 
-def _cells(row: Row) -> dict[Column, str]:
+def _cells(row: LayerRow) -> dict[LayerColumn, str]:
     """Return the text of each column; an operation without an instruction has no time to tell."""
     idle = not row.cycles
     return {
