@@ -26,7 +26,7 @@ TO_THE_LEFT: frozenset[LayerColumn] = frozenset({"operation", "op", "bound by", 
 LESS_AND_LESS: tuple[frozenset[LayerColumn], ...] = (
     frozenset(),
     frozenset({"bound by"}),
-    frozenset({"bound by", "op"}),
+    frozenset({"bound by", "bound"}),
 )
 """The columns that are left out: of these the first with which the table fits the screen."""
 FIXED = (
