@@ -38,7 +38,7 @@ def test_every_output_of_a_graph_is_written_and_listed() -> None:
     Path("g.toml").write_text(TWO_OUTPUTS, encoding="utf-8")
     status, out, err = run_command("run", "g.toml", *QUIET, "--out", "o")
     assert (status, err) == (0, "")
-    assert names("o") == ["a.npy", "b.npy", "summary.json"]
+    assert names("o") == ["a.npy", "b.npy", "layers.csv", "summary.json"]
     x, w, v = (np.arange(1, r * c + 1).reshape(r, c) for r, c in ((2, 4), (4, 4), (4, 6)))
     assert np.array_equal(np.load("o/a.npy"), x @ w)
     assert np.array_equal(np.load("o/b.npy"), x @ v)
@@ -77,7 +77,7 @@ def test_a_run_leaves_nothing_of_an_older_run() -> None:
     assert np.load("o/result.npy").shape == (64, 128)
     Path("g.toml").write_text(TWO_OUTPUTS, encoding="utf-8")
     assert run_command("run", "g.toml", "--out", "o")[0] == 0
-    assert names("o") == ["a.npy", "b.npy", "summary.json", "wavefront.png"]
+    assert names("o") == ["a.npy", "b.npy", "layers.csv", "summary.json", "wavefront.png"]
     assert run_command("run", LAYER, "--values", "none", "--out", "o")[0] == 0
     assert names("o") == ["summary.json"]
 

@@ -11,7 +11,15 @@ import pytest
 from support.command_line import refused, run_command
 from systolic.cli.main import call
 from systolic.errors import ConfigError
-from systolic.run.pins import PINS, check, compare, read_pins, shipped_runs
+from systolic.run.pins import (
+    PINS,
+    check,
+    compare,
+    folder_of_shipped,
+    name_of,
+    read_pins,
+    shipped_runs,
+)
 
 FIG3 = next(path for path in shipped_runs() if path.stem == "transpose_fig3")
 PIN: dict[str, Any] = {
@@ -29,7 +37,8 @@ def test_no_number_has_moved(path: Path) -> None:
 
 
 def test_nothing_is_pinned_that_is_not_shipped() -> None:
-    runs = {path.stem for path in shipped_runs()}
+    runs = {name_of(path, folder_of_shipped(path)) for path in shipped_runs()}
+    assert {"transpose_fig3", "networks/digits_mlp"} < runs
     assert {name.split(",")[0] for name in read_pins(PINS)} == runs
 
 
@@ -65,6 +74,15 @@ class TestCompare:
         assert compare("x", PIN, {**PIN, "units": units}).text == (
             "x: 20 -> 20 (+0) cycles\n  dma0: idle 20 -> 0 (-20)\n  dma1: idle 0 -> 20 (+20)"
         )
+
+    def test_which_operation_moved(self) -> None:
+        pinned = {**PIN, "operations": {"h": 7, "y": 9}}
+        found = {**PIN, "operations": {"h": 7, "y": 8, "z": 1}}
+        assert compare("x", pinned, pinned).ok
+        assert compare("x", pinned, found).text == (
+            "x: 20 -> 20 (+0) cycles\n  operations: y 9 -> 8 (-1), z 0 -> 1 (+1)"
+        )
+        assert compare("x", PIN, found).ok  # a file of counts without operations
 
 
 class TestCommand:

@@ -25,7 +25,20 @@ RUN = {
     "config": dict, "overrides": list, "files": dict, "options": dict, "inputs": dict,
     "outputs": dict,
 }  # fmt: skip
-COMPILED = {**RUN, "on_chip": dict, "blocks": int, "sub_blocks": int, "values": dict, "bound": dict}
+COMPILED = {
+    **RUN,
+    "dram_bytes": int,
+    "on_chip_bytes": int,
+    "on_chip": dict,
+    "blocks": int,
+    "sub_blocks": int,
+    "values": dict,
+    "bound": dict,
+}
+OPERATION = {
+    "name": str, "op": str, "cycles": int, "multiply_adds": int, "utilisation": float,
+    "bound": dict, "dram_bytes": int, "on_chip_bytes": int, "stalls": dict,
+}  # fmt: skip
 POINT = {
     "sweep": str,
     "vary": dict,
@@ -85,6 +98,9 @@ def test_what_schema_1_promises(kind: str) -> None:
         assert "schema" not in point
     for unit in found.get("units", {}).values():
         require(unit, {"total": int, "labels": dict})
+    for operation in found.get("operations", ()):
+        require(operation, OPERATION)
+        require(operation["bound"], {"cycles": int, "why": str})
     for output in found.get("outputs", {}).values():
         assert output.keys() >= OUTPUT
     if "values" in found:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from systolic.arrays import Array
 from systolic.config import RunConfig
 from systolic.errors import printable
+from systolic.report.summary.layers import has_layers, layers_csv
 from systolic.run.execute import run
-from systolic.run.folder import PICTURE, RESULT, SUMMARY, RunFolder, npy_name
+from systolic.run.folder import LAYERS, PICTURE, RESULT, SUMMARY, RunFolder, npy_name
 from systolic.run.result import Result
 from systolic.run.verdict import require_right
 from systolic.workload import write_npy
@@ -68,7 +69,9 @@ def report(
     """
     summary = with_file_names(result.summary, names, result.outputs)
     note = accept(summary)
-    folder.replace({SUMMARY: summary_writer(summary), **array_writers(names, result.outputs)})
+    tables = {LAYERS: layers_writer(summary)} if has_layers(summary) else {}
+    arrays = array_writers(names, result.outputs)
+    folder.replace({SUMMARY: summary_writer(summary), **tables, **arrays})
     if as_json:
         sys.stdout.write(summary_text(summary))
     else:
@@ -106,10 +109,16 @@ def summary_writer(summary: Mapping[str, Any]) -> Writer:
     return lambda path: path.write_text(summary_text(summary), encoding="utf-8")
 
 
+def layers_writer(summary: Mapping[str, Any]) -> Writer:
+    """Return a writer of layers.csv."""
+    return lambda path: path.write_text(layers_csv(summary), encoding="utf-8")
+
+
 def _file_names(config: RunConfig, *, plots: bool, values: bool) -> list[str]:
     """Return the names of the files a run may write."""
     arrays = output_files(config).values() if values else ()
-    return [SUMMARY, *arrays, *([PICTURE] if plots else [])]
+    tables = [LAYERS] if len(config.graph.operations) > 1 else []
+    return [SUMMARY, *tables, *arrays, *([PICTURE] if plots else [])]
 
 
 def data_files(config: RunConfig) -> list[Path]:

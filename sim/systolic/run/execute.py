@@ -25,6 +25,7 @@ from systolic.machine import Image, simulate
 from systolic.progress import Progress
 from systolic.report.summary.summarize import summarize
 from systolic.run.accuracy import Judge, judge_of
+from systolic.run.operations import operation_records, total_traffic, traffic_by_layer
 from systolic.run.provenance import (
     Entries,
     graph_provenance,
@@ -39,7 +40,6 @@ from systolic.run.tensors import (
     graph_images,
     graph_results,
     initial_accesses,
-    operation_records,
 )
 from systolic.run.verdict import graph_verdict
 from systolic.trace.records import Trace
@@ -287,8 +287,10 @@ def _summary(
         bound={"cycles": bound.cycles, "why": bound.why},
     )
     summary["on_chip"] = _on_chip(compiled)
+    traffic = traffic_by_layer(compiled.program, compiled.synchronised.layers)
+    summary |= total_traffic(traffic)
     if not work.lone:
-        summary["operations"] = operation_records(compiled, work.chip, trace)
+        summary["operations"] = operation_records(compiled, work.chip, trace, traffic)
     return summary
 
 

@@ -24,8 +24,9 @@ from systolic.writing import Writer, replacing, write_all
 SUMMARY = "summary.json"
 RESULT = "result.npy"
 PICTURE = "wavefront.png"
+LAYERS = "layers.csv"
 SWEEP_ROWS, SWEEP, COMPARISON = "sweep.csv", "sweep.png", "comparison.png"
-OWN = (SUMMARY, RESULT, PICTURE, SWEEP_ROWS, SWEEP, COMPARISON)
+OWN = (SUMMARY, RESULT, PICTURE, LAYERS, SWEEP_ROWS, SWEEP, COMPARISON)
 """The names that runs write, except the NAME.npy files, which the summary lists."""
 
 SUMMARY_LIMIT_BYTES = 256 << 20

@@ -1,9 +1,9 @@
 """Pinned cycle counts: compare runs with a file of counts, or rewrite that file.
 
-Every run file is run for its times alone. A pin holds four things: the run's cycles; the cycles of
-each label of each unit, so that a difference names the unit that moved; its tier; and the reason
-for the number. The tier "operation" means one multiplication, "program" means more than one. The
-tier "unit" is in tests/machine.
+Every run file is run for its times alone. A pin holds the run's cycles; the cycles of each label of
+each unit, so that a difference names the unit that moved; the cycles of each operation, of a graph
+that has several; its tier; and the reason for the number. The tier "operation" means one
+multiplication, "program" means more than one. The tier "unit" is in tests/machine.
 """
 
 from __future__ import annotations
@@ -19,15 +19,18 @@ from systolic.config import RunConfig, expand, load_run
 from systolic.config.dump import toml_key, toml_text
 from systolic.config.toml_file import read_toml
 from systolic.errors import ConfigError
+from systolic.report.summary.layers import has_layers
 from systolic.run.execute import run
 from systolic.run.verdict import require_right
 from systolic.shipped import CONFIGS
 from systolic.writing import write_text
 
+OPERATIONS = "operations"
 PINS = CONFIGS / "pinned_cycles.toml"
 HEAD = """\
 # Cycle counts of runs, compared by `systolic check`. A name is the path of a run file, from the
-# folder of this file (of the shipped counts: from configs/runs), or from --runs DIR; no .toml.
+# folder of this file (of the shipped counts: from configs/runs, and networks/NAME), or from --runs
+# DIR; no .toml.
 #
 # `systolic check --update --pins configs/pinned_cycles.toml` rewrites the numbers and keeps the
 # reasons. A number that moves is a change of the machine or of the compiler: say in its reason why
@@ -63,7 +66,7 @@ def check(
         update: write the counts found to `pins`, keeping its reasons.
         runs: the folder from which the path of a run file is its name among the counts. Default:
             the folder of `pins`; for the shipped counts, and if no run files are named, the folder
-            of the shipped runs.
+            of the shipped runs (a shipped network is called networks/NAME).
 
     Raises:
         ConfigError: `update` without `pins`, or a run file that did not come with systolic is to
@@ -77,12 +80,13 @@ def check(
             setting="pins",
         )
     file = pins or PINS
-    folder = runs or (CONFIGS / "runs" if not configs or _is_shipped(file) else file.parent)
+    named = file.parent if configs and not _is_shipped(file) else None
     known, found = read_pins(file), dict[str, Pin]()
     for path in configs or shipped_runs():
         config = load_run(path)
         if pins is None and runs is None:
             _refuse_foreign(path)
+        folder = runs or named or folder_of_shipped(path)
         for name, pin in measure(config, name_of(path, folder)):
             found[name] = pin
             if not update:
@@ -109,11 +113,17 @@ def _strangers(known: dict[str, Pin], found: dict[str, Pin]) -> Iterator[Finding
 
 
 def shipped_runs() -> list[Path]:
-    """Return the run files that come with systolic."""
+    """Return the run files that come with systolic: those of runs, then those of networks."""
     runs = sorted((CONFIGS / "runs").glob("*.toml"))
     if not runs:
         raise ConfigError(f"{CONFIGS / 'runs'}: no run files; name the ones to check")
-    return runs
+    return [*runs, *sorted((CONFIGS / "networks").glob("*.toml"))]
+
+
+def folder_of_shipped(path: Path) -> Path:
+    """Return the folder from which the path of a shipped run file is its name."""
+    in_networks = not name_of(path, CONFIGS / "networks").startswith("../")
+    return CONFIGS if in_networks else CONFIGS / "runs"
 
 
 def name_of(path: Path, folder: Path) -> str:
@@ -131,7 +141,7 @@ def _is_shipped(file: Path) -> bool:
 
 def _refuse_foreign(path: Path) -> None:
     """Raise ConfigError for a run file that the shipped counts cannot have."""
-    if name_of(path, CONFIGS / "runs").startswith("../"):
+    if name_of(path, folder_of_shipped(path)).startswith("../"):
         raise ConfigError(
             f"{path}: did not come with systolic, so the shipped counts do not have it: needs "
             "another file of counts, which an update writes",
@@ -153,20 +163,29 @@ def _counts(config: RunConfig, reason: str) -> Pin:
     # The register engine has no mode for times only.
     summary = run(config, values=config.engine == "register").summary
     require_right(summary)
-    return {
+    pin = {
         "tier": "operation" if summary["sub_blocks"] == 1 else "program",
         "reason": reason,
         "cycles": summary["cycles"],
         "units": {unit: spent["labels"] for unit, spent in summary["units"].items()},
     }
+    if has_layers(summary):
+        pin[OPERATIONS] = {each["name"]: each["cycles"] for each in summary["operations"]}
+    return pin
 
 
 def compare(name: str, pinned: Pin | None, found: Pin) -> Finding:
-    """Return whether a run is as pinned; if not, which unit moved and by how much."""
+    """Return whether a run is as pinned; if not, what moved and by how much.
+
+    A pin without operations says nothing of them.
+    """
     cycles = found["cycles"]
     if pinned is None:
         return Finding(f"{name}: {cycles} cycles, not pinned", ok=False, is_new=True)
     moved = [f"  {line}" for line in _moves(pinned["units"], found["units"])]
+    if OPERATIONS in pinned:
+        sides = ({OPERATIONS: side.get(OPERATIONS, {})} for side in (pinned, found))
+        moved += [f"  {line}" for line in _moves(*sides)]
     if pinned["cycles"] == cycles and not moved:
         return Finding(f"{name}: {cycles} cycles, as pinned", ok=True)
     head = f"{name}: {_change(pinned['cycles'], cycles)} cycles"
@@ -216,6 +235,8 @@ def write_pins(file: Path, pins: dict[str, Pin]) -> None:
     for name, pin in sorted(pins.items()):
         lines = [f"[{toml_key(name)}]"]
         lines += [f"{key} = {toml_text(pin[key])}" for key in ("tier", "reason", "cycles")]
+        if OPERATIONS in pin:
+            lines.append(f"{OPERATIONS} = {toml_text(pin[OPERATIONS])}")
         lines += [f"units.{unit} = {toml_text(spent)}" for unit, spent in pin["units"].items()]
         blocks.append("\n".join(lines) + "\n")
     write_text(file, "\n".join(blocks))

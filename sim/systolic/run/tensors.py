@@ -1,29 +1,25 @@
 """Between a graph's tensors and a chip's memories: images before a run, results after it.
 
-The record of each operation, its cycles beside its bound, is made here too. Not here: the verdict
-on the values (`systolic.run.verdict`), and the run itself (`systolic.run.execute`).
+Not here: the verdict on the values (`systolic.run.verdict`), and the run itself
+(`systolic.run.execute`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from systolic.arrays import Array
 from systolic.compiler import CompiledGraph
-from systolic.compiler.bounds.run import operation_bounds, spans
 from systolic.compiler.ir.nodes import Axes
 from systolic.compiler.place.tiles import PlacedTile
 from systolic.compiler.schedule.products import identity_values
 from systolic.errors import WorkloadError, listed, perhaps, shortened
-from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer
 from systolic.layout import Placement, Shape, pack, unpack
 from systolic.machine import Image, Memory
 from systolic.run.verdict import as_matrices, as_tensor
-from systolic.trace.records import Trace
 from systolic.workload import Graph
 
 
@@ -122,27 +118,6 @@ def graph_results(compiled: CompiledGraph, memory: Memory) -> dict[str, Array]:
         else:
             found[name] = unpack(memory.view(_dram(shape, bases[name]))[0], shape)
     return found
-
-
-def operation_records(compiled: CompiledGraph, chip: Chip, trace: Trace) -> list[dict[str, Any]]:
-    """Return, for each operation, its array cycles from first start to last end, and its bound.
-
-    Operations overlap and share loads, so the cycles of all do not sum to the run's. An operation
-    has 0 cycles if the instructions of other operations do its work.
-    """
-    bounds = operation_bounds(compiled.graph, chip, compiled.options)
-    times = [(t.instruction, t.start, t.done + trace.periods[t.unit]) for t in trace.times]
-    taken = spans(compiled.synchronised.layers, times, [each.name for each in bounds])
-    period = trace.periods["pe_array"]
-    return [
-        {
-            "name": each.name,
-            "op": each.kind,
-            "cycles": -(-taken.get(each.name, 0) // period),
-            "bound": {"cycles": each.bound.cycles, "why": each.bound.why},
-        }
-        for each in bounds
-    ]
 
 
 def _image(placement: Placement, values: Array) -> Image:

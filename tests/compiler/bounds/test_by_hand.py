@@ -23,7 +23,6 @@ from systolic.hw.formulas.moves import bounce_bound, copied_bound
 from systolic.hw.formulas.products import Product, Turn, product_bound
 from systolic.hw.formulas.ticks import UnitRate, after, least_end
 from systolic.hw.formulas.timing import dram_bound, transpose_bound
-from systolic.run.tensors import operation_records
 from systolic.workload import Graph, GraphBuilder
 
 RUNS = Path(__file__).resolve().parents[3] / "configs" / "runs"
@@ -466,7 +465,7 @@ def test_a_lone_operation_is_under_way_for_the_whole_run(
     )  # as a run file of one operation has it
     chip = clocked((2, 3, 5, 5), rows=4, cols=4, dma={"latency_cycles": 3})
     run = systolic.run(renamed, chip, options=Options(identity=identity))
-    (record,) = operation_records(run.compiled, chip, run.trace)
+    (record,) = run.summary["operations"]
     assert set(run.compiled.synchronised.layers) == {kind}
     assert record["cycles"] == run.trace.cycles() >= record["bound"]["cycles"]
 

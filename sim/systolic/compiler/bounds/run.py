@@ -96,6 +96,15 @@ def product_of(graph: Graph, op: Operation) -> Product:
     )  # fmt: skip
 
 
+def product_multiply_adds(graph: Graph) -> dict[str, int]:
+    """Return how many multiply-adds each product means by its shapes: turns and padding are none.
+
+    Operations that are no products are not in the result.
+    """
+    products = {op.name: product_of(graph, op) for op in graph.operations if _is_product(op)}
+    return {name: p.matrices * p.M * p.K * p.N for name, p in products.items()}
+
+
 def _minor(shape: Shape) -> int | None:
     """Return which dimension is contiguous, counted from the last: 0 or 1; None for neither.
 

@@ -16,6 +16,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from systolic.report.summary.layers import LESS_AND_LESS, has_layers, layers_table
 from systolic.report.summary.transfers import bursts_text, channels_text, runs_text, waits_text
 from systolic.report.summary.values import values_text
 from systolic.report.summary.wording import number, percent, plural, time_text
@@ -35,6 +36,8 @@ def print_summary(summary: Mapping[str, Any], console: Console) -> None:
     console.print()
     console.print(_headline(summary))
     console.print(_facts(summary))
+    if has_layers(summary):
+        console.print(Whole(_layers(summary, console)), crop=False)
     console.print(Whole(_units(summary, console)), crop=False)
     if summary["stalls"]:
         console.print(Whole(_stalls(summary)), crop=False)
@@ -60,8 +63,9 @@ def _facts(summary: Mapping[str, Any]) -> Padding:
     )
     if "bound" in summary:
         table.add_row("bound", Text(bound_text(summary)))
-    for operation in summary.get("operations", ()):
-        table.add_row(operation["name"], Text(operation_text(operation)))
+    if not has_layers(summary):
+        for operation in summary.get("operations", ()):
+            table.add_row(Text(operation["name"]), Text(operation_text(operation)))
     if "blocks" in summary:
         blocks, sub_blocks = summary["blocks"], summary["sub_blocks"]
         table.add_row("work", f"{plural(blocks, 'block')}, {plural(sub_blocks, 'sub-block')}")
@@ -141,6 +145,15 @@ def operation_text(operation: Mapping[str, Any]) -> str:
     if cycles < bound["cycles"]:
         return f"{text}; alone it needs {best}"
     return f"{text}, {percent(cycles - bound['cycles'], bound['cycles'])} above the {best} it needs"
+
+
+def _layers(summary: Mapping[str, Any], console: Console) -> Padding:
+    """Return the table of the operations, with as many columns as there is room for."""
+    for without in LESS_AND_LESS:
+        table = Padding(layers_table(summary, without), (0, 0, 1, 2))
+        if _width(table, console, console.options) <= console.width:
+            break
+    return table
 
 
 def _units(summary: Mapping[str, Any], console: Console) -> Padding:

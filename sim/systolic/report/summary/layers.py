@@ -1,0 +1,152 @@
+"""The operations of a graph, a row for each: the table on the screen, and layers.csv.
+
+The functions take the dict of `systolic.report.summary.summarize` with its `operations`. Nothing is
+measured here (`systolic.run.operations`).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Literal, NamedTuple
+
+from rich.table import Table
+from rich.text import Text
+
+from systolic.report.summary.wording import number, percent, ratio_text
+
+TOTAL = "total"
+LayerColumn = Literal[
+    "operation", "op", "cycles", "array", "bound", "x bound", "bound by", "DRAM bytes",
+    "waits most for",
+]  # fmt: skip
+TO_THE_LEFT: frozenset[LayerColumn] = frozenset({"operation", "op", "bound by", "waits most for"})
+LESS_AND_LESS: tuple[frozenset[LayerColumn], ...] = (
+    frozenset(),
+    frozenset({"bound by"}),
+    frozenset({"bound by", "bound"}),
+)
+"""The columns that are left out: of these the first with which the table fits the screen."""
+FIXED = (
+    "name", "op", "cycles", "multiply_adds", "utilisation", "bound_cycles", "bound_why",
+    "dram_bytes", "on_chip_bytes",
+)  # fmt: skip
+"""The first columns of layers.csv; behind them is one for each reason of a stall."""
+
+
+class LayerRow(NamedTuple):
+    """What the table says of an operation, or of the whole run (`op` is empty)."""
+
+    name: str
+    op: str
+    cycles: int
+    utilisation: float
+    bound_cycles: int
+    bound_why: str
+    dram_bytes: int
+    stalls: Mapping[str, int]
+
+
+def has_layers(summary: Mapping[str, Any]) -> bool:
+    """Return whether a run has several operations, and so a table and a file of them."""
+    return len(summary.get("operations", ())) > 1
+
+
+def layers_table(summary: Mapping[str, Any], without: Collection[LayerColumn]) -> Table:
+    """Return a row for each operation, and a row for the run, without some of the columns."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    rows = [*map(_row, summary["operations"]), _total(summary)]
+    cells = [_cells(row) for row in rows]
+    shown = [column for column in cells[0] if column not in without]
+    for column in shown:
+        table.add_column(column, justify="left" if column in TO_THE_LEFT else "right", no_wrap=True)
+    for place, each in enumerate(cells):
+        texts = [Text(each[column]) for column in shown]
+        table.add_row(*texts, style="bold" if place == len(cells) - 1 else "")
+    return table
+
+
+def _row(operation: Mapping[str, Any]) -> LayerRow:
+    bound = operation["bound"]
+    return LayerRow(
+        operation["name"],
+        operation["op"],
+        operation["cycles"],
+        operation["utilisation"],
+        bound["cycles"],
+        bound["why"],
+        operation["dram_bytes"],
+        operation["stalls"],
+    )
+
+
+def _total(summary: Mapping[str, Any]) -> LayerRow:
+    """Return the row of the run: operations overlap, so its cycles are not the sum of theirs."""
+    operations, cycles = summary["operations"], summary["cycles"]
+    useful = sum(each["utilisation"] * each["cycles"] for each in operations)
+    bound = summary["bound"]
+    return LayerRow(
+        TOTAL,
+        "",
+        cycles,
+        useful / cycles if cycles else 0.0,
+        bound["cycles"],
+        bound["why"],
+        summary["dram_bytes"],
+        all_stalls(summary),
+    )
+
+
+def all_stalls(summary: Mapping[str, Any]) -> dict[str, int]:
+    """Return the stalls of all operations by reason, the costliest first."""
+    cycles = Counter[str]()
+    for each in summary["operations"]:
+        cycles.update(each["stalls"])
+    return dict(sorted(cycles.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _cells(row: LayerRow) -> dict[LayerColumn, str]:
+    """Return the text of each column; an operation without an instruction has no time to tell."""
+    idle = not row.cycles
+    return {
+        "operation": row.name,
+        "op": row.op,
+        "cycles": number(row.cycles),
+        "array": "" if idle else percent(row.utilisation, 1),
+        "bound": "" if idle else number(row.bound_cycles),
+        "x bound": ratio_text(row.cycles / row.bound_cycles) if row.bound_cycles else "",
+        "bound by": "" if idle else row.bound_why,
+        "DRAM bytes": "" if idle else number(row.dram_bytes),
+        "waits most for": _worst(row.stalls),
+    }
+
+
+def _worst(stalls: Mapping[str, int]) -> str:
+    """Return what took the most cycles: ``dma1 2,926``, or ``port of dma 30`` for refused ports."""
+    if not stalls:
+        return ""
+    reason = max(stalls, key=lambda each: stalls[each])
+    what = reason.removeprefix("waiting for ").replace("stalled by ", "port of ")
+    return f"{what} {number(stalls[reason])}"
+
+
+def layers_csv(summary: Mapping[str, Any]) -> str:
+    """Return the text of layers.csv: a row for each operation, a column for each reason."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    reasons = sorted(all_stalls(summary))
+    writer.writerow([*FIXED, *reasons])
+    writer.writerows(_csv_rows(summary, reasons))
+    return file.getvalue()
+
+
+def _csv_rows(summary: Mapping[str, Any], reasons: list[str]) -> Iterator[list[Any]]:
+    for each in summary["operations"]:
+        bound = {"bound_cycles": each["bound"]["cycles"], "bound_why": each["bound"]["why"]}
+        values = {**each, **bound}
+        yield [
+            *(values[name] for name in FIXED),
+            *(each["stalls"].get(reason, 0) for reason in reasons),
+        ]

@@ -1,0 +1,134 @@
+"""The record of each operation of a graph: its cycles, its bound, its bytes, what held it back.
+
+An instruction belongs to the operation that the compiler made it for. So bytes and refused or
+waiting cycles of all operations sum to those of the run; a load that two operations share counts
+for one of them. Not here: how the records are shown (`systolic.report.summary.layers`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from systolic.compiler import CompiledGraph
+from systolic.compiler.bounds.run import (
+    OperationBound,
+    operation_bounds,
+    product_multiply_adds,
+    spans,
+)
+from systolic.hw.spec import Chip
+from systolic.isa import Buffer, Program
+from systolic.isa.effects import reads, writes
+from systolic.trace.records import Trace
+
+WAITING = "waiting for"
+
+
+class LayerBytes(NamedTuple):
+    """Bytes that instructions read and write: in DRAM, and in the state and result buffers."""
+
+    dram_bytes: int
+    on_chip_bytes: int
+
+
+def traffic_by_layer(program: Program, layers: Sequence[str]) -> dict[str, LayerBytes]:
+    """Return the bytes that the instructions of each layer move.
+
+    layers: of each instruction. Every access counts with all its elements, also those that it
+    reads again. A sum that is added to is read and written. A copy from DRAM to DRAM counts at both
+    of its ends.
+    """
+    dram, on_chip = Counter[str](), Counter[str]()
+    for layer, instruction in zip(layers, program.instructions, strict=True):
+        for access in (*reads(instruction), *writes(instruction)):
+            counts = dram if access.buffer is Buffer.DRAM else on_chip
+            counts[layer] += access.size_bytes
+    return {layer: LayerBytes(dram[layer], on_chip[layer]) for layer in dict.fromkeys(layers)}
+
+
+def total_traffic(traffic: Mapping[str, LayerBytes]) -> dict[str, int]:
+    """Return the bytes that all layers together move, as entries of a summary."""
+    return {
+        "dram_bytes": sum(each.dram_bytes for each in traffic.values()),
+        "on_chip_bytes": sum(each.on_chip_bytes for each in traffic.values()),
+    }
+
+
+def stalls_by_layer(trace: Trace, layers: Sequence[str]) -> dict[str, Counter[str]]:
+    """Return, by layer, in how many cycles of their units its instructions were held back, by what.
+
+    Reasons are "stalled by" and the holder of the port, for refused ports, and the labels "waiting
+    for" of the units: a unit that waits does so for the next instruction that it starts.
+    """
+    found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for stall in trace.stalls:
+        found[layers[stall.instruction]][f"stalled by {stall.winner}"] += stall.cycles
+    for instruction, reason, cycles in _waits(trace):
+        found[layers[instruction]][reason] += cycles
+    return dict(found)
+
+
+def _waits(trace: Trace) -> Iterator[tuple[int, str, int]]:
+    """Yield (instruction, reason, cycles) of all stretches in which a unit waited."""
+    started: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+    for each in trace.times:
+        started[each.unit].append((each.start // trace.periods[each.unit], each.instruction))
+    for unit, starts in started.items():
+        starts.sort()
+        cycles = [cycle for cycle, _ in starts]
+        for first, stop, label in trace.labels[unit]:
+            if label.startswith(WAITING):
+                for place, length in _by_next(cycles, first, stop):
+                    yield starts[place][1], label, length
+
+
+def _by_next(starts: Sequence[int], first: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Cut cycles first <= cycle < stop at the starts; yield (the next start's place, cycles)."""
+    while first < stop:
+        place = bisect_right(starts, first)
+        assert place < len(starts), "a unit waits for an instruction that it never starts"
+        until = min(stop, starts[place])
+        yield place, until - first
+        first = until
+
+
+def operation_records(
+    compiled: CompiledGraph, chip: Chip, trace: Trace, traffic: Mapping[str, LayerBytes]
+) -> list[dict[str, Any]]:
+    """Return the record of each operation, as summary.json holds it.
+
+    Cycles are the array's, from the operation's first start to its last end. Operations overlap,
+    so the cycles of all do not sum to the run's. An operation has 0 cycles if the instructions of
+    other operations do its work.
+    """
+    bounds = operation_bounds(compiled.graph, chip, compiled.options)
+    layers = compiled.synchronised.layers
+    times = [(t.instruction, t.start, t.done + trace.periods[t.unit]) for t in trace.times]
+    taken = spans(layers, times, [each.name for each in bounds])
+    useful = product_multiply_adds(compiled.graph)
+    stalls, period = stalls_by_layer(trace, layers), trace.periods["pe_array"]
+    return [
+        _record(each, -(-taken.get(each.name, 0) // period), useful.get(each.name, 0), chip)
+        | traffic.get(each.name, LayerBytes(0, 0))._asdict()
+        | {"stalls": dict(sorted(stalls.get(each.name, Counter()).items(), key=_costliest))}
+        for each in bounds
+    ]
+
+
+def _record(each: OperationBound, cycles: int, multiply_adds: int, chip: Chip) -> dict[str, Any]:
+    available = chip.pe_array.rows * chip.pe_array.cols * cycles
+    return {
+        "name": each.name,
+        "op": each.kind,
+        "cycles": cycles,
+        "multiply_adds": multiply_adds,
+        "utilisation": multiply_adds / available if available else 0.0,
+        "bound": {"cycles": each.bound.cycles, "why": each.bound.why},
+    }
+
+
+def _costliest(item: tuple[str, int]) -> tuple[int, str]:
+    return -item[1], item[0]
