@@ -95,6 +95,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         f"systolic export perfetto {FIG_3} --out FILE.json",
         f"systolic export perfetto {LAYER} --out FILE.json",
     ),
+    "systolic export vcd RUN.toml --out FILE": (
+        f"systolic export vcd {FIG_3} --out FILE.vcd",
+        f"systolic export vcd {LAYER} --out FILE.vcd",
+    ),
     "systolic assemble IN.txt OUT.bin": (f"systolic assemble {LAYER} out.bin",),
     "systolic disassemble IN.bin [OUT.txt]": (
         f"systolic assemble {LAYER} in.bin",

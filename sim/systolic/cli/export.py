@@ -14,7 +14,7 @@ from systolic.report.summary.wording import plural
 
 
 def export_command(
-    form: Annotated[str, typer.Argument(help="Of the file: perfetto.", metavar="FORMAT")],
+    form: Annotated[str, typer.Argument(help="Of the file: perfetto, vcd.", metavar="FORMAT")],
     config: Config,
     *,
     out: Annotated[Path, typer.Option("--out", "--output", help="File to write.")],
@@ -39,6 +39,6 @@ def export_command(
 
     options = WorkOptions(chip=chip, overrides=overrides, no_check=no_check, values=False)
     result = timed(config, options)
-    with replacing(out) as path, path.open("w", encoding="utf-8") as file:
-        file.writelines(FORMATS[form](observed(result)))
+    with replacing(out) as path, path.open("wb") as file:
+        FORMATS[form](observed(result), file)
     typer.echo(f"{printable(str(out))}: {plural(result.cycles, 'cycle')}")
