@@ -24,7 +24,8 @@ def test_a_format_is_a_row(tmp_path, monkeypatch):
     assert run_command("export", "starts", FIG_3, "--out", file)[0] == 0
     assert file.read_text() == "LoadWeights 0\nMatMul 4\nCopy 14\n"
     assert refused("export", "start", FIG_3, "--out", file) == (
-        'FORMAT: there is no "start" (known: perfetto, vcd, starts); perhaps "starts" was meant'
+        'FORMAT: there is no "start" (known: perfetto, vcd, parquet, starts); '
+        'perhaps "starts" was meant'
     )
 
 
