@@ -105,7 +105,7 @@ def test_semaphores_and_what_waits_for_what(seed, tmp_path):
         assert posted < tick
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", [1, 2, 10, 15, 30, 50])  # but for 1 and 2 DRAM with banks
 def test_transfers(seed, tmp_path):
     result = random_result(seed)
     path, transfers = written(result, tmp_path), result.trace.transfers
