@@ -24,7 +24,7 @@ COLUMNS = {
     "buffer": "string", "bank": "int64", "partition": "int64", "direction": "string",
     "winner": "string", "channel": "int64", "size_bytes": "int64", "value": "int64",
 }  # fmt: skip
-ROW_GROUP = 65_536
+ROW_GROUP = 16_384
 """Rows that are held at a time."""
 
 
@@ -121,9 +121,9 @@ def _semaphores(observed: Observed, kind: str) -> Iterator[tuple[Any, ...]]:
 
 
 def _dependencies(observed: Observed) -> Iterator[tuple[Any, ...]]:
-    units = {each.instruction: each.unit for each in observed.trace.times}
+    times = observed.trace.times
     for poster, posted, waiter, started in observed.arrows():
-        unit = units[waiter]
+        unit = times[waiter].unit
         yield unit, started, started // observed.trace.periods[unit], waiter, poster, posted
 
 
