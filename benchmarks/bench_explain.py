@@ -1,6 +1,6 @@
 """What do an explanation and an export cost, beside the run that they speak of?
 
-    python benchmarks/bench_explain.py [--instructions 20000]
+    python benchmarks/bench_explain.py [--instructions 20000] [--formats NAME ...] [--only-exports]
 
 Two engines fill and wait for one another, so that there is much to follow: every instruction posts,
 waits, and is on the critical path or beside it. CPU seconds, and the memory of the process.
@@ -12,7 +12,6 @@ import argparse
 import resource
 import tempfile
 import time
-from pathlib import Path
 
 from systolic.config import load_chip
 from systolic.isa import Access, Buffer, Memset, Post, Program, Wait
@@ -20,7 +19,7 @@ from systolic.run.execute import run
 from systolic.run.explanation import explain
 from systolic.run.observe import observed
 from systolic.shipped import CONFIGS
-from systolic.trace.exports.perfetto import perfetto
+from systolic.trace.exports.table import FORMATS
 
 ENGINES = ("activation", "pooling")
 
@@ -42,19 +41,25 @@ def main() -> None:
     """Print CPU seconds of run, explanation and export, and the most memory after each."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--instructions", type=int, default=20_000)
-    count = parser.parse_args().instructions
+    parser.add_argument("--formats", nargs="*", choices=FORMATS, default=list(FORMATS))
+    parser.add_argument("--only-exports", action="store_true", help="without the explanation")
+    args = parser.parse_args()
+    count = args.instructions
     chip = load_chip(CONFIGS / "chips" / "ideal_4x4.toml")
     clock = time.process_time()
     result = run(fills(count), chip, check=False)
     clock = _say(f"run of {count} instructions", clock)
-    explain(result, outlooks=False)
-    clock = _say("explanation, without what if", clock)
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "run.json"
-        with file.open("w", encoding="utf-8") as out:
-            out.writelines(perfetto(observed(result)))
-        events = sum(1 for _ in file.open(encoding="utf-8"))
-    _say(f"export of {events} events", clock)
+    if not args.only_exports:
+        explain(result, outlooks=False)
+        clock = _say("explanation, without what if", clock)
+    trace = result.trace
+    labels = sum(map(len, trace.labels.values()))
+    records = len(trace.times) + len(trace.semaphores) + len(trace.stalls) + labels
+    for name in args.formats:
+        with tempfile.TemporaryFile() as file:
+            FORMATS[name].write(observed(result), file)
+            size = file.tell() // 2**20
+        clock = _say(f"export of {records} records to {name}, {size} MiB", clock)
 
 
 def _say(what: str, since: float) -> float:

@@ -95,6 +95,14 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         f"systolic export perfetto {FIG_3} --out FILE.json",
         f"systolic export perfetto {LAYER} --out FILE.json",
     ),
+    "systolic export vcd RUN.toml --out FILE": (
+        f"systolic export vcd {FIG_3} --out FILE.vcd",
+        f"systolic export vcd {LAYER} --out FILE.vcd",
+    ),
+    "systolic export parquet RUN.toml --out FILE": (
+        f"systolic export parquet {FIG_3} --out FILE.parquet",
+        f"systolic export parquet {LAYER} --out FILE.parquet",
+    ),
     "systolic assemble IN.txt OUT.bin": (f"systolic assemble {LAYER} out.bin",),
     "systolic disassemble IN.bin [OUT.txt]": (
         f"systolic assemble {LAYER} in.bin",
@@ -127,7 +135,11 @@ from systolic.layout import binary
 array = np.zeros((33, 200), ml_dtypes.bfloat16)
 matrix, vector = np.ones((2, 3)), np.ones(3)
 column, row = np.ones(4), np.ones((1, 2))
-"""
+""",
+    "docs/explain.md": f"""
+from support.command_line import run_command
+run_command("export", "parquet", "{FIG_3}", "--out", "run.parquet")
+""",
 }
 
 BLOCKS = [block for page in PAGES for block in blocks(page)]

@@ -14,7 +14,9 @@ from systolic.report.summary.wording import plural
 
 
 def export_command(
-    form: Annotated[str, typer.Argument(help="Of the file: perfetto.", metavar="FORMAT")],
+    form: Annotated[
+        str, typer.Argument(help="Of the file: perfetto, vcd, parquet.", metavar="FORMAT")
+    ],
     config: Config,
     *,
     out: Annotated[Path, typer.Option("--out", "--output", help="File to write.")],
@@ -24,13 +26,14 @@ def export_command(
 ) -> None:
     """Run a run file or a program for its times, and write what was observed in a format."""
     from systolic.run.folder import require_writable
-    from systolic.trace.exports.table import FORMATS
+    from systolic.trace.exports.table import FORMATS, require_library
 
     if form not in FORMATS:
         known = ", ".join(FORMATS)
         raise SystolicError(
             f'FORMAT: there is no "{form}" (known: {known}){perhaps(form, FORMATS)}'
         )
+    require_library(form)
     require_writable(out)
     if out.resolve() == config.resolve():
         raise SystolicError(f"{out}: this run reads it; needed another file (--out FILE)")
@@ -39,6 +42,6 @@ def export_command(
 
     options = WorkOptions(chip=chip, overrides=overrides, no_check=no_check, values=False)
     result = timed(config, options)
-    with replacing(out) as path, path.open("w", encoding="utf-8") as file:
-        file.writelines(FORMATS[form](observed(result)))
+    with replacing(out) as path, path.open("wb") as file:
+        FORMATS[form].write(observed(result), file)
     typer.echo(f"{printable(str(out))}: {plural(result.cycles, 'cycle')}")

@@ -74,7 +74,7 @@ class _Tracks:
 
     def of_unit(self, unit: str) -> Iterator[TraceEvent]:
         """Yield the labels of a unit, and beside them its instructions."""
-        labels = [each for each in self._labels(unit) if each.name != IDLE]
+        labels = (each for each in self._labels(unit) if each.name != IDLE)
         yield from self._put(UNITS, unit, labels)
         yield from self._put(UNITS, f"{unit} instructions", self._instructions(unit))
 
@@ -88,7 +88,7 @@ class _Tracks:
             first, last = spans.get(name, (times.start, stop))
             spans[name] = min(first, times.start), max(last, stop)
         slices = [_Slice(first, stop, name, {}) for name, (first, stop) in spans.items()]
-        yield from self._put(OPERATIONS, "operations", slices)
+        yield from self._put(OPERATIONS, "operations", sorted(slices, key=lambda s: s.first))
 
     def arrows(self) -> Iterator[TraceEvent]:
         """Yield an arrow for each post that a start waited for."""
@@ -119,11 +119,14 @@ class _Tracks:
             yield _Slice(times.start, times.done + period, name, args, index)
 
     def _put(self, group: int, name: str, slices: Iterable[_Slice]) -> Iterator[TraceEvent]:
-        """Yield slices on as many tracks as are needed, the first that is free for each."""
+        """Yield slices on as many tracks as are needed, the first that is free for each.
+
+        slices: in order of time, as instructions of a queue start, so that none need be held.
+        """
         free: list[int] = []
         busy: list[tuple[int, int]] = []
         base = self._track
-        for each in sorted(slices, key=lambda each: (each.first, each.instruction)):
+        for each in slices:
             while busy and busy[0][0] <= each.first:
                 heapq.heappush(free, heapq.heappop(busy)[1])
             if not free:
