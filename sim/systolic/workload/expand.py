@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from systolic.errors import WorkloadError
 from systolic.workload.graph import Graph, make_graph
 from systolic.workload.operation import Operation
 from systolic.workload.operations.composite import OUT
@@ -15,7 +16,12 @@ from systolic.workload.tensor import Tensor
 
 
 def expanded(graph: Graph) -> Graph:
-    """Return the graph without composites; the same graph if it has none."""
+    """Return the graph without composites; the same graph if it has none.
+
+    Raises:
+        WorkloadError: a tensor of the graph has the name of a part.
+
+    """
     if all(op.row.parts is None for op in graph.operations):
         return graph
     tensors, operations = dict(graph.tensors), list[Operation]()
@@ -24,6 +30,11 @@ def expanded(graph: Graph) -> Graph:
             operations.append(op)
             continue
         for part, tensor in _parts(graph, op):
+            if part.output != op.output and part.output in tensors:
+                raise WorkloadError(
+                    f'tensor "{part.output}": a part of operation "{op.name}" ({op.kind}) has that '
+                    f"name; another one is needed"
+                )
             tensors.setdefault(part.output, tensor)
             operations.append(part)
     return make_graph(tensors, operations)
