@@ -130,6 +130,10 @@ class _Scheduler:
         """Copy a finished tile to DRAM; the last tile goes through all queues."""
         (tile,) = task.reads
         anywhere = self._tiles.multiplies and self._memory.task > self._last_load_task
+        if self._evictions:  # tiles that have left are brought again
+            anywhere = anywhere and self.transfers.shareable
+        elif anywhere:
+            self.transfers.note_that_loads_are_over()
         node, resident = self._layers.nodes[task.node], self._memory.resident[tile]
         number, tasks = self._memory.task, self._tiled.tasks
         is_last = number == len(tasks) - 1 and tasks[number - 1].kind != "store"

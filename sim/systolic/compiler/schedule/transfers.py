@@ -210,15 +210,18 @@ class CopyMaker:
         self._move(self._tiles.whole(source), out, source.region, region, inwards=True)
         self._move(back, self._tiles.make_whole(target), region, target.region, inwards=False)
 
+    def note_that_loads_are_over(self) -> None:
+        """Note that nothing is brought any more."""
+        if not self._loads_are_over:
+            self._queues.loads_are_over()
+            self._loads_are_over = True
+
     def store(self, node: Node, resident: Resident, *, anywhere: bool, alone: bool) -> None:
         """Copy a finished tile to its tensor in DRAM.
 
         anywhere: nothing is brought any more, so that the queues of loads are free as well. alone:
         no other tile is moved meanwhile.
         """
-        if anywhere and not self._loads_are_over:
-            self._queues.loads_are_over()
-            self._loads_are_over = True
         tensor, region = self._tensor(node.dram, node.axes)
         block = self._tiles.block(resident.tile)
         queues, shared = self._chip.dma.queues, self._tiles.matrices[resident.tile.matrix].shared

@@ -340,11 +340,13 @@ class _Cutter:
 
     def cut_repeat(self, number: int, node: Node) -> None:
         """Cut the repetition of a row: tile by tile, of which there is one row."""
-        source = self._matrices[node.inputs[0]]
-        for (row, cols), tile in self._tiles(source):
-            read = self._tile(source, tile.number, row.first, cols.first)
-            write = self._tile(self._matrices[node.output], tile.number, 0, cols.first)
-            self._add(Task("repeat", number, (read,), (write,), tile.number, (row,), (cols,)))
+        source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
+        _, q = source.block or self._block
+        for (_, wide), tile in self._tiles(out):
+            for cols in spans(wide.first, wide.stop, q, q):
+                read = self._tile(source, tile.number, 0, cols.first)
+                task = Task("repeat", number, (read,), (tile,), tile.number, (Span(0, 1),), (cols,))
+                self._add(task)
 
     def cut_copy(self, number: int, node: Node) -> None:
         """Cut a copy from DRAM to DRAM: a part for each queue."""
