@@ -40,12 +40,16 @@ def test_the_first_tile_comes_through_half_of_the_queues():
 
 @pytest.mark.parametrize("queues", [2, 3, 4, 8])
 def test_stores_have_queues_as_their_bytes_do(queues):
-    """32 x 2 times 2 x 32 stores eight times as many bytes as it brings.
+    """256 x 8 times 8 x 256 stores sixteen times as many bytes as it brings.
 
-    One queue brings; every other one stores, and none does both.
+    While there is something to bring, one queue does that, and every other one stores. Then all
+    of them store.
     """
     chip = ideal_chip(4, 4, dma={"queues": queues})
-    program = systolic.run(product(32, 2, 32), chip, values=False).compiled.program
-    bring = {c.dma_queue for c in copies(program) if c.source.buffer is Buffer.DRAM}
-    store = {c.dma_queue for c in copies(program) if c.target.buffer is Buffer.DRAM}
-    assert (bring, store) == ({0}, set(range(1, queues)))
+    made = list(copies(systolic.run(product(256, 8, 256), chip, values=False).compiled.program))
+    brings = [number for number, c in enumerate(made) if c.source.buffer is Buffer.DRAM]
+    stores = [number for number, c in enumerate(made) if c.target.buffer is Buffer.DRAM]
+    assert {made[n].dma_queue for n in brings if n > stores[0]} == {0}
+    early = {made[n].dma_queue for n in stores if n < brings[-1]}
+    late = {made[n].dma_queue for n in stores if n > brings[-1]}
+    assert (early, late) == (set(range(1, queues)), set(range(queues)))

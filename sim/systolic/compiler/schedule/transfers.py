@@ -61,7 +61,7 @@ class _Queues:
         """
         least = min(self.busy.get(queue, 0) for queue in self._of_direction(inwards=False))
         for queue in self._of_direction(inwards=True):
-            self.busy[queue] = min(self.busy.get(queue, 0), least)
+            self.busy[queue] = least
         self.engines.clear()
 
     def _of_direction(self, *, inwards: bool) -> range:
