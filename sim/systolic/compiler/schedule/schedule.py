@@ -129,7 +129,7 @@ class _Scheduler:
     def store(self, task: Task) -> None:
         """Copy a finished tile to DRAM; the last tile goes through all queues."""
         (tile,) = task.reads
-        anywhere = self._tiles.multiplies and self._memory.task > self._last_load_task
+        anywhere = self.transfers.joinable and self._memory.task > self._last_load_task
         if self._evictions:  # tiles that have left are brought again
             anywhere = anywhere and self.transfers.shareable
         elif anywhere:
@@ -191,7 +191,7 @@ class _Scheduler:
         return True
 
     def _bring(self, tile: MatrixTile, resident: Resident) -> None:
-        self.transfers.bring(tile, resident, anywhere=self._tiles.multiplies and not self._begun)
+        self.transfers.bring(tile, resident, anywhere=self.transfers.joinable and not self._begun)
 
     def _fix(self, tile: MatrixTile, pinned: Collection[MatrixTile]) -> bool:
         """Place the matrix of a tile for good; False if there is no room beside pinned tiles.

@@ -107,6 +107,8 @@ class CopyMaker:
         # without products keeps all queues busy anyway.
         shared = dram_rate(self._chip, 2) >= 2 * dram_rate(self._chip, 1)
         self.shareable = shared and tiles.multiplies
+        # Where DRAM has rows to open, further queues at once would close one another's.
+        self.joinable = tiles.multiplies and (shared or self._chip.dram.organisation is None)
 
     def backed(self, tile: MatrixTile) -> bool:
         """Return whether DRAM has the tile."""
