@@ -42,13 +42,13 @@ class _Queues:
     ) -> int:
         """Return the queue that will be free first: it, and the DMA engine that it belongs to.
 
-        besides: queues that move other parts of the same tile, which are not taken if others can
-        be.
+        Of two that are equal the one of the direction is taken. besides: queues that move other
+        parts of the same tile, which are not taken if others can be.
         """
-        count = self.chip.dma.queues
-        some = range(count) if anywhere else self._of_direction(inwards=inwards)
+        own = self._of_direction(inwards=inwards)
+        some = range(self.chip.dma.queues) if anywhere else own
         others = [queue for queue in some if queue not in besides]
-        queue = min(others or some, key=self._free_at)
+        queue = min(others or some, key=lambda each: (*self._free_at(each), each not in own))
         engine = queue % self.chip.dma.engine_count
         self.busy[queue] = self.busy.get(queue, 0) + time.cycles
         self.engines[engine] = self.engines.get(engine, 0) + time.engine
