@@ -32,8 +32,9 @@ class CopyTimes:
 
         What it takes at the full rate counts as moving bytes. If it held a bandwidth together with
         copies of other queues, what it takes longer than alone counts as sharing. The rest are
-        descriptors: their own cycles, and those in which short ones do not fill the rate. Of DRAM
-        with an organisation the rest are rows, banks and buses as well, whoever closed them.
+        descriptors: their own cycles, and those in which short ones do not fill the rate. If DRAM
+        has an organisation, the rest also has the cycles in which the copy waited for a row, a bank
+        or a bus, even if other copies had closed the row.
         """
         copy, period = self._copy(index), self.lives.period(index)
         organised = self._is_outside(copy) and self.lives.chip.dram.organisation is not None
