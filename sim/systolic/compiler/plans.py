@@ -12,16 +12,18 @@ one another.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from systolic.compiler.cost.pace import estimated_ticks
+from systolic.compiler.ir.drafts import Draft
 from systolic.compiler.ir.nodes import Layers
 from systolic.compiler.ir.tasks import Tiled
 from systolic.compiler.schedule.schedule import Scheduled, schedule
 from systolic.compiler.tile.cut import cut_tiles
 from systolic.errors import CompileError
 from systolic.hw.spec import Chip
+from systolic.isa import DmaCopy
 from systolic.workload.options import Options
 
 OCTAVES = 8
@@ -29,6 +31,13 @@ OCTAVES = 8
 
 MOST_INSTRUCTIONS = 16_000
 """Of all plans after the first together: compiling must not take long for a better program."""
+
+ALIKE = 1.05
+"""Estimates that differ by less say nothing where the queues disturb one another in DRAM.
+
+Measured over 41 products and sizes of the state buffer on ddr4_128x128: 14 get a better plan, by 5
+to 24 % of the cycles, and three a worse one, by 1, 15 and 17 %.
+"""
 
 LEAST_BYTES = 1
 """With so few bytes to plan with, tiles and groups of sums are the smallest possible."""
@@ -62,7 +71,26 @@ def best_plan(layers: Layers, chip: Chip, options: Options) -> Plan:
         return Plan(have, tiled, scheduled)
     found = [_rated(have, tiled, scheduled, chip)] if scheduled else []
     found += _smaller_plans(layers, tiled, chip, options)
-    return min(found, key=lambda plan: plan.cycles) if found else _least(layers, chip, options)
+    return _best(found, chip) if found else _least(layers, chip, options)
+
+
+def _best(found: list[Plan], chip: Chip) -> Plan:
+    """Return the plan of the least estimate, or one as good that copies fewer bytes.
+
+    With one burst in hand the queues close one another's rows in DRAM, which no estimate knows. So
+    there the plans of about the least estimate are alike, and fewer bytes lose less.
+    """
+    least = min(plan.cycles for plan in found)
+    parts = chip.dram.organisation
+    if parts is None or parts.outstanding > 1:
+        return next(plan for plan in found if plan.cycles == least)
+    alike = [plan for plan in found if plan.cycles <= least * ALIKE]
+    return min(alike, key=lambda plan: _copied_bytes(plan.scheduled.drafts))
+
+
+def _copied_bytes(drafts: Sequence[Draft]) -> int:
+    copies = (draft.instruction for draft in drafts)
+    return sum(copy.source.size_bytes for copy in copies if isinstance(copy, DmaCopy))
 
 
 def _fits(layers: Layers, scheduled: Scheduled, chip: Chip) -> bool:
