@@ -8,8 +8,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tracemalloc
+from pathlib import Path
 
 import pytest
+
+from systolic.config import load_run
+from systolic.machine import simulate
+from systolic.run.execute import compile_run
+from systolic.run.tensors import graph_images
 
 SCRIPT = """
 import resource, sys
@@ -48,3 +55,18 @@ def test_a_large_chip_costs_no_more(overrides, engine):
         [*command, *overrides], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr[-500:]
+
+
+def test_times_only_take_no_memory_for_the_buffers():
+    """The ideal chip's state buffer has 48 MiB, of which a run with values touches a part."""
+    config = load_run(Path("configs/runs/matmul_chain.toml"))
+    compiled = compile_run(config)
+    peaks = {}
+    for values in (False, True):
+        images = graph_images(compiled, config.load_inputs()) if values else []
+        tracemalloc.start()
+        simulate(config.chip, compiled.program, images, values=values)
+        peaks[values] = tracemalloc.get_traced_memory()[1] >> 20
+        tracemalloc.stop()
+    assert peaks[True] >= 48
+    assert peaks[False] < 8

@@ -34,32 +34,44 @@ class Image:
 
 
 class Memory:
-    """All memories of a chip, zero at first, then the images. DRAM is as large as it is used."""
+    """All memories of a chip, zero at first, then the images. DRAM is as large as it is used.
+
+    A buffer takes no memory of the host before it is looked at or written: for times only, none is.
+    """
 
     def __init__(self, chip: Chip, program: Program, images: Iterable[Image] = ()) -> None:
-        images = tuple(images)
-        state, result = chip.state_buffer, chip.result_buffer
-        self._dram_bytes = chip.dram.size_bytes
-        dram_bytes = _extent(program, images, Buffer.DRAM)
-        self._bytes: dict[Buffer, npt.NDArray[np.uint8]] = {
-            Buffer.DRAM: _zeros("dram", 1, dram_bytes),
-        }
-        for buffer, partitions, size in (
-            (Buffer.STATE, state.partitions, state.bytes_per_partition),
-            (Buffer.RESULT, chip.pe_array.cols, result.bytes_per_partition),
-        ):
-            if partitions * size > LARGEST_BYTES:  # then no more than is used, as of DRAM
-                size = min(size, _extent(program, images, buffer))
-            self._bytes[buffer] = _zeros(buffer.value, partitions, size)
-        for image in images:
+        self._chip, self._program, self._images = chip, program, tuple(images)
+        self._bytes: dict[Buffer, npt.NDArray[np.uint8]] = {}
+        for image in self._images:
             self.write(image.access, image.values)
+
+    def _storage(self, buffer: Buffer) -> npt.NDArray[np.uint8]:
+        """Return the bytes of a buffer, [partitions, bytes], which are zero the first time."""
+        if buffer not in self._bytes:
+            partitions, size = self._size(buffer)
+            self._bytes[buffer] = _zeros(buffer.value, partitions, size)
+        return self._bytes[buffer]
+
+    def _size(self, buffer: Buffer) -> tuple[int, int]:
+        """Return the partitions of a buffer and the bytes of each that are needed."""
+        state, result = self._chip.state_buffer, self._chip.result_buffer
+        match buffer:
+            case Buffer.DRAM:
+                return 1, _extent(self._program, self._images, buffer)
+            case Buffer.STATE:
+                partitions, size = state.partitions, state.bytes_per_partition
+            case Buffer.RESULT:
+                partitions, size = self._chip.pe_array.cols, result.bytes_per_partition
+        if partitions * size > LARGEST_BYTES:  # then no more than is used, as of DRAM
+            size = min(size, _extent(self._program, self._images, buffer))
+        return partitions, size
 
     def view(self, access: Access) -> npt.NDArray[Any]:
         """Return a writable view [partitions, count, count, ...] of the region, in its type."""
         low, high = access.span
         if access.buffer is Buffer.DRAM:
             self._reach(high)
-        storage = self._bytes[access.buffer]
+        storage = self._storage(access.buffer)
         if low < 0 or high > storage.shape[1]:
             raise SimulationError(f"access outside its buffer: {access}")
         dtype = data_type(access.dtype).numpy
@@ -76,10 +88,11 @@ class Memory:
 
     def _reach(self, size_bytes: int) -> None:
         """Extend DRAM with zeros; it is only as large as it has been used."""
-        missing = min(size_bytes, self._dram_bytes) - self._bytes[Buffer.DRAM].shape[1]
+        storage = self._storage(Buffer.DRAM)
+        missing = min(size_bytes, self._chip.dram.size_bytes) - storage.shape[1]
         if missing > 0:
             rest = _zeros("dram", 1, missing)
-            self._bytes[Buffer.DRAM] = np.concatenate([self._bytes[Buffer.DRAM], rest], axis=1)
+            self._bytes[Buffer.DRAM] = np.concatenate([storage, rest], axis=1)
 
     def read(self, access: Access) -> npt.NDArray[Any]:
         """Return a copy of the region, [partitions, elements]."""
@@ -103,7 +116,7 @@ class Memory:
 
     def bytes_of(self, buffer: Buffer) -> npt.NDArray[np.uint8]:
         """Return the raw bytes of a buffer, [partitions, bytes] (a view)."""
-        return self._bytes[buffer]
+        return self._storage(buffer)
 
 
 QUIET_NANS = {"f32": 0x7FC00000, "bf16": 0x7FC0, "f16": 0x7E00, "f8e4m3fn": 0x7F, "f8e5m2": 0x7E}
