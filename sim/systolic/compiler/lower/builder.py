@@ -467,7 +467,11 @@ class LayerBuilder:
         if seen == wanted:
             return 0
         dtype = self.graph.shape(tensor).element_type
-        return move_cost(self.chip, self.options, self._change(tensor, seen, wanted), dtype)
+        return self.cost_of(self._change(tensor, seen, wanted), dtype)
+
+    def cost_of(self, change: ChangeOfView, dtype: str) -> int:
+        """Return about how many cycles a move on the chip takes."""
+        return move_cost(self.chip, self.options, change, dtype)
 
     def _change(self, tensor: str, seen: Axes, wanted: Axes) -> ChangeOfView:
         dims = self.graph.shape(tensor).dims

@@ -12,7 +12,7 @@ from systolic.compiler.ir.change_of_view import ChangeOfView, Spread
 from systolic.compiler.ir.nodes import Axes
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.moves import move_in_dram
-from systolic.compiler.lower.views import home_views, lies_as, physical, row_major
+from systolic.compiler.lower.views import home_views, lies_as, physical, row_major, swap
 from systolic.layout import Shape
 from systolic.workload import Graph, Operation
 
@@ -45,10 +45,20 @@ def lower_reshape(builder: LayerBuilder, op: Operation) -> None:
     elif builder.options.via == "dram":
         _by_dram(builder, source, output)
     else:
-        matrix, axes = views[0]
-        wanted = physical(after)
-        change = ChangeOfView(Spread(before.dims, axes), Spread(after.dims, wanted))
-        builder.moved(matrix, change, output, wanted)
+        _move(builder, source, output)
+
+
+def _move(builder: LayerBuilder, source: str, output: str) -> None:
+    """Move the tensor on the chip to the view that costs least: rows on partitions, or columns."""
+    before, after = builder.graph.shape(source), builder.graph.shape(output)
+    rows = physical(after)
+    ways = [
+        (matrix, wanted, ChangeOfView(Spread(before.dims, axes), Spread(after.dims, wanted)))
+        for wanted in ((rows, swap(rows)) if after.rank > 1 else (rows,))
+        for matrix, axes in builder.views(source)
+    ]
+    matrix, wanted, change = min(ways, key=lambda way: builder.cost_of(way[2], way[0].dtype))
+    builder.moved(matrix, change, output, wanted)
 
 
 def _straight_to_dram(graph: Graph, output: str) -> bool:

@@ -415,13 +415,15 @@ def _tile_pairs(
     source, block: name and tiles T(p,q) of the source's matrix. targets: rows, columns and tile.
     """
     p, q = block
+    count, rows_of_source, cols_of_source = change.source.sizes()
+    down, across = -(-rows_of_source // p), -(-cols_of_source // q)
     pairs: list[tuple[MatrixTile, MatrixTile]] = []
     for rows, cols, tile in targets:
         logical = change.target.logical(tile.number, rows, cols)
         matrix, row, col = change.source.locate(logical[logical >= 0])
-        places = np.stack((matrix, row // p, col // q), axis=-1).reshape(-1, 3)
-        reads = [MatrixTile(source, *place) for place in np.unique(places, axis=0).tolist()]
-        pairs += [(read, tile) for read in reads]
+        tiles = np.unique((matrix * down + row // p) * across + col // q)
+        places = zip(*np.unravel_index(tiles, (count, down, across)), strict=True)
+        pairs += [(MatrixTile(source, *map(int, place)), tile) for place in places]
     return pairs
 
 

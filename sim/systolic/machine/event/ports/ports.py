@@ -83,9 +83,14 @@ class Timeline:
         self.slots = slots
         self._stretches = [s for s in stretches if s.stop > s.first]
         self._starts = [s.first for s in self._stretches]
-        self.mask = 0
+
+    @cached_property
+    def mask(self) -> int:
+        """Return the bits of all ports that are needed at some time."""
+        found = 0
         for stretch in self._stretches:
-            self.mask |= mask_of(stretch.needs)
+            found |= mask_of(stretch.needs)
+        return found
 
     @cached_property
     def reach(self) -> Needs:
@@ -170,9 +175,9 @@ def steady(needs: Needs, slots: int) -> Timeline:
 
 def merge(left: list[Stretch], right: list[Stretch], slots: int) -> Timeline:
     """Return the timeline in which both lists of stretches apply, `left`'s needs first."""
-    a, b = Timeline(left, slots), Timeline(right, slots)
     if not right:
-        return a
+        return Timeline(left, slots)
+    a, b = Timeline(left, slots), Timeline(right, slots)
     merged: list[Stretch] = []
     slot = 0
     while slot < slots:
