@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -123,6 +123,10 @@ class Piece:
         step, count = self.pairs[-1]
         return count if step == 1 else 1
 
+    def taller(self, rows: int) -> Piece:
+        """Return the piece with so many rows more, which come from as many rows of the source."""
+        return replace(self, rows=self.rows + rows, source_rows=self.source_rows + rows)
+
 
 @dataclass(frozen=True, slots=True)
 class _RowStretch:
@@ -142,7 +146,9 @@ def pieces(rows: Integers, cols: Integers, here: npt.NDArray[np.bool_]) -> list[
     done: list[Piece] = []
     open_: dict[_RowStretch, Piece] = {}
     known: dict[bytes, tuple[_RowStretch, ...]] = {}
-    for row in range(rows.shape[0]):
+    below = _lies_below(rows, cols, here)
+    row = 0
+    while row < rows.shape[0]:
         fresh: dict[_RowStretch, Piece] = {}
         for stretch in _stretches(here[row]):
             a, b = (index[row, stretch.first : stretch.stop] for index in (rows, cols))
@@ -157,8 +163,22 @@ def pieces(rows: Integers, cols: Integers, here: npt.NDArray[np.bool_]) -> list[
                     done.append(before)
                 fresh[moved] = joined or piece
         done += open_.values()
-        open_ = fresh
+        open_, row = fresh, row + 1
+        if below[row] and all(piece.rows == piece.source_rows for piece in open_.values()):
+            more = below.index(False, row) - row
+            open_ = {key: piece.taller(more) for key, piece in open_.items()}
+            row += more
     return [*done, *open_.values()]
+
+
+def _lies_below(rows: Integers, cols: Integers, here: npt.NDArray[np.bool_]) -> list[bool]:
+    """Return, of each row and the one behind the last, whether it comes from right below another.
+
+    That other one is the row before, of which the same elements are here.
+    """
+    same = (here[1:] == here[:-1]) & ~here[1:]
+    same |= here[1:] & here[:-1] & (rows[1:] == rows[:-1] + 1) & (cols[1:] == cols[:-1])
+    return [False, *same.all(axis=1).tolist(), False]
 
 
 def _stretches(here: npt.NDArray[np.bool_]) -> Iterator[Interval]:
