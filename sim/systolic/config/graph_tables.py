@@ -7,6 +7,7 @@ mean, and whether their shapes fit (`systolic.workload`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from systolic.config.blame import Blame
@@ -127,7 +128,7 @@ def input_sources(
         entry = table.tensors.get(name)
         source = read(_with_entry(table, entry), blame)
         if source.kind == "random" and (entry is None or entry.seed is None):
-            source = DataSource("random", source.seed + number)
+            source = replace(source, seed=source.seed + number)
         found[name] = source
     return found
 
@@ -135,5 +136,5 @@ def input_sources(
 def _with_entry(table: WorkloadTable, entry: TensorTable | None) -> WorkloadTable:
     if entry is None:
         return table
-    own = {key: value for key in ("data", "seed") if (value := getattr(entry, key)) is not None}
-    return table.model_copy(update=own)
+    own = {"data": entry.data, "seed": entry.seed, "deviation": entry.deviation}
+    return table.model_copy(update={key: own[key] for key in own if own[key] is not None})

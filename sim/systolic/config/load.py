@@ -184,10 +184,14 @@ def _name(run: RunFile, blame: Blame) -> str:
 def _data_source(table: WorkloadTable, blame: Blame) -> DataSource:
     if table.seed is not None and table.data != "random":
         raise blame.line("workload", "seed", f'only data = "random" has one, not {table.data!r}')
+    if table.deviation is not None and table.data != "random":
+        needed = f'only data = "random" has one, not {table.data!r}'
+        raise blame.line("workload", "deviation", needed)
     if table.data == "arange":
         return DataSource("arange")
     if table.data == "random":
-        return DataSource("random", table.seed or 0)
+        deviation = 1.0 if table.deviation is None else table.deviation
+        return DataSource("random", table.seed or 0, deviation=deviation)
     if not table.data.lower().endswith((".npy", ".csv")):
         needed = f'needs "arange", "random" or a .npy or .csv file, found {table.data!r}'
         raise blame.line("workload", "data", needed)

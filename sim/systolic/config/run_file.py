@@ -19,6 +19,7 @@ from systolic.hw.spec import Spec
 from systolic.workload import OPERATIONS
 
 Seed = Annotated[int, Field(ge=0, le=1 << 63)]
+Deviation = Annotated[float, Field(gt=0, le=1e30)]
 
 
 class TensorTable(ShapeTable):
@@ -26,6 +27,9 @@ class TensorTable(ShapeTable):
 
     data: str | None = Field(default=None, description="elements (default: the workload's)")
     seed: Seed | None = Field(default=None, description='seed of data = "random"')
+    deviation: Deviation | None = Field(
+        default=None, description='standard deviation of the floats of data = "random"'
+    )
 
 
 class OperationTable(AttributeKeys):
@@ -73,6 +77,9 @@ class WorkloadTable(OperandKeys, AttributeKeys):
     )
     seed: Annotated[int, Field(ge=0, le=1 << 63)] | None = Field(
         default=None, description='seed of data = "random" (default 0)'
+    )
+    deviation: Deviation | None = Field(
+        default=None, description='standard deviation of the floats of data = "random" (default 1)'
     )
     accuracy: AccuracyTable | None = Field(
         default=None, description="labels that a network's scores are held against"

@@ -125,7 +125,10 @@ class ProductMaker:
         self, node: Node, first: _HeldAccess, out: _Made, where: tuple[Span, Span],
         *, busy: dict[str, int] | None = None,
     ) -> None:  # fmt: skip
-        """Let an engine write rows and columns of a result of its operands there."""
+        """Let an engine write rows and columns of a result of its operands there.
+
+        busy: what engines have been given before, if not all work of this kind counts.
+        """
         source, region = first
         fields, regions = {node.step.first: source}, [region]
         matrix, number = out
@@ -135,6 +138,7 @@ class ProductMaker:
             place, fields[name] = self._tiles.spread(operand, there, *where, per_lane=per_lane)
             regions.append(place.region)
         target, made = self._tiles.make_reach(*out, *where)
+        busy = self._busy if busy is None else busy
         written = on_cheapest(self._chip, self._options, node.step, busy, target=made, **fields)
         self._drafts.add(written, regions, (target.region,))
 
@@ -190,9 +194,8 @@ class ProductMaker:
         matrix, out = self._matrices[node.inputs[0]], self._matrices[node.output]
         number = operand_number(matrix, out, task.number)
         source, read = self._tiles.spread(matrix, number, rows, cols)
-        busy = self._busy if matrix.window else None
-        if out.name in self._cast_to_turn:
-            busy = {self._drain_engine: DRAINS_TICKS}
+        casts = out.name in self._cast_to_turn
+        busy = {self._drain_engine: DRAINS_TICKS} if casts else None
         self._lane_step(node, (read, source.region), (out, task.number), (rows, cols), busy=busy)
 
     def reduce(self, task: Task) -> None:
@@ -212,7 +215,7 @@ class ProductMaker:
         source, taken = self._tiles.reach(matrix, task.number, rows, read)
         target, given = self._tiles.make_reach(out, task.number, rows, made)
         written = on_cheapest(
-            self._chip, self._options, partial(node.step, window=window),
+            self._chip, self._options, partial(node.step, window=window), self._busy,
             source=taken, target=given,
         )  # fmt: skip
         self._drafts.add(written, (source.region,), (target.region,))

@@ -29,16 +29,23 @@ CHUNK_ELEMENTS = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class DataSource:
-    """Where elements come from: "arange", "random" (with a seed), or "file" (with a path)."""
+    """Where elements come from: "arange", "random" (with a seed), or "file" (with a path).
+
+    deviation: the standard deviation of random floating-point numbers.
+    """
 
     kind: Literal["arange", "random", "file"]
     seed: int = 0
     path: Path = Path()
+    deviation: float = 1.0
 
     def __str__(self) -> str:
         if self.kind == "file":
             return str(self.path)
-        return f"random, seed {self.seed}" if self.kind == "random" else self.kind
+        if self.kind == "arange":
+            return self.kind
+        spread = "" if self.deviation == 1 else f", deviation {self.deviation:g}"
+        return f"random, seed {self.seed}{spread}"
 
 
 def load_data(source: DataSource, shape: Shape) -> Array:
@@ -46,8 +53,9 @@ def load_data(source: DataSource, shape: Shape) -> Array:
 
     * arange: 1, 2, 3, ... in row-major order. Integers wrap. Floats round to the type; numbers
       beyond its range become its infinity or NaN.
-    * random: for floats, float32 standard normal numbers rounded to the type; for integers, numbers
-      from the type's full range. They are drawn from `np.random.default_rng(seed)`.
+    * random: for floats, float32 standard normal numbers times the deviation (in float32), rounded
+      to the type; for integers, numbers from the type's full range. They are drawn from
+      `np.random.default_rng(seed)`.
     * file: .npy or .csv of exactly the shape's dimensions. Floats round to the type; a number
       that the type cannot hold (300 or 0.5 as s8, 1e10 as f16) is refused.
 
@@ -60,6 +68,8 @@ def load_data(source: DataSource, shape: Shape) -> Array:
     if source.kind == "file":
         return _from_file(source.path, shape)
     limits = number_limits(shape)
+    if limits is not None and source.deviation != 1:
+        raise WorkloadError(f"deviation {source.deviation:g}: only random floats have one: {shape}")
     flat = np.empty(shape.num_elements(), shape.dtype)
     rng = np.random.default_rng(source.seed)
     for first in range(0, flat.size, CHUNK_ELEMENTS):
@@ -68,7 +78,7 @@ def load_data(source: DataSource, shape: Shape) -> Array:
             if source.kind == "arange":
                 numbers = np.arange(first + 1, first + part.size + 1, dtype=np.int64)
             else:
-                numbers = _random(rng, part.size, limits)
+                numbers = _random(rng, part.size, limits, source.deviation)
             part[:] = numbers.astype(flat.dtype)
     return flat.reshape(shape.dims)
 
@@ -86,9 +96,11 @@ def number_limits(shape: Shape) -> tuple[int, int] | None:
     raise WorkloadError(f"data type {shape.element_type} holds no real numbers to transpose")
 
 
-def _random(rng: np.random.Generator, count: int, limits: tuple[int, int] | None) -> Array:
+def _random(
+    rng: np.random.Generator, count: int, limits: tuple[int, int] | None, deviation: float
+) -> Array:
     if limits is None:
-        return rng.standard_normal(count, dtype=np.float32)
+        return rng.standard_normal(count, dtype=np.float32) * np.float32(deviation)
     low, high = limits
     return rng.integers(low, high, count, np.uint64 if low >= 0 else np.int64, endpoint=True)
 

@@ -1,0 +1,94 @@
+"""Shipped networks: their meaning by plain numpy, and small siblings on both engines."""
+
+from __future__ import annotations
+
+import re
+from math import erf
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import systolic
+from support.compare_traces import assert_same
+from systolic.config import load_run
+from systolic.isa.lint.lint import require_clean
+from systolic.machine import simulate
+from systolic.run.execute import compile_run
+from systolic.run.tensors import graph_images, graph_results, initial_accesses
+from systolic.run.verdict import rules_of
+from systolic.shipped import CONFIGS
+from systolic.workload import reference_graph
+
+BLOCK = CONFIGS / "networks" / "bert_block.toml"
+SMALLER = {"512": "24", "768": "32", "3072": "80", "12": "2", "64": "16"}
+"""Sizes of the block, and of its sibling: sequence, hidden size, inner size, heads, a head."""
+
+
+@pytest.fixture
+def sibling(tmp_path: Path) -> Path:
+    """Return the block with the same operations, small."""
+    text = BLOCK.read_text(encoding="utf-8")
+    small = re.sub(r"\[[\d,]+\]", lambda dims: _smaller(dims[0]), text)
+    path = tmp_path / "sibling.toml"
+    for at, other in (("scale = 0.125", "scale = 0.25"), ("deviation = 0.036", "deviation = 0.3")):
+        assert at in small
+        small = small.replace(at, other)
+    path.write_text(small, encoding="utf-8")
+    return path
+
+
+def _smaller(dims: str) -> str:
+    return re.sub(r"\d+", lambda size: SMALLER.get(size[0], size[0]), dims)
+
+
+def test_the_block_is_that_of_the_paper(sibling):
+    """Attention, residuals, norms and gelu in float64; the block rounds to bf16 nine times."""
+    config = load_run(sibling, ["chip=ideal_128x128"])
+    given = {name: np.float64(array) for name, array in config.load_inputs().items()}
+    found = np.float64(systolic.run(config).outputs["block"])
+    wanted = block(given, heads=2)
+    error = np.sqrt(np.mean((found - wanted) ** 2) / np.mean(wanted**2))
+    assert error < 0.008, error  # a bf16 number has 8 bits: 0.002 in one rounding
+
+
+def block(at, heads: int):
+    """Return an encoder block of BERT, float64 [sequence, hidden size]."""
+    parts = (
+        np.split(at["x"] @ at[f"{name}_weights"] + at[f"{name}_bias"], heads, axis=1)
+        for name in ("query", "key", "value")
+    )
+    context = np.hstack([attention(*head) for head in zip(*parts, strict=True)])
+    attended = at["x"] + context @ at["output_weights"] + at["output_bias"]
+    first = norm(attended, at["attention_factors"], at["attention_terms"])
+    inner = first @ at["inner_weights"] + at["inner_bias"]
+    gelu = 0.5 * inner * (1 + np.vectorize(erf)(inner / np.sqrt(2)))
+    fed = first + gelu @ at["outer_weights"] + at["outer_bias"]
+    return norm(fed, at["block_factors"], at["block_terms"])
+
+
+def attention(query, key, value):
+    weights = np.exp(query @ key.T / np.sqrt(query.shape[1]))
+    return weights / weights.sum(axis=1, keepdims=True) @ value
+
+
+def norm(x, factors, terms):
+    centred = x - x.mean(axis=1, keepdims=True)
+    return centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + 1e-5) * factors + terms
+
+
+@pytest.mark.parametrize("chip", ["ideal_4x4", "ideal_128x128"])
+def test_a_small_sibling_runs_alike_on_both_engines(sibling, chip):
+    config = load_run(sibling, [f"chip={chip}", "chip.state_buffer.bytes_per_partition=65536"])
+    compiled = compile_run(config)
+    require_clean(compiled.program, config.chip, initial_accesses(compiled))
+    inputs = config.load_inputs()
+    images = graph_images(compiled, inputs)
+    runs = [
+        simulate(config.chip, compiled.program, images, engine=engine)
+        for engine in ("event", "register")
+    ]
+    assert_same(*runs)
+    wanted = reference_graph(config.graph, inputs, rules_of(config.chip))
+    found = graph_results(compiled, runs[0].memory)
+    assert found["block"].tobytes() == wanted["block"].tobytes()
