@@ -17,8 +17,10 @@ from typing import Any
 import numpy as np
 
 from systolic.arrays import Array
+from systolic.config import Override, load_chip
 from systolic.config.chip_file import find_chip
 from systolic.errors import (
+    ConfigError,
     ProgramError,
     SystolicError,
     WorkloadError,
@@ -85,6 +87,24 @@ def chip_beside(module: Module, path: Path) -> Path:
     if not module.chip:
         raise ProgramError(f"{path}: names no chip; needed one", setting="chip")
     return find_chip(module.chip, path.parent, str(path))
+
+
+def program_chip(
+    module: Module, path: Path, chip: Path | None, overrides: Iterable[Override] = ()
+) -> Chip:
+    """Return the chip of a file, or else the chip that the program names, after overrides of it.
+
+    Raises ConfigError for an override of anything but the chip.
+    """
+    return load_chip(chip or chip_beside(module, path), [_of_chip(each) for each in overrides])
+
+
+def _of_chip(override: Override) -> Override:
+    below = override.below("chip")
+    if below is None:
+        key = ".".join(override.path)
+        raise ConfigError(f'{override.origin}: of a program only "chip." can be set, not "{key}"')
+    return below
 
 
 def program_result(
