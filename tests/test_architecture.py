@@ -71,8 +71,10 @@ ALLOWED: dict[str, set[str]] = {
     "critical_path": {"isa", "hw", "trace"},
     "report": {"trace", "hw", "layout"},
 }  # fmt: skip
-EVERYTHING = ("run", "cli", "__main__", "__init__")
-ONLY_IN = {"simpy": "machine.event", "matplotlib": "report", "typer": "cli"}
+EVERYTHING = ("run", "cli", "pytest_plugin", "__main__", "__init__")
+ONLY_IN = {
+    "simpy": "machine.event", "matplotlib": "report", "typer": "cli", "pytest": "pytest_plugin",
+}  # fmt: skip
 MAY_PRINT = ("cli", "report.summary.table")
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from systolic.config.dump import toml_key, toml_text
 from systolic.config.toml_file import read_toml
 from systolic.errors import ConfigError, listed, perhaps
-from systolic.run.pins.pin import Pin, ChipTables, flat
+from systolic.run.pins.pin import Pin, PinnedChip, flat
 from systolic.shipped import CONFIGS
 from systolic.writing import Writer, write_all
 
@@ -73,7 +73,7 @@ def read_pins(file: Path, *, may_be_new: bool = False) -> Pins:
     return {name: _pin(table, chips, f"{file}: [{name}]") for name, table in tables.items()}
 
 
-def _pin(table: Any, chips: ChipTables, where: str) -> Pin:
+def _pin(table: Any, chips: PinnedChip, where: str) -> Pin:
     """Return a pin; ConfigError, which begins with `where`, if the table is none."""
     if not isinstance(table, dict) or not all(key in table for key in NEEDED):
         raise ConfigError(f"{where} needs tier, reason, cycles and units")
@@ -148,7 +148,7 @@ def write_pin_files(files: Mapping[Path, Mapping[str, Pin]]) -> None:
 
 def pins_text(pins: Mapping[str, Pin], *, shipped: bool = False) -> str:
     """Return the text of a file of pinned counts."""
-    chips: dict[str, ChipTables] = {}
+    chips: dict[str, PinnedChip] = {}
     blocks = [HEAD.format(file="configs/pinned_cycles.toml") if shipped else OWN_HEAD]
     for name, pin in sorted(pins.items()):
         if name == CHIPS:
@@ -173,7 +173,7 @@ def _table(name: str, pin: Pin, chip: str | None) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _key_of(chips: dict[str, ChipTables], tables: ChipTables) -> str:
+def _key_of(chips: dict[str, PinnedChip], tables: PinnedChip) -> str:
     """Return the key of a chip among those of a file; one that is not yet there is added."""
     name, number = str(tables["name"]), 1
     key = name
@@ -183,7 +183,7 @@ def _key_of(chips: dict[str, ChipTables], tables: ChipTables) -> str:
     return key
 
 
-def _chip_table(name: str, tables: ChipTables) -> str:
+def _chip_table(name: str, tables: PinnedChip) -> str:
     """Return the table of a chip, a line for each key, so that a change of one is one line."""
     lines = [f"[{CHIPS}.{toml_key(name)}]"]
     lines += [f"{'.'.join(map(toml_key, key))} = {toml_text(v)}" for key, v in flat(tables)]

@@ -17,7 +17,7 @@ from systolic.hw.spec import Chip
 from systolic.report.summary.layers import has_layers
 from systolic.run.result import Result
 
-ChipTables = Mapping[str, Any]
+PinnedChip = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Pin:
     units: Mapping[str, Mapping[str, int]]
     operations: Mapping[str, int] | None = None
     tolerance: Mapping[str, int] = field(default_factory=dict)
-    chip: ChipTables | None = None
+    chip: PinnedChip | None = None
 
 
 def pin_of(result: Result, reason: str, *, with_chip: bool) -> Pin:
@@ -78,7 +78,7 @@ def _shown(value: Any) -> str:
     return "none" if value is None else toml_text(value)
 
 
-def flat(tables: ChipTables, inside: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+def flat(tables: PinnedChip, inside: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield the values of tables in tables, each with its keys from the outermost in."""
     for key, value in tables.items():
         if isinstance(value, Mapping):

@@ -5,8 +5,9 @@ A run is a run file, a point of its sweeps, or a program.
 
 from __future__ import annotations
 
+import codecs
 import os
-import re
+import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from systolic.config import Override, RunConfig, expand, load_run
+from systolic.config.toml_file import LIMIT_BYTES, TEXT_PROGRAM
 from systolic.engine_kind import EngineKind
 from systolic.errors import ConfigError
 from systolic.hw.datatypes import data_type
@@ -21,13 +23,13 @@ from systolic.hw.spec import Chip
 from systolic.isa import Module, element_type, is_binary
 from systolic.reading import first_line
 from systolic.run.execute import run
+from systolic.run.file_kinds import RUN_FILE
 from systolic.run.program import program_chip, read_program
 from systolic.run.result import Result
 from systolic.run.verdict import require_right
 from systolic.shipped import CONFIGS
 
-CHIP_FILE = re.compile(rb"^\s*\[pe_array\]", re.MULTILINE)
-RUN_FILE = re.compile(rb"^\s*(chip\s*=|\[workload)", re.MULTILINE)
+HEAD_BYTES = 64
 FIRST_REASON = "first pinned"
 
 
@@ -127,12 +129,22 @@ def files_in(folder: Path, besides: Path) -> list[Path]:
 def _is_work(path: Path) -> bool:
     if path.name.startswith("."):
         return False
-    if path.suffix.lower() == ".toml":
-        data = path.read_bytes()
-        return bool(RUN_FILE.search(data)) and not CHIP_FILE.search(data)
     with path.open("rb") as file:
-        head = file.read(64).removeprefix(b"\xef\xbb\xbf")
-    return is_binary(head) or first_line(head).startswith(b"systolic program")
+        if path.suffix.lower() == ".toml":
+            return _is_run_file(file.read(LIMIT_BYTES))
+        head = file.read(HEAD_BYTES).removeprefix(codecs.BOM_UTF8)
+    return is_binary(head) or first_line(head).startswith(TEXT_PROGRAM)
+
+
+def _is_run_file(data: bytes) -> bool:
+    """Return whether TOML is a run file: if it cannot be read, whether it looks like one."""
+    try:
+        tables = tomllib.loads(data.decode())
+    except (ValueError, RecursionError):
+        return bool(RUN_FILE.search(data))
+    return "pe_array" not in tables and (
+        "workload" in tables or isinstance(tables.get("chip"), str)
+    )
 
 
 def shipped_runs() -> list[Path]:
