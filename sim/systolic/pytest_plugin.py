@@ -193,7 +193,7 @@ def _or_failure(function: Callable[[], Value]) -> Value:
         return function()
     except SystolicError as error:
         line = str(error)
-    _fail(line)  # not while the error is handled: pytest would print both
+    return _fail(line)  # not while the error is handled: pytest would print both
 
 
 def _fail(text: str) -> NoReturn:

@@ -163,7 +163,7 @@ def test_a_file_without_end_costs_little_memory() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [("at", "--cycle", "3"), ("watch", "--word", "dram:0:0"), ("compile",)],
+    [("compile",)],
     ids=lambda command: command[0],
 )
 @pytest.mark.parametrize("form", ["text", "binary"])

@@ -87,6 +87,21 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "systolic trace PROGRAM ... --kind KIND": tuple(
         f"systolic trace {LAYER} --input folder --kind {kind}" for kind in ("load", "psum_write")
     ),
+    "systolic at PROGRAM ... --cycle 9": (f"systolic at {LAYER} --input folder --cycle 9",),
+    "systolic watch PROGRAM ... --word BUFFER:PARTITION:ADDRESS": (
+        f"systolic watch {LAYER} --input folder --word state_buffer:0:1536",
+    ),
+    "systolic explain PROGRAM [--chip CHIP]": (f"systolic explain {LAYER} --chip ideal_4x4",),
+    "systolic diff PROGRAM OTHER [--chip CHIP]": (
+        f"systolic diff {LAYER} {FIG_3} --chip ideal_4x4",
+    ),
+    "systolic export FORMAT PROGRAM [--chip CHIP] --out FILE": (
+        f"systolic export vcd {LAYER} --chip ideal_4x4 --out FILE.vcd",
+    ),
+    "systolic check PROGRAM [--chip CHIP] --pins FILE": (
+        f"systolic check {LAYER} --chip ideal_4x4 --pins pins.toml --update",
+        f"systolic check {LAYER} --pins pins.toml",
+    ),
     "systolic trace RUN --kind descriptor": (
         f"systolic trace {FIG_3} --set workload.home=dram --kind descriptor",
     ),
