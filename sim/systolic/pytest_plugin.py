@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 UPDATE = "--systolic-update"
 HOW_TO_PIN = f" ({UPDATE} pins them)"
-Value = TypeVar("Value")
+Returned = TypeVar("Returned")
 Settings = Mapping[str, Any] | Sequence[str]
 
 
@@ -184,7 +184,7 @@ def _overrides(settings: Settings, folder: Path) -> list[Override]:
     return [replace(Override.parse(text, "set"), folder=folder) for text in settings]
 
 
-def _or_failure(function: Callable[[], Value]) -> Value:
+def _or_failure(function: Callable[[], Returned]) -> Returned:
     """Return what a function returns; an error of systolic fails the test with its one line."""
     __tracebackhide__ = True
     from systolic.errors import SystolicError
