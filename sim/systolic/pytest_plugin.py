@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 UPDATE = "--systolic-update"
 HOW_TO_PIN = f" ({UPDATE} pins them)"
 Returned = TypeVar("Returned")
-Settings = Mapping[str, Any] | Sequence[str]
+Replacements = Mapping[str, Any] | Sequence[str]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -61,7 +61,7 @@ class SystolicRun:
         *,
         engine: EngineKind | None = None,
         chip: str | Path | None = None,
-        set: Settings = (),  # noqa: A002 - the name of the option of `systolic run`
+        set: Replacements = (),  # noqa: A002 - the name of the option of `systolic run`
     ) -> TestedRun:
         """Do a run for its times.
 
@@ -84,7 +84,7 @@ class SystolicRun:
         return self.test.with_suffix(".pins.toml")
 
     def _work(
-        self, path: Path, engine: EngineKind | None, chip: str | Path | None, settings: Settings
+        self, path: Path, engine: EngineKind | None, chip: str | Path | None, settings: Replacements
     ) -> PinnedWork:
         from systolic.config.chip_file import find_chip
         from systolic.errors import SystolicError
@@ -172,7 +172,7 @@ class TestedRun:
         write_pins(self.fixture.pins, {**known, **with_what_was_said(found, known)})
 
 
-def _overrides(settings: Settings, folder: Path) -> list[Override]:
+def _overrides(settings: Replacements, folder: Path) -> list[Override]:
     """Return the overrides that settings mean; file names in them start from a folder."""
     from systolic.config import Override
     from systolic.config.dump import toml_text

@@ -46,6 +46,7 @@ from systolic.layout import Shape
 from systolic.machine import Image, Memory, simulate
 from systolic.reading import first_line
 from systolic.report.summary.summarize import summarize
+from systolic.run.busy import busy_bound, busy_cycles
 from systolic.run.file_kinds import not_a_program
 from systolic.run.provenance import array_sha256, program_provenance
 from systolic.run.result import Result
@@ -137,11 +138,19 @@ def program_result(
         trace=outcome.trace,
         instructions=module.program.count(),
     )
+    summary |= _bounds(chip, module)
     summary["checker"] = "clean" if how.check else "skipped"
     summary |= program_provenance(chip, how.engine, values=how.values, check=how.check)
     summary["inputs"] = _records(module.inputs, inputs or {})
     summary["outputs"] = _records(module.outputs, outputs)
     return Result(summary, outputs, outcome.trace, chip, module.program)
+
+
+def _bounds(chip: Chip, module: Module) -> dict[str, Any]:
+    """Return the bound of the run, and for how many cycles of its own each unit must be busy."""
+    busy = busy_cycles(chip, module.program)
+    bound = busy_bound(chip, busy)
+    return {"bound": {"cycles": bound.cycles, "why": bound.why}, "busy": busy}
 
 
 @contextmanager
