@@ -253,3 +253,13 @@ def before_of(old: str, new: str | None = None) -> str:
     part = text[text.index("[a]\n") + 4 :]
     end = part.index(old) + len(old)
     return part[:end] if new is None else part[:end].replace(old, new)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_run_that_does_not_fit_its_chip_ends_the_check(jobs: int) -> None:
+    change("runs/own.toml", "bank_bytes = 2048", "bank_bytes = 8")
+    status, _, err = run_command(*ALL, "--jobs", jobs, "--markdown", "out.md")
+    assert status == 2
+    assert err.startswith("systolic: error: result_buffer of own is too small for one block")
+    assert err.count("\n") == 1
+    assert not Path("out.md").exists()
