@@ -11,6 +11,8 @@ import os
 import pytest
 from hypothesis import settings
 
+collect_ignore = ["regression_example"]  # a repository of its own: test_pytest_plugin.py runs it
+
 os.environ.setdefault("SYSTOLIC_VERIFY", "1")  # the compiler checks the result of every pass
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)

@@ -37,6 +37,7 @@ from support.documents import (
 )
 from systolic.config import load_run
 from systolic.isa.formats.write_text import parse_text
+from systolic.pytest_plugin import UPDATE
 
 DIGITS = "configs/runs/transpose_digits.toml"
 FIG_3, FIG_4 = "configs/runs/transpose_fig3.toml", "configs/runs/transpose_fig4.toml"
@@ -69,6 +70,9 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "systolic check RUN... --pins FILE --update": (
         f"systolic check {FIG_3} --pins pins.toml --update",
     ),
+    "systolic check --runs DIR --pins FILE": (
+        "systolic check --runs example --pins example/cycles.toml",
+    ),
     "systolic check RUN... --pins FILE": (
         f"systolic check {FIG_3} --pins pins.toml --update",
         f"systolic check {FIG_3} --pins pins.toml",
@@ -82,6 +86,21 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "systolic trace PROGRAM ... --kind KIND": tuple(
         f"systolic trace {LAYER} --input folder --kind {kind}" for kind in ("load", "psum_write")
+    ),
+    "systolic at PROGRAM ... --cycle 9": (f"systolic at {LAYER} --input folder --cycle 9",),
+    "systolic watch PROGRAM ... --word BUFFER:PARTITION:ADDRESS": (
+        f"systolic watch {LAYER} --input folder --word state_buffer:0:1536",
+    ),
+    "systolic explain PROGRAM [--chip CHIP]": (f"systolic explain {LAYER} --chip ideal_4x4",),
+    "systolic diff PROGRAM OTHER [--chip CHIP]": (
+        f"systolic diff {LAYER} {FIG_3} --chip ideal_4x4",
+    ),
+    "systolic export FORMAT PROGRAM [--chip CHIP] --out FILE": (
+        f"systolic export vcd {LAYER} --chip ideal_4x4 --out FILE.vcd",
+    ),
+    "systolic check PROGRAM [--chip CHIP] --pins FILE": (
+        f"systolic check {LAYER} --chip ideal_4x4 --pins pins.toml --update",
+        f"systolic check {LAYER} --pins pins.toml",
     ),
     "systolic trace RUN --kind descriptor": (
         f"systolic trace {FIG_3} --set workload.home=dram --kind descriptor",
@@ -159,8 +178,9 @@ def marks_of(command: str) -> list[pytest.MarkDecorator]:
 
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the files that the pages use: configs, and the inputs of the layer."""
+    """A folder with the files that the pages use: configs, inputs of the layer, an example."""
     shutil.copytree(ROOT / "configs", tmp_path / "configs")
+    shutil.copytree(ROOT / "tests" / "regression_example", tmp_path / "example")
     rng = np.random.default_rng(0)
     (tmp_path / "folder").mkdir()
     for name, shape in {"x": (6, 4), "w": (4, 3), "b": (3,)}.items():
@@ -256,6 +276,8 @@ def _check_script(tool: str, words: list[str]) -> None:
     if words[0] == "-m" and tool == "pytest":
         marks = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
         assert f'    "{words[1]}: ' in marks
+    elif words[0].startswith("--"):
+        assert (tool, words) == ("pytest", [UPDATE])
     elif words[0] == "-m":
         module = Path(*words[1].split("."))
         assert any((place / module / "__main__.py").is_file() for place in (ROOT, ROOT / "sim"))

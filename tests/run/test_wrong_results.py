@@ -13,7 +13,7 @@ import systolic.run.execute
 from support.command_line import run_command
 from support.graphs import TWO_OUTPUTS
 from systolic.errors import ResultError
-from systolic.run import pins as checking
+from systolic.run.pins.check import Selection, update
 from systolic.run.verdict import require_right
 from systolic.workload import first_differing
 
@@ -126,7 +126,7 @@ def test_check_of_an_engine_that_computes_values() -> None:
         encoding="utf-8",
     )
     with pytest.raises(ResultError, match="2 of 16 elements differ"):
-        list(checking.check([Path("r.toml")], Path("pins.toml"), update=True))
+        update(Selection([Path("r.toml")], Path("pins.toml")))
     assert not Path("pins.toml").exists()
     assert run_command("check", "r.toml", "--pins", "pins.toml", "--update")[0] == 1
 

@@ -7,34 +7,46 @@ from typing import Annotated
 
 import typer
 
-from systolic.cli.options import Overrides, RunFilePath, is_number, of_option, set_values
+from systolic.cli.options import (
+    ChipName,
+    Config,
+    EngineOption,
+    Inputs,
+    NoCheck,
+    Overrides,
+    WorkOptions,
+    is_number,
+    of_option,
+)
 from systolic.errors import SystolicError
 
 
 def at_command(
-    config: RunFilePath,
+    config: Config,
     *,
     cycle: Annotated[int, typer.Option("--cycle", help="Cycle of the array, from 0.")],
     pe: Annotated[str | None, typer.Option("--pe", metavar="ROW,COL", help="One PE only.")] = None,
+    engine: EngineOption = None,
+    chip: ChipName = None,
+    inputs: Inputs = None,
+    no_check: NoCheck = False,
     overrides: Overrides = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, no drawing.")] = False,
 ) -> None:
     """Show every PE and the buffers as they stand at the end of a cycle."""
-    from systolic.config import load_run
+    from systolic.cli.recorded import recorded_run
     from systolic.run import snapshot as snapshots
-    from systolic.run.execute import initial_images, run
     from systolic.run.verdict import require_right
 
     where = _pe(pe)
-    loaded = load_run(config, set_values(overrides))
-    result = run(loaded, kinds=snapshots.WRITES, grid=True)
-    images = initial_images(loaded, result)
+    options = WorkOptions(engine, chip, inputs, overrides, no_check)
+    found = recorded_run(config, options, snapshots.WRITES, grid=True)
     with of_option("--cycle"):
-        shot = snapshots.snapshot(result, images, cycle)
+        shot = snapshots.snapshot(found.result, found.images, cycle)
     with of_option("--pe"):
         data = snapshots.as_json(shot, where)
     typer.echo(json.dumps(data) if as_json else _text(data))
-    require_right(result.summary)
+    require_right(found.result.summary)
 
 
 def _pe(text: str | None) -> tuple[int, int] | None:

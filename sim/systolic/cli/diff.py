@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from systolic.cli.explain import table, timed
-from systolic.cli.options import WorkOptions
+from systolic.cli.options import WorkOptions, is_program
 from systolic.errors import printable
 from systolic.report.summary.wording import number, plural
 
@@ -33,12 +33,18 @@ def diff_command(
             "--set", metavar="KEY=VALUE", help="Replace a value of B's run file, or chip."
         ),
     ] = None,
+    chip: Annotated[
+        str | None,
+        typer.Option(
+            "--chip", help="B's chip, by name or file; also A's, if A is a program that names none."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, no tables.")] = False,
 ) -> None:
     """Say how run B differs from run A; exit status 1 if it does."""
     from systolic.run.difference import difference
 
-    sides = _side(a, None), _side(b, overrides)
+    sides = _side(a, None, _chip_of_a(a, chip)), _side(b, overrides, chip)
     found = difference(*sides)
     if as_json:
         typer.echo(json.dumps(found.to_dict()))
@@ -49,16 +55,32 @@ def diff_command(
         raise typer.Exit(DIFFERENT)
 
 
-def _side(path: Path, overrides: list[str] | None) -> Compared:
+def _chip_of_a(a: Path, chip: str | None) -> str | None:
+    """Return the chip for a program A that names none."""
+    from systolic.run.program import read_program
+
+    if chip is None or not is_program(a) or _is_summary(a):
+        return None
+    return None if read_program(a)[0].chip else chip
+
+
+def _is_summary(path: Path) -> bool:
+    return path.suffix.lower() == ".json" or path.is_dir()
+
+
+def _side(path: Path, overrides: list[str] | None, chip: str | None) -> Compared:
     """Return a side: the summary in a file, or a run for its times."""
     from systolic.errors import SystolicError
     from systolic.run.difference import Compared, summary_side
 
-    if path.suffix.lower() == ".json" or path.is_dir():
-        if overrides:
-            raise SystolicError(f"--set: is for run files and programs, and {path} is a summary")
+    if _is_summary(path):
+        for option, given in (("--set", overrides), ("--chip", chip)):
+            if given:
+                raise SystolicError(
+                    f"{option}: is for run files and programs, and {path} is a summary"
+                )
         return summary_side(path)
-    result = timed(path, WorkOptions(overrides=overrides, values=False))
+    result = timed(path, WorkOptions(chip=chip, overrides=overrides, values=False))
     return Compared(str(path), result.summary, result)
 
 

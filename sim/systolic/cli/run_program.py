@@ -15,10 +15,10 @@ import numpy as np
 from systolic.arrays import Array
 from systolic.cli.options import WorkOptions, checked_engine, set_values
 from systolic.cli.run_file import Accept, ProgressBar, report
-from systolic.config import Override, load_chip
+from systolic.config import Override
 from systolic.config.chip_file import find_chip
 from systolic.engine_kind import EngineKind
-from systolic.errors import ConfigError, WorkloadError, printable
+from systolic.errors import WorkloadError, printable
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
 from systolic.isa import Binding, MatMul, Module, element_type
@@ -30,6 +30,7 @@ from systolic.run.program import (
     check_module,
     chip_beside,
     described,
+    program_chip,
     read_program,
     unknown_input,
     with_files,
@@ -130,15 +131,7 @@ def chip_of(
     module: Module, program: Path, chip: str | None, overrides: Sequence[Override] = ()
 ) -> Chip:
     """Return the chip asked for, or else the chip that the program names, from its folder."""
-    return load_chip(_chip_path(module, program, chip), [_of_chip(each) for each in overrides])
-
-
-def _of_chip(override: Override) -> Override:
-    below = override.below("chip")
-    if below is None:
-        key = ".".join(override.path)
-        raise ConfigError(f'{override.origin}: of a program only "chip." can be set, not "{key}"')
-    return below
+    return program_chip(module, program, _chip_path(module, program, chip), overrides)
 
 
 # -- inputs ---------------------------------------------------------------------------------------

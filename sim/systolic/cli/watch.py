@@ -2,56 +2,83 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from systolic.cli.options import Overrides, RunFilePath, is_number, set_values
+from systolic.cli.options import (
+    ChipName,
+    Config,
+    EngineOption,
+    Inputs,
+    NoCheck,
+    Overrides,
+    WorkOptions,
+    is_number,
+)
 from systolic.errors import SystolicError, perhaps
 from systolic.isa import Buffer
 
+if TYPE_CHECKING:
+    from systolic.run.snapshot import Change
+
 
 def watch_command(
-    config: RunFilePath,
+    config: Config,
     word: Annotated[
         str, typer.Option("--word", metavar="BUFFER:PARTITION:ADDRESS", help="Element to watch.")
     ],
+    *,
     differs: Annotated[
         str | None, typer.Option("--differs-from", metavar="VALUE", help="A reference value.")
     ] = None,
+    engine: EngineOption = None,
+    chip: ChipName = None,
+    inputs: Inputs = None,
+    no_check: NoCheck = False,
     overrides: Overrides = None,
 ) -> None:
-    """Print every write of one word; or the first cycle in which it differs from a value."""
-    from systolic.config import load_run
-    from systolic.machine import Memory
+    """Print every write of one word; or the first cycle in which it differs from a value.
+
+    The word is an element of the type in which the run first reaches it.
+    """
+    from systolic.cli.recorded import recorded_run
     from systolic.run import snapshot as snapshots
-    from systolic.run.execute import initial_images, run
     from systolic.run.verdict import require_right
 
-    buffer, partition, address = _word(word)
-    loaded = load_run(config, set_values(overrides))
-    result = run(loaded, kinds=snapshots.WRITES)
-    memory = Memory(result.chip, result.program, initial_images(loaded, result))
-    dtype = snapshots.element_type(loaded)
-    if buffer is Buffer.RESULT:
-        dtype = "s32" if dtype in ("s8", "u8", "s32") else "f32"
-    initial = snapshots.initial_value(memory, buffer, partition, address, dtype)
-    writes = snapshots.changes(result, buffer, partition, address)
-    if differs is not None:
-        found = snapshots.first_difference(writes, initial, differs)
-        typer.echo(
-            f"cycle {found.cycle}: {found.value} ({found.unit})"
-            if found
-            else f"never differs from {differs}"
-        )
-        require_right(result.summary)
-        return
-    typer.echo(f"initially {initial}")
+    place = snapshots.Place(*_word(word))
+    options = WorkOptions(engine, chip, inputs, overrides, no_check)
+    found = recorded_run(config, options, snapshots.WRITES)
+    dtype = snapshots.type_of_word(found.result.program, found.images, place)
+    initial = snapshots.initial_value(found.memory(), place, dtype)
+    writes = snapshots.changes(found.result, place, dtype)
+    for line in (
+        _lines(writes, initial) if differs is None else _differing(writes, initial, differs)
+    ):
+        typer.echo(line)
+    require_right(found.result.summary)
+
+
+def _lines(writes: Sequence[Change], initial: str) -> Iterator[str]:
+    from systolic.run.snapshot import first_change
+
+    yield f"initially {initial}"
     for change in writes:
-        typer.echo(f"cycle {change.cycle}: {change.value} ({change.unit})")
-    first = snapshots.first_change(writes, initial)
-    typer.echo(f"first change in cycle {first.cycle}" if first else "never changes")
-    require_right(result.summary)
+        yield f"cycle {change.cycle}: {change.value} ({change.unit})"
+    first = first_change(writes, initial)
+    yield f"first change in cycle {first.cycle}" if first else "never changes"
+
+
+def _differing(writes: Sequence[Change], initial: str, value: str) -> Iterator[str]:
+    from systolic.run.snapshot import first_difference
+
+    found = first_difference(writes, initial, value)
+    yield (
+        f"cycle {found.cycle}: {found.value} ({found.unit})"
+        if found
+        else f"never differs from {value}"
+    )
 
 
 def _word(text: str) -> tuple[Buffer, int, int]:

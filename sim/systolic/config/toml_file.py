@@ -47,6 +47,7 @@ def _refuse_program(path: Path, data: bytes, what: str) -> None:
     """Raise ConfigError for a program, text or binary, given in place of a TOML file."""
     if data.startswith(BINARY_PROGRAM) or first_line(data).startswith(TEXT_PROGRAM):
         raise ConfigError(
-            f"{path}: is a program, and {what} is needed here (systolic run, trace, lint, assemble "
-            "and disassemble take programs; their names do not end in .toml)"
+            f"{path}: is a program, and {what} is needed here (systolic run, trace, explain, "
+            "diff, export, check, at, watch and lint take programs; their names do not end in "
+            ".toml)"
         )

@@ -17,8 +17,10 @@ from typing import Any
 import numpy as np
 
 from systolic.arrays import Array
+from systolic.config import Override, load_chip
 from systolic.config.chip_file import find_chip
 from systolic.errors import (
+    ConfigError,
     ProgramError,
     SystolicError,
     WorkloadError,
@@ -44,6 +46,7 @@ from systolic.layout import Shape
 from systolic.machine import Image, Memory, simulate
 from systolic.reading import first_line
 from systolic.report.summary.summarize import summarize
+from systolic.run.busy import busy_bound, busy_cycles
 from systolic.run.file_kinds import not_a_program
 from systolic.run.provenance import array_sha256, program_provenance
 from systolic.run.result import Result
@@ -87,6 +90,24 @@ def chip_beside(module: Module, path: Path) -> Path:
     return find_chip(module.chip, path.parent, str(path))
 
 
+def program_chip(
+    module: Module, path: Path, chip: Path | None, overrides: Iterable[Override] = ()
+) -> Chip:
+    """Return the chip of a file, or else the chip that the program names, after overrides of it.
+
+    Raises ConfigError for an override of anything but the chip.
+    """
+    return load_chip(chip or chip_beside(module, path), [_of_chip(each) for each in overrides])
+
+
+def _of_chip(override: Override) -> Override:
+    below = override.below("chip")
+    if below is None:
+        key = ".".join(override.path)
+        raise ConfigError(f'{override.origin}: of a program only "chip." can be set, not "{key}"')
+    return below
+
+
 def program_result(
     module: Module, chip: Chip, inputs: Mapping[str, Array] | None, how: Settings
 ) -> Result:
@@ -117,11 +138,19 @@ def program_result(
         trace=outcome.trace,
         instructions=module.program.count(),
     )
+    summary |= _bounds(chip, module)
     summary["checker"] = "clean" if how.check else "skipped"
     summary |= program_provenance(chip, how.engine, values=how.values, check=how.check)
     summary["inputs"] = _records(module.inputs, inputs or {})
     summary["outputs"] = _records(module.outputs, outputs)
     return Result(summary, outputs, outcome.trace, chip, module.program)
+
+
+def _bounds(chip: Chip, module: Module) -> dict[str, Any]:
+    """Return the bound of the run, and for how many cycles of its own each unit must be busy."""
+    busy = busy_cycles(chip, module.program)
+    bound = busy_bound(chip, busy)
+    return {"bound": {"cycles": bound.cycles, "why": bound.why}, "busy": busy}
 
 
 @contextmanager

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from systolic.config import RunConfig
 from systolic.errors import SystolicError
-from systolic.isa import Buffer
-from systolic.isa.effects import writes
+from systolic.isa import Access, Buffer, Program
+from systolic.isa.effects import reads, writes
 from systolic.machine import Image, Memory
 from systolic.run.result import Result
 from systolic.trace.grid import GridState
@@ -161,22 +160,64 @@ class Change:
     value: str
 
 
-def changes(result: Result, buffer: Buffer, partition: int, address: int) -> list[Change]:
-    """Return every write of one word, in order of time, from a run that recorded `WRITES`."""
+class Place(NamedTuple):
+    """A word: its buffer, its partition, and the number of the element there, from 0."""
+
+    buffer: Buffer
+    partition: int
+    address: int
+
+
+def changes(result: Result, place: Place, dtype: str) -> list[Change]:
+    """Return every write of one word, in order of time, from a run that recorded `WRITES`.
+
+    Elements of another size than `dtype` have other numbers, and so are other words.
+    """
     found: list[tuple[int, Change]] = []
     instructions = result.program.instructions
     for kind in WRITES:
         table = result.trace.words.of(kind)
-        mask = (table.rows["partition"] == partition) & (table.rows["address"] == address)
-        chosen = WordTable(table.rows[mask], table.units)
+        rows = table.rows
+        mask = (rows["partition"] == place.partition) & (rows["address"] == place.address)
+        mask &= _is_as_large(rows["type"], place.buffer, dtype)
+        chosen = WordTable(rows[mask], table.units)
         for row, value in zip(chosen.rows, chosen.values(), strict=True):
             (target,) = writes(instructions[row["instruction"]])
-            if target.buffer is not buffer:
+            if target.buffer is not place.buffer:
                 continue
             unit = table.units[row["unit"]]
             cycle = int(row["tick"]) // result.trace.periods[unit]
             found.append((int(row["tick"]), Change(cycle, unit, value)))
     return [change for _, change in sorted(found, key=lambda item: item[0])]
+
+
+def _is_as_large(
+    types: npt.NDArray[np.uint8], buffer: Buffer, dtype: str
+) -> npt.NDArray[np.bool_] | bool:
+    """Return which types have elements of the size of `dtype`; in the result buffer all have."""
+    if buffer is Buffer.RESULT:
+        return True
+    sizes = np.array([each.itemsize for _, each in VALUE_TYPES])
+    same: npt.NDArray[np.bool_] = sizes[types] == dict(VALUE_TYPES)[dtype].itemsize
+    return same
+
+
+def type_of_word(program: Program, images: Sequence[Image], place: Place) -> str:
+    """Return the type in which a run first reaches a word: what lies there first, then accesses.
+
+    A word that nothing reaches is f32.
+    """
+    first = [image.access for image in images]
+    later = (a for i in program.instructions for a in (*reads(i), *writes(i)))
+    reached = (access.dtype for access in (*first, *later) if _reaches(access, place))
+    return next(reached, "f32")
+
+
+def _reaches(access: Access, place: Place) -> bool:
+    if access.buffer is not place.buffer:
+        return False
+    inside = access.partition <= place.partition < access.partition + access.partitions
+    return inside and bool((access.offsets() == place.address).any())
 
 
 def first_change(writes: Sequence[Change], initial: str) -> Change | None:
@@ -194,8 +235,9 @@ def first_difference(writes: Sequence[Change], initial: str, expected: str) -> C
     return next((change for change in writes if change.value != expected), None)
 
 
-def initial_value(memory: Memory, buffer: Buffer, partition: int, address: int, dtype: str) -> str:
+def initial_value(memory: Memory, place: Place, dtype: str) -> str:
     """Return a word's value at cycle 0 as decimal text, read as `dtype`."""
+    buffer, partition, address = place
     numpy = dict(VALUE_TYPES)[dtype]
     storage = memory.bytes_of(buffer)
     size = 4 if buffer is Buffer.RESULT else numpy.itemsize
@@ -209,9 +251,3 @@ def initial_value(memory: Memory, buffer: Buffer, partition: int, address: int, 
 
 
 assert set(WRITES) <= set(KINDS)
-
-
-def element_type(config: RunConfig) -> str:
-    """Return the element type of a run's (first) input."""
-    graph = config.graph
-    return graph.shape(graph.inputs[0]).element_type

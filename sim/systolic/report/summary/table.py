@@ -63,6 +63,8 @@ def _facts(summary: Mapping[str, Any]) -> Padding:
     )
     if "bound" in summary:
         table.add_row("bound", Text(bound_text(summary)))
+    if summary.get("busy"):
+        table.add_row("busy", Text(busy_text(summary)))
     if not has_layers(summary):
         for operation in summary.get("operations", ()):
             table.add_row(Text(operation["name"]), Text(operation_text(operation)))
@@ -130,6 +132,16 @@ def bound_text(summary: Mapping[str, Any]) -> str:
     if not apart:
         distance = "reached"
     return f"{plural(best, 'cycle')} ({summary['bound']['why']}): {distance}"
+
+
+def busy_text(summary: Mapping[str, Any]) -> str:
+    """Return for how many cycles each unit must be busy, and the share of the run that it is."""
+    units = summary["units"]
+    parts = [
+        f"{name} {number(cycles)} ({percent(cycles, units[name]['total'])})"
+        for name, cycles in summary["busy"].items()
+    ]
+    return f"at least {', '.join(parts)}"
 
 
 def operation_text(operation: Mapping[str, Any]) -> str:

@@ -1,0 +1,54 @@
+"""The run of a run file or a program with all that it wrote, for `systolic at` and `watch`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from systolic.cli.options import WorkOptions, is_program, run_file_overrides
+
+if TYPE_CHECKING:
+    from systolic.machine import Image, Memory
+    from systolic.run.result import Result
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedRun:
+    """A finished run, and what lay in the memories at cycle 0."""
+
+    result: Result
+    images: list[Image]
+
+    def memory(self) -> Memory:
+        """Return the memories as they were at cycle 0."""
+        from systolic.machine import Memory
+
+        return Memory(self.result.chip, self.result.program, self.images)
+
+
+def recorded_run(
+    config: Path, options: WorkOptions, kinds: Collection[str], *, grid: bool = False
+) -> RecordedRun:
+    """Run a run file or a program with its values, and record the words of some kinds."""
+    if is_program(config):
+        return _program_run(config, options, kinds, grid=grid)
+    from systolic.config import load_run
+    from systolic.run.execute import initial_images, run
+
+    loaded = load_run(config, run_file_overrides(config, options))
+    result = run(loaded, kinds=kinds, grid=grid)
+    return RecordedRun(result, initial_images(loaded, result))
+
+
+def _program_run(
+    config: Path, options: WorkOptions, kinds: Collection[str], *, grid: bool
+) -> RecordedRun:
+    from systolic.cli.run_program import prepare, read_inputs, run_job
+    from systolic.run.program import program_images
+
+    job = prepare(config, options)
+    result = run_job(job, kinds, grid=grid)
+    inputs = read_inputs(job.module, job.files, job.path)
+    return RecordedRun(result, program_images(job.module, inputs))

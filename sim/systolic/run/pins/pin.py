@@ -1,0 +1,87 @@
+"""A pin: what is expected of a run, with the reason for it and the chip that it was counted on.
+
+A pin holds the run's cycles; the cycles of each label of each unit, so that a difference names the
+unit that moved; the cycles of each operation, of a graph that has several; its tier; and the reason
+for the number. The tier "operation" means one multiplication, "program" means more than one. The
+tier "unit" is in tests/machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from systolic.config.dump import toml_text
+from systolic.hw.spec import Chip
+from systolic.report.summary.layers import has_layers
+from systolic.run.result import Result
+
+PinnedChip = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """The counts of a run.
+
+    units: cycles by unit and label. operations: cycles by name; None says nothing of them.
+    tolerance: by key of a count, so many cycles that it may be off (`systolic.run.pins.compare`).
+    chip: the chip's tables without the keys that have their defaults; None says nothing of it.
+    """
+
+    tier: str
+    reason: str
+    cycles: int
+    units: Mapping[str, Mapping[str, int]]
+    operations: Mapping[str, int] | None = None
+    tolerance: Mapping[str, int] = field(default_factory=dict)
+    chip: PinnedChip | None = None
+
+
+def pin_of(result: Result, reason: str, *, with_chip: bool) -> Pin:
+    """Return the pin that a finished run is as it should be."""
+    summary = result.summary
+    multiplies = summary.get("sub_blocks", summary["instructions"].get("MatMul", 0))
+    return Pin(
+        tier="operation" if multiplies == 1 else "program",
+        reason=reason,
+        cycles=summary["cycles"],
+        units={unit: spent["labels"] for unit, spent in summary["units"].items()},
+        operations={each["name"]: each["cycles"] for each in summary["operations"]}
+        if has_layers(summary)
+        else None,
+        chip=chip_tables(result.chip) if with_chip else None,
+    )
+
+
+def chip_tables(chip: Chip) -> dict[str, Any]:
+    """Return the tables of a chip file without the keys that have their defaults."""
+    return chip.model_dump(
+        mode="json", exclude_none=True, exclude_defaults=True, exclude={"description"}
+    )
+
+
+def chip_changes(pinned: Chip, found: Chip) -> list[str]:
+    """Return the keys of a chip file that have changed, each with both values."""
+    before, after = (
+        dict(flat(chip.model_dump(mode="json", exclude={"description"})))
+        for chip in (pinned, found)
+    )
+    return [
+        f"{'.'.join(key)} {_shown(before.get(key))} -> {_shown(after.get(key))}"
+        for key in {**before, **after}
+        if before.get(key) != after.get(key)
+    ]
+
+
+def _shown(value: Any) -> str:
+    return "none" if value is None else toml_text(value)
+
+
+def flat(tables: PinnedChip, inside: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the values of tables in tables, each with its keys from the outermost in."""
+    for key, value in tables.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, (*inside, key))
+        else:
+            yield (*inside, key), value

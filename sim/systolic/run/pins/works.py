@@ -1,0 +1,177 @@
+"""Which runs are compared with counts, what each is called among them, and doing one for its times.
+
+A run is a run file, a point of its sweeps, or a program.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from systolic.config import Override, RunConfig, expand, load_run
+from systolic.config.toml_file import LIMIT_BYTES, TEXT_PROGRAM
+from systolic.engine_kind import EngineKind
+from systolic.errors import ConfigError
+from systolic.hw.datatypes import data_type
+from systolic.hw.spec import Chip
+from systolic.isa import Module, element_type, is_binary
+from systolic.reading import first_line
+from systolic.run.execute import run
+from systolic.run.file_kinds import RUN_FILE
+from systolic.run.program import program_chip, read_program
+from systolic.run.result import Result
+from systolic.run.verdict import require_right
+from systolic.shipped import CONFIGS
+
+HEAD_BYTES = 64
+FIRST_REASON = "first pinned"
+
+
+@dataclass(frozen=True, eq=False)
+class PinnedWork:
+    """A run that may have a pin, ready to be done.
+
+    name: among the counts. reason: of its pin, until the file of counts has another. is_point: it
+    is a point of a sweep.
+    """
+
+    name: str
+    reason: str
+    work: RunConfig | Module
+    chip: Chip
+    engine: EngineKind = "event"
+    is_point: bool = False
+
+    def run(self, chip: Chip | None = None) -> Result:
+        """Do the run for its times, on another chip if one is given."""
+        on = chip or self.chip
+        values = self.engine == "register"  # that engine has no mode for times only
+        if isinstance(self.work, RunConfig):
+            result = run(replace(self.work, chip=on), engine=self.engine, values=values)
+            require_right(result.summary)
+            return result
+        zeros = {
+            binding.name: np.zeros(binding.shape, data_type(element_type(binding)).numpy)
+            for binding in self.work.inputs
+        }  # times do not depend on values
+        return run(self.work, on, zeros if values else None, engine=self.engine)
+
+
+def works_of(
+    path: Path,
+    folder: Path,
+    *,
+    overrides: Sequence[Override] = (),
+    chip: Path | None = None,
+    engine: EngineKind | None = None,
+) -> Iterator[PinnedWork]:
+    """Yield the runs of a file: of a run file with sweeps one for each point, else one.
+
+    Args:
+        path: a run file (.toml), or a program (any other file).
+        folder: the folder from which the path is the name among the counts.
+        overrides: of values of a run file, or of its chip; of a program, of its chip.
+        chip: a chip file in place of the one that the file names.
+        engine: in place of the run file's.
+
+    """
+    name = ", ".join([name_of(path, folder), *(each.text or each.origin for each in overrides)])
+    if path.suffix.lower() != ".toml":
+        module, _ = read_program(path)
+        hardware = program_chip(module, path, chip, overrides)
+        yield PinnedWork(name, FIRST_REASON, module, hardware, engine or "event")
+        return
+    if chip is not None:
+        overrides = [*overrides, Override(("chip",), str(chip.resolve()), "chip", Path())]
+    config = load_run(path, overrides)
+    if not config.sweep:
+        yield _work(name, config.description, config, engine)
+        return
+    reasons = {sweep.name: sweep.description for sweep in config.sweep}
+    for point in expand(config):
+        work = _work(f"{name}, {point.name}", reasons[point.sweep], point.config, engine)
+        yield replace(work, is_point=True)
+
+
+def _work(name: str, reason: str, config: RunConfig, engine: EngineKind | None) -> PinnedWork:
+    return PinnedWork(name, reason or FIRST_REASON, config, config.chip, engine or config.engine)
+
+
+# -- files ----------------------------------------------------------------------------------------
+
+
+def files_in(folder: Path, besides: Path) -> list[Path]:
+    """Return the run files and programs in a folder and the folders in it, sorted by path.
+
+    Files that are neither are passed over, such as chip files and data. A file that looks like a
+    run file and has a mistake is not passed over.
+
+    besides: the file of counts, which is none of them.
+    """
+    if not folder.is_dir():
+        raise ConfigError(f"{folder}: is no folder; needed one with run files or programs")
+    try:
+        found = [path for path in sorted(folder.rglob("*")) if path.is_file() and _is_work(path)]
+    except OSError as error:
+        raise ConfigError(f"{folder}: cannot be read ({error.strerror or error})") from None
+    found = [path for path in found if path.resolve() != besides.resolve()]
+    if not found:
+        raise ConfigError(f"{folder}: has no run files and no programs")
+    return found
+
+
+def _is_work(path: Path) -> bool:
+    if path.name.startswith("."):
+        return False
+    with path.open("rb") as file:
+        if path.suffix.lower() == ".toml":
+            return _is_run_file(file.read(LIMIT_BYTES))
+        head = file.read(HEAD_BYTES).removeprefix(codecs.BOM_UTF8)
+    return is_binary(head) or first_line(head).startswith(TEXT_PROGRAM)
+
+
+def _is_run_file(data: bytes) -> bool:
+    """Return whether TOML is a run file: if it cannot be read, whether it looks like one."""
+    try:
+        tables = tomllib.loads(data.decode())
+    except (ValueError, RecursionError):
+        return bool(RUN_FILE.search(data))
+    return "pe_array" not in tables and (
+        "workload" in tables or isinstance(tables.get("chip"), str)
+    )
+
+
+def shipped_runs() -> list[Path]:
+    """Return the run files that come with systolic: those of runs, then those of networks."""
+    runs = sorted((CONFIGS / "runs").glob("*.toml"))
+    if not runs:
+        raise ConfigError(f"{CONFIGS / 'runs'}: no run files; name the ones to check")
+    return [*runs, *sorted((CONFIGS / "networks").glob("*.toml"))]
+
+
+def folder_of_shipped(path: Path) -> Path:
+    """Return the folder from which the path of a shipped run file is its name."""
+    in_networks = not name_of(path, CONFIGS / "networks").startswith("../")
+    return CONFIGS if in_networks else CONFIGS / "runs"
+
+
+def name_of(path: Path, folder: Path) -> str:
+    """Return the name of a run among the counts: its path from the folder, without .toml."""
+    name = Path(os.path.relpath(path, folder)).as_posix()
+    return name[: -len(".toml")] if name.lower().endswith(".toml") else name
+
+
+def refuse_foreign(path: Path) -> None:
+    """Raise ConfigError for a run that the shipped counts cannot have."""
+    if name_of(path, folder_of_shipped(path)).startswith("../"):
+        raise ConfigError(
+            f"{path}: did not come with systolic, so the shipped counts do not have it: needs "
+            "another file of counts, which an update writes",
+            setting="pins",
+        )
