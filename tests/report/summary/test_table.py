@@ -133,6 +133,10 @@ def test_busy_comes_first_then_the_costliest() -> None:
         ({"checked": False}, "result not checked"),
         ({"checked": True, "equal": True}, "result equals numpy: yes"),
         (
+            {"checked": True, "equal": True, "max_abs_error": 0.00123},
+            "result equals numpy: yes; from float64 it is at most 0.0012 away",
+        ),
+        (
             {"checked": True, "equal": False, "max_abs_error": 2.5},
             "result equals the reference: NO (largest absolute error 2.5)",
         ),

@@ -19,6 +19,8 @@ def values_text(values: Mapping[str, Any]) -> tuple[str, bool]:
     text = f"result equals numpy: {_numpy_text(values.get('differs_from_numpy', 0))}"
     if values.get("out_of_range"):
         text += f", but {range_text(values)} (largest absolute error {error})"
+    elif error:
+        text += f"; from float64 it is at most {error:.2g} away"
     return text, True
 
 
