@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeVar, get_args
 
 from systolic.compiler.ir.change_of_view import ChangeOfView
+from systolic.compiler.ir.gathers import Gather
 from systolic.compiler.ir.lane_step import COPY, LaneStep
 from systolic.compiler.ir.windows import MatrixWindow
 from systolic.hw.datatypes import data_type
@@ -23,7 +24,7 @@ Source = Literal["state_buffer", "dram", "node"]
 EngineInstruction = Callable[..., OnEngine]
 """Makes an instruction of the keywords engine, target, and its operands, such as source."""
 NodeKind = Literal[
-    "multiply", "turn", "bounce", "move", "convert", "reduce", "repeat", "copy", "store"
+    "multiply", "turn", "bounce", "move", "gather", "convert", "reduce", "repeat", "copy", "store"
 ]
 NODE_KINDS: tuple[NodeKind, ...] = get_args(NodeKind)
 """Each pass has a table with a row for each of them (`for_every_kind`)."""
@@ -130,7 +131,8 @@ class Node:
     multiply: result[p, q] = sum over k of stationary[k, p] * moving[k, q] (the first two inputs),
     for each matrix of the result; the inputs' batches broadcast. `step` takes the sums out.
     turn: the transpose of each matrix, by an identity product; bounce: by a trip to DRAM and back.
-    move: the same elements as other matrices, on the chip, as `change` says. convert: an engine
+    move: the same elements as other matrices, on the chip, as `change` says. gather: boxes of the
+    inputs, and of one value, as `gather` says. convert: an engine
     runs `step` on every element, such as a Copy to another type. reduce: one column of each segment
     of columns, as many as a block has rows, by the Pool in `step`. repeat: the only row of a matrix
     in every partition of a tile. copy: all bytes of one place in DRAM to another, `origin` to
@@ -145,6 +147,7 @@ class Node:
     dram: str = ""
     axes: Axes = ()
     change: ChangeOfView | None = None
+    gather: Gather | None = None
     step: LaneStep = COPY
     origin: str = ""
 

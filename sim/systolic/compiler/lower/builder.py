@@ -16,6 +16,7 @@ from systolic.compiler.cost.moves import move_cost
 from systolic.compiler.cost.turns import carrier, turn_cost
 from systolic.compiler.ir.change_of_view import ChangeOfView, Spread
 from systolic.compiler.ir.chip_tiles import block_rows, whole_banks
+from systolic.compiler.ir.gathers import Gather
 from systolic.compiler.ir.homes import (
     Rows,
     Scattered,
@@ -204,11 +205,20 @@ class LayerBuilder:
     def node(
         self, kind: NodeKind, inputs: tuple[Matrix, ...], output: Matrix,
         change: ChangeOfView | None = None, *, step: LaneStep = COPY, layer: str = "",
+        gather: Gather | None = None,
     ) -> None:  # fmt: skip
         """Add a node to the operation that was begun last, or to `layer`."""
         names = tuple(m.name for m in inputs)
         self._nodes.append(
-            Node(kind, layer or self._layer, names, output.name, change=change, step=step)
+            Node(
+                kind,
+                layer or self._layer,
+                names,
+                output.name,
+                change=change,
+                step=step,
+                gather=gather,
+            )
         )
 
     def maker(self, tensor: str) -> Node | None:

@@ -15,6 +15,7 @@ from systolic.compiler.ir.lane_step import COPY
 from systolic.compiler.ir.nodes import Layers
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.elementwise import activation_step, each_element, lower_binary
+from systolic.compiler.lower.gathers import lower_concat, lower_pad, lower_slice
 from systolic.compiler.lower.matmul import lower_matmul
 from systolic.compiler.lower.permute import lower_relayout, lower_transpose
 from systolic.compiler.lower.reduce import lower_reduce
@@ -50,6 +51,9 @@ LOWERINGS: dict[str, Lowering] = {
     "activation": Lowering(each_element(activation_step), "bytes"),
     "binary": Lowering(lower_binary, "bytes"),
     "reduce": Lowering(lower_reduce, "bytes"),
+    "slice": Lowering(lower_slice, "bytes"),
+    "concat": Lowering(lower_concat, "bytes"),
+    "pad": Lowering(lower_pad, "bytes"),
 }
 LOWERED = {name for name, row in OPERATIONS.items() if row.parts is None}
 """All operations but composites, which are lowered part by part."""

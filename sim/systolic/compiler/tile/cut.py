@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from systolic.arrays import Integers
 from systolic.compiler.cost.products import ProductToCut, choose_loops, part_of_last, turning_banks
 from systolic.compiler.ir.change_of_view import ChangeOfView
 from systolic.compiler.ir.chip_tiles import block_rows, k_tiles
@@ -302,6 +303,34 @@ class _Cutter:
         for read, tile in _crosswise(pairs) if roomy else pairs:
             self._add(Task("move", number, (read,), (tile,), tile.number))
 
+    def cut_gather(self, number: int, node: Node) -> None:
+        """Cut a gather: from one tile to one tile at a time; what has one value has no source."""
+        assert node.gather is not None
+        for (rows, cols), tile in self._tiles(self._matrices[node.output]):
+            for place, part in enumerate(node.gather.parts):
+                there, down, across = (
+                    part.numbers[tile.number], part.rows[rows.first : rows.stop],
+                    part.cols[cols.first : cols.stop],
+                )  # fmt: skip
+                if there < 0 or (down < 0).all() or (across < 0).all():
+                    continue
+                for reads in self._gathered(node, part.source, int(there), down, across):
+                    task = Task("gather", number, reads, (tile,), place, (rows,), (cols,))
+                    self._add(task)
+
+    def _gathered(
+        self, node: Node, source: int | None, number: int, down: Integers, across: Integers
+    ) -> Iterator[tuple[MatrixTile, ...]]:
+        """Yield the tiles that rows and columns of a part come from, one at a time."""
+        if source is None:
+            yield ()
+            return
+        matrix = self._matrices[node.inputs[source]]
+        p, q = matrix.block or self._block
+        for row in np.unique(down[down >= 0] // p).tolist():
+            for col in np.unique(across[across >= 0] // q).tolist():
+                yield (MatrixTile(matrix.name, number, row, col),)
+
     def cut_convert(self, number: int, node: Node) -> None:
         """Cut a conversion: tile by tile, where source and result have the same tiles."""
         source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
@@ -377,6 +406,7 @@ _CUTS: Mapping[NodeKind, Callable[[_Cutter, int, Node], None]] = for_every_kind(
         "turn": _Cutter.cut_turn,
         "bounce": _Cutter.cut_bounce,
         "move": _Cutter.cut_move,
+        "gather": _Cutter.cut_gather,
         "convert": _Cutter.cut_convert,
         "copy": _Cutter.cut_copy,
         "reduce": _Cutter.cut_reduce,

@@ -189,6 +189,30 @@ class _Verifier:
         self._require_fresh(written.matrix, bool(window[here].any()))
         window[here] = True
 
+    def gather(self, task: Task, node: Node) -> None:
+        """Check the elements that the tile it writes has of a part, and of the tile it reads."""
+        assert node.gather is not None
+        part, (tile,) = node.gather.parts[task.number], task.writes
+        rows, cols = self._extents(tile)
+        down, across = part.rows[rows.first : rows.stop], part.cols[cols.first : cols.stop]
+        number = int(part.numbers[tile.number])
+        if task.reads:
+            (read,) = task.reads
+            there, other = self._extents(read)
+            down = np.where((down < there.first) | (down >= there.stop), -1, down)
+            across = np.where((across < other.first) | (across >= other.stop), -1, across)
+            number = number if read.number == number else -1
+        here = np.ix_(np.flatnonzero(down >= 0), np.flatnonzero(across >= 0))
+        if number < 0 or 0 in (here[0].size, here[1].size):
+            raise self._broken(f"{tile} has nothing of part {task.number}")
+        if task.reads and read.matrix in self._written:
+            made = self._written[read.matrix][number][np.ix_(down[down >= 0], across[across >= 0])]
+            self._require_made(read.matrix, bool(made.all()))
+        target = self._written[tile.matrix][tile.number]
+        window = target[rows.first : rows.stop, cols.first : cols.stop]
+        self._require_fresh(tile.matrix, bool(window[here].any()))
+        window[here] = True
+
     # Elements
 
     def _read_all(self, task: Task) -> tuple[Span, Span]:
@@ -273,6 +297,7 @@ _CHECKS: Mapping[NodeKind, Callable[[_Verifier, Task, Node], None]] = for_every_
         "turn": _Verifier.turn,
         "bounce": _Verifier.bounce,
         "move": _Verifier.move,
+        "gather": _Verifier.gather,
         "convert": _Verifier.convert,
         "copy": _Verifier.copy,
         "reduce": _Verifier.reduce,
