@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from systolic.compiler.cost.dma import copy_time, inside_cycles
+from systolic.compiler.cost.dma import inside_cycles
 from systolic.compiler.cost.engines import (
     cheapest_engine,
     engine_cycles,
@@ -44,20 +44,22 @@ def _by_engine(chip: Chip, options: Options, piece: Piece, dtype: str) -> tuple[
 
 
 def lane_copy(
-    chip: Chip, options: Options, source: Access, target: Access, busy: dict[str, int]
-) -> Copy | None:
+    chip: Chip, options: Options, source: Access, target: Access, *, busy: dict[str, int],
+    dma_ticks: int,
+) -> Copy | None:  # fmt: skip
     """Return a copy lane by lane, on the engine that will be free first; None if DMA is faster.
 
-    busy: the ticks that each engine has been given so far; they are updated.
+    busy: the ticks that each engine has been given so far; they are updated. dma_ticks: when a
+    queue would be done with the copy, counted likewise.
     """
     copy = Copy(engine="", source=source, target=target)
     if not lane_copy_engines(chip, copy):
         return None
     engine = cheapest_engine(chip, options, copy, busy)
-    cycles = engine_cycles(chip, engine, copy)
-    if cycles + chip.engine(engine).latency_cycles > copy_time(chip, source, target).cycles:
+    done = busy.get(engine, 0) + engine_cycles(chip, engine, copy) * chip.period(engine)
+    if done > dma_ticks:
         return None
-    busy[engine] = busy.get(engine, 0) + cycles * chip.period(engine)
+    busy[engine] = done
     return replace(copy, engine=engine)
 
 

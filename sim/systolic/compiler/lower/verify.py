@@ -158,6 +158,19 @@ def _reduced(node: Node, _: Layers, matrices: dict[str, Matrix]) -> Iterator[str
         yield _unlike(node, out, f"fewer columns of {source.name}")
 
 
+def _pooled(node: Node, _: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
+    source, out = matrices[node.inputs[0]], matrices[node.output]
+    if node.pooled is None or not (source.block and out.block):
+        yield f"node {node}: windows need their pixels, and tiles of whole images"
+        return
+    pixels = node.pooled.pixels
+    images = source.cols // pixels.image_columns
+    if (out.batch, out.rows) != (source.batch, source.rows):
+        yield _unlike(node, out, f"as many rows as {source.name}")
+    if out.cols != images * pixels.made_columns:
+        yield _unlike(node, out, f"{images} images of {pixels.made_columns} windows")
+
+
 def _repeated(node: Node, _: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
     source, out = matrices[node.inputs[0]], matrices[node.output]
     if source.rows != 1 or (out.batch, out.cols) != (source.batch, source.cols):
@@ -193,6 +206,7 @@ _AGREE: Mapping[NodeKind, _Check] = for_every_kind(
         "convert": _converted,
         "copy": _copied,
         "reduce": _reduced,
+        "pool": _pooled,
         "repeat": _repeated,
         "store": _stored,
     }

@@ -29,15 +29,18 @@ from systolic.workload.options import Options
 
 
 class GatherMaker:
-    """Makes the instructions of gathers whose tiles are in place."""
+    """Makes the instructions of gathers whose tiles are in place.
+
+    busy: the ticks that engines have been given so far, by all work of the array's results too.
+    """
 
     def __init__(
         self, drafts: Drafts, tiles: OnChip, layers: Layers, options: Options,
-        transfers: CopyMaker,
+        transfers: CopyMaker, *, busy: dict[str, int],
     ) -> None:  # fmt: skip
         self._drafts, self._tiles, self._options = drafts, tiles, options
         self._nodes, self._transfers = layers.nodes, transfers
-        self._busy: dict[str, int] = {}
+        self._busy = busy
 
     def gather(self, task: Task) -> None:
         """Make what a tile has of one part, of the tile that the task reads if it reads one."""
@@ -83,7 +86,10 @@ class GatherMaker:
                 self._move(source, target, out_of, into)
 
     def _move(self, source: Resident, target: Resident, out_of: Access, into: Access) -> None:
-        copy = lane_copy(self._tiles.chip, self._options, out_of, into, self._busy)
+        dma = self._transfers.done_within(out_of, into)
+        copy = lane_copy(
+            self._tiles.chip, self._options, out_of, into, busy=self._busy, dma_ticks=dma
+        )
         if copy is not None:
             self._drafts.add(copy, (source.region,), (target.region,))
         else:

@@ -75,7 +75,9 @@ class _Scheduler:
         self.transfers = CopyMaker(self._drafts, self._tiles, layers, _inwards(layers))
         self.array = ProductMaker(self._drafts, self._tiles, layers, options)
         self.moves = MoveMaker(self._drafts, self._tiles, layers, options, self.transfers)
-        self.gathers = GatherMaker(self._drafts, self._tiles, layers, options, self.transfers)
+        self.gathers = GatherMaker(
+            self._drafts, self._tiles, layers, options, self.transfers, busy=self.array.given
+        )
         self._last_load_task = self._find_last_load()
         self._begun = False
         self._evictions = 0
@@ -228,6 +230,7 @@ _MAKERS: Mapping[NodeKind, Callable[[_Scheduler, Task], None]] = for_every_kind(
         "convert": lambda scheduler, task: scheduler.array.convert(task),
         "copy": lambda scheduler, task: scheduler.transfers.copy(task),
         "reduce": lambda scheduler, task: scheduler.array.reduce(task),
+        "pool": lambda scheduler, task: scheduler.array.pool(task),
         "repeat": lambda scheduler, task: scheduler.transfers.repeat(task),
         "store": _Scheduler.store,
     }
