@@ -29,8 +29,10 @@ from systolic.workload.operations.image_windows import ImageWindows
 
 CHANNELS_ON_ROWS: Axes = ((3,), (0, 1, 2))
 """The view of images [images, height, width, channels]."""
-MOST_COLUMNS = 2048
+MOST_COLUMNS = 8192
 """Of a tile of several images."""
+TILES_AT_ONCE = 12
+"""So many such tiles have room on the chip: of a few layers, each with the next one's operands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +102,10 @@ def images_of(
         and there.block[1] % one == 0
     ):
         return Images(source, windows, there.block[1] // one)
-    fill = max(1, min(words // results, MOST_COLUMNS // one))
-    many = fill * max(1, MOST_COLUMNS // (fill * one))
+    room = builder.chip.state_buffer.bytes_per_partition // TILES_AT_ONCE
+    most = min(MOST_COLUMNS, room // source.dtype.itemsize)
+    fill = max(1, min(words // results, most // one))
+    many = fill * max(1, most // (fill * one))
     return Images(source, windows, min(many, source.dims[0]))
 
 
