@@ -205,9 +205,9 @@ RUN_FAULTS = [
     ("chip =", 'engine = "evnt"\nchip =',
      'engine: needs one of "event", "register", found "evnt"; perhaps "event" was meant'),
     ('"transpose"', '"matmull"',
-     '[workload] op: needs one of "transpose", "matmul", "relayout", "reshape", "cast", '
-     '"activation", "binary", "reduce", "softmax", "layer_norm", "rms_norm", '
-     'found "matmull"; perhaps "matmul" was meant'),
+     '[workload] op: needs one of "transpose", "matmul", "conv2d", "relayout", "reshape", "cast", '
+     '"activation", "binary", "reduce", "pool", "slice", "concat", "pad", "softmax", '
+     '"layer_norm", "rms_norm", found "matmull"; perhaps "matmul" was meant'),
     ('"transpose"', '"matmul"', '[workload] shape: op = "matmul" has no such key'),
     ('shape = "f32[4,4]"', "", "[workload] shape: is missing; needs text"),
     ('shape = "f32[4,4]"', 'lhs = "f32[4,4]"', '[workload] lhs: op = "transpose" has no such key'),

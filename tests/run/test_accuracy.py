@@ -12,11 +12,13 @@ import pytest
 import systolic
 from support.chips import ideal_chip
 from support.command_line import refused, run_command
+from support.image_graphs import looped_convolution, looped_windows
 from systolic.config import load_run
 from systolic.shipped import CONFIGS
 
 NETWORKS = CONFIGS / "networks"
 MLP = NETWORKS / "digits_mlp.toml"
+CNN = NETWORKS / "digits_cnn.toml"
 SMALL = """\
 chip = "ideal_4x4"
 [workload]
@@ -129,12 +131,70 @@ def shortened(graph, images: int):
     for op in graph.operations:
         given = {
             key: getattr(op.attributes, key)
-            for key in ("function", "operator", "broadcast_dimensions")
+            for key in (
+                "function",
+                "operator",
+                "broadcast_dimensions",
+                "padding",
+                "stride",
+                "window",
+                "reduction",
+            )
             if hasattr(op.attributes, key)
         }
         out = str(graph.shape(op.output)).replace("1797", str(images))
         builder.add(op.kind, op.inputs, out, name=op.output, **given)
     return builder.graph()
+
+
+def test_the_convolutional_network_classifies_the_digits():
+    """Against windows by plain loops, on every fifth image; the accuracy is of all of these."""
+    config = load_run(CNN)
+    found = systolic.run(config)
+    assert found.summary["values"]["equal"] is True
+    inputs = {name: array.astype(np.float64) for name, array in config.load_inputs().items()}
+    scores = convolved(inputs, inputs["pixels"][4::5].reshape(-1, 8, 8, 1))
+    assert np.allclose(found.outputs["scores"][4::5], scores, atol=0.15)
+    labels = np.loadtxt(CONFIGS / "data" / "digits_labels.csv", dtype=int)
+    right = (found.outputs["scores"].argmax(axis=1) == labels)[4::5]
+    assert found.summary["accuracy"] == right.mean() >= 0.98
+
+
+def convolved(inputs: dict[str, np.ndarray], images: np.ndarray) -> np.ndarray:
+    """Return the scores of the network in float64."""
+    given = {"stride": [1, 1], "padding": [1, 1, 1, 1], "dilation": [1, 1]}
+    for name in ("1", "2"):
+        sums = looped_convolution(images, inputs[f"w{name}"], given)
+        images = np.maximum(sums + inputs[f"b{name}"], 0)
+    fours = {"stride": [2, 2], "padding": [0, 0, 0, 0], "dilation": [1, 1]}
+    images = looped_windows(images, fours, (2, 2)).max(axis=(3, 4))
+    sums = looped_convolution(images, inputs["w3"], {**given, "padding": [0, 0, 0, 0]})
+    return sums.reshape(len(images), 10) + inputs["b3"]
+
+
+def test_a_small_convolutional_network_runs_alike_on_both_engines():
+    config = load_run(CNN)
+    graph, inputs = shortened(config.graph, 5), config.load_inputs()
+    inputs = {**inputs, "pixels": inputs["pixels"][:5]}
+    runs = {
+        engine: systolic.run(graph, ideal_chip(16, 16), inputs, engine=engine)
+        for engine in ("event", "register")
+    }
+    assert runs["event"].trace.times == runs["register"].trace.times
+    first, second = (runs[engine].outputs["scores"] for engine in ("event", "register"))
+    assert first.tobytes() == second.tobytes()
+    assert runs["event"].summary["values"]["equal"] is True
+
+
+@pytest.mark.slow
+def test_the_convolutional_weights_are_those_that_the_script_makes(monkeypatch):
+    """The sums of a library may be added in another order, which training magnifies."""
+    made: dict[str, np.ndarray] = {}
+    monkeypatch.setattr(np, "save", lambda path, array: made.update({Path(path).name: array}))
+    runpy.run_path(str(NETWORKS / "train_digits_cnn.py"), run_name="__main__")
+    assert len(made) == 6
+    for name, array in made.items():
+        assert np.allclose(array, np.load(NETWORKS / name), atol=1e-2)
 
 
 def test_the_weights_are_those_that_the_script_makes(monkeypatch):

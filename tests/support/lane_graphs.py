@@ -71,13 +71,15 @@ def product(rng: Random, builder: GraphBuilder, dtype: str) -> Grown:
 def grow(rng: Random, builder: GraphBuilder, now: Grown, number: int) -> Grown:
     """Add an activation, a cast, or a binary with an input that broadcasts."""
     integer, name = now.dtype.startswith("s"), f"y{number}"
-    kinds = ["activation", "binary", "binary", "cast", "reduce"]
+    kinds = ["activation", "binary", "binary", "cast", "reduce", "box"]
     kind = rng.choice(kinds if integer or not now.dims else [*kinds, "softmax", "norm"])
+    if kind == "box" and now.dims:
+        return _boxes(rng, builder, now, name)
     if kind in ("softmax", "norm"):
         return _composite(rng, builder, now, name)
     if kind == "reduce" and now.dims:
         return _reduced(rng, builder, now, name)
-    if kind in ("binary", "reduce"):
+    if kind in ("binary", "reduce", "box"):
         return _binary(rng, builder, now, name)
     out = rng.choice(["s32", "s8"] if integer else FLOATS)
     shape, chosen = text(rng, out, now.dims), {}
@@ -97,6 +99,32 @@ def _reduced(rng: Random, builder: GraphBuilder, now: Grown, name: str) -> Grown
     shape = text(rng, out, dims)
     builder.add("reduce", (now.name,), shape, name=name, reduction=reduction, axes=axes)
     return Grown(name, out, dims)
+
+
+def _boxes(rng: Random, builder: GraphBuilder, now: Grown, name: str) -> Grown:
+    """Add a slice, a concatenation or padding, each in any dimensions."""
+    kind, inputs, rank = rng.choice(["slice", "concat", "pad"]), [now.name], len(now.dims)
+    if kind == "slice":
+        start = [rng.randrange(size) for size in now.dims]
+        stop = [rng.randint(at + 1, size) for at, size in zip(start, now.dims, strict=True)]
+        step = [rng.choice([1, 1, 2, 3]) for _ in now.dims]
+        given = {"start": start, "stop": stop, "step": step}
+        dims = [len(range(*each)) for each in zip(start, stop, step, strict=True)]
+    elif kind == "pad":
+        given = {side: [rng.choice([0, 0, 1, 3]) for _ in now.dims] for side in ("low", "high")}
+        dims = [sum(each) for each in zip(given["low"], now.dims, given["high"], strict=True)]
+        given["value"] = rng.choice([0, 3, -7])
+    else:
+        axis, dims = rng.randrange(rank), list(now.dims)
+        given = {"axis": axis}
+        for number in range(rng.randint(1, 2)):
+            more = [rng.randint(1, 5) if d == axis else size for d, size in enumerate(now.dims)]
+            shape = text(rng, now.dtype, more)
+            inputs.append(builder.tensor(f"c{number}{name}", shape, rng.choice(HOMES)))
+            dims[axis] += more[axis]
+        rng.shuffle(inputs)
+    builder.add(kind, inputs, text(rng, now.dtype, dims), name=name, **given)
+    return Grown(name, now.dtype, tuple(dims))
 
 
 def _composite(rng: Random, builder: GraphBuilder, now: Grown, name: str) -> Grown:

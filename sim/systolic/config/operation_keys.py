@@ -61,7 +61,10 @@ def _attributes() -> dict[str, Any]:
         hints = get_type_hints(row.attributes, include_extras=True)
         for key in attribute_keys(row):
             info = FieldInfo.from_annotation(hints[key])
-            if types.setdefault(key, info.annotation) != info.annotation:
+            hint = (
+                Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation
+            )
+            if types.setdefault(key, hint) != hint:
                 raise TypeError(f"attribute {key} of {kind}: another operation's has another type")
             about.setdefault(key, []).append(f"{kind}: {info.description}")
     return {

@@ -160,9 +160,10 @@ def _check_names(op: Operation, tensors: Mapping[str, Tensor]) -> None:
                 f'operation "{shortened(op.name)}": no tensor "{shortened(name)}" '
                 f"(known: {listed(tensors)}){perhaps(name, tensors)}"
             )
-    if len(op.inputs) != arity:
+    more = op.row.more_operands
+    if len(op.inputs) < arity or (len(op.inputs) > arity and not more):
         raise WorkloadError(
-            f'operation "{shortened(op.name)}": {op.kind} takes '
+            f'operation "{shortened(op.name)}": {op.kind} takes {"at least " * more}'
             f"{arity} tensor{'s' * (arity != 1)}, found {len(op.inputs)}"
         )
 

@@ -19,6 +19,7 @@ from systolic.hw.formulas.timing import Bound, dram_bound, largest
 from systolic.hw.spec import Chip
 from systolic.layout import Shape
 from systolic.workload import Graph, Operation
+from systolic.workload.operations.conv2d import Conv2dAttributes
 from systolic.workload.options import Options
 
 
@@ -78,6 +79,8 @@ def product_of(graph: Graph, op: Operation) -> Product:
 
     Matrices that share an operand are one product of longer matrices.
     """
+    if op.kind == "conv2d":
+        return _of_convolution(graph, op)
     lhs, rhs = (graph.shape(name) for name in op.inputs)
     out = graph.shape(op.output)
     (M, K), N = lhs.dims[-2:], rhs.dims[-1]
@@ -93,6 +96,16 @@ def product_of(graph: Graph, op: Operation) -> Product:
     return Product(
         left * right // batch, M * batch // right, K, N * batch // left, lhs.element_type,
         tuple(turns), minor, out.element_type,
+    )  # fmt: skip
+
+
+def _of_convolution(graph: Graph, op: Operation) -> Product:
+    """Return a convolution as the products of its groups; no layout needs a turn."""
+    source, weights = (graph.shape(name) for name in op.inputs)
+    out, groups = graph.shape(op.output), op.attributes_as(Conv2dAttributes).groups
+    return Product(
+        groups, math.prod(out.dims[:3]), math.prod(weights.dims[:3]), out.dims[3] // groups,
+        source.element_type, (), None, out.element_type,
     )  # fmt: skip
 
 

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from systolic.compiler.cost.dma import inside_cycles
-from systolic.compiler.cost.engines import mover
+from systolic.compiler.cost.engines import (
+    cheapest_engine,
+    engine_cycles,
+    lane_copy_engines,
+    mover,
+)
 from systolic.compiler.ir.change_of_view import ChangeOfView, Piece, pieces
 from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
+from systolic.isa import Access, Copy
 from systolic.isa.engines import pace_of
 from systolic.spans import Span
 from systolic.workload.options import Options
@@ -34,6 +41,26 @@ def _by_engine(chip: Chip, options: Options, piece: Piece, dtype: str) -> tuple[
     if cycles + engine.latency_cycles > _dma(chip, piece, data_type(dtype).size_bytes):
         return None
     return copy.engine, cycles
+
+
+def lane_copy(
+    chip: Chip, options: Options, source: Access, target: Access, *, busy: dict[str, int],
+    dma_ticks: int,
+) -> Copy | None:  # fmt: skip
+    """Return a copy lane by lane, on the engine that will be free first; None if DMA is faster.
+
+    busy: the ticks that each engine has been given so far; they are updated. dma_ticks: when a
+    queue would be done with the copy, counted likewise.
+    """
+    copy = Copy(engine="", source=source, target=target)
+    if not lane_copy_engines(chip, copy):
+        return None
+    engine = cheapest_engine(chip, options, copy, busy)
+    done = busy.get(engine, 0) + engine_cycles(chip, engine, copy) * chip.period(engine)
+    if done > dma_ticks:
+        return None
+    busy[engine] = done
+    return replace(copy, engine=engine)
 
 
 def _dma(chip: Chip, piece: Piece, size_bytes: int) -> int:

@@ -99,7 +99,7 @@ class DramTensor:
         self, outer: int, row: Segment, col: Segment, *, by_column: bool
     ) -> Iterator[Rectangle]:
         first, second = (col.pairs, row.pairs) if by_column else (row.pairs, col.pairs)
-        pairs = _coalesce(first + second)
+        pairs = coalesced(first + second)
         if len(pairs) <= MAX_PAIRS:
             start = self.base + (outer + row.base + col.base) * self._bytes
             access = Access(Buffer.DRAM, self.shape.element_type, 0, 1, start, pairs)
@@ -223,7 +223,7 @@ def _fitting(segment: Segment) -> Iterator[Segment]:
         yield from _fitting(part)
 
 
-def _coalesce(pairs: Pattern) -> Pattern:
+def coalesced(pairs: Pattern) -> Pattern:
     """Merge pairs that continue one another, and drop pairs of one."""
     merged: list[tuple[int, int]] = []
     for step, count in pairs:

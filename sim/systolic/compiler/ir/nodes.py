@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeVar, get_args
 
 from systolic.compiler.ir.change_of_view import ChangeOfView
+from systolic.compiler.ir.gathers import Gather
 from systolic.compiler.ir.lane_step import COPY, LaneStep
+from systolic.compiler.ir.pixels import PixelWindow, PooledPixels
 from systolic.compiler.ir.windows import MatrixWindow
 from systolic.hw.datatypes import data_type
 from systolic.isa.instruction import OnEngine
@@ -23,7 +25,17 @@ Source = Literal["state_buffer", "dram", "node"]
 EngineInstruction = Callable[..., OnEngine]
 """Makes an instruction of the keywords engine, target, and its operands, such as source."""
 NodeKind = Literal[
-    "multiply", "turn", "bounce", "move", "convert", "reduce", "repeat", "copy", "store"
+    "multiply",
+    "turn",
+    "bounce",
+    "move",
+    "gather",
+    "convert",
+    "reduce",
+    "pool",
+    "repeat",
+    "copy",
+    "store",
 ]
 NODE_KINDS: tuple[NodeKind, ...] = get_args(NodeKind)
 """Each pass has a table with a row for each of them (`for_every_kind`)."""
@@ -68,7 +80,7 @@ class Matrix:
     width: int | None = None
     partition: int = 0
     byte: int | None = None
-    window: MatrixWindow | None = None
+    window: MatrixWindow | PixelWindow | None = None
     shared: int = 0
     repeats: bool = False
 
@@ -128,14 +140,15 @@ class Node:
     """One piece of work.
 
     multiply: result[p, q] = sum over k of stationary[k, p] * moving[k, q] (the first two inputs),
-    for each matrix of the result; the inputs' batches broadcast. `step` takes the sums out.
-    turn: the transpose of each matrix, by an identity product; bounce: by a trip to DRAM and back.
-    move: the same elements as other matrices, on the chip, as `change` says. convert: an engine
-    runs `step` on every element, such as a Copy to another type. reduce: one column of each segment
-    of columns, as many as a block has rows, by the Pool in `step`. repeat: the only row of a matrix
-    in every partition of a tile. copy: all bytes of one place in DRAM to another, `origin` to
-    `dram`. store: to the DRAM tensor `dram`, seen as the input's axes (or `axes`). Inputs of a step
-    that have one row of tiles, one column or one matrix broadcast.
+    for each matrix of the result; the inputs' batches broadcast. `step` takes the sums out. turn:
+    the transpose of each matrix, by an identity product; bounce: by a trip to DRAM and back. move:
+    the same elements as other matrices, on the chip, as `change` says. gather: boxes of the inputs,
+    and of one value, as `gather` says. convert: an engine runs `step` on every element, such as a
+    Copy to another type. reduce: one column of each segment of columns, as many as a block has
+    rows, by the Pool in `step`. pool: one column of each window of pixels, as `pooled` says.
+    repeat: the only row of a matrix in every partition of a tile. copy: all bytes of one place in
+    DRAM to another, `origin` to `dram`. store: to the DRAM tensor `dram`, seen as the input's axes
+    (or `axes`). Inputs of a step that have one row of tiles, one column or one matrix broadcast.
     """
 
     kind: NodeKind
@@ -145,6 +158,8 @@ class Node:
     dram: str = ""
     axes: Axes = ()
     change: ChangeOfView | None = None
+    gather: Gather | None = None
+    pooled: PooledPixels | None = None
     step: LaneStep = COPY
     origin: str = ""
 

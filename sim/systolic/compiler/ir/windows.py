@@ -34,13 +34,21 @@ class MatrixWindow:
         """Return which of the holder's matrices holds this matrix."""
         return int(_places(self.outer, self.inner)[0][number])
 
-    def columns(self, number: int, cols: Span) -> Integers:
+    def row(self, row: int) -> int:
+        """Return the holder's row of a row."""
+        return row
+
+    def column(self, row: int, col: int) -> int:
+        """Return the first column of the holder's tile, which has all of them."""
+        return 0
+
+    def columns(self, number: int, row: int, cols: Span) -> Integers:
         """Return the holder's column of each of these columns."""
         _, starts, steps = _places(self.outer, self.inner)
         found: Integers = starts[number] + steps[cols.first : cols.stop]
         return found
 
-    def segments(self, number: int, cols: Span) -> list[Segment]:
+    def segments(self, number: int, row: int, cols: Span) -> list[Segment]:
         """Return the holder's columns as regular segments; `first` counts from `cols.first`."""
         start = int(_places(self.outer, self.inner)[1][number])
         return [

@@ -16,6 +16,7 @@ from systolic.compiler.cost.moves import move_cost
 from systolic.compiler.cost.turns import carrier, turn_cost
 from systolic.compiler.ir.change_of_view import ChangeOfView, Spread
 from systolic.compiler.ir.chip_tiles import block_rows, whole_banks
+from systolic.compiler.ir.gathers import Gather
 from systolic.compiler.ir.homes import (
     Rows,
     Scattered,
@@ -35,6 +36,7 @@ from systolic.compiler.ir.nodes import (
     Source,
     TensorOnChip,
 )
+from systolic.compiler.ir.pixels import PixelWindow, PooledPixels
 from systolic.compiler.ir.windows import MatrixWindow
 from systolic.compiler.lower.dram_places import DramPlaces
 from systolic.compiler.lower.views import ends_in, home_views, physical, swap, whole_rows
@@ -73,6 +75,7 @@ class LayerBuilder:
         self._matrices: dict[str, Matrix] = {}
         self._views: dict[str, list[tuple[str, Axes]]] = {}
         self._windows: dict[tuple[str, Axes], str] = {}
+        self._own_tiles: set[str] = set()
         self._choices: list[str] = []
         self._kept: list[Kept] = []
         self._unplaced: set[str] = set()
@@ -135,6 +138,35 @@ class LayerBuilder:
         """Return a new matrix for a node to make: `tensor` seen as `axes`."""
         return self._make(tensor, axes, "node", block)
 
+    def result_like(self, tensor: str, axes: Axes, matrix: Matrix) -> Matrix:
+        """Return a new matrix for a node to make, in the tiles of another matrix if it has any."""
+        return self.result_in(tensor, axes, matrix.block if self.has_own_tiles(matrix) else None)
+
+    def result_in(self, tensor: str, axes: Axes, block: BlockSize) -> Matrix:
+        """Return a new matrix for a node to make, in tiles of its own.
+
+        Element-wise work takes it as it is. `view` gives a copy in the compilation's tiles.
+        """
+        matrix = self._make(tensor, axes, "node", block)
+        if block:
+            self._own_tiles.add(matrix.name)
+        return matrix
+
+    def has_own_tiles(self, matrix: Matrix) -> bool:
+        """Return whether a matrix has tiles that products and reductions cannot take."""
+        return matrix.name in self._own_tiles
+
+    def in_tiles(self, matrix: Matrix, block: BlockSize) -> Matrix:
+        """Return a matrix in such tiles: a copy, if it has others."""
+        if matrix.block == block or matrix.shared:
+            return matrix
+        name = f"{matrix.tensor}.{len(self._matrices)}"
+        copy = replace(matrix, name=name, source="node", dram="", keep=False, block=block,
+                       width=None, partition=0, byte=None, window=None)  # fmt: skip
+        self._matrices[name] = copy
+        self.node("convert", (matrix,), copy)
+        return copy
+
     def load(self, tensor: str, axes: Axes, block: BlockSize = None) -> Matrix:
         """Return a matrix that is brought from DRAM as this view."""
         return self._make(tensor, axes, "dram", block, self.dram.of(tensor))
@@ -157,6 +189,23 @@ class LayerBuilder:
         )  # fmt: skip
         self._matrices[matrix.name] = matrix
         return matrix
+
+    def scratch(
+        self, tensor: str, dtype: str, dims: tuple[int, int, int], block: BlockSize
+    ) -> Matrix:
+        """Return a new matrix [matrices, rows, columns] for a node to make: no view of a tensor."""
+        (count, rows, cols), name = dims, f"{tensor}.{len(self._matrices)}"
+        batch, groups = ((count,), ((), (), ())) if count > 1 else ((), ((), ()))
+        made = Matrix(name, tensor, dtype, batch, rows, cols, groups, "node", block=block)
+        self._matrices[name] = made
+        return made
+
+    def within_pixels(self, holder: Matrix, window: PixelWindow, rows: int, cols: int) -> Matrix:
+        """Return the matrix that a convolution multiplies, which lies within images."""
+        name = f"{holder.tensor}.{len(self._matrices)}"
+        made = replace(holder, name=name, rows=rows, cols=cols, window=window)
+        self._matrices[name] = made
+        return made
 
     def within(self, holder: Matrix, window: MatrixWindow) -> Matrix:
         """Return a matrix whose elements lie within another one's tiles."""
@@ -204,11 +253,21 @@ class LayerBuilder:
     def node(
         self, kind: NodeKind, inputs: tuple[Matrix, ...], output: Matrix,
         change: ChangeOfView | None = None, *, step: LaneStep = COPY, layer: str = "",
+        gather: Gather | None = None, pooled: PooledPixels | None = None,
     ) -> None:  # fmt: skip
         """Add a node to the operation that was begun last, or to `layer`."""
         names = tuple(m.name for m in inputs)
         self._nodes.append(
-            Node(kind, layer or self._layer, names, output.name, change=change, step=step)
+            Node(
+                kind,
+                layer or self._layer,
+                names,
+                output.name,
+                change=change,
+                step=step,
+                gather=gather,
+                pooled=pooled,
+            )
         )
 
     def maker(self, tensor: str) -> Node | None:
@@ -302,7 +361,7 @@ class LayerBuilder:
         if tensor in self._scattered and tensor not in self._views:
             return self._collected(tensor, axes)
         if found := self.known(tensor, axes):
-            return found
+            return self._in_common_tiles(found, tensor, axes)
         if window := self._window(tensor, axes):
             return window
         source = self.known(tensor, swap(axes)) or self._window(tensor, swap(axes))
@@ -318,6 +377,17 @@ class LayerBuilder:
         if source is not None and self.can_turn(source.dtype):
             return self.turned(source, tensor, axes)
         return self._changed(tensor, axes)
+
+    def _in_common_tiles(self, matrix: Matrix, tensor: str, axes: Axes) -> Matrix:
+        """Return a view of a tensor in the compilation's tiles: a copy, if there is none."""
+        if not self.has_own_tiles(matrix):
+            return matrix
+        for other, seen in self.views(tensor):
+            if seen == axes and not self.has_own_tiles(other):
+                return other
+        copy = self.result(tensor, axes)
+        self.node("convert", (matrix,), copy)
+        return copy
 
     def _from_whole_rows(self, tensor: str, axes: Axes, work_cycles: int) -> Matrix | None:
         """Bring the matrices of a batch side by side, row by row; None if nothing is gained.

@@ -37,7 +37,8 @@ def each_element(
         (source,) = op.inputs
         if not _join(builder, op, source, step(op)):
             matrix, axes = builder.any_view(source)
-            builder.node("convert", (matrix,), builder.result(op.output, axes), step=step(op))
+            result = builder.result_like(op.output, axes, matrix)
+            builder.node("convert", (matrix,), result, step=step(op))
 
     return lower
 
@@ -55,7 +56,8 @@ def lower_binary(builder: LayerBuilder, op: Operation) -> None:
             return
     axes = _result_axes(builder, op)
     left, right = (_operand(builder, op, place, axes) for place in (0, 1))
-    result = builder.result(op.output, axes)
+    own = next((each for each in (left, right) if builder.has_own_tiles(each)), left)
+    result = builder.result_like(op.output, axes, own)
     operator = op.attributes_as(BinaryAttributes).operator
     if right.cols == 1 and left.cols == result.cols:
         builder.node("convert", (left, right), result, step=with_lane(operator))
@@ -87,6 +89,8 @@ def _joined_binary(builder: LayerBuilder, op: Operation, place: int) -> bool:
     if _joined_step(builder, tensor, step) is None:
         return False
     operand = _operand(builder, op, 1 - place, axes)
+    if maker.kind == "multiply" and operand.cols > 1:
+        operand = builder.in_tiles(operand, builder.matrix(maker.output).block)
     return _join(builder, op, tensor, step, (operand,))
 
 
@@ -100,7 +104,7 @@ def _join(
         return False
     maker, both = found
     inputs, axes = builder.withdraw(maker)
-    result = builder.result(op.output, axes)
+    result = builder.result_like(op.output, axes, builder.matrix(maker.output))
     builder.node(maker.kind, (*inputs, *others), result, step=both, layer=maker.layer)
     builder.choose(f"{op.output} is made with {tensor}, by one instruction for each tile")
     return True
@@ -165,6 +169,6 @@ def _operand(builder: LayerBuilder, op: Operation, place: int, axes: Axes) -> Ma
     """Return an operand as the view that is spread over a result seen as `axes`."""
     tensor = op.inputs[place]
     wanted = operand_axes(axes, _placed(builder, op, place))
-    matrix = builder.view(tensor, wanted)
+    matrix = builder.known(tensor, wanted) or builder.view(tensor, wanted)
     rows = builder.size(op.output, axes[-2])
     return builder.repeated(matrix, tensor, rows) if matrix.rows == 1 < rows else matrix

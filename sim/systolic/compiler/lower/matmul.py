@@ -39,7 +39,7 @@ class _ProductAxes:
 
 def lower_matmul(builder: LayerBuilder, op: Operation) -> None:
     """Choose which operand is stationary; bring both with K on partitions."""
-    _refuse_types(builder, op)
+    refuse_types(builder, op)
     sizes = _product_axes(builder, op)
     mapping, cycles = _mapping(builder, op, sizes)
     left = builder.view(op.inputs[0], sizes.lhs, cycles)
@@ -56,7 +56,8 @@ def _result(builder: LayerBuilder, op: Operation, axes: Axes, cycles: int) -> Ma
     return builder.stored_whole(op.output, axes, cycles) or builder.result(op.output, axes)
 
 
-def _refuse_types(builder: LayerBuilder, op: Operation) -> None:
+def refuse_types(builder: LayerBuilder, op: Operation) -> None:
+    """Raise CompileError for types of two operands that the array cannot multiply."""
     graph, known = builder.graph, builder.chip.pe_array.cycles_per_vector
     types = [graph.shape(name).element_type for name in op.inputs]
     for name, dtype in zip(op.inputs, types, strict=True):

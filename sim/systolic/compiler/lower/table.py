@@ -14,9 +14,12 @@ from typing import Literal
 from systolic.compiler.ir.lane_step import COPY
 from systolic.compiler.ir.nodes import Layers
 from systolic.compiler.lower.builder import LayerBuilder
+from systolic.compiler.lower.conv2d import lower_conv2d
 from systolic.compiler.lower.elementwise import activation_step, each_element, lower_binary
+from systolic.compiler.lower.gathers import lower_concat, lower_pad, lower_slice
 from systolic.compiler.lower.matmul import lower_matmul
 from systolic.compiler.lower.permute import lower_relayout, lower_transpose
+from systolic.compiler.lower.pool import lower_pool
 from systolic.compiler.lower.reduce import lower_reduce
 from systolic.compiler.lower.reshape import lower_reshape
 from systolic.compiler.lower.views import physical
@@ -43,6 +46,7 @@ class Lowering:
 
 LOWERINGS: dict[str, Lowering] = {
     "matmul": Lowering(lower_matmul, "product"),
+    "conv2d": Lowering(lower_conv2d, "product"),
     "transpose": Lowering(lower_transpose, "move"),
     "relayout": Lowering(lower_relayout, "move"),
     "reshape": Lowering(lower_reshape, "move"),
@@ -50,6 +54,10 @@ LOWERINGS: dict[str, Lowering] = {
     "activation": Lowering(each_element(activation_step), "bytes"),
     "binary": Lowering(lower_binary, "bytes"),
     "reduce": Lowering(lower_reduce, "bytes"),
+    "pool": Lowering(lower_pool, "bytes"),
+    "slice": Lowering(lower_slice, "bytes"),
+    "concat": Lowering(lower_concat, "bytes"),
+    "pad": Lowering(lower_pad, "bytes"),
 }
 LOWERED = {name for name, row in OPERATIONS.items() if row.parts is None}
 """All operations but composites, which are lowered part by part."""

@@ -118,6 +118,20 @@ def _moved(node: Node, _: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
         yield f"node {node}: {source} and {out} have other elements"
 
 
+def _gathered(node: Node, _: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
+    out = matrices[node.output]
+    if node.gather is None:
+        yield f"node {node}: a gather without its parts"
+        return
+    for part in node.gather.parts:
+        if tuple(map(len, (part.numbers, part.rows, part.cols))) != (out.matrices, *out.dims[-2:]):
+            yield _unlike(node, out, "as its parts have it")
+        if part.source is not None and matrices[node.inputs[part.source]].dtype != out.dtype:
+            yield f"node {node}: {matrices[node.inputs[part.source]]} becomes {out.dtype}"
+    if sum(part.elements for part in node.gather.parts) != math.prod(out.dims):
+        yield _unlike(node, out, "the sum of its parts")
+
+
 def _converted(node: Node, _: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
     yield from _spread(node, matrices, node.inputs)
 
@@ -142,6 +156,19 @@ def _reduced(node: Node, _: Layers, matrices: dict[str, Matrix]) -> Iterator[str
     source, out = matrices[node.inputs[0]], matrices[node.output]
     if (out.batch, out.rows) != (source.batch, source.rows) or out.cols > source.cols:
         yield _unlike(node, out, f"fewer columns of {source.name}")
+
+
+def _pooled(node: Node, _: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
+    source, out = matrices[node.inputs[0]], matrices[node.output]
+    if node.pooled is None or not (source.block and out.block):
+        yield f"node {node}: windows need their pixels, and tiles of whole images"
+        return
+    pixels = node.pooled.pixels
+    images = source.cols // pixels.image_columns
+    if (out.batch, out.rows) != (source.batch, source.rows):
+        yield _unlike(node, out, f"as many rows as {source.name}")
+    if out.cols != images * pixels.made_columns:
+        yield _unlike(node, out, f"{images} images of {pixels.made_columns} windows")
 
 
 def _repeated(node: Node, _: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
@@ -175,9 +202,11 @@ _AGREE: Mapping[NodeKind, _Check] = for_every_kind(
         "turn": _transposed,
         "bounce": _transposed,
         "move": _moved,
+        "gather": _gathered,
         "convert": _converted,
         "copy": _copied,
         "reduce": _reduced,
+        "pool": _pooled,
         "repeat": _repeated,
         "store": _stored,
     }

@@ -213,10 +213,11 @@ class OnChip:
             place = self.resident(matrix, number, rows.first, cols.first)
             return place, self.span(place, rows, cols)
         held = self.matrices[matrix.holder]
-        place = self.resident(held, matrix.window.number(number), rows.first, 0)
-        (columns,) = matrix.window.segments(number, cols)
-        within = Span(rows.first % self._sides[held.name][0], rows.count)
-        first = self.part(place, within, Span(columns.base, 1))
+        row, (p, q) = matrix.window.row(rows.first), self._sides[held.name]
+        col = matrix.window.column(rows.first, cols.first)
+        place = self.resident(held, matrix.window.number(number), row, col)
+        (columns,) = matrix.window.segments(number, rows.first, cols)
+        first = self.part(place, Span(row % p, rows.count), Span(columns.base % q, 1))
         return place, replace(first, pattern=columns.pairs)
 
     def make_reach(
@@ -228,7 +229,7 @@ class OnChip:
             return place, self.make_span(place, rows, cols)
         made = self.made(place.tile)
         within, _ = self._within(place, rows, cols)
-        made.add_columns(within, matrix.window.columns(number, cols))
+        made.add_columns(within, matrix.window.columns(number, rows.first, cols))
         return place, access
 
     def whole(self, resident: Resident) -> Access:

@@ -12,7 +12,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from systolic.compiler.cost.engines import drain_engine, on_cheapest
+from systolic.compiler.cost.engines import drain_engine, engine_cycles, on_cheapest
 from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.lane_step import COPY
@@ -23,7 +23,8 @@ from systolic.compiler.place.psum import PsumMap, place_psum
 from systolic.compiler.place.tiles import OnChip
 from systolic.errors import CompileError
 from systolic.hw.datatypes import PSUM_WORD_BYTES, data_type
-from systolic.isa import Access, Buffer, Copy, LoadWeights, MatMul, Select
+from systolic.isa import Access, Buffer, Copy, LoadWeights, MatMul, OnEngine, Select
+from systolic.isa.access import MAX_PAIRS, Pattern
 from systolic.isa.instruction import Event
 from systolic.spans import Span
 from systolic.workload.options import Options
@@ -41,7 +42,8 @@ DRAINS_TICKS = 1 << 40
 class ProductMaker:
     """Makes the instructions of tasks whose tiles are all in place.
 
-    stored: identities that must be in memory at cycle 0.
+    stored: identities that must be in memory at cycle 0. given: the ticks of work that each engine
+    has been given.
     """
 
     def __init__(self, drafts: Drafts, tiles: OnChip, layers: Layers, options: Options) -> None:
@@ -54,6 +56,7 @@ class ProductMaker:
         self._next_bank = 0
         self._sums: list[int] = []
         self._busy: dict[str, int] = {}
+        self.given: dict[str, int] = {}
         self._cast_to_turn = self._casts()
         self._identity: dict[str, tuple[Access, Region]] = {}
         self.stored: list[Access] = []
@@ -110,6 +113,7 @@ class ProductMaker:
         sums, region = held
         target, made = self._tiles.make_reach(*out, rows, cols)
         copy = Copy(engine=self._drain_engine, source=sums, target=made)
+        self._note(copy)
         self._drafts.add(copy, (region,), (target.region,), part=part)
 
     def _take_out(
@@ -140,7 +144,13 @@ class ProductMaker:
         target, made = self._tiles.make_reach(*out, *where)
         busy = self._busy if busy is None else busy
         written = on_cheapest(self._chip, self._options, node.step, busy, target=made, **fields)
+        self._note(written)
         self._drafts.add(written, regions, (target.region,))
+
+    def _note(self, work: OnEngine) -> None:
+        """Note the ticks that an engine is given."""
+        ticks = engine_cycles(self._chip, work.engine, work) * self._chip.period(work.engine)
+        self.given[work.engine] = self.given.get(work.engine, 0) + ticks
 
     # Turns and conversions
 
@@ -218,6 +228,35 @@ class ProductMaker:
             self._chip, self._options, partial(node.step, window=window), self._busy,
             source=taken, target=given,
         )  # fmt: skip
+        self._drafts.add(written, (source.region,), (target.region,))
+
+    def pool(self, task: Task) -> None:
+        """Let an engine reduce the windows of a tile's images: of all at once, if one access can.
+
+        Otherwise of one image after another.
+        """
+        pooled, (cols,) = self._nodes[task.node].pooled, task.cols
+        assert pooled is not None
+        made = pooled.pixels.made_columns
+        images = cols.count // made
+        together = images if len(pooled.pairs(images)) <= MAX_PAIRS else 1
+        for first in range(0, images, together):
+            pattern = pooled.pairs(together)
+            number = cols.first // made + first
+            read = Span(number * pooled.pixels.image_columns, 1)
+            self._pool(task, (read, pattern), Span(number * made, together * made))
+
+    def _pool(self, task: Task, read: tuple[Span, Pattern], made: Span) -> None:
+        """Reduce the windows that lie in a pattern from a column on to columns of the result."""
+        node, (rows,), (column, pattern) = self._nodes[task.node], task.rows, read
+        matrix, out = self._matrices[node.inputs[0]], self._matrices[node.output]
+        source, first = self._tiles.reach(matrix, task.number, rows, column)
+        target, given = self._tiles.make_reach(out, task.number, rows, made)
+        taken = replace(first, pattern=pattern)
+        written = on_cheapest(
+            self._chip, self._options, node.step, self._busy, source=taken, target=given
+        )
+        self._note(written)
         self._drafts.add(written, (source.region,), (target.region,))
 
     def _casts(self) -> set[str]:

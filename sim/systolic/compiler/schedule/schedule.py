@@ -17,6 +17,7 @@ from systolic.compiler.ir.tasks import MatrixTile, Task, Tiled
 from systolic.compiler.place.free_bytes import Wish, in_words
 from systolic.compiler.place.residency import Resident, Stay
 from systolic.compiler.place.tiles import OnChip, PlacedTile
+from systolic.compiler.schedule.gathers import GatherMaker
 from systolic.compiler.schedule.moves import MoveMaker
 from systolic.compiler.schedule.products import ProductMaker
 from systolic.compiler.schedule.transfers import CopyMaker
@@ -74,6 +75,9 @@ class _Scheduler:
         self.transfers = CopyMaker(self._drafts, self._tiles, layers, _inwards(layers))
         self.array = ProductMaker(self._drafts, self._tiles, layers, options)
         self.moves = MoveMaker(self._drafts, self._tiles, layers, options, self.transfers)
+        self.gathers = GatherMaker(
+            self._drafts, self._tiles, layers, options, self.transfers, busy=self.array.given
+        )
         self._last_load_task = self._find_last_load()
         self._begun = False
         self._evictions = 0
@@ -222,9 +226,11 @@ _MAKERS: Mapping[NodeKind, Callable[[_Scheduler, Task], None]] = for_every_kind(
         "turn": lambda scheduler, task: scheduler.array.turn(task),
         "bounce": lambda scheduler, task: scheduler.transfers.bounce(task),
         "move": lambda scheduler, task: scheduler.moves.move(task),
+        "gather": lambda scheduler, task: scheduler.gathers.gather(task),
         "convert": lambda scheduler, task: scheduler.array.convert(task),
         "copy": lambda scheduler, task: scheduler.transfers.copy(task),
         "reduce": lambda scheduler, task: scheduler.array.reduce(task),
+        "pool": lambda scheduler, task: scheduler.array.pool(task),
         "repeat": lambda scheduler, task: scheduler.transfers.repeat(task),
         "store": _Scheduler.store,
     }

@@ -54,6 +54,10 @@ class _Queues:
         self.engines[engine] = self.engines.get(engine, 0) + time.engine
         return queue
 
+    def done(self, time: CopyTime) -> int:
+        """Return the cycle in which the queue that is free first would be done with a copy."""
+        return min(self.busy.get(queue, 0) for queue in range(self.chip.dma.queues)) + time.cycles
+
     def loads_are_over(self) -> None:
         """Note that the queues of loads are as free as those of stores.
 
@@ -166,6 +170,10 @@ class CopyMaker:
         pairs = ((cols, part.rows.count), (part.step, part.times), (1, part.cols.count))
         pattern = tuple(pair for pair in pairs if pair[1] > 1) or ((1, 1),)
         return replace(whole, start=start, pattern=pattern)
+
+    def done_within(self, source: Access, target: Access) -> int:
+        """Return when a queue would be done with a copy on the chip, in ticks of all its work."""
+        return self._queues.done(copy_time(self._chip, source, target)) * self._chip.period("dma")
 
     def within(self, source: Access, target: Access, read: Region, written: Region) -> None:
         """Copy from one place in the state buffer to another."""

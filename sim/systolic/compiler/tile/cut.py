@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
+from systolic.arrays import Integers
 from systolic.compiler.cost.products import ProductToCut, choose_loops, part_of_last, turning_banks
 from systolic.compiler.ir.change_of_view import ChangeOfView
 from systolic.compiler.ir.chip_tiles import block_rows, k_tiles
@@ -25,6 +28,7 @@ from systolic.compiler.ir.nodes import (
     operand_number,
     spread_place,
 )
+from systolic.compiler.ir.pixels import PixelWindow
 from systolic.compiler.ir.ranges import spans
 from systolic.compiler.ir.tasks import Loops, MatrixTile, Task, Tiled, tiling
 from systolic.compiler.tile.width import tile_columns
@@ -55,6 +59,19 @@ def cut_tiles(
     return cutter.result()
 
 
+@dataclass(slots=True, eq=False)
+class _Deferred:
+    """Tasks of a node that wait until a tile is needed that they write.
+
+    following: the next such tasks of a product. Their operands are made before these tasks are
+    queued, so that the array need not wait for them later.
+    """
+
+    tasks: list[Task]
+    following: _Deferred | None = None
+    added: bool = False
+
+
 class _Cutter:
     """Collects tasks node by node.
 
@@ -74,12 +91,16 @@ class _Cutter:
         self._loops: list[tuple[int, Loops]] = []
         self._ends: list[int] = []
         self._turns: dict[tuple[MatrixTile, int], Task] = {}
+        self._deferred: dict[MatrixTile, list[_Deferred]] = {}
+        self._in_images: set[str] = set()
         self._made = {node.output for node in layers.nodes if node.kind == "multiply"}
         self._multiplied = {n for node in layers.nodes if node.kind == "multiply"
                             for n in node.inputs[:2]}  # fmt: skip
 
     def result(self) -> Tiled:
         """Return the tasks in order."""
+        for tile in list(self._deferred):
+            self._need(tile)
         ordered = sorted(self._tasks, key=lambda item: item[0])
         return Tiled(self._block, tuple(self._loops), tuple(task for _, task in ordered))
 
@@ -94,13 +115,44 @@ class _Cutter:
         self._tasks.append(((place, rank), task))
 
     def _turn_for(self, task: Task) -> None:
-        """Add the turns that make the tiles a task reads, if they have not been added."""
+        """Add the tasks that make the tiles a task reads, if they have not been added."""
+        for tile in task.reads if self._deferred else ():
+            self._need(tile)
         for tile in task.reads if self._turns else ():
             for block in self._blocks_read(task, tile):
                 if turn := self._turns.get((tile, block)):
                     for key in self._turn_keys(turn):
                         del self._turns[key]
                     self._add(turn)
+
+    def _defer(self, batches: Sequence[list[Task]], *, ahead: bool = False) -> None:
+        """Let tasks wait until their tiles are needed: images go through layer after layer then.
+
+        So the results of some images, and not those of all, must be on the chip together.
+        """
+        waiting = [_Deferred(list(tasks)) for tasks in batches]
+        for each, following in pairwise(waiting) if ahead else ():
+            each.following = following
+        for each in waiting:
+            for tile in dict.fromkeys(tile for task in each.tasks for tile in task.writes):
+                self._deferred.setdefault(tile, []).append(each)
+
+    def _need(self, tile: MatrixTile) -> None:
+        """Add the deferred tasks that write a tile."""
+        for each in self._deferred.pop(tile, ()):
+            if not each.added:
+                each.added = True
+                self._add_deferred(each)
+
+    def _add_deferred(self, deferred: _Deferred) -> None:
+        for task in deferred.tasks:
+            self._turn_for(task)
+        for task in deferred.following.tasks if deferred.following else ():
+            self._turn_for(task)
+        for task in deferred.tasks:
+            self._add(task)
+        if deferred.tasks[-1].kind == "multiply":
+            self._ends.append(len(self._tasks) - 1)
 
     def _blocks_read(self, task: Task, tile: MatrixTile) -> Iterator[int]:
         """Yield which p columns of a tile a task reads, counted from the matrix's first."""
@@ -121,7 +173,9 @@ class _Cutter:
         """Return the tile that holds an element: for a window, one of its holder's."""
         if matrix.window is not None:
             held = self._matrices[matrix.holder]
-            return self._tile(held, matrix.window.number(number), row, 0)
+            window = matrix.window
+            place = window.number(number), window.row(row), window.column(row, col)
+            return self._tile(held, *place)
         p, q = matrix.block or self._block
         return MatrixTile(matrix.name, number, row // p, col // q)
 
@@ -134,10 +188,22 @@ class _Cutter:
         p, q = self._block
         cols = list(spans(0, a.cols, p, min(p, self._chip.pe_array.cols)))
         chunk = min(b.cols, q, self._chip.result_buffer.bank_words)
-        moving = list(spans(0, b.cols, q, chunk))
+        moving = self._chunks(b, out, chunk)
+        chunk = max(span.count for span in moving)
         loops, ahead, banks = self._choose(node, (a, b, out), (len(cols), len(moving)), chunk)
         self._loops.append((number, loops))
         groups = list(_groups(cols, moving, loops))
+        if isinstance(b.window, PixelWindow):
+            self._in_images.add(out.name)
+            self._defer(
+                [
+                    list(self._sweep(number, (a, b, out), matrix, some, others))
+                    for matrix in range(out.matrices)
+                    for some, others in groups
+                ],
+                ahead=True,
+            )
+            return
         for matrix in range(out.matrices):
             # A lone group whose operands are still arriving takes them K-tile by K-tile.
             alone = out.matrices * len(groups) == 1 and "dram" in (a.source, b.source)
@@ -146,6 +212,14 @@ class _Cutter:
             for some, others in [*groups[:-1], *last]:
                 tasks = list(self._sweep(number, (a, b, out), matrix, some, others))
                 self._add_sweep(tasks, ahead)
+
+    def _chunks(self, moving: Matrix, out: Matrix, most: int) -> list[Span]:
+        """Return the columns of each multiply."""
+        if isinstance(moving.window, PixelWindow):
+            assert out.block is not None
+            most = self._chip.result_buffer.bank_words
+            return moving.window.pixels.chunks(moving.cols, out.block[1], most)
+        return list(spans(0, moving.cols, self._block[1], most))
 
     def _add_sweep(self, tasks: Sequence[Task], ahead: int) -> None:
         for place, task in enumerate(tasks):
@@ -255,7 +329,7 @@ class _Cutter:
         for task in self._turn_tasks(number, node):
             if node.output in self._multiplied:
                 self._turns.update(dict.fromkeys(self._turn_keys(task), task))
-            elif node.inputs[0] in self._made:
+            elif node.inputs[0] in self._made and task.reads[0] in self._written:
                 written = self._written[task.reads[0]]
                 following = bisect_right(self._ends, written)
                 place = self._ends[following] if following < len(self._ends) else written
@@ -302,20 +376,64 @@ class _Cutter:
         for read, tile in _crosswise(pairs) if roomy else pairs:
             self._add(Task("move", number, (read,), (tile,), tile.number))
 
+    def cut_gather(self, number: int, node: Node) -> None:
+        """Cut a gather: from one tile to one tile at a time; what has one value has no source."""
+        assert node.gather is not None
+        self._in_images.add(node.output)
+        for (rows, cols), tile in self._tiles(self._matrices[node.output]):
+            tasks = list[Task]()
+            for place, part in enumerate(node.gather.parts):
+                there, down, across = (
+                    part.numbers[tile.number], part.rows[rows.first : rows.stop],
+                    part.cols[cols.first : cols.stop],
+                )  # fmt: skip
+                if there < 0 or (down < 0).all() or (across < 0).all():
+                    continue
+                for reads in self._gathered(node, part.source, int(there), down, across):
+                    tasks.append(Task("gather", number, reads, (tile,), place, (rows,), (cols,)))
+            self._defer([tasks])
+
+    def _gathered(
+        self, node: Node, source: int | None, number: int, down: Integers, across: Integers
+    ) -> Iterator[tuple[MatrixTile, ...]]:
+        """Yield the tiles that rows and columns of a part come from, one at a time."""
+        if source is None:
+            yield ()
+            return
+        matrix = self._matrices[node.inputs[source]]
+        p, q = matrix.block or self._block
+        for row in np.unique(down[down >= 0] // p).tolist():
+            for col in np.unique(across[across >= 0] // q).tolist():
+                yield (MatrixTile(matrix.name, number, row, col),)
+
     def cut_convert(self, number: int, node: Node) -> None:
         """Cut a conversion: tile by tile, where source and result have the same tiles."""
         source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
         p, q = source.block or self._block
+        sides = {q, *(side for _, name in node.others if (side := self._sides(name)))}
+        deferred = out.block is not None and not self._in_images.isdisjoint(node.inputs)
+        if deferred:
+            self._in_images.add(out.name)
         for (tall, wide), tile in self._tiles(out):
+            tasks = list[Task]()
             for rows in spans(tall.first, tall.stop, p, p):
-                for cols in spans(wide.first, wide.stop, q, q):
+                for cols in _cut_at(wide, sides):
                     write = self._tile(out, tile.number, rows.first, cols.first)
                     first = self._operand(source, out, tile.number, rows, cols)
                     others = self._others(node, tile.number, rows, cols)
                     reads = tuple(dict.fromkeys((first, *others)))
-                    self._add(
+                    tasks.append(
                         Task("convert", number, reads, (write,), tile.number, (rows,), (cols,))
                     )
+            if deferred:
+                self._defer([tasks])
+            for task in () if deferred else tasks:
+                self._add(task)
+
+    def _sides(self, name: str) -> int:
+        """Return the columns of an operand's tiles, if it has several in tiles of its own."""
+        matrix = self._matrices[name]
+        return 0 if matrix.cols == 1 or matrix.window else (matrix.block or self._block)[1]
 
     def _others(self, node: Node, number: int, rows: Span, cols: Span) -> Iterator[MatrixTile]:
         """Yield the tiles of a step's further operands for rows and columns of its result."""
@@ -337,6 +455,14 @@ class _Cutter:
             read = self._tile(source, tile.number, rows.first, cols.first)
             made = self._tile(out, tile.number, rows.first, cols.first // self._block[0])
             self._add(Task("reduce", number, (read,), (made,), tile.number, (rows,), (cols,)))
+
+    def cut_pool(self, number: int, node: Node) -> None:
+        """Cut pooling: each tile of images makes one tile of the result."""
+        source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
+        for (rows, cols), tile in self._tiles(out):
+            read = MatrixTile(source.name, tile.number, tile.row, tile.col)
+            task = Task("pool", number, (read,), (tile,), tile.number, (rows,), (cols,))
+            self._defer([[task]])
 
     def cut_repeat(self, number: int, node: Node) -> None:
         """Cut the repetition of a row: tile by tile, of which there is one row."""
@@ -377,13 +503,22 @@ _CUTS: Mapping[NodeKind, Callable[[_Cutter, int, Node], None]] = for_every_kind(
         "turn": _Cutter.cut_turn,
         "bounce": _Cutter.cut_bounce,
         "move": _Cutter.cut_move,
+        "gather": _Cutter.cut_gather,
         "convert": _Cutter.cut_convert,
         "copy": _Cutter.cut_copy,
         "reduce": _Cutter.cut_reduce,
+        "pool": _Cutter.cut_pool,
         "repeat": _Cutter.cut_repeat,
         "store": _Cutter.cut_store,
     }
 )
+
+
+def _cut_at(columns: Span, sides: Iterable[int]) -> Iterator[Span]:
+    """Cut columns where tiles of so many columns end, for each of some sizes of tiles."""
+    ends = {end for side in sides for end in range(side, columns.stop, side) if end > columns.first}
+    edges = [columns.first, *sorted(ends), columns.stop]
+    return (Span(first, stop - first) for first, stop in pairwise(edges))
 
 
 def _groups(

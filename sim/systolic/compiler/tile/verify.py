@@ -152,6 +152,15 @@ class _Verifier:
         made = Span(cols.first // p, -(-cols.count // p))
         self._write(self._matrices[node.output], task.number, rows, made, task.writes)
 
+    def pool(self, task: Task, node: Node) -> None:
+        """Check a task of this kind: the images of a tile make the results of a tile."""
+        assert node.pooled is not None
+        (rows,), (cols,), pixels = task.rows, task.cols, node.pooled.pixels
+        first, count = (size // pixels.made_columns for size in (cols.first, cols.count))
+        read = Span(first * pixels.image_columns, count * pixels.image_columns)
+        self._read(self._matrices[node.inputs[0]], task.number, rows, read, task.reads)
+        self._write(self._matrices[node.output], task.number, rows, cols, task.writes)
+
     def repeat(self, task: Task, node: Node) -> None:
         """Check a task of this kind."""
         (row,), (cols,), out = task.rows, task.cols, self._matrices[node.output]
@@ -189,6 +198,30 @@ class _Verifier:
         self._require_fresh(written.matrix, bool(window[here].any()))
         window[here] = True
 
+    def gather(self, task: Task, node: Node) -> None:
+        """Check the elements that the tile it writes has of a part, and of the tile it reads."""
+        assert node.gather is not None
+        part, (tile,) = node.gather.parts[task.number], task.writes
+        rows, cols = self._extents(tile)
+        down, across = part.rows[rows.first : rows.stop], part.cols[cols.first : cols.stop]
+        number = int(part.numbers[tile.number])
+        if task.reads:
+            (read,) = task.reads
+            there, other = self._extents(read)
+            down = np.where((down < there.first) | (down >= there.stop), -1, down)
+            across = np.where((across < other.first) | (across >= other.stop), -1, across)
+            number = number if read.number == number else -1
+        here = np.ix_(np.flatnonzero(down >= 0), np.flatnonzero(across >= 0))
+        if number < 0 or 0 in (here[0].size, here[1].size):
+            raise self._broken(f"{tile} has nothing of part {task.number}")
+        if task.reads and read.matrix in self._written:
+            made = self._written[read.matrix][number][np.ix_(down[down >= 0], across[across >= 0])]
+            self._require_made(read.matrix, bool(made.all()))
+        target = self._written[tile.matrix][tile.number]
+        window = target[rows.first : rows.stop, cols.first : cols.stop]
+        self._require_fresh(tile.matrix, bool(window[here].any()))
+        window[here] = True
+
     # Elements
 
     def _read_all(self, task: Task) -> tuple[Span, Span]:
@@ -201,7 +234,7 @@ class _Verifier:
     def _read(
         self, matrix: Matrix, number: int, rows: Span, cols: Span, tiles: tuple[MatrixTile, ...]
     ) -> None:
-        name, number, some = self._held(matrix, number, rows, cols, tiles)
+        name, number, rows, some = self._held(matrix, number, rows, cols, tiles)
         if name in self._written:
             made = self._written[name][number, rows.first : rows.stop]
             self._require_made(name, bool(made[:, some].all()))
@@ -209,21 +242,25 @@ class _Verifier:
     def _write(
         self, matrix: Matrix, number: int, rows: Span, cols: Span, tiles: tuple[MatrixTile, ...]
     ) -> None:
-        name, number, some = self._held(matrix, number, rows, cols, tiles)
+        name, number, rows, some = self._held(matrix, number, rows, cols, tiles)
         lines = self._written[name][number, rows.first : rows.stop]
         self._require_fresh(name, bool(lines[:, some].any()))
         lines[:, some] = True
 
     def _held(
         self, matrix: Matrix, number: int, rows: Span, cols: Span, tiles: tuple[MatrixTile, ...]
-    ) -> tuple[str, int, slice | Integers]:
-        """Return the matrix that holds the elements, which of its matrices, and its columns."""
+    ) -> tuple[str, int, Span, slice | Integers]:
+        """Return the matrix that holds the elements, which of its matrices, rows and columns."""
         if matrix.window is None:
             self._require_tile(matrix, number, rows, cols, tiles)
-            return matrix.name, number, slice(cols.first, cols.stop)
+            return matrix.name, number, rows, slice(cols.first, cols.stop)
         held, there = self._matrices[matrix.holder], matrix.window.number(number)
-        self._require_tile(held, there, rows, Span(0, held.cols), tiles)
-        return held.name, there, matrix.window.columns(number, cols)
+        down = Span(matrix.window.row(rows.first), rows.count)
+        columns = matrix.window.columns(number, rows.first, cols)
+        first = int(columns.min())
+        wide = Span(first, int(columns.max()) + 1 - first)
+        self._require_tile(held, there, down, wide, tiles)
+        return held.name, there, down, columns
 
     def _require_tile(
         self, matrix: Matrix, number: int, rows: Span, cols: Span, tiles: tuple[MatrixTile, ...]
@@ -273,9 +310,11 @@ _CHECKS: Mapping[NodeKind, Callable[[_Verifier, Task, Node], None]] = for_every_
         "turn": _Verifier.turn,
         "bounce": _Verifier.bounce,
         "move": _Verifier.move,
+        "gather": _Verifier.gather,
         "convert": _Verifier.convert,
         "copy": _Verifier.copy,
         "reduce": _Verifier.reduce,
+        "pool": _Verifier.pool,
         "repeat": _Verifier.repeat,
         "store": _Verifier.store,
     }

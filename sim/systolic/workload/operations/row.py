@@ -59,6 +59,7 @@ class Row(Generic[A]):
     """An operation: its inputs, its attributes, and its meaning.
 
     operands: one for each input; the only input of an operation has the key `shape` in run files.
+    more_operands: in a graph it takes further inputs behind these.
     result: name of the result in a [workload] of one operation.
     attributes: the class of the attributes.
     settle(shapes, attributes): fills in attributes that were left out and follow from the shapes.
@@ -83,6 +84,7 @@ class Row(Generic[A]):
     default_out: Callable[[Sequence[Shape], A], Shape] | None = None
     result: str = "out"
     computes: bool = False
+    more_operands: bool = False
     parts: Callable[[Sequence[Shape], Shape, A], Sequence[Any]] | None = None
 
 

@@ -9,25 +9,35 @@ from __future__ import annotations
 from systolic.workload.operations.activation import ACTIVATION
 from systolic.workload.operations.binary import BINARY
 from systolic.workload.operations.cast import CAST
+from systolic.workload.operations.concat import CONCAT
+from systolic.workload.operations.conv2d import CONV2D
 from systolic.workload.operations.layer_norm import LAYER_NORM
 from systolic.workload.operations.matmul import MATMUL
+from systolic.workload.operations.pad import PAD
+from systolic.workload.operations.pool import POOL
 from systolic.workload.operations.reduce import REDUCE
 from systolic.workload.operations.relayout import RELAYOUT
 from systolic.workload.operations.reshape import RESHAPE
 from systolic.workload.operations.rms_norm import RMS_NORM
 from systolic.workload.operations.row import AnyRow
+from systolic.workload.operations.slice import SLICE
 from systolic.workload.operations.softmax import SOFTMAX
 from systolic.workload.operations.transpose import TRANSPOSE
 
 OPERATIONS: dict[str, AnyRow] = {
     "transpose": TRANSPOSE,
     "matmul": MATMUL,
+    "conv2d": CONV2D,
     "relayout": RELAYOUT,
     "reshape": RESHAPE,
     "cast": CAST,
     "activation": ACTIVATION,
     "binary": BINARY,
     "reduce": REDUCE,
+    "pool": POOL,
+    "slice": SLICE,
+    "concat": CONCAT,
+    "pad": PAD,
     "softmax": SOFTMAX,
     "layer_norm": LAYER_NORM,
     "rms_norm": RMS_NORM,

@@ -1,0 +1,159 @@
+"""A gather: a matrix made of boxes of other matrices, and of boxes that have one value.
+
+A slice, a concatenation and padding are gathers, and so are the rows of several taps of a
+convolution. A part takes whole rows and columns: which matrix of the source, which row and which
+column stand in a place are three questions, so three short arrays answer them. Not here: tiles,
+addresses and instructions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from systolic.arrays import Integers
+from systolic.compiler.ir.dram_tensor import segments
+from systolic.isa.access import MAX_PAIRS, Pattern
+from systolic.spans import Span
+
+NOWHERE = -1
+"""Of an index: the part has no element there."""
+FAR = 1 << 31
+"""More than any distance of two columns."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GatherPart:
+    """A part of a gather: some matrices, rows and columns of the result.
+
+    source: the number of the input that it comes from; None: its elements have one value. numbers,
+    rows, cols: for each matrix, row and column of the result that of the source (any number if
+    there is no source); `NOWHERE` if it is not in the part.
+    """
+
+    source: int | None
+    numbers: Integers
+    rows: Integers
+    cols: Integers
+
+    @property
+    def elements(self) -> int:
+        """Return how many elements of the result the part makes."""
+        return math.prod(int((index >= 0).sum()) for index in (self.numbers, self.rows, self.cols))
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """All parts, which together make every element of a result once. value: without a source."""
+
+    parts: tuple[GatherPart, ...]
+    value: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class GatheredBox:
+    """A box of a tensor's elements, and where they come from.
+
+    first, sizes: of the result, for each dimension. source: the number of the input, or None.
+    origin, steps: the element of the source at `first`, and its distance to the next.
+    """
+
+    first: tuple[int, ...]
+    sizes: tuple[int, ...]
+    source: int | None = None
+    origin: tuple[int, ...] = ()
+    steps: tuple[int, ...] = ()
+
+
+def part_of(
+    box: GatheredBox, axes: Sequence[tuple[int, ...]], dims: Sequence[int], source: Sequence[int]
+) -> GatherPart:
+    """Return a box as a part of matrices whose axes are those of the source too.
+
+    axes: of (batch..., row, column); dims: of the result; source: dimensions of the source.
+    """
+    *batch, row, col = axes
+    groups = (tuple(axis for group in batch for axis in group), row, col)
+    numbers, rows, cols = (_index(box, group, dims, source) for group in groups)
+    return GatherPart(box.source, numbers, rows, cols)
+
+
+def _index(
+    box: GatheredBox, group: Sequence[int], dims: Sequence[int], source: Sequence[int]
+) -> Integers:
+    """Return where each element of a group of axes comes from."""
+    sizes = [dims[axis] for axis in group]
+    count = math.prod(sizes)
+    found = np.arange(count) if box.source is None else np.zeros(count, np.int64)
+    inside = np.ones(count, bool)
+    for axis, place in zip(group, np.indices(sizes).reshape(len(group), count), strict=True):
+        within = place - box.first[axis]
+        inside &= (within >= 0) & (within < box.sizes[axis])
+        if box.source is not None:
+            found = found * source[axis] + box.origin[axis] + within * box.steps[axis]
+    found[~inside] = NOWHERE
+    return found
+
+
+def around(inner: GatheredBox, dims: Sequence[int]) -> Iterator[GatheredBox]:
+    """Yield boxes without a source that make up all of the result but one box."""
+    first, sizes = [0] * len(dims), list(dims)
+    for axis, size in enumerate(dims):
+        begin, stop = inner.first[axis], inner.first[axis] + inner.sizes[axis]
+        for low, high in ((0, begin), (stop, size)):
+            if low < high:
+                at = (*first[:axis], low, *first[axis + 1 :])
+                yield GatheredBox(at, (*sizes[:axis], high - low, *sizes[axis + 1 :]))
+        first[axis], sizes[axis] = begin, stop - begin
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRun:
+    """Columns of a result and of a source, in the same order, that one access each reaches."""
+
+    target: int
+    target_pairs: Pattern
+    source: int
+    source_pairs: Pattern
+
+
+def runs_of(target: Integers, source: Integers) -> Iterator[ColumnRun]:
+    """Yield runs that together take source columns to target columns, in order."""
+    for part in segments(target * FAR + source):
+        for piece in _fitting_pairs(part.base, part.pairs):
+            base, pairs = piece
+            whole = [_apart(step) for step, _ in pairs]
+            counts = [count for _, count in pairs]
+            first, second = _apart(base)
+            yield ColumnRun(
+                first, tuple((step, n) for (step, _), n in zip(whole, counts, strict=True)),
+                second, tuple((step, n) for (_, step), n in zip(whole, counts, strict=True)),
+            )  # fmt: skip
+
+
+def _apart(number: int) -> tuple[int, int]:
+    """Return the two numbers of which target * FAR + source was made."""
+    source = (number + FAR // 2) % FAR - FAR // 2
+    return (number - source) // FAR, source
+
+
+def _fitting_pairs(base: int, pairs: Pattern) -> Iterator[tuple[int, Pattern]]:
+    if len(pairs) <= MAX_PAIRS:
+        yield base, pairs
+        return
+    (step, count), *inner = pairs
+    for number in range(count):
+        yield from _fitting_pairs(base + number * step, tuple(inner))
+
+
+def stretches(index: Integers) -> Iterator[tuple[Span, int]]:
+    """Yield neighbouring places that come from neighbouring indices, and the first index."""
+    first, known = 0, np.where(index < 0, -2 * FAR, index)
+    edges = np.flatnonzero(np.diff(known) != 1) + 1
+    for stop in [*edges.tolist(), len(index)]:
+        if first < stop and index[first] >= 0:
+            yield Span(first, stop - first), int(index[first])
+        first = stop

@@ -1,0 +1,65 @@
+"""Lowering of what only takes boxes of tensors: slice, concat and pad, as gathers on the chip."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from systolic.compiler.ir.gathers import Gather, GatheredBox, around, part_of
+from systolic.compiler.ir.nodes import Axes, Matrix
+from systolic.compiler.lower.builder import LayerBuilder
+from systolic.workload import Operation
+from systolic.workload.operations.concat import ConcatAttributes
+from systolic.workload.operations.pad import PadAttributes
+from systolic.workload.operations.slice import SliceAttributes
+
+
+def lower_slice(builder: LayerBuilder, op: Operation) -> None:
+    """Copy every so many elements of a box."""
+    given, dims = op.attributes_as(SliceAttributes), builder.graph.shape(op.output).dims
+    steps = given.steps(len(dims))
+    _gather(builder, op, [GatheredBox((0,) * len(dims), dims, 0, given.start, steps)])
+
+
+def lower_concat(builder: LayerBuilder, op: Operation) -> None:
+    """Copy every operand to its place behind the one before."""
+    axis = op.attributes_as(ConcatAttributes).of(builder.graph.shape(op.output).rank)
+    boxes, begin = list[GatheredBox](), 0
+    for number, name in enumerate(op.inputs):
+        dims = builder.graph.shape(name).dims
+        first = tuple(begin if each == axis else 0 for each in range(len(dims)))
+        boxes.append(GatheredBox(first, dims, number, (0,) * len(dims), (1,) * len(dims)))
+        begin += dims[axis]
+    _gather(builder, op, boxes)
+
+
+def lower_pad(builder: LayerBuilder, op: Operation) -> None:
+    """Copy the operand, and fill what is around it."""
+    given, dims = op.attributes_as(PadAttributes), builder.graph.shape(op.inputs[0]).dims
+    inner = GatheredBox(given.low, dims, 0, (0,) * len(dims), (1,) * len(dims))
+    boxes = [*around(inner, builder.graph.shape(op.output).dims), inner]
+    _gather(builder, op, boxes, given.value)
+
+
+def _gather(
+    builder: LayerBuilder, op: Operation, boxes: Sequence[GatheredBox], value: float = 0.0
+) -> None:
+    """Make a result of boxes of its operands, all seen as the first of them is."""
+    _, axes = builder.any_view(op.inputs[0])
+    inputs = tuple(_with_tiles(builder, name, axes) for name in op.inputs)
+    dims = builder.graph.shape(op.output).dims
+    parts = [
+        part_of(box, axes, dims, builder.graph.shape(op.inputs[box.source or 0]).dims)
+        for box in boxes
+    ]
+    result = builder.result(op.output, axes)
+    builder.node("gather", inputs, result, gather=Gather(tuple(parts), value))
+
+
+def _with_tiles(builder: LayerBuilder, tensor: str, axes: Axes) -> Matrix:
+    """Return the view of a tensor, with tiles of its own."""
+    matrix = builder.view(tensor, axes)
+    if matrix.window is None:
+        return matrix
+    copy = builder.result(tensor, axes)
+    builder.node("convert", (matrix,), copy)
+    return copy

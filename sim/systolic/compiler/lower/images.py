@@ -1,0 +1,178 @@
+"""Images as matrices: channels on rows, pixels in columns, whole images in each tile.
+
+Windows of pixels then lie at steps from one another within a tile, whichever engine reads them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+
+from systolic.arrays import Integers
+from systolic.compiler.ir.chip_tiles import block_rows
+from systolic.compiler.ir.gathers import (
+    Gather,
+    GatheredBox,
+    GatherPart,
+    around,
+    part_of,
+)
+from systolic.compiler.ir.nodes import Axes, Matrix
+from systolic.compiler.ir.pixels import Pixels
+from systolic.compiler.lower.builder import LayerBuilder
+from systolic.compiler.lower.views import lies_as, swap
+from systolic.hw.spec import Chip
+from systolic.layout import Shape
+from systolic.workload.operations.image_windows import ImageWindows
+
+CHANNELS_ON_ROWS: Axes = ((3,), (0, 1, 2))
+"""The view of images [images, height, width, channels]."""
+MOST_COLUMNS = 8192
+"""Of a tile of several images."""
+TILES_AT_ONCE = 12
+"""So many such tiles have room on the chip: of a few layers, each with the next one's operands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """The images of a tensor: their windows, and how many images a tile has."""
+
+    source: Shape
+    windows: ImageWindows
+    in_a_tile: int
+
+    @property
+    def pixels(self) -> Pixels:
+        """Return where the first pixels of windows lie in padded images."""
+        down, across = self.windows.stride
+        image, made = self.windows.padded(self.source), self.windows.made(self.source)
+        many = self.in_a_tile
+        return Pixels(image, made, (down, across), many, many * prod(image))
+
+    @property
+    def first_pixels(self) -> Pixels:
+        """Return where the first pixels of windows lie if a tile ends behind the last of them."""
+        pixels = self.pixels
+        return replace(pixels, tile_columns=pixels.tile_columns - self.taps[-1])
+
+    @property
+    def taps(self) -> tuple[int, ...]:
+        """Return the column of each pixel of a window, counted from its first."""
+        width = self.pixels.image[1]
+        return tuple(y * width + x for y, x in self.windows.taps())
+
+    @property
+    def dilation(self) -> tuple[int, int]:
+        """Return the distance of a window's pixels."""
+        down, across = self.windows.dilation
+        return down, across
+
+    @property
+    def results(self) -> int:
+        """Return the columns of all results."""
+        return self.source.dims[0] * self.pixels.made_columns
+
+    def block(self, chip: Chip) -> tuple[int, int]:
+        """Return the tiles of padded images."""
+        return block_rows(chip), self.in_a_tile * self.pixels.image_columns
+
+    def made_block(self, chip: Chip) -> tuple[int, int]:
+        """Return the tiles of the results."""
+        return block_rows(chip), self.in_a_tile * self.pixels.made_columns
+
+
+def images_of(
+    builder: LayerBuilder, tensor: str, windows: ImageWindows, *, as_it_lies: bool = True
+) -> Images:
+    """Return the images of a tensor: in the tiles that it has, if these need no padding.
+
+    Else a tile has as many images as fill a bank of sums, or several. One image is never cut: a
+    tile has all of its pixels. as_it_lies: its tiles may be taken over.
+    """
+    source, words = builder.graph.shape(tensor), builder.chip.result_buffer.bank_words
+    one, results = prod(windows.padded(source)), prod(windows.made(source))
+    there = builder.known(tensor, CHANNELS_ON_ROWS)
+    if (
+        as_it_lies
+        and there
+        and there.block
+        and not any(windows.padding)
+        and there.block[1] % one == 0
+    ):
+        return Images(source, windows, there.block[1] // one)
+    room = builder.chip.state_buffer.bytes_per_partition // TILES_AT_ONCE
+    most = min(MOST_COLUMNS, room // source.dtype.itemsize)
+    fill = max(1, min(words // results, most // one))
+    many = fill * max(1, most // (fill * one))
+    return Images(source, windows, min(many, source.dims[0]))
+
+
+def padded_images(builder: LayerBuilder, tensor: str, images: Images, value: float = 0.0) -> Matrix:
+    """Return a tensor as padded images in their tiles; as it lies, if it lies like that."""
+    matrix = channels_on_rows(builder, tensor)
+    block = images.block(builder.chip)
+    if not any(images.windows.padding) and matrix.block == block:
+        return matrix
+    count, channels = images.source.dims[0], images.source.dims[3]
+    top, _, left, _ = images.windows.padding
+    dims = (count, *images.pixels.image, channels)
+    inner = GatheredBox((0, top, left, 0), images.source.dims, 0, (0,) * 4, (1,) * 4)
+    boxes = (*around(inner, dims), inner)
+    parts = tuple(part_of(box, CHANNELS_ON_ROWS, dims, images.source.dims) for box in boxes)
+    sizes = 1, channels, count * images.pixels.image_columns
+    padded = builder.scratch(tensor, images.source.element_type, sizes, block)
+    builder.node("gather", (matrix,), padded, gather=Gather(parts, value))
+    return padded
+
+
+def channels_on_rows(builder: LayerBuilder, tensor: str) -> Matrix:
+    """Return a tensor with channels on rows, in whichever tiles."""
+    shape = builder.graph.shape(tensor)
+    if builder.unplaced(tensor):
+        for axes in (CHANNELS_ON_ROWS, swap(CHANNELS_ON_ROWS)):
+            if lies_as(shape, axes):
+                builder.place(tensor, axes)
+                break
+    return builder.known(tensor, CHANNELS_ON_ROWS) or builder.view(tensor, CHANNELS_ON_ROWS)
+
+
+def rows_of_all_taps(
+    builder: LayerBuilder, tensor: str, padded: Matrix, images: Images, groups: int
+) -> Matrix:
+    """Return padded images once for each tap, one below the other: a matrix for each group.
+
+    The images of a tap are shifted, so that what it multiplies lies in the column of its window's
+    first pixel. What lies behind the last of these columns is left out.
+    """
+    channels, taps = padded.rows // groups, images.taps
+    tile, short = images.block(builder.chip)[1], images.first_pixels.tile_columns
+    places = np.concatenate(
+        [
+            np.arange(first, min(first + tile, padded.cols) - taps[-1])
+            for first in range(0, padded.cols, tile)
+        ]
+    )
+    sizes = groups, len(taps) * channels, len(places)
+    made = builder.scratch(tensor, padded.dtype, sizes, (block_rows(builder.chip), short))
+    parts = [
+        GatherPart(0, only(groups, group), _rows(sizes, place, group, channels), places + tap)
+        for place, tap in enumerate(taps)
+        for group in range(groups)
+    ]
+    builder.node("gather", (padded,), made, gather=Gather(tuple(parts)))
+    return made
+
+
+def _rows(sizes: tuple[int, int, int], place: int, group: int, channels: int) -> Integers:
+    """Return where the rows of a tap come from: the channels of a group."""
+    rows = np.full(sizes[1], -1)
+    first = place * channels
+    rows[first : first + channels] = group * channels + np.arange(channels)
+    return rows
+
+
+def only(groups: int, group: int) -> Integers:
+    """Return that one matrix of a result comes from the only matrix of a source."""
+    return np.where(np.arange(groups) == group, 0, -1)

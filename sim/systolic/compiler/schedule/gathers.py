@@ -1,0 +1,105 @@
+"""Gathers on the chip: boxes are copied by engines, or by DMA where that is faster, and filled.
+
+A copy takes rows that stay neighbours, and columns that one access reaches on either side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from systolic.arrays import Integers
+from systolic.compiler.cost.engines import on_cheapest
+from systolic.compiler.cost.moves import lane_copy
+from systolic.compiler.ir.drafts import Drafts
+from systolic.compiler.ir.gathers import NOWHERE, Gather, runs_of, stretches
+from systolic.compiler.ir.nodes import Layers
+from systolic.compiler.ir.tasks import Task
+from systolic.compiler.place.residency import Resident
+from systolic.compiler.place.tiles import OnChip
+from systolic.compiler.schedule.transfers import CopyMaker
+from systolic.hw.datatypes import data_type
+from systolic.isa import Access
+from systolic.isa.access import Pattern
+from systolic.isa.instruction import Memset
+from systolic.spans import Span
+from systolic.workload.options import Options
+
+
+class GatherMaker:
+    """Makes the instructions of gathers whose tiles are in place.
+
+    busy: the ticks that engines have been given so far, by all work of the array's results too.
+    """
+
+    def __init__(
+        self, drafts: Drafts, tiles: OnChip, layers: Layers, options: Options,
+        transfers: CopyMaker, *, busy: dict[str, int],
+    ) -> None:  # fmt: skip
+        self._drafts, self._tiles, self._options = drafts, tiles, options
+        self._nodes, self._transfers = layers.nodes, transfers
+        self._busy = busy
+
+    def gather(self, task: Task) -> None:
+        """Make what a tile has of one part, of the tile that the task reads if it reads one."""
+        gather = self._nodes[task.node].gather
+        assert gather is not None
+        target = self._tiles.memory.resident[task.writes[0]]
+        if task.reads:
+            self._copy(self._tiles.memory.resident[task.reads[0]], target, task, gather)
+        else:
+            self._fill(target, task, gather)
+
+    def _fill(self, target: Resident, task: Task, gather: Gather) -> None:
+        (rows,), (cols,), part = task.rows, task.cols, gather.parts[task.number]
+        across = np.flatnonzero(part.cols[cols.first : cols.stop] >= 0)
+        dtype = data_type(self._tiles.matrices[target.tile.matrix].dtype)
+        whole = dtype.numpy.kind in "iu"
+        step = partial(Memset, value=int(gather.value) if whole else gather.value)
+        for down, _ in stretches(part.rows[rows.first : rows.stop]):
+            self._tiles.made(target.tile).add_columns(down, across)
+            for run in runs_of(across, across):
+                made = self._access(target, down, run.target, run.target_pairs)
+                filled = on_cheapest(self._tiles.chip, self._options, step, self._busy, target=made)
+                self._drafts.add(filled, (), (target.region,))
+
+    def _copy(self, source: Resident, target: Resident, task: Task, gather: Gather) -> None:
+        (rows,), (cols,), part = task.rows, task.cols, gather.parts[task.number]
+        there = self._tiles.block(source.tile)
+        down, across = (
+            _within(index[span.first : span.stop], first, size)
+            for index, span, first, size in zip(
+                (part.rows, part.cols), (rows, cols), there.origin, there.extents, strict=True
+            )
+        )
+        columns = np.flatnonzero(across >= 0)
+        runs = list(runs_of(columns, across[columns]))
+        for lines, first in stretches(down):
+            self._tiles.made(target.tile).add_columns(lines, columns)
+            for run in runs:
+                out_of = self._access(
+                    source, Span(first, lines.count), run.source, run.source_pairs
+                )
+                into = self._access(target, lines, run.target, run.target_pairs)
+                self._move(source, target, out_of, into)
+
+    def _move(self, source: Resident, target: Resident, out_of: Access, into: Access) -> None:
+        dma = self._transfers.done_within(out_of, into)
+        copy = lane_copy(
+            self._tiles.chip, self._options, out_of, into, busy=self._busy, dma_ticks=dma
+        )
+        if copy is not None:
+            self._drafts.add(copy, (source.region,), (target.region,))
+        else:
+            self._transfers.within(out_of, into, source.region, target.region)
+
+    def _access(self, place: Resident, rows: Span, first: int, pairs: Pattern) -> Access:
+        """Return the access to columns of rows of a tile, both counted from its first."""
+        return replace(self._tiles.part(place, rows, Span(first, 1)), pattern=pairs)
+
+
+def _within(index: Integers, first: int, size: int) -> Integers:
+    """Return an index counted from the first of a tile, `NOWHERE` where it is not in the tile."""
+    return np.where((index < first) | (index >= first + size), NOWHERE, index - first)

@@ -1,0 +1,82 @@
+"""Concat: two or more tensors, one behind the other along an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from systolic.arrays import Array
+from systolic.errors import WorkloadError
+from systolic.layout import Shape
+from systolic.workload.operations.row import Attributes, Operand, Row, Rules, check_gives, plain
+
+
+@dataclass(frozen=True, slots=True)
+class ConcatAttributes(Attributes):
+    """The axis along which the tensors follow one another."""
+
+    axis: Annotated[
+        int | None, Field(description="axis along which the inputs follow (default: the last)")
+    ] = None
+
+    def of(self, rank: int) -> int:
+        """Return the axis of tensors of that rank."""
+        return rank - 1 if self.axis is None else self.axis
+
+
+def _result_dims(shapes: Sequence[Shape], attributes: ConcatAttributes) -> tuple[int, ...]:
+    first, axis = shapes[0], attributes.of(shapes[0].rank)
+    if not 0 <= axis < first.rank:
+        raise WorkloadError(
+            f"axis: needs 0 to {first.rank - 1}, an axis of {plain(first)}, found {axis}"
+        )
+    for shape in shapes[1:]:
+        others = (_besides(shape.dims, axis), shape.rank, shape.element_type)
+        if others != (_besides(first.dims, axis), first.rank, first.element_type):
+            raise WorkloadError(
+                f"{plain(first)} and {plain(shape)} cannot follow one another along axis {axis}: "
+                f"type and all other dimensions must be equal"
+            )
+    total = sum(shape.dims[axis] for shape in shapes)
+    return (*first.dims[:axis], total, *first.dims[axis + 1 :])
+
+
+def _besides(dims: Sequence[int], axis: int) -> tuple[int, ...]:
+    return (*dims[:axis], *dims[axis + 1 :])
+
+
+def _check(shapes: Sequence[Shape], out: Shape, attributes: ConcatAttributes) -> None:
+    dims = _result_dims(shapes, attributes)
+    check_gives(shapes[0], shapes[0].element_type, dims, out)
+
+
+def _default_out(shapes: Sequence[Shape], attributes: ConcatAttributes) -> Shape:
+    return Shape(shapes[0].element_type, _result_dims(shapes, attributes))
+
+
+def _exact(arrays: Sequence[Array], out: Shape, attributes: ConcatAttributes) -> Array:
+    return np.concatenate(arrays, axis=attributes.of(out.rank))
+
+
+def _reference(
+    arrays: Sequence[Array], out: Shape, attributes: ConcatAttributes, rules: Rules
+) -> Array:
+    return _exact(arrays, out, attributes)
+
+
+CONCAT = Row(
+    operands=(
+        Operand("lhs", "XLA shape of a concat's first"),
+        Operand("rhs", "XLA shape of a concat's second"),
+    ),
+    attributes=ConcatAttributes,
+    check=_check,
+    default_out=_default_out,
+    reference=_reference,
+    exact=_exact,
+    more_operands=True,
+)

@@ -1,0 +1,124 @@
+"""Pool: the largest, the mean, ... of the pixels of each window of images, channel by channel.
+
+The contract is that of a reduction of one segment: the elements of a window in row-major order, in
+float32 or int32, from the first on; a mean is their sum divided by the pixels of a window. Padding
+changes no result of `max`, `min`, `sum` and `product`, and counts as zeros in a `mean`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
+
+from systolic.arrays import Array
+from systolic.errors import WorkloadError
+from systolic.layout import Shape
+from systolic.workload.operations.image_windows import ImageWindows, PixelNumbers
+from systolic.workload.operations.reduce import REDUCE, ReduceAttributes, ReductionName
+from systolic.workload.operations.row import ONE_SHAPE, Attributes, Row, Rules, check_gives, plain
+
+
+@dataclass(frozen=True, slots=True)
+class PoolAttributes(Attributes):
+    """The reduction, and where its windows lie."""
+
+    reduction: Annotated[ReductionName, Field(description="what is made of a window")]
+    window: Annotated[PixelNumbers, Field(description="pixels of a window, [down, across]")]
+    stride: Annotated[
+        PixelNumbers, Field(description="pixels from window to window, [down, across] (default: 1)")
+    ] = (1, 1)
+    padding: Annotated[
+        PixelNumbers,
+        Field(description="pixels around an image, [above, below, left, right] (default: 0)"),
+    ] = (0, 0, 0, 0)
+    dilation: Annotated[
+        PixelNumbers,
+        Field(description="distance of a window's pixels, [down, across] (default: 1)"),
+    ] = (1, 1)
+
+    def windows(self) -> ImageWindows:
+        """Return the windows."""
+        down, across = self.window
+        return ImageWindows((down, across), self.stride, self.padding, self.dilation)
+
+    def value(self, dtype: np.dtype[Any]) -> float:
+        """Return the elements of the padding."""
+        if self.reduction in ("max", "min"):
+            if dtype.kind in "iu":
+                limits = np.iinfo(dtype)
+                return int(limits.min if self.reduction == "max" else limits.max)
+            return -np.inf if self.reduction == "max" else np.inf
+        return 1.0 if self.reduction == "product" else 0.0
+
+
+def _result_dims(source: Shape, attributes: PoolAttributes) -> tuple[int, ...]:
+    if source.rank != 4:
+        raise WorkloadError(
+            f"pool needs a source [images, height, width, channels], found {plain(source)}"
+        )
+    if len(attributes.window) != 2 or min(attributes.window) < 1:
+        raise WorkloadError(
+            f"window: needs 2 numbers of at least 1 (down and across), found "
+            f"{list(attributes.window)}"
+        )
+    windows = attributes.windows()
+    windows.check(source)
+    if attributes.reduction == "median" and any(attributes.padding):
+        raise WorkloadError(
+            f"padding: a median has none, which would be among its elements, found "
+            f"{list(attributes.padding)}"
+        )
+    return (source.dims[0], *windows.made(source), source.dims[3])
+
+
+def _check(shapes: Sequence[Shape], out: Shape, attributes: PoolAttributes) -> None:
+    (source,) = shapes
+    check_gives(source, out.element_type, _result_dims(source, attributes), out)
+    # The types are those of a reduction.
+    seen = Shape(source.element_type, (*out.dims, 1))
+    REDUCE.check([seen], out, ReduceAttributes(attributes.reduction, (4,)))
+
+
+def _default_out(shapes: Sequence[Shape], attributes: PoolAttributes) -> Shape:
+    return Shape(shapes[0].element_type, _result_dims(shapes[0], attributes))
+
+
+def _seen(array: Array, out: Shape, attributes: PoolAttributes) -> Array:
+    """Return the elements of every window, in its last axis."""
+    (top, bottom, left, right), (down, across) = attributes.padding, attributes.stride
+    sides = ((0, 0), (top, bottom), (left, right), (0, 0))
+    value = np.asarray(attributes.value(array.dtype)).astype(array.dtype)
+    padded = np.pad(array, sides, constant_values=value)
+    _, height, width, _ = out.dims
+    taps = [
+        padded[:, y : y + (height - 1) * down + 1 : down, x : x + (width - 1) * across + 1 : across]
+        for y, x in attributes.windows().taps()
+    ]
+    return np.stack(taps, axis=-1)
+
+
+def _exact(arrays: Sequence[Array], out: Shape, attributes: PoolAttributes) -> Array:
+    seen = _seen(arrays[0], out, attributes)
+    return REDUCE.exact([seen], out, ReduceAttributes(attributes.reduction, (4,)))
+
+
+def _reference(
+    arrays: Sequence[Array], out: Shape, attributes: PoolAttributes, rules: Rules
+) -> Array:
+    seen, whole = _seen(arrays[0], out, attributes), Rules(rules.k_tiles, rules.fused)
+    return REDUCE.reference([seen], out, ReduceAttributes(attributes.reduction, (4,)), whole)
+
+
+POOL = Row(
+    operands=ONE_SHAPE,
+    attributes=PoolAttributes,
+    check=_check,
+    default_out=_default_out,
+    reference=_reference,
+    exact=_exact,
+    computes=True,
+)

@@ -1,0 +1,194 @@
+"""Convolutions and pooling: sums by plain loops, which instructions are made, what is refused.
+
+The numbers are small whole ones, exact in float32 in any order.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import systolic
+from support.chips import ideal_chip
+from support.image_graphs import looped_convolution, looped_windows, made_sides
+from systolic.errors import WorkloadError
+from systolic.isa import Activate, Copy, DmaCopy, MatMul, OnEngine
+from systolic.isa.effects import reads
+from systolic.isa.instruction import Memset, Pool
+from systolic.workload import GraphBuilder
+
+PLAIN = {"stride": [1, 1], "padding": [0, 0, 0, 0], "dilation": [1, 1]}
+CHIP = ideal_chip(4, 4)
+REDUCED = {"max": np.max, "min": np.min, "sum": np.sum, "mean": np.mean, "median": np.median,
+           "product": np.prod}  # fmt: skip
+
+
+def whole(dims, seed: int = 1) -> np.ndarray:
+    return np.random.default_rng(seed).integers(-4, 5, dims).astype(np.float32)
+
+
+def convolution(images, weights, *, home: str = "dram", layout: str = "", **given) -> GraphBuilder:
+    builder, taken = GraphBuilder(home), {**PLAIN, **given}
+    groups = taken.pop("groups", 1)
+    builder.tensor("x", f"f32[{','.join(map(str, images))}]{layout}")
+    builder.tensor("w", f"f32[{','.join(map(str, weights))}]")
+    sides = made_sides(*images[1:3], taken, weights[:2])
+    out = f"f32[{images[0]},{sides[0]},{sides[1]},{weights[3]}]{layout}"
+    builder.add("conv2d", ("x", "w"), out, name="y", groups=groups, **taken)
+    return builder
+
+
+@pytest.mark.parametrize("engine", ["event", "register"])
+@pytest.mark.parametrize("layout", ["{3,2,1,0}", "{2,1,3,0}"])
+@pytest.mark.parametrize(
+    ("images", "weights", "given"),
+    [
+        ((2, 5, 6, 3), (3, 3, 3, 5), {"padding": [1, 1, 1, 1]}),
+        ((2, 5, 6, 4), (3, 2, 4, 5), {"padding": [1, 0, 0, 2]}),  # channels fill a block of rows
+        ((1, 7, 6, 8), (2, 3, 8, 3), {"stride": [2, 1], "dilation": [2, 2]}),
+        ((3, 4, 4, 2), (1, 1, 2, 6), {"stride": [2, 2]}),
+        ((9, 4, 4, 2), (4, 4, 2, 3), {}),  # one result for each image
+        ((2, 4, 5, 6), (2, 2, 3, 4), {"groups": 2}),
+        ((2, 4, 5, 3), (3, 3, 1, 3), {"groups": 3, "padding": [1, 1, 1, 1]}),  # depthwise
+    ],
+)
+def test_sums_are_those_of_plain_loops(images, weights, given, layout, engine):
+    data = {"x": whole(images), "w": whole(weights, 2)}
+    builder = convolution(images, weights, layout=layout, **given)
+    found = systolic.run(builder.graph(), CHIP, data, engine=engine)
+    taken = {**PLAIN, **given}
+    groups = taken.pop("groups", 1)
+    expected = looped_convolution(data["x"], data["w"], taken, groups)
+    assert np.array_equal(found.outputs["y"], expected)
+
+
+def test_nothing_but_operands_and_results_passes_dram():
+    """The windows of 9 pixels would be nine times the images."""
+    builder = convolution((2, 6, 6, 3), (3, 3, 3, 4), layout="{2,1,3,0}", padding=[1, 1, 1, 1])
+    data = {"x": whole((2, 6, 6, 3)), "w": whole((3, 3, 3, 4), 2)}
+    program = systolic.run(builder.graph(), CHIP, data).compiled.program
+    copies = [each for each in program.instructions if isinstance(each, DmaCopy)]
+    moved = sum(
+        access.size_bytes
+        for copy in copies
+        for access in (copy.source, copy.target)
+        if access.buffer == "dram"
+    )
+    assert moved == 4 * (2 * 36 * 3 + 9 * 3 * 4 + 2 * 36 * 4)
+
+
+def test_channels_that_fill_the_rows_are_read_where_they_lie():
+    """Of 4 channels on 4 rows each of 4 taps is one product for a chunk, with nothing copied."""
+    builder = convolution((1, 5, 5, 4), (2, 2, 4, 4), home="state_buffer", layout="{2,1,3,0}")
+    data = {"x": whole((1, 5, 5, 4)), "w": whole((2, 2, 4, 4), 2)}
+    program = systolic.run(builder.graph(), CHIP, data).compiled.program
+    multiplies = [each for each in program.instructions if isinstance(each, MatMul)]
+    starts = {each.moving.start - multiplies[0].moving.start for each in multiplies}
+    assert {0, 4, 20, 24} <= starts  # the next pixel, the next row, and both
+    assert not [each for each in program.instructions if isinstance(each, Memset)]
+
+
+def test_bias_and_ramp_take_the_sums_out():
+    builder = GraphBuilder("dram")
+    builder.tensor("x", "bf16[2,4,4,3]")
+    builder.tensor("w", "bf16[3,3,3,5]")
+    builder.tensor("b", "f32[5]")
+    builder.add("conv2d", ("x", "w"), "f32[2,4,4,5]", name="s", padding=[1, 1, 1, 1])
+    builder.add("binary", ("s", "b"), "f32[2,4,4,5]", name="t", operator="add",
+                broadcast_dimensions=[3])  # fmt: skip
+    builder.add("activation", ("t",), "bf16[2,4,4,5]", name="y", function="ramp")
+    graph = builder.graph()
+    data = {name: whole(graph.shape(name).dims).astype(graph.shape(name).dtype)
+            for name in graph.inputs}  # fmt: skip
+    found = systolic.run(graph, CHIP, data)
+    given = {**PLAIN, "padding": [1, 1, 1, 1]}
+    sums = looped_convolution(data["x"], data["w"], given) + data["b"]
+    expected = np.maximum(sums, 0).astype(graph.shape("y").dtype)
+    assert np.array_equal(found.outputs["y"].astype(np.float32), expected.astype(np.float32))
+    instructions = found.compiled.program.instructions
+    out_of_sums = [
+        each
+        for each in instructions
+        if isinstance(each, OnEngine)
+        and any(read.buffer == "result_buffer" for read in reads(each))
+        and not isinstance(each, Copy)  # of turned images
+    ]
+    assert out_of_sums
+    assert all(isinstance(each, Activate) and each.function == "ramp" for each in out_of_sums)
+
+
+@pytest.mark.parametrize("engine", ["event", "register"])
+@pytest.mark.parametrize("reduction", REDUCED)
+def test_pooled_windows_are_those_of_plain_loops(reduction, engine):
+    padding = [0, 0, 0, 0] if reduction == "median" else [1, 0, 0, 1]
+    given = {"stride": [2, 1], "padding": padding, "dilation": [1, 2]}
+    size, images = (2, 2), whole((3, 5, 6, 5))
+    sides = made_sides(5, 6, given, size)
+    builder = GraphBuilder("dram")
+    builder.tensor("x", "f32[3,5,6,5]")
+    builder.add("pool", ("x",), f"f32[3,{sides[0]},{sides[1]},5]", name="y", window=size,
+                reduction=reduction, **given)  # fmt: skip
+    value = {"max": -np.inf, "min": np.inf, "product": 1}.get(reduction, 0)
+    expected = REDUCED[reduction](looped_windows(images, given, size, value), axis=(3, 4))
+    found = systolic.run(builder.graph(), CHIP, {"x": images}, engine=engine)
+    assert np.array_equal(found.outputs["y"], expected.astype(np.float32))
+
+
+def test_all_windows_of_a_tile_are_one_instruction():
+    builder = GraphBuilder("state_buffer")
+    builder.tensor("x", "f32[6,4,4,3]{2,1,3,0}")
+    builder.add("pool", ("x",), "f32[6,2,2,3]{2,1,3,0}", name="y", window=[2, 2], stride=[2, 2],
+                reduction="max")  # fmt: skip
+    program = systolic.run(builder.graph(), ideal_chip(16, 16), {"x": whole((6, 4, 4, 3))})
+    pools = [each for each in program.compiled.program.instructions if isinstance(each, Pool)]
+    assert [each.source.pattern for each in pools] == [((8, 12), (2, 2), (4, 2), (1, 2))]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"groups": 2},
+         "groups: 2 of 3 channels each, and 6 filters shared out among them, do not go with "
+         "f32[2,5,6,3]: weights are f32[3,3,3,6]"),
+        ({"stride": [0, 1]},
+         "stride: needs 2 numbers of at least 1 (down and across), found [0, 1]"),
+        ({"padding": [1, -1, 0, 0]},
+         "padding: needs 4 numbers of at least 0 (above, below, left and right), "
+         "found [1, -1, 0, 0]"),
+        ({"dilation": [3, 1]},
+         "a window of 3 x 3 with dilation 3 x 1 reaches over 7 x 3 pixels, more than the 5 x 6 of "
+         "f32[2,5,6,3] with its padding"),
+        ({"padding": [1, 1, 1, 1]},
+         "f32[2,5,6,3] with weights f32[3,3,3,6] has dimensions [2,5,6,6], but out is "
+         "f32[2,3,4,6]"),
+    ],
+)  # fmt: skip
+def test_a_convolution_that_does_not_fit_is_refused(given, message):
+    builder = GraphBuilder()
+    builder.tensor("x", "f32[2,5,6,3]")
+    builder.tensor("w", "f32[3,3,3,6]")
+    builder.add("conv2d", ("x", "w"), "f32[2,3,4,6]", name="y", **given)
+    with pytest.raises(WorkloadError) as refused:
+        builder.graph()
+    assert str(refused.value) == f'operation "y": {message}'
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"window": [2]}, "window: needs 2 numbers of at least 1 (down and across), found [2]"),
+        ({"window": [6, 2]},
+         "a window of 6 x 2 with dilation 1 x 1 reaches over 6 x 2 pixels, more than the 5 x 6 of "
+         "f32[2,5,6,3] with its padding"),
+        ({"window": [2, 2], "reduction": "median", "padding": [1, 0, 0, 0]},
+         "padding: a median has none, which would be among its elements, found [1, 0, 0, 0]"),
+        ({"window": [2, 2]}, "f32[2,5,6,3] gives f32[2,4,5,3], but out is f32[2,5,6,3]"),
+    ],
+)  # fmt: skip
+def test_pooling_that_does_not_fit_is_refused(given, message):
+    builder = GraphBuilder()
+    builder.tensor("x", "f32[2,5,6,3]")
+    builder.add("pool", ("x",), "f32[2,5,6,3]", name="y", **{"reduction": "max", **given})
+    with pytest.raises(WorkloadError) as refused:
+        builder.graph()
+    assert str(refused.value) == f'operation "y": {message}'

@@ -1,0 +1,72 @@
+"""Is the value right? Random chains of convolutions and pooling, against numpy by bits."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import systolic
+from support.chips import ideal_chip
+from support.image_graphs import chain
+from support.lane_graphs import values
+from support.refusals import is_for_room
+from systolic.compiler.bounds.run import run_bound
+from systolic.errors import SystolicError
+from systolic.isa.lint.lint import lint
+from systolic.run.tensors import graph_images
+from systolic.run.verdict import differences, rules_of
+from systolic.workload import reference_graph
+
+
+def random_chip(rng: Random):
+    rows, cols = rng.randint(1, 9), rng.randint(1, 9)
+    return ideal_chip(
+        rows, cols,
+        state_buffer={"partitions": rng.randint(max(rows, cols), 12), "banks": rng.choice([1, 8]),
+                      "bytes_per_partition": rng.choice([2048, 65536])},
+        pe_array={"weight_path": rng.choice(["left", "top"])},
+        result_buffer={"banks": rng.randint(1, 8), "bank_bytes": 4 * rng.randint(4, 40)},
+        dma={"queues": rng.randint(1, 4), "latency_cycles": rng.randint(0, 20)},
+    )  # fmt: skip
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(rng=st.randoms(use_true_random=True))
+def test_random_chains(rng):
+    equals_the_reference(rng)
+
+
+@pytest.mark.slow
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(rng=st.randoms(use_true_random=True))
+def test_many_random_chains(rng):
+    equals_the_reference(rng)
+
+
+def equals_the_reference(rng):
+    """Equal to numpy bit for bit in both engines, clean for the checker, above its bound."""
+    chip, graph = random_chip(rng), chain(rng).graph()
+    inputs = {name: values(rng, graph.shape(name)) for name in graph.inputs}
+    expected = reference_graph(graph, inputs, rules_of(chip))
+    assume(all(np.isfinite(array.astype(np.float64)).all() for array in expected.values()))
+    try:
+        run = systolic.run(graph, chip, inputs)
+    except SystolicError as error:
+        if not is_for_room(error):
+            raise
+        return
+    for name, array in expected.items():
+        assert differences(run.outputs[name], array, signed_zeros=False) == 0, f"{name}: {graph}"
+    assert run.cycles * chip.period("pe_array") >= run_bound(graph, chip).ticks
+    given_ = [image.access for image in graph_images(run.compiled, inputs)]
+    found = lint(run.compiled.program, chip, given_)
+    assert not [each for each in found if each.severity == "error"]
+    if run.cycles < 15_000:
+        stepped = systolic.run(graph, chip, inputs, engine="register")
+        assert stepped.trace.times == run.trace.times
+        for name in expected:
+            assert stepped.outputs[name].tobytes() == run.outputs[name].tobytes()
