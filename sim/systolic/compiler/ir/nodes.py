@@ -23,7 +23,17 @@ Source = Literal["state_buffer", "dram", "node"]
 EngineInstruction = Callable[..., OnEngine]
 """Makes an instruction of the keywords engine, target, and its operands, such as source."""
 NodeKind = Literal[
-    "multiply", "turn", "bounce", "move", "convert", "reduce", "repeat", "copy", "store"
+    "multiply",
+    "turn",
+    "bounce",
+    "move",
+    "convert",
+    "reduce",
+    "repeat",
+    "unpack",
+    "pack",
+    "copy",
+    "store",
 ]
 NODE_KINDS: tuple[NodeKind, ...] = get_args(NodeKind)
 """Each pass has a table with a row for each of them (`for_every_kind`)."""
@@ -133,9 +143,11 @@ class Node:
     move: the same elements as other matrices, on the chip, as `change` says. convert: an engine
     runs `step` on every element, such as a Copy to another type. reduce: one column of each segment
     of columns, as many as a block has rows, by the Pool in `step`. repeat: the only row of a matrix
-    in every partition of a tile. copy: all bytes of one place in DRAM to another, `origin` to
-    `dram`. store: to the DRAM tensor `dram`, seen as the input's axes (or `axes`). Inputs of a step
-    that have one row of tiles, one column or one matrix broadcast.
+    in every partition of a tile. unpack: the elements of `bits` in each byte, a byte for each;
+    pack: the reverse, in which the elements are lost. `background`: work writes over some of the
+    elements that are unpacked or stored. copy: all bytes of one place in DRAM to another, `origin`
+    to `dram`. store: to the DRAM tensor `dram`, seen as the input's axes (or `axes`). Inputs of a
+    step that have one row of tiles, one column or one matrix broadcast.
     """
 
     kind: NodeKind
@@ -147,6 +159,8 @@ class Node:
     change: ChangeOfView | None = None
     step: LaneStep = COPY
     origin: str = ""
+    bits: int = 0
+    background: bool = False
 
     @property
     def others(self) -> tuple[tuple[str, str], ...]:

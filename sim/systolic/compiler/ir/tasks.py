@@ -37,9 +37,9 @@ class Task:
     multiply: `rows` of the contraction for the stationary columns `cols` and the moving columns
     `moving`, all sums side by side; `first` and `last`: it begins, or completes, the sums. turn:
     `rows` x `cols` sub-blocks of the tile it reads. move: the elements that one tile has of
-    another. convert: `rows` x `cols` of the result. bounce, reduce, repeat and store: one whole
-    tile. copy: the `number`-th part of all bytes. Tiles of the further operands of a step are read
-    as well.
+    another. convert: `rows` x `cols` of the result. bounce, reduce, repeat, unpack, pack and store:
+    one whole tile. copy: the `number`-th part of all bytes. Tiles of the further operands of a step
+    are read as well.
     """
 
     kind: NodeKind

@@ -18,6 +18,7 @@ from systolic.compiler.place.free_bytes import Wish, in_words
 from systolic.compiler.place.residency import Resident, Stay
 from systolic.compiler.place.tiles import OnChip, PlacedTile
 from systolic.compiler.schedule.moves import MoveMaker
+from systolic.compiler.schedule.packing import PackMaker
 from systolic.compiler.schedule.products import ProductMaker
 from systolic.compiler.schedule.transfers import CopyMaker
 from systolic.hw.spec import Chip
@@ -74,6 +75,7 @@ class _Scheduler:
         self.transfers = CopyMaker(self._drafts, self._tiles, layers, _inwards(layers))
         self.array = ProductMaker(self._drafts, self._tiles, layers, options)
         self.moves = MoveMaker(self._drafts, self._tiles, layers, options, self.transfers)
+        self.packing = PackMaker(self._drafts, self._tiles, layers, options)
         self._last_load_task = self._find_last_load()
         self._begun = False
         self._evictions = 0
@@ -226,6 +228,8 @@ _MAKERS: Mapping[NodeKind, Callable[[_Scheduler, Task], None]] = for_every_kind(
         "copy": lambda scheduler, task: scheduler.transfers.copy(task),
         "reduce": lambda scheduler, task: scheduler.array.reduce(task),
         "repeat": lambda scheduler, task: scheduler.transfers.repeat(task),
+        "unpack": lambda scheduler, task: scheduler.packing.unpack(task),
+        "pack": lambda scheduler, task: scheduler.packing.pack(task),
         "store": _Scheduler.store,
     }
 )

@@ -51,6 +51,7 @@ class _Verifier:
             if m.source == "node" and not m.window
         }
         self._blocks = {m.name: tiling(m, tiled.block) for m in layers.matrices}
+        self._background = {node.output for node in layers.nodes if node.background}
         self._stored: set[tuple[int, MatrixTile]] = set()
         self._sums: Task | None = None
 
@@ -72,7 +73,7 @@ class _Verifier:
         if self._sums is not None:
             raise self._broken("sums have begun and not ended")
         for name, mask in self._written.items():
-            if not mask.all():
+            if not mask.all() and name not in self._background:
                 raise self._broken(f"{np.count_nonzero(~mask)} elements of {name} are not written")
         for number, node in enumerate(self._nodes):
             if node.kind == "store":
@@ -158,6 +159,19 @@ class _Verifier:
         self._read(self._matrices[node.inputs[0]], task.number, row, cols, task.reads)
         self._write(out, task.number, Span(0, out.rows), cols, task.writes)
 
+    def unpack(self, task: Task, node: Node) -> None:
+        """Check a task of this kind; what is written over later is not noted as written."""
+        self._read_all(task)
+        if not node.background:
+            self._write_all(task)
+
+    def pack(self, task: Task, node: Node) -> None:
+        """Check a task of this kind; bytes that are there at the start are written over."""
+        if node.inputs[0] not in self._background:
+            self._read_all(task)
+        if node.output in self._written:
+            self._write_all(task)
+
     def copy(self, task: Task, node: Node) -> None:
         """Check a task of this kind: it has no tiles."""
         if task.reads or task.writes:
@@ -197,6 +211,12 @@ class _Verifier:
         rows, cols = self._extents(tile)
         self._read(self._matrices[tile.matrix], tile.number, rows, cols, task.reads)
         return rows, cols
+
+    def _write_all(self, task: Task) -> None:
+        """Check that nothing of the tile that a task writes has been written."""
+        (tile,) = task.writes
+        rows, cols = self._extents(tile)
+        self._write(self._matrices[tile.matrix], tile.number, rows, cols, task.writes)
 
     def _read(
         self, matrix: Matrix, number: int, rows: Span, cols: Span, tiles: tuple[MatrixTile, ...]
@@ -277,6 +297,8 @@ _CHECKS: Mapping[NodeKind, Callable[[_Verifier, Task, Node], None]] = for_every_
         "copy": _Verifier.copy,
         "reduce": _Verifier.reduce,
         "repeat": _Verifier.repeat,
+        "unpack": _Verifier.unpack,
+        "pack": _Verifier.pack,
         "store": _Verifier.store,
     }
 )
