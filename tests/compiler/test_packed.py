@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from random import Random
 from typing import Any
 
@@ -9,7 +10,8 @@ import numpy as np
 import pytest
 
 from support.chips import ideal_chip
-from support.packed import HOMES, NARROW, random_text, run, whole_numbers
+from support.packed import HOMES, NARROW, WIDE, random_text, run, whole_numbers
+from systolic.element_types import ELEMENT_TYPES
 from systolic.hw.spec import Chip
 from systolic.layout import Shape
 from systolic.workload import Graph, GraphBuilder, Tensor
@@ -68,3 +70,68 @@ def test_random_moves(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(40, 400))
 def test_many_random_moves(seed: int) -> None:
     check_random_move(seed)
+
+
+# Casts
+
+
+def cast_by_value(value: float, after: str) -> float:
+    """Return what one number becomes, in plain Python."""
+    if after == "pred":
+        return value != 0
+    limits = ELEMENT_TYPES[after].integer_range
+    if limits is None:
+        return value
+    low, high = limits
+    if isinstance(value, int):
+        return (value - low) % (high - low + 1) + low
+    if math.isnan(value):
+        return 0
+    return low if value < low else high if value > high else math.trunc(value)
+
+
+def numbers_of(values: np.ndarray, element: str) -> list[Any]:
+    if element in NARROW:
+        return list(whole_numbers(values, element).ravel().tolist())
+    whole = ELEMENT_TYPES[element].integer_range is not None
+    return list(values.astype(np.int64 if whole else np.float64).ravel().tolist())
+
+
+def check_random_cast(seed: int) -> None:
+    rng = Random(seed)
+    before, after = rng.choice(NARROW), rng.choice((*NARROW, *WIDE))
+    if rng.random() < 0.5:
+        before, after = after, before
+    dims = tuple(rng.randint(1, 15) for _ in range(rng.randint(1, 3)))
+    texts = random_text(rng, before, dims), random_text(rng, after, dims)
+    graph = graph_of("cast", *texts, (rng.choice(HOMES), rng.choice(HOMES)))
+    engine = rng.choice(("event", "register"))
+    _, inputs, outputs = run(graph, chip_8x8(), engine, seed)
+    wanted = [cast_by_value(value, after) for value in numbers_of(inputs["x"], before)]
+    np.testing.assert_array_equal(numbers_of(outputs["y"], after), np.array(wanted, np.float64))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_casts(seed: int) -> None:
+    check_random_cast(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(40, 400))
+def test_many_random_casts(seed: int) -> None:
+    check_random_cast(seed)
+
+
+@pytest.mark.parametrize("before", NARROW)
+@pytest.mark.parametrize("after", [*NARROW, "bf16", "s8"])
+def test_every_pair_of_narrow_types(before: str, after: str) -> None:
+    """All values of a type, by the reference in numpy as well as by the lanes."""
+    from systolic.workload.operations.cast import to_type
+
+    limits = ELEMENT_TYPES[before].integer_range
+    assert limits is not None
+    values = np.arange(limits[0], limits[1] + 1).astype(ELEMENT_TYPES[before].dtype)
+    found = to_type(values, ELEMENT_TYPES[before], ELEMENT_TYPES[after])
+    wanted = [cast_by_value(value, after) for value in range(limits[0], limits[1] + 1)]
+    assert found.dtype == ELEMENT_TYPES[after].dtype
+    np.testing.assert_array_equal(numbers_of(found, after), np.array(wanted, np.float64))
