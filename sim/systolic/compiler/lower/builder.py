@@ -611,42 +611,38 @@ class LayerBuilder:
         )  # fmt: skip
         return self._fixed(matrix, tensor, cols)
 
-    def lanes(self, tensor: str, rows: int, cols: int, home: Tensor | None = None) -> Matrix:
-        """Return a matrix of the bytes of partitions, in one tile; with a home, of that place."""
+    def whole_rows(self, tensor: str, dims: tuple[int, ...], axes: Axes, tall: int) -> Matrix:
+        """Return a matrix of u8 for a node to make, in tiles of whole rows, `tall` of them."""
+        *batch, rows, cols = dims
         name = f"{tensor}.{len(self._matrices)}"
-        matrix = Matrix(name, tensor, "u8", (), rows, cols, ((), ()), "node", block=(rows, cols))
-        if home is not None:
-            matrix = replace(
-                matrix, source="state_buffer", width=cols, partition=home.partition, byte=home.byte
-            )
+        matrix = Matrix(
+            name, tensor, "u8", tuple(batch), rows, cols, axes, "node", block=(tall, cols)
+        )
         self._matrices[name] = matrix
         return matrix
 
-    def made(self, matrix: Matrix) -> Matrix:
-        """Return a matrix of a place on the chip that is not there before a node makes it."""
-        found = replace(matrix, source="node")
+    def at_place(self, matrix: Matrix, home: Tensor, width: int, *, given: bool) -> Matrix:
+        """Return a matrix in unbroken rows where a home says; given: it is there at cycle 0."""
+        found = replace(
+            matrix, source="state_buffer" if given else "node", width=width,
+            partition=home.partition, byte=home.byte,
+        )  # fmt: skip
         self._matrices[matrix.name] = found
         return found
 
-    def hold(self, tensor: str, matrix: Matrix, places: Scattered, axes: Axes | None) -> None:
-        """Note that a tensor's elements lie in a matrix, at these places.
-
-        axes: the view as which they lie in unbroken rows, and can be copied lane by lane.
-        """
+    def hold(self, tensor: str, matrix: Matrix, places: Scattered) -> None:
+        """Note that a tensor's elements lie in a matrix, at these places."""
         self._unplaced.discard(tensor)
         self._scattered[tensor], self._unpacked[tensor] = matrix, places
-        if axes is not None:
-            change = ChangeOfView(places, Spread(self.graph.shape(tensor).dims, axes))
-            self.moved(matrix, change, tensor, axes)
 
-    def deal_out(self, tensor: str, matrix: Matrix, places: Scattered, axes: Axes | None) -> None:
-        """Bring the elements of a tensor to their places in a matrix, of a view if one is given."""
+    def holds_rows(self, tensor: str, matrix: Matrix, axes: Axes) -> None:
+        """Note that a matrix is a tensor's elements, seen as `axes`."""
+        self._unplaced.discard(tensor)
+        self.rename(matrix, tensor, axes)
+
+    def deal_out(self, tensor: str, matrix: Matrix, places: Scattered) -> None:
+        """Bring the elements of a tensor to their places in a matrix."""
         source, seen = self.any_view(tensor)
-        if axes is not None:
-            source, seen = self.view(tensor, axes), axes
-        if source.window is not None:  # a move takes whole tiles of its source
-            window, source = source, self.result(tensor, seen)
-            self.node("convert", (window,), source)
         change = ChangeOfView(Spread(self.graph.shape(tensor).dims, seen), places)
         self.node("move", (source,), matrix, change)
 
@@ -654,7 +650,7 @@ class LayerBuilder:
         """Note that a tensor lies where a matrix is, as a shape in tiles says."""
         self._homes.append(TensorOnChip(tensor, shape, matrix.name))
 
-    def keep_lanes(self, tensor: str, matrix: Matrix) -> None:
+    def keep_bytes(self, tensor: str, matrix: Matrix) -> None:
         """Keep the bytes of a tensor on the chip until the end."""
         self._matrices[matrix.name] = replace(matrix, keep=True)
         self._kept.append(Kept(tensor, matrix.name, ((), ()), self._layer))

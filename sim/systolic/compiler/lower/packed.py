@@ -10,6 +10,7 @@ place of a result's elements begins as what its bytes hold. Not here: shifts and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -19,7 +20,7 @@ from systolic.compiler.ir.carried import (
     is_packed,
 )
 from systolic.compiler.ir.chip_tiles import block_rows
-from systolic.compiler.ir.homes import Scattered, as_rows, in_unbroken_rows
+from systolic.compiler.ir.homes import Rows, Scattered, as_rows, in_unbroken_rows
 from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.dram_places import DramPlaces
@@ -204,20 +205,61 @@ def _tiles(builder: LayerBuilder, shape: Shape, tensor: str, dram: str) -> Matri
 
 
 def _unpack_on_chip(builder: LayerBuilder, packed: PackedTensor) -> None:
-    """Unpack the bytes of each partition; an element then lies at its address in elements."""
-    places, width = _places(builder, packed), _width(builder, packed)
-    bytes_ = builder.lanes(packed.name, places.sizes()[1], width, packed.tensor)
-    elements = builder.lanes(packed.elements, bytes_.rows, places.columns)
+    """Unpack rows that are whole bytes as such; else the bytes of each partition, all at once.
+
+    An element then lies at its address in elements.
+    """
+    if rows := _rows(builder, packed):
+        bytes_ = _bytes_in_rows(builder, packed, rows, given=True)
+        elements = _elements_in_rows(builder, packed, rows)
+        builder.holds_rows(packed.elements, elements, rows.axes)
+    else:
+        places = _places(builder, packed)
+        bytes_ = _bytes_of_lanes(builder, packed, given=True)
+        elements = _lanes(builder, packed.elements, bytes_.rows, places.columns)
+        builder.hold(packed.elements, elements, places)
     builder.unpack(bytes_, elements, packed.bits)
     builder.lies_at(packed.name, packed.tensor.shape, bytes_)
-    builder.hold(packed.elements, elements, places, _axes(builder, packed))
 
 
-def _axes(builder: LayerBuilder, packed: PackedTensor) -> Axes | None:
-    """Return the view as whose rows the elements lie; None if their tiles break or mix them."""
-    shape = carrier_shape(packed.tensor.shape)
-    rows = as_rows(Tensor(shape, "state_buffer"), builder.chip)
-    return rows.axes if rows else None
+def _rows(builder: LayerBuilder, packed: PackedTensor) -> Rows | None:
+    """Return the rows in which the elements lie, if each begins and ends with a byte."""
+    carried = replace(packed.tensor, shape=carrier_shape(packed.tensor.shape))
+    rows = as_rows(carried, builder.chip)
+    if rows is None:
+        return None
+    cols = _dims(packed, rows)[-1]
+    return None if cols % packed.per_byte or rows.width % packed.per_byte else rows
+
+
+def _dims(packed: PackedTensor, rows: Rows) -> tuple[int, ...]:
+    dims = packed.tensor.shape.dims
+    return tuple(math.prod(dims[axis] for axis in group) for group in rows.axes)
+
+
+def _elements_in_rows(builder: LayerBuilder, packed: PackedTensor, rows: Rows) -> Matrix:
+    tall = block_rows(builder.chip)
+    return builder.whole_rows(packed.elements, _dims(packed, rows), rows.axes, tall)
+
+
+def _bytes_in_rows(
+    builder: LayerBuilder, packed: PackedTensor, rows: Rows, *, given: bool
+) -> Matrix:
+    *others, cols = _dims(packed, rows)
+    dims, tall = (*others, cols // packed.per_byte), block_rows(builder.chip)
+    matrix = builder.whole_rows(packed.name, dims, rows.axes, tall)
+    return builder.at_place(matrix, packed.tensor, rows.width // packed.per_byte, given=given)
+
+
+def _lanes(builder: LayerBuilder, tensor: str, rows: int, cols: int) -> Matrix:
+    """Return a matrix of what partitions hold, in one tile."""
+    return builder.whole_rows(tensor, (rows, cols), ((), ()), rows)
+
+
+def _bytes_of_lanes(builder: LayerBuilder, packed: PackedTensor, *, given: bool) -> Matrix:
+    width = _width(builder, packed)
+    matrix = _lanes(builder, packed.name, _places(builder, packed).sizes()[1], width)
+    return builder.at_place(matrix, packed.tensor, width, given=given)
 
 
 def _width(builder: LayerBuilder, packed: PackedTensor) -> int:
@@ -264,16 +306,19 @@ def pack_output(builder: LayerBuilder, packed: PackedTensor) -> None:
 
 
 def _pack_on_chip(builder: LayerBuilder, packed: PackedTensor) -> None:
-    places, width = _places(builder, packed), _width(builder, packed)
-    _, rows, cols = places.sizes()
-    padded = rows * cols != packed.tensor.shape.num_elements()
-    bytes_ = builder.lanes(packed.name, rows, width, packed.tensor)
-    if not padded:
-        bytes_ = builder.made(bytes_)
-    elements = builder.lanes(packed.elements, rows, cols)
-    if padded:
-        builder.unpack(bytes_, elements, packed.bits, background=True)
-    builder.deal_out(packed.elements, elements, places, _axes(builder, packed))
+    if rows := _rows(builder, packed):
+        bytes_ = _bytes_in_rows(builder, packed, rows, given=False)
+        elements = _elements_in_rows(builder, packed, rows)
+        builder.node("convert", (builder.view(packed.elements, rows.axes),), elements)
+    else:
+        places = _places(builder, packed)
+        _, lanes, cols = places.sizes()
+        padded = lanes * cols != packed.tensor.shape.num_elements()
+        bytes_ = _bytes_of_lanes(builder, packed, given=padded)
+        elements = _lanes(builder, packed.elements, lanes, cols)
+        if padded:
+            builder.unpack(bytes_, elements, packed.bits, background=True)
+        builder.deal_out(packed.elements, elements, places)
     builder.pack(elements, bytes_, packed.bits)
     builder.lies_at(packed.name, packed.tensor.shape, bytes_)
-    builder.keep_lanes(packed.name, bytes_)
+    builder.keep_bytes(packed.name, bytes_)
