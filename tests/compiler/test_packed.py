@@ -11,7 +11,9 @@ import pytest
 
 from support.chips import ideal_chip
 from support.packed import HOMES, NARROW, WIDE, random_text, run, whole_numbers
+from systolic.compiler import Options, compile_graph
 from systolic.element_types import ELEMENT_TYPES
+from systolic.errors import SystolicError
 from systolic.hw.spec import Chip
 from systolic.layout import Shape
 from systolic.workload import Graph, GraphBuilder, Tensor
@@ -135,3 +137,88 @@ def test_every_pair_of_narrow_types(before: str, after: str) -> None:
     wanted = [cast_by_value(value, after) for value in range(limits[0], limits[1] + 1)]
     assert found.dtype == ELEMENT_TYPES[after].dtype
     np.testing.assert_array_equal(numbers_of(found, after), np.array(wanted, np.float64))
+
+
+# What need not be unpacked, what it costs, and what is refused
+
+
+@pytest.mark.parametrize("homes", [(a, b) for a in HOMES for b in HOMES])
+@pytest.mark.parametrize(
+    ("kind", "source", "out", "axes"),
+    [
+        ("reshape", "s4[16,12]{1,0:E(4)}", "s4[4,48]{1,0:E(4)}", None),
+        ("transpose", "pred[5,6,16]{2,1,0:E(1)}", "pred[6,5,16]{2,1,0:E(1)}", (1, 0, 2)),
+        ("relayout", "u2[24,16]{1,0:E(2)}", "u2[24,16]{1,0:T(8,8)E(2)}", None),
+        ("relayout", "u2[24,18]{0,1:T(4,8)E(2)}", "u2[24,18]{0,1:E(2)}", None),
+    ],
+)
+def test_bytes_that_stay_whole_are_not_unpacked(
+    kind: str, source: str, out: str, axes: tuple[int, ...] | None, homes: tuple[str, str]
+) -> None:
+    attributes = {} if axes is None else {"permutation": axes}
+    compiled, inputs, outputs = run(graph_of(kind, source, out, homes, **attributes), chip_8x8())
+    assert not {"TensorScalar", "TensorTensor"} & {*compiled.program.count()}
+    before = whole_numbers(inputs["x"], source.split("[")[0])
+    found = whole_numbers(outputs["y"], source.split("[")[0])
+    expected = before.transpose(axes) if axes else before.reshape(found.shape)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_lone_byte_is_joined_in_three_steps() -> None:
+    """Eight instructions take 8 bits apart; to join them, each of 3 steps shifts, and then ors."""
+    graph = graph_of("transpose", "pred[8,8]{1,0:E(1)}", "pred[8,8]{1,0:E(1)}", ("dram", "dram"))
+    compiled, inputs, outputs = run(graph, chip_8x8())
+    count = compiled.program.count()
+    assert (count["TensorScalar"], count["TensorTensor"]) == (8 + 3, 3)
+    np.testing.assert_array_equal(outputs["y"], inputs["x"].T)
+
+
+def test_unpacking_is_an_instruction_for_each_element_of_a_byte() -> None:
+    """128 bytes of a partition are two elements each: two instructions of 128; then copies."""
+    graph = graph_of("cast", "u4[8,256]{1,0:E(4)}", "u8[8,256]", ("state_buffer",) * 2)
+    compiled, _, _ = run(graph, chip_8x8())
+    lengths = [(type(i).__name__, i.target.elements) for i in compiled.program.instructions]  # type: ignore[union-attr]
+    assert lengths[:2] == [("TensorScalar", 128)] * 2
+    assert {name for name, _ in lengths[2:]} == {"Copy"}
+    assert sum(count for _, count in lengths[2:]) == 256
+
+
+REFUSED = [
+    ("relayout", "s2[4,8]{1,0:E(3)}", "s2[4,8]",
+     "s2 elements can be held in E(2, 4 or 8), found E(3)"),
+    ("relayout", "s4[4,8]{1,0:E(2)}", "s4[4,8]",
+     "s4 elements can be held in E(4 or 8), found E(2)"),
+    ("activation", "s4[4,8]", "f32[4,8]",
+     'operation "y": activation takes no s4; transpose, relayout, reshape, cast do, and a cast '
+     "gives a type of 8 bits or more"),
+    ("relayout", "f4e2m1fn[4,8]{1,0:E(4)}", "f4e2m1fn[4,8]",
+     "f4e2m1fn[4,8]{1,0:E(4)}: the machine has no type f4e2m1fn"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "source", "out", "message"), REFUSED)
+@pytest.mark.parametrize("home", HOMES)
+def test_refusals(kind: str, source: str, out: str, message: str, home: str) -> None:
+    given = {"function": "ramp"} if kind == "activation" else {}
+    with pytest.raises(SystolicError) as refused:
+        compile_graph("test", graph_of(kind, source, out, (home, home), **given), chip_8x8())
+    assert str(refused.value) == message
+
+
+def test_an_engine_must_shift_and_mask() -> None:
+    """A chip whose engines only copy cannot take elements apart; it says what each can do."""
+    engine = {"does": ["copy"]}
+    chip = ideal_chip(8, 8, activation=engine, pooling=engine)
+    with pytest.raises(SystolicError, match=r"^no engine of .* does tensor_scalar from state_buf"):
+        compile_graph("test", graph_of("cast", "u4[8,8]{1,0:E(4)}", "u8[8,8]", HOMES), chip)
+
+
+def test_blocks_cannot_be_chosen_for_packed_tensors() -> None:
+    shape = "s4[8,8]{1,0:E(4)}"
+    graph = graph_of("transpose", shape, shape, ("state_buffer",) * 2)
+    with pytest.raises(SystolicError) as refused:
+        compile_graph("test", graph, chip_8x8(), Options(block=(4, 4)))
+    assert str(refused.value) == (
+        "compile.block: x lies on the chip with several elements in a byte, so no blocks can be "
+        "chosen"
+    )

@@ -92,6 +92,9 @@ def _poisoned(
     compiled: CompiledGraph, name: str, rng: np.random.Generator, images: list[Image]
 ) -> tuple[Any, np.ndarray]:
     access = _access(compiled, name)
+    for image in images:  # a result that is the bytes of an input
+        if image.access.buffer is access.buffer and image.access.start == access.start:
+            return access, image.values.view(np.uint8)
     values = rng.integers(0, 256, (access.partitions, access.elements)).astype(np.uint8)
     images.append(Image(access, values))
     return access, values

@@ -183,5 +183,5 @@ def dram_access(shape: Shape, place: TensorInDram) -> Access:
     """Return the access to a tensor in its place in DRAM; of a packed one to all of the place."""
     dtype, count = carrier_shape(shape).element_type, shape.padded_elements()
     if is_packed(shape):
-        count = place.shape.num_elements()
+        count = place.shape.padded_elements()
     return Access(Buffer.DRAM, dtype, 0, 1, place.base, ((1, count),))

@@ -69,15 +69,17 @@ class LayerBuilder:
     def __init__(
         self, graph: Graph, chip: Chip, options: Options, dram: DramPlaces | None = None, *,
         types: Mapping[str, str] | None = None, packed: Collection[str] = (),
+        whole: Mapping[str, Shape] | None = None,
     ) -> None:  # fmt: skip
         """Begin with a graph.
 
         dram: places that there are already. types: those that narrow tensors, which the graph has
         as u8, have for the user. packed: tensors that lie on the chip with several elements in a
-        byte, so that no lowering may choose how they lie.
+        byte, so that no lowering may choose how they lie. whole: tensors that are moved as bytes,
+        with their shapes for the user.
         """
         self.graph, self.chip, self.options = graph, chip, options
-        self._types, self._packed = types or {}, frozenset(packed)
+        self._types, self._packed, self._whole = types or {}, frozenset(packed), whole or {}
         self._layer = ""
         self.dram = dram or DramPlaces(chip)
         self._nodes: list[Node] = []
@@ -125,6 +127,8 @@ class LayerBuilder:
 
     def _as_given(self, home: TensorOnChip) -> TensorOnChip:
         """Return a place on the chip with the shape that its tensor has for the user."""
+        if home.tensor in self._whole:
+            return replace(home, shape=self._whole[home.tensor])
         if home.tensor not in self._types:
             return home
         return replace(home, shape=user_shape(home.shape, self._types[home.tensor]))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from systolic.compiler.ir.carried import (
     NARROW_BITS,
@@ -26,6 +26,7 @@ from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.dram_places import DramPlaces
 from systolic.compiler.lower.flat import flat_shape
 from systolic.compiler.lower.views import physical
+from systolic.compiler.lower.whole_bytes import byte_tensor, moved_as_bytes
 from systolic.element_types import BYTE_BITS
 from systolic.errors import CompileError
 from systolic.hw.spec import Chip
@@ -66,13 +67,15 @@ class PackedTensor:
 class Carried:
     """A graph in bytes, and the packed inputs and outputs of the graph that it stands for.
 
-    types: the type that each narrow tensor of it has for the user.
+    types: the type that each narrow tensor of it has for the user. whole: tensors that are moved
+    as bytes, with their shapes for the user; on the chip these are in tiles.
     """
 
     graph: Graph
     types: Mapping[str, str]
     inputs: tuple[PackedTensor, ...]
     outputs: tuple[PackedTensor, ...]
+    whole: Mapping[str, Shape] = field(default_factory=dict)
 
     @property
     def on_chip(self) -> frozenset[str]:
@@ -88,7 +91,9 @@ def carried_graph(graph: Graph, chip: Chip) -> Carried:
     bits that their type does not fit.
     """
     for _, tensor in graph.tensors:
-        packed_bits(tensor.shape)
+        if packed_bits(tensor.shape) and tensor.shape.element_type not in NARROW_BITS:
+            kind = tensor.shape.element_type
+            raise CompileError(f"{tensor.shape}: the machine has no type {kind}")
     narrow = {name: tensor for name, tensor in graph.tensors
               if tensor.shape.element_type in NARROW_BITS}  # fmt: skip
     if not narrow:
@@ -96,23 +101,36 @@ def carried_graph(graph: Graph, chip: Chip) -> Carried:
     for op in graph.operations:
         _check_takes(graph, op)
     packed = {each.name: each for each in _packed_tensors(graph, chip)}
+    moved = [name for op in moved_as_bytes(graph) for name in (*op.inputs, op.output)]
+    whole = {name: packed.pop(name).tensor for name in moved}
     names = {name: each.elements for name, each in packed.items()}
+    types = {names.get(name, name): tensor.shape.element_type for name, tensor in narrow.items()}
+    inputs, outputs = (
+        tuple(packed[name] for name in side if name in packed)
+        for side in (graph.inputs, graph.outputs)
+    )
+    given = {name: tensor.shape for name, tensor in whole.items()}
+    return Carried(_in_bytes(graph, packed, whole), types, inputs, outputs, given)
+
+
+def _in_bytes(
+    graph: Graph, packed: Mapping[str, PackedTensor], whole: Mapping[str, Tensor]
+) -> Graph:
+    """Return a graph with narrow tensors in u8; packed ones have the name of their elements.
+
+    whole: tensors of which the bytes are moved.
+    """
+    names = {name: packed[name].elements if name in packed else name for name, _ in graph.tensors}
     tensors = [
-        (names.get(name, name), _carried(tensor, packed.get(name)))
+        (names[name], byte_tensor(whole[name]) if name in whole
+         else _carried(tensor, packed.get(name)))
         for name, tensor in graph.tensors
-    ]
+    ]  # fmt: skip
     operations = tuple(
-        replace(
-            op,
-            inputs=tuple(names.get(name, name) for name in op.inputs),
-            output=names.get(op.output, op.output),
-        )
+        replace(op, inputs=tuple(names[name] for name in op.inputs), output=names[op.output])
         for op in graph.operations
     )
-    types = {names.get(name, name): tensor.shape.element_type for name, tensor in narrow.items()}
-    ends = [tuple(packed[name] for name in side if name in packed)
-            for side in (graph.inputs, graph.outputs)]  # fmt: skip
-    return Carried(Graph(tuple(tensors), operations), types, *ends)
+    return Graph(tuple(tensors), operations)
 
 
 def _check_takes(graph: Graph, op: Operation) -> None:

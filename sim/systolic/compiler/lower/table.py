@@ -77,7 +77,13 @@ def lower_graph(graph: Graph, chip: Chip, options: Options) -> Layers:
     graph = carried.graph
     places = reserve_places(carried, chip)
     builder = LayerBuilder(
-        graph, chip, options, places, types=carried.types, packed=carried.on_chip
+        graph,
+        chip,
+        options,
+        places,
+        types=carried.types,
+        packed=carried.on_chip,
+        whole=carried.whole,
     )
     prepare_outputs(builder, carried)  # before anything is written over what is there
     unpack_inputs(builder, carried)
