@@ -185,9 +185,9 @@ def test_unpacking_is_an_instruction_for_each_element_of_a_byte() -> None:
 
 REFUSED = [
     ("relayout", "s2[4,8]{1,0:E(3)}", "s2[4,8]",
-     "s2 elements can be held in E(2, 4 or 8), found E(3)"),
+     "s2[4,8]{1,0:E(3)}: s2 elements can be held in E(2, 4 or 8), found E(3)"),
     ("relayout", "s4[4,8]{1,0:E(2)}", "s4[4,8]",
-     "s4 elements can be held in E(4 or 8), found E(2)"),
+     "s4[4,8]{1,0:E(2)}: s4 elements can be held in E(4 or 8), found E(2)"),
     ("activation", "s4[4,8]", "f32[4,8]",
      'operation "y": activation takes no s4; transpose, relayout, reshape, cast do, and a cast '
      "gives a type of 8 bits or more"),

@@ -30,7 +30,7 @@ from systolic.compiler.lower.whole_bytes import byte_tensor, moved_as_bytes
 from systolic.element_types import BYTE_BITS
 from systolic.errors import CompileError
 from systolic.hw.spec import Chip
-from systolic.layout import Shape
+from systolic.layout import LayoutError, Shape
 from systolic.layout.packing.memory import packed_bits
 from systolic.workload import Graph, Operation, Tensor
 
@@ -87,13 +87,11 @@ class Carried:
 def carried_graph(graph: Graph, chip: Chip) -> Carried:
     """Return the graph in bytes; the same graph if it has no narrow types.
 
-    Raises CompileError for an operation that takes no narrow type, LayoutError for elements of
-    bits that their type does not fit.
+    Raises CompileError for an operation that takes no narrow type, and for elements of bits that
+    their type does not fit.
     """
     for _, tensor in graph.tensors:
-        if packed_bits(tensor.shape) and tensor.shape.element_type not in NARROW_BITS:
-            kind = tensor.shape.element_type
-            raise CompileError(f"{tensor.shape}: the machine has no type {kind}")
+        _check_bits(tensor.shape)
     narrow = {name: tensor for name, tensor in graph.tensors
               if tensor.shape.element_type in NARROW_BITS}  # fmt: skip
     if not narrow:
@@ -131,6 +129,15 @@ def _in_bytes(
         for op in graph.operations
     )
     return Graph(tuple(tensors), operations)
+
+
+def _check_bits(shape: Shape) -> None:
+    try:
+        bits = packed_bits(shape)
+    except LayoutError as error:
+        raise CompileError(f"{shape}: {error}") from None
+    if bits and shape.element_type not in NARROW_BITS:
+        raise CompileError(f"{shape}: the machine has no type {shape.element_type}")
 
 
 def _check_takes(graph: Graph, op: Operation) -> None:
