@@ -139,6 +139,61 @@ def test_every_pair_of_narrow_types(before: str, after: str) -> None:
     np.testing.assert_array_equal(numbers_of(found, after), np.array(wanted, np.float64))
 
 
+# Several operations
+
+
+def check_random_chain(seed: int) -> None:
+    """A packed input that two chains of operations take; tensors between them are packed too."""
+    rng, builder = Random(seed), GraphBuilder()
+    element, dims = rng.choice(NARROW), (rng.randint(1, 12), rng.randint(1, 12))
+    shape = Shape.parse(random_text(rng, element, dims))
+    builder.tensor("x", Tensor(shape, rng.choice(HOMES)))  # type: ignore[arg-type]
+    axes: dict[str, list[tuple[Any, ...]]] = {}
+    for chain in ("a", "b"):
+        _add_chain(rng, builder, element, (chain, dims), axes.setdefault(chain, []))
+    graph = builder.graph()
+    _, inputs, outputs = run(graph, chip_8x8(), rng.choice(("event", "register")), seed)
+    for name, found in outputs.items():
+        expected = whole_numbers(inputs["x"], element)
+        for kind, *more in axes[name[0]]:
+            expected = expected.transpose() if kind == "transpose" else expected.reshape(more)
+        kind = graph.shape(name).element_type
+        shown = whole_numbers(found, element) if kind == element else found.astype(np.int64)
+        np.testing.assert_array_equal(shown, expected)
+
+
+def _add_chain(
+    rng: Random, builder: GraphBuilder, element: str, start: tuple[str, tuple[int, ...]],
+    done: list[tuple[Any, ...]],
+) -> None:  # fmt: skip
+    chain, dims = start
+    before, kinds = "x", [rng.choice(("transpose", "reshape", "relayout")) for _ in range(2)]
+    for number, kind in enumerate([*kinds, rng.choice(("relayout", "cast"))]):
+        if kind == "transpose":
+            dims = dims[::-1]
+            done.append((kind,))
+        elif kind == "reshape":
+            count = int(np.prod(dims))
+            first = rng.choice([n for n in range(1, count + 1) if count % n == 0])
+            dims = (first, count // first)
+            done.append((kind, *dims))
+        shape = Shape.parse(random_text(rng, "f32" if kind == "cast" else element, dims))
+        given = {"permutation": (1, 0)} if kind == "transpose" else {}
+        tensor = Tensor(shape, rng.choice(HOMES))  # type: ignore[arg-type]
+        before = builder.add(kind, (before,), tensor, name=f"{chain}{number}", **given)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_chains(seed: int) -> None:
+    check_random_chain(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20, 220))
+def test_many_random_chains(seed: int) -> None:
+    check_random_chain(seed)
+
+
 # What need not be unpacked, what it costs, and what is refused
 
 
