@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -10,12 +11,24 @@ import numpy as np
 import pytest
 
 from support.chips import ideal_chip
-from support.packed import HOMES, NARROW, WIDE, random_text, run, whole_numbers
+from support.command_line import refused, run_command
+from support.packed import (
+    HOMES,
+    NARROW,
+    WIDE,
+    access_of,
+    random_tensor,
+    random_text,
+    run,
+    whole_numbers,
+)
 from systolic.compiler import Options, compile_graph
 from systolic.element_types import ELEMENT_TYPES
 from systolic.errors import SystolicError
 from systolic.hw.spec import Chip
-from systolic.layout import Shape
+from systolic.layout import Shape, pack, unpack_bits
+from systolic.machine import simulate
+from systolic.run.tensors import graph_images
 from systolic.workload import Graph, GraphBuilder, Tensor
 
 
@@ -23,12 +36,16 @@ def chip_8x8(**tables: Any) -> Chip:
     return ideal_chip(8, 8, state_buffer={"bytes_per_partition": 8192, **tables})
 
 
-def graph_of(kind: str, source: str, out: str, homes: tuple[str, str], **attributes: Any) -> Graph:
+def graph_between(kind: str, source: Tensor, result: Tensor, **attributes: Any) -> Graph:
     builder = GraphBuilder()
-    builder.tensor("x", Tensor(Shape.parse(source), homes[0]))  # type: ignore[arg-type]
-    result = Tensor(Shape.parse(out), homes[1])  # type: ignore[arg-type]
-    builder.add(kind, ("x",), result, name="y", **attributes)
+    builder.add(kind, (builder.tensor("x", source),), result, name="y", **attributes)
     return builder.graph()
+
+
+def graph_of(kind: str, source: str, out: str, homes: tuple[str, str], **attributes: Any) -> Graph:
+    before, after = (Tensor(Shape.parse(text), home)  # type: ignore[arg-type]
+                     for text, home in zip((source, out), homes, strict=True))  # fmt: skip
+    return graph_between(kind, before, after, **attributes)
 
 
 def random_graph(rng: Random) -> tuple[Graph, tuple[int, ...]]:
@@ -37,8 +54,7 @@ def random_graph(rng: Random) -> tuple[Graph, tuple[int, ...]]:
     dims = tuple(rng.randint(1, {1: 70, 2: 21, 3: 9, 4: 5}[rank]) for _ in range(rank))
     axes = list(range(rank))
     kind = rng.choice(("transpose", "relayout", "reshape"))
-    element, homes = rng.choice(NARROW), (rng.choice(HOMES), rng.choice(HOMES))
-    after = dims
+    element, after = rng.choice(NARROW), dims
     attributes: dict[str, Any] = {}
     if kind == "transpose":
         rng.shuffle(axes)
@@ -48,8 +64,8 @@ def random_graph(rng: Random) -> tuple[Graph, tuple[int, ...]]:
         count = int(np.prod(dims))
         first = rng.choice([n for n in range(1, count + 1) if count % n == 0])
         after = (first, count // first)
-    source, out = random_text(rng, element, dims), random_text(rng, element, after)
-    return graph_of(kind, source, out, homes, **attributes), tuple(axes)
+    source, result = random_tensor(rng, element, dims), random_tensor(rng, element, after)
+    return graph_between(kind, source, result, **attributes), tuple(axes)
 
 
 def check_random_move(seed: int) -> None:
@@ -105,8 +121,7 @@ def check_random_cast(seed: int) -> None:
     if rng.random() < 0.5:
         before, after = after, before
     dims = tuple(rng.randint(1, 15) for _ in range(rng.randint(1, 3)))
-    texts = random_text(rng, before, dims), random_text(rng, after, dims)
-    graph = graph_of("cast", *texts, (rng.choice(HOMES), rng.choice(HOMES)))
+    graph = graph_between("cast", random_tensor(rng, before, dims), random_tensor(rng, after, dims))
     engine = rng.choice(("event", "register"))
     _, inputs, outputs = run(graph, chip_8x8(), engine, seed)
     wanted = [cast_by_value(value, after) for value in numbers_of(inputs["x"], before)]
@@ -276,4 +291,63 @@ def test_blocks_cannot_be_chosen_for_packed_tensors() -> None:
     assert str(refused.value) == (
         "compile.block: x lies on the chip with several elements in a byte, so no blocks can be "
         "chosen"
+    )
+
+
+@pytest.mark.parametrize("homes", HOMES)
+def test_legacy_padding_holds_its_value(homes: str) -> None:
+    """The memory of a padded result is what the layout says, padding values and all."""
+    text = "s4[5,3]{1,0:T(4,4)E(4)}"
+    padded = Shape.parse(text).with_padding((7, 6), -3)
+    home: Any = homes
+    graph = graph_between("transpose", Tensor(Shape.parse("s4[3,5]"), home), Tensor(padded, home),
+                          permutation=(1, 0))  # fmt: skip
+    compiled = compile_graph("test", graph, chip_8x8(), verify=True)
+    values = np.arange(15).reshape(3, 5).astype(padded.dtype)
+    outcome = simulate(chip_8x8(), compiled.program, graph_images(compiled, {"x": values}))
+    access = access_of(compiled, "y")
+    expected = pack(np.ascontiguousarray(values.T), padded)[None]
+    if home == "state_buffer":
+        expected = compiled.placements()["y"].image(np.ascontiguousarray(values.T))
+    assert set(whole_numbers(unpack_bits(expected.reshape(-1), 4, expected.size * 2,
+                                         padded.type), "s4").ravel()) >= {-3}  # fmt: skip
+    np.testing.assert_array_equal(outcome.memory.read(access), expected)
+
+
+@pytest.mark.parametrize("source", ["s4[20,12]{1,0:E(4)}", "pred[9,11]{0,1:E(1)}", "u2[9,12]"])
+def test_a_pasted_place_gives_the_same_run(source: str) -> None:
+    """What the compiler chose, and a run prints, is a shape, a partition and a byte."""
+    kind, dims = source.split("[")[0], Shape.parse(source).dims
+    out = Shape(kind, dims[::-1], Shape.parse(source).layout)
+    first = graph_between("transpose", Tensor(Shape.parse(source), "state_buffer"),
+                          Tensor(out, "state_buffer"), permutation=(1, 0))  # fmt: skip
+    placed = compile_graph("test", first, chip_8x8()).placements()
+    ends = [Tensor(each.shape, "state_buffer", each.base_partition, each.base_byte)
+            for each in (placed["x"], placed["y"])]  # fmt: skip
+    assert all(each.shape.element_type == kind for each in ends)
+    again = compile_graph("test", graph_between("transpose", *ends, permutation=(1, 0)), chip_8x8())
+    assert again.placements() == placed
+    assert again.program == compile_graph("test", first, chip_8x8()).program
+
+
+RUN = """chip = "ideal_128x128"
+[workload]
+op = "transpose"
+shape = "s4[8,6]{1,0:E(4)}"
+out = "s4[6,8]{1,0:E(4)}"
+"""
+
+
+def test_the_command_line(tmp_path: Path) -> None:
+    path = tmp_path / "packed.toml"
+    path.write_text(RUN)
+    status, out, _ = run_command("run", path, "--no-plots", "--out", tmp_path / "out")
+    assert status == 0
+    assert "result equals numpy: yes" in out
+    assert refused("run", path, "--set", "workload.out=s4[6,8]{1,0:E(2)}") == (
+        "s4[6,8]{1,0:E(2)}: s4 elements can be held in E(4 or 8), found E(2)"
+    )
+    assert refused("compile", path, "--program", tmp_path / "packed.st") == (
+        "source: s4[8,6]{1,0:E(4)}: a program file binds tensors of the machine's types, not of "
+        "s4; a run file can have it"
     )

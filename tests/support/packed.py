@@ -18,11 +18,11 @@ from systolic.compiler.pipeline import CompiledGraph
 from systolic.element_types import ELEMENT_TYPES
 from systolic.engine_kind import EngineKind
 from systolic.hw.spec import Chip
-from systolic.isa import Buffer, lint
+from systolic.isa import Access, Buffer, lint
 from systolic.layout import Shape
 from systolic.machine import Image, simulate
 from systolic.run.tensors import graph_images, graph_results, initial_accesses
-from systolic.workload import Graph
+from systolic.workload import Graph, Tensor
 
 NARROW = ("pred", "s1", "u1", "s2", "u2", "s4", "u4")
 WIDE = ("f32", "bf16", "f16", "s8", "u8", "s32")
@@ -72,10 +72,8 @@ def run(
     return compiled, inputs, outputs
 
 
-def _access(compiled: CompiledGraph, name: str) -> Any:
+def access_of(compiled: CompiledGraph, name: str) -> Access:
     """Return all bytes of a tensor as u8, with what of the compiled graph says where they are."""
-    from systolic.isa import Access
-
     tensor = compiled.graph.tensor(name)
     if tensor.home == "dram":
         base = next(place.base for place in compiled.layers.dram if place.name == name)
@@ -91,7 +89,7 @@ def _access(compiled: CompiledGraph, name: str) -> Any:
 def _poisoned(
     compiled: CompiledGraph, name: str, rng: np.random.Generator, images: list[Image]
 ) -> tuple[Any, np.ndarray]:
-    access = _access(compiled, name)
+    access = access_of(compiled, name)
     for image in images:  # a result that is the bytes of an input
         if image.access.buffer is access.buffer and image.access.start == access.start:
             return access, image.values.view(np.uint8)
@@ -120,7 +118,7 @@ def _check_image(
     tiles = compiled.graph.tensor(name).home == "dram" or name in compiled.placements()
     if shape.element_type not in NARROW or not tiles:
         return
-    access = _access(compiled, name)
+    access = access_of(compiled, name)
     image = next(i for i in images if (i.access.buffer, i.access.start, i.access.partition)
                  == (access.buffer, access.start, access.partition))  # fmt: skip
     bits = np.unpackbits(image.values.view(np.uint8), axis=1, bitorder="little")
@@ -155,6 +153,7 @@ def _compare(
     return found
 
 
+FEW_ROWS = ("T(4,8)", "T(2,3)", "T(4,4)(2,1)", "T(3,5)")
 TILES = (
     "",
     "T(8,8)",
@@ -166,6 +165,16 @@ TILES = (
     "T(5)",
     "T(*,3)",
 )
+
+
+def random_tensor(rng: Random, kind: str, dims: tuple[int, ...]) -> Tensor:
+    """Return a tensor in a random home; in tiles of few rows perhaps from another partition on."""
+    shape = Shape.parse(random_text(rng, kind, dims))
+    if rng.random() < 0.5:
+        return Tensor(shape, "dram")
+    few = shape.layout.tiles and "T" + "".join(map(str, shape.layout.tiles)) in FEW_ROWS
+    partition = rng.randint(0, 3) if few and rng.random() < 0.5 else 0
+    return Tensor(shape, "state_buffer", partition)
 
 
 def random_text(rng: Random, kind: str, dims: tuple[int, ...]) -> str:

@@ -92,6 +92,8 @@ def carried_graph(graph: Graph, chip: Chip) -> Carried:
     """
     for _, tensor in graph.tensors:
         _check_bits(tensor.shape)
+        if tensor.home == "state_buffer" and tensor.shape.layout.tiles:
+            Scattered.of(tensor, chip)  # raises for tiles that are too high, in the user's words
     narrow = {name: tensor for name, tensor in graph.tensors
               if tensor.shape.element_type in NARROW_BITS}  # fmt: skip
     if not narrow:
