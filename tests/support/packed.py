@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from support.compare_traces import assert_same
 from support.placement_law import PlacementLaw
 from systolic.compiler import Options, compile_graph
 from systolic.compiler.pipeline import CompiledGraph
 from systolic.element_types import ELEMENT_TYPES
-from systolic.engine_kind import EngineKind
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, lint
 from systolic.layout import Shape
@@ -49,11 +49,12 @@ def random_values(shape: Shape, rng: np.random.Generator) -> np.ndarray:
 
 
 def run(
-    graph: Graph, chip: Chip, engine: EngineKind = "event", seed: int = 0
+    graph: Graph, chip: Chip, seed: int = 0
 ) -> tuple[CompiledGraph, dict[str, Any], dict[str, Any]]:
     """Run a graph with all passes verified; return what was compiled, inputs and outputs.
 
-    Outputs begin full of other bits. In the end the memory of each output is compared bit by bit.
+    Both engines run it, and must leave the same trace and the same bytes. Outputs begin full of
+    other bits. In the end the memory of each output is compared bit by bit.
     """
     compiled = compile_graph("test", graph, chip, Options(), verify=True)
     findings = lint(compiled.program, chip, initial_accesses(compiled))
@@ -64,7 +65,8 @@ def run(
     before = {name: _poisoned(compiled, name, rng, images) for name in graph.outputs}
     for name in graph.inputs:
         _check_image(compiled, name, inputs[name], images)
-    outcome = simulate(chip, compiled.program, images, engine=engine)
+    outcome = simulate(chip, compiled.program, images)
+    assert_same(outcome, simulate(chip, compiled.program, images, engine="register"))
     outputs = graph_results(compiled, outcome.memory)
     for name, (access, values) in before.items():
         after = outcome.memory.read(access)
