@@ -634,19 +634,30 @@ class LayerBuilder:
         self._matrices[matrix.name] = found
         return found
 
-    def hold(self, tensor: str, matrix: Matrix, places: Scattered) -> None:
-        """Note that a tensor's elements lie in a matrix, at these places."""
+    def hold(self, tensor: str, matrix: Matrix, places: Scattered, axes: Axes | None) -> None:
+        """Note that a tensor's elements lie in a matrix, at these places.
+
+        axes: the view as whose rows they lie, so that they are copied to it lane by lane.
+        """
         self._unplaced.discard(tensor)
         self._scattered[tensor], self._unpacked[tensor] = matrix, places
+        if axes is not None:
+            change = ChangeOfView(places, Spread(self.graph.shape(tensor).dims, axes))
+            self.moved(matrix, change, tensor, axes)
 
     def holds_rows(self, tensor: str, matrix: Matrix, axes: Axes) -> None:
         """Note that a matrix is a tensor's elements, seen as `axes`."""
         self._unplaced.discard(tensor)
         self.rename(matrix, tensor, axes)
 
-    def deal_out(self, tensor: str, matrix: Matrix, places: Scattered) -> None:
-        """Bring the elements of a tensor to their places in a matrix."""
+    def deal_out(self, tensor: str, matrix: Matrix, places: Scattered, axes: Axes | None) -> None:
+        """Bring the elements of a tensor to their places in a matrix, as a view if one is given."""
         source, seen = self.any_view(tensor)
+        if axes is not None:
+            source, seen = self.view(tensor, axes), axes
+        if source.window is not None:  # a move takes whole tiles of its source
+            window, source = source, self.result(tensor, seen)
+            self.node("convert", (window,), source)
         change = ChangeOfView(Spread(self.graph.shape(tensor).dims, seen), places)
         self.node("move", (source,), matrix, change)
 

@@ -239,14 +239,22 @@ def _unpack_on_chip(builder: LayerBuilder, packed: PackedTensor) -> None:
     if rows := _rows(builder, packed):
         bytes_ = _bytes_in_rows(builder, packed, rows, given=True)
         elements = _elements_in_rows(builder, packed, rows)
+        builder.unpack(bytes_, elements, packed.bits)
         builder.holds_rows(packed.elements, elements, rows.axes)
     else:
         places = _places(builder, packed)
         bytes_ = _bytes_of_lanes(builder, packed, given=True)
         elements = _lanes(builder, packed.elements, bytes_.rows, places.columns)
-        builder.hold(packed.elements, elements, places)
-    builder.unpack(bytes_, elements, packed.bits)
+        builder.unpack(bytes_, elements, packed.bits)
+        builder.hold(packed.elements, elements, places, _axes(builder, packed))
     builder.lies_at(packed.name, packed.tensor.shape, bytes_)
+
+
+def _axes(builder: LayerBuilder, packed: PackedTensor) -> Axes | None:
+    """Return the view as whose rows the elements lie; None if their tiles break or mix them."""
+    carried = replace(packed.tensor, shape=carrier_shape(packed.tensor.shape))
+    rows = as_rows(carried, builder.chip)
+    return rows.axes if rows else None
 
 
 def _rows(builder: LayerBuilder, packed: PackedTensor) -> Rows | None:
@@ -345,7 +353,7 @@ def _pack_on_chip(builder: LayerBuilder, packed: PackedTensor) -> None:
         elements = _lanes(builder, packed.elements, lanes, cols)
         if padded:
             builder.unpack(bytes_, elements, packed.bits, background=True)
-        builder.deal_out(packed.elements, elements, places)
+        builder.deal_out(packed.elements, elements, places, _axes(builder, packed))
     builder.pack(elements, bytes_, packed.bits)
     builder.lies_at(packed.name, packed.tensor.shape, bytes_)
     builder.keep_bytes(packed.name, bytes_)
