@@ -14,6 +14,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+BYTE_BITS = 8
+
 
 @dataclass(frozen=True, slots=True)
 class ElementType:
@@ -37,6 +39,11 @@ class ElementType:
         if self.name[0] == "s":
             return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
         return (0, (1 << self.bits) - 1) if self.name[0] == "u" or self.name == "pred" else None
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether it is pred or an integer of less than a byte, so that bytes can carry it."""
+        return self.bits < BYTE_BITS and self.integer_range is not None
 
     def __str__(self) -> str:
         return self.name

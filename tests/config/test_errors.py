@@ -387,8 +387,8 @@ def test_toml_syntax_names_the_line(tmp_path: Path) -> None:
 def test_via_dram_takes_what_the_array_cannot(tmp_path: Path) -> None:
     path = run_file(tmp_path, RUN.replace("f32[4,4]", "s32[4,4]") + 'via = "dram"\n')
     assert load_run(path).graph.shape("source").element_type == "s32"
-    with pytest.raises(ConfigError, match=r"cannot take data type pred \(there are: f32, bf16,"):
-        load_run(path, ["workload.shape=pred[4,4]"])
+    with pytest.raises(ConfigError, match=r"cannot take data type u16 \(there are: f32, bf16,"):
+        load_run(path, ["workload.shape=u16[4,4]"])
 
 
 class TestFiles:

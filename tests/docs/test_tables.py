@@ -225,6 +225,17 @@ def test_who_stores_the_last_tiles_of_the_chain() -> None:
 # -- layouts --------------------------------------------------------------------------------------
 
 
+PACKED = ("s8[1024,1024]{1,0}", "s4[1024,1024]{1,0:E(4)}", "u2[1024,1024]{1,0:E(2)}",
+          "pred[1024,1024]{1,0:E(1)}")  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", PACKED)
+def test_what_packed_elements_cost(shape: str) -> None:
+    of = (f"workload.shape={shape}", f"workload.out={shape}")
+    taken = [cycles("transpose_packed", home, *of) for home in (FROM_DRAM, ON_CHIP)]
+    assert row(LAYOUTS, f"`{shape}`", 3) == [f"{each:,}" for each in taken]
+
+
 DDR4 = {
     "`{1,0}`": "transpose_ddr4_rows",
     "`{1,0:T(8,128)}`": "transpose_ddr4_tiles",

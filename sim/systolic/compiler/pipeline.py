@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from systolic.compiler.ir.nodes import Layers
 from systolic.compiler.ir.tasks import Tiled
 from systolic.compiler.lower.blocks import equation_1
+from systolic.compiler.lower.packed import carried_graph
 from systolic.compiler.lower.table import lower_graph
 from systolic.compiler.lower.verify import verify_layers
 from systolic.compiler.place.verify import verify_places
@@ -119,7 +120,8 @@ def compile_graph(
     if every:
         verify_synchronised(plan.scheduled.drafts, synchronised.program)
     check_program(synchronised.program, chip)
-    blocks = equation_1(graph, chip, options)
+    carried = carried_graph(graph, chip)
+    blocks = None if carried.on_chip else equation_1(carried.graph, chip, options)
     return CompiledGraph(graph, chip, options, blocks, layers, plan, synchronised)
 
 

@@ -63,10 +63,11 @@ def export_run(config: RunConfig, folder: Path = Path()) -> Exported:
 
     Raises:
         SystolicError: the run does not compile, or `lint` refuses its program, or a layout
-            scatters a tensor so that no few accesses describe it.
+            scatters a tensor so that no few accesses describe it, or a tensor is of a narrow type.
 
     """
     run = _compiled(config)
+    _refuse_narrow(run)
     inputs, constants = _inputs(run)
     module = Module(
         run.program, tuple(inputs), tuple(_outputs(run, config.chip)), _chip(config, folder)
@@ -91,6 +92,16 @@ def _compiled(config: RunConfig) -> _CompiledRun:
         lambda arrays: graph_images(compiled, arrays),
         lambda memory: graph_results(compiled, memory),
     )
+
+
+def _refuse_narrow(run: _CompiledRun) -> None:
+    """Raise CompileError for a type that a binding cannot name: bytes of memory carry it."""
+    for name, shape in (run.inputs | run.outputs).items():
+        if shape.type.is_narrow:
+            raise CompileError(
+                f"{name}: {shape}: a program file binds tensors of the machine's types, not of "
+                f"{shape.element_type}; a run file can have it"
+            )
 
 
 def _chip(config: RunConfig, folder: Path) -> str:

@@ -12,13 +12,15 @@ import numpy as np
 
 from systolic.arrays import Array
 from systolic.compiler import CompiledGraph
-from systolic.compiler.ir.nodes import Axes
+from systolic.compiler.ir.carried import CARRIER, NARROW_BITS, carrier_shape, is_packed
+from systolic.compiler.ir.nodes import Axes, TensorInDram
 from systolic.compiler.place.tiles import PlacedTile
 from systolic.compiler.schedule.products import identity_values
 from systolic.errors import WorkloadError, listed, perhaps, shortened
 from systolic.isa import Access, Buffer
 from systolic.layout import Placement, Shape, pack, unpack
 from systolic.machine import Image, Memory
+from systolic.run.narrow import from_memory, in_memory
 from systolic.run.verdict import as_matrices, as_tensor
 from systolic.workload import Graph
 
@@ -69,17 +71,17 @@ def graph_images(compiled: CompiledGraph, inputs: Mapping[str, Array]) -> list[I
         if matrix.tensor in placed:
             continue
         if piece.matrix not in seen:
-            seen[piece.matrix] = as_matrices(inputs[matrix.tensor], matrix.axes)
+            values = in_memory(inputs[matrix.tensor], graph.shape(matrix.tensor))
+            seen[piece.matrix] = as_matrices(values, matrix.axes)
         found.append(Image(piece.access, seen[piece.matrix][piece.slices]))
     for place in compiled.layers.dram:
         # An input that lives on the chip may have a place in DRAM too, to which the program
         # copies it.
         if place.name in inputs and graph.tensor(place.name).home == "dram":
-            shape = graph.shape(place.name)
-            found.append(Image(_dram(shape, place.base), pack(inputs[place.name], shape)[None]))
+            found.append(_dram_image(graph.shape(place.name), place, inputs[place.name]))
         elif place.name in graph.outputs and graph.shape(place.name).holds_padding:
             shape = graph.shape(place.name)
-            found.append(Image(_dram(shape, place.base), pack(_nothing(shape), shape)[None]))
+            found.append(_dram_image(shape, place, _nothing(shape)))
     found += [Image(a, identity_values(a)) for a in compiled.scheduled.identities]
     return found
 
@@ -93,17 +95,26 @@ def initial_accesses(compiled: CompiledGraph) -> list[Access]:
     graph = compiled.graph
     found = [piece.access for piece in compiled.scheduled.given]
     found += [
-        _dram(graph.shape(place.name), place.base)
+        dram_access(graph.shape(place.name), place)
         for place in compiled.layers.dram
-        if place.name in graph.inputs and graph.tensor(place.name).home == "dram"
+        if _is_there(compiled, place.name)
     ]
     return [*found, *compiled.scheduled.identities]
+
+
+def _is_there(compiled: CompiledGraph, name: str) -> bool:
+    """Return whether a place in DRAM holds something at cycle 0: an input, or bits of padding."""
+    graph = compiled.graph
+    ends = (*graph.inputs, *graph.outputs)
+    if name not in ends or graph.tensor(name).home != "dram":
+        return False
+    return name in graph.inputs or is_packed(graph.shape(name))
 
 
 def graph_results(compiled: CompiledGraph, memory: Memory) -> dict[str, Array]:
     """Return the outputs as they stand in the memories, in logical order."""
     graph = compiled.graph
-    bases = {place.name: place.base for place in compiled.layers.dram}
+    places = {place.name: place for place in compiled.layers.dram}
     kept = {k.tensor: k.matrix for k in compiled.layers.kept}
     found, placed = {}, compiled.placements()
     for name in graph.outputs:
@@ -114,16 +125,21 @@ def graph_results(compiled: CompiledGraph, memory: Memory) -> dict[str, Array]:
             matrix = compiled.layers.matrix(kept[name])
             pieces = [p for p in compiled.scheduled.kept if p.matrix == matrix.name]
             axes = compiled.layers.shown(name)
-            found[name] = _gather(pieces, axes, matrix.dims, shape.dims, memory)
+            gathered = _gather(pieces, axes, matrix.dims, shape.dims, memory)
+            found[name] = from_memory(gathered, shape)
         else:
-            found[name] = unpack(memory.view(_dram(shape, bases[name]))[0], shape)
+            access = dram_access(shape, places[name])
+            found[name] = unpack(from_memory(memory.view(access)[0], shape), shape)
     return found
 
 
 def _image(placement: Placement, values: Array) -> Image:
     """Return what a tensor on the chip puts there at cycle 0; padding of tiles holds zeros."""
+    shape = placement.shape
     bytes_ = placement.image(values)
-    return Image(_region(placement), bytes_.view(placement.shape.dtype))
+    if shape.element_type in NARROW_BITS:
+        return Image(_region(placement), in_memory(bytes_, shape))
+    return Image(_region(placement), bytes_.view(shape.dtype))
 
 
 def _read(placement: Placement, memory: Memory) -> Array:
@@ -133,9 +149,12 @@ def _read(placement: Placement, memory: Memory) -> Array:
 
 def _region(placement: Placement) -> Access:
     """Return the access to all places of a tensor on the chip, padding included."""
+    dtype, count = placement.shape.element_type, placement.elements_per_partition
+    if dtype in NARROW_BITS:
+        dtype, count = CARRIER, placement.bytes_per_partition_used
     return Access(
-        Buffer.STATE, placement.shape.element_type, placement.base_partition,
-        placement.partitions_used, placement.base_byte, ((1, placement.elements_per_partition),),
+        Buffer.STATE, dtype, placement.base_partition, placement.partitions_used,
+        placement.base_byte, ((1, count),),
     )  # fmt: skip
 
 
@@ -154,5 +173,15 @@ def _gather(
     return as_tensor(matrices, axes, dims)
 
 
-def _dram(shape: Shape, base: int) -> Access:
-    return Access(Buffer.DRAM, shape.element_type, 0, 1, base, ((1, shape.padded_elements()),))
+def _dram_image(shape: Shape, place: TensorInDram, values: Array) -> Image:
+    """Return what a tensor puts into its place in DRAM; a packed one fills the place with zeros."""
+    access, found = dram_access(shape, place), in_memory(pack(values, shape), shape)
+    return Image(access, np.pad(found, (0, access.elements - len(found)))[None])
+
+
+def dram_access(shape: Shape, place: TensorInDram) -> Access:
+    """Return the access to a tensor in its place in DRAM; of a packed one to all of the place."""
+    dtype, count = carrier_shape(shape).element_type, shape.padded_elements()
+    if is_packed(shape):
+        count = place.shape.padded_elements()
+    return Access(Buffer.DRAM, dtype, 0, 1, place.base, ((1, count),))

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from systolic.layout import element_type_of
+
 SLICE_ELEMENTS = 1 << 20
 
 
@@ -50,12 +52,17 @@ def first_differing(found: npt.NDArray[Any], expected: npt.NDArray[Any]) -> tupl
 def max_abs_error(found: npt.NDArray[Any], exact: npt.NDArray[Any]) -> float:
     """Return the largest |found - exact| in float64 over the elements that are finite in both."""
     worst = 0.0
-    for one, other in _slices(found, exact):
+    for one, other in _slices(_as_numbers(found), _as_numbers(exact)):
         unequal = one != other  # elsewhere the error is 0
         a, b = one[unequal].astype(np.float64), other[unequal].astype(np.float64)
         finite = np.isfinite(a) & np.isfinite(b)
         worst = max(worst, float(np.abs(a[finite] - b[finite]).max(initial=0.0)))
     return worst
+
+
+def _as_numbers(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return truth values, and integers of less than a byte, as int8: numpy compares these."""
+    return values.astype(np.int8) if element_type_of(values.dtype).is_narrow else values
 
 
 def _slices(

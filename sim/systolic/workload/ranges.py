@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from systolic.arrays import Array
+from systolic.layout import Shape
 from systolic.workload.graph import Graph
 from systolic.workload.operation import Operation
 
@@ -36,7 +37,7 @@ def range_losses(graph: Graph, values: Mapping[str, Array]) -> Iterator[RangeLos
         shape = graph.shape(op.output)
         lost = _lost(op, graph, values)
         if lost:
-            kinds = values[op.inputs[0]].dtype.kind in "iu", shape.dtype.kind in "iu"
+            kinds = _is_whole(graph.shape(op.inputs[0])), _is_whole(shape)
             yield RangeLoss(op.output, shape.element_type, lost, shape.num_elements(), _HOW[kinds])
 
 
@@ -52,18 +53,27 @@ _HOW = {
 def _lost(op: Operation, graph: Graph, values: Mapping[str, Array]) -> int:
     """Return how many elements of an operation's result are outside the range of their type."""
     arrays, found = [values[name] for name in op.inputs], values[op.output]
-    whole = found.dtype.kind in "iu"
+    shape = graph.shape(op.output)
+    whole = _is_whole(shape)
+    if shape.element_type == "pred":  # it says of every number whether it is 0
+        return 0
     if whole and _surely_held(op, arrays, found.dtype):
         return 0
     if not whole and (np.isfinite(found).all() or _only_moves(op, arrays, found.dtype)):
         return 0
-    exact = op.row.exact(arrays, graph.shape(op.output), op.attributes)
+    exact = op.row.exact(arrays, shape, op.attributes)
     if not whole:
         return int(np.count_nonzero(np.isfinite(exact) & ~np.isfinite(found)))
-    limits = np.iinfo(found.dtype)
+    limits = shape.type.integer_range
+    assert limits is not None
     held = exact if exact.dtype.kind in "iu" else np.trunc(exact.astype(np.float64))
     # NaN fails both comparisons, so it counts as lost: no whole number is NaN.
-    return int(np.count_nonzero(~((held >= limits.min) & (held <= limits.max))))
+    return int(np.count_nonzero(~((held >= limits[0]) & (held <= limits[1]))))
+
+
+def _is_whole(shape: Shape) -> bool:
+    """Return whether a type has whole numbers only."""
+    return shape.type.integer_range is not None
 
 
 def _only_moves(op: Operation, arrays: Sequence[Array], dtype: np.dtype[Any]) -> bool:

@@ -78,7 +78,7 @@ def relayout(source: str, out: str, **tables: Any) -> None:
          "state_buffer of test 8 x 8 has no room for the inputs: they need 12288 bytes per "
          "partition, found 8192"),
         ("u8[4,8]{1,0:T(4,8)E(4)}", "u8[4,8]{1,0}",
-         "u8[4,8]{1,0:T(4,8)E(4)}: packed elements may live in DRAM only: units take whole bytes"),
+         "u8[4,8]{1,0:T(4,8)E(4)}: u8 elements can be held in E(8), found E(4)"),
     ],
 )  # fmt: skip
 def test_refusals(source: str, out: str, message: str) -> None:

@@ -60,7 +60,13 @@ def test_pieces_do_not_show(source: DataSource, monkeypatch: pytest.MonkeyPatch)
     assert (load(source, "f32[5,7]") == whole).all()
 
 
-@pytest.mark.parametrize("name", ["pred", "c64"])
+def test_truth_values() -> None:
+    """Counted, pred wraps as an integer of one bit; drawn, both values come up."""
+    assert load(ARANGE, "pred[2,3]").tolist() == [[True, False, True], [False, True, False]]
+    assert 300 < np.count_nonzero(load(RANDOM, "pred[1000]")) < 700
+
+
+@pytest.mark.parametrize("name", ["c128", "c64"])
 @pytest.mark.parametrize("source", [ARANGE, RANDOM], ids=str)
 def test_types_without_real_numbers(name: str, source: DataSource) -> None:
     with pytest.raises(WorkloadError, match=f"^data type {name} holds no real numbers"):

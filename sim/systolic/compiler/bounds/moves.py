@@ -8,10 +8,11 @@ The forms are in `systolic.hw.formulas.moves` and `systolic.hw.formulas.timing`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from systolic.compiler.bounds.sequencing import of_transpose, queue_bound
 from systolic.compiler.cost.engines import drain_engine
+from systolic.compiler.ir.carried import carrier_shape, is_packed, memory_bytes
 from systolic.compiler.lower.blocks import blocks_of, goes_in_blocks
 from systolic.compiler.lower.permute import both_at
 from systolic.compiler.lower.recognise import (
@@ -90,8 +91,9 @@ def _from_dram(
 ) -> Bound | ThroughArray:
     """Return the bound of an operation from DRAM to DRAM: `least`, or the array's if it turns."""
     source, result, axes = _shapes(graph, op)
-    if axes is None or both_at(graph, op) is None:
+    if axes is None or both_at(graph, op) is None or is_packed(source) or is_packed(result):
         return least
+    source, result = carrier_shape(source), carrier_shape(result)
     if moves_nothing(source, result, axes) or recognise_rows(source, result, axes):
         return least
     matrices = recognise_transpose(source, result, axes)
@@ -110,9 +112,15 @@ def _on_chip(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound
     if stays or (axes is not None and both_at(graph, op) is None
                  and moves_only_ones(source, result, axes)):  # fmt: skip
         return NOTHING
+    if is_packed(source) or is_packed(result):
+        return copied_bound(chip, max(memory_bytes(source), memory_bytes(result)), 1)
+    source, result = carrier_shape(source), carrier_shape(result)
     size_bytes = data_type(source.element_type).size_bytes
     alone = axes is not None and both_at(graph, op) is not None
-    ends = graph.tensor(op.inputs[0]), graph.tensor(op.output)
+    ends = (
+        replace(graph.tensor(op.inputs[0]), shape=source),
+        replace(graph.tensor(op.output), shape=result),
+    )
     if axes is None or not (alone and goes_in_blocks(*ends, axes, chip, options)):
         return copied_bound(chip, source.num_elements(), size_bytes)
     matrices = recognise_transpose(source, result, axes)
@@ -137,7 +145,7 @@ def _dram_bytes(graph: Graph, op: Operation) -> int:
     ends = [name for name in op.inputs if name in graph.inputs]
     ends += [op.output] if op.output in graph.outputs else []
     shapes = [graph.shape(name) for name in ends if graph.tensor(name).home == "dram"]
-    return sum(shape.num_elements() * shape.dtype.itemsize for shape in shapes)
+    return sum(map(memory_bytes, shapes))
 
 
 def _by_array(matrices: MatrixSet, chip: Chip, options: Options, home: str) -> ThroughArray:

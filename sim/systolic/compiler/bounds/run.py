@@ -13,6 +13,7 @@ from typing import get_args
 
 from systolic.compiler.bounds.moves import move_bound, move_queues
 from systolic.compiler.bounds.sequencing import fetched, of_product, queue_bound
+from systolic.compiler.ir.carried import memory_bytes
 from systolic.compiler.lower.table import BoundKind, bound_kind
 from systolic.hw.formulas.products import Dimension, Product, Turn, product_bound, product_vectors
 from systolic.hw.formulas.timing import Bound, dram_bound, largest
@@ -207,8 +208,7 @@ def _least_vectors(graph: Graph, op: Operation, chip: Chip) -> int:
 
 
 def _bytes(graph: Graph, name: str) -> int:
-    shape = graph.shape(name)
-    return shape.num_elements() * shape.dtype.itemsize
+    return memory_bytes(graph.shape(name))
 
 
 def spans(

@@ -60,6 +60,10 @@ class Region:
         self.writers.append(Ref(step, queue, _key(queue, "written", self.name)))
         return list(self.before)
 
+    def end_phase(self) -> None:
+        """End the phase: what writes next waits for all users so far, though nothing is read."""
+        self.before, self.writers, self.readers = self.users(), [], []
+
 
 def _key(queue: str, what: str, name: str) -> Key:
     """Return the key of a semaphore: the copies of a DMA queue, which end in order, share one."""

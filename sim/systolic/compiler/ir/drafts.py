@@ -65,7 +65,8 @@ class Drafts:
             keys.append(region.readers[-1].key)
         data = len(dict.fromkeys(needed(refs, queue)))
         for region in writes:
-            refs += region.write(step, queue, accumulates=accumulates)
+            before = region.write(step, queue, accumulates=accumulates)
+            refs += [ref for ref in before if ref.step != step]  # it may read what it writes
             keys.append(region.writers[-1].key)
         needs = tuple(dict.fromkeys(needed(refs, queue)))
         posted = None if parts is None else (keys[-1], *parts)

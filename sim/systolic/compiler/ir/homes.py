@@ -34,14 +34,6 @@ class Rows:
     width: int
 
 
-def refuse_packed(shape: Shape) -> None:
-    """Raise CompileError for elements that share a byte."""
-    if shape.element_bits % 8:
-        raise CompileError(
-            f"{shape}: packed elements may live in DRAM only: units take whole bytes"
-        )
-
-
 def as_rows(tensor: Tensor, chip: Chip) -> Rows | None:
     """Return the rows in which a tiled tensor lies; None if its tiles break or mix them.
 
@@ -106,10 +98,12 @@ class Scattered:
     """A tensor at the places of its tiles, as one matrix [partitions, addresses].
 
     It takes the place of a `Spread` in a change of view. Places of padding have no element.
+    columns: of the matrix, if not those of the rule (0).
     """
 
     shape: Shape
     spreading: Spreading
+    columns: int = 0
 
     @classmethod
     def of(cls, tensor: Tensor, chip: Chip) -> Scattered:
@@ -129,7 +123,7 @@ class Scattered:
 
     def sizes(self) -> tuple[int, int, int]:
         """Return how many matrices there are, and their rows and columns."""
-        return 1, self.spreading.partitions, self.spreading.elements
+        return 1, self.spreading.partitions, self.columns or self.spreading.elements
 
     def logical(self, number: int, rows: Span, cols: Span) -> Integers:
         """Return the row-major index of each element of a block, -1 for padding."""

@@ -38,9 +38,9 @@ class Task:
     `moving`, all sums side by side; `first` and `last`: it begins, or completes, the sums. turn:
     `rows` x `cols` sub-blocks of the tile it reads. move: the elements that one tile has of
     another. gather: what `rows` x `cols` of a result have of the `number`-th part, of the tile it
-    reads if it reads one. convert: `rows` x `cols` of the result. bounce, reduce, pool, repeat and
-    store: one whole tile. copy: the `number`-th part of all bytes. Tiles of the further operands of
-    a step are read as well.
+    reads if it reads one. convert: `rows` x `cols` of the result. bounce, reduce, pool, repeat,
+    unpack, pack and store: one whole tile. copy: the `number`-th part of all bytes. Tiles of the
+    further operands of a step are read as well.
     """
 
     kind: NodeKind

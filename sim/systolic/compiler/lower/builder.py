@@ -9,11 +9,13 @@ DRAM. Not here: tiles, addresses on the chip, order.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from systolic.compiler.cost.dma import RowsCost, load_cost, rows_cost
 from systolic.compiler.cost.moves import move_cost
 from systolic.compiler.cost.turns import carrier, turn_cost
+from systolic.compiler.ir.carried import user_shape
 from systolic.compiler.ir.change_of_view import ChangeOfView, Spread
 from systolic.compiler.ir.chip_tiles import block_rows, whole_banks
 from systolic.compiler.ir.gathers import Gather
@@ -23,7 +25,6 @@ from systolic.compiler.ir.homes import (
     as_rows,
     in_unbroken_rows,
     lies_unbroken,
-    refuse_packed,
 )
 from systolic.compiler.ir.lane_step import COPY, LaneStep
 from systolic.compiler.ir.nodes import (
@@ -42,7 +43,7 @@ from systolic.compiler.lower.dram_places import DramPlaces
 from systolic.compiler.lower.views import ends_in, home_views, physical, swap, whole_rows
 from systolic.hw.spec import Chip
 from systolic.layout import Shape
-from systolic.workload import Graph
+from systolic.workload import Graph, Tensor
 from systolic.workload.options import Options
 
 BlockSize = tuple[int, int] | None
@@ -67,10 +68,22 @@ class _WayToView:
 class LayerBuilder:
     """Collects nodes and matrices while operations are lowered one by one."""
 
-    def __init__(self, graph: Graph, chip: Chip, options: Options) -> None:
+    def __init__(
+        self, graph: Graph, chip: Chip, options: Options, dram: DramPlaces | None = None, *,
+        types: Mapping[str, str] | None = None, packed: Collection[str] = (),
+        whole: Mapping[str, Shape] | None = None,
+    ) -> None:  # fmt: skip
+        """Begin with a graph.
+
+        dram: places that there are already. types: those that narrow tensors, which the graph has
+        as u8, have for the user. packed: tensors that lie on the chip with several elements in a
+        byte, so that no lowering may choose how they lie. whole: tensors that are moved as bytes,
+        with their shapes for the user.
+        """
         self.graph, self.chip, self.options = graph, chip, options
+        self._types, self._packed, self._whole = types or {}, frozenset(packed), whole or {}
         self._layer = ""
-        self.dram = DramPlaces(chip)
+        self.dram = dram or DramPlaces(chip)
         self._nodes: list[Node] = []
         self._matrices: dict[str, Matrix] = {}
         self._views: dict[str, list[tuple[str, Axes]]] = {}
@@ -82,6 +95,7 @@ class LayerBuilder:
         self._at_home: set[str] = set()
         self._homes: list[TensorOnChip] = []
         self._scattered: dict[str, Matrix] = {}
+        self._unpacked: dict[str, Scattered] = {}
         for name in graph.inputs:
             if graph.tensor(name).home == "dram":
                 self.dram.reserve(name, graph.shape(name))
@@ -103,8 +117,24 @@ class LayerBuilder:
         used |= {self._matrices[name].holder for name in used if name}
         matrices = tuple(m for m in self._matrices.values() if m.name in used)
         kept, choices = tuple(self._kept), tuple(self._choices)
-        places, homes = self.dram.places(), tuple(self._homes)
+        places, homes = self.dram.places(), tuple(map(self._as_given, self._homes))
         return Layers(tuple(self._nodes), matrices, places, kept, choices, homes)
+
+    def is_packed(self, tensor: str) -> bool:
+        """Return whether a tensor lies on the chip with several elements in a byte."""
+        return tensor in self._packed
+
+    def user_type(self, tensor: str) -> str:
+        """Return the element type that a tensor has for the user."""
+        return self._types.get(tensor, self.graph.shape(tensor).element_type)
+
+    def _as_given(self, home: TensorOnChip) -> TensorOnChip:
+        """Return a place on the chip with the shape that its tensor has for the user."""
+        if home.tensor in self._whole:
+            return replace(home, shape=self._whole[home.tensor])
+        if home.tensor not in self._types:
+            return home
+        return replace(home, shape=user_shape(home.shape, self._types[home.tensor]))
 
     def choose(self, text: str) -> None:
         """Note a decision."""
@@ -269,6 +299,19 @@ class LayerBuilder:
                 pooled=pooled,
             )
         )
+
+    def unpack(
+        self, packed: Matrix, elements: Matrix, bits: int, *, background: bool = False
+    ) -> None:
+        """Add the unpacking of bytes; background: work writes over some of the elements."""
+        names = (packed.name,)
+        self._nodes.append(
+            Node("unpack", self._layer, names, elements.name, bits=bits, background=background)
+        )
+
+    def pack(self, elements: Matrix, packed: Matrix, bits: int) -> None:
+        """Add the packing of elements, of which nothing is left."""
+        self._nodes.append(Node("pack", self._layer, (elements.name,), packed.name, bits=bits))
 
     def maker(self, tensor: str) -> Node | None:
         """Return the node that makes a tensor which nothing but one operation takes; else None."""
@@ -563,9 +606,12 @@ class LayerBuilder:
         self._nodes.append(Node("store", self._layer, (matrix.name,), "", place, axes))
         self.dram.put(tensor, place)
 
-    def store_at(self, matrix: Matrix, place: str, axes: Axes) -> None:
+    def store_at(self, matrix: Matrix, place: str, axes: Axes, *, background: bool = False) -> None:
         """Write a matrix to a place in DRAM, whose dimensions it shows as `axes`."""
-        self._nodes.append(Node("store", self._layer, (matrix.name,), "", place, axes))
+        names = (matrix.name,)
+        self._nodes.append(
+            Node("store", self._layer, names, "", place, axes, background=background)
+        )
 
     def copied(self, origin: str, place: str) -> None:
         """Copy all bytes of one place in DRAM to another."""
@@ -616,7 +662,6 @@ class LayerBuilder:
     # Tensors on the chip whose tiles say where they lie
 
     def _rows(self, tensor: str) -> Rows | None:
-        refuse_packed(self.graph.shape(tensor))
         return as_rows(self.graph.tensor(tensor), self.chip)
 
     def _place_in_tiles(self, tensor: str) -> None:
@@ -630,6 +675,8 @@ class LayerBuilder:
         self._homes.append(TensorOnChip(tensor, self.graph.shape(tensor), matrix.name))
 
     def _places(self, tensor: str) -> Scattered:
+        if tensor in self._unpacked:
+            return self._unpacked[tensor]
         return Scattered.of(self.graph.tensor(tensor), self.chip)
 
     def _scatter(self, tensor: str, source: Source) -> Matrix:
@@ -641,6 +688,61 @@ class LayerBuilder:
             block=(rows, min(cols, SCATTERED_COLUMNS)),
         )  # fmt: skip
         return self._fixed(matrix, tensor, cols)
+
+    def whole_rows(self, tensor: str, dims: tuple[int, ...], axes: Axes, tall: int) -> Matrix:
+        """Return a matrix of u8 for a node to make, in tiles of whole rows, `tall` of them."""
+        *batch, rows, cols = dims
+        name = f"{tensor}.{len(self._matrices)}"
+        matrix = Matrix(
+            name, tensor, "u8", tuple(batch), rows, cols, axes, "node", block=(tall, cols)
+        )
+        self._matrices[name] = matrix
+        return matrix
+
+    def at_place(self, matrix: Matrix, home: Tensor, width: int, *, given: bool) -> Matrix:
+        """Return a matrix in unbroken rows where a home says; given: it is there at cycle 0."""
+        found = replace(
+            matrix, source="state_buffer" if given else "node", width=width,
+            partition=home.partition, byte=home.byte,
+        )  # fmt: skip
+        self._matrices[matrix.name] = found
+        return found
+
+    def hold(self, tensor: str, matrix: Matrix, places: Scattered, axes: Axes | None) -> None:
+        """Note that a tensor's elements lie in a matrix, at these places.
+
+        axes: the view as whose rows they lie, so that they are copied to it lane by lane.
+        """
+        self._unplaced.discard(tensor)
+        self._scattered[tensor], self._unpacked[tensor] = matrix, places
+        if axes is not None:
+            change = ChangeOfView(places, Spread(self.graph.shape(tensor).dims, axes))
+            self.moved(matrix, change, tensor, axes)
+
+    def holds_rows(self, tensor: str, matrix: Matrix, axes: Axes) -> None:
+        """Note that a matrix is a tensor's elements, seen as `axes`."""
+        self._unplaced.discard(tensor)
+        self.rename(matrix, tensor, axes)
+
+    def deal_out(self, tensor: str, matrix: Matrix, places: Scattered, axes: Axes | None) -> None:
+        """Bring the elements of a tensor to their places in a matrix, as a view if one is given."""
+        source, seen = self.any_view(tensor)
+        if axes is not None:
+            source, seen = self.view(tensor, axes), axes
+        if source.window is not None:  # a move takes whole tiles of its source
+            window, source = source, self.result(tensor, seen)
+            self.node("convert", (window,), source)
+        change = ChangeOfView(Spread(self.graph.shape(tensor).dims, seen), places)
+        self.node("move", (source,), matrix, change)
+
+    def lies_at(self, tensor: str, shape: Shape, matrix: Matrix) -> None:
+        """Note that a tensor lies where a matrix is, as a shape in tiles says."""
+        self._homes.append(TensorOnChip(tensor, shape, matrix.name))
+
+    def keep_bytes(self, tensor: str, matrix: Matrix) -> None:
+        """Keep the bytes of a tensor on the chip until the end."""
+        self._matrices[matrix.name] = replace(matrix, keep=True)
+        self._kept.append(Kept(tensor, matrix.name, ((), ()), self._layer))
 
     def _collected(self, tensor: str, axes: Axes) -> Matrix:
         """Return a scattered input as a view, element by element."""

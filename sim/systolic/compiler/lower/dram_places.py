@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from systolic.compiler.ir.carried import NARROW_BITS
 from systolic.compiler.ir.dram_tensor import whole_bursts
 from systolic.compiler.ir.nodes import TensorInDram
 from systolic.errors import CompileError
@@ -55,6 +56,10 @@ class DramPlaces:
         """Return the name of the place of a tensor."""
         return self._of[tensor]
 
+    def place(self, name: str) -> Shape:
+        """Return the shape of a place."""
+        return self._places[name][0]
+
     def shape(self, tensor: str) -> Shape:
         """Return the shape, with layout, of the tensor as it lies in DRAM."""
         return self._places[self._of[tensor]][0]
@@ -65,6 +70,6 @@ def dram_bytes(shape: Shape) -> int:
 
     Raises CompileError for a type that the machine does not have.
     """
-    if shape.element_type not in DATA_TYPES:
+    if shape.element_type not in DATA_TYPES.keys() | NARROW_BITS.keys():
         raise CompileError(f"{shape}: the machine has no type {shape.element_type}")
     return whole_bursts(shape.size_bytes())

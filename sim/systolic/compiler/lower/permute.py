@@ -40,7 +40,7 @@ def lower_relayout(builder: LayerBuilder, op: Operation) -> None:
 
 def _permute(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -> None:
     (source,) = op.inputs
-    home = both_at(builder.graph, op)
+    home = _home(builder, op)
     before, after = builder.graph.shape(source), builder.graph.shape(op.output)
     if home == "dram" and move_in_dram(
         builder, source, op.output, permutation, _cycles(builder, op, permutation)
@@ -59,6 +59,17 @@ def _permute(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -
         _in_blocks(builder, op, recognise_transpose(before, after, permutation))
     else:
         _see(builder, source, op.output, permutation)
+
+
+def _home(builder: LayerBuilder, op: Operation) -> Home | None:
+    """Return the memory in which all of an operation is done; None if it takes views of tensors."""
+    packed = [name for name in (*op.inputs, op.output) if builder.is_packed(name)]
+    if packed and builder.options.block:
+        raise CompileError(
+            f"compile.block: {packed[0].removesuffix('.elements')} lies on the chip with several "
+            f"elements in a byte, so no blocks can be chosen"
+        )
+    return None if packed else both_at(builder.graph, op)
 
 
 def _cycles(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -> int:

@@ -11,13 +11,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from systolic.compiler.ir.lane_step import COPY
 from systolic.compiler.ir.nodes import Layers
 from systolic.compiler.lower.builder import LayerBuilder
+from systolic.compiler.lower.cast import lower_cast
 from systolic.compiler.lower.conv2d import lower_conv2d
 from systolic.compiler.lower.elementwise import activation_step, each_element, lower_binary
 from systolic.compiler.lower.gathers import lower_concat, lower_pad, lower_slice
 from systolic.compiler.lower.matmul import lower_matmul
+from systolic.compiler.lower.packed import (
+    carried_graph,
+    pack_output,
+    prepare_outputs,
+    reserve_places,
+    unpack_inputs,
+)
 from systolic.compiler.lower.permute import lower_relayout, lower_transpose
 from systolic.compiler.lower.pool import lower_pool
 from systolic.compiler.lower.reduce import lower_reduce
@@ -50,7 +57,7 @@ LOWERINGS: dict[str, Lowering] = {
     "transpose": Lowering(lower_transpose, "move"),
     "relayout": Lowering(lower_relayout, "move"),
     "reshape": Lowering(lower_reshape, "move"),
-    "cast": Lowering(each_element(lambda op: COPY), "bytes"),
+    "cast": Lowering(lower_cast, "bytes"),
     "activation": Lowering(each_element(activation_step), "bytes"),
     "binary": Lowering(lower_binary, "bytes"),
     "reduce": Lowering(lower_reduce, "bytes"),
@@ -74,17 +81,33 @@ def bound_kind(op: Operation) -> BoundKind:
 
 def lower_graph(graph: Graph, chip: Chip, options: Options) -> Layers:
     """Return the layers of a graph: the first pass."""
-    graph = expanded(graph)
-    builder = LayerBuilder(graph, chip, options)
+    carried = carried_graph(expanded(graph), chip)
+    graph = carried.graph
+    places = reserve_places(carried, chip)
+    builder = LayerBuilder(
+        graph,
+        chip,
+        options,
+        places,
+        types=carried.types,
+        packed=carried.on_chip,
+        whole=carried.whole,
+    )
+    prepare_outputs(builder, carried)  # before anything is written over what is there
+    unpack_inputs(builder, carried)
     for op in graph.operations:
         builder.begin(op.part_of or op.name)
         for name in (*op.inputs, op.output):
             data_type(graph.shape(name).element_type)
         LOWERINGS[op.kind].lower(builder, op)
     makers = {op.output: op.part_of or op.name for op in graph.operations}
+    packed = {each.elements: each for each in carried.outputs}
     for name in graph.outputs:
         builder.begin(makers[name])  # bringing a result home belongs to the operation that makes it
-        _finish(builder, name)
+        if name not in packed or packed[name].tensor.home == "dram":
+            _finish(builder, name)
+        if name in packed:
+            pack_output(builder, packed[name])
     return builder.layers()
 
 

@@ -40,7 +40,7 @@ def _order(layers: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
     """Yield faults: a matrix that is unknown, read before it is made, or made twice."""
     places = {place.name: place.base for place in layers.dram}
     stored_later = [places.get(node.dram, -1) for node in layers.nodes if node.kind == "store"]
-    made: set[str] = set()
+    made, background = set[str](), set[str]()
     for node in layers.nodes:
         if node.kind not in _AGREE:
             yield f"node {node}: there is no kind {node.kind}"
@@ -54,9 +54,12 @@ def _order(layers: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
         if node.kind == "store":
             stored_later.pop(0)
         elif node.kind != "copy":
-            if node.output in made or matrices[node.output].source != "node":
+            again = node.output in made and node.output not in background
+            given = matrices[node.output].source != "node" and node.kind != "pack"
+            if again or given:
                 yield f"node {node}: {node.output} is there already"
             made |= {node.output, matrices[node.output].holder}
+            background |= {node.output} if node.background else set()
 
 
 def _readable(
@@ -67,7 +70,7 @@ def _readable(
     if matrix.source == "dram":
         if matrix.dram not in places:
             yield f"node {node}: {matrix.name} comes from {matrix.dram}, which DRAM does not have"
-        elif places[matrix.dram] in stored_later:
+        elif places[matrix.dram] in stored_later and node.kind != "unpack":
             yield f"node {node}: {matrix.name} is brought before {matrix.dram} is stored"
 
 
@@ -171,6 +174,31 @@ def _pooled(node: Node, _: Layers, matrices: dict[str, Matrix]) -> Iterator[str]
         yield _unlike(node, out, f"{images} images of {pixels.made_columns} windows")
 
 
+def _unpacked(node: Node, _: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
+    packed, elements = matrices[node.inputs[0]], matrices[node.output]
+    yield from _bytes_and_elements(node, packed, elements)
+
+
+def _packed(node: Node, _: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
+    elements, packed = matrices[node.inputs[0]], matrices[node.output]
+    yield from _bytes_and_elements(node, packed, elements)
+
+
+def _bytes_and_elements(node: Node, packed: Matrix, elements: Matrix) -> Iterator[str]:
+    """Yield faults of bytes and the elements in them: of the same tiles, whole rows of each."""
+    if node.bits not in (1, 2, 4):
+        yield f"node {node}: no elements of {node.bits} bits share a byte"
+        return
+    wanted = (*packed.batch, packed.rows, packed.cols * (8 // node.bits))
+    if elements.dims != wanted:
+        yield _unlike(node, elements, f"the {list(wanted)} that {packed.name} holds")
+    if {packed.dtype, elements.dtype} != {"u8"}:
+        yield f"node {node}: {packed.dtype} and {elements.dtype} are not both u8"
+    for matrix in (packed, elements):
+        if matrix.block is None or matrix.block[1] != matrix.cols:
+            yield f"node {node}: {matrix.name} is not in tiles of whole rows"
+
+
 def _repeated(node: Node, _: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
     source, out = matrices[node.inputs[0]], matrices[node.output]
     if source.rows != 1 or (out.batch, out.cols) != (source.batch, source.cols):
@@ -208,6 +236,8 @@ _AGREE: Mapping[NodeKind, _Check] = for_every_kind(
         "reduce": _reduced,
         "pool": _pooled,
         "repeat": _repeated,
+        "unpack": _unpacked,
+        "pack": _packed,
         "store": _stored,
     }
 )

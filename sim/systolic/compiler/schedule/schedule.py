@@ -19,6 +19,7 @@ from systolic.compiler.place.residency import Resident, Stay
 from systolic.compiler.place.tiles import OnChip, PlacedTile
 from systolic.compiler.schedule.gathers import GatherMaker
 from systolic.compiler.schedule.moves import MoveMaker
+from systolic.compiler.schedule.packing import PackMaker
 from systolic.compiler.schedule.products import ProductMaker
 from systolic.compiler.schedule.transfers import CopyMaker
 from systolic.hw.spec import Chip
@@ -78,6 +79,7 @@ class _Scheduler:
         self.gathers = GatherMaker(
             self._drafts, self._tiles, layers, options, self.transfers, busy=self.array.given
         )
+        self.packing = PackMaker(self._drafts, self._tiles, layers, options)
         self._last_load_task = self._find_last_load()
         self._begun = False
         self._evictions = 0
@@ -232,6 +234,8 @@ _MAKERS: Mapping[NodeKind, Callable[[_Scheduler, Task], None]] = for_every_kind(
         "reduce": lambda scheduler, task: scheduler.array.reduce(task),
         "pool": lambda scheduler, task: scheduler.array.pool(task),
         "repeat": lambda scheduler, task: scheduler.transfers.repeat(task),
+        "unpack": lambda scheduler, task: scheduler.packing.unpack(task),
+        "pack": lambda scheduler, task: scheduler.packing.pack(task),
         "store": _Scheduler.store,
     }
 )

@@ -104,6 +104,7 @@ class CopyMaker:
         self._tensors: dict[tuple[str, Axes], DramTensor] = {}
         self._regions: dict[int, Region] = {}
         self._spills: dict[MatrixTile, _Spill] = {}
+        self._backgrounds: set[str] = set()
         self._loads_are_over = False
         self.spilled_bytes = 0
         self.next_byte = max((p.base + p.size_bytes for p in layers.dram), default=0)
@@ -233,6 +234,7 @@ class CopyMaker:
         no other tile is moved meanwhile.
         """
         tensor, region = self._tensor(node.dram, node.axes)
+        self._begin_phase(node, region)
         block = self._tiles.block(resident.tile)
         queues, shared = self._chip.dma.queues, self._tiles.matrices[resident.tile.matrix].shared
         anywhere = anywhere or shared == queues
@@ -243,6 +245,14 @@ class CopyMaker:
             queue = self._move(source, part.access, resident.region, region, inwards=False,
                                anywhere=anywhere, besides=taken)  # fmt: skip
             taken.append(queue)
+
+    def _begin_phase(self, node: Node, region: Region) -> None:
+        """Let a store wait for the stores of a background over which it writes."""
+        if node.background:
+            self._backgrounds.add(region.name)
+        elif region.name in self._backgrounds:
+            self._backgrounds.remove(region.name)
+            region.end_phase()
 
     def _reserve(self, tile: MatrixTile) -> tuple[int, Region]:
         size = whole_bursts(self._spilled(tile, 0).size_bytes)

@@ -474,6 +474,13 @@ class _Cutter:
                 task = Task("repeat", number, (read,), (tile,), tile.number, (Span(0, 1),), (cols,))
                 self._add(task)
 
+    def cut_bytes(self, number: int, node: Node) -> None:
+        """Cut unpacking or packing: a tile of bytes and the tile of its elements."""
+        source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
+        for _, tile in self._tiles(source):
+            made = MatrixTile(out.name, tile.number, tile.row, tile.col)
+            self._add(Task(node.kind, number, (tile,), (made,), tile.number))
+
     def cut_copy(self, number: int, node: Node) -> None:
         """Cut a copy from DRAM to DRAM: a part for each queue."""
         for part in range(self._chip.dma.queues):
@@ -509,6 +516,8 @@ _CUTS: Mapping[NodeKind, Callable[[_Cutter, int, Node], None]] = for_every_kind(
         "reduce": _Cutter.cut_reduce,
         "pool": _Cutter.cut_pool,
         "repeat": _Cutter.cut_repeat,
+        "unpack": _Cutter.cut_bytes,
+        "pack": _Cutter.cut_bytes,
         "store": _Cutter.cut_store,
     }
 )

@@ -51,6 +51,7 @@ class _Verifier:
             if m.source == "node" and not m.window
         }
         self._blocks = {m.name: tiling(m, tiled.block) for m in layers.matrices}
+        self._background = {node.output for node in layers.nodes if node.background}
         self._stored: set[tuple[int, MatrixTile]] = set()
         self._sums: Task | None = None
 
@@ -72,7 +73,7 @@ class _Verifier:
         if self._sums is not None:
             raise self._broken("sums have begun and not ended")
         for name, mask in self._written.items():
-            if not mask.all():
+            if not mask.all() and name not in self._background:
                 raise self._broken(f"{np.count_nonzero(~mask)} elements of {name} are not written")
         for number, node in enumerate(self._nodes):
             if node.kind == "store":
@@ -167,6 +168,19 @@ class _Verifier:
         self._read(self._matrices[node.inputs[0]], task.number, row, cols, task.reads)
         self._write(out, task.number, Span(0, out.rows), cols, task.writes)
 
+    def unpack(self, task: Task, node: Node) -> None:
+        """Check a task of this kind; what is written over later is not noted as written."""
+        self._read_all(task)
+        if not node.background:
+            self._write_all(task)
+
+    def pack(self, task: Task, node: Node) -> None:
+        """Check a task of this kind; bytes that are there at the start are written over."""
+        if node.inputs[0] not in self._background:
+            self._read_all(task)
+        if node.output in self._written:
+            self._write_all(task)
+
     def copy(self, task: Task, node: Node) -> None:
         """Check a task of this kind: it has no tiles."""
         if task.reads or task.writes:
@@ -187,7 +201,7 @@ class _Verifier:
         logical = node.change.target.logical(written.number, rows, cols)
         number, down, across = node.change.source.locate(logical)
         there, other = self._extents(read)
-        here = number == read.number
+        here = (number == read.number) & (logical >= 0)
         here &= (down >= there.first) & (down < there.stop)
         here &= (across >= other.first) & (across < other.stop)
         if read.matrix in self._written:
@@ -196,7 +210,7 @@ class _Verifier:
         target = self._written[written.matrix][written.number]
         window = target[rows.first : rows.stop, cols.first : cols.stop]
         self._require_fresh(written.matrix, bool(window[here].any()))
-        window[here] = True
+        window[here | (logical < 0)] = True  # nothing is written to padding
 
     def gather(self, task: Task, node: Node) -> None:
         """Check the elements that the tile it writes has of a part, and of the tile it reads."""
@@ -230,6 +244,12 @@ class _Verifier:
         rows, cols = self._extents(tile)
         self._read(self._matrices[tile.matrix], tile.number, rows, cols, task.reads)
         return rows, cols
+
+    def _write_all(self, task: Task) -> None:
+        """Check that nothing of the tile that a task writes has been written."""
+        (tile,) = task.writes
+        rows, cols = self._extents(tile)
+        self._write(self._matrices[tile.matrix], tile.number, rows, cols, task.writes)
 
     def _read(
         self, matrix: Matrix, number: int, rows: Span, cols: Span, tiles: tuple[MatrixTile, ...]
@@ -316,6 +336,8 @@ _CHECKS: Mapping[NodeKind, Callable[[_Verifier, Task, Node], None]] = for_every_
         "reduce": _Verifier.reduce,
         "pool": _Verifier.pool,
         "repeat": _Verifier.repeat,
+        "unpack": _Verifier.unpack,
+        "pack": _Verifier.pack,
         "store": _Verifier.store,
     }
 )

@@ -51,8 +51,8 @@ class DataSource:
 def load_data(source: DataSource, shape: Shape) -> Array:
     """Return the elements of an array of that shape: row-major, in the shape's numpy dtype.
 
-    * arange: 1, 2, 3, ... in row-major order. Integers wrap. Floats round to the type; numbers
-      beyond its range become its infinity or NaN.
+    * arange: 1, 2, 3, ... in row-major order. Integers wrap, pred too. Floats round to the type;
+      numbers beyond its range become its infinity or NaN.
     * random: for floats, float32 standard normal numbers times the deviation (in float32), rounded
       to the type; for integers, numbers from the type's full range. They are drawn from
       `np.random.default_rng(seed)`.
@@ -77,6 +77,7 @@ def load_data(source: DataSource, shape: Shape) -> Array:
         with _quiet():
             if source.kind == "arange":
                 numbers = np.arange(first + 1, first + part.size + 1, dtype=np.int64)
+                numbers = numbers % 2 if flat.dtype == bool else numbers
             else:
                 numbers = _random(rng, part.size, limits, source.deviation)
             part[:] = numbers.astype(flat.dtype)
@@ -86,6 +87,8 @@ def load_data(source: DataSource, shape: Shape) -> Array:
 def number_limits(shape: Shape) -> tuple[int, int] | None:
     """Return the least and greatest integer of the type, None for floats; else WorkloadError."""
     types: Any = ml_dtypes  # its iinfo and finfo have no annotations
+    if shape.element_type == "pred":
+        return 0, 1
     if shape.dtype.kind not in "bc":
         with suppress(ValueError):
             info = types.iinfo(shape.dtype)

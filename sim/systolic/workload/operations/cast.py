@@ -1,4 +1,4 @@
-"""Cast: the same elements in another type."""
+"""Cast: the same elements in another type, pred and integers of less than a byte included."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from systolic.arrays import Array
-from systolic.layout import Shape
+from systolic.element_types import ElementType
+from systolic.layout import Shape, element_type_of
 from systolic.workload.operations.row import ONE_SHAPE, Attributes, Row, Rules, check_gives
 
 
@@ -30,6 +31,28 @@ def convert(values: Array, dtype: np.dtype[Any]) -> Array:
         return values.astype(dtype)
 
 
+def to_type(values: Array, before: ElementType, after: ElementType) -> Array:
+    """Return values of one element type in another, by the rules of `convert`.
+
+    To pred every number that is not 0 becomes True, NaN too. A float becomes an integer of less
+    than a byte as any other: truncated and saturated, NaN 0; an integer keeps its low bits.
+    """
+    if before == after:
+        return values
+    if before.is_narrow:
+        values = values.astype(np.uint8 if before.name == "pred" else np.int8)
+    if after.name == "pred":
+        return np.asarray(values != 0)
+    limits = after.integer_range
+    if limits is None or not after.is_narrow:
+        return convert(values, after.dtype)
+    low, high = limits
+    if values.dtype.kind in "iu":
+        return ((values.astype(np.int64) - low) % (high - low + 1) + low).astype(after.dtype)
+    whole = np.trunc(np.nan_to_num(values.astype(np.float64), nan=0.0))
+    return np.clip(whole, low, high).astype(np.int64).astype(after.dtype)
+
+
 def _with_eight_bits(values: Array) -> Array:
     """Return integers rounded to the 8 bits of a bfloat16; ml_dtypes would round to 24 first."""
     fraction, exponent = np.frexp(values.astype(np.float64))
@@ -43,11 +66,17 @@ def _check(shapes: Sequence[Shape], out: Shape, attributes: Attributes) -> None:
 
 
 def _exact(arrays: Sequence[Array], out: Shape, attributes: Attributes) -> Array:
-    return arrays[0]
+    (values,) = arrays
+    if out.element_type == "pred":
+        return np.asarray(values != 0)
+    if values.dtype == bool:
+        return values.astype(np.int8)
+    narrow = element_type_of(values.dtype).is_narrow
+    return values.astype(np.int8) if narrow else values
 
 
 def _reference(arrays: Sequence[Array], out: Shape, attributes: Attributes, rules: Rules) -> Array:
-    return convert(arrays[0], out.dtype)
+    return to_type(arrays[0], element_type_of(arrays[0].dtype), out.type)
 
 
 CAST = Row(
