@@ -154,6 +154,10 @@ def _refuse_type(builder: LayerBuilder, op: Operation) -> None:
 def _see(builder: LayerBuilder, source: str, output: str, permutation: Sequence[int]) -> None:
     """Show `source` as the result: axis i of the result is axis permutation[i] of the source."""
     back = {axis: place for place, axis in enumerate(permutation)}
+    if (strands := builder.strands(source)) and builder.uses(source) == 1:
+        axes = tuple(tuple(back[d] for d in group) for group in strands.axes)
+        builder.rename_strands(strands, output, axes)
+        return
     seen = builder.views(source)
     if builder.dram.holds(source):
         wanted = physical(builder.graph.shape(output))

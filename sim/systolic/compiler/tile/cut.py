@@ -303,9 +303,10 @@ class _Cutter:
             self._add(Task("move", number, (read,), (tile,), tile.number))
 
     def cut_convert(self, number: int, node: Node) -> None:
-        """Cut a conversion: tile by tile, where source and result have the same tiles."""
+        """Cut a conversion: tile by tile, where all operands and the result have the same tiles."""
         source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
-        p, q = source.block or self._block
+        blocks = [self._matrices[name].block or self._block for name in node.inputs]
+        p, q = blocks[0][0], min(columns for _, columns in blocks)
         for (tall, wide), tile in self._tiles(out):
             for rows in spans(tall.first, tall.stop, p, p):
                 for cols in spans(wide.first, wide.stop, q, q):
