@@ -9,6 +9,7 @@ DRAM. Not here: tiles, addresses on the chip, order.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from systolic.compiler.cost.dma import RowsCost, load_cost, rows_cost
@@ -290,7 +291,7 @@ class LayerBuilder:
             return source
         matrix = replace(
             source, name=f"{source.tensor}.{len(self._matrices)}", dtype=dtype, source="node",
-            dram="", keep=False, width=None, window=None,
+            dram="", keep=False, width=None, partition=0, byte=None, window=None,
         )  # fmt: skip
         self._matrices[matrix.name] = matrix
         self.choose(f"{source.tensor} is turned as {dtype}, which carries {source.dtype} exactly")
@@ -468,6 +469,18 @@ class LayerBuilder:
             change = self._change(tensor, way.first, way.last)
             first = self.moved(first, change, tensor, way.last)
         return first if way.last == way.axes else self.turned(first, tensor, way.axes)
+
+    def change_cost(self, tensor: str, seen: Axes, targets: Sequence[Axes]) -> int:
+        """Return about how many cycles it takes to move a view on the chip to the cheapest one."""
+        shape = self.graph.shape(tensor)
+        turns = ((seen, swap), (swap(seen), tuple)) if self.can_turn(shape.element_type) else ()
+        found = [self._move_cost(tensor, seen, axes) for axes in targets]
+        for first, last in turns:
+            found += [
+                self._move_cost(tensor, first, last(axes)) + self._turn_cost(shape, axes)
+                for axes in targets
+            ]
+        return min(found)
 
     def _ways(self, tensor: str, matrix: Matrix, seen: Axes, axes: Axes) -> list[_WayToView]:
         ways = [_WayToView(self._move_cost(tensor, seen, axes), matrix, seen, axes, axes)]
