@@ -23,13 +23,14 @@ from systolic.compiler import Options, compile_graph
 from systolic.compiler.bounds.run import run_bound
 from systolic.compiler.ir.change_of_view import Spread, pieces
 from systolic.compiler.lower.reshape import common_factors, regroup
-from systolic.config import load_run
+from systolic.config import load_chip, load_run
 from systolic.engine_kind import EngineKind
 from systolic.isa import Buffer, DmaCopy, MatMul
 from systolic.isa.lint.lint import lint
 from systolic.machine import simulate
 from systolic.run.result import Result
 from systolic.run.tensors import graph_images, initial_accesses
+from systolic.shipped import CHIPS
 from systolic.spans import Span
 from systolic.workload import Graph, GraphBuilder
 
@@ -260,3 +261,25 @@ def test_common_factors_by_hand():
     assert common_factors((6, 4), (3, 2, 4)) == (((0, 1), (2,)), ((0,), (1,), (2,)))
     assert common_factors((6, 4), (8, 3)) is None
     assert common_factors((1, 5), (5,)) == (((), (0,)), ((0,),))
+
+
+@pytest.mark.parametrize(
+    ("dims", "permutation", "most"),
+    [
+        # 14 matrices of 40 x 97, cast and turned one after another; column by column: 496,958.
+        ((40, 14, 97), (2, 1, 0), 5000),
+        # Rows stay rows, of 40: an engine copies 14 of them, which 40 products would not beat.
+        ((14, 100, 40), (1, 0, 2), 2500),
+    ],
+)
+def test_small_matrices_of_a_carried_type_go_the_cheaper_way(dims, permutation, most) -> None:
+    """The array of this chip takes no u8; bfloat16 carries it."""
+    builder = GraphBuilder(home="state_buffer")
+    x = builder.tensor("x", f"u8[{','.join(map(str, dims))}]")
+    out = ",".join(str(dims[axis]) for axis in permutation)
+    builder.transpose(x, f"u8[{out}]", permutation, name="y")
+    values = np.random.default_rng(1).integers(0, 256, dims).astype(np.uint8)
+    chip = load_chip(CHIPS / "multi_clock_128x128.toml")
+    found = systolic.run(builder.graph(), chip, {"x": values})
+    np.testing.assert_array_equal(found.outputs["y"], values.transpose(permutation))
+    assert found.cycles <= most

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from systolic.compiler import CompiledGraph, k_tiles
 from systolic.compiler.ir.carried import NARROW_BITS
 from systolic.compiler.ir.chip_tiles import block_rows, turn_rows
 from systolic.compiler.ir.nodes import Axes, Matrix
+from systolic.compiler.ir.windows import StridedWindow
 from systolic.errors import ResultError
 from systolic.hw.spec import Chip
 from systolic.layout import pack, unpack
@@ -116,7 +117,9 @@ def _transpose_verdict(
     unlike_numpy = differing(result, expected)
     error = max_abs_error(result, expected) if unlike_numpy else 0.0
     turned = [n.inputs[0] for n in compiled.layers.nodes if n.kind == "turn"]
-    if turned and compiled.graph.shape(op.output).element_type not in NARROW_BITS:
+    if _in_strands(compiled):
+        expected = _as_strands_leave_it(compiled, chip, op, data)
+    elif turned and compiled.graph.shape(op.output).element_type not in NARROW_BITS:
         del expected  # a large tensor's copies are the most memory a run takes
         matrix = compiled.layers.matrix(turned[0])
         if _is_of_factors(matrix, op):
@@ -139,11 +142,35 @@ def _transpose_verdict(
 
 def _turned(compiled: CompiledGraph, chip: Chip, matrix: Matrix, data: Array) -> Array:
     """Return what identity products make of a matrix, [batch..., columns, rows]."""
-    matrices = as_matrices(data, matrix.axes)
+    return _turn(compiled, chip, matrix, as_matrices(data, matrix.axes))
+
+
+def _turn(compiled: CompiledGraph, chip: Chip, matrix: Matrix, matrices: Array) -> Array:
+    """Return what identity products make of a matrix that holds these, [batch..., columns, rows].
+
+    Of rows that share partitions, those of each strand are multiplied together.
+    """
     last = matrices.ndim - 1
     swapped = (*range(last - 1), last, last - 1)
-    bounds = turn_rows(matrix, compiled.tiled.block, chip)
-    return reference_transpose(matrices, swapped, row_blocks=bounds, row_axes=(last - 1,))
+    ways = _ways(compiled, matrix, matrices)
+    if ways == 1:
+        bounds = turn_rows(matrix, compiled.tiled.block, chip)
+        return reference_transpose(matrices, swapped, row_blocks=bounds, row_axes=(last - 1,))
+    found = np.empty([matrices.shape[axis] for axis in swapped], matrices.dtype)
+    for strand in range(min(ways, matrices.shape[-2])):
+        rows = matrices[..., strand::ways, :]
+        bounds = turn_rows(replace(matrix, rows=rows.shape[-2]), compiled.tiled.block, chip)
+        turned = reference_transpose(rows, swapped, row_blocks=bounds, row_axes=(last - 1,))
+        found[..., strand::ways] = turned
+    return found
+
+
+def _ways(compiled: CompiledGraph, matrix: Matrix, matrices: Array) -> int:
+    """Return how many rows of a tensor share a row of the matrix in which they lie."""
+    if not isinstance(matrix.window, StridedWindow):
+        return 1
+    columns: int = matrices.shape[-1]
+    return compiled.layers.matrix(matrix.holder).cols // columns
 
 
 def _is_of_factors(matrix: Matrix, op: Operation) -> bool:
@@ -170,6 +197,10 @@ def _as_turned(
     A NaN or an infinity spreads in them, and -0.0 becomes +0.0, of which a quotient shows the sign.
     """
     found = dict(inputs)
+    first, *others = compiled.graph.operations
+    if first.kind == "relayout" and not others and _in_strands(compiled):
+        (name,) = first.inputs
+        return {name: _as_strands_leave_it(compiled, chip, first, found[name])}
     for node in compiled.layers.nodes:
         if node.kind != "turn":
             continue
@@ -184,6 +215,50 @@ def _as_turned(
         turned = np.swapaxes(_turned(compiled, chip, matrix, inputs[name]), -1, -2)
         found[name] = as_tensor(turned, matrix.axes, inputs[name].shape)
     return found
+
+
+def _in_strands(compiled: CompiledGraph) -> bool:
+    """Return whether rows that share partitions are turned."""
+    windows = (m.window for m in compiled.layers.matrices)
+    return any(isinstance(window, StridedWindow) for window in windows)
+
+
+def _as_strands_leave_it(
+    compiled: CompiledGraph, chip: Chip, op: Operation, data: Array
+) -> Array:  # fmt: skip
+    """Return the result of a lone transpose or relayout as all its identity products leave it.
+
+    It may be turned twice, and each time a NaN or an infinity spreads over a block.
+    """
+    layers, held = compiled.layers, dict[str, Array]()
+    for node in layers.nodes:
+        if node.kind == "store":
+            stored = layers.matrix(node.inputs[0]).holder
+            return as_tensor(held[stored], node.axes, compiled.graph.shape(op.output).dims)
+        source, made = layers.matrix(node.inputs[0]), layers.matrix(node.output)
+        if source.holder not in held:
+            held[source.holder] = as_matrices(data, source.axes)
+        if made.holder not in held:
+            before = held[source.holder]
+            held[made.holder] = (
+                _turn(compiled, chip, source, before) if node.kind == "turn"
+                else _moved(compiled, op, (source, made), before) if node.kind == "move"
+                else before
+            )  # fmt: skip
+    last = layers.matrix(layers.nodes[-1].output).holder
+    axes = layers.matrix(last).axes
+    return as_tensor(held[last], axes, compiled.graph.shape(op.output).dims)
+
+
+def _moved(
+    compiled: CompiledGraph, op: Operation, ends: tuple[Matrix, Matrix], matrices: Array
+) -> Array:
+    """Return the matrices of one view as those of another, after a transpose if it lies between."""
+    (source, made), graph = ends, compiled.graph
+    tensor = as_tensor(matrices, source.axes, graph.shape(source.tensor).dims)
+    if source.tensor != made.tensor and op.kind == "transpose":
+        tensor = tensor.transpose(op.attributes_as(TransposeAttributes).axes)
+    return as_matrices(tensor, made.axes)
 
 
 def _turns_whole(values: Array) -> bool:

@@ -1,6 +1,7 @@
 """Tensors at home in the state buffer: the tiles that say where each lies, and its matrix there.
 
-A tensor either lies in unbroken rows, which are a view that all work can use; or only moves can
+A tensor lies in unbroken rows, which are a view that all work can use; or several of its rows lie
+in one unbroken row, column by column, each at a distance that an access can step; or only moves can
 read and write it, element by element, at the places that its tiles give. Not here: bytes (`place`).
 """
 
@@ -34,6 +35,19 @@ class Rows:
     width: int
 
 
+@dataclass(frozen=True, slots=True)
+class Interleaved:
+    """A tensor of which `ways` rows lie in one unbroken row, column by column: T(8,128)(2,1).
+
+    axes: its view; row r is in unbroken row r // `ways`, in every `ways`-th column from
+    r mod `ways` on. width: elements of a partition from one row of tiles to the next.
+    """
+
+    axes: Axes
+    width: int
+    ways: int
+
+
 def as_rows(tensor: Tensor, chip: Chip) -> Rows | None:
     """Return the rows in which a tiled tensor lies; None if its tiles break or mix them.
 
@@ -41,22 +55,43 @@ def as_rows(tensor: Tensor, chip: Chip) -> Rows | None:
     the tensor's partition. The array takes rows from every R-th partition on. A row of a tile that
     must lie in one bank is no part of unbroken rows.
     """
+    shape = tensor.shape
+    if len(shape.layout.tiles) != 1 or not _in_order(tensor, chip, ways=1):
+        return None
+    (step,) = shape.steps()
+    return Rows(_groups(shape), step.counts[-1] * step.sizes[-1])
+
+
+def as_interleaved(tensor: Tensor, chip: Chip) -> Interleaved | None:
+    """Return how a tensor's rows share unbroken rows; None if its tiles do not say so.
+
+    The second tile must take some rows of the first, a column at a time: T(8,128)(2,1).
+    """
+    shape = tensor.shape
+    if len(shape.layout.tiles) != 2 or len(shape.layout.tiles[1].dims) != 2:
+        return None
+    (ways, column), (step, _) = shape.layout.tiles[1].dims, shape.steps()
+    if ways < 2 or column != 1 or len(step.sizes) < 2 or step.sizes[-2] % ways:
+        return None
+    if not _in_order(tensor, chip, ways):
+        return None
+    return Interleaved(_groups(shape), ways * step.counts[-1] * step.sizes[-1], ways)
+
+
+def _in_order(tensor: Tensor, chip: Chip, ways: int) -> bool:
+    """Return whether each group of `ways` rows of a tensor is in the partition of its number."""
     shape, p = tensor.shape, block_rows(chip)
     partitions = chip.state_buffer.partitions - tensor.partition
     padded = shape.layout.padded_dimensions not in (None, shape.dims)
-    off_array = tensor.partition % chip.pe_array.rows
-    if whole_banks(chip) or len(shape.layout.tiles) != 1 or padded or off_array:
-        return None
-    (step,) = shape.steps()
+    if whole_banks(chip) or padded or tensor.partition % chip.pe_array.rows:
+        return False
+    step = shape.steps()[0]
     if any(size > 1 for size in step.sizes[:-2]):
-        return None
-    groups = _groups(shape)
-    rows = math.prod(shape.dims[axis] for axis in groups[-2])
-    tall = step.sizes[-2] if len(step.sizes) > 1 else 1
+        return False
+    rows = -(-math.prod(shape.dims[axis] for axis in _groups(shape)[-2]) // ways)
+    tall = step.sizes[-2] // ways if len(step.sizes) > 1 else 1
     together = partitions // tall * tall
-    if rows > min(p, together) and together != p:
-        return None
-    return Rows(groups, step.counts[-1] * step.sizes[-1])
+    return rows <= min(p, together) or together == p
 
 
 def lies_unbroken(rows: int, p: int, chip: Chip) -> bool:

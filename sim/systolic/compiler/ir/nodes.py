@@ -14,8 +14,8 @@ from typing import Literal, TypeVar, get_args
 from systolic.compiler.ir.change_of_view import ChangeOfView
 from systolic.compiler.ir.gathers import Gather
 from systolic.compiler.ir.lane_step import COPY, LaneStep
-from systolic.compiler.ir.pixels import PixelWindow, PooledPixels
-from systolic.compiler.ir.windows import MatrixWindow
+from systolic.compiler.ir.pixels import PooledPixels
+from systolic.compiler.ir.windows import AnyWindow
 from systolic.hw.datatypes import data_type
 from systolic.isa.instruction import OnEngine
 from systolic.layout import Shape
@@ -82,7 +82,7 @@ class Matrix:
     width: int | None = None
     partition: int = 0
     byte: int | None = None
-    window: MatrixWindow | PixelWindow | None = None
+    window: AnyWindow | None = None
     shared: int = 0
     repeats: bool = False
 

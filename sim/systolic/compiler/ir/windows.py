@@ -2,13 +2,16 @@
 
 A tensor is brought and stored in the order in which memory has it, row by row. The matrices that
 work needs lie within these rows, often at a distance: of [rows, columns and batch] matrix b has
-every batch-th column. An access with steps reaches it, so nothing has to move. Not here: addresses.
+every batch-th column. An access with steps reaches it, so nothing has to move. So it is with a
+format that puts pairs of rows in a partition, column by column: the even rows are every second
+column of the holder. Not here: addresses.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 
@@ -16,6 +19,63 @@ from systolic.arrays import Integers
 from systolic.compiler.ir.change_of_view import Spread
 from systolic.compiler.ir.dram_tensor import Segment, segments
 from systolic.spans import Span
+
+
+class AnyWindow(Protocol):
+    """Where the elements of a matrix lie in another one, the holder."""
+
+    @property
+    def holder(self) -> str:
+        """The name of the matrix in which they lie."""
+
+    def number(self, number: int) -> int:
+        """Return which of the holder's matrices holds this matrix."""
+
+    def row(self, row: int) -> int:
+        """Return the holder's row of a row."""
+
+    def column(self, row: int, col: int) -> int:
+        """Return a column of the holder's tile in which an element lies."""
+
+    def columns(self, number: int, row: int, cols: Span) -> Integers:
+        """Return the holder's column of each of these columns, in a row."""
+
+    def segments(self, number: int, row: int, cols: Span) -> list[Segment]:
+        """Return the holder's columns as regular segments; `first` counts from `cols.first`."""
+
+
+@dataclass(frozen=True, slots=True)
+class StridedWindow:
+    """A matrix whose columns are every `step`-th one of a matrix of the same batch.
+
+    first: the holder's column of its first column. Each tile of the holder has all of its columns.
+    """
+
+    holder: str
+    first: int
+    step: int
+
+    def number(self, number: int) -> int:
+        """Return which of the holder's matrices holds this matrix: the same."""
+        return number
+
+    def row(self, row: int) -> int:
+        """Return the holder's row of a row."""
+        return row
+
+    def column(self, row: int, col: int) -> int:
+        """Return the first column of the holder's tile, which has all of them."""
+        return 0
+
+    def columns(self, number: int, row: int, cols: Span) -> Integers:
+        """Return the holder's column of each of these columns."""
+        found: Integers = self.first + self.step * np.arange(cols.first, cols.stop)
+        return found
+
+    def segments(self, number: int, row: int, cols: Span) -> list[Segment]:
+        """Return the holder's columns as one regular segment."""
+        base = self.first + self.step * cols.first
+        return [Segment(0, cols.count, base, ((self.step if cols.count > 1 else 1, cols.count),))]
 
 
 @dataclass(frozen=True, slots=True)

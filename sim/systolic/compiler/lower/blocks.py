@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from systolic.compiler.cost.turns import carrier
 from systolic.compiler.ir.homes import in_unbroken_rows, lies_unbroken
 from systolic.compiler.lower.recognise import MatrixSet, moves_nothing, recognise_transpose
 from systolic.errors import CompileError
@@ -73,6 +74,22 @@ def goes_in_blocks(
     return _array_takes(chip, before)
 
 
+def may_be_carried(
+    source: Tensor, result: Tensor, permutation: Sequence[int], chip: Chip, options: Options
+) -> bool:
+    """Return whether many small matrices can be turned in blocks, as a type that carries theirs."""
+    before = source.shape
+    chosen = options.via or options.block or before.layout.tiles or result.shape.layout.tiles
+    if chosen or _array_takes(chip, before) or carrier(chip, before.element_type) is None:
+        return False
+    matrices = recognise_transpose(before, result.shape, permutation)
+    try:
+        check_room(matrices, chip, options)
+    except CompileError:
+        return False
+    return before.rank > 2
+
+
 def _tiles_allow(
     source: Tensor, result: Tensor, permutation: Sequence[int], chip: Chip, options: Options
 ) -> bool:
@@ -103,28 +120,34 @@ def check_room(matrices: MatrixSet, chip: Chip, options: Options) -> None:
     if options.via != "dram":
         height = min(chip.pe_array.rows, blocks.block[0], matrices.dims[-2])
         _check_result_bank(chip, height)
-    _check_state_buffer(chip, blocks, data_type(matrices.element_type).size_bytes, height)
+    dtype = matrices.element_type
+    carried = carrier(chip, dtype) if options.via != "dram" else dtype
+    others = data_type(carried).size_bytes if carried not in (None, dtype) else 0
+    _check_state_buffer(chip, blocks, (data_type(dtype).size_bytes, others), height)
 
 
 def _check_state_buffer(
-    chip: Chip, blocks: Decomposition, size_bytes: int, identity_rows: int
+    chip: Chip, blocks: Decomposition, sizes: tuple[int, int], identity_rows: int
 ) -> None:
     """Raise CompileError unless blocks, their transposes and an identity fit the state buffer.
 
     Args:
         chip: the hardware.
         blocks: the tensor's blocks p x q; transposed they are q x p.
-        size_bytes: of an element.
+        sizes: the bytes of an element, and of one that carries it through the array (0: itself).
         identity_rows: of the identity matrix (0: none is needed).
 
     """
     p, q = blocks.block
+    size_bytes, carried_bytes = sizes
     need = {
         "block": blocks.count * q * size_bytes,
         "result at its second address": blocks.count * p * size_bytes,
     }
+    if carried_bytes:
+        need["block in the type that carries it"] = blocks.count * q * carried_bytes
     if identity_rows:
-        need["identity"] = identity_rows * size_bytes
+        need["identity"] = identity_rows * (carried_bytes or size_bytes)
     have = chip.state_buffer.bytes_per_partition
     room = have
     for what, size in need.items():

@@ -9,7 +9,7 @@ DRAM. Not here: tiles, addresses on the chip, order.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from systolic.compiler.cost.dma import RowsCost, load_cost, rows_cost
@@ -20,8 +20,10 @@ from systolic.compiler.ir.change_of_view import ChangeOfView, Spread
 from systolic.compiler.ir.chip_tiles import block_rows, whole_banks
 from systolic.compiler.ir.gathers import Gather
 from systolic.compiler.ir.homes import (
+    Interleaved,
     Rows,
     Scattered,
+    as_interleaved,
     as_rows,
     in_unbroken_rows,
     lies_unbroken,
@@ -38,8 +40,9 @@ from systolic.compiler.ir.nodes import (
     TensorOnChip,
 )
 from systolic.compiler.ir.pixels import PixelWindow, PooledPixels
-from systolic.compiler.ir.windows import MatrixWindow
+from systolic.compiler.ir.windows import MatrixWindow, StridedWindow
 from systolic.compiler.lower.dram_places import DramPlaces
+from systolic.compiler.lower.strands import StrandPart, Strands, turned_parts
 from systolic.compiler.lower.views import ends_in, home_views, physical, swap, whole_rows
 from systolic.hw.spec import Chip
 from systolic.layout import Shape
@@ -96,6 +99,9 @@ class LayerBuilder:
         self._homes: list[TensorOnChip] = []
         self._scattered: dict[str, Matrix] = {}
         self._unpacked: dict[str, Scattered] = {}
+        self._strands: dict[str, Strands] = {}
+        self._parts: dict[tuple[str, StrandPart], Matrix] = {}
+        self._dealt = self._find_dealt()
         for name in graph.inputs:
             if graph.tensor(name).home == "dram":
                 self.dram.reserve(name, graph.shape(name))
@@ -147,6 +153,8 @@ class LayerBuilder:
     ) -> Matrix:
         shape = self.graph.shape(tensor)
         *batch, rows, cols = (math.prod(shape.dims[d] for d in group) for group in axes)
+        if block is None and tensor in self._dealt and self._is_narrow(cols, shape):
+            block = block_rows(self.chip), cols
         matrix = Matrix(
             f"{tensor}.{len(self._matrices)}", tensor, shape.element_type, tuple(batch), rows,
             cols, axes, source, dram=dram, block=block,  # type: ignore[arg-type]
@@ -265,6 +273,8 @@ class LayerBuilder:
                 self.place(tensor, physical(self.graph.shape(tensor)))
         if tensor in self._scattered and tensor not in self._views:
             self._collected(tensor, physical(self.graph.shape(tensor)))
+        if tensor in self._strands and tensor not in self._views:
+            self._turned_whole(tensor)
         return [(self._matrices[name], axes) for name, axes in self._views.get(tensor, ())]
 
     def known(self, tensor: str, axes: Axes) -> Matrix | None:
@@ -315,14 +325,17 @@ class LayerBuilder:
 
     def maker(self, tensor: str) -> Node | None:
         """Return the node that makes a tensor which nothing but one operation takes; else None."""
-        uses = sum(op.inputs.count(tensor) for op in self.graph.operations)
         shown = self._views.get(tensor, ())
-        if uses != 1 or len(shown) != 1:
+        if self.uses(tensor) != 1 or len(shown) != 1:
             return None
         (name, _), every = shown[0], [view for views in self._views.values() for view in views]
         if sum(matrix == name for matrix, _ in every) > 1:
             return None
         return next((node for node in self._nodes if node.output == name), None)
+
+    def uses(self, tensor: str) -> int:
+        """Return how often operations take a tensor."""
+        return sum(op.inputs.count(tensor) for op in self.graph.operations)
 
     def matrix(self, name: str) -> Matrix:
         """Return the matrix of that name."""
@@ -379,7 +392,7 @@ class LayerBuilder:
             return source
         matrix = replace(
             source, name=f"{source.tensor}.{len(self._matrices)}", dtype=dtype, source="node",
-            dram="", keep=False, width=None, window=None,
+            dram="", keep=False, width=None, partition=0, byte=None, window=None,
         )  # fmt: skip
         self._matrices[matrix.name] = matrix
         self.choose(f"{source.tensor} is turned as {dtype}, which carries {source.dtype} exactly")
@@ -403,6 +416,8 @@ class LayerBuilder:
             self._place_in_tiles(tensor)
         if tensor in self._scattered and tensor not in self._views:
             return self._collected(tensor, axes)
+        if tensor in self._strands and tensor not in self._views:
+            self._turned_whole(tensor)
         if found := self.known(tensor, axes):
             return self._in_common_tiles(found, tensor, axes)
         if window := self._window(tensor, axes):
@@ -567,6 +582,18 @@ class LayerBuilder:
             first = self.moved(first, change, tensor, way.last)
         return first if way.last == way.axes else self.turned(first, tensor, way.axes)
 
+    def change_cost(self, tensor: str, seen: Axes, targets: Sequence[Axes]) -> int:
+        """Return about how many cycles it takes to move a view on the chip to the cheapest one."""
+        shape = self.graph.shape(tensor)
+        turns = ((seen, swap), (swap(seen), tuple)) if self.can_turn(shape.element_type) else ()
+        found = [self._move_cost(tensor, seen, axes) for axes in targets]
+        for first, last in turns:
+            found += [
+                self._move_cost(tensor, first, last(axes)) + self._turn_cost(shape, axes)
+                for axes in targets
+            ]
+        return min(found)
+
     def _ways(self, tensor: str, matrix: Matrix, seen: Axes, axes: Axes) -> list[_WayToView]:
         ways = [_WayToView(self._move_cost(tensor, seen, axes), matrix, seen, axes, axes)]
         if self.can_turn(matrix.dtype):
@@ -670,6 +697,9 @@ class LayerBuilder:
         if rows := self._rows(tensor):
             made = self._make(tensor, rows.axes, "state_buffer")
             matrix = self._fixed(made, tensor, rows.width)
+        elif lies := self.interleaved(tensor):
+            held = self._new_strands(tensor, lies.axes, lies.ways, "state_buffer")
+            matrix = self._fix_strands(tensor, held, lies.width).holder
         else:
             matrix = self._scattered[tensor] = self._scatter(tensor, "state_buffer")
         self._homes.append(TensorOnChip(tensor, self.graph.shape(tensor), matrix.name))
@@ -750,6 +780,168 @@ class LayerBuilder:
         self.choose(f"{tensor} is collected from its tiles, to which no access pattern leads")
         return self.moved(self._scattered[tensor], change, tensor, axes)
 
+    # Tensors of whose rows several lie in one
+
+    def interleaved(self, tensor: str) -> Interleaved | None:
+        """Return how a tensor's rows share partitions, if accesses with steps can use them so."""
+        shape = self.graph.shape(tensor)
+        if self.options.via == "dram" or not self.can_turn(shape.element_type):
+            return None
+        found = as_interleaved(self.graph.tensor(tensor), self.chip)
+        if found is None:
+            return None
+        rows, cols = (math.prod(shape.dims[axis] for axis in group) for group in found.axes[-2:])
+        return found if self._is_narrow(max(rows, cols * found.ways), shape) else None
+
+    def _is_narrow(self, cols: int, shape: Shape) -> bool:
+        """Return whether a tile may have so many columns: tiles of other matrices fit as well."""
+        return cols * shape.dtype.itemsize <= self.chip.state_buffer.bytes_per_partition // ROOM
+
+    def _find_dealt(self) -> set[str]:
+        """Return the tensors of which a view may be turned to strands: its tiles are not cut.
+
+        These are outputs whose rows share partitions, and what is only put in another order.
+        """
+        makers = {op.output: op for op in self.graph.operations}
+        found: set[str] = set()
+        for tensor in self.graph.outputs:
+            dealt = self.interleaved(tensor) is not None
+            while dealt and tensor not in found:
+                found.add(tensor)
+                op = makers.get(tensor)
+                if op and op.kind in ("transpose", "relayout") and self.uses(op.inputs[0]) == 1:
+                    (tensor,) = op.inputs
+        return found
+
+    def strands(self, tensor: str) -> Strands | None:
+        """Return the strands in which a tensor lies, if nothing else shows it yet."""
+        if tensor in self._unplaced and self.graph.shape(tensor).layout.tiles:
+            self._place_in_tiles(tensor)
+        return None if tensor in self._views else self._strands.get(tensor)
+
+    def _new_strands(self, tensor: str, axes: Axes, ways: int, source: Source = "node") -> Strands:
+        """Return strands of a tensor, in a matrix of their own."""
+        shape = self.graph.shape(tensor)
+        *batch, rows, cols = (math.prod(shape.dims[d] for d in group) for group in axes)
+        block = block_rows(self.chip), cols * ways
+        holder = Matrix(
+            f"{tensor}.{len(self._matrices)}", tensor, shape.element_type, tuple(batch),
+            -(-rows // ways), cols * ways, axes, source, block=block,
+        )  # fmt: skip
+        self._matrices[holder.name] = holder
+        self._strands[tensor] = Strands(holder, axes, ways, rows)
+        return self._strands[tensor]
+
+    def _fix_strands(self, tensor: str, strands: Strands, width: int) -> Strands:
+        """Return strands whose holder lies in unbroken rows, where the tensor's place is."""
+        holder = self._fixed(strands.holder, tensor, width)
+        self._strands[tensor] = replace(strands, holder=holder)
+        return self._strands[tensor]
+
+    def part_of(self, strands: Strands, part: StrandPart) -> Matrix:
+        """Return a part of strands as a matrix, which lies in the holder at a distance."""
+        held = strands.holder
+        if (held.name, part) not in self._parts:
+            matrix = replace(
+                held, name=f"{held.tensor}.{len(self._matrices)}", rows=part.rows, cols=part.cols,
+                block=(block_rows(self.chip), part.cols), keep=False, width=None, byte=None,
+                window=StridedWindow(held.name, part.first, part.step),
+            )  # fmt: skip
+            self._matrices[matrix.name] = matrix
+            self._parts[held.name, part] = matrix
+        return self._parts[held.name, part]
+
+    def rows_of(self, strands: Strands) -> list[Matrix]:
+        """Return the strands one by one: every so many rows of the tensor."""
+        many = min(strands.ways, strands.rows)
+        return [self.part_of(strands, strands.part(row)) for row in range(many)]
+
+    def each_strand(
+        self, operands: tuple[Strands, ...], output: str, step: LaneStep
+    ) -> None:  # fmt: skip
+        """Let an engine make a tensor of others that lie in strands alike: strand by strand."""
+        made = self._new_strands(output, operands[0].axes, operands[0].ways)
+        rows = [self.rows_of(strands) for strands in operands]
+        for *inputs, result in zip(*rows, self.rows_of(made), strict=True):
+            self.node("convert", tuple(inputs), result, step=step)
+
+    def rename_strands(self, strands: Strands, tensor: str, axes: Axes) -> None:
+        """Let strands also be `tensor`, seen as `axes`: the same elements, nothing is moved."""
+        self._strands[tensor] = replace(strands, axes=axes)
+
+    def _turn_strands(self, source: Strands, target: Strands) -> None:
+        """Turn every strand of a tensor into the columns of its transpose, or into its strands."""
+        carried = self._carried_strands(source)
+        for here, there in turned_parts(carried, target):
+            self.node("turn", (self.part_of(carried, here),), self.part_of(target, there))
+
+    def _carried_strands(self, strands: Strands) -> Strands:
+        """Return strands in a type that the array takes and that has all of their numbers."""
+        held = strands.holder
+        dtype = carrier(self.chip, held.dtype)
+        if dtype is None or dtype == held.dtype:
+            return strands
+        holder = replace(
+            held, name=f"{held.tensor}.{len(self._matrices)}", dtype=dtype, source="node",
+            dram="", keep=False, width=None, block=(block_rows(self.chip), held.cols),
+            partition=0, byte=None,
+        )  # fmt: skip
+        self._matrices[holder.name] = holder
+        made = replace(strands, holder=holder)
+        self.choose(f"{held.tensor} is turned as {dtype}, which carries {held.dtype} exactly")
+        for one, other in zip(self.rows_of(strands), self.rows_of(made), strict=True):
+            self.node("convert", (one,), other)
+        return made
+
+    def _turned_whole(self, tensor: str) -> Matrix:
+        """Return the transpose of a tensor in strands: each of them is turned to its columns."""
+        strands = self._strands[tensor]
+        axes = swap(strands.axes)
+        block = block_rows(self.chip), strands.rows
+        matrix = self._make(tensor, axes, "node", block)
+        self._turn_strands(strands, Strands(matrix, axes, 1, matrix.rows))
+        self.choose(f"{tensor} is turned strand by strand, {strands.ways} to a partition")
+        return matrix
+
+    def _in_strands(self, tensor: str, lies: Interleaved) -> Matrix:
+        """Return the holder of an output whose rows share partitions."""
+        before = self.strands(tensor)
+        if before and (before.axes, before.ways) == (lies.axes, lies.ways):
+            return self._strands_at_home(tensor, before, lies).holder
+        if before is None or before.axes != swap(lies.axes):
+            whole = self._whole_columns(self.view(tensor, swap(lies.axes)))
+            before = Strands(whole, swap(lies.axes), 1, whole.rows)
+        made = self._new_strands(tensor, lies.axes, lies.ways)
+        made = self._fix_strands(tensor, made, lies.width)
+        self._turn_strands(before, made)
+        self.choose(f"{tensor} is made strand by strand, {lies.ways} to a partition")
+        return made.holder
+
+    def _strands_at_home(self, tensor: str, before: Strands, lies: Interleaved) -> Strands:
+        """Return strands where an output's tiles say: those that are there, or a copy of them."""
+        if before.holder.tensor == tensor and before.holder.width is None:
+            return self._fix_strands(tensor, before, lies.width)
+        if self._may_lie(before.holder, tensor, lies.width):
+            return self._fix_strands(tensor, before, lies.width)
+        made = self._new_strands(tensor, lies.axes, lies.ways)
+        made = self._fix_strands(tensor, made, lies.width)
+        for one, other in zip(self.rows_of(before), self.rows_of(made), strict=True):
+            self.node("convert", (one,), other)
+        return made
+
+    def _whole_columns(self, matrix: Matrix) -> Matrix:
+        """Return a matrix each of whose tiles has all of its columns; a copy if need be."""
+        if matrix.window is None and matrix.block and matrix.block[1] >= matrix.cols:
+            return matrix
+        copy = replace(
+            matrix, name=f"{matrix.tensor}.{len(self._matrices)}", source="node", dram="",
+            block=(block_rows(self.chip), matrix.cols), keep=False, width=None, partition=0,
+            byte=None, window=None, shared=0,
+        )  # fmt: skip
+        self._matrices[copy.name] = copy
+        self.node("convert", (matrix,), copy)
+        return copy
+
     def _unbroken(self, matrix: Matrix, tensor: str, axes: Axes) -> Matrix:
         """Let a tensor without tiles lie in unbroken rows from one byte on, if tiles can say so."""
         p = matrix.block[0] if matrix.block else block_rows(self.chip)
@@ -772,7 +964,12 @@ class LayerBuilder:
     def _keep_in_tiles(self, tensor: str) -> None:
         """Keep an output on the chip where its tiles say."""
         rows, shape = self._rows(tensor), self.graph.shape(tensor)
-        matrix = self._in_rows(tensor, rows) if rows else self._on_chip(tensor)
+        if rows:
+            matrix = self._in_rows(tensor, rows)
+        elif lies := self.interleaved(tensor):
+            matrix = self._in_strands(tensor, lies)
+        else:
+            matrix = self._on_chip(tensor)
         self._homes.append(TensorOnChip(tensor, shape, matrix.name))
         self.keep_matrix(tensor, matrix, rows.axes if rows else ((), ()))
 

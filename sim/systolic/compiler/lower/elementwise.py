@@ -35,6 +35,8 @@ def each_element(
 
     def lower(builder: LayerBuilder, op: Operation) -> None:
         (source,) = op.inputs
+        if _in_strands(builder, op, step(op)):
+            return
         if not _join(builder, op, source, step(op)):
             matrix, axes = builder.any_view(source)
             result = builder.result_like(op.output, axes, matrix)
@@ -51,6 +53,9 @@ def activation_step(op: Operation) -> LaneStep:
 
 def lower_binary(builder: LayerBuilder, op: Operation) -> None:
     """Take one operand as it lies, and bring the other in a view that goes with it."""
+    operator = op.attributes_as(BinaryAttributes).operator
+    if _in_strands(builder, op, with_each(operator)):
+        return
     for place in (0, 1):
         if _joined_binary(builder, op, place):
             return
@@ -58,7 +63,6 @@ def lower_binary(builder: LayerBuilder, op: Operation) -> None:
     left, right = (_operand(builder, op, place, axes) for place in (0, 1))
     own = next((each for each in (left, right) if builder.has_own_tiles(each)), left)
     result = builder.result_like(op.output, axes, own)
-    operator = op.attributes_as(BinaryAttributes).operator
     if right.cols == 1 and left.cols == result.cols:
         builder.node("convert", (left, right), result, step=with_lane(operator))
     elif left.cols == 1 and right.cols == result.cols:
@@ -66,6 +70,20 @@ def lower_binary(builder: LayerBuilder, op: Operation) -> None:
         builder.node("convert", (right, left), result, step=step)
     else:
         builder.node("convert", (left, right), result, step=with_each(operator))
+
+
+def _in_strands(builder: LayerBuilder, op: Operation, step: LaneStep) -> bool:
+    """Make a tensor in strands if all operands lie so alike; return whether it is done."""
+    graph = builder.graph
+    if any(graph.shape(name).dims != graph.shape(op.output).dims for name in op.inputs):
+        return False
+    found = [strands for name in op.inputs if (strands := builder.strands(name))]
+    if len(found) < len(op.inputs) or len({(each.axes, each.ways) for each in found}) > 1:
+        return False
+    if not builder.can_turn(graph.shape(op.output).element_type):
+        return False
+    builder.each_strand(tuple(found), op.output, step)
+    return True
 
 
 # One instruction for two operations

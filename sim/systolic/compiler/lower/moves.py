@@ -90,11 +90,10 @@ def _arranged(
 ) -> bool:
     """Let a move go the cheapest way; return False if none suits or another lowering is cheaper.
 
-    names: of the source and of the result. One matrix is turned by another lowering, if at all.
+    names: of the source and of the result.
     """
     source, output = names
-    planner, turns = Planner(builder.chip, builder.options), len(move.sizes) > MATRICES
-    choice = cheapest(move, planner, turns=turns or other_cycles is None)
+    choice = cheapest(move, Planner(builder.chip, builder.options))
     if choice is None:
         return False
     cycles = choice.ticks // builder.chip.period("pe_array")

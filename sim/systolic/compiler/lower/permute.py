@@ -13,7 +13,12 @@ from collections.abc import Sequence
 from systolic.compiler.cost.dma import load_cost
 from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.nodes import Axes
-from systolic.compiler.lower.blocks import blocks_of, check_room, goes_in_blocks
+from systolic.compiler.lower.blocks import (
+    blocks_of,
+    check_room,
+    goes_in_blocks,
+    may_be_carried,
+)
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.moves import move_in_dram
 from systolic.compiler.lower.recognise import (
@@ -22,7 +27,7 @@ from systolic.compiler.lower.recognise import (
     recognise_rows,
     recognise_transpose,
 )
-from systolic.compiler.lower.views import physical
+from systolic.compiler.lower.views import home_views, physical
 from systolic.errors import CompileError
 from systolic.hw.spec import Chip
 from systolic.workload import Graph, Home, Operation, TransposeAttributes
@@ -55,7 +60,7 @@ def _permute(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -
     elif goes_in_blocks(
         builder.graph.tensor(source), builder.graph.tensor(op.output), permutation, builder.chip,
         builder.options,
-    ):  # fmt: skip
+    ) or _blocks_are_cheaper(builder, op, permutation):  # fmt: skip
         _in_blocks(builder, op, recognise_transpose(before, after, permutation))
     else:
         _see(builder, source, op.output, permutation)
@@ -70,6 +75,21 @@ def _home(builder: LayerBuilder, op: Operation) -> Home | None:
             f"elements in a byte, so no blocks can be chosen"
         )
     return None if packed else both_at(builder.graph, op)
+
+
+def _blocks_are_cheaper(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -> bool:
+    """Return whether to turn small matrices in blocks, in another type, not to change the view."""
+    graph, chip, (name,) = builder.graph, builder.chip, op.inputs
+    source, result = graph.tensor(name), graph.tensor(op.output)
+    if not may_be_carried(source, result, permutation, chip, builder.options):
+        return False
+    matrices = recognise_transpose(source.shape, result.shape, permutation)
+    wanted = [
+        tuple(tuple(permutation[d] for d in group) for group in axes)
+        for axes in home_views(result.shape)
+    ]
+    blocks = turn_cost(chip, matrices.dims, source.shape.element_type)
+    return blocks < builder.change_cost(name, physical(source.shape), wanted)
 
 
 def _cycles(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -> int:
@@ -109,12 +129,13 @@ def _in_blocks(builder: LayerBuilder, op: Operation, matrices: MatrixSet) -> Non
     chip, options = builder.chip, builder.options
     (p, q), array = blocks_of(matrices, chip, options).block, options.via != "dram"
     _refuse_sides(chip, (p, q))
-    if array:
+    if options.via == "pe" or (options.block and array):
         _refuse_type(builder, op)
     check_room(matrices, chip, options)
     source = builder.place(op.inputs[0], matrices.source, (p, q))
     result = builder.result(op.output, matrices.result, (q, p))
-    builder.node("turn" if array else "bounce", (source,), result)
+    taken = builder.carried(source) if array else source
+    builder.node("turn" if array else "bounce", (taken,), result)
     builder.keep_matrix(op.output, result, matrices.result)
 
 
@@ -165,6 +186,10 @@ def _refuse_type(builder: LayerBuilder, op: Operation) -> None:
 def _see(builder: LayerBuilder, source: str, output: str, permutation: Sequence[int]) -> None:
     """Show `source` as the result: axis i of the result is axis permutation[i] of the source."""
     back = {axis: place for place, axis in enumerate(permutation)}
+    if (strands := builder.strands(source)) and builder.uses(source) == 1:
+        axes = tuple(tuple(back[d] for d in group) for group in strands.axes)
+        builder.rename_strands(strands, output, axes)
+        return
     seen = builder.views(source)
     if builder.dram.holds(source):
         wanted = physical(builder.graph.shape(output))

@@ -6,8 +6,11 @@ DRAM in logical order. Otherwise its elements change places on the chip.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
+from systolic.compiler.cost.moves import move_cost
+from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.change_of_view import ChangeOfView, Spread
 from systolic.compiler.ir.nodes import Axes
 from systolic.compiler.lower.builder import LayerBuilder
@@ -45,20 +48,37 @@ def lower_reshape(builder: LayerBuilder, op: Operation) -> None:
     elif builder.options.via == "dram":
         _by_dram(builder, source, output)
     else:
-        _move(builder, source, output)
+        _moved(builder, source, output)
 
 
-def _move(builder: LayerBuilder, source: str, output: str) -> None:
-    """Move the tensor on the chip to the view that costs least: rows on partitions, or columns."""
-    before, after = builder.graph.shape(source), builder.graph.shape(output)
-    rows = physical(after)
-    ways = [
-        (matrix, wanted, ChangeOfView(Spread(before.dims, axes), Spread(after.dims, wanted)))
-        for wanted in ((rows, swap(rows)) if after.rank > 1 else (rows,))
-        for matrix, axes in builder.views(source)
-    ]
-    matrix, wanted, change = min(ways, key=lambda way: builder.cost_of(way[2], way[0].dtype))
-    builder.moved(matrix, change, output, wanted)
+def _moved(builder: LayerBuilder, source: str, output: str) -> None:
+    """Move the elements to the result's matrices; the source is turned before if that is cheaper.
+
+    The result may be made as the transpose of its matrices, and turned by what takes it.
+    """
+    graph, chip = builder.graph, builder.chip
+    before, after = graph.shape(source), graph.shape(output)
+    turns = builder.can_turn(before.element_type)
+    wanted = physical(after)
+    turned_home = builder.interleaved(output) is not None
+    ways: list[tuple[int, Axes, ChangeOfView]] = []
+    for _, seen in builder.views(source):
+        for first in (seen, swap(seen)) if turns else (seen,):
+            for last in (wanted, swap(wanted)) if turns else (wanted,):
+                change = ChangeOfView(Spread(before.dims, first), Spread(after.dims, last))
+                cycles = move_cost(chip, builder.options, change, before.element_type)
+                if first != seen:
+                    cycles += turn_cost(chip, _sizes(before, first), before.element_type)
+                if output in graph.outputs and (last != wanted) != turned_home:
+                    cycles += turn_cost(chip, _sizes(after, last), before.element_type)
+                ways.append((cycles, first, change))
+    _, first, change = min(ways, key=lambda way: way[0])
+    assert isinstance(change.target, Spread)
+    builder.moved(builder.view(source, first), change, output, change.target.axes)
+
+
+def _sizes(shape: Shape, axes: Axes) -> list[int]:
+    return [math.prod(shape.dims[axis] for axis in group) for group in axes]
 
 
 def _straight_to_dram(graph: Graph, output: str) -> bool:

@@ -41,14 +41,13 @@ class Ends:
 class Way:
     """A row: its name, the arrangements that suit it, its estimate, and its nodes.
 
-    work: how many instructions there are for a tile. turns: whether the array does it.
+    work: how many instructions there are for a tile.
     """
 
     name: str
     plans: Callable[[Planner, Move], Iterator[Arrangement]]
     estimate: Callable[[Planner, Arrangement], Estimate]
     work: Callable[[Arrangement], int]
-    turns: bool
     emit: Callable[[LayerBuilder, Arrangement, Ends], None]
 
 
@@ -61,16 +60,13 @@ class Choice:
     plan: Arrangement
 
 
-def cheapest(move: Move, planner: Planner, *, turns: bool = True) -> Choice | None:
-    """Return the best way of a move with the best arrangement; None if none suits.
-
-    turns: whether the array may turn matrices of it.
-    """
+def cheapest(move: Move, planner: Planner) -> Choice | None:
+    """Return the best way of a move with the best arrangement; None if none suits."""
     if not 2 <= len(move.sizes) <= MOST_FACTORS:
         return None
     best: Choice | None = None
     for way in WAYS:
-        for plan in way.plans(planner, move) if turns or not way.turns else ():
+        for plan in way.plans(planner, move):
             if not _is_small(planner, way, plan):
                 continue
             if best and planner.least_ticks(plan) >= best.ticks:
@@ -171,7 +167,6 @@ WAYS: tuple[Way, ...] = (
         _on_lanes,
         lambda planner, plan: planner.by_runs(plan, _runs_columns(plan)),
         lambda plan: 0,
-        turns=False,
         emit=_emit_runs,
     ),
     Way(
@@ -179,7 +174,6 @@ WAYS: tuple[Way, ...] = (
         _on_copying_lanes,
         Planner.by_engine,
         lambda plan: plan.count(plan.engine_columns()[1]),
-        turns=False,
         emit=_emit_engine,
     ),
     Way(
@@ -187,7 +181,6 @@ WAYS: tuple[Way, ...] = (
         _on_array,
         Planner.by_array,
         lambda plan: 3 * plan.count(plan.rest),
-        turns=True,
         emit=_emit_array,
     ),
 )

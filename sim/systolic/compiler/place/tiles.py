@@ -97,7 +97,8 @@ class OnChip:
         """Place the tiles that are there at cycle 0, and return their places."""
         matrices = tuple(matrices)
         self._settle_placed(matrices)
-        given = [m for m in matrices if m.source == "state_buffer" and m.byte is None]
+        there = [m for m in matrices if m.source == "state_buffer" and not m.window]
+        given = [m for m in there if m.byte is None]
         if not (all(self._settle(m) for m in given) or self._settle_anew(given)):
             tiles = [tile for m in given for tile in self.all_tiles(m)]
             need = sum(in_words(self.size_bytes(t)) for t in tiles if not self._is_fixed(t))
@@ -107,7 +108,6 @@ class OnChip:
                 f"{need} bytes per partition{self._rounding(tiles)}, "
                 f"found {self.memory.room.size_bytes}"
             )
-        there = [m for m in matrices if m.source == "state_buffer"]
         return [self.piece(tile) for matrix in there for tile in self.all_tiles(matrix)]
 
     def _settle_placed(self, matrices: Iterable[Matrix]) -> None:

@@ -407,7 +407,7 @@ class _Cutter:
                 yield (MatrixTile(matrix.name, number, row, col),)
 
     def cut_convert(self, number: int, node: Node) -> None:
-        """Cut a conversion: tile by tile, where source and result have the same tiles."""
+        """Cut a conversion: tile by tile, where all operands and the result have the same tiles."""
         source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
         p, q = source.block or self._block
         sides = {q, *(side for _, name in node.others if (side := self._sides(name)))}
@@ -433,7 +433,9 @@ class _Cutter:
     def _sides(self, name: str) -> int:
         """Return the columns of an operand's tiles, if it has several in tiles of its own."""
         matrix = self._matrices[name]
-        return 0 if matrix.cols == 1 or matrix.window else (matrix.block or self._block)[1]
+        if matrix.cols == 1 or isinstance(matrix.window, PixelWindow):
+            return 0
+        return (matrix.block or self._block)[1] if matrix.block or not matrix.window else 0
 
     def _others(self, node: Node, number: int, rows: Span, cols: Span) -> Iterator[MatrixTile]:
         """Yield the tiles of a step's further operands for rows and columns of its result."""
