@@ -40,6 +40,11 @@ def test_random_chains(rng):
     equals_the_reference(rng)
 
 
+def test_a_result_is_turned_when_all_of_its_groups_of_sums_are_made():
+    """A tile of images that two groups write: its turn came behind the first of them."""
+    equals_the_reference(Random(1035))
+
+
 @pytest.mark.slow
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(rng=st.randoms(use_true_random=True))
