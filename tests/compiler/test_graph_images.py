@@ -6,7 +6,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 import systolic
@@ -35,6 +35,7 @@ def random_chip(rng: Random):
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)
+@example(rng=Random(1035))  # two groups of sums write a tile, which is turned behind both
 @given(rng=st.randoms(use_true_random=True))
 def test_random_chains(rng):
     equals_the_reference(rng)

@@ -329,7 +329,7 @@ class _Cutter:
         for task in self._turn_tasks(number, node):
             if node.output in self._multiplied:
                 self._turns.update(dict.fromkeys(self._turn_keys(task), task))
-            elif node.inputs[0] in self._made and task.reads[0] in self._written:
+            elif node.inputs[0] in self._made and task.reads[0] not in self._deferred:
                 written = self._written[task.reads[0]]
                 following = bisect_right(self._ends, written)
                 place = self._ends[following] if following < len(self._ends) else written
