@@ -1,0 +1,49 @@
+"""The views of `systolic plot`: a further view is a further row, and the file that draws it.
+
+A row says what the view is given: the summary of a run (a summary.json will do), or a whole run
+with what it must record besides what every run records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from systolic.report.plots.layers import draw_layers
+from systolic.report.plots.look import Look
+from systolic.report.plots.sheet import Sheet
+from systolic.report.plots.timeline import draw_timeline
+from systolic.report.views import NO_RECORDS, Records
+
+Given = Literal["summary", "run"]
+PlotOption = Literal["cycles", "arrows"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A view: `draw(subject, look)` returns its sheet.
+
+    shows: what it shows, in a few words. given: the subject, a PlotSummary or a PlotRun. takes: the
+    options that mean something to it.
+    """
+
+    draw: Callable[[Any, Look], Sheet]
+    shows: str
+    given: Given
+    takes: tuple[PlotOption, ...] = ()
+    records: Records = NO_RECORDS
+
+    def write(self, subject: Any, look: Look, path: Path) -> None:
+        """Draw the picture and write it to a file, whole or not at all."""
+        self.draw(subject, look).save(path)
+
+
+PLOTS: dict[str, Plot] = {
+    "timeline": Plot(
+        draw_timeline, "what every unit did when, and what held it back", "run",
+        ("cycles", "arrows"),
+    ),
+    "layers": Plot(draw_layers, "operations as bars, by what bounds them", "summary"),
+}  # fmt: skip
