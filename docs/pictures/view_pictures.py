@@ -16,7 +16,11 @@ from systolic.shipped import CONFIGS
 MOST_COLOURS = 96
 HERE = Path(__file__).parent
 NETWORK = "networks/digits_mlp"
-WORKS: dict[str, str] = {"timeline": NETWORK, "layers": NETWORK}
+WORKS: dict[str, str] = {
+    "timeline": NETWORK,
+    "layers": NETWORK,
+    "utilisation": NETWORK,
+}
 """The run that each view shows on its page."""
 
 

@@ -43,4 +43,4 @@ def _multiplies(result: Result) -> Iterator[Multiply]:
     for index, each in enumerate(result.program.instructions):
         if isinstance(each, MatMul):
             pes = each.moving.partitions * each.result.partitions
-            yield Multiply(index, pes, each.moving.elements * cycles_of[each.moving.dtype])
+            yield Multiply(index, pes, each.moving.elements, cycles_of[each.moving.dtype])

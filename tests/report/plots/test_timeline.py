@@ -12,7 +12,7 @@ from systolic.report.paper.theme import activity_of
 from systolic.report.plots.sheet import COLUMNS
 from systolic.report.plots.stretches import even_edges
 from systolic.report.plots.subject import PlotRun
-from systolic.report.plots.timeline import MOST_BARS, UnitTimes, UnitLane
+from systolic.report.plots.timeline import MOST_BARS, UnitLane, UnitTimes
 from systolic.run.execute import run
 from systolic.run.plotted import plotted
 from systolic.shipped import CONFIGS

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -59,8 +59,14 @@ class Stretches:
 
     def per_column(self, edges: Edges) -> npt.NDArray[np.float64]:
         """Return how many ticks of each column they cover; where two overlap, both count."""
-        begun = _passed(self.firsts, edges)
-        return np.asarray(np.diff(begun - _passed(np.sort(self.stops), edges)))
+        return self.weighed(edges, np.ones(len(self.firsts), np.int64))
+
+    def weighed(self, edges: Edges, weights: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """Return the ticks of each column that they cover, each stretch by its weight."""
+        order = np.argsort(self.stops, kind="stable")
+        begun = _passed(self.firsts, edges, weights)
+        ended = _passed(self.stops[order], edges, weights[order])
+        return np.asarray(np.diff(begun - ended))
 
     def touched(self, edges: Edges) -> Mask:
         """Return which columns they touch, however briefly."""
@@ -74,11 +80,13 @@ class Stretches:
         return np.asarray(np.cumsum(change[:-1]) > 0)
 
 
-def _passed(times: npt.NDArray[np.int64], edges: Edges) -> npt.NDArray[np.float64]:
-    """Return, for each edge, the sum over the sorted times before it of how long ago they were."""
+def _passed(
+    times: npt.NDArray[np.int64], edges: Edges, weights: npt.NDArray[Any]
+) -> npt.NDArray[np.float64]:
+    """Return, for each edge, the sum over sorted times before it of how long ago, by weight."""
     count = np.searchsorted(times, edges, "right")
-    sums = np.concatenate([[0], np.cumsum(times)])
-    return np.asarray(count * edges - sums[count])
+    weight, sums = (np.concatenate([[0], np.cumsum(each)]) for each in (weights, weights * times))
+    return np.asarray(weight[count] * edges - sums[count])
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,11 +28,12 @@ class Touch(NamedTuple):
 
 
 class Multiply(NamedTuple):
-    """The PEs that a multiply keeps busy, and for how many cycles: vectors by cycles of each."""
+    """The PEs that a multiply keeps busy, for how many vectors, and cycles of each vector."""
 
     instruction: int
     pes: int
-    cycles: int
+    vectors: int
+    vector_cycles: int
 
 
 @dataclass(frozen=True, eq=False)

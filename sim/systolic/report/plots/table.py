@@ -15,6 +15,7 @@ from systolic.report.plots.layers import draw_layers
 from systolic.report.plots.look import Look
 from systolic.report.plots.sheet import Sheet
 from systolic.report.plots.timeline import draw_timeline
+from systolic.report.plots.utilisation import draw_utilisation
 from systolic.report.views import NO_RECORDS, Records
 
 Given = Literal["summary", "run"]
@@ -46,4 +47,7 @@ PLOTS: dict[str, Plot] = {
         ("cycles", "arrows"),
     ),
     "layers": Plot(draw_layers, "operations as bars, by what bounds them", "summary"),
+    "utilisation": Plot(
+        draw_utilisation, "shares of PEs and units that were busy, over time", "run", ("cycles",)
+    ),
 }  # fmt: skip
