@@ -20,6 +20,7 @@ WORKS: dict[str, str] = {
     "timeline": NETWORK,
     "layers": NETWORK,
     "utilisation": NETWORK,
+    "roofline": NETWORK,
 }
 """The run that each view shows on its page."""
 

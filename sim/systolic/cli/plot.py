@@ -163,7 +163,7 @@ def _require_free(path: Path, work: Path) -> None:
 def _subject(plot: Plot, view: str, work: Path, options: WorkOptions) -> tuple[Any, str]:
     """Return what the view is given, and the picture's title."""
     from systolic.cli.explain import timed
-    from systolic.report.plots.subject import PlotSummary
+    from systolic.run.plotted import plotted, plotted_summary
 
     if work.suffix.lower() == ".json" or work.is_dir():
         if plot.given != "summary":
@@ -172,9 +172,7 @@ def _subject(plot: Plot, view: str, work: Path, options: WorkOptions) -> tuple[A
                 "needed a run file or a program"
             )
         summary = _summary(work, options)
-        return PlotSummary(summary, None), printable(summary["run"])
-    from systolic.run.plotted import plotted
-
+        return plotted_summary(summary, str(work)), printable(summary["run"])
     result = timed(work, options)
     return plotted(result), printable(result.summary["run"])
 

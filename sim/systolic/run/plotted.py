@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
+from systolic.config.chip_file import chip_of_tables
 from systolic.isa import Instruction, MatMul
 from systolic.isa.access import Access
 from systolic.isa.effects import reads, writes
-from systolic.report.plots.subject import Multiply, PlotRun, Touch
+from systolic.report.plots.subject import Multiply, PlotRun, PlotSummary, Touch
+from systolic.run.again import entry
 from systolic.run.observe import observed
 from systolic.run.result import Result
 
@@ -21,6 +24,13 @@ def plotted(result: Result) -> PlotRun:
         touches=lambda: list(_touches(result)),
         multiplies=lambda: list(_multiplies(result)),
     )
+
+
+def plotted_summary(summary: Mapping[str, Any], origin: str) -> PlotSummary:
+    """Return what views are given of a summary; messages on its chip call the file `origin`."""
+    chip = entry(summary, "config", "chip")
+    tables = chip if isinstance(chip, dict) else None
+    return PlotSummary(summary, None if tables is None else chip_of_tables(tables, origin))
 
 
 def _touches(result: Result) -> Iterator[Touch]:
