@@ -21,6 +21,7 @@ WORKS: dict[str, str] = {
     "layers": NETWORK,
     "utilisation": NETWORK,
     "roofline": NETWORK,
+    "memory": NETWORK,
 }
 """The run that each view shows on its page."""
 

@@ -11,6 +11,7 @@ from systolic.isa.access import Access
 from systolic.isa.effects import reads, writes
 from systolic.report.plots.subject import Multiply, PlotRun, PlotSummary, Touch
 from systolic.run.again import entry
+from systolic.run.lifetimes import lifetimes
 from systolic.run.observe import observed
 from systolic.run.result import Result
 
@@ -23,6 +24,7 @@ def plotted(result: Result) -> PlotRun:
         observed=observed(result),
         touches=lambda: list(_touches(result)),
         multiplies=lambda: list(_multiplies(result)),
+        lives=lambda: lifetimes(result.program, result.chip, result.trace),
     )
 
 

@@ -167,9 +167,9 @@ def _roof(axes: Axes, sheet: Sheet, roof: Roof, ends: tuple[float, float]) -> No
     ridge = roof.flats[0][0] / roof.dram_bytes
     axes.plot([low, ridge], [low * roof.dram_bytes, roof.flats[0][0]], color=theme.ink,
               linewidth=1.6)  # fmt: skip
-    middle = math.sqrt(low * ridge)
+    middle = low**0.35 * ridge**0.65
     axes.annotate(
-        f"{roof.dram_bytes:,.4g} bytes a cycle: DRAM", (middle, middle * roof.dram_bytes),
+        f"DRAM: {roof.dram_bytes:,.4g} bytes a cycle", (middle, middle * roof.dram_bytes),
         xytext=(-8, 4), textcoords="offset points", ha="right", fontsize=style.SMALL,
         color=theme.ink,
     )  # fmt: skip

@@ -36,6 +36,22 @@ class Multiply(NamedTuple):
     vector_cycles: int
 
 
+class Life(NamedTuple):
+    """Bytes of the state buffer hold what one instruction wrote, from tick `first` to `stop`.
+
+    writer: the instruction; -1 for what lay there at cycle 0. partitions, bytes: the box around
+    the bytes, of which there are `size_bytes`. It ends with its last read, or where it is
+    overwritten unread; what nothing reads or overwrites stays to the end of the run.
+    """
+
+    writer: int
+    partitions: Interval
+    bytes: Interval
+    size_bytes: int
+    first: int
+    stop: int
+
+
 @dataclass(frozen=True, eq=False)
 class PlotSummary:
     """The summary of a run, and its chip; None if the summary has none."""
@@ -48,13 +64,14 @@ class PlotSummary:
 class PlotRun(PlotSummary):
     """A finished run.
 
-    touches, multiplies: what its instructions do, told only for the views that show it.
+    touches, multiplies, lives: what its instructions do, told only for the views that show it.
     """
 
     chip: Chip
     observed: Observed
     touches: Callable[[], Sequence[Touch]]
     multiplies: Callable[[], Sequence[Multiply]]
+    lives: Callable[[], Sequence[Life]]
 
     @property
     def trace(self) -> Trace:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from systolic.report.plots.layers import draw_layers
 from systolic.report.plots.look import Look
+from systolic.report.plots.memory import draw_memory
 from systolic.report.plots.roofline import draw_roofline
 from systolic.report.plots.sheet import Sheet
 from systolic.report.plots.timeline import draw_timeline
@@ -52,4 +53,7 @@ PLOTS: dict[str, Plot] = {
         draw_utilisation, "shares of PEs and units that were busy, over time", "run", ("cycles",)
     ),
     "roofline": Plot(draw_roofline, "operations below what array and DRAM allow", "summary"),
+    "memory": Plot(
+        draw_memory, "what lies where in the state buffer, and how long", "run", ("cycles",)
+    ),
 }  # fmt: skip
