@@ -22,6 +22,7 @@ WORKS: dict[str, str] = {
     "utilisation": NETWORK,
     "roofline": NETWORK,
     "memory": NETWORK,
+    "dram": "runs/transpose_ddr4_tiles",
 }
 """The run that each view shows on its page."""
 

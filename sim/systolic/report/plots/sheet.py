@@ -49,7 +49,7 @@ class Sheet:
         self.figure = Figure(figsize=(WIDTH, height), dpi=style.DPI, facecolor=self.theme.paper)
         self.text(MARGIN, 0.26, look.title, fontsize=style.TITLE - 2, weight="bold")
         self.text(MARGIN, 0.6, said, color=self.theme.muted)
-        self._legend(legend)
+        self.swatches(legend, MARGIN, 0.97)
 
     def text(self, left: float, top: float, text: str, **kind: Any) -> None:
         """Write text with its top left corner at that place."""
@@ -78,20 +78,20 @@ class Sheet:
         axes.yaxis.set_visible(False)
         return axes
 
-    def _legend(self, swatches: Sequence[Swatch]) -> None:
+    def swatches(self, swatches: Sequence[Swatch], left: float, middle: float) -> None:
+        """Write what colours mean, side by side."""
         from matplotlib.patches import Rectangle
 
         from systolic.report.paper.lettering import text_inches
 
-        left = MARGIN
         for colour, words in swatches:
-            corner = left / WIDTH, 1 - 1.03 / self.height
+            corner = left / WIDTH, 1 - (middle + 0.06) / self.height
             square = Rectangle(
                 corner, 0.12 / WIDTH, 0.12 / self.height, facecolor=colour, linewidth=0,
                 transform=self.figure.transFigure,
             )  # fmt: skip
             self.figure.add_artist(square)
-            self.text(left + 0.18, 0.97, words, fontsize=style.SMALL, va="center")
+            self.text(left + 0.18, middle, words, fontsize=style.SMALL, va="center")
             left += 0.18 + text_inches(words, style.SMALL) + 0.25
 
     def save(self, path: Path) -> None:

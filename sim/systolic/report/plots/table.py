@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from systolic.report.plots.dram import draw_dram
 from systolic.report.plots.layers import draw_layers
 from systolic.report.plots.look import Look
 from systolic.report.plots.memory import draw_memory
@@ -56,4 +57,5 @@ PLOTS: dict[str, Plot] = {
     "memory": Plot(
         draw_memory, "what lies where in the state buffer, and how long", "run", ("cycles",)
     ),
+    "dram": Plot(draw_dram, "bandwidth over time, row hits by channel", "run", ("cycles",)),
 }  # fmt: skip
