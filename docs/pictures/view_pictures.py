@@ -23,6 +23,7 @@ WORKS: dict[str, str] = {
     "roofline": NETWORK,
     "memory": NETWORK,
     "dram": "runs/transpose_ddr4_tiles",
+    "banks": NETWORK,
 }
 """The run that each view shows on its page."""
 

@@ -8,9 +8,9 @@ channel counts its bursts by what they found, and one for each queue what its bu
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from systolic.errors import SystolicError
 from systolic.hw.formulas.dram import dram_rate
 from systolic.report.paper import style
 from systolic.report.paper.theme import Theme
+from systolic.report.plots.bars import BAR, CountedBar, draw_bars
 from systolic.report.plots.look import Look
 from systolic.report.plots.marks import boxes, ground
 from systolic.report.plots.sheet import (
@@ -42,8 +43,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 COLUMNS = 400
-TALL, LOW, GAP, BAR, SCALE = 1.5, 0.32, 0.12, 0.2, 0.75
-"""Heights in inches: of all queues, of one, between lanes, of a bar, of a scale with its name."""
+TALL, LOW, GAP, SCALE = 1.5, 0.32, 0.12, 0.75
+"""Heights in inches: of all queues, of one, between lanes, and of a scale with its name."""
 ALL = "all queues"
 FROM, TO = "from DRAM", "to DRAM"
 BURSTS = ("row hit", "closed bank", "row conflict")
@@ -66,14 +67,6 @@ class DramTraffic:
     def total(self, direction: str) -> Bytes:
         """Return the bytes of all queues."""
         return np.asarray(sum(queue[direction] for queue in self.queues.values()))
-
-
-class CountedBar(NamedTuple):
-    """A bar of counts that stand side by side, and words on it."""
-
-    name: str
-    counts: tuple[int, ...]
-    note: str
 
 
 def dram_traffic(run: PlotRun, cycles: Interval) -> DramTraffic:
@@ -155,9 +148,10 @@ def draw_dram(run: PlotRun, look: Look) -> Sheet:
     said = f"{said_of(run, cycles)}; the bytes of a copy count as evenly spread over it"
     sheet = Sheet(look, height, said, legend)
     _lanes(sheet, run, found, cycles)
-    top = HEAD + lanes + FOOT
+    top, colours = HEAD + lanes + FOOT, [theme.series_colour(place) for place in (2, 1, 3)]
     for scale, kinds, bars in tables:
-        _table(sheet, top, scale, kinds, bars=bars)
+        draw_bars(sheet, top, bars, scale, colours)
+        sheet.swatches(list(zip(colours, kinds, strict=True)), MARGIN + NAMES, top - 0.13)
         top += len(bars) * BAR + SCALE
     return sheet
 
@@ -225,31 +219,3 @@ def _words(
         left + MIDDLE + 0.12, middle, text, va="center", fontsize=style.TINY + 0.5,
         color=sheet.theme.muted, linespacing=1.5,
     )  # fmt: skip
-
-
-def _table(
-    sheet: Sheet, top: float, scale: str, kinds: Sequence[str], *, bars: Sequence[CountedBar]
-) -> None:
-    """Draw a bar for each row, its counts side by side, on a scale that bears their names."""
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
-    axes = sheet.axes(top, len(bars) * BAR)
-    colours = [sheet.theme.series_colour(place) for place in (2, 1, 3)]
-    ends = np.cumsum([(0, *bar.counts) for bar in bars], axis=1)
-    axes.set_xlim(0, max(1, int(ends.max())))
-    axes.set_ylim(len(bars), 0)
-    rows = np.arange(len(bars))
-    for place, colour in enumerate(colours):
-        boxes(axes, (ends[:, place], ends[:, place + 1]), (rows + 0.1, rows + 0.9), colour)
-    axes.xaxis.set_visible(True)
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(round(value))))
-    axes.set_xlabel(scale)
-    left = MARGIN + NAMES
-    for row, bar in enumerate(bars):
-        middle = top + (row + 0.5) * BAR
-        sheet.text(left - 0.12, middle, bar.name, ha="right", va="center_baseline",
-                   fontsize=style.SMALL)  # fmt: skip
-        sheet.text(left + MIDDLE + 0.12, middle, bar.note, va="center_baseline",
-                   fontsize=style.TINY + 0.5, color=sheet.theme.muted)  # fmt: skip
-    sheet.swatches(list(zip(colours, kinds, strict=True)), left, top - 0.13)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from systolic.report.plots.banks import draw_banks
 from systolic.report.plots.dram import draw_dram
 from systolic.report.plots.layers import draw_layers
 from systolic.report.plots.look import Look
@@ -56,6 +57,9 @@ PLOTS: dict[str, Plot] = {
     "roofline": Plot(draw_roofline, "operations below what array and DRAM allow", "summary"),
     "memory": Plot(
         draw_memory, "what lies where in the state buffer, and how long", "run", ("cycles",)
+    ),
+    "banks": Plot(
+        draw_banks, "banks of both buffers in use, and who refuses whom", "run", ("cycles",)
     ),
     "dram": Plot(draw_dram, "bandwidth over time, row hits by channel", "run", ("cycles",)),
 }  # fmt: skip
