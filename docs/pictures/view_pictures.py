@@ -24,6 +24,7 @@ WORKS: dict[str, str] = {
     "memory": NETWORK,
     "dram": "runs/transpose_ddr4_tiles",
     "banks": NETWORK,
+    "wavefront": "runs/transpose_fig3",
 }
 """The run that each view shows on its page."""
 
@@ -31,7 +32,13 @@ WORKS: dict[str, str] = {
 def main() -> None:
     """Write the pictures that are asked for, or all, beside this script."""
     for view in sys.argv[1:] or WORKS:
-        result = run(CONFIGS / f"{WORKS[view]}.toml", values=False)
+        records = PLOTS[view].records
+        result = run(
+            CONFIGS / f"{WORKS[view]}.toml",
+            values=records.grid,
+            kinds=records.words,
+            grid=records.grid,
+        )
         look = Look(result.summary["run"])
         file = HERE / f"view_{view}.png"
         PLOTS[view].write(plotted(result), look, file)

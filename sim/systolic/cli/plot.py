@@ -14,15 +14,18 @@ from systolic.cli.options import (
     Overrides,
     WorkOptions,
     is_number,
+    is_program,
     of_option,
 )
 from systolic.errors import SystolicError, perhaps, printable, shortened
 from systolic.spans import Interval
 
 if TYPE_CHECKING:
+    from systolic.report.paper.saved import PictureFormat
     from systolic.report.paper.theme import ThemeName
-    from systolic.report.plots.look import Look, PictureFormat
+    from systolic.report.plots.look import Look
     from systolic.report.plots.table import Plot
+    from systolic.run.result import Result
 
 
 def draw_command(
@@ -88,7 +91,7 @@ def _plot(view: str) -> Plot:
 
 def _target(view: str, out: Path | None, form: str | None) -> tuple[Path, PictureFormat]:
     """Return the file, and its format: the one asked for, else that of the file's ending."""
-    from systolic.report.plots.look import PICTURE_FORMATS
+    from systolic.report.paper.saved import PICTURE_FORMATS
 
     ending = out.suffix.lower().removeprefix(".") if out else ""
     wanted = form if form is not None else ending or "png"
@@ -162,7 +165,6 @@ def _require_free(path: Path, work: Path) -> None:
 
 def _subject(plot: Plot, view: str, work: Path, options: WorkOptions) -> tuple[Any, str]:
     """Return what the view is given, and the picture's title."""
-    from systolic.cli.explain import timed
     from systolic.run.plotted import plotted, plotted_summary
 
     if work.suffix.lower() == ".json" or work.is_dir():
@@ -173,8 +175,27 @@ def _subject(plot: Plot, view: str, work: Path, options: WorkOptions) -> tuple[A
             )
         summary = _summary(work, options)
         return plotted_summary(summary, str(work)), printable(summary["run"])
-    result = timed(work, options)
+    result = _result(plot, work, options)
     return plotted(result), printable(result.summary["run"])
+
+
+def _result(plot: Plot, work: Path, options: WorkOptions) -> Result:
+    """Run for what the view shows: times, or the words and the grid of a run file."""
+    from systolic.cli.explain import load_one, timed
+
+    if not plot.records.grid:
+        return timed(work, options)
+    if is_program(work):
+        from systolic.cli.run_program import prepare, run_job
+
+        return run_job(prepare(work, options), grid=True)
+    from systolic.cli.run_file import ProgressBar, picture_records
+    from systolic.run.execute import run
+
+    loaded = load_one(work, options)
+    words, grid = picture_records(loaded)
+    with ProgressBar(loaded.name) as progress:
+        return run(loaded, kinds=words, grid=grid, values=grid, progress=progress)
 
 
 def _summary(work: Path, options: WorkOptions) -> dict[str, Any]:

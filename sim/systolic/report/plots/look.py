@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 from systolic.errors import SystolicError
+from systolic.report.paper.saved import PictureFormat
 from systolic.report.paper.theme import THEMES, Theme, ThemeName
 from systolic.spans import Interval
-
-PictureFormat = Literal["png", "svg", "pdf"]
-PICTURE_FORMATS: tuple[PictureFormat, ...] = get_args(PictureFormat)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,19 +5,18 @@ Matplotlib is used by its objects, without pyplot, and loaded when a sheet is ma
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from systolic.hw.spec import Chip
 from systolic.report.paper import style
+from systolic.report.paper.saved import write_figure
 from systolic.report.paper.theme import Theme
 from systolic.report.plots.look import Look
 from systolic.report.plots.subject import PlotRun
 from systolic.report.summary.wording import number, plural
 from systolic.spans import Interval
-from systolic.writing import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,10 +28,6 @@ MIDDLE = WIDTH - 2 * MARGIN - NAMES - NOTES
 """How wide axes are that have names and figures beside them."""
 COLUMNS = round(MIDDLE * style.DPI)
 """The most columns that a picture resolves: pixels of a PNG."""
-
-DATES = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
-"""The entries without which the same picture is the same file."""
-SETTINGS: Any = {"svg.hashsalt": "systolic"}
 
 Swatch = tuple[str, str]
 """A colour, and what it means."""
@@ -95,21 +90,8 @@ class Sheet:
             left += 0.18 + text_inches(words, style.SMALL) + 0.25
 
     def save(self, path: Path) -> None:
-        """Write the file, whole or not at all.
-
-        The picture is made in memory first: of a disk that is full matplotlib's PDF writer says
-        that a file is closed.
-        """
-        import matplotlib
-
-        made = io.BytesIO()
-        with matplotlib.rc_context(SETTINGS):
-            self.figure.savefig(
-                made, format=self.look.format, dpi=style.DPI, metadata=DATES[self.look.format],
-                facecolor=self.theme.paper,
-            )  # fmt: skip
-        with replacing(path) as partial:
-            partial.write_bytes(made.getvalue())
+        """Write the file, whole or not at all."""
+        write_figure(self.figure, self.look.format, path)
 
 
 def said_of(run: PlotRun, cycles: Interval) -> str:

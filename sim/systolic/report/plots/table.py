@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from systolic.report.plots.banks import draw_banks
 from systolic.report.plots.dram import draw_dram
@@ -17,24 +17,31 @@ from systolic.report.plots.layers import draw_layers
 from systolic.report.plots.look import Look
 from systolic.report.plots.memory import draw_memory
 from systolic.report.plots.roofline import draw_roofline
-from systolic.report.plots.sheet import Sheet
 from systolic.report.plots.timeline import draw_timeline
 from systolic.report.plots.utilisation import draw_utilisation
-from systolic.report.views import NO_RECORDS, Records
+from systolic.report.plots.wavefront import draw_wavefront
+from systolic.report.views import NO_RECORDS, WAVEFRONT, Records
 
 Given = Literal["summary", "run"]
 PlotOption = Literal["cycles", "arrows"]
 
 
+class Saved(Protocol):
+    """What a view returns: a picture that writes itself to a file, whole or not at all."""
+
+    def save(self, path: Path) -> None:
+        """Write the file."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A view: `draw(subject, look)` returns its sheet.
+    """A view: `draw(subject, look)` returns its sheet, which can be saved.
 
     shows: what it shows, in a few words. given: the subject, a PlotSummary or a PlotRun. takes: the
     options that mean something to it.
     """
 
-    draw: Callable[[Any, Look], Sheet]
+    draw: Callable[[Any, Look], Saved]
     shows: str
     given: Given
     takes: tuple[PlotOption, ...] = ()
@@ -46,6 +53,10 @@ class Plot:
 
 
 PLOTS: dict[str, Plot] = {
+    "wavefront": Plot(
+        draw_wavefront, "how a wave of multiplications crosses the array", "run", ("cycles",),
+        WAVEFRONT.records,
+    ),
     "timeline": Plot(
         draw_timeline, "what every unit did when, and what held it back", "run",
         ("cycles", "arrows"),
