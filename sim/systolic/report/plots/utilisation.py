@@ -42,18 +42,18 @@ TALL, LOW, GAP = 1.2, 0.42, 0.16
 BUSY = "streaming"
 PES = "PEs"
 
-Shares = npt.NDArray[np.float64]
+BusyShares = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Utilisation:
-    """Shares of columns, 0 to 1: of all PEs, and of the cycles of each unit that was ever busy."""
+    """BusyShares of columns, 0 to 1: of all PEs, and of the cycles of each unit that was ever busy."""
 
     edges: Edges
-    pes: Shares
-    units: dict[str, Shares]
+    pes: BusyShares
+    units: dict[str, BusyShares]
 
-    def mean(self, shares: Shares) -> float:
+    def mean(self, shares: BusyShares) -> float:
         """Return the share of the whole window."""
         widths = np.diff(self.edges)
         return float((shares * widths).sum() / widths.sum())
@@ -80,7 +80,7 @@ def _streaming(run: PlotRun, unit: str) -> Stretches:
     )
 
 
-def _pes(run: PlotRun, edges: Edges) -> Shares:
+def _pes(run: PlotRun, edges: Edges) -> BusyShares:
     """Return, for each column, its ticks times the share of the PEs that were busy in them."""
     times = {each.instruction: each for each in run.trace.times}
     array = run.chip.pe_array
@@ -116,7 +116,7 @@ def draw_utilisation(run: PlotRun, look: Look) -> Sheet:
 
 
 def _panel(
-    axes: Axes, run: PlotRun, found: Utilisation, shares: Shares, *, theme: Theme, colour: str
+    axes: Axes, run: PlotRun, found: Utilisation, shares: BusyShares, *, theme: Theme, colour: str
 ) -> None:
     edges = found.edges / run.period
     cycles = Interval(int(edges[0]), int(edges[-1]))
