@@ -47,7 +47,7 @@ BusyShares = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Utilisation:
-    """BusyShares of columns, 0 to 1: of all PEs, and of the cycles of each unit that was ever busy."""
+    """Shares of columns, 0 to 1: of all PEs, and of the cycles of each unit that was ever busy."""
 
     edges: Edges
     pes: BusyShares
