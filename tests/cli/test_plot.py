@@ -18,6 +18,7 @@ from systolic.shipped import CONFIGS
 
 FIG_3 = CONFIGS / "runs" / "transpose_fig3.toml"
 CHAIN = CONFIGS / "runs" / "matmul_chain.toml"
+SHAPE = "bf16[8,12]{1,0:T(2,4)(2,1)}"
 LAYER = CONFIGS / "programs" / "layer.txt"
 OF_RUNS = [name for name, each in PLOTS.items() if each.given == "run"]
 OF_SUMMARIES = [name for name, each in PLOTS.items() if each.given == "summary"]
@@ -34,7 +35,7 @@ def chain_summary(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def plot(view: str, file: Path, *options: object, summary: Path | None = None) -> None:
     """Draw a view of a small work that has something to show for it."""
-    work = summary if view in OF_SUMMARIES else FIG_3
+    work = summary if view in OF_SUMMARIES else SHAPE if view == "layout" else FIG_3
     in_dram = ("--set", "workload.home=dram") if view == "dram" else ()
     told = run_command("plot", view, work, "--out", file, *in_dram, *options)
     assert told == (0, f"{file}\n", "")
@@ -44,8 +45,8 @@ def check(path: Path) -> None:
     """The file is a picture of its format, with something on it."""
     if path.suffix == ".png":
         image = imread(path)[..., :3]
-        assert image.shape[1] in (1800, 2100)
-        assert 0.003 < (image != image[0, 0]).any(axis=2).mean() < 0.9
+        assert image.shape[1] >= 500
+        assert 0.003 < (image != image[0, 0]).any(axis=2).mean() < 0.95
     elif path.suffix == ".svg":
         root = ElementTree.parse(path).getroot()
         assert root.tag.endswith("svg")
@@ -168,6 +169,21 @@ def test_a_run_without_what_is_to_be_shown(tmp_path: Path) -> None:
     told = refused("plot", "layers", FIG_3, "--out", tmp_path / "a.png")
     assert told.startswith("transpose_fig3: has no operations to draw; needed the run of a graph")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_shapes(tmp_path: Path) -> None:
+    file = tmp_path / "a.png"
+    large = "f32[400,500]{1,0:T(8,128)}"
+    assert run_command("plot", "layout", large, "--index", "30,77", "--out", file)[0] == 0
+    check(file)
+    assert refused("plot", "layout", SHAPE, "--out", file, "--chip", "ideal_4x4") == (
+        f"--chip: is for run files and programs, and {SHAPE} is a shape"
+    )
+    assert refused("plot", "layout", SHAPE, "--out", file, "--index", "8,0").startswith("index")
+    assert refused("plot", "layout", "f32[2", "--out", file)
+    assert refused("plot", "timeline", FIG_3, "--out", file, "--index", "1,1") == (
+        "--index: means nothing to the view timeline"
+    )
 
 
 def test_summaries_that_will_not_do(chain_summary: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from systolic.report.paper.theme import ThemeName
     from systolic.report.plots.look import Look
     from systolic.report.plots.table import Plot
+    from systolic.report.views import LayoutSubject
     from systolic.run.result import Result
 
 
@@ -32,7 +34,10 @@ def draw_command(
     view: Annotated[str, typer.Argument(help="What to show; systolic plot --list names all.")] = "",
     work: Annotated[
         Path | None,
-        typer.Argument(help="Run file, program or summary.json.", metavar="RUN|PROGRAM|SUMMARY"),
+        typer.Argument(
+            help="Run file, program or summary.json; of layout: a shape.",
+            metavar="RUN|PROGRAM|SUMMARY",
+        ),
     ] = None,
     *,
     out: Annotated[
@@ -51,6 +56,9 @@ def draw_command(
     arrows: Annotated[
         bool, typer.Option("--arrows", help="timeline: draw posts and the starts they let go.")
     ] = False,
+    index: Annotated[
+        str | None, typer.Option("--index", help='layout: mark element "2,3", or "y=2 x=3".')
+    ] = None,
     list_views: Annotated[bool, typer.Option("--list", help="Name all views.")] = False,
     chip: ChipName = None,
     no_check: NoCheck = False,
@@ -68,10 +76,15 @@ def draw_command(
         raise SystolicError("RUN|PROGRAM|SUMMARY: is missing; needed what is to be drawn")
     path, picture_format = _target(view, out, form)
     look = _look(work, picture_format, theme, cycles, arrows=arrows)
-    _refuse_idle_options(view, plot, look)
+    given = {"cycles": cycles is not None, "arrows": arrows, "index": index is not None}
+    _refuse_idle_options(view, plot, given)
     _require_free(path, work)
     options = WorkOptions(chip=chip, overrides=overrides, no_check=no_check, values=False)
-    subject, title = _subject(plot, view, work, options)
+    subject: Any
+    if plot.given == "shape":
+        subject, title = _layout(work, options, index)
+    else:
+        subject, title = _subject(plot, view, work, options)
     if look.cycles is not None:
         with of_option("--cycles"):
             look.shown(subject.trace.cycles())
@@ -147,9 +160,8 @@ def _no_interval(text: str) -> SystolicError:
     )
 
 
-def _refuse_idle_options(view: str, plot: Plot, look: Look) -> None:
-    """Raise SystolicError for an option that means nothing to the view."""
-    given = {"cycles": look.cycles is not None, "arrows": look.arrows}
+def _refuse_idle_options(view: str, plot: Plot, given: Mapping[str, bool]) -> None:
+    """Raise SystolicError for an option that is given and means nothing to the view."""
     for option, is_given in given.items():
         if is_given and option not in plot.takes:
             raise SystolicError(f"--{option}: means nothing to the view {view}")
@@ -179,6 +191,19 @@ def _subject(plot: Plot, view: str, work: Path, options: WorkOptions) -> tuple[A
     return plotted(result), printable(result.summary["run"])
 
 
+def _layout(work: Path, options: WorkOptions, index: str | None) -> tuple[LayoutSubject, str]:
+    """Return the shape that stands in place of a file, and its text."""
+    from systolic.layout import Shape
+    from systolic.layout.text.index_text import read_index
+    from systolic.report.views import LayoutSubject
+
+    _refuse_run_options(options, f"{work} is a shape")
+    shape = Shape.parse(str(work))
+    return LayoutSubject(shape, None if index is None else read_index(index, shape.rank)), str(
+        shape
+    )
+
+
 def _result(plot: Plot, work: Path, options: WorkOptions) -> Result:
     """Run for what the view shows: times, or the words and the grid of a run file."""
     from systolic.cli.explain import load_one, timed
@@ -201,8 +226,12 @@ def _result(plot: Plot, work: Path, options: WorkOptions) -> Result:
 def _summary(work: Path, options: WorkOptions) -> dict[str, Any]:
     from systolic.run.difference import summary_side
 
+    _refuse_run_options(options, f"{work} is a summary")
+    return dict(summary_side(work).summary)
+
+
+def _refuse_run_options(options: WorkOptions, why: str) -> None:
     given = {"--set": options.overrides, "--chip": options.chip, "--no-check": options.no_check}
     for option, value in given.items():
         if value:
-            raise SystolicError(f"{option}: is for run files and programs, and {work} is a summary")
-    return dict(summary_side(work).summary)
+            raise SystolicError(f"{option}: is for run files and programs, and {why}")

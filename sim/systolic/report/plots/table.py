@@ -1,7 +1,7 @@
 """The views of `systolic plot`: a further view is a further row, and the file that draws it.
 
-A row says what the view is given: the summary of a run (a summary.json will do), or a whole run
-with what it must record besides what every run records.
+A row says what the view is given: the summary of a run (a summary.json will do), a shape, or
+a whole run with what it must record besides what every run records.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol
 from systolic.report.plots.banks import draw_banks
 from systolic.report.plots.dram import draw_dram
 from systolic.report.plots.layers import draw_layers
+from systolic.report.plots.layout import draw_layout
 from systolic.report.plots.look import Look
 from systolic.report.plots.memory import draw_memory
 from systolic.report.plots.roofline import draw_roofline
@@ -22,8 +23,8 @@ from systolic.report.plots.utilisation import draw_utilisation
 from systolic.report.plots.wavefront import draw_wavefront
 from systolic.report.views import NO_RECORDS, WAVEFRONT, Records
 
-Given = Literal["summary", "run"]
-PlotOption = Literal["cycles", "arrows"]
+Given = Literal["summary", "run", "shape"]
+PlotOption = Literal["cycles", "arrows", "index"]
 
 
 class Saved(Protocol):
@@ -37,8 +38,8 @@ class Saved(Protocol):
 class Plot:
     """A view: `draw(subject, look)` returns its sheet, which can be saved.
 
-    shows: what it shows, in a few words. given: the subject, a PlotSummary or a PlotRun. takes: the
-    options that mean something to it.
+    shows: what it shows, in a few words. given: the subject, a PlotSummary, a PlotRun or a
+    LayoutSubject. takes: the options that mean something to it.
     """
 
     draw: Callable[[Any, Look], Saved]
@@ -73,4 +74,5 @@ PLOTS: dict[str, Plot] = {
         draw_banks, "banks of both buffers in use, and who refuses whom", "run", ("cycles",)
     ),
     "dram": Plot(draw_dram, "bandwidth over time, row hits by channel", "run", ("cycles",)),
+    "layout": Plot(draw_layout, "where the elements of an XLA shape lie", "shape", ("index",)),
 }  # fmt: skip
