@@ -77,11 +77,11 @@ def marks(
 ) -> int:
     """Mark every column that stretches touch; return how many marks there are.
 
-    A mark is at least a column of the picture wide, so a single cycle of any run is seen.
+    A mark is at least two columns of the picture wide, so a single cycle of any run is seen.
     """
     edges = even_edges(window, COLUMNS)
     runs = list(runs_of(found.touched(edges)))
-    least = (window.stop - window.first) / COLUMNS
+    least = 2 * window.count / COLUMNS
     left = np.array([edges[first] for first, _ in runs])
     right = np.array([edges[stop] for _, stop in runs])
     if runs:

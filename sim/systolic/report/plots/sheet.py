@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from systolic.errors import shortened
 from systolic.hw.spec import Chip
 from systolic.report.paper import style
 from systolic.report.paper.saved import write_figure
@@ -26,6 +27,7 @@ NAMES, NOTES = 1.3, 2.35
 """Room at the left of axes for names of lanes, and at the right for their figures."""
 MIDDLE = WIDTH - 2 * MARGIN - NAMES - NOTES
 """How wide axes are that have names and figures beside them."""
+LONGEST_TITLE = 75
 COLUMNS = round(MIDDLE * style.DPI)
 """The most columns that a picture resolves: pixels of a PNG."""
 
@@ -42,7 +44,8 @@ class Sheet:
         self.look, self.height = look, height
         self.theme: Theme = look.theme
         self.figure = Figure(figsize=(WIDTH, height), dpi=style.DPI, facecolor=self.theme.paper)
-        self.text(MARGIN, 0.26, look.title, fontsize=style.TITLE - 2, weight="bold")
+        title = shortened(look.title, LONGEST_TITLE)
+        self.text(MARGIN, 0.26, title, fontsize=style.TITLE - 2, weight="bold")
         self.text(MARGIN, 0.6, said, color=self.theme.muted)
         self.swatches(legend, MARGIN, 0.97)
 

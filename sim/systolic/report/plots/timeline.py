@@ -269,6 +269,8 @@ class _Picture:
 
     def _legend(self) -> list[tuple[str, str]]:
         seen = {activity_of(label) for lane in self.data.lanes for label, _ in lane.reasons}
+        if any(lane.refused.ticks for lane in self.data.lanes):
+            seen.add("stalled")
         meanings = {"waiting": "waiting for the unit named", "stalled": "a port refused"}
         return [
             (self.theme.activities[kind], meanings.get(kind, kind))
@@ -362,7 +364,7 @@ class _Picture:
         tips = [end for _, end in lines]
         axes.scatter([x for x, _ in tips], [y for _, y in tips], s=5, c=ink, linewidths=0, zorder=3)
         left_out = count - len(lines)
-        text = f"{plural(count, 'semaphore')}: a line from the post, a dot at the start"
+        text = f"{plural(count, 'wait')} for a semaphore: a line from the post, a dot at the start"
         if left_out:
             text += f" ({number(left_out)} left out: fewer cycles have room for all)"
         sheet.text(MARGIN, 1.13, text, fontsize=style.TINY + 0.5, color=self.theme.muted)
