@@ -67,3 +67,18 @@ def test_one_copy_by_hand() -> None:
 def test_a_run_that_moves_nothing_is_refused() -> None:
     with pytest.raises(SystolicError, match=r"^transpose_fig3: moves nothing from or to DRAM$"):
         dram_traffic(subject("transpose_fig3"), Interval(0, 19))
+
+
+def test_a_copy_that_waits_for_its_latency_moves_nothing_yet() -> None:
+    """Of 9 cycles: all bytes come between the first element and the end of the last."""
+    overrides = ["workload.home=dram", "chip.dma.latency_cycles=9"]
+    found = plotted(
+        run(load_run(CONFIGS / "runs" / "transpose_fig3.toml", overrides), values=False)
+    )
+    traffic = dram_traffic(found, Interval(0, found.trace.cycles()))
+    came = np.flatnonzero(traffic.total(FROM) > 1e-9)
+    copies = [t for t in found.trace.times if t.unit.startswith("dma")]
+    first = min(copies, key=lambda t: t.start)
+    assert first.first - first.start >= 9
+    assert came.min() == first.first
+    assert came.max() == max(t.done for t in copies if t.start < 9)
