@@ -105,6 +105,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "systolic trace RUN --kind descriptor": (
         f"systolic trace {FIG_3} --set workload.home=dram --kind descriptor",
     ),
+    "systolic plot VIEW RUN": (f"systolic plot timeline {FIG_3}",),
     "systolic explain RUN.toml": (f"systolic explain {FIG_3}",),
     "systolic explain RUN.toml --json": (f"systolic explain {FIG_3} --json",),
     "systolic explain PROGRAM": (f"systolic explain {LAYER}",),

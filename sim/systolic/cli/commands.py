@@ -19,6 +19,7 @@ COMMANDS = {
     "explain": ("explain", "explain_command"),
     "diff": ("diff", "diff_command"),
     "export": ("export", "export_command"),
+    "plot": ("plot", "draw_command"),
     "check": ("check", "check_command"),
     "schema": ("schema", "schema_command"),
     "layout": ("layout", "layout_command"),

@@ -22,6 +22,7 @@ from systolic.errors import SystolicError, printable
 from systolic.report.summary.wording import number, percent, plural
 
 if TYPE_CHECKING:
+    from systolic.config import RunConfig
     from systolic.run.explanation import Explanation
     from systolic.run.result import Result
 
@@ -59,16 +60,23 @@ def timed(config: Path, options: WorkOptions) -> Result:
 
         return run_job(prepare(config, options))
     from systolic.cli.run_file import ProgressBar
-    from systolic.config import load_run
     from systolic.run.execute import run
+
+    loaded = load_one(config, options)
+    with ProgressBar(loaded.name) as progress:
+        return run(loaded, engine="event", values=False, progress=progress)
+
+
+def load_one(config: Path, options: WorkOptions) -> RunConfig:
+    """Return the run of a run file; SystolicError if it is a sweep."""
+    from systolic.config import load_run
 
     loaded = load_run(config, run_file_overrides(config, options))
     if loaded.sweep:
         raise SystolicError(
             f"{config}: is a sweep; --set sweep=[] takes the run that its points vary"
         )
-    with ProgressBar(loaded.name) as progress:
-        return run(loaded, engine="event", values=False, progress=progress)
+    return loaded
 
 
 def text(found: Explanation) -> Iterator[str]:

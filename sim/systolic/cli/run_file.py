@@ -47,7 +47,7 @@ def run_and_report(
     """
     folder = RunFolder(out)
     folder.check(_file_names(config, plots=plots, values=values), data_files(config))
-    words, grid = _picture_records(config) if plots else ((), False)
+    words, grid = picture_records(config) if plots else ((), False)
     with ProgressBar(config.name) as progress:
         result = run(config, kinds=words, grid=grid, progress=progress, values=values)
     report(result, output_files(config), folder, as_json=as_json, plots=plots, accept=accept)
@@ -140,7 +140,7 @@ def summary_text(summary: Mapping[str, Any]) -> str:
     return json.dumps(summary, indent=2, allow_nan=False) + "\n"
 
 
-def _picture_records(config: RunConfig) -> tuple[tuple[str, ...], bool]:
+def picture_records(config: RunConfig) -> tuple[tuple[str, ...], bool]:
     """Return the kinds of words that the picture shows, and whether it shows the grid."""
     from systolic.report.views import WAVEFRONT
 

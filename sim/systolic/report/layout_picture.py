@@ -22,6 +22,7 @@ from matplotlib.patches import FancyBboxPatch, Rectangle
 from numpy.typing import NDArray
 
 from systolic.layout import LayoutError, Shape
+from systolic.report.paper.theme import LIGHT, Theme
 from systolic.writing import replacing
 
 MOST_SHOWN = 32
@@ -120,7 +121,10 @@ def _extent(size: int, tile: int, wanted: int) -> Extent:
 
 
 def layout_picture(
-    shape: Shape, title: str | None = None, index: Sequence[int] | None = None
+    shape: Shape,
+    title: str | None = None,
+    index: Sequence[int] | None = None,
+    theme: Theme = LIGHT,
 ) -> Figure:
     """Return the figure of a shape of at most two dimensions (more: leading ones are stacked).
 
@@ -131,13 +135,19 @@ def layout_picture(
     cell = 0.46 if grid.digits <= 3 else 0.56 if grid.digits <= 5 else 0.11 * grid.digits
     wide = max(3.4, grid.columns * cell + 1.0)
     margin = 1.25 if grid.window.is_whole else 1.5  # one more line of text names the window
-    figure = Figure(figsize=(wide, grid.rows * 0.46 + margin), dpi=150, layout="constrained")
+    figure = Figure(
+        figsize=(wide, grid.rows * 0.46 + margin),
+        dpi=150,
+        layout="constrained",
+        facecolor=theme.paper,
+    )
     axes = figure.add_subplot()
-    _draw_cells(axes, grid)
+    axes.set_facecolor(theme.paper)
+    _draw_cells(axes, grid, theme)
     _draw_outlines(axes, grid)
     if index is not None:
-        _mark(axes, grid, *_cell(shape, grid.whole, index))
-    _dress(axes, grid, title or str(shape), wide, cell)
+        _mark(axes, grid, _cell(shape, grid.whole, index), theme)
+    _dress(axes, grid, title or str(shape), (wide, cell), theme)
     return figure
 
 
@@ -265,26 +275,23 @@ def _covering(shape: Shape) -> Shape:
     return Shape(shape.element_type, widths, layout)
 
 
-_PADDING_LOOK: dict[str, Any] = {
-    "facecolor": "white",
-    "edgecolor": _PALE,
-    "linewidth": 0.7,
-    "linestyle": (0, (2, 2)),
-}
+def _padding_look(theme: Theme) -> dict[str, Any]:
+    dashes = {"linewidth": 0.7, "linestyle": (0, (2, 2))}
+    return {"facecolor": theme.paper, "edgecolor": _PALE, **dashes}
 
 
-def _element_look(colour: str) -> dict[str, Any]:
-    return {"facecolor": colour, "edgecolor": "white", "linewidth": 1.2}
+def _element_look(colour: str, theme: Theme) -> dict[str, Any]:
+    return {"facecolor": colour, "edgecolor": theme.paper, "linewidth": 1.2}
 
 
-def _draw_cells(axes: Axes, grid: _CellGrid) -> None:
+def _draw_cells(axes: Axes, grid: _CellGrid, theme: Theme) -> None:
     size = 9.0 if grid.digits <= 3 else 8.0
     top, left = grid.first
     for row, column in itertools.product(range(grid.rows), range(grid.columns)):
         real = bool(grid.is_element[row, column])
         corner = left + column, top + row
         colour = grid.colours[row][column]
-        look = _element_look(colour) if real else _PADDING_LOOK
+        look = _element_look(colour, theme) if real else _padding_look(theme)
         axes.add_patch(Rectangle(corner, 1, 1, **look))
         axes.text(
             corner[0] + 0.5,
@@ -323,16 +330,21 @@ def _draw_outlines(axes: Axes, grid: _CellGrid) -> None:
         )
 
 
-def _mark(axes: Axes, grid: _CellGrid, row: int, column: int) -> None:
+def _mark(axes: Axes, grid: _CellGrid, cell: tuple[int, int], theme: Theme) -> None:
     """Mark the cell of the element that was asked for."""
+    row, column = cell
     axes.add_patch(
-        Rectangle((column, row), 1, 1, fill=False, edgecolor=_INK, linewidth=2.4, zorder=4)
+        Rectangle((column, row), 1, 1, fill=False, edgecolor=theme.ink, linewidth=2.4, zorder=4)
     )
     axes.texts[(row - grid.first[0]) * grid.columns + column - grid.first[1]].set_fontweight("bold")
 
 
-def _dress(axes: Axes, grid: _CellGrid, title: str, wide: float, cell: float) -> None:
+def _dress(
+    axes: Axes, grid: _CellGrid, title: str, sizes: tuple[float, float], theme: Theme
+) -> None:
+    """Add numbers of rows and columns, and words; sizes: inches of the picture and of a cell."""
     (top, left), window = grid.first, grid.window
+    wide, cell = sizes
     axes.set_xlim(left - 0.05, left + grid.columns + 0.05)
     axes.set_ylim(top + grid.rows + 0.05, top - 0.05)
     axes.set_aspect(0.46 / cell)
@@ -342,20 +354,20 @@ def _dress(axes: Axes, grid: _CellGrid, title: str, wide: float, cell: float) ->
     rows = range(top, top + grid.rows)
     axes.set_xticks([column + 0.5 for column in columns], [str(column) for column in columns])
     axes.set_yticks([row + 0.5 for row in rows], [str(row) for row in rows])
-    axes.tick_params(length=0, labelsize=7.5, colors="#7b8794")
+    axes.tick_params(length=0, labelsize=7.5, colors=theme.muted)
     for side in axes.spines.values():
         side.set_visible(False)
-    _draw_edges(axes, window)
+    _draw_edges(axes, window, theme)
     fitting = min(11.0, 11.0 * wide * 10.5 / max(1, len(title) * 1.15) / 1.0)
-    axes.set_title(title, fontsize=fitting, family="monospace", color=_INK, pad=8)
+    axes.set_title(title, fontsize=fitting, family="monospace", color=theme.ink, pad=8)
     padding = grid.shape.padded_elements() - grid.shape.num_elements()
     elements, size = grid.shape.num_elements(), grid.shape.size_bytes()
     said = f"{elements} elements, {padding} padding, {size} bytes"
     shown = "" if window.is_whole else f"\na window: {window}"
-    axes.set_xlabel(said + shown, fontsize=8.5, color="#52606d", labelpad=6)
+    axes.set_xlabel(said + shown, fontsize=8.5, color=theme.muted, labelpad=6)
 
 
-def _draw_edges(axes: Axes, window: Window) -> None:
+def _draw_edges(axes: Axes, window: Window, theme: Theme) -> None:
     """Draw a dotted line along each side of the window on which the shape goes on."""
     rows, columns = window.rows, window.columns
     ends = {
@@ -366,4 +378,6 @@ def _draw_edges(axes: Axes, window: Window) -> None:
     }
     for side, goes_on in ends.items():
         if goes_on:
-            axes.spines[side].set(visible=True, color=_INK, linewidth=1.4, linestyle=(0, (1, 2)))
+            axes.spines[side].set(
+                visible=True, color=theme.ink, linewidth=1.4, linestyle=(0, (1, 2))
+            )

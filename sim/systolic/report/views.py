@@ -1,8 +1,9 @@
-"""The views: the table of all pictures, with the subject of each and the records that it needs.
+"""The pictures that commands write beside their results: subject, and records that each needs.
 
 A command that draws asks this table, so a further view is a further row and the file that draws it.
 The drawing functions import what they need when they are called: matplotlib takes longer to load
-than most runs take. Not here: how pictures are drawn, and the names of their files.
+than most runs take. Not here: how pictures are drawn, the names of their files, and the views of
+`systolic plot` (`report.plots.table`).
 """
 
 from __future__ import annotations

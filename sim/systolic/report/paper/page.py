@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from systolic.report.paper import style
+from systolic.report.paper.dark import darkened
 from systolic.report.paper.lettering import ASCENT, DESCENT, Lettering, Weight, lettering
 from systolic.report.paper.png import png_bytes
 from systolic.writing import replacing
@@ -37,8 +38,8 @@ BACKING_MARGIN = 0.6
 class Page:
     """White paper; later drawings cover earlier ones."""
 
-    def __init__(self, width: float, height: float) -> None:
-        self.width, self.height = width, height
+    def __init__(self, width: float, height: float, *, is_dark: bool = False) -> None:
+        self.width, self.height, self.is_dark = width, height, is_dark
         self.pixels = np.full((pixel(height), pixel(width), 3), 255, np.uint8)
 
     def boxes(self, boxes: Iterable[PageBox], fill: str, joint: float = 0.0) -> None:
@@ -103,7 +104,8 @@ class Page:
     def save(self, path: str | Path) -> None:
         """Write a PNG; the file appears under its name only once it is complete."""
         with replacing(Path(path)) as partial:
-            partial.write_bytes(png_bytes(self.pixels, style.DPI))
+            pixels = darkened(self.pixels) if self.is_dark else self.pixels
+            partial.write_bytes(png_bytes(pixels, style.DPI))
 
     def _write(self, x: int, y: int, letters: Lettering, colour: str, opacity: float) -> None:
         height, width = letters.coverage.shape

@@ -7,6 +7,7 @@ the labels of each unit. `moments`, `bands`, `pe_bands` and `panels` extract the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from systolic.hw.spec import Chip
@@ -37,7 +38,8 @@ from systolic.report.wavefront.draw_units import draw_units, units_height
 from systolic.report.wavefront.moments import Moments, moments, phase_places, turning_points, window
 from systolic.report.wavefront.panels import panels
 from systolic.report.wavefront.pe_bands import ROWS, pe_band, row_band
-from systolic.report.wavefront.timeline import plot_timeline
+from systolic.report.wavefront.timeline import timeline_page
+from systolic.spans import Interval
 from systolic.trace.records import Trace
 
 WIDTH, MARGIN, NAMES = 14.0, 0.55, 1.35
@@ -61,20 +63,34 @@ def plot_wavefront(chip: Chip, trace: Trace, path: str | Path, *, title: str) ->
         title: headline.
 
     """
+    wavefront_page(chip, trace, title).save(path)
+
+
+def wavefront_page(
+    chip: Chip,
+    trace: Trace,
+    title: str,
+    *,
+    page_of: Callable[[float, float], Page] = Page,
+    cycles: Interval | None = None,
+) -> Page:
+    """Return the page of the picture, made by `page_of(width, height)`.
+
+    cycles: that the diagram shows; None for those of the run's first tile.
+    """
     when = moments(chip, trace)
     if when is None:
-        plot_timeline(chip, trace, path, title=title)
-        return
-    axis = CycleAxis.fit(window(trace, when))
+        return timeline_page(chip, trace, title, page_of=page_of, cycles=cycles)
+    axis = CycleAxis.fit(cycles or window(trace, when))
     cells = is_small(chip, axis)
     shots = panels(chip, trace, when)
     size = measure(shots, WIDTH - 2 * MARGIN, cells)
     diagram = Diagram(chip, trace, axis, cells, when)
-    page = Page(WIDTH, HEAD + size.height + BETWEEN + diagram.height + FOOT)
+    page = page_of(WIDTH, HEAD + size.height + BETWEEN + diagram.height + FOOT)
     _head(page, title, chip, diagram, any((s.waiting & s.state.valid).any() for s in shots))
     draw_panels(page, (MARGIN, HEAD), shots, size, cells=cells)
     diagram.draw(page, HEAD + size.height + BETWEEN)
-    page.save(path)
+    return page
 
 
 def _head(page: Page, title: str, chip: Chip, diagram: Diagram, shadows: bool) -> None:

@@ -1,0 +1,50 @@
+"""Draw the pictures of docs/views.md: ``python docs/pictures/view_pictures.py [VIEW ...]``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from PIL import Image
+
+from systolic.report.plots.look import Look
+from systolic.report.plots.table import PLOTS
+from systolic.run.execute import run
+from systolic.run.plotted import plotted
+from systolic.shipped import CONFIGS
+
+MOST_COLOURS = 96
+HERE = Path(__file__).parent
+NETWORK = "networks/digits_mlp"
+WORKS: dict[str, str] = {
+    "timeline": NETWORK,
+    "layers": NETWORK,
+    "utilisation": NETWORK,
+    "roofline": NETWORK,
+    "memory": NETWORK,
+    "dram": "runs/transpose_ddr4_tiles",
+    "banks": NETWORK,
+    "wavefront": "runs/transpose_fig3",
+}
+"""The run that each view shows on its page."""
+
+
+def main() -> None:
+    """Write the pictures that are asked for, or all, beside this script."""
+    for view in sys.argv[1:] or WORKS:
+        records = PLOTS[view].records
+        result = run(
+            CONFIGS / f"{WORKS[view]}.toml",
+            values=records.grid,
+            kinds=records.words,
+            grid=records.grid,
+        )
+        look = Look(result.summary["run"])
+        file = HERE / f"view_{view}.png"
+        PLOTS[view].write(plotted(result), look, file)
+        with Image.open(file) as picture:  # fewer colours are a third of the bytes
+            picture.convert("RGB").quantize(MOST_COLOURS).save(file, optimize=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,237 @@
+"""`systolic plot`: a view of a run as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from systolic.cli.options import (
+    ChipName,
+    NoCheck,
+    Overrides,
+    WorkOptions,
+    is_number,
+    is_program,
+    of_option,
+)
+from systolic.errors import SystolicError, perhaps, printable, shortened
+from systolic.spans import Interval
+
+if TYPE_CHECKING:
+    from systolic.report.paper.saved import PictureFormat
+    from systolic.report.paper.theme import ThemeName
+    from systolic.report.plots.look import Look
+    from systolic.report.plots.table import Plot
+    from systolic.report.views import LayoutSubject
+    from systolic.run.result import Result
+
+
+def draw_command(
+    view: Annotated[str, typer.Argument(help="What to show; systolic plot --list names all.")] = "",
+    work: Annotated[
+        Path | None,
+        typer.Argument(
+            help="Run file, program or summary.json; of layout: a shape.",
+            metavar="RUN|PROGRAM|SUMMARY",
+        ),
+    ] = None,
+    *,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "--output", help="File to write (default: VIEW.FORMAT)."),
+    ] = None,
+    form: Annotated[
+        str | None,
+        typer.Option("--format", help="png, svg or pdf (default: the file's ending, or png)."),
+    ] = None,
+    cycles: Annotated[
+        str | None,
+        typer.Option("--cycles", metavar="FIRST:STOP", help="Only from FIRST to before STOP."),
+    ] = None,
+    theme: Annotated[str, typer.Option("--theme", help="light or dark.")] = "light",
+    arrows: Annotated[
+        bool, typer.Option("--arrows", help="timeline: draw posts and the starts they let go.")
+    ] = False,
+    index: Annotated[
+        str | None, typer.Option("--index", help='layout: mark element "2,3", or "y=2 x=3".')
+    ] = None,
+    list_views: Annotated[bool, typer.Option("--list", help="Name all views.")] = False,
+    chip: ChipName = None,
+    no_check: NoCheck = False,
+    overrides: Overrides = None,
+) -> None:
+    """Draw a view of a run, a program or a summary as PNG, SVG or PDF."""
+    from systolic.report.plots.table import PLOTS
+
+    if list_views:
+        for name, each in PLOTS.items():
+            typer.echo(f"{name:<12}{each.shows}")
+        return
+    plot = _plot(view)
+    if work is None:
+        raise SystolicError("RUN|PROGRAM|SUMMARY: is missing; needed what is to be drawn")
+    path, picture_format = _target(view, out, form)
+    look = _look(work, picture_format, theme, cycles, arrows=arrows)
+    given = {"cycles": cycles is not None, "arrows": arrows, "index": index is not None}
+    _refuse_idle_options(view, plot, given)
+    _require_free(path, work)
+    options = WorkOptions(chip=chip, overrides=overrides, no_check=no_check, values=False)
+    subject: Any
+    if plot.given == "shape":
+        subject, title = _layout(work, options, index)
+    else:
+        subject, title = _subject(plot, view, work, options)
+    if look.cycles is not None:
+        with of_option("--cycles"):
+            look.shown(subject.trace.cycles())
+    plot.write(subject, replace(look, title=title), path)
+    typer.echo(printable(str(path)))
+
+
+def _plot(view: str) -> Plot:
+    from systolic.report.plots.table import PLOTS
+
+    if view not in PLOTS:
+        known = ", ".join(PLOTS)
+        found = f'there is no "{shortened(view)}"' if view else "is missing"
+        raise SystolicError(f"VIEW: {found} (known: {known}){perhaps(view, PLOTS)}")
+    return PLOTS[view]
+
+
+def _target(view: str, out: Path | None, form: str | None) -> tuple[Path, PictureFormat]:
+    """Return the file, and its format: the one asked for, else that of the file's ending."""
+    from systolic.report.paper.saved import PICTURE_FORMATS
+
+    ending = out.suffix.lower().removeprefix(".") if out else ""
+    wanted = form if form is not None else ending or "png"
+    for known in PICTURE_FORMATS:
+        if wanted == known:
+            return out or Path(f"{view}.{wanted}"), known
+    where = "--format" if form is not None else f"--out {out}"
+    listed = ", ".join(PICTURE_FORMATS)
+    raise SystolicError(
+        f'{where}: there is no format "{shortened(wanted)}" (known: {listed})'
+        f"{perhaps(wanted, PICTURE_FORMATS)}"
+    )
+
+
+def _look(work: Path, form: PictureFormat, theme: str, cycles: str | None, *, arrows: bool) -> Look:
+    from systolic.report.plots.look import Look
+
+    with of_option("--cycles"):
+        window = None if cycles is None else _interval(cycles)
+    return Look(work.stem, form, _theme(theme), window, arrows)
+
+
+def _theme(theme: str) -> ThemeName:
+    from systolic.report.paper.theme import THEME_NAMES
+
+    for known in THEME_NAMES:
+        if theme == known:
+            return known
+    listed = ", ".join(THEME_NAMES)
+    raise SystolicError(
+        f'--theme: there is no "{shortened(theme)}" (known: {listed}){perhaps(theme, THEME_NAMES)}'
+    )
+
+
+def _interval(text: str) -> Interval:
+    """Return the cycles that "4:14", "4:" or ":14" means."""
+    first, colon, stop = text.partition(":")
+    found = Interval(_number(first or "0", text), _number(stop or "9" * 18, text))
+    if not colon or found.first >= found.stop:
+        raise _no_interval(text)
+    return found
+
+
+def _number(digits: str, text: str) -> int:
+    if not is_number(digits):
+        raise _no_interval(text)
+    return int(digits)
+
+
+def _no_interval(text: str) -> SystolicError:
+    return SystolicError(
+        f'needs FIRST:STOP with FIRST before STOP, such as 4:14, found "{shortened(text)}"'
+    )
+
+
+def _refuse_idle_options(view: str, plot: Plot, given: Mapping[str, bool]) -> None:
+    """Raise SystolicError for an option that is given and means nothing to the view."""
+    for option, is_given in given.items():
+        if is_given and option not in plot.takes:
+            raise SystolicError(f"--{option}: means nothing to the view {view}")
+
+
+def _require_free(path: Path, work: Path) -> None:
+    from systolic.run.folder import require_writable
+
+    require_writable(path)
+    if path.resolve() == work.resolve():
+        raise SystolicError(f"{path}: this run reads it; needed another file (--out FILE)")
+
+
+def _subject(plot: Plot, view: str, work: Path, options: WorkOptions) -> tuple[Any, str]:
+    """Return what the view is given, and the picture's title."""
+    from systolic.run.plotted import plotted, plotted_summary
+
+    if work.suffix.lower() == ".json" or work.is_dir():
+        if plot.given != "summary":
+            raise SystolicError(
+                f"{work}: is a summary, which does not tell what {view} shows; "
+                "needed a run file or a program"
+            )
+        summary = _summary(work, options)
+        return plotted_summary(summary, str(work)), printable(summary["run"])
+    result = _result(plot, work, options)
+    return plotted(result), printable(result.summary["run"])
+
+
+def _layout(work: Path, options: WorkOptions, index: str | None) -> tuple[LayoutSubject, str]:
+    """Return the shape that stands in place of a file, and its text."""
+    from systolic.layout import Shape
+    from systolic.layout.text.index_text import read_index
+    from systolic.report.views import LayoutSubject
+
+    _refuse_run_options(options, f"{work} is a shape")
+    shape = Shape.parse(str(work))
+    return LayoutSubject(shape, None if index is None else read_index(index, shape.rank)), str(
+        shape
+    )
+
+
+def _result(plot: Plot, work: Path, options: WorkOptions) -> Result:
+    """Run for what the view shows: times, or the words and the grid of a run file."""
+    from systolic.cli.explain import load_one, timed
+
+    if not plot.records.grid:
+        return timed(work, options)
+    if is_program(work):
+        from systolic.cli.run_program import prepare, run_job
+
+        return run_job(prepare(work, options), grid=True)
+    from systolic.cli.run_file import ProgressBar, picture_records
+    from systolic.run.execute import run
+
+    loaded = load_one(work, options)
+    words, grid = picture_records(loaded)
+    with ProgressBar(loaded.name) as progress:
+        return run(loaded, kinds=words, grid=grid, values=grid, progress=progress)
+
+
+def _summary(work: Path, options: WorkOptions) -> dict[str, Any]:
+    from systolic.run.difference import summary_side
+
+    _refuse_run_options(options, f"{work} is a summary")
+    return dict(summary_side(work).summary)
+
+
+def _refuse_run_options(options: WorkOptions, why: str) -> None:
+    given = {"--set": options.overrides, "--chip": options.chip, "--no-check": options.no_check}
+    for option, value in given.items():
+        if value:
+            raise SystolicError(f"{option}: is for run files and programs, and {why}")

@@ -1,0 +1,83 @@
+"""The colours of a picture with scales, for light and for dark paper.
+
+The hues are Okabe and Ito's, which stay apart for all common kinds of colour vision; a test
+measures how far apart. What a unit does has the same hue in every view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+ThemeName = Literal["light", "dark"]
+THEME_NAMES: tuple[ThemeName, ...] = get_args(ThemeName)
+
+Activity = Literal["streaming", "loading", "filling", "draining", "waiting", "stalled"]
+ACTIVITIES: tuple[Activity, ...] = get_args(Activity)
+"""What a label says in its first word, in the order in which pictures stack them. Idle is paper."""
+
+
+def activity_of(label: str) -> Activity | None:
+    """Return what a label says in its first word; None for idle."""
+    return next((each for each in ACTIVITIES if label.startswith(each)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Theme:
+    """Colours as "#rrggbb".
+
+    paper, ink: the ground and what is written on it. muted: lesser words. hair: lines of scales.
+    faint: the ground of lanes. activities: of labels. series: of things that only differ by name,
+    such as operations and channels. on_series: letters on them.
+    """
+
+    paper: str
+    ink: str
+    muted: str
+    hair: str
+    faint: str
+    activities: Mapping[Activity, str]
+    series: tuple[str, ...]
+    on_series: str
+
+    def series_colour(self, place: int) -> str:
+        """Return the colour of the thing at that place; they come round again."""
+        return self.series[place % len(self.series)]
+
+
+LIGHT = Theme(
+    paper="#ffffff",
+    ink="#1d232b",
+    muted="#5d6772",
+    hair="#d5dade",
+    faint="#f1f3f5",
+    activities={
+        "streaming": "#e69f00",
+        "loading": "#0072b2",
+        "filling": "#f9dc9c",
+        "draining": "#009e73",
+        "waiting": "#b4bdc6",
+        "stalled": "#d1300f",
+    },
+    series=("#86bbdd", "#f3c667", "#7fcdb4", "#dfa9c7", "#c9d3dc", "#efe58a"),
+    on_series="#1d232b",
+)
+DARK = Theme(
+    paper="#14181d",
+    ink="#eef1f4",
+    muted="#a3adb8",
+    hair="#3a434d",
+    faint="#1e242b",
+    activities={
+        "streaming": "#f0ac1c",
+        "loading": "#3f9fdb",
+        "filling": "#7a5b1b",
+        "draining": "#1dbd8e",
+        "waiting": "#566270",
+        "stalled": "#ff5a36",
+    },
+    series=("#33698c", "#84600f", "#226b53", "#7d4567", "#505c69", "#6a6617"),
+    on_series="#ffffff",
+)
+THEMES: dict[ThemeName, Theme] = {"light": LIGHT, "dark": DARK}

@@ -1,0 +1,146 @@
+"""The view `layers`: the operations of a network as bars of cycles, coloured by what bounds them.
+
+A tick across a bar is the operation's bound. Everything is in the summary, so a summary.json will
+do. Operations overlap: their cycles do not sum to those of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from systolic.errors import SystolicError
+from systolic.report.paper import style
+from systolic.report.plots.look import Look
+from systolic.report.plots.marks import boxes
+from systolic.report.plots.sheet import FOOT, HEAD, MARGIN, MIDDLE, NAMES, Sheet
+from systolic.report.plots.subject import PlotSummary
+from systolic.report.summary.wording import number, percent, plural, ratio_text
+
+MOST_ROWS = 120
+"""Of more operations the longest are drawn, in their order; a line says what is left out."""
+TALL, LOW, FULL_PAGE = 0.36, 0.17, 10.0
+LONGEST_NAME = 20
+
+
+class LayerBar(NamedTuple):
+    """An operation: cycles, bound, what binds it, share of the array, its costliest wait."""
+
+    name: str
+    op: str
+    cycles: int
+    bound_cycles: int
+    bound_why: str
+    utilisation: float
+    worst: tuple[str, int] | None
+
+
+def layer_bars(summary: Mapping[str, Any]) -> list[LayerBar]:
+    """Return a bar for each operation; SystolicError if the summary has none."""
+    if not summary.get("operations"):
+        raise SystolicError(
+            f"{summary['run']}: has no operations to draw; needed the run of a graph "
+            "([[workload.ops]])"
+        )
+    return [_bar(each) for each in summary["operations"]]
+
+
+def _bar(operation: Mapping[str, Any]) -> LayerBar:
+    stalls = operation["stalls"]
+    worst = max(stalls, key=lambda each: stalls[each]) if stalls else None
+    return LayerBar(
+        name=operation["name"],
+        op=operation["op"],
+        cycles=operation["cycles"],
+        bound_cycles=operation["bound"]["cycles"],
+        bound_why=operation["bound"]["why"],
+        utilisation=operation["utilisation"],
+        worst=None if worst is None else (worst, stalls[worst]),
+    )
+
+
+def longest(bars: Sequence[LayerBar], most: int) -> list[LayerBar]:
+    """Return the longest bars, in their old order."""
+    ranked = sorted(range(len(bars)), key=lambda place: -bars[place].cycles)[:most]
+    return [bars[place] for place in sorted(ranked)]
+
+
+def draw_layers(subject: PlotSummary, look: Look) -> Sheet:
+    """Return the sheet."""
+    every = layer_bars(subject.summary)
+    bars = longest(every, MOST_ROWS)
+    reasons = list(dict.fromkeys(bar.bound_why for bar in bars if bar.cycles))
+    colour_of = {why: look.theme.series_colour(place) for place, why in enumerate(reasons)}
+    row = max(LOW, min(TALL, FULL_PAGE / len(bars)))
+    sheet = Sheet(
+        look,
+        HEAD + len(bars) * row + FOOT,
+        _said(subject, len(every) - len(bars)),
+        [(colour, f"bound by {why}") for why, colour in colour_of.items()],
+    )
+    _draw(sheet, bars, row, colour_of)
+    return sheet
+
+
+def _said(subject: PlotSummary, left_out: int) -> str:
+    summary = subject.summary
+    said = (
+        f"{summary['chip']}; {plural(summary['cycles'], 'cycle')} in all; operations overlap. "
+        "A line across a bar is the bound of the operation alone"
+    )
+    return f"{said}; {plural(left_out, 'shorter operation')} left out" if left_out else said
+
+
+def _draw(sheet: Sheet, bars: Sequence[LayerBar], row: float, colour_of: Mapping[str, str]) -> None:
+    axes = sheet.axes(HEAD, len(bars) * row)
+    most = max(1, *(max(bar.cycles, bar.bound_cycles if bar.cycles else 0) for bar in bars))
+    axes.set_xlim(0, most * 1.02)
+    axes.set_ylim(len(bars), 0)
+    _scale(axes)
+    size = min(style.BODY, row * 72 * 0.62)
+    for place, bar in enumerate(bars):
+        if bar.cycles:
+            x, y = (np.zeros(1), np.array([bar.cycles])), (place + 0.14, place + 0.86)
+            boxes(axes, x, y, colour_of[bar.bound_why])
+            if bar.bound_cycles:
+                axes.plot(
+                    [bar.bound_cycles] * 2, [place + 0.04, place + 0.96], color=sheet.theme.ink,
+                    linewidth=1.4, solid_capstyle="butt",
+                )  # fmt: skip
+        _words(sheet, bar, HEAD + (place + 0.5) * row, size)
+
+
+def _scale(axes: Any) -> None:
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axes.xaxis.set_visible(True)
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(round(value))))
+    axes.set_xlabel("cycles of the array, from an operation's first start to its last end")
+
+
+def _words(sheet: Sheet, bar: LayerBar, middle: float, size: float) -> None:
+    left, muted = MARGIN + NAMES, sheet.theme.muted
+    name = bar.name if len(bar.name) <= LONGEST_NAME else bar.name[: LONGEST_NAME - 3] + "..."
+    sheet.text(left - 0.1, middle, name, ha="right", va="center_baseline", fontsize=size)
+    sheet.text(
+        left + MIDDLE + 0.1, middle, _note(bar), va="center_baseline", fontsize=size * 0.85,
+        color=muted,
+    )  # fmt: skip
+    if bar.worst and size >= style.BODY:  # there is room for a second line
+        text = f"{bar.worst[0]} {number(bar.worst[1])}"
+        sheet.text(
+            left + MIDDLE + 0.1, middle + 0.13, text, va="center_baseline",
+            fontsize=style.TINY, color=muted,
+        )  # fmt: skip
+
+
+def _note(bar: LayerBar) -> str:
+    if not bar.cycles:
+        return f"{bar.op}: others do its work"
+    note = f"{bar.op}, {number(bar.cycles)}"
+    if bar.bound_cycles:
+        note += f", {ratio_text(bar.cycles / bar.bound_cycles)} its bound"
+    return f"{note}, array {percent(bar.utilisation, 1)}" if bar.utilisation else note

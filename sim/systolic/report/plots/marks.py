@@ -1,0 +1,119 @@
+"""What views draw on axes: lanes of bars, stacked shares, marks that are never too thin to see."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from systolic.report.paper import style
+from systolic.report.plots.sheet import COLUMNS
+from systolic.report.plots.stretches import Coverage, Edges, Stretches, even_edges, runs_of
+from systolic.spans import Interval
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Coordinates = npt.NDArray[Any]
+WORD_MARGIN = 0.06
+MOST_WORDS = 400
+"""More words than this in a lane could not be read, and would take long to set."""
+
+
+def boxes(axes: Axes, x: tuple[Coordinates, Coordinates], y: tuple[Any, Any], colours: Any) -> None:
+    """Draw boxes from x[0] to x[1] and y[0] to y[1]; colours: one, or one for each."""
+    from matplotlib.collections import PolyCollection
+
+    left, right = (np.asarray(each, np.float64) for each in x)
+    if not left.size:
+        return
+    low, high = (np.broadcast_to(np.asarray(each, np.float64), left.shape) for each in y)
+    corners: Any = np.stack([left, low, left, high, right, high, right, low], -1).reshape(-1, 4, 2)
+    axes.add_collection(
+        PolyCollection(corners, facecolors=colours, linewidths=0, antialiaseds=False),
+        autolim=False,
+    )
+
+
+def ground(axes: Axes, cycles: Interval, low: float, high: float, colour: str) -> None:
+    """Draw the ground of a lane over all cycles."""
+    boxes(axes, (np.array([cycles.first]), np.array([cycles.stop])), (low, high), colour)
+
+
+def stacked(
+    axes: Axes, found: Coverage, period: int, y: tuple[float, float], colours: Mapping[str, str]
+) -> None:
+    """Draw shares of columns on top of each other, in a lane from y[0] to y[1]."""
+    below = np.zeros(len(found.edges) - 1)
+    for kind, colour in colours.items():
+        above = np.round(below + found.shares[kind], 9)  # so that equal heights are one line
+        left, right, low, high = _steps(found.edges / period, below, above)
+        height = y[1] - y[0]
+        boxes(axes, (left, right), (y[0] + low * height, y[0] + high * height), colour)
+        below = above
+
+
+def _steps(edges: Edges, low: Coordinates, high: Coordinates) -> tuple[Coordinates, ...]:
+    """Return left, right, low and high of boxes; neighbours that are alike are one box."""
+    change = (np.diff(low) != 0) | (np.diff(high) != 0)
+    first = np.concatenate([[0], np.flatnonzero(change) + 1])
+    stop = np.concatenate([first[1:], [len(low)]])
+    seen = high[first] > low[first]
+    first, stop = first[seen], stop[seen]
+    return edges[first], edges[stop], low[first], high[first]
+
+
+def marks(
+    axes: Axes,
+    found: Stretches,
+    period: int,
+    window: Interval,
+    y: tuple[float, float],
+    *,
+    colour: str,
+) -> int:
+    """Mark every column that stretches touch; return how many marks there are.
+
+    A mark is at least two columns of the picture wide, so a single cycle of any run is seen.
+    """
+    edges = even_edges(window, COLUMNS)
+    runs = list(runs_of(found.touched(edges)))
+    least = 2 * window.count / COLUMNS
+    left = np.array([edges[first] for first, _ in runs])
+    right = np.array([edges[stop] for _, stop in runs])
+    if runs:
+        right = np.maximum(right, left + least)
+    boxes(axes, (left / period, right / period), y, colour)
+    return len(runs)
+
+
+def words(
+    axes: Axes,
+    places: Sequence[tuple[float, float, str]],
+    y: float,
+    inches_per_cycle: float,
+    colour: str,
+) -> None:
+    """Write each text in the middle of (first, stop, text), where it has room for itself."""
+    from systolic.report.paper.lettering import text_inches
+
+    size = style.TINY + 0.5
+    fitting = [
+        (first, stop, text)
+        for first, stop, text in places
+        if text_inches(text, size) + WORD_MARGIN <= (stop - first) * inches_per_cycle
+    ]
+    if len(fitting) > MOST_WORDS:
+        return
+    beyond = -math.inf
+    for first, stop, text in sorted(fitting):
+        if first < beyond:
+            continue
+        beyond = stop
+        axes.text(
+            (first + stop) / 2, y, text, ha="center", va="center_baseline", fontsize=size,
+            color=colour, clip_on=True, parse_math=False,
+        )  # fmt: skip

@@ -1,0 +1,208 @@
+"""The view `roofline`: how near each operation comes to what array and DRAM allow it.
+
+Across is how many multiply-adds an operation does for each byte that it moves from or to DRAM, up
+is how many it does in a cycle. No operation can be above the roof: the slope is DRAM at its full
+rate, the flat part the whole array. Everything is in the summary and the chip.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from systolic.errors import SystolicError
+from systolic.hw.formulas.dram import dram_rate
+from systolic.hw.spec import Chip
+from systolic.report.paper import style
+from systolic.report.plots.layers import LONGEST_NAME
+from systolic.report.plots.look import Look
+from systolic.report.plots.sheet import (
+    FOOT,
+    HEAD,
+    MARGIN,
+    NOTES,
+    WIDTH,
+    Sheet,
+    chip_text,
+)
+from systolic.report.plots.subject import PlotSummary
+from systolic.report.summary.wording import number, percent, plural
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+HEIGHT, SCALE = 5.4, 0.75
+"""Of the axes, and the room at their left for the scale, in inches."""
+ACROSS = WIDTH - 2 * MARGIN - SCALE - NOTES - 0.2
+MOST_LISTED = 34
+RUN = "whole run"
+
+
+class RoofPoint(NamedTuple):
+    """An operation, or the run: its work, its bytes in DRAM, its cycles of the array."""
+
+    name: str
+    multiply_adds: int
+    dram_bytes: int
+    cycles: int
+
+    @property
+    def intensity(self) -> float:
+        """Return multiply-adds for each byte; infinite if it moves none."""
+        return self.multiply_adds / self.dram_bytes if self.dram_bytes else math.inf
+
+    @property
+    def rate(self) -> float:
+        """Return multiply-adds in a cycle."""
+        return self.multiply_adds / self.cycles
+
+
+@dataclass(frozen=True, slots=True)
+class Roof:
+    """What a chip can do in a cycle of its array.
+
+    flats: multiply-adds, and the types of which it does so many, the most first. dram_bytes: that
+    DRAM and all DMA queues move.
+    """
+
+    flats: tuple[tuple[float, str], ...]
+    dram_bytes: float
+
+    def at(self, intensity: float) -> float:
+        """Return the most multiply-adds in a cycle at an intensity."""
+        return min(self.flats[0][0], self.dram_bytes * intensity)
+
+
+def roof_of(chip: Chip) -> Roof:
+    """Return the roof of a chip."""
+    types = defaultdict[int, list[str]](list)
+    for name, cycles in chip.pe_array.cycles_per_vector.items():
+        types[cycles].append(name)
+    pes = chip.pe_array.rows * chip.pe_array.cols
+    flats = tuple((pes / cycles, ", ".join(names)) for cycles, names in sorted(types.items()))
+    clocks = chip.period("pe_array") / chip.period("dma")
+    return Roof(flats, dram_rate(chip, chip.dma.queues) * clocks)
+
+
+def roof_points(summary: Mapping[str, Any]) -> list[RoofPoint]:
+    """Return a point for each operation that multiplies, and one for the run.
+
+    SystolicError if no operation does.
+    """
+    operations = summary.get("operations", ())
+    points = [
+        RoofPoint(each["name"], each["multiply_adds"], each["dram_bytes"], each["cycles"])
+        for each in operations
+        if each["multiply_adds"] and each["cycles"]
+    ]
+    if not points:
+        raise SystolicError(
+            f"{summary['run']}: has no operation that multiplies; needed the run of a graph with "
+            "products"
+        )
+    work = sum(point.multiply_adds for point in points)
+    return [*points, RoofPoint(RUN, work, summary["dram_bytes"], summary["cycles"])]
+
+
+def draw_roofline(subject: PlotSummary, look: Look) -> Sheet:
+    """Return the sheet."""
+    points = roof_points(subject.summary)
+    if subject.chip is None:
+        raise SystolicError(f"{subject.summary['run']}: its summary has no tables of the chip")
+    roof = roof_of(subject.chip)
+    sheet = Sheet(look, HEAD + HEIGHT + FOOT, _said(subject, subject.chip, len(points) - 1))
+    axes = sheet.axes(HEAD - 0.2, HEIGHT, MARGIN + SCALE, ACROSS)
+    low, high = _scales(axes, points, roof)
+    _roof(axes, sheet, roof, (low, high))
+    for place, point in enumerate(points, 1):
+        _point(axes, sheet, point, high, "" if point.name == RUN else str(place))
+    _list(sheet, points, roof)
+    return sheet
+
+
+def _said(subject: PlotSummary, chip: Chip, points: int) -> str:
+    summary = subject.summary
+    without = len(summary["operations"]) - points
+    said = f"{chip_text(chip)}; {plural(summary['cycles'], 'cycle')}"
+    return f"{said}; {plural(without, 'operation')} without multiplications" if without else said
+
+
+def _scales(axes: Axes, points: Sequence[RoofPoint], roof: Roof) -> tuple[float, float]:
+    """Give the axes logarithmic scales; return the least and the greatest intensity."""
+    from matplotlib.ticker import FuncFormatter, NullLocator
+
+    ridge = roof.flats[0][0] / roof.dram_bytes
+    finite = [point.intensity for point in points if point.dram_bytes] or [ridge]
+    low = 10 ** math.floor(math.log10(min(*finite, ridge) / 2))
+    high = 10 ** math.ceil(math.log10(max(*finite, ridge) * 2))
+    slowest = min(min(point.rate for point in points), roof.at(low))
+    axes.set(
+        xscale="log", yscale="log", xlim=(low, high),
+        ylim=(10 ** math.floor(math.log10(slowest)), roof.flats[0][0] * 3),
+        xlabel="multiply-adds for each byte from or to DRAM",
+        ylabel="multiply-adds in a cycle of the array",
+    )  # fmt: skip
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_visible(True)
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}"))
+        axis.set_minor_locator(NullLocator())
+    return low, high
+
+
+def _roof(axes: Axes, sheet: Sheet, roof: Roof, ends: tuple[float, float]) -> None:
+    theme, (low, high) = sheet.theme, ends
+    axes.grid(visible=True, which="major", color=theme.hair, linewidth=0.5)
+    axes.set_axisbelow(True)
+    for place, (flat, types) in enumerate(roof.flats):
+        ridge = flat / roof.dram_bytes
+        ink = theme.ink if place == 0 else theme.muted
+        axes.plot([ridge, high], [flat, flat], color=ink, linewidth=1.6)
+        axes.text(
+            high, flat * 1.12, f"{number(round(flat))} a cycle: {types} ", ha="right", color=ink,
+            fontsize=style.SMALL, parse_math=False,
+        )  # fmt: skip
+    ridge = roof.flats[0][0] / roof.dram_bytes
+    axes.plot([low, ridge], [low * roof.dram_bytes, roof.flats[0][0]], color=theme.ink,
+              linewidth=1.6)  # fmt: skip
+    middle = low**0.35 * ridge**0.65
+    axes.annotate(
+        f"DRAM: {roof.dram_bytes:,.4g} bytes a cycle", (middle, middle * roof.dram_bytes),
+        xytext=(-8, 4), textcoords="offset points", ha="right", fontsize=style.SMALL,
+        color=theme.ink,
+    )  # fmt: skip
+
+
+def _point(axes: Axes, sheet: Sheet, point: RoofPoint, high: float, text: str) -> None:
+    theme = sheet.theme
+    beyond = not point.dram_bytes
+    x = high / 1.25 if beyond else point.intensity
+    fill = theme.paper if not text else theme.series_colour(0)
+    marker = ">" if beyond else "o" if text else "D"
+    axes.plot(
+        [x], [point.rate], marker=marker, markersize=13 if text else 9, color=fill,
+        markeredgecolor=theme.ink, markeredgewidth=0.8, zorder=4,
+    )  # fmt: skip
+    axes.text(
+        x, point.rate, text, ha="center", va="center_baseline", fontsize=style.TINY,
+        color=theme.on_series, zorder=5,
+    )  # fmt: skip
+
+
+def _list(sheet: Sheet, points: Sequence[RoofPoint], roof: Roof) -> None:
+    """Write number, name, and share of the roof of each point, at the right."""
+    left, top = WIDTH - MARGIN - NOTES, HEAD - 0.2
+    sheet.text(left, top, "of what the roof allows", fontsize=style.SMALL, color=sheet.theme.muted)
+    shown = [*list(enumerate(points, 1))[:-1][:MOST_LISTED], (len(points), points[-1])]
+    for line, (place, point) in enumerate(shown, 1):
+        share = percent(point.rate, roof.at(point.intensity))
+        mark = "\N{WHITE DIAMOND}" if point.name == RUN else str(place)
+        name = point.name
+        if len(name) > LONGEST_NAME:
+            name = name[: LONGEST_NAME - 3] + "..."
+        y = top + 0.06 + line * 0.16
+        sheet.text(left + 0.15, y, mark, fontsize=style.SMALL, ha="center")
+        sheet.text(left + 0.75, y, share, fontsize=style.SMALL, ha="right")
+        sheet.text(left + 0.85, y, name, fontsize=style.SMALL)

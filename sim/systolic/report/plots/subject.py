@@ -1,0 +1,84 @@
+"""What a view is given: the summary of a run, or a whole run with the names of what it numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from systolic.hw.spec import Chip
+from systolic.spans import Interval
+from systolic.trace.exports.observed import Observed
+from systolic.trace.records import Trace
+
+
+class Touch(NamedTuple):
+    """An instruction reads or writes a box of a buffer.
+
+    buffer: "state_buffer", "result_buffer" or "dram". bytes: from the first byte to behind the last
+    in each partition. size_bytes: of all elements, those of a repeated one too.
+    """
+
+    instruction: int
+    buffer: str
+    is_write: bool
+    partitions: Interval
+    bytes: Interval
+    size_bytes: int
+
+
+class Multiply(NamedTuple):
+    """The PEs that a multiply keeps busy, for how many vectors, and cycles of each vector."""
+
+    instruction: int
+    pes: int
+    vectors: int
+    vector_cycles: int
+
+
+class Life(NamedTuple):
+    """Bytes of the state buffer hold what one instruction wrote, from tick `first` to `stop`.
+
+    writer: the instruction; -1 for what lay there at cycle 0. partitions, bytes: the box around
+    the bytes, of which there are `size_bytes`. It ends with its last read, or where it is
+    overwritten unread; what nothing reads or overwrites stays to the end of the run.
+    """
+
+    writer: int
+    partitions: Interval
+    bytes: Interval
+    size_bytes: int
+    first: int
+    stop: int
+
+
+@dataclass(frozen=True, eq=False)
+class PlotSummary:
+    """The summary of a run, and its chip; None if the summary has none."""
+
+    summary: Mapping[str, Any]
+    chip: Chip | None
+
+
+@dataclass(frozen=True, eq=False)
+class PlotRun(PlotSummary):
+    """A finished run.
+
+    touches, multiplies, lives: what its instructions do, told only for the views that show it.
+    """
+
+    chip: Chip
+    observed: Observed
+    touches: Callable[[], Sequence[Touch]]
+    multiplies: Callable[[], Sequence[Multiply]]
+    lives: Callable[[], Sequence[Life]]
+
+    @property
+    def trace(self) -> Trace:
+        """Return the records of the run."""
+        return self.observed.trace
+
+    @property
+    def period(self) -> int:
+        """Return a cycle of the array in ticks."""
+        return self.trace.periods["pe_array"]

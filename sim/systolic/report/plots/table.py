@@ -1,0 +1,78 @@
+"""The views of `systolic plot`: a further view is a further row, and the file that draws it.
+
+A row says what the view is given: the summary of a run (a summary.json will do), a shape, or
+a whole run with what it must record besides what every run records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from systolic.report.plots.banks import draw_banks
+from systolic.report.plots.dram import draw_dram
+from systolic.report.plots.layers import draw_layers
+from systolic.report.plots.layout import draw_layout
+from systolic.report.plots.look import Look
+from systolic.report.plots.memory import draw_memory
+from systolic.report.plots.roofline import draw_roofline
+from systolic.report.plots.timeline import draw_timeline
+from systolic.report.plots.utilisation import draw_utilisation
+from systolic.report.plots.wavefront import draw_wavefront
+from systolic.report.views import NO_RECORDS, WAVEFRONT, Records
+
+Given = Literal["summary", "run", "shape"]
+PlotOption = Literal["cycles", "arrows", "index"]
+
+
+class Saved(Protocol):
+    """What a view returns: a picture that writes itself to a file, whole or not at all."""
+
+    def save(self, path: Path) -> None:
+        """Write the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A view: `draw(subject, look)` returns its sheet, which can be saved.
+
+    shows: what it shows, in a few words. given: the subject, a PlotSummary, a PlotRun or a
+    LayoutSubject. takes: the options that mean something to it.
+    """
+
+    draw: Callable[[Any, Look], Saved]
+    shows: str
+    given: Given
+    takes: tuple[PlotOption, ...] = ()
+    records: Records = NO_RECORDS
+
+    def write(self, subject: Any, look: Look, path: Path) -> None:
+        """Draw the picture and write it to a file, whole or not at all."""
+        self.draw(subject, look).save(path)
+
+
+PLOTS: dict[str, Plot] = {
+    "wavefront": Plot(
+        draw_wavefront, "how a wave of multiplications crosses the array", "run", ("cycles",),
+        WAVEFRONT.records,
+    ),
+    "timeline": Plot(
+        draw_timeline, "what every unit did when, and what held it back", "run",
+        ("cycles", "arrows"),
+    ),
+    "layers": Plot(draw_layers, "operations as bars, by what bounds them", "summary"),
+    "utilisation": Plot(
+        draw_utilisation, "shares of PEs and units that were busy, over time", "run", ("cycles",)
+    ),
+    "roofline": Plot(draw_roofline, "operations below what array and DRAM allow", "summary"),
+    "memory": Plot(
+        draw_memory, "what lies where in the state buffer, and how long", "run", ("cycles",)
+    ),
+    "banks": Plot(
+        draw_banks, "banks of both buffers in use, and who refuses whom", "run", ("cycles",)
+    ),
+    "dram": Plot(draw_dram, "bandwidth over time, row hits by channel", "run", ("cycles",)),
+    "layout": Plot(draw_layout, "where the elements of an XLA shape lie", "shape", ("index",)),
+}  # fmt: skip
