@@ -25,6 +25,10 @@ from systolic.layout import Block
 from systolic.spans import Span
 
 
+SPARED = 0.25
+"""Where stores would fill less than this part of one queue, loads use that queue as well."""
+
+
 @dataclass(slots=True)
 class _Queues:
     """DMA queues by direction, and how busy each will be.
@@ -72,6 +76,8 @@ class _Queues:
         """Return the queues of one direction; a lone queue has both."""
         count = self.chip.dma.queues
         bring = min(max(1, round(count * self.inwards_share)), max(1, count - 1))
+        if inwards and (1 - self.inwards_share) * count < SPARED:
+            return range(count)
         return range(bring) if inwards else range(min(bring, count - 1), count)
 
     def _free_at(self, queue: int) -> tuple[float, float]:

@@ -96,6 +96,22 @@ class _Cutter:
         self._made = {node.output for node in layers.nodes if node.kind == "multiply"}
         self._multiplied = {n for node in layers.nodes if node.kind == "multiply"
                             for n in node.inputs[:2]}  # fmt: skip
+        self._turned_late = self._multiplied | self._with_images()
+
+    def _with_images(self) -> set[str]:
+        """Return the further operands, such as biases, that only convolutions take.
+
+        Convolutions wait until their results are needed, so their biases should not come before.
+        """
+        taken: dict[str, bool] = {}
+        for node in self._layers.nodes:
+            waits = node.kind == "multiply" and isinstance(
+                self._matrices[node.inputs[1]].window, PixelWindow
+            )
+            for name in node.inputs:
+                taken[name] = waits and taken.get(name, True)
+        further = {name for node in self._layers.nodes for _, name in node.others}
+        return {name for name in further if taken[name]}
 
     def result(self) -> Tiled:
         """Return the tasks in order."""
@@ -327,7 +343,7 @@ class _Cutter:
         next sums, because it has surely been copied out by then.
         """
         for task in self._turn_tasks(number, node):
-            if node.output in self._multiplied:
+            if node.output in self._turned_late:
                 self._turns.update(dict.fromkeys(self._turn_keys(task), task))
             elif node.inputs[0] in self._made and task.reads[0] not in self._deferred:
                 written = self._written[task.reads[0]]
