@@ -24,7 +24,6 @@ from systolic.isa import Access, Buffer, DmaCopy
 from systolic.layout import Block
 from systolic.spans import Span
 
-
 SPARED = 0.25
 """Where stores would fill less than this part of one queue, loads use that queue as well."""
 
