@@ -174,8 +174,8 @@ class _Cutter:
         """Yield which p columns of a tile a task reads, counted from the matrix's first."""
         p, q = self._block
         columns: tuple[Span, ...] = (Span(tile.col * q, q),)
-        if task.kind == "multiply":
-            held, moving = self._layers.nodes[task.node].inputs[:2]
+        held, moving = (*self._layers.nodes[task.node].inputs, "", "")[:2]
+        if task.kind == "multiply" and tile.matrix in (held, moving):
             columns = (task.cols if tile.matrix == held else ()) + (
                 task.moving if tile.matrix == moving else ())  # fmt: skip
         for span in columns:
