@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 import re
-from math import erf
 from pathlib import Path
 
 import numpy as np
@@ -20,26 +20,38 @@ from systolic.run.verdict import rules_of
 from systolic.shipped import CONFIGS
 from systolic.workload import reference_graph
 
-BLOCK = CONFIGS / "networks" / "bert_block.toml"
-SMALLER = {"512": "24", "768": "32", "3072": "80", "12": "2", "64": "16"}
-"""Sizes of the block, and of its sibling: sequence, hidden size, inner size, heads, a head."""
+NETWORKS = CONFIGS / "networks"
+BLOCK, RESNET = NETWORKS / "bert_block.toml", NETWORKS / "resnet50.toml"
+SMALLER = {
+    BLOCK: {512: 24, 768: 32, 3072: 80, 12: 2, 64: 16},
+    RESNET: {224: 16, 112: 8, 56: 4, 28: 2, 14: 1, 7: 1,
+             64: 4, 128: 8, 256: 16, 512: 32, 1024: 64, 2048: 128, 1000: 10},
+}  # fmt: skip
+"""Sizes of a network, and of its sibling: of the block sequence, hidden and inner size, heads."""
+STEM = "[7,7,3,64]"
+
+
+def smaller(path: Path) -> str:
+    """Return a network with the same operations and smaller tensors; windows stay as they are."""
+    sizes = {str(large): str(small) for large, small in SMALLER[path].items()}
+
+    def tensor(dims: re.Match[str]) -> str:
+        if dims[0] == STEM:
+            return STEM.replace("64", sizes["64"])
+        return re.sub(r"\d+", lambda size: sizes.get(size[0], size[0]), dims[0])
+
+    return re.sub(r"\[[\d,]+\]", tensor, path.read_text(encoding="utf-8"))
 
 
 @pytest.fixture
 def sibling(tmp_path: Path) -> Path:
-    """Return the block with the same operations, small."""
-    text = BLOCK.read_text(encoding="utf-8")
-    small = re.sub(r"\[[\d,]+\]", lambda dims: _smaller(dims[0]), text)
-    path = tmp_path / "sibling.toml"
+    """Return the block small, with weights that make attention sharp."""
+    small, path = smaller(BLOCK), tmp_path / "sibling.toml"
     for at, other in (("scale = 0.125", "scale = 0.25"), ("deviation = 0.036", "deviation = 0.3")):
         assert at in small
         small = small.replace(at, other)
     path.write_text(small, encoding="utf-8")
     return path
-
-
-def _smaller(dims: str) -> str:
-    return re.sub(r"\d+", lambda size: SMALLER.get(size[0], size[0]), dims)
 
 
 def test_the_block_is_that_of_the_paper(sibling):
@@ -62,7 +74,7 @@ def block(at, heads: int):
     attended = at["x"] + context @ at["output_weights"] + at["output_bias"]
     first = norm(attended, at["attention_factors"], at["attention_terms"])
     inner = first @ at["inner_weights"] + at["inner_bias"]
-    gelu = 0.5 * inner * (1 + np.vectorize(erf)(inner / np.sqrt(2)))
+    gelu = 0.5 * inner * (1 + np.vectorize(math.erf)(inner / np.sqrt(2)))
     fed = first + gelu @ at["outer_weights"] + at["outer_bias"]
     return norm(fed, at["block_factors"], at["block_terms"])
 
@@ -77,9 +89,26 @@ def norm(x, factors, terms):
     return centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + 1e-5) * factors + terms
 
 
-@pytest.mark.parametrize("chip", ["ideal_4x4", "ideal_128x128"])
-def test_a_small_sibling_runs_alike_on_both_engines(sibling, chip):
-    config = load_run(sibling, [f"chip={chip}", "chip.state_buffer.bytes_per_partition=65536"])
+def test_resnet_has_all_its_multiply_adds():
+    """4,089,184,256 of one image, the product of the classes among them (He et al., table 1)."""
+    graph = load_run(RESNET).graph
+    found = 0
+    for op in graph.operations:
+        if op.kind in ("conv2d", "matmul"):
+            *window, _ = graph.shape(op.inputs[1]).dims
+            found += math.prod(graph.shape(op.output).dims) * math.prod(window)
+    assert found == 4_089_184_256
+
+
+@pytest.mark.parametrize(
+    ("network", "chip"),
+    [(BLOCK, "ideal_4x4"), (BLOCK, "ideal_128x128"), (RESNET, "ideal_128x128")],
+    ids=lambda value: getattr(value, "stem", value),
+)
+def test_a_small_sibling_runs_alike_on_both_engines(network, chip, tmp_path):
+    path = tmp_path / "sibling.toml"
+    path.write_text(smaller(network), encoding="utf-8")
+    config = load_run(path, [f"chip={chip}", "chip.state_buffer.bytes_per_partition=65536"])
     compiled = compile_run(config)
     require_clean(compiled.program, config.chip, initial_accesses(compiled))
     inputs = config.load_inputs()
@@ -91,4 +120,6 @@ def test_a_small_sibling_runs_alike_on_both_engines(sibling, chip):
     assert_same(*runs)
     wanted = reference_graph(config.graph, inputs, rules_of(config.chip))
     found = graph_results(compiled, runs[0].memory)
-    assert found["block"].tobytes() == wanted["block"].tobytes()
+    assert {name: array.tobytes() for name, array in found.items()} == {
+        name: array.tobytes() for name, array in wanted.items()
+    }
