@@ -36,7 +36,11 @@ def test_every_pass_can_be_printed(after, words, capsys):
 
 @pytest.mark.parametrize(
     "path",
-    sorted(set(RUNS.glob("transpose_*.toml")) - set(RUNS.glob("transpose_ddr4_*.toml"))),
+    sorted(
+        path
+        for path in RUNS.glob("transpose_*.toml")
+        if not path.stem.startswith(("transpose_ddr4_", "transpose_packed"))
+    ),
     ids=lambda p: p.stem,
 )
 def test_every_transpose_is_compiled_as_a_graph(path, capsys):

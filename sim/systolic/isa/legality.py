@@ -201,7 +201,7 @@ def _check_on_engine(instruction: OnEngine, chip: Chip) -> None:
         elif isinstance(value, int | float):
             _check_number(field.name, value)
     _check_reach(instruction, chip)
-    for field in _WORDED[type(instruction)]:
+    for field in BY_CLASS[type(instruction)].fields:
         _check_word(field, getattr(instruction, field.name))
     _check_shapes(instruction)
     if rule := _ENGINE_RULES.get(type(instruction)):
@@ -255,12 +255,8 @@ def _check_per_lane(instruction: OnEngine) -> None:
             )
 
 
-_WORDED = {kind: tuple(f for f in opcode.fields if f.words) for kind, opcode in BY_CLASS.items()}
-"""The fields of each kind of instruction that hold one of a list of words."""
-
-
 def _check_word(field: Field, value: Any) -> None:
-    if value is not None and value not in field.words:
+    if field.words and value is not None and value not in field.words:
         there_are = f"(there are: {', '.join(field.words)}){perhaps(value, field.words)}"
         raise ProgramError(f'{field.name}: there is no "{shortened(value)}" {there_are}')
 
