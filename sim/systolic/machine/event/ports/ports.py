@@ -83,14 +83,9 @@ class Timeline:
         self.slots = slots
         self._stretches = [s for s in stretches if s.stop > s.first]
         self._starts = [s.first for s in self._stretches]
-
-    @cached_property
-    def mask(self) -> int:
-        """Return the bits of all ports that are needed at some time."""
-        found = 0
+        self.mask = 0
         for stretch in self._stretches:
-            found |= mask_of(stretch.needs)
-        return found
+            self.mask |= mask_of(stretch.needs)
 
     @cached_property
     def reach(self) -> Needs:
@@ -177,6 +172,8 @@ def merge(left: list[Stretch], right: list[Stretch], slots: int) -> Timeline:
     """Return the timeline in which both lists of stretches apply, `left`'s needs first."""
     if not right:
         return Timeline(left, slots)
+    if left and left[-1].stop <= right[0].first:
+        return Timeline([*left, *right], slots)
     a, b = Timeline(left, slots), Timeline(right, slots)
     merged: list[Stretch] = []
     slot = 0
