@@ -5,18 +5,21 @@ Runs are for times only, so that large work is quick. Runs that still take secon
 
 from __future__ import annotations
 
+import tomllib
 from functools import cache
 from typing import Any
 
 import pytest
 
 import systolic
+from run.test_conservation import wanted_products
 from support.documents import ROOT
 from systolic.config import load_run
 from systolic.isa import Buffer
 from systolic.layout import Shape, relayout
 from systolic.report.summary.wording import ratio_text
 
+NETWORKS = sorted(path.stem for path in (ROOT / "configs" / "networks").glob("*.toml"))
 README, COMPILER, LAYOUTS = "README.md", "docs/compiler.md", "docs/layouts.md"
 VERSUS = "transpose_vs_dram"
 PE, DMA = "compile.via=pe", "compile.via=dram"
@@ -220,6 +223,20 @@ def test_who_stores_the_last_tiles_of_the_chain() -> None:
     assert f"{left:,} cycles in which the array has nothing left" in " ".join(
         text_of(COMPILER).split()
     )
+
+
+# -- networks -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_what_networks_take(name: str) -> None:
+    """The cycles are pinned; multiply-adds by the shapes, and their share of the array's."""
+    config = load_run(ROOT / "configs" / "networks" / f"{name}.toml")
+    pins = tomllib.loads((ROOT / "configs" / "pinned_cycles.toml").read_text(encoding="utf-8"))
+    taken, useful = pins[f"networks/{name}"]["cycles"], sum(wanted_products(config.graph).values())
+    share = useful / (config.chip.pe_array.rows * config.chip.pe_array.cols * taken)
+    cells = row(README, f"`{name}`", 5)
+    assert cells[1:] == [f"{useful:,}", f"{taken:,}", f"{100 * share:.1f} %"]
 
 
 # -- layouts --------------------------------------------------------------------------------------
