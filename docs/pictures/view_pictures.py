@@ -18,9 +18,9 @@ HERE = Path(__file__).parent
 NETWORK = "networks/digits_mlp"
 WORKS: dict[str, str] = {
     "timeline": NETWORK,
-    "layers": NETWORK,
+    "layers": "networks/bert_block",
     "utilisation": NETWORK,
-    "roofline": NETWORK,
+    "roofline": "networks/bert_block",
     "memory": NETWORK,
     "dram": "runs/transpose_ddr4_tiles",
     "banks": NETWORK,

@@ -73,12 +73,16 @@ def draw_layers(subject: PlotSummary, look: Look) -> Sheet:
     bars = longest(every, MOST_ROWS)
     reasons = list(dict.fromkeys(bar.bound_why for bar in bars if bar.cycles))
     colour_of = {why: look.theme.series_colour(place) for place, why in enumerate(reasons)}
+    bounded = {bar.bound_why for bar in bars if bar.bound_cycles}
     row = max(LOW, min(TALL, FULL_PAGE / len(bars)))
     sheet = Sheet(
         look,
         HEAD + len(bars) * row + FOOT,
         _said(subject, len(every) - len(bars)),
-        [(colour, f"bound by {why}") for why, colour in colour_of.items()],
+        [
+            (colour, f"bound by {why}" if why in bounded else "without a bound of its own")
+            for why, colour in colour_of.items()
+        ],
     )
     _draw(sheet, bars, row, colour_of)
     return sheet
