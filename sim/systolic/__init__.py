@@ -1,6 +1,7 @@
 """systolic: a cycle-accurate, value-exact simulator of a systolic-array accelerator.
 
 `systolic.run(work, chip, inputs)` runs a run file, a graph or a program and returns a `Result`.
+`systolic.plot(result, view, file)` draws a view of it.
 Importing this package loads nothing else; each name below is loaded when it is first asked for.
 """
 
@@ -9,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from systolic.run.execute import run as run
+    from systolic.run.plotted import plot as plot
     from systolic.run.result import Result as Result
 
-__all__ = ["Result", "__version__", "run"]
+__all__ = ["Result", "__version__", "plot", "run"]
 __version__ = "0.2.0"
 
 _RUN = "systolic.run"
@@ -20,6 +22,8 @@ _RUN = "systolic.run"
 def __getattr__(name: str) -> Any:
     if name == "run":
         return importlib.import_module(_RUN)  # a package that can be called: see its docstring
+    if name == "plot":
+        return importlib.import_module("systolic.run.plotted").plot
     if name == "Result":
         return importlib.import_module(_RUN).Result
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 from systolic.config.chip_file import chip_of_tables
+from systolic.errors import SystolicError, printable
 from systolic.isa import Instruction, MatMul
 from systolic.isa.access import Access
 from systolic.isa.effects import reads, writes
+from systolic.report.paper.saved import PICTURE_FORMATS
+from systolic.report.paper.theme import THEME_NAMES
+from systolic.report.plots.look import Look
 from systolic.report.plots.subject import Multiply, PlotRun, PlotSummary, Touch
+from systolic.report.plots.table import PLOTS
 from systolic.run.again import entry
+from systolic.run.folder import require_writable
 from systolic.run.lifetimes import lifetimes
 from systolic.run.observe import observed
 from systolic.run.result import Result
+from systolic.run.settings import require_known
+from systolic.spans import Interval
+from systolic.trace.words import KINDS
+
+_Row = TypeVar("_Row")
 
 
 def plotted(result: Result) -> PlotRun:
@@ -33,6 +45,46 @@ def plotted_summary(summary: Mapping[str, Any], origin: str) -> PlotSummary:
     chip = entry(summary, "config", "chip")
     tables = chip if isinstance(chip, dict) else None
     return PlotSummary(summary, None if tables is None else chip_of_tables(tables, origin))
+
+
+def plot(
+    result: Result,
+    view: str,
+    file: str | Path,
+    *,
+    cycles: Interval | None = None,
+    theme: str = "light",
+) -> Path:
+    """Draw a view of a run, as `systolic plot VIEW` does, and return the file.
+
+    view: a row of `systolic.report.plots.table.PLOTS`, such as "timeline". file: ends in .png, .svg
+    or .pdf. cycles: of the array, that the picture shows (default: all).
+
+    Raises:
+        SystolicError: there is no such view, format or theme, the view shows no run or needs
+            records that this run has not kept, or the file cannot be written.
+
+    """
+    path = Path(file)
+    found, form = _known("view", view, PLOTS), path.suffix.lower().removeprefix(".")
+    look = Look(
+        printable(result.summary["run"]),
+        _known("format", form, {each: each for each in PICTURE_FORMATS}),
+        _known("theme", theme, {each: each for each in THEME_NAMES}),
+        cycles,
+    )
+    if found.given == "shape":
+        raise SystolicError(f"view {view}: shows a shape, not a run")
+    if found.records.grid and not result.trace.grid.matmuls:
+        raise SystolicError(f"view {view}: needs a run with grid=True and kinds={KINDS}")
+    require_writable(path)
+    found.write(plotted(result), look, path)
+    return path
+
+
+def _known(what: str, found: str, known: Mapping[str, _Row]) -> _Row:
+    require_known(what, found, known)
+    return known[found]
 
 
 def _touches(result: Result) -> Iterator[Touch]:

@@ -23,12 +23,13 @@ class Settings:
     check: bool = True
 
     def __post_init__(self) -> None:
-        _require_known("engine", self.engine, ENGINE_KINDS)
+        require_known("engine", self.engine, ENGINE_KINDS)
         for kind in self.kinds:
-            _require_known("kinds", kind, KINDS)
+            require_known("kinds", kind, KINDS)
 
 
-def _require_known(what: str, found: str, known: Collection[str]) -> None:
+def require_known(what: str, found: str, known: Collection[str]) -> None:
+    """Raise SystolicError, with all that are known, for a word that is none of them."""
     if found not in known:
         names = listed(f'"{name}"' for name in known)
         raise SystolicError(f'{what}: needs one of {names}, found "{found}"{perhaps(found, known)}')
