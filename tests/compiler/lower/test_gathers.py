@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -160,3 +161,15 @@ def _steps(pairs) -> list[int]:
 def test_rows_that_stay_neighbours_are_one_stretch():
     found = [(s.first, s.count, at) for s, at in stretches(np.array([-1, 0, 1, 4, 5, -1, -1, 3]))]
     assert found == [(1, 2, 0), (3, 2, 4), (7, 1, 3)]
+
+
+def test_a_cast_may_stand_beside_a_tensor_of_another_type():
+    """Its exact values are still bfloat16, which numpy does not join with float16."""
+    builder = GraphBuilder("dram")
+    first = builder.add("cast", [builder.tensor("a", "bf16[2,3]")], "f16[2,3]")
+    builder.add("concat", [first, builder.tensor("b", "f16[4,3]")], "f16[6,3]", axis=0, name="y")
+    a = np.arange(6).reshape(2, 3).astype(ml_dtypes.bfloat16)
+    b = np.arange(12).reshape(4, 3).astype(np.float16)
+    run = systolic.run(builder.graph(), "ideal_4x4", {"a": a, "b": b})
+    assert np.array_equal(run.outputs["y"], np.concatenate([a.astype(np.float16), b]))
+    assert run.summary["values"]["max_abs_error"] == 0

@@ -59,13 +59,16 @@ def _default_out(shapes: Sequence[Shape], attributes: ConcatAttributes) -> Shape
 
 
 def _exact(arrays: Sequence[Array], out: Shape, attributes: ConcatAttributes) -> Array:
-    return np.concatenate(arrays, axis=attributes.of(out.rank))
+    # A cast leaves exact values in the type that they had, perhaps not the type of the others.
+    integers = all(array.dtype.kind in "iu" for array in arrays)
+    wide = [array.astype(np.int64 if integers else np.float64) for array in arrays]
+    return np.concatenate(wide, axis=attributes.of(out.rank))
 
 
 def _reference(
     arrays: Sequence[Array], out: Shape, attributes: ConcatAttributes, rules: Rules
 ) -> Array:
-    return _exact(arrays, out, attributes)
+    return np.concatenate(arrays, axis=attributes.of(out.rank))
 
 
 CONCAT = Row(
