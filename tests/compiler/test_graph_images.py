@@ -10,9 +10,8 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 import systolic
-from support.chips import ideal_chip
 from support.image_graphs import chain
-from support.lane_graphs import values
+from support.lane_graphs import random_chip, values
 from support.refusals import is_for_room
 from systolic.compiler.bounds.run import run_bound
 from systolic.errors import SystolicError
@@ -20,18 +19,6 @@ from systolic.isa.lint.lint import lint
 from systolic.run.tensors import graph_images
 from systolic.run.verdict import differences, rules_of
 from systolic.workload import reference_graph
-
-
-def random_chip(rng: Random):
-    rows, cols = rng.randint(1, 9), rng.randint(1, 9)
-    return ideal_chip(
-        rows, cols,
-        state_buffer={"partitions": rng.randint(max(rows, cols), 12), "banks": rng.choice([1, 8]),
-                      "bytes_per_partition": rng.choice([2048, 65536])},
-        pe_array={"weight_path": rng.choice(["left", "top"])},
-        result_buffer={"banks": rng.randint(1, 8), "bank_bytes": 4 * rng.randint(4, 40)},
-        dma={"queues": rng.randint(1, 4), "latency_cycles": rng.randint(0, 20)},
-    )  # fmt: skip
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)

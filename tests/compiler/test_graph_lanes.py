@@ -10,8 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import systolic
-from support.chips import ideal_chip
-from support.lane_graphs import grow, start, values
+from support.lane_graphs import grow, random_chip, start, values
 from support.refusals import NO_ROOM
 from systolic.compiler import Options
 from systolic.errors import SystolicError
@@ -28,18 +27,6 @@ def random_graph(rng: Random) -> Graph:
     for number in range(rng.randint(1, 4)):
         now = grow(rng, builder, now, number)
     return builder.graph()
-
-
-def random_chip(rng: Random):
-    rows, cols = rng.randint(1, 9), rng.randint(1, 9)
-    return ideal_chip(
-        rows, cols,
-        state_buffer={"partitions": rng.randint(max(rows, cols), 12), "banks": rng.choice([1, 8]),
-                      "bytes_per_partition": rng.choice([2048, 65536])},
-        pe_array={"weight_path": rng.choice(["left", "top"])},
-        result_buffer={"banks": rng.randint(1, 8), "bank_bytes": 4 * rng.randint(4, 40)},
-        dma={"queues": rng.randint(1, 4), "latency_cycles": rng.randint(0, 20)},
-    )  # fmt: skip
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)

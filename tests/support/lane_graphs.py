@@ -8,6 +8,7 @@ from random import Random
 
 import numpy as np
 
+from support.chips import ideal_chip
 from systolic.layout import Shape
 from systolic.workload import GraphBuilder
 
@@ -26,6 +27,19 @@ class Grown:
     name: str
     dtype: str
     dims: tuple[int, ...]
+
+
+def random_chip(rng: Random):
+    """Return a small chip, for graphs of a few operations."""
+    rows, cols = rng.randint(1, 9), rng.randint(1, 9)
+    return ideal_chip(
+        rows, cols,
+        state_buffer={"partitions": rng.randint(max(rows, cols), 12), "banks": rng.choice([1, 8]),
+                      "bytes_per_partition": rng.choice([2048, 65536])},
+        pe_array={"weight_path": rng.choice(["left", "top"])},
+        result_buffer={"banks": rng.randint(1, 8), "bank_bytes": 4 * rng.randint(4, 40)},
+        dma={"queues": rng.randint(1, 4), "latency_cycles": rng.randint(0, 20)},
+    )  # fmt: skip
 
 
 def text(rng: Random, dtype: str, dims: Sequence[int]) -> str:

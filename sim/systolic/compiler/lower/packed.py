@@ -232,9 +232,10 @@ def _tiles(builder: LayerBuilder, shape: Shape, tensor: str, dram: str) -> Matri
 
 
 def _unpack_on_chip(builder: LayerBuilder, packed: PackedTensor) -> None:
-    """Unpack rows that are whole bytes as such; else the bytes of each partition, all at once.
+    """Unpack a tensor on the chip: tile by tile if each of its rows begins and ends with a byte.
 
-    An element then lies at its address in elements.
+    Otherwise the bytes of each partition are unpacked all at once, and an element then lies at its
+    address in elements.
     """
     if rows := _rows(builder, packed):
         bytes_ = _bytes_in_rows(builder, packed, rows, given=True)

@@ -1,9 +1,9 @@
 """Tensors of whose rows several share a partition, column by column: T(8,128)(2,1) and its like.
 
-Such a tensor is a matrix of unbroken rows, the holder. Of two ways, the even rows are every second
-column of it, and the odd rows the others. A *strand* is one of these sets of rows; an access with a
-step reaches it, so an engine and the array take a strand as any other matrix. A plain matrix is a
-holder of one way. Not here: when a tensor lies so (`ir.homes`), and views (`builder`).
+Such a tensor lies in a matrix of unbroken rows, the holder. Where two rows share a partition, the
+holder's columns 0, 2, 4, ... hold the even rows of the tensor, and its columns 1, 3, 5, ... the odd
+rows. A *strand* is all the rows that such columns hold. An access with a step reaches a strand, so
+an engine and the array take it as any other matrix. A plain matrix is one strand. Not here: when a tensor lies so (`ir.homes`), and views (`builder`).
 """
 
 from __future__ import annotations

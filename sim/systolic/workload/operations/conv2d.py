@@ -20,7 +20,7 @@ from systolic.arrays import Array
 from systolic.errors import WorkloadError
 from systolic.layout import Shape
 from systolic.workload.operations.cast import convert
-from systolic.workload.operations.image_windows import ImageWindows, PixelNumbers
+from systolic.workload.operations.image_windows import Dilation, ImageWindows, Padding, Stride
 from systolic.workload.operations.matmul import exact_product, reference_product
 from systolic.workload.operations.row import Attributes, Operand, Row, Rules, plain
 
@@ -29,17 +29,9 @@ from systolic.workload.operations.row import Attributes, Operand, Row, Rules, pl
 class Conv2dAttributes(Attributes):
     """Where the windows lie, and how many groups of channels there are."""
 
-    stride: Annotated[
-        PixelNumbers, Field(description="pixels from window to window, [down, across] (default: 1)")
-    ] = (1, 1)
-    padding: Annotated[
-        PixelNumbers,
-        Field(description="pixels around an image, [above, below, left, right] (default: 0)"),
-    ] = (0, 0, 0, 0)
-    dilation: Annotated[
-        PixelNumbers,
-        Field(description="distance of a window's pixels, [down, across] (default: 1)"),
-    ] = (1, 1)
+    stride: Stride = (1, 1)
+    padding: Padding = (0, 0, 0, 0)
+    dilation: Dilation = (1, 1)
     groups: Annotated[
         int, Field(description="groups of channels, each with filters of its own (default: 1)")
     ] = 1

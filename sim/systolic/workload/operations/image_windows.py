@@ -17,6 +17,17 @@ from systolic.layout import Shape
 from systolic.workload.operations.row import plain
 
 PixelNumbers = Annotated[tuple[int, ...], Field(strict=False)]
+Stride = Annotated[
+    PixelNumbers, Field(description="pixels from window to window, [down, across] (default: 1)")
+]
+Padding = Annotated[
+    PixelNumbers,
+    Field(description="pixels around an image, [above, below, left, right] (default: 0)"),
+]
+Dilation = Annotated[
+    PixelNumbers, Field(description="distance of a window's pixels, [down, across] (default: 1)")
+]
+"""Where windows lie: the keys of every operation that has some."""
 
 
 @dataclass(frozen=True, slots=True)

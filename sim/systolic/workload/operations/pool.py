@@ -17,7 +17,13 @@ from pydantic import Field
 from systolic.arrays import Array
 from systolic.errors import WorkloadError
 from systolic.layout import Shape
-from systolic.workload.operations.image_windows import ImageWindows, PixelNumbers
+from systolic.workload.operations.image_windows import (
+    Dilation,
+    ImageWindows,
+    Padding,
+    PixelNumbers,
+    Stride,
+)
 from systolic.workload.operations.reduce import REDUCE, ReduceAttributes, ReductionName
 from systolic.workload.operations.row import ONE_SHAPE, Attributes, Row, Rules, check_gives, plain
 
@@ -28,17 +34,9 @@ class PoolAttributes(Attributes):
 
     reduction: Annotated[ReductionName, Field(description="what is made of a window")]
     window: Annotated[PixelNumbers, Field(description="pixels of a window, [down, across]")]
-    stride: Annotated[
-        PixelNumbers, Field(description="pixels from window to window, [down, across] (default: 1)")
-    ] = (1, 1)
-    padding: Annotated[
-        PixelNumbers,
-        Field(description="pixels around an image, [above, below, left, right] (default: 0)"),
-    ] = (0, 0, 0, 0)
-    dilation: Annotated[
-        PixelNumbers,
-        Field(description="distance of a window's pixels, [down, across] (default: 1)"),
-    ] = (1, 1)
+    stride: Stride = (1, 1)
+    padding: Padding = (0, 0, 0, 0)
+    dilation: Dilation = (1, 1)
 
     def windows(self) -> ImageWindows:
         """Return the windows."""
