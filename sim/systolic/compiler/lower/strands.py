@@ -3,7 +3,8 @@
 Such a tensor lies in a matrix of unbroken rows, the holder. Where two rows share a partition, the
 holder's columns 0, 2, 4, ... hold the even rows of the tensor, and its columns 1, 3, 5, ... the odd
 rows. A *strand* is all the rows that such columns hold. An access with a step reaches a strand, so
-an engine and the array take it as any other matrix. A plain matrix is one strand. Not here: when a tensor lies so (`ir.homes`), and views (`builder`).
+an engine and the array take it as any other matrix. A plain matrix is one strand. Not here: when a
+tensor lies so (`ir.homes`), and views (`builder`).
 """
 
 from __future__ import annotations
