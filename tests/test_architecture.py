@@ -48,7 +48,7 @@ ALLOWED: dict[str, set[str]] = {
     "trace": set(),
     "hw": set(),
     "workload": {"layout"},
-    "isa": {"hw.spec", "hw.datatypes", "hw.units"},
+    "isa": {"hw.spec", "hw.datatypes", "hw.functions", "hw.units"},
     "compiler": {"workload", "layout", "hw", "isa"},
     "compiler.ir": {"workload", "layout", "hw", "isa"},
     "compiler.cost": {"workload", "layout", "hw", "isa", "compiler.ir"},
@@ -67,7 +67,7 @@ ALLOWED: dict[str, set[str]] = {
         "isa", "hw.spec", "hw.datatypes", "hw.units", "trace", "machine.values", "machine.memory",
         "machine.array_shape",
     },
-    "config": {"hw.spec", "hw.datatypes", "workload", "shipped"},
+    "config": {"hw.spec", "hw.datatypes", "hw.units", "workload", "shipped"},
     "critical_path": {"isa", "hw", "trace"},
     "report": {"trace", "hw", "layout"},
 }  # fmt: skip

@@ -9,6 +9,7 @@ from PIL import Image
 
 from systolic.report.plots.look import Look
 from systolic.report.plots.table import PLOTS
+from systolic.report.wavefront.manner import PLAIN, Manner
 from systolic.run.execute import run
 from systolic.run.plotted import plotted
 from systolic.shipped import CONFIGS
@@ -25,22 +26,26 @@ WORKS: dict[str, str] = {
     "dram": "runs/transpose_ddr4_tiles",
     "banks": NETWORK,
     "wavefront": "runs/transpose_fig3",
+    "wavefront_vectors": "runs/transpose_fig4",
 }
 """The run that each view shows on its page."""
+MANNERS = {"wavefront_vectors": ("wavefront", Manner("diagonal", "vector"))}
+"""Pictures that are a view drawn in another manner."""
 
 
 def main() -> None:
     """Write the pictures that are asked for, or all, beside this script."""
-    for view in sys.argv[1:] or WORKS:
+    for name in sys.argv[1:] or WORKS:
+        view, manner = MANNERS.get(name, (name, PLAIN))
         records = PLOTS[view].records
         result = run(
-            CONFIGS / f"{WORKS[view]}.toml",
+            CONFIGS / f"{WORKS[name]}.toml",
             values=records.grid,
             kinds=records.words,
             grid=records.grid,
         )
-        look = Look(result.summary["run"])
-        file = HERE / f"view_{view}.png"
+        look = Look(result.summary["run"], manner=manner)
+        file = HERE / f"view_{name}.png"
         PLOTS[view].write(plotted(result), look, file)
         with Image.open(file) as picture:  # fewer colours are a third of the bytes
             picture.convert("RGB").quantize(MOST_COLOURS).save(file, optimize=True)

@@ -7,7 +7,7 @@ computed by `systolic.run.pins`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from systolic.run.pins.works import PinnedWork
     from systolic.run.result import Result
 
-UPDATE = "--systolic-update"
+UPDATE, PINS, WATCH = "--systolic-update", ".pins.toml", "systolic_pins_watch"
 HOW_TO_PIN = f" ({UPDATE} pins them)"
 Returned = TypeVar("Returned")
 Replacements = Mapping[str, Any] | Sequence[str]
@@ -37,23 +37,88 @@ def pytest_configure(config: pytest.Config) -> None:
     """Refuse to let two processes write one file of counts."""
     if config.getoption(UPDATE) and config.getoption("numprocesses", None):
         raise pytest.UsageError(f"{UPDATE} needs one process: add -n 0")
+    config.pluginmanager.register(PinsWatch(config), WATCH)
 
 
 @pytest.fixture
 def systolic_run(request: pytest.FixtureRequest) -> SystolicRun:
     """Return a function that does a run for its times: `systolic_run("runs/a.toml")`."""
-    return SystolicRun(request.path, update=request.config.getoption(UPDATE))
+    watch = request.config.pluginmanager.get_plugin(WATCH)
+    assert isinstance(watch, PinsWatch)
+    update = request.config.getoption(UPDATE)
+    return SystolicRun(request.path, update=update, used=watch.used)
+
+
+class PinsWatch:
+    """Tells at the end which pins no test has used, of files whose tests all ran and passed.
+
+    used: the names of the pins that tests compared, by the file of pins. It says nothing where
+    several processes share the tests, since each sees only its own.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.used: dict[Path, set[str]] = {}
+        self._whole: set[Path] = set()
+        self._partial: set[Path] = set()
+        self._folders: set[Path] = set()
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Note the files whose tests are to run, but for those of which only some were asked."""
+        self._folders = {item.path.parent for item in session.items}
+        if not any("::" in argument for argument in self.config.args):
+            self._whole |= {item.path for item in session.items} - self._partial
+
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        """Note the files of tests that were left out."""
+        self._partial.update(item.path for item in items)
+        self._whole -= self._partial
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note the file of a test that did not pass: it may not have come to its pins."""
+        if not report.passed:
+            self._whole.discard(self.config.rootpath / report.nodeid.split("::")[0])
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Say which pins are of no test."""
+        if self.config.getoption("numprocesses", None) or hasattr(self.config, "workerinput"):
+            return
+        for line in self._unused():
+            terminalreporter.write_line(f"systolic: {line}")
+
+    def _unused(self) -> Iterator[str]:
+        pins = sorted(file for folder in self._folders for file in folder.glob(f"*{PINS}"))
+        for file in pins:
+            test = file.with_name(file.name.removesuffix(PINS) + ".py")
+            if not test.exists():
+                yield f"{file}: pins of no test: there is no {test.name}"
+            elif test in self._whole:
+                unused = _pinned(file) - self.used.get(file, set())
+                if unused:
+                    yield f"{file}: pins of no test: {', '.join(sorted(unused))}"
+
+
+def _pinned(file: Path) -> set[str]:
+    from systolic.errors import SystolicError
+    from systolic.run.pins.file import read_pins
+
+    try:
+        return set(read_pins(file))
+    except SystolicError:  # a test that reads it says so
+        return set()
 
 
 @dataclass(frozen=True, slots=True)
 class SystolicRun:
     """The fixture: a function that does a run for its times.
 
-    test: the file of the test. update: counts are written in place of being compared.
+    test: the file of the test. update: counts are written in place of being compared. used: the
+    names of the pins that tests used, by the file of pins.
     """
 
     test: Path
     update: bool
+    used: dict[Path, set[str]]
 
     def __call__(
         self,
@@ -81,7 +146,7 @@ class SystolicRun:
     @property
     def pins(self) -> Path:
         """Return the file of counts of the tests in this file: test_a.pins.toml of test_a.py."""
-        return self.test.with_suffix(".pins.toml")
+        return self.test.with_suffix(PINS)
 
     def _work(
         self, path: Path, engine: EngineKind | None, chip: str | Path | None, settings: Replacements
@@ -150,6 +215,7 @@ class TestedRun:
         counts are written to the file, and reasons and tolerances stay.
         """
         __tracebackhide__ = True
+        self.fixture.used.setdefault(self.fixture.pins, set()).add(self.work.name)
         _or_failure(self._update if self.fixture.update else self._compare)
 
     def _compare(self) -> None:

@@ -109,3 +109,15 @@ def test_bad_input() -> None:
     assert refused("at", FIG_3, "--cycle", 3, "--input", ".").endswith("is a run file")
     assert refused("at", FIG_3, "--cycle", 19) == ("--cycle: the run has cycles 0 to 18, found 19")
     assert "partition 4" in refused("watch", FIG_3, "--word", "state_buffer:4:0")
+
+
+def test_passes_before_the_last_leave_the_grid_empty_in_pictures_too(tmp_path):
+    """Figure 3 in two passes: loads in 0 to 3, the first pass in 4 to 7, the second in 8 to 11."""
+    twice = (FIG_3, "--set", "chip.pe_array.passes={f32=2}")
+    status, out, _ = run_command("at", *twice, "--cycle", 7)
+    valid = out.partition("valid\n")[2].splitlines()[:4]
+    assert (status, [line.split() for line in valid]) == (0, [["0"] * 4] * 4)
+    _, out, _ = run_command("at", *twice, "--cycle", 8)
+    assert out.partition("valid\n")[2].splitlines()[0].split() == ["1", "0", "0", "0"]
+    status, _, err = run_command("plot", "wavefront", *twice, "--out", tmp_path / "w.svg")
+    assert status == 0, err

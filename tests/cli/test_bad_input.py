@@ -51,7 +51,7 @@ UNKNOWN = {
     "key of a tensor": (
         GRAPH + tensor("x", "f32[4,4]", 'hom = "dram"') + op("matmul", "y", "x x", "f32[4,4]"),
         r'r\.toml: \[workload\.tensors\.x\] unknown key "hom" '
-        r'\(known: byte, data, .*\); perhaps "home" was meant',
+        r'\(known: array, byte, data, .*\); perhaps "home" was meant',
     ),
     "tensor": (
         GRAPH + X + W + op("matmul", "y", "x ww", "f32[4,3]"),

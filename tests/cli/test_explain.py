@@ -43,6 +43,7 @@ def test_json_has_the_keys_that_the_page_names():
     assert found["links"][0] == {
         "instruction": 1, "name": "MatMul", "unit": "pe_array", "start": 4, "end": 14,
         "reason": "draining", "reasons": {"streaming": 4, "draining": 6}, "operation": "transpose",
+        "shared_with": [],
     }  # fmt: skip
     free = next(row for row in found["what_if"] if row["change"] == "weights loaded for free")
     assert free == {

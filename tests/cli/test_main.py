@@ -288,7 +288,7 @@ class TestFailures:
     @pytest.mark.parametrize(
         ("error", "status", "text"),
         [
-            (KeyboardInterrupt(), 130, ""),
+            (KeyboardInterrupt(), 130, "systolic: error: interrupted\n"),
             (MemoryError(), 2, "systolic: error: this computer has too little memory for this\n"),
             (
                 OSError(5, "Input/output error"),

@@ -12,8 +12,11 @@ import pytest
 from matplotlib.image import imread
 
 from support.command_line import refused, run_command
+from systolic.config import load_run
 from systolic.report.paper.saved import PICTURE_FORMATS
+from systolic.report.plots.look import Look
 from systolic.report.plots.table import PLOTS
+from systolic.report.views import LayoutSubject
 from systolic.shipped import CONFIGS
 
 FIG_3 = CONFIGS / "runs" / "transpose_fig3.toml"
@@ -184,6 +187,37 @@ def test_shapes(tmp_path: Path) -> None:
     assert refused("plot", "timeline", FIG_3, "--out", file, "--index", "1,1") == (
         "--index: means nothing to the view timeline"
     )
+
+
+def test_tensors_of_a_run_file(tmp_path: Path) -> None:
+    """The picture of a tensor is that of its shape, under its own title."""
+    file, mlp = tmp_path / "a.png", CONFIGS / "networks" / "digits_mlp.toml"
+    told = run_command("plot", "layout", mlp, "--tensor", "w1", "--index", "3,4", "--out", file)
+    assert told == (0, f"{file}\n", "")
+    check(file)
+    shape, again = load_run(mlp).graph.shape("w1"), tmp_path / "b.png"
+    look = Look(f"w1: {shape}")
+    PLOTS["layout"].write(LayoutSubject(shape, (3, 4)), look, again)
+    assert file.read_bytes() == again.read_bytes()
+
+
+def test_tensors_that_are_not_there(tmp_path: Path) -> None:
+    file, mlp = tmp_path / "a.png", CONFIGS / "networks" / "digits_mlp.toml"
+    names = [name for name, _ in load_run(mlp).graph.tensors]
+    assert refused("plot", "layout", mlp, "--tensor", "w11", "--out", file) == (
+        f'--tensor: there is no "w11" (known: {", ".join(names)}); perhaps "w1" was meant'
+    )
+    quoted = ", ".join(f'"{name}"' for name in names)
+    assert refused("plot", "layout", mlp, "--out", file) == (
+        f"--tensor: is missing; needed one of {quoted}"
+    )
+    assert refused("plot", "layout", LAYER, "--tensor", "a", "--out", file) == (
+        f"{LAYER}: has no tensors with layouts; needed a run file, or a shape"
+    )
+    assert refused("plot", "timeline", FIG_3, "--tensor", "a", "--out", file) == (
+        "--tensor: means nothing to the view timeline"
+    )
+    assert not file.exists()
 
 
 def test_summaries_that_will_not_do(chain_summary: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from systolic.compiler.cost.dma import copy_time
 from systolic.compiler.cost.pace import estimated_ticks
 from systolic.hw.formulas.dram import place
 from systolic.hw.spec import ADDRESS_FIELDS, DramOrganisation
-from systolic.isa import Access, Buffer
+from systolic.isa import Access, Buffer, DmaCopy
 from systolic.machine import simulate
 from systolic.machine.register.dram.address import AddressMap
 from systolic.workload import GraphBuilder
@@ -110,12 +110,15 @@ def test_copies_are_dealt_out_over_engines():
         dram={"size_bytes": 1 << 20, "bytes_per_cycle": 64},
     )  # fmt: skip
     program = compile_graph("t", _transpose(), chip, Options(via="pe")).program
-    moved = {0: 0, 1: 0}
+    brought, stored = {0: 0, 1: 0}, 0
     for instruction in program.instructions:
-        if instruction.queue.startswith("dma"):
-            moved[int(instruction.queue[3:]) % 2] += instruction.source.size_bytes
-    assert sum(moved.values()) == 2 * 60 * 44 * 4
-    assert max(moved.values()) < 2 * min(moved.values())
+        if isinstance(instruction, DmaCopy):
+            if instruction.source.buffer == Buffer.DRAM:
+                brought[int(instruction.queue[3:]) % 2] += instruction.source.size_bytes
+            else:
+                stored += instruction.source.size_bytes
+    assert sum(brought.values()) == stored == 60 * 44 * 4
+    assert max(brought.values()) < 2 * min(brought.values())
 
 
 @pytest.mark.parametrize("in_hand", [8, 32])

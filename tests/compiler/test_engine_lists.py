@@ -83,6 +83,24 @@ def test_work_that_no_engine_can_do() -> None:
         compile_graph("t", graph, chip, Options(identity="built"))
 
 
+def test_an_engine_gets_only_the_functions_it_knows() -> None:
+    """`a` is quicker, and first in the file, but knows the reciprocal alone."""
+    chip = ideal_chip(4, 4, engines={
+        "a": {"does": ["activate"], "functions": {"activate": ["reciprocal"]}},
+        "b": {"does": ["activate"], "elements_per_cycle": 1, "functions": {"activate": ["tanh"]}},
+    })  # fmt: skip
+    work = Activate(engine="", function="reciprocal", source=STATE, target=STATE)
+    assert cheapest_engine(chip, Options(), work) == "a"
+    assert cheapest_engine(chip, Options(), replace(work, function="tanh")) == "b"
+    with pytest.raises(CompileError) as caught:
+        cheapest_engine(chip, Options(), replace(work, function="sin"))
+    both = "reads state_buffer and result_buffer, writes state_buffer and result_buffer"
+    assert str(caught.value) == (
+        "no engine of test 4 x 4 does activate of sin from state_buffer to state_buffer "
+        f"(a does activate (of reciprocal), {both}; b does activate (of tanh), {both})"
+    )
+
+
 @pytest.mark.parametrize("chosen", ["activation", "b2", "gpsimd"])
 def test_a_drain_engine_that_is_not_there_or_cannot(chosen: str) -> None:
     chip = ideal_chip(4, 4, engines={

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import systolic
 from compiler.test_graph_values import holds_on, random_chip
 from support.chips import ideal_chip
-from support.random_programs import random_dma
+from support.random_programs import random_dma, spread_over_engines
 from support.random_transfers import random_organisation
 from systolic.compiler.bounds.run import run_bound
 from systolic.hw.spec import Chip
@@ -66,8 +66,22 @@ def test_random_graphs_on_organised_dram(rng):
     holds_on(organised(rng), rng, stepped_cycles=3_000)
 
 
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(rng=st.randoms(use_true_random=True))
+def test_random_graphs_on_spread_copies(rng):
+    """The same where DMA engines share out each copy by partition."""
+    holds_on(spread_over_engines(random_chip(rng), rng), rng, stepped_cycles=3_000)
+
+
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(rng=st.randoms(use_true_random=True))
+def test_many_random_graphs_on_spread_copies(rng):
+    holds_on(spread_over_engines(random_chip(rng), rng), rng, stepped_cycles=3_000)
+
+
+@pytest.mark.slow
+@settings(max_examples=50, deadline=None, derandomize=True)
 @given(rng=st.randoms(use_true_random=True))
 def test_many_random_graphs_on_organised_dram(rng):
     holds_on(organised(rng), rng, stepped_cycles=3_000)

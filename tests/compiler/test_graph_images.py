@@ -29,7 +29,7 @@ def test_random_chains(rng):
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None, derandomize=True)
 @given(rng=st.randoms(use_true_random=True))
 def test_many_random_chains(rng):
     equals_the_reference(rng)

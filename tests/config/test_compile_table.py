@@ -11,7 +11,7 @@ from systolic.config import CompileTable, load_run
 from systolic.config.compile_table import options_of
 from systolic.config.schema import schema
 from systolic.errors import ConfigError
-from systolic.workload.options import Options
+from systolic.workload.options import Options, ProductOptions
 
 
 def test_every_option_is_a_key_with_its_default() -> None:
@@ -19,6 +19,33 @@ def test_every_option_is_a_key_with_its_default() -> None:
     keys = schema("run")["$defs"]["CompileTable"]["properties"]
     assert [*keys] == [field.name for field in dataclasses.fields(Options)]
     assert all(key["description"] for key in keys.values())
+
+
+def test_every_option_of_a_product_is_a_key_of_its_table() -> None:
+    keys = schema("run")["$defs"]["ProductTable"]["properties"]
+    assert [*keys] == [field.name for field in dataclasses.fields(ProductOptions)]
+    assert {*keys} < {field.name for field in dataclasses.fields(Options)}
+
+
+def test_choices_for_one_product_reach_the_compiler(tmp_path: Path) -> None:
+    path = tmp_path / "r.toml"
+    path.write_text(
+        'chip = "ideal_4x4"\n[workload.tensors]\nx = {shape = "f32[8,8]"}\n'
+        '[[workload.ops]]\nop = "matmul"\nname = "y"\ninputs = ["x", "x"]\nout = "f32[8,8]"\n'
+        '[compile]\nouter = "moving"\n[compile.operations.y]\nstationary = "lhs"\n',
+        encoding="utf-8",
+    )
+    options = load_run(path).options
+    assert options.of("y") == ProductOptions(stationary="lhs", outer="moving")
+    assert options.of("z") == ProductOptions(outer="moving")
+    grouped = load_run(path, ["compile.operations.y.group=[1,2]"]).options
+    assert grouped.of("y") == ProductOptions("lhs", (1, 2), "moving")
+    with pytest.raises(ConfigError) as caught:
+        load_run(path, ["compile.operations.y.grup=[1,2]"])
+    assert str(caught.value) == (
+        "override compile.operations.y.grup=[1,2]: [compile.operations.y] unknown key "
+        '"grup" (known: group, outer, stationary); perhaps "group" was meant'
+    )
 
 
 def test_values_of_a_run_file_reach_the_compiler(tmp_path: Path) -> None:

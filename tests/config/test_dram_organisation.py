@@ -86,6 +86,9 @@ PLACE = "[dram.organisation]"
          "activate_cycles = 17\nrefresh_cycles = 420\nrefresh_interval_cycles = 437",
          "[dram] organisation: refresh_interval_cycles (437) must be more than precharge_cycles + "
          "refresh_cycles (437): tREFI <= tRP + tRFC"),
+        ("queues = ", "engines = 2\npartitions_per_engine = 64\nqueues = ",
+         "dma.partitions_per_engine: copies spread over engines have no order of bursts, so that "
+         "dram cannot have an organisation"),
         ("activate_cycles = 17", "activate_cycles = -1",
          f"{PLACE} activate_cycles: needs an integer >= 0, found -1"),
     ],

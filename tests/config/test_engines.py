@@ -11,6 +11,7 @@ from support.command_line import refused
 from support.random_programs import random_chip
 from systolic.config import load_chip, to_toml
 from systolic.errors import ConfigError
+from systolic.hw.units import CAPABILITIES
 
 CHIPS = Path(__file__).resolve().parents[2] / "configs" / "chips"
 PATENT = (CHIPS / "ideal_4x4.toml").read_text(encoding="utf-8")
@@ -36,7 +37,8 @@ reads = ["result_buffer"]
 CHIP = PATENT.replace(TABLES, LISTED).replace(
     "[state_buffer]\n", "[state_buffer]\nport_bytes = 64\n"
 )
-WORDS = "copy, memset, activate, pool, tensor_tensor, tensor_scalar, iota, select"
+THE_PATENTS = "copy, memset, activate, pool, tensor_tensor, tensor_scalar, iota, select, requantise"
+WORDS = ", ".join(CAPABILITIES)
 QUOTED = ", ".join(f'"{word}"' for word in WORDS.split(", "))
 IN_USE = (
     "an engine cannot have a name in use: pe_array, dma, dram, moving, weights, state_buffer, "
@@ -66,7 +68,7 @@ def test_a_list_is_the_whole_list_in_its_order(tmp_path: Path) -> None:
 def test_without_a_list_the_patents_engines_do_what_they_did() -> None:
     chip = load_chip(CHIPS / "ideal_4x4.toml")
     assert list(chip.lane_engines) == ["activation", "pooling"]
-    every = set(WORDS.split(", "))
+    every = set(THE_PATENTS.split(", "))
     assert set(chip.engine("activation").does) == every - {"pool"}
     assert set(chip.engine("pooling").does) == every - {"activate"}
 
@@ -94,8 +96,9 @@ FAULTS = {
     "digits": ("[engines.scalar]", "[engines.3d]", f"[engines] 3d: {LETTERS}"),
     "unknown key": ('reads = ["result_buffer"]', "latency = 3",
                     '[engines.scalar] unknown key "latency" (known: clock, dispatch, '
-                    "dispatch_cycles, does, elements_per_cycle, fixed_cycles, independent_lanes, "
-                    "latency_cycles, min_interval_cycles, rates, reads, writes); "
+                    "dispatch_cycles, does, elements_per_cycle, fixed_cycles, functions, "
+                    "independent_lanes, latency_cycles, min_interval_cycles, rates, reads, "
+                    "result_operands, table_cycles, tables, writes); "
                     'perhaps "latency_cycles" was meant'),
     "clock": ('reads = ["result_buffer"]', 'clock = "slow"',
               'engines.scalar.clock: no clock "slow" (there are: core)'),
@@ -118,6 +121,40 @@ FAULTS = {
     "rate of a type": ('types = ["bf16"]', 'types = ["bf61"]',
                        f'{RATE} types: unknown data type "bf61" (known: f32, bf16, f16, f8e4m3fn, '
                        "f8e5m2, s8, u8, s32)"),
+    "rate of no function": ('does = ["tensor_tensor"]', 'functions = ["add then multply"]',
+                            f'{RATE} functions: there is no function "multply"; perhaps "multiply" '
+                            "was meant"),
+    "function of no instruction": ('reads = ["result_buffer"]', 'functions = { pool = ["max"] }',
+                                   '[engines] scalar: functions: the engine does not do "pool" '
+                                   "(it does: copy, activate)"),
+    "no function": ('reads = ["result_buffer"]', "functions = { activate = [] }",
+                    "[engines.scalar] functions: activate: needs at least one function"),
+    "no such function": ('reads = ["result_buffer"]', 'functions = { activate = ["gleu"] }',
+                         '[engines.scalar] functions: there is no function "gleu"; perhaps "gelu" '
+                         "was meant"),
+    "empty table": ('reads = ["result_buffer"]', 'tables = [["sin"], []]',
+                    "[engines.scalar] tables: a table needs at least one function"),
+    "table of nothing": ('reads = ["result_buffer"]', 'tables = [["sine"]]',
+                         '[engines.scalar] tables: there is no function "sine"; perhaps "sin" was '
+                         "meant"),
+    "handed over by a stranger": ("semaphore_cycles = 1", "handoff_cycles = { sclar = 3 }",
+                                  'handoff_cycles: no unit "sclar" (there are: pe_array, vector, '
+                                  'scalar, dma); perhaps "scalar" was meant'),
+    "begins nowhere": ("[engines.scalar]",
+                       "[[access.start]]\npartitions = 2\nstarts = []\n\n[engines.scalar]",
+                       "[access.start #1] starts: needs at least one partition, from 0 on"),
+    "no results at all": ('reads = ["result_buffer"]', "result_operands = 0",
+                          "[engines.scalar] result_operands: needs an integer >= 1, found 0"),
+    "excluded by nothing": ("[engines.scalar]",
+                            '[[exclusions]]\nengines = ["vector"]\nbuffer = "state_buffer"\n\n'
+                            "[engines.scalar]",
+                            "[exclusions #1] engines: needs two or more engines, each once, found "
+                            "vector"),
+    "excluded by a stranger": ("[engines.scalar]",
+                               '[[exclusions]]\nengines = ["vector", "scalr"]\n'
+                               'buffer = "result_buffer"\n\n[engines.scalar]',
+                               'exclusions: entry 1: no engine "scalr" (there are: vector, '
+                               'scalar); perhaps "scalar" was meant'),
     "too wide": ("elements = 1", "elements = 65",
                  "engines.vector.rates entry 1 (65 in 2 cycles) could never be reached: 65 of the "
                  "smallest elements (2 bytes) in 2 cycles are more than state_buffer.port_bytes "

@@ -26,11 +26,13 @@ TYPES = "f32, bf16, f16, f8e4m3fn, f8e5m2, s8, u8"
 
 ARRAY_KEYS = (
     "known: cell, clock, cols, cycles_per_vector, dispatch, dispatch_cycles, entry_cycles, "
-    "fast_load, fused_multiply_add, hop, min_interval_cycles, rows, weight_buffer, weight_path"
+    "fast_load, fused_multiply_add, hop, min_interval_cycles, min_vectors, moving_max, "
+    "pass_through, passes, rows, warm_up_cycles, warm_up_factor, weight_buffer, weight_path"
 )
 RUN_KEYS = "known: chip, compile, description, engine, name, sweep, workload"
 COMPILE_KEYS = (
-    "known: block, drain, drain_engine, group, identity, outer, stationary, tile_columns, via"
+    "known: block, drain, drain_engine, group, identity, operations, outer, stationary, "
+    "tile_columns, via"
 )
 CHIP_FAULTS = [
     # (what is replaced, by what, the error after "chip.toml: ")
@@ -49,8 +51,9 @@ CHIP_FAULTS = [
     (
         "[pe_array]",
         "[pe_arry]",
-        'unknown key "pe_arry" (known: activation, clock, description, dma, dram, engines, fetch, '
-        "name, pe_array, pooling, port_priority, result_buffer, semaphore_cycles, state_buffer); "
+        'unknown key "pe_arry" (known: access, activation, clock, description, dma, dram, engines, '
+        "exclusions, fetch, handoff_cycles, metrics, name, pe_array, pooling, port_priority, "
+        "provenance, result_buffer, semaphore_cycles, state_buffer); "
         'perhaps "pe_array" was meant (also missing: pe_array)',
     ),
     (
@@ -131,6 +134,28 @@ CHIP_FAULTS = [
         "queues = 2\npartitions_per_cycle = 0",
         "[dma] partitions_per_cycle: needs an integer >= 1, found 0",
     ),
+    (
+        "queues = 2",
+        "queues = 2\npartitions_per_engine = 0",
+        "[dma] partitions_per_engine: needs an integer >= 1, found 0",
+    ),
+    (
+        "queues = 2",
+        "queues = 2\npartitions_per_engine = 1",
+        "[dma] partitions_per_engine needs engines, which share out each copy",
+    ),
+    (
+        "queues = 2",
+        "queues = 2\nengines = 2\npartitions_per_engine = 1\npartitions_per_cycle = 2",
+        "[dma] partitions_per_cycle stands beside partitions_per_engine, by which each engine "
+        "moves one descriptor at a time",
+    ),
+    (
+        "queues = 2",
+        "queues = 2\nengines = 2\npartitions_per_engine = 2",
+        "dma.partitions_per_engine: the engines' descriptors lie in partitions apart from one "
+        'another, which needs state_buffer.port_scope = "bank"',
+    ),
     ("queues = 2", "queues = 2\nengines = 0", "[dma] engines: needs an integer >= 1, found 0"),
     (
         "bytes_per_cycle = 272",
@@ -206,8 +231,9 @@ RUN_FAULTS = [
      'engine: needs one of "event", "register", found "evnt"; perhaps "event" was meant'),
     ('"transpose"', '"matmull"',
      '[workload] op: needs one of "transpose", "matmul", "conv2d", "relayout", "reshape", "cast", '
-     '"activation", "binary", "reduce", "pool", "slice", "concat", "pad", "softmax", '
-     '"layer_norm", "rms_norm", found "matmull"; perhaps "matmul" was meant'),
+     '"activation", "binary", "reduce", "pool", "slice", "concat", "pad", "embedding", '
+     '"causal_mask", "softmax", "layer_norm", "rms_norm", "requantise", found "matmull"; '
+     'perhaps "matmul" was meant'),
     ('"transpose"', '"matmul"', '[workload] shape: op = "matmul" has no such key'),
     ('shape = "f32[4,4]"', "", "[workload] shape: is missing; needs text"),
     ('shape = "f32[4,4]"', 'lhs = "f32[4,4]"', '[workload] lhs: op = "transpose" has no such key'),
@@ -247,7 +273,8 @@ RUN_FAULTS = [
      '[workload] home: needs one of "state_buffer", "dram", found "drum"; '
      'perhaps "dram" was meant'),
     ("[compile]", 'data = "x"',
-     '[workload] data: needs "arange", "random" or a .npy or .csv file, found \'x\''),
+     '[workload] data: needs "arange", "random" or a .npy, .csv, .npz or .safetensors file, '
+     "found 'x'"),
     ("[compile]", "seed = 1", "[workload] seed: only data = \"random\" has one, not 'arange'"),
     ("[compile]", 'data = "random"\nseed = -1',
      "[workload] seed: needs an integer >= 0, found -1"),

@@ -82,8 +82,10 @@ def test_refused_cycles_are_told_apart():
         return Copy(engine=engine, source=source, target=target)
 
     run = lives(ideal_chip(4, 4), Program("two", (copy("activation", 1), copy("pooling", 2))))
-    stalled = {"stalled by activation": 3, "streaming": 3, "draining": 1}
-    assert path_of(run) == [Link(1, "pooling", 0, 7, stalled)]
+    assert path_of(run) == [
+        Link(0, "activation", 0, 3, {"refusing pooling": 3}),
+        Link(1, "pooling", 3, 7, {"streaming": 3, "draining": 1}),
+    ]
 
 
 SEEDS = quick_first(range(120), 40)

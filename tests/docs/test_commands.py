@@ -62,11 +62,15 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         'systolic layout "f32[4,6]" --buffer state_buffer --chip ideal_4x4',
     ),
     "systolic run FILE": (f"systolic run {FIG_3}",),
+    "systolic run NETWORK --layers 3:7": (
+        "systolic run configs/networks/digits_mlp.toml --layers 1:3 --no-plots",
+    ),
     "systolic run FILE \\| head -1": (f"systolic run {FIG_3}",),
     "systolic run --again summary.json": (
         f"systolic run {FIG_3} --no-plots --out o",
         "systolic run --again o/summary.json",
     ),
+    "systolic validate FILE.csv": ("systolic validate configs/validation/neuroncore.csv",),
     "systolic check RUN... --pins FILE --update": (
         f"systolic check {FIG_3} --pins pins.toml --update",
     ),
@@ -142,8 +146,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 # Commands of more than about three seconds, each with why: the slow tier runs them.
 SLOW = {
     "systolic check": "runs every shipped run file",
+    "systolic validate FILE.csv": "products of 2048; docs/neuroncore.md lists the same table",
     "systolic run configs/runs/transpose_vs_dram.toml": "92 runs and a picture",
     "systolic run configs/runs/matmul_1024_onchip.toml": "two billion operations, exact",
+    "systolic run configs/networks/gpt2_prefill.toml --no-plots": "eight billion, exact",
 }
 
 # What the python of a page takes as given.

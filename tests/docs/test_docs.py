@@ -11,6 +11,7 @@ import pytest
 import systolic
 from support.documents import PAGES
 from systolic.config import expand, load_run
+from systolic.config.compile_table import ProductTable
 from systolic.config.run_file import (
     AccuracyTable,
     CompileTable,
@@ -54,7 +55,7 @@ def test_the_python_example_of_the_readme_runs(monkeypatch, capsys):
 
 
 def test_the_run_file_example_runs(tmp_path):
-    text, _, _ = blocks(RUN_FILES, "toml")
+    text, *_ = blocks(RUN_FILES, "toml")
     path = tmp_path / "example.toml"
     path.write_text(text, encoding="utf-8")
     result = systolic.run(load_run(path))
@@ -62,9 +63,20 @@ def test_the_run_file_example_runs(tmp_path):
     assert [op["name"] for op in result.summary["operations"]] == ["scores", "out"]
 
 
+def test_the_example_of_choices_for_one_product_goes_with_the_first(tmp_path):
+    text, *_ = blocks(RUN_FILES, "toml")
+    choices = next(text for text in blocks(RUN_FILES, "text") if text.startswith("[compile.op"))
+    path = tmp_path / "example.toml"
+    path.write_text(text + choices, encoding="utf-8")
+    result = systolic.run(load_run(path), values=False)
+    loops = {result.compiled.layers.nodes[n].layer: each for n, each in result.compiled.tiled.loops}
+    assert loops["scores"].group == (1, 1)
+    assert loops["out"].outer == "moving"
+
+
 def test_the_example_of_tables_in_place_of_shapes_runs(tmp_path):
     path = tmp_path / "example.toml"
-    _, text, _ = blocks(RUN_FILES, "toml")
+    _, text, *_ = blocks(RUN_FILES, "toml")
     path.write_text(text, encoding="utf-8")
     result = systolic.run(load_run(path))
     assert result.summary["values"]["equal"] is True
@@ -74,7 +86,7 @@ def test_the_example_of_tables_in_place_of_shapes_runs(tmp_path):
 
 def test_the_sweep_example_has_the_points_it_says(tmp_path):
     path = tmp_path / "example.toml"
-    _, _, text = blocks(RUN_FILES, "toml")
+    *_, text = blocks(RUN_FILES, "toml")
     path.write_text(text, encoding="utf-8")
     points = list(expand(load_run(path)))
     assert len(points) == 6
@@ -89,6 +101,7 @@ SECTIONS = {
     "## [workload.accuracy]": AccuracyTable,
     "## [[workload.ops]]": OperationTable,
     "## [compile]": CompileTable,
+    "## [compile.operations.NAME]": ProductTable,
     "## [[sweep]]": SweepTable,
 }
 

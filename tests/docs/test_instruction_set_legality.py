@@ -10,24 +10,40 @@ from typing import Any
 import pytest
 
 from support.blocks import psum, state
-from support.chips import ideal_chip
+from support.chips import able_chip
 from support.page_tables import TEXT, table, words
 from systolic.errors import ProgramError
 from systolic.isa import (
     Activate,
+    ActivateReduce,
     AluOperation,
+    BnAggr,
+    BnStats,
     Buffer,
     Copy,
+    CopyPredicated,
     DmaCopy,
+    Dropout,
     Iota,
     LoadWeights,
     MatMul,
+    Max8,
     Memset,
+    PartitionReduce,
+    PassThrough,
     Pool,
     Program,
+    RangeSelect,
+    Requantise,
+    ScalarTensorTensor,
+    Scan,
     Select,
+    SelectReduce,
+    Shuffle,
     TensorScalar,
+    TensorScalarReduce,
     TensorTensor,
+    Transpose,
     check_program,
 )
 from systolic.isa.access import MAX_PAIRS
@@ -37,16 +53,18 @@ from systolic.isa.opcodes import BY_MNEMONIC, OPCODES
 ELEMENTS = 12
 A, B = state(0, 4, 0, ELEMENTS), state(0, 4, 2048, ELEMENTS)
 OTHER_BANK, TARGET = state(0, 4, 16384, ELEMENTS), state(0, 4, 40960, ELEMENTS)
-ONE = state(0, 4, 32768, 1)
+ONE, SUM = state(0, 4, 32768, 1), state(0, 4, 49152, 1)
 WIDE = state(0, 4, 0, 3 * ELEMENTS)
 LOAD = LoadWeights(weights=state(0, 8, 0, 7))
 MUL = MatMul(moving=state(0, 8, 4096, 5), result=psum(0, 7, 0, 5))
 # -- legality -------------------------------------------------------------------------------------
 
+THROUGH = PassThrough(moving=MUL.moving, result=MUL.result)
 DMA = DmaCopy(dma_queue=0, source=A, target=TARGET)
 LEGAL: dict[str, Any] = {
     "load": LOAD,
     "matmul": MUL,
+    "pass_through": THROUGH,
     "copy": Copy(engine="pooling", source=A, target=TARGET),
     "memset": Memset(engine="pooling", target=TARGET, value=1),
     "dma": DMA,
@@ -57,6 +75,29 @@ LEGAL: dict[str, Any] = {
                                   then="add", other=ONE),
     "iota": Iota(engine="pooling", target=TARGET),
     "select": Select(engine="pooling", compare="equal", value=A, target=TARGET),
+    "activate_reduce": ActivateReduce(engine="activation", function="sin", source=A,
+                                      target=TARGET, bias=ONE, reduced=SUM),
+    "tensor_scalar_reduce": TensorScalarReduce(engine="pooling", op="add", fold="sum", source=A,
+                                               scalar=ONE, target=TARGET, reduced=SUM),
+    "scalar_tensor_tensor": ScalarTensorTensor(engine="pooling", op="add", then="max", source=A,
+                                               scalar=ONE, tensor=B, target=TARGET),
+    "transpose": Transpose(engine="pooling", source=A, target=TARGET, side=4),
+    "shuffle": Shuffle(engine="pooling", source=A, target=TARGET, mask=(1, 255)),
+    "scan": Scan(engine="pooling", op="add", then="max", left=A, right=B, target=TARGET,
+                 initial=ONE),
+    "copy_predicated": CopyPredicated(engine="pooling", source=A, predicate=B, target=TARGET),
+    "select_reduce": SelectReduce(engine="pooling", fold="max", source=A, predicate=B, other=ONE,
+                                  target=TARGET, reduced=SUM),
+    "range_select": RangeSelect(engine="pooling", fold="max", compare="less", compare_end="less",
+                                source=A, bound=ONE, end=ONE, target=TARGET, reduced=SUM),
+    "bn_stats": BnStats(engine="pooling", source=A, target=state(0, 4, 40960, 6)),
+    "bn_aggr": BnAggr(engine="pooling", source=A, target=state(0, 4, 40960, 2)),
+    "max8": Max8(engine="pooling", source=A, target=state(0, 4, 40960, 8)),
+    "dropout": Dropout(engine="pooling", source=A, target=TARGET, probability=ONE),
+    "partition_reduce": PartitionReduce(engine="pooling", fold="max", source=A,
+                                        target=state(0, 1, 40960, ELEMENTS)),
+    "requantise": Requantise(engine="pooling", source=A, target=replace(TARGET, dtype="s32"),
+                             scale=ONE, bias=ONE),
 }  # fmt: skip
 DRAM = replace(A, buffer=Buffer.DRAM, partitions=1)
 
@@ -64,7 +105,7 @@ DRAM = replace(A, buffer=Buffer.DRAM, partitions=1)
 def is_legal(instruction: Any) -> bool:
     queue = (LOAD, instruction) if isinstance(instruction, MatMul) else (instruction,)
     try:
-        check_program(Program("p", queue), ideal_chip(8, 8))
+        check_program(Program("p", queue), able_chip(8, 8))
     except ProgramError:
         return False
     return True
@@ -76,7 +117,7 @@ def test_what_the_rules_are_tried_on_is_legal() -> None:
 
 
 def elementwise(instruction: Any) -> list[str]:
-    names = ("source", "left", "right", "value")
+    names = ("source", "left", "right", "value", "tensor", "predicate")
     return [n for n in names if hasattr(getattr(instruction, n, None), "pattern")]
 
 
@@ -97,6 +138,13 @@ def breaks(rule: str, instruction: Any) -> list[Any]:
                                           psum(0, 7, 0, 5, "s32"), state(0, 7, 0, 5))),
             ]  # fmt: skip
         return [replace(instruction, **change) for change in changes]
+    if rule.startswith("of a type that passes through"):
+        short = replace(instruction.moving, dtype="bf16"), replace(instruction.result, dtype="bf16")
+        return [
+            replace(instruction, moving=short[0], result=short[1]),
+            replace(instruction, result=replace(instruction.result, dtype="s32")),
+            replace(instruction, accumulate=True),
+        ]
     if rule.startswith("the queue exists"):
         short = replace(TARGET, pattern=((1, ELEMENTS - 1),))
         return [
@@ -118,6 +166,30 @@ def breaks(rule: str, instruction: Any) -> list[Any]:
         ]
     if rule.startswith("as many partitions as the target, window"):
         return [replace(instruction, window=w) for w in (0, -1, 2, 4)]
+    if rule.startswith("the target is of an integer type"):
+        return [
+            replace(instruction, target=TARGET),
+            replace(instruction, scale=replace(ONE, dtype="s32")),
+            replace(instruction, lowest=5, highest=4),
+        ]
+    if rule.startswith("blocks of side x side"):
+        return [replace(instruction, side=side) for side in (0, -4, 3, 8)]
+    if rule.startswith("groups of as many partitions as the mask"):
+        return [replace(instruction, mask=mask) for mask in ((), (0, 1, 2), (2, 0), (0, -1))]
+    if rule.startswith("the target has as many partitions, and 6"):
+        target = instruction.target
+        short = replace(A, pattern=((1, 7),))
+        return [
+            replace(instruction, target=replace(target, partitions=3)),
+            replace(instruction, target=replace(target, pattern=((1, target.elements + 1),))),
+            *([] if isinstance(instruction, BnStats) else [replace(instruction, source=short)]),
+        ]
+    if rule.startswith("the target has one partition"):
+        target = instruction.target
+        return [
+            replace(instruction, target=replace(target, partitions=4)),
+            replace(instruction, target=replace(target, pattern=((1, ELEMENTS + 1),))),
+        ]
     raise AssertionError(f"no test for the rule {rule!r}")
 
 
@@ -128,8 +200,9 @@ def mnemonic_of(instruction: Any) -> str:
 def rows_of_legality() -> list[tuple[list[str], str]]:
     found = []
     for cell, rule in table("| operation | rules |"):
-        numbers = re.fullmatch(r"3, 4, 6 to 11", cell)
-        names = [o.mnemonic for o in OPCODES if o.number in (3, 4, *range(6, 12))]
+        numbers = re.fullmatch(r"3, 4, 6 to (\d+), 40", cell)
+        last = int(numbers[1]) if numbers else 0
+        names = [o.mnemonic for o in OPCODES if o.number in (3, 4, *range(6, last + 1), 40)]
         found.append((names if numbers else words(cell), rule))
     return found
 
@@ -149,15 +222,47 @@ def test_every_operation_has_a_rule_and_no_rule_is_left_out() -> None:
     assert {name for name, _ in RULES} == BY_MNEMONIC.keys()
     rows = {" ".join(names): rule for names, rule in rows_of_legality()}
     others = {key for key in rows if key.split()[:1] not in [[name] for name in LEGAL]}
-    assert others == {"bias scalar other", " ".join(INTEGERS_ONLY), ""}
+    assert others == {
+        "bias scalar other reduced initial bound end probability",
+        "reduced",
+        " ".join(INTEGERS_ONLY),
+        "",
+    }
     assert rows[""] == "whole numbers fit 32 bits"
 
 
-@pytest.mark.parametrize("field", ["bias", "scalar", "other"])
-def test_one_element_in_each_partition(field: str) -> None:
-    instruction = LEGAL["activate" if field == "bias" else "tensor_scalar"]
+@pytest.mark.parametrize(
+    ("field", "name"),
+    [
+        ("bias", "activate"),
+        ("bias", "activate_reduce"),
+        ("scalar", "tensor_scalar"),
+        ("other", "tensor_scalar"),
+        ("scalar", "tensor_scalar_reduce"),
+        ("scalar", "scalar_tensor_tensor"),
+        ("reduced", "activate_reduce"),
+        ("reduced", "tensor_scalar_reduce"),
+        ("initial", "scan"),
+        ("other", "select_reduce"),
+        ("reduced", "select_reduce"),
+        ("bound", "range_select"),
+        ("end", "range_select"),
+        ("reduced", "range_select"),
+        ("probability", "dropout"),
+    ],
+)
+def test_one_element_in_each_partition(field: str, name: str) -> None:
+    instruction = LEGAL[name]
     for access in (replace(ONE, partitions=3), replace(ONE, pattern=((1, 2),))):
         assert not is_legal(replace(instruction, **{field: access}))
+
+
+@pytest.mark.parametrize(
+    "name", ["activate_reduce", "tensor_scalar_reduce", "select_reduce", "range_select"]
+)
+def test_reduced_lies_in_the_buffer_of_the_target(name: str) -> None:
+    assert not is_legal(replace(LEGAL[name], reduced=psum(0, 4, 0, 1)))
+    assert is_legal(replace(LEGAL[name], reduced=psum(0, 4, 0, 1), target=psum(0, 4, 1, ELEMENTS)))
 
 
 @pytest.mark.parametrize("op", typing.get_args(AluOperation))

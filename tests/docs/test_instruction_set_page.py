@@ -10,26 +10,44 @@ from typing import Any
 import pytest
 
 from support.blocks import psum, state
-from support.chips import ideal_chip
+from support.chips import able_chip
 from support.page_tables import TEXT, table, words
 from systolic.isa import (
+    Access,
     Activate,
+    ActivateReduce,
     ActivationFunction,
     AluOperation,
+    BnAggr,
+    BnStats,
     Copy,
+    CopyPredicated,
     DmaCopy,
+    Dropout,
+    Fold,
     Instruction,
     Iota,
     LoadWeights,
     MatMul,
+    Max8,
     Memset,
+    PartitionReduce,
+    PassThrough,
     Pool,
     Program,
+    RangeSelect,
     Reduction,
     Relation,
+    Requantise,
+    ScalarTensorTensor,
+    Scan,
     Select,
+    SelectReduce,
+    Shuffle,
     TensorScalar,
+    TensorScalarReduce,
     TensorTensor,
+    Transpose,
     check_program,
     format_instruction,
     parse_text,
@@ -68,7 +86,9 @@ def test_queue_and_operands(opcode: Opcode) -> None:
     assert named is None or named[1] == opcode.cls.__name__
     mentioned = re.findall(r"\w+", row[3])
     places = [f.name for f in opcode.fields if f.name in ("source", "target", "left", "right",
-              "weights", "moving", "result", "value", "scalar", "bias", "base")]  # fmt: skip
+              "weights", "moving", "result", "value", "scalar", "bias", "base", "tensor",
+              "reduced", "fold", "predicate", "initial", "mask", "side", "bound",
+              "end", "probability", "seed")]  # fmt: skip
     assert [name for name in places if name not in mentioned] == []
 
 
@@ -77,13 +97,13 @@ def test_queue_and_operands(opcode: Opcode) -> None:
 ELEMENTS = 12
 A, B = state(0, 4, 0, ELEMENTS), state(0, 4, 2048, ELEMENTS)
 OTHER_BANK, TARGET = state(0, 4, 16384, ELEMENTS), state(0, 4, 40960, ELEMENTS)
-ONE = state(0, 4, 32768, 1)
+ONE, SUM = state(0, 4, 32768, 1), state(0, 4, 49152, 1)
 WIDE = state(0, 4, 0, 3 * ELEMENTS)
 
 
 def steps(*instructions: Instruction, rate: int = 1, **array: Any) -> int:
     """Return the cycles from first to last read of the last instruction."""
-    chip = ideal_chip(
+    chip = able_chip(
         8, 8, pe_array={"cycles_per_vector": {"f32": 3}, **array},
         activation={"elements_per_cycle": rate}, pooling={"elements_per_cycle": rate},
     )  # fmt: skip
@@ -95,8 +115,41 @@ def up(n: int, e: int) -> int:
     return -(-n // e)
 
 
+def three(scalar: Any, tensor: Access) -> ScalarTensorTensor:
+    return ScalarTensorTensor(
+        engine="pooling", op="add", then="max", source=A, scalar=scalar, tensor=tensor,
+        target=TARGET,
+    )  # fmt: skip
+
+
+def few(elements: int) -> Access:
+    return state(0, 4, 40960, elements)
+
+
+def between(bound: Any, end: Any) -> RangeSelect:
+    return RangeSelect(
+        engine="pooling", fold="max", compare="greater", compare_end="less", source=A, bound=bound,
+        end=end, target=TARGET, reduced=SUM,
+    )  # fmt: skip
+
+
+def scan(initial: Any, right: Access) -> Scan:
+    return Scan(
+        engine="pooling", op="multiply", then="add", left=A, right=right, target=TARGET,
+        initial=initial,
+    )  # fmt: skip
+
+
+def chosen(other: Any, predicate: Access) -> SelectReduce:
+    return SelectReduce(
+        engine="pooling", fold="max", source=A, predicate=predicate, other=other, target=TARGET,
+        reduced=SUM,
+    )  # fmt: skip
+
+
 LOAD = LoadWeights(weights=state(0, 8, 0, 7))
 MUL = MatMul(moving=state(0, 8, 4096, 5), result=psum(0, 7, 0, 5))
+WHOLE = state(0, 4, 49152, ELEMENTS, "s32")
 COSTS: dict[str, list[tuple[Any, Callable[[int], int]]]] = {
     "ceil(n / e)": [
         (Copy(engine="pooling", source=A, target=TARGET), lambda e: up(ELEMENTS, e)),
@@ -104,20 +157,71 @@ COSTS: dict[str, list[tuple[Any, Callable[[int], int]]]] = {
         (Iota(engine="pooling", target=TARGET), lambda e: up(ELEMENTS, e)),
         (Select(engine="pooling", compare="equal", value=A, target=TARGET),
          lambda e: up(ELEMENTS, e)),
+        (Transpose(engine="pooling", source=A, target=TARGET, side=4), lambda e: up(ELEMENTS, e)),
+        (Shuffle(engine="pooling", source=A, target=TARGET, mask=(1, 255)),
+         lambda e: up(ELEMENTS, e)),
+        (PartitionReduce(engine="pooling", fold="max", source=A,
+                         target=state(0, 1, 40960, ELEMENTS)), lambda e: up(ELEMENTS, e)),
     ],
     "ceil(n / e), + 1 if bias is an access": [
         (Activate(function="exponential", source=A, target=TARGET), lambda e: up(ELEMENTS, e)),
         (Activate(function="sin", source=A, target=TARGET, bias=ONE),
          lambda e: up(ELEMENTS, e) + 1),
+        (ActivateReduce(engine="activation", function="exponential", source=A, target=TARGET,
+                        reduced=SUM), lambda e: up(ELEMENTS, e)),
+        (ActivateReduce(engine="activation", function="sin", source=A, target=TARGET, bias=ONE,
+                        reduced=SUM), lambda e: up(ELEMENTS, e) + 1),
+    ],
+    "ceil(n / e), + 1 if probability is an access": [
+        (Dropout(engine="pooling", source=A, target=TARGET, probability=0.5),
+         lambda e: up(ELEMENTS, e)),
+        (Dropout(engine="pooling", source=A, target=TARGET, probability=ONE),
+         lambda e: up(ELEMENTS, e) + 1),
+    ],
+    "ceil(n / e), + 1 if scalar is an access": [
+        (TensorScalarReduce(engine="pooling", op="add", fold="max", source=A, scalar=1.0,
+                            target=TARGET, reduced=SUM), lambda e: up(ELEMENTS, e)),
+        (TensorScalarReduce(engine="pooling", op="add", fold="max", source=A, scalar=ONE,
+                            target=TARGET, reduced=SUM), lambda e: up(ELEMENTS, e) + 1),
+    ],
+    "ceil(n / e), or 2 ceil(n / e) if both operands lie in one bank and share a lane; "
+    "+ 1 if scalar is an access": [
+        (three(1.0, OTHER_BANK), lambda e: up(ELEMENTS, e)),
+        (three(1.0, B), lambda e: 2 * up(ELEMENTS, e)),
+        (three(ONE, OTHER_BANK), lambda e: up(ELEMENTS, e) + 1),
     ],
     "ceil(n / e), n elements of the source": [
         (Pool(function="max", window=3, source=WIDE, target=TARGET),
          lambda e: up(3 * ELEMENTS, e)),
+        (BnStats(engine="pooling", source=WIDE, target=few(6)), lambda e: up(3 * ELEMENTS, e)),
+        (BnAggr(engine="pooling", source=WIDE, target=few(2)), lambda e: up(3 * ELEMENTS, e)),
+        (Max8(engine="pooling", source=WIDE, target=few(8)), lambda e: up(3 * ELEMENTS, e)),
+    ],
+    "ceil(n / e), + 1 for each of bound and end that is an access": [
+        (between(0, 5.0), lambda e: up(ELEMENTS, e)),
+        (between(0, ONE), lambda e: up(ELEMENTS, e) + 1),
+        (between(ONE, ONE), lambda e: up(ELEMENTS, e) + 2),
+    ],
+    "ceil(n / e), or 2 ceil(n / e) if both operands lie in one bank and share a lane; "
+    "+ 1 if initial is an access": [
+        (scan(1.0, OTHER_BANK), lambda e: up(ELEMENTS, e)),
+        (scan(1.0, B), lambda e: 2 * up(ELEMENTS, e)),
+        (scan(ONE, OTHER_BANK), lambda e: up(ELEMENTS, e) + 1),
+    ],
+    "ceil(n / e), or 2 ceil(n / e) if both operands lie in one bank and share a lane; "
+    "+ 1 if other is an access": [
+        (chosen(1.0, OTHER_BANK), lambda e: up(ELEMENTS, e)),
+        (chosen(1.0, B), lambda e: 2 * up(ELEMENTS, e)),
+        (chosen(ONE, OTHER_BANK), lambda e: up(ELEMENTS, e) + 1),
     ],
     "ceil(n / e), or 2 ceil(n / e) if both operands lie in one bank and share a lane": [
         (TensorTensor(engine="pooling", op="add", left=A, right=OTHER_BANK, target=TARGET),
          lambda e: up(ELEMENTS, e)),
         (TensorTensor(engine="pooling", op="add", left=A, right=B, target=TARGET),
+         lambda e: 2 * up(ELEMENTS, e)),
+        (CopyPredicated(engine="pooling", source=A, predicate=OTHER_BANK, target=TARGET),
+         lambda e: up(ELEMENTS, e)),
+        (CopyPredicated(engine="pooling", source=A, predicate=B, target=TARGET),
          lambda e: 2 * up(ELEMENTS, e)),
     ],
     "ceil(n / e), + 1 for each of scalar and other that is an access": [
@@ -126,10 +230,16 @@ COSTS: dict[str, list[tuple[Any, Callable[[int], int]]]] = {
         (TensorScalar(engine="pooling", op="add", source=A, scalar=ONE, target=TARGET,
                       then="multiply", other=ONE), lambda e: up(ELEMENTS, e) + 2),
     ],
+    "ceil(n / e), + 1 for each of bias and scale that is an access": [
+        (Requantise(engine="pooling", source=A, target=WHOLE, scale=2.0),
+         lambda e: up(ELEMENTS, e)),
+        (Requantise(engine="activation", source=A, target=WHOLE, scale=ONE, bias=ONE),
+         lambda e: up(ELEMENTS, e) + 2),
+    ],
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("mnemonic", [o.mnemonic for o in OPCODES if o.number not in (1, 2, 5)])
+@pytest.mark.parametrize("mnemonic", [o.mnemonic for o in OPCODES if o.number not in (1, 2, 5, 41)])
 def test_cycles_of_the_engines(mnemonic: str) -> None:
     """What the page says an instruction costs is what both rates of the engine make of it."""
     mine = [c for c in COSTS[ROWS[mnemonic][4]] if isinstance(c[0], BY_MNEMONIC[mnemonic].cls)]
@@ -143,8 +253,12 @@ def test_cycles_of_the_array() -> None:
     assert ROWS["load"][4] == "ceil(N / f), or ceil(K / f) on the top path"
     assert steps(LOAD, fast_load=2) == up(7, 2)
     assert steps(LOAD, fast_load=2, weight_path="top") == up(8, 2)
-    assert ROWS["matmul"][4] == "M x `cycles_per_vector`"
+    assert ROWS["matmul"][4] == "M x `cycles_per_vector`, in each of its `passes`"
     assert steps(LOAD, MUL) == (5 - 1) * 3 + 1  # its first vector to its last: M - 1 intervals
+    assert steps(LOAD, MUL, passes={"f32": 2}) == (2 * 5 - 1) * 3 + 1
+    assert ROWS["pass_through"][4] == "M x `pass_through`"
+    through = PassThrough(moving=MUL.moving, result=MUL.result)
+    assert steps(LOAD, through, passes={"f32": 2}, pass_through={"f32": 4}) == (5 - 1) * 4 + 1
 
 
 # -- names and examples ---------------------------------------------------------------------------
@@ -154,7 +268,7 @@ def test_cycles_of_the_array() -> None:
     ("head", "names"),
     [
         ("| op |", AluOperation),
-        ("| function of `pool` |", Reduction),
+        ("| function of `pool`, or `fold` |", Reduction),
         ("| function of `activate` |", ActivationFunction),
     ],
     ids=["operations", "reductions", "functions"],
@@ -169,9 +283,15 @@ def test_comparisons_are_operations() -> None:
     assert set(typing.get_args(Relation)) <= set(typing.get_args(AluOperation))
 
 
+def test_folds_are_the_reductions_not_of_pool_only() -> None:
+    rows = table("| function of `pool`, or `fold` |")
+    folds = [name for row in rows if "of `pool` only" not in row[1] for name in words(row[0])]
+    assert sorted(folds) == sorted(typing.get_args(Fold))
+
+
 @pytest.mark.parametrize("line", EXAMPLES)
 def test_examples_are_canonical_and_legal(line: str) -> None:
     program = parse_text(SEMAPHORES + line).program
     (instruction,) = program.instructions
     assert format_instruction(instruction) == line
-    check_program(Program("page", (instruction,), program.semaphores), ideal_chip(128, 64))
+    check_program(Program("page", (instruction,), program.semaphores), able_chip(128, 64))

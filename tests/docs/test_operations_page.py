@@ -9,8 +9,9 @@ from typing import get_args
 import systolic
 from support.documents import ROOT
 from systolic.config import load_run
-from systolic.isa.instruction import ActivationFunction, AluOperation
 from systolic.workload import OPERATIONS
+from systolic.workload.operations.activation import FunctionName
+from systolic.workload.operations.binary import OperatorName
 
 PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 
@@ -27,7 +28,7 @@ def test_every_operation_has_a_row_with_its_keys():
 
 
 def test_every_function_and_operator_is_named():
-    for word in (*get_args(ActivationFunction), *get_args(AluOperation)):
+    for word in (*get_args(FunctionName), *get_args(OperatorName)):
         assert f"`{word}`" in PAGE
 
 

@@ -17,13 +17,14 @@ import pytest
 from support.blocks import psum, state
 from support.chips import ideal_chip
 from support.compare_traces import assert_same
-from support.random_programs import RandomProgram, random_chip
+from support.random_programs import LATER_CAPABILITIES, RandomProgram, random_chip
 from support.random_sequencing import sequenced
 from support.random_transfers import random_organisation
 from support.tiers import quick_first
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
 from systolic.isa import Copy, LoadWeights, MatMul, Memset, Post, Program, TensorTensor, Wait
+from systolic.isa.opcodes import BY_CLASS
 from systolic.machine import Image, Memory, Outcome, simulate
 from systolic.machine.event import run_event
 from systolic.machine.event.lane_engine.plan import plan_of
@@ -37,7 +38,12 @@ TARGET = 8192
 
 
 def _program(
-    seed: int, length: int = 25, largest: int = 6, elementwise: bool = False, banks: bool = False
+    seed: int,
+    length: int = 25,
+    largest: int = 6,
+    elementwise: bool = False,
+    banks: bool = False,
+    later: bool = False,
 ):
     rng = Random(seed)
     chip = random_chip(rng, clocks=seed % 3 == 0, largest=largest, engines=seed % 2 == 1)
@@ -47,15 +53,20 @@ def _program(
         chip = Chip.model_validate(parts)
     if seed % 4 in (1, 2):
         chip = sequenced(chip, Random(seed))
-    made = RandomProgram(rng, chip, elementwise=elementwise).build(rng.randint(3, length))
-    return chip, *made
+    made = RandomProgram(rng, chip, elementwise=elementwise, later=later)
+    return chip, *made.build(rng.randint(3, length))
 
 
 def _compare(
-    seed: int, length: int = 25, largest: int = 6, elementwise: bool = False, banks: bool = False
+    seed: int,
+    length: int = 25,
+    largest: int = 6,
+    elementwise: bool = False,
+    banks: bool = False,
+    later: bool = False,
 ) -> int:
     """Compare both engines; return the cycles simulated. banks: DRAM has channels and banks."""
-    chip, program, images = _program(seed, length, largest, elementwise, banks)
+    chip, program, images = _program(seed, length, largest, elementwise, banks, later)
     event = simulate(chip, program, images, kinds=KINDS)
     register = simulate(chip, program, images, kinds=KINDS, engine="register")
     assert_same(event, register)
@@ -70,6 +81,24 @@ def test_random_programs(seed):
 @pytest.mark.parametrize("seed", quick_first(range(QUICK), 50))
 def test_random_programs_with_arithmetic_in_the_engines(seed):
     _compare(seed, length=40, elementwise=True)
+
+
+@pytest.mark.parametrize("seed", quick_first(range(30_000, 30_120), 50))
+def test_random_programs_with_instructions_beyond_the_patents(seed):
+    _compare(seed, length=60, elementwise=True, later=True)
+
+
+def test_instructions_beyond_the_patents_occur_and_contend():
+    """Each of them does both in the programs above."""
+    seen, stalled = Counter(), Counter()
+    for seed in range(30_000, 30_120):
+        chip, program, images = _program(seed, 60, elementwise=True, later=True)
+        trace = simulate(chip, program, images, values=False).trace
+        names = [BY_CLASS[type(i)].mnemonic for i in program.instructions]
+        seen.update(names)
+        stalled.update(names[stall.instruction] for stall in trace.stalls)
+    assert min(seen[name] for name in LATER_CAPABILITIES) > 20, seen
+    assert min(stalled[name] for name in LATER_CAPABILITIES) > 5, stalled
 
 
 @pytest.mark.parametrize("seed", quick_first(range(20_000, 20_060), 25))
@@ -97,7 +126,8 @@ def test_the_arithmetic_is_of_every_kind_and_finds_its_operands_in_one_bank_too(
                 groups = -(-instruction.target.elements // engine.elements_per_cycle)
                 cost = plan_of(instruction, engine, chip).steps
                 slots["one" if cost == groups else "two" if cost == 2 * groups else "both"] += 1
-    kinds = ("Activate", "Pool", "TensorTensor", "TensorScalar", "Iota", "Select")
+    kinds = ("Activate", "Pool", "TensorTensor", "TensorScalar", "Iota", "Select",
+             "Requantise")  # fmt: skip
     assert min(seen[kind] for kind in kinds) > QUICK / 3, seen
     assert min(stalled[kind] for kind in kinds) > 0, stalled
     assert min(slots["one"], slots["two"]) > QUICK / 4, slots

@@ -25,6 +25,7 @@ from rtl_programs import SMALL, random_floats
 from support.chips import ideal_chip
 from support.random_programs import RandomProgram, random_chip
 from systolic.hw.spec import Chip
+from systolic.hw.units import unit_of
 from systolic.isa import Access, Buffer, LoadWeights, MatMul, Program, Wait, check_program
 from systolic.machine import Image, Memory, Outcome
 from systolic.machine import simulate as simulate_machine
@@ -69,7 +70,9 @@ def chip_around(config: RtlConfig, rng: Random, *, clocks: bool = False) -> Chip
     if side >= LARGE:
         tables["dma"] |= {"bytes_per_cycle": 64, "descriptor_cycles": 0}
         tables["dram"] |= {"bytes_per_cycle": 256}
-    tables["pe_array"] |= array_table(config)
+    # The RTL knows no passes, no pass-through, no least number of vectors and no warm-up.
+    none = {"passes": {}, "pass_through": {}, "min_vectors": 0, "warm_up_cycles": 0}
+    tables["pe_array"] |= {**none, **array_table(config)}
     banks = rng.choice([1, 2, 4])
     tables["result_buffer"] = {
         "banks": banks,
@@ -267,7 +270,7 @@ class Lateness:
         visible: defaultdict[int, list[int]] = defaultdict(list)
         for event in trace.semaphores:
             if event.kind == "post":
-                delay = case.chip.semaphore_cycles * trace.periods[event.unit]
+                delay = case.chip.post_cycles(unit_of(event.unit)) * trace.periods[event.unit]
                 visible[event.semaphore].append(event.tick + delay)
         self._visible = {semaphore: sorted(ticks) for semaphore, ticks in visible.items()}
 

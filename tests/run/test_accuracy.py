@@ -18,6 +18,7 @@ from systolic.shipped import CONFIGS
 
 NETWORKS = CONFIGS / "networks"
 MLP = NETWORKS / "digits_mlp.toml"
+INT8 = NETWORKS / "digits_cnn_int8.toml"
 CNN = NETWORKS / "digits_cnn.toml"
 SMALL = """\
 chip = "ideal_4x4"
@@ -184,6 +185,55 @@ def test_a_small_convolutional_network_runs_alike_on_both_engines():
     first, second = (runs[engine].outputs["scores"] for engine in ("event", "register"))
     assert first.tobytes() == second.tobytes()
     assert runs["event"].summary["values"]["equal"] is True
+
+
+def test_the_int8_network_classifies_the_digits():
+    """Integers by plain loops and fractions of a filter, on every 20th image; all are counted."""
+    config = load_run(INT8)
+    found = systolic.run(config)
+    assert found.summary["values"]["equal"] is True
+    inputs = config.load_inputs()
+    some = found.outputs["scores"][4::20]
+    assert np.array_equal(some, in_integers(inputs, inputs["pixels"][4::20].reshape(-1, 8, 8, 1)))
+    labels = np.loadtxt(CONFIGS / "data" / "digits_labels.csv", dtype=int)
+    right = (found.outputs["scores"].argmax(axis=1) == labels)[4::5]
+    assert found.summary["accuracy"] == right.mean() >= 0.98
+
+
+def in_integers(inputs: dict[str, np.ndarray], images: np.ndarray) -> np.ndarray:
+    """Return the scores of the int8 network: exact sums, one rounding of each product."""
+    given = {"stride": [1, 1], "padding": [1, 1, 1, 1], "dilation": [1, 1]}
+    for name in ("1", "2"):
+        sums = looped_convolution(images, inputs[f"w{name}"], given) + inputs[f"b{name}"]
+        scaled = np.float32(sums) * inputs[f"s{name}"]
+        images = np.array([min(max(round(float(x)), 0), 127) for x in scaled.flat])
+        images = images.reshape(scaled.shape)
+    fours = {"stride": [2, 2], "padding": [0, 0, 0, 0], "dilation": [1, 1]}
+    images = looped_windows(images, fours, (2, 2)).max(axis=(3, 4))
+    sums = looped_convolution(images, inputs["w3"], {**given, "padding": [0, 0, 0, 0]})
+    return sums.reshape(len(images), 10) + inputs["b3"]
+
+
+def test_a_small_int8_network_runs_alike_on_both_engines():
+    config = load_run(INT8)
+    graph, inputs = shortened(config.graph, 5), config.load_inputs()
+    inputs = {**inputs, "pixels": inputs["pixels"][:5]}
+    chip = ideal_chip(16, 16, pe_array={"cycles_per_vector": {"s8": 1}})
+    runs = [systolic.run(graph, chip, inputs, engine=engine) for engine in ("event", "register")]
+    assert runs[0].trace.times == runs[1].trace.times
+    assert runs[0].outputs["scores"].tobytes() == runs[1].outputs["scores"].tobytes()
+    assert runs[0].summary["values"]["equal"] is True
+
+
+def test_the_int8_arrays_are_those_that_the_script_makes(monkeypatch):
+    made: dict[str, np.ndarray] = {}
+    monkeypatch.setattr(np, "save", lambda path, array: made.update({Path(path).name: array}))
+    runpy.run_path(str(NETWORKS / "quantise_digits_cnn.py"), run_name="__main__")
+    assert len(made) == 8
+    for name, array in made.items():
+        stored = np.load(NETWORKS / name)
+        assert stored.dtype == array.dtype
+        assert np.array_equal(stored, array)
 
 
 @pytest.mark.slow

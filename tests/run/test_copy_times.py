@@ -7,9 +7,12 @@ from typing import Any
 from support.blocks import state
 from support.chips import ideal_chip
 from support.explained import lives, with_keys
+from systolic.cli.explain import text
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, DmaCopy, Program
 from systolic.run.copy_times import CopyTimes
+from systolic.run.execute import run
+from systolic.run.explanation import explain
 
 FLAT: dict[str, Any] = {
     "dma": {"latency_cycles": 9, "bytes_per_cycle": 16, "descriptor_cycles": 3},
@@ -48,6 +51,27 @@ def test_two_queues_share_what_dram_has():
     chip = ideal_chip(4, 4, **FLAT)
     found = spent(chip, rows(0, 4, 4), rows(1, 4, 4))
     assert found == {"moving bytes": 16, "descriptors": 12, "sharing bandwidth with dma1": 16}
+
+
+def test_the_copies_that_shared_are_named_the_longest_first():
+    """A copy of 96 words beside three of another queue; then one that begins when it has ended."""
+    chip = ideal_chip(4, 4, **FLAT)
+    shorter = [rows(1, 1, words) for words in (4, 12, 8)]
+    result = run(Program("copies", (rows(0, 4, 24), *shorter, rows(0, 1, 4))), chip, check=False)
+    found = explain(result, outlooks=False)
+    assert [link.shared_with for link in found.links if link.instruction == 0] == [(2, 3, 1)]
+    assert [link.shared_with for link in found.links if link.instruction == 4] == [()]
+
+
+def test_of_many_copies_that_shared_three_are_printed():
+    chip = with_keys(ideal_chip(4, 4, **FLAT), dma={"queues": 5})
+    copies = tuple(rows(queue, 4, 4) for queue in range(5))
+    found = explain(run(Program("copies", copies), chip, check=False), outlooks=False)
+    (row,) = [line for line in text(found) if " DmaCopy " in line]
+    said, _, named = row.rpartition(": ")
+    assert "sharing bandwidth with dma" in said
+    assert named.endswith(" and 1 more")
+    assert named.count("#") == 3
 
 
 def test_copies_that_share_nothing():

@@ -12,7 +12,7 @@ import pytest
 from support.blocks import state
 from support.chips import ideal_chip
 from support.command_line import run_command
-from support.random_programs import random_chip, random_dma
+from support.random_programs import random_chip, random_dma, spread_over_engines
 from support.random_transfers import RandomTransfers
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, DmaCopy, Program
@@ -61,6 +61,8 @@ def _copies_only(seed: int):
     chip = random_chip(rng, clocks=seed % 2 == 0).model_dump()
     chip["dma"] |= random_dma(rng, 4)
     made = Chip.model_validate(chip)
+    if seed % 4 == 3:
+        made = spread_over_engines(made, rng)
     program, images = RandomTransfers(rng, made).build(rng.randint(2, 10))
     copies = [
         replace(step, waits=(), posts=())

@@ -27,11 +27,11 @@ def touched(access: Access) -> set[tuple[int, int]]:
     return {(lane, byte) for lane in range(*access.lanes) for byte in places}
 
 
-def byte_by_byte(program: Program, trace: Trace) -> dict[tuple[int, int], tuple[int, bool]]:
-    """Return, by (writer, first tick), when the last of its bytes was read, and True.
+def byte_by_byte(program: Program, trace: Trace) -> dict[tuple[int, int], int]:
+    """Return, by (writer, first tick), when the last of its bytes was read.
 
-    If none was read: when the last was overwritten, or the end, and False. Each byte knows its
-    writer and that one's first tick. Lives of cycle 0 are left out.
+    If none was read: when the last was overwritten, or the end. Each byte knows its writer and
+    that one's first tick. Lives of cycle 0 are left out.
     """
     uses = []
     for times in trace.times:
@@ -57,8 +57,7 @@ def byte_by_byte(program: Program, trace: Trace) -> dict[tuple[int, int], tuple[
                 left[number, first] += 1
             elif life is not None:
                 read[life] = max(read.get(life, 0), end)
-    unread = {life: (gone.get(life, trace.ticks), False) for life in left}
-    return unread | {life: (stop, True) for life, stop in read.items()}
+    return {life: gone.get(life, trace.ticks) for life in left} | read
 
 
 def check(program: Program, chip: Chip, trace: Trace) -> list[Life]:
@@ -66,9 +65,8 @@ def check(program: Program, chip: Chip, trace: Trace) -> list[Life]:
     mine = {(each.writer, each.first): each.stop for each in found if each.writer != AT_CYCLE_0}
     expected = byte_by_byte(program, trace)
     assert mine.keys() == expected.keys()
-    for life, (stop, is_read) in expected.items():
-        # What is never read, and overwritten piece by piece, stays until one write covers it.
-        assert mine[life] == stop or (not is_read and mine[life] > stop), life
+    for life, stop in expected.items():
+        assert mine[life] == stop, life
     return found
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,13 +21,22 @@ from systolic.run.tensors import graph_images, graph_results, initial_accesses
 from systolic.run.verdict import rules_of
 from systolic.shipped import CONFIGS
 from systolic.workload import reference_graph
+from systolic.workload.operations.embedding import EmbeddingAttributes
 
 NETWORKS = CONFIGS / "networks"
 BLOCK, RESNET = NETWORKS / "bert_block.toml", NETWORKS / "resnet50.toml"
+MOBILENET = NETWORKS / "mobilenet_v2.toml"
+PREFILL, DECODE = NETWORKS / "gpt2_prefill.toml", NETWORKS / "gpt2_decode.toml"
+GPT = {512: 24, 513: 25, 768: 32, 3072: 80, 12: 2, 64: 16, 50257: 40}
 SMALLER = {
     BLOCK: {512: 24, 768: 32, 3072: 80, 12: 2, 64: 16},
+    PREFILL: GPT,
+    DECODE: GPT,
     RESNET: {224: 16, 112: 8, 56: 4, 28: 2, 14: 1, 7: 1,
              64: 4, 128: 8, 256: 16, 512: 32, 1024: 64, 2048: 128, 1000: 10},
+    MOBILENET: {224: 16, 112: 8, 56: 4, 28: 2, 14: 1, 7: 1,
+                32: 4, 16: 2, 96: 12, 24: 3, 144: 18, 192: 24, 64: 8, 384: 48, 576: 72, 160: 10,
+                960: 60, 320: 20, 1280: 40, 1000: 10},
 }  # fmt: skip
 """Sizes of a network, and of its sibling: of the block sequence, hidden and inner size, heads."""
 STEM = "[7,7,3,64]"
@@ -40,7 +51,14 @@ def smaller(path: Path) -> str:
             return STEM.replace("64", sizes["64"])
         return re.sub(r"\d+", lambda size: sizes.get(size[0], size[0]), dims[0])
 
-    return re.sub(r"\[[\d,]+\]", tensor, path.read_text(encoding="utf-8"))
+    def tokens(given: re.Match[str]) -> str:
+        numbers = list(map(int, re.findall(r"\d+", given[0])))
+        fewer = numbers[: SMALLER[path].get(len(numbers), len(numbers))]
+        return f"indices = {[number % SMALLER[path][50257] for number in fewer]}"
+
+    text = re.sub(r"\[[\d,]+\]|groups = \d+", tensor, path.read_text(encoding="utf-8"))
+    text = re.sub(r"^(start|stop) = .*$", tensor, text, flags=re.MULTILINE)
+    return re.sub(r"indices = \[[^\]]+\]", tokens, text)
 
 
 @pytest.fixture
@@ -62,6 +80,59 @@ def test_the_block_is_that_of_the_paper(sibling):
     wanted = block(given, heads=2)
     error = np.sqrt(np.mean((found - wanted) ** 2) / np.mean(wanted**2))
     assert error < 0.008, error  # a bf16 number has 8 bits: 0.002 in one rounding
+
+
+GPT_SHARP = (("deviation = 0.036", "deviation = 0.3"), ("= 0.0045", "= 0.1"))
+"""Weights with which the attention of few and narrow heads is sharp."""
+
+
+@pytest.mark.parametrize("network", [PREFILL, DECODE], ids=lambda path: path.stem)
+def test_gpt_is_that_of_the_paper(network, tmp_path):
+    """Norms before each half, later positions hidden, in float64; products round to bf16."""
+    path, small = tmp_path / "sibling.toml", smaller(network)
+    for at, other in GPT_SHARP:
+        assert at in small
+        small = small.replace(at, other)
+    path.write_text(small, encoding="utf-8")
+    config = load_run(path, ["chip=ideal_128x128"])
+    tokens = config.graph.operations[0].attributes_as(EmbeddingAttributes).indices
+    given = {name: np.float64(array) for name, array in config.load_inputs().items()}
+    found = np.float64(systolic.run(config).outputs["block"])
+    wanted = gpt_block(given, list(tokens))
+    error = np.sqrt(np.mean((found - wanted) ** 2) / np.mean(wanted**2))
+    assert error < 0.008, error
+
+
+def gpt_block(at, tokens, heads: int = 2):
+    """Return a block of GPT-2 behind its embedding; cached keys and values come first."""
+    x = at["token_table"][tokens] + at["positions"]
+    normed = norm(x, at["before_factors"], at["before_terms"])
+    query, key, value = (
+        np.split(normed @ at[f"{name}_weights"] + at[f"{name}_bias"], heads, axis=1)
+        for name in ("query", "key", "value")
+    )
+    contexts = []
+    for head in range(heads):
+        keys, values = key[head], value[head]
+        if "key_cache" in at:
+            keys = np.vstack([at["key_cache"][head].T, keys])
+            values = np.vstack([at["value_cache"][head], values])
+        contexts.append(causal(query[head], keys, values))
+    attended = x + np.hstack(contexts) @ at["output_weights"] + at["output_bias"]
+    normed = norm(attended, at["after_factors"], at["after_terms"])
+    inner = normed @ at["inner_weights"] + at["inner_bias"]
+    gelu = 0.5 * inner * (1 + np.tanh(np.sqrt(2 / np.pi) * (inner + 0.044715 * inner**3)))
+    return attended + gelu @ at["outer_weights"] + at["outer_bias"]
+
+
+def causal(query, keys, values):
+    """Return the context of the last positions; the factor of the scores is in the query."""
+    before = len(keys) - len(query)
+    found = []
+    for row, one in enumerate(query):
+        weights = np.exp(keys[: before + row + 1] @ one)
+        found.append(weights @ values[: before + row + 1] / weights.sum())
+    return np.array(found)
 
 
 def block(at, heads: int):
@@ -100,11 +171,45 @@ def test_resnet_has_all_its_multiply_adds():
     assert found == 4_089_184_256
 
 
+def test_mobilenet_has_all_its_multiply_adds():
+    """300,774,272 of one image: expansion, nine taps, and projection of each bottleneck by hand."""
+    graph = load_run(MOBILENET).graph
+    found = sum(
+        math.prod(graph.shape(op.output).dims) * math.prod(graph.shape(op.inputs[1]).dims[:-1])
+        for op in graph.operations
+        if op.kind in ("conv2d", "matmul")
+    )
+    wanted, side, channels = 27 * 32 * 112**2, 112, 32
+    for expansion, filters, count, stride in (
+        (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2),
+        (6, 320, 1, 1),
+    ):  # fmt: skip
+        for number in range(count):
+            inner = expansion * channels
+            wanted += side**2 * channels * inner if expansion > 1 else 0
+            side //= stride if number == 0 else 1
+            wanted += side**2 * inner * (9 + filters)
+            channels = filters
+    wanted += side**2 * 320 * 1280 + 1280 * 1000
+    assert found == wanted == 300_774_272
+
+
+def test_mobilenet_is_what_its_script_writes():
+    name = "make_mobilenet_v2"
+    spec = importlib.util.spec_from_file_location(name, NETWORKS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # a dataclass looks its module up
+    spec.loader.exec_module(module)
+    assert module.text() == MOBILENET.read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("network", "chip"),
-    [(BLOCK, "ideal_4x4"), (BLOCK, "ideal_128x128"), (RESNET, "ideal_128x128")],
+    [(BLOCK, "ideal_4x4"), (BLOCK, "ideal_128x128"), (RESNET, "ideal_128x128"),
+     (PREFILL, "ideal_4x4"), (PREFILL, "ideal_128x128"), (DECODE, "ideal_4x4"),
+     (DECODE, "ideal_128x128"), (MOBILENET, "ideal_128x128")],
     ids=lambda value: getattr(value, "stem", value),
-)
+)  # fmt: skip
 def test_a_small_sibling_runs_alike_on_both_engines(network, chip, tmp_path):
     path = tmp_path / "sibling.toml"
     path.write_text(smaller(network), encoding="utf-8")

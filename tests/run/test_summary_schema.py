@@ -38,6 +38,7 @@ COMPILED = {
 OPERATION = {
     "name": str, "op": str, "cycles": int, "multiply_adds": int, "utilisation": float,
     "bound": dict, "dram_bytes": int, "on_chip_bytes": int, "stalls": dict,
+    "streamed_cycles": int, "turned_cycles": int, "lost": dict,
 }  # fmt: skip
 POINT = {
     "sweep": str,
@@ -50,7 +51,8 @@ POINT = {
 }
 KEYS: dict[str, dict[str, type]] = {
     "transpose": {**COMPILED, "layouts": dict},
-    "graph": {**COMPILED, "operations": list},
+    "graph": {**COMPILED, "operations": list, "streamed_cycles": int, "turned_cycles": int,
+              "lost": dict},
     "program": {**RUN, "checker": str},
     "sweep": {"run": str, "complete": bool, "schema": int, "version": str, "config": dict,
               "overrides": list, "files": dict, "options": dict, "points": list},

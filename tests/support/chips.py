@@ -5,8 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from systolic.hw.spec import Chip
+from systolic.hw.units import CAPABILITIES, PATENT_ENGINES
 
 TYPES = ("f32", "bf16", "f16", "f8e4m3fn", "f8e5m2", "s8", "u8")
+
+
+def able_chip(rows: int, cols: int, **tables: dict[str, Any]) -> Chip:
+    """Return an ideal chip both of whose engines do every instruction of an engine.
+
+    Float32 passes through its array.
+    """
+    does = {"does": CAPABILITIES}
+    able = {name: {**does, **tables.get(name, {})} for name in PATENT_ENGINES}
+    array = {"pass_through": {"f32": 2}, **tables.get("pe_array", {})}
+    return ideal_chip(rows, cols, **{**tables, **able, "pe_array": array})
 
 
 def ideal_chip(rows: int, cols: int, **tables: dict[str, Any]) -> Chip:

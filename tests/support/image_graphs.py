@@ -85,13 +85,23 @@ def text(rng: Random, dtype: str, dims) -> str:
 def chain(rng: Random) -> GraphBuilder:
     """Return images that go through two to four operations."""
     builder = GraphBuilder(rng.choice(HOMES))
+    now = start_images(rng, builder)
+    for number in range(rng.randint(2, 4)):
+        now = grow_images(rng, builder, now, number)
+    return builder
+
+
+def start_images(rng: Random, builder: GraphBuilder) -> ImageShape:
+    """Begin with images."""
     dtype = rng.choice(["f32", "bf16", "s8"])
     dims = rng.randint(1, 5), rng.randint(1, 6), rng.randint(1, 6), rng.randint(1, 6)
-    now = ImageShape(builder.tensor("x", text(rng, dtype, dims), rng.choice(HOMES)), dtype, dims)
-    for number in range(rng.randint(2, 4)):
-        kind = rng.choice([_convolution, _convolution, _pool, _activation, _add])
-        now = kind(rng, builder, now, number)
-    return builder
+    return ImageShape(builder.tensor("x", text(rng, dtype, dims), rng.choice(HOMES)), dtype, dims)
+
+
+def grow_images(rng: Random, builder: GraphBuilder, now: ImageShape, number: int) -> ImageShape:
+    """Add a convolution, pooling, or what follows them."""
+    kind = rng.choice([_convolution, _convolution, _pool, _activation, _add])
+    return kind(rng, builder, now, number)
 
 
 def _convolution(rng: Random, builder: GraphBuilder, now: ImageShape, number: int) -> ImageShape:
@@ -123,8 +133,13 @@ def _pool(rng: Random, builder: GraphBuilder, now: ImageShape, number: int) -> I
 
 
 def _activation(rng: Random, builder: GraphBuilder, now: ImageShape, number: int) -> ImageShape:
-    out = rng.choice(["s32", "s8"] if now.dtype.startswith("s") else ["f32", "bf16"])
     name = f"y{number}"
+    if now.dtype == "s32" and rng.random() < 0.7:
+        scales = builder.tensor(f"q{number}", f"f32[{now.dims[3]}]", rng.choice(HOMES))
+        shape = text(rng, "s8", now.dims)
+        builder.add("requantise", (now.name, scales), shape, name=name, lowest=0)
+        return ImageShape(name, "s8", now.dims)
+    out = rng.choice(["s32", "s8"] if now.dtype.startswith("s") else ["f32", "bf16"])
     builder.add("activation", (now.name,), text(rng, out, now.dims), name=name, function="ramp")
     return ImageShape(name, out, now.dims)
 

@@ -15,7 +15,17 @@ from systolic.workload import GraphBuilder
 FLOATS = ("f32", "bf16", "f16")
 OF_FLOATS = ("add", "subtract", "multiply", "max", "min", "greater", "less_equal", "equal")
 OF_INTEGERS = (*OF_FLOATS, "divide", "and", "or", "xor", "shift_left", "shift_right_arithmetic")
-FUNCTIONS = ("identity", "ramp", "tanh", "sigmoid", "gelu", "softplus", "abs", "leaky_relu")
+FUNCTIONS = (
+    "identity",
+    "ramp",
+    "tanh",
+    "sigmoid",
+    "gelu",
+    "softplus",
+    "abs",
+    "leaky_relu",
+    "relu6",
+)
 REDUCTIONS = ("max", "min", "sum", "product", "mean")
 HOMES = ("state_buffer", "dram")
 
@@ -86,15 +96,25 @@ def grow(rng: Random, builder: GraphBuilder, now: Grown, number: int) -> Grown:
     """Add an activation, a cast, or a binary with an input that broadcasts."""
     integer, name = now.dtype.startswith("s"), f"y{number}"
     kinds = ["activation", "binary", "binary", "cast", "reduce", "box"]
-    kind = rng.choice(kinds if integer or not now.dims else [*kinds, "softmax", "norm"])
+    if not integer and now.dims:
+        kinds += ["softmax", "norm"]
+    if len(now.dims) == 2:
+        kinds += ["rows"]
+    kind = rng.choice([*kinds, "mask", "mask"] if not integer and len(now.dims) > 1 else kinds)
     if kind == "box" and now.dims:
         return _boxes(rng, builder, now, name)
+    if kind == "rows":
+        return _rows(rng, builder, now, name)
+    if kind == "mask":
+        return _masked(rng, builder, now, name)
     if kind in ("softmax", "norm"):
         return _composite(rng, builder, now, name)
     if kind == "reduce" and now.dims:
         return _reduced(rng, builder, now, name)
     if kind in ("binary", "reduce", "box"):
         return _binary(rng, builder, now, name)
+    if kind == "cast" and rng.random() < 0.4:
+        return _requantised(rng, builder, now, name)
     out = rng.choice(["s32", "s8"] if integer else FLOATS)
     shape, chosen = text(rng, out, now.dims), {}
     if kind == "activation":
@@ -102,6 +122,34 @@ def grow(rng: Random, builder: GraphBuilder, now: Grown, number: int) -> Grown:
         if rng.random() < 0.4:
             chosen |= {"scale": rng.choice([0.5, -1.25]), "bias": rng.choice([0.0, 0.75])}
     return Grown(builder.add(kind, (now.name,), shape, name=name, **chosen), out, now.dims)
+
+
+def _requantised(rng: Random, builder: GraphBuilder, now: Grown, name: str) -> Grown:
+    """Add a requantisation: a scale for the tensor or for each index of its last axis."""
+    many = [list(now.dims[-1:]), []][rng.random() < 0.3]
+    scales = builder.tensor(f"q{name}", text(rng, "f32", many), rng.choice(HOMES))
+    out = rng.choice(["s8", "s8", "s32"])
+    given = {"lowest": rng.randint(-9, 0)} if rng.random() < 0.5 else {}
+    shape = text(rng, out, now.dims)
+    builder.add("requantise", (now.name, scales), shape, name=name, **given)
+    return Grown(name, out, now.dims)
+
+
+def _rows(rng: Random, builder: GraphBuilder, now: Grown, name: str) -> Grown:
+    """Take rows by number."""
+    numbers = [rng.randrange(now.dims[0]) for _ in range(rng.randint(1, 9))]
+    dims = (len(numbers), now.dims[1])
+    shape = text(rng, now.dtype, dims)
+    builder.add("embedding", (now.name,), shape, name=name, indices=numbers)
+    return Grown(name, now.dtype, dims)
+
+
+def _masked(rng: Random, builder: GraphBuilder, now: Grown, name: str) -> Grown:
+    """Add a causal mask, its diagonal anywhere in the matrix or beyond it."""
+    given = {"offset": rng.randint(-now.dims[-2], now.dims[-1]), "value": rng.choice([-7.0, 0.5])}
+    out = rng.choice(FLOATS)
+    builder.add("causal_mask", (now.name,), text(rng, out, now.dims), name=name, **given)
+    return Grown(name, out, now.dims)
 
 
 def _reduced(rng: Random, builder: GraphBuilder, now: Grown, name: str) -> Grown:

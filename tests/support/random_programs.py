@@ -6,44 +6,71 @@ or what an instruction it waits for has written; every result has a place of its
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from math import gcd
 from random import Random
+from types import SimpleNamespace
 from typing import Any, get_args
 
 import numpy as np
 
 from support.chips import ideal_chip
 from systolic.hw.datatypes import DATA_TYPES, data_type
+from systolic.hw.functions import FUNCTIONS
 from systolic.hw.spec import Chip
-from systolic.hw.units import BUFFERS, CAPABILITIES, PATENT_ENGINES, clients_of
+from systolic.hw.units import (
+    BUFFERS,
+    CAPABILITIES,
+    PATENT_CAPABILITIES,
+    PATENT_ENGINES,
+    clients_of,
+    units_of,
+)
 from systolic.isa import (
     Access,
     Activate,
+    ActivateReduce,
+    BnAggr,
+    BnStats,
     Buffer,
     Copy,
+    CopyPredicated,
     DmaCopy,
+    Dropout,
     Instruction,
     Iota,
     LoadWeights,
     MatMul,
+    Max8,
     Memset,
+    PartitionReduce,
+    PassThrough,
     Pool,
     Post,
     Program,
+    RangeSelect,
+    Requantise,
+    ScalarTensorTensor,
+    Scan,
     Select,
+    SelectReduce,
+    Shuffle,
     TensorScalar,
+    TensorScalarReduce,
     TensorTensor,
+    Transpose,
     Wait,
 )
-from systolic.isa.instruction import ActivationFunction, AluOperation, Reduction, Relation
+from systolic.isa.instruction import ActivationFunction, AluOperation, Fold, Reduction, Relation
 from systolic.isa.legality import INTEGERS_ONLY
+from systolic.isa.opcodes import BY_CLASS
 from systolic.machine import Image
 
 CONSTANT_BYTES = 256
-MNEMONICS: dict[Any, str] = {
-    Copy: "copy", Memset: "memset", Activate: "activate", Pool: "pool", Iota: "iota",
-    TensorTensor: "tensor_tensor", TensorScalar: "tensor_scalar", Select: "select",
-}  # fmt: skip
+FIRST_FUNCTIONS, FIRST_OPERATIONS = get_args(ActivationFunction)[:19], get_args(AluOperation)[:19]
+"""What is drawn of them where no later capabilities are, so that seeds keep their programs."""
+LATER_CAPABILITIES = tuple(word for word in CAPABILITIES if word not in PATENT_CAPABILITIES)
 
 
 def aside(rng: Random, what: str) -> Random:
@@ -82,6 +109,7 @@ def random_chip(
         cols,
         clock=names,
         semaphore_cycles=rng.randint(1, 3),
+        handoff_cycles=random_handoff(aside(rng, "handoff"), listed or PATENT_ENGINES),
         port_priority=tuple(priority),
         state_buffer={
             "partitions": max(rows, cols) + rng.randint(0, 2),
@@ -100,6 +128,9 @@ def random_chip(
             "dispatch_cycles": rng.choice([0, 0, 0, 3]),
             "fused_multiply_add": rng.random() < 0.2,
             "cycles_per_vector": {"f32": rng.choice([1, 1, 2, 4]), "s8": 1, "bf16": 1},
+            **_streaming(aside(rng, "streaming")),
+            "pass_through": _pass_through(aside(rng, "pass through")),
+            **_warm_up(aside(rng, "warm-up")),
             "clock": rng.choice(list(names)),
         },
         result_buffer={
@@ -108,6 +139,7 @@ def random_chip(
             "write_latency_cycles": rng.choice([0, 0, 1, 3]),
             "dma_readable": aside(rng, "bypass").random() < 0.5,
         },
+        exclusions=random_exclusions(aside(rng, "exclusions"), [*(listed or PATENT_ENGINES)]),
         **({"engines": listed} if engines else _patent_engines(rng, list(names))),
         dma={**random_dma(rng, 3), "clock": rng.choice(list(names))},
         dram={
@@ -118,24 +150,74 @@ def random_chip(
     )
 
 
+def _streaming(rng: Random) -> dict[str, Any]:
+    """Return keys of [pe_array] that say how often and how long vectors are streamed."""
+    types = ("f32", "s8", "bf16")
+    passes = {name: rng.choice([1, 2, 3]) for name in types if rng.random() < 0.3}
+    return {"passes": passes, "min_vectors": rng.choice([0, 0, 2, 9])}
+
+
+def _warm_up(rng: Random) -> dict[str, int]:
+    """Return keys of an array that is never cold, or of one that is now and then."""
+    return {"warm_up_cycles": rng.choice([0, 0, 1, 9, 40]), "warm_up_factor": rng.choice([1, 2, 3])}
+
+
+def _pass_through(rng: Random) -> dict[str, int]:
+    """Return the types that pass through the array, if any, and the cycles of a vector of each."""
+    return {name: rng.choice([1, 2, 3]) for name in ("f32", "s8", "bf16") if rng.random() < 0.4}
+
+
+def random_handoff(rng: Random, engines: Iterable[str]) -> dict[str, int]:
+    """Return handoff_cycles of no unit, or of some."""
+    units = units_of(engines)
+    return {unit: rng.randint(1, 9) for unit in units if rng.random() < 0.25}
+
+
+def random_exclusions(rng: Random, engines: list[str]) -> list[dict[str, Any]]:
+    """Return no engines that exclude one another, or some, in one buffer or both."""
+    count = rng.choice([0, 0, 1, 2, 3]) if len(engines) > 1 else 0
+    return [
+        {"engines": rng.sample(engines, rng.choice([2, len(engines)])),
+         "buffer": rng.choice(BUFFERS)}
+        for _ in range(count)
+    ]  # fmt: skip
+
+
 ENGINE_NAMES = ("vector", "scalar", "gpsimd", "activation", "pooling", "x", "e_17")
 
 
 def engine_tables(rng: Random, clocks: list[str]) -> dict[str, dict[str, Any]]:
     """Return the tables of one to six engines: what they do and reach, their rates."""
     names = rng.sample(ENGINE_NAMES, rng.choice([1, 2, 3, 3, 6]))
-    made = {name: _engine(rng, clocks) | {"does": _some(rng, CAPABILITIES)} for name in names}
+    made = {
+        name: _engine(rng, clocks) | {"does": _some(rng, PATENT_CAPABILITIES)} for name in names
+    }
+    later = aside(rng, "later capabilities")
     for table in made.values():
+        table["does"] += _some(later, LATER_CAPABILITIES)
         if rng.random() < 0.3:
             table["reads"] = _some(rng, BUFFERS)
         if rng.random() < 0.3:
             table["writes"] = _some(rng, BUFFERS)
+        table |= _tables(aside(rng, "tables"))
         table["rates"] = [_rate(rng, table) for _ in range(rng.choice([0, 0, 1, 2, 3]))]
     return made
 
 
+def _tables(rng: Random) -> dict[str, Any]:
+    """Return no tables of functions, or some; a function may stand in two of them."""
+    tables = [rng.sample(FUNCTIONS, 12) for _ in range(rng.choice([0, 0, 1, 3]))]
+    return {"tables": tables, "table_cycles": rng.choice([0, 3, 11])}
+
+
 def _patent_engines(rng: Random, clocks: list[str]) -> dict[str, dict[str, Any]]:
-    return {name: _engine(rng, clocks) for name in PATENT_ENGINES}
+    """Return the tables of the patent's two, which here do what they do not do by default."""
+    usual = {"activation": "pool", "pooling": "activate"}
+    return {
+        name: _engine(rng, clocks)
+        | {"does": [word for word in CAPABILITIES if word != usual[name]]}
+        for name in PATENT_ENGINES
+    }
 
 
 def _some(rng: Random, words: tuple[str, ...], least: int = 1) -> list[str]:
@@ -144,6 +226,13 @@ def _some(rng: Random, words: tuple[str, ...], least: int = 1) -> list[str]:
 
 def _rate(rng: Random, engine: dict[str, Any]) -> dict[str, Any]:
     """Return a rate with some of its keys, so that later ones and none are needed as well."""
+    more = aside(rng, "rate")
+    special: dict[str, Any] = {
+        "functions": _some(more, FUNCTIONS),
+        "value": more.choice([3, 3, 0]),
+        "min_interval_cycles": more.choice([0, 3, 9]),
+    }
+    special = {key: value for key, value in special.items() if more.random() < 0.15}
     reads, writes = engine.get("reads", BUFFERS), engine.get("writes", BUFFERS)
     keys: dict[str, Any] = {
         "does": _some(rng, engine["does"]),
@@ -154,7 +243,8 @@ def _rate(rng: Random, engine: dict[str, Any]) -> dict[str, Any]:
         "fixed_cycles": rng.choice([0, 1, 5]),
     }
     kept = {key: value for key, value in keys.items() if rng.random() < 0.3}
-    return kept | {"elements": rng.choice([1, 1, 2, 4]), "cycles": rng.choice([1, 2, 3, 5])}
+    kept |= {"elements": rng.choice([1, 1, 2, 4]), "cycles": rng.choice([1, 2, 3, 5])}
+    return kept | special
 
 
 def within_port(rate: dict[str, Any], width: int | None) -> dict[str, Any]:
@@ -182,6 +272,20 @@ def random_dma(rng: Random, queues: int) -> dict[str, Any]:
     }
 
 
+def spread_over_engines(chip: Chip, rng: Random) -> Chip:
+    """Return the chip with copies that are spread over several DMA engines by partition."""
+    parts = chip.model_dump()
+    parts["dma"] |= {
+        "engines": rng.choice([1, 2, 3, 5, 16]),
+        "partitions_per_engine": rng.choice([1, 1, 2, 3, 8]),
+        "partitions_per_cycle": 1,
+        "bytes_per_cycle": max(parts["dma"]["queues"], parts["dma"]["bytes_per_cycle"]),
+    }
+    parts["state_buffer"]["port_scope"] = "bank"
+    parts["dram"]["organisation"] = None
+    return Chip.model_validate(parts)
+
+
 def _engine(rng: Random, clocks: list[str]) -> dict[str, Any]:
     return {
         "latency_cycles": rng.randint(1, 4),
@@ -196,11 +300,16 @@ def _engine(rng: Random, clocks: list[str]) -> dict[str, Any]:
 
 @dataclass
 class RandomProgram:
-    """Builds a program instruction by instruction; elementwise: with arithmetic in the engines."""
+    """Builds a program instruction by instruction.
+
+    elementwise: with arithmetic in the engines; later: with that of `LATER_CAPABILITIES` besides,
+    which leaves the programs of all seeds without it as they are.
+    """
 
     rng: Random
     chip: Chip
     elementwise: bool = False
+    later: bool = False
     instructions: list[Instruction] = field(default_factory=list)
     images: list[Image] = field(default_factory=list)
     semaphores: int = 0
@@ -220,8 +329,14 @@ class RandomProgram:
         if self.elementwise:
             makers += [self._activate, self._pool, self._scalar, self._generate]
             makers += [self._tensors, self._tensors, self._tensors]
+        if self.later:
+            makers += [self._activate_reduce, self._scalar_reduce, self._three] * 2
+            makers += [self._move, self._pair, self._range, self._statistics] * 2
         for _ in range(length):
             self.rng.choice(makers)()
+        self.rng = aside(self.rng, "requantise")  # behind all draws, so that these stay as they are
+        for _ in range(length // 8 if self.elementwise else 0):
+            self._requantise()
         names = tuple(f"s{n}" for n in range(self.semaphores))
         return Program("random", tuple(self.instructions), names), self.images
 
@@ -301,6 +416,11 @@ class RandomProgram:
             if found is None:
                 return
             result = found
+        through = None if accumulate else self._pass_through(result, K)
+        if through is not None:
+            result = replace(result, dtype=through.dtype)
+        elif accumulate:
+            result = replace(result, dtype=data_type(self.loaded.dtype).accumulator)
         self._emit(MatMul, (), None)
         semaphore = self.semaphores - 1
         count = {"done": 1, "row": M, "partition": result.partitions}[self._on]
@@ -309,15 +429,31 @@ class RandomProgram:
             self.last_result = result if self.rng.random() < 0.5 else None
         if self.last_result is None:
             self.written.append((result, (semaphore, count)))  # type: ignore[arg-type]
+        moving = self._constant(self.loaded.dtype, K, M)
         self.instructions.append(
-            MatMul(
-                moving=self._constant(self.loaded.dtype, K, M),
+            (PassThrough if through else MatMul)(
+                moving=through or moving,
                 result=result,
                 accumulate=accumulate,
                 waits=self._waits,
                 posts=self._posts,
             )
         )
+
+    def _pass_through(self, result: Access, K: int) -> Access | None:
+        """Return vectors most of whose elements are 0, if weights are to pass through."""
+        assert self.loaded is not None
+        rng, dtype = aside(self.rng, "pass through"), self.loaded.dtype
+        if dtype not in self.chip.pe_array.pass_through or rng.random() < 0.5:
+            return None
+        if (moving := self._state(dtype, 0, K, result.elements)) is not None:
+            values = rng.choices([0, 0, 0, 0, 1, -3], k=K * result.elements)
+            shape = K, result.elements
+            found = np.array(values).reshape(shape).astype(data_type(dtype).numpy)
+            if dtype == "f32":
+                found[found == -3] = rng.choice([-0.0, np.nan, 1e-45])
+            self.images.append(Image(moving, found))
+        return moving
 
     def _psum(self, N: int, M: int, dtype: str) -> Access | None:
         bank = self.rng.randrange(self.chip.result_buffer.banks)
@@ -385,6 +521,8 @@ class RandomProgram:
         queue = self.rng.randrange(self.chip.dma.queues)
         source, waits = self._source()
         if source.buffer is Buffer.RESULT and not self.chip.result_buffer.dma_readable:
+            return
+        if source.buffer is Buffer.RESULT and source.dtype not in ("f32", "s32"):
             return
         elements = source.partitions * source.elements
         if self.rng.random() < 0.6:
@@ -481,12 +619,28 @@ class RandomProgram:
         target = self._place(*shape)
         if target is None:
             return
+        if make is Requantise and data_type(target.dtype).accumulator != "s32":
+            same_size = {4: "s32", 1: "s8"}
+            if target.element_bytes not in same_size:
+                return
+            target = replace(target, dtype=same_size[target.element_bytes])
         reads = [value for value in fields.values() if isinstance(value, Access)]
         engine = self._engine_for(make, reads, target, fields.get("engine", ""))
         if engine is None:
             return
         fields["engine"] = engine
+        if "reduced" in BY_CLASS[make].operands.results:
+            if (reduced := self._reduced(target)) is None:
+                return
+            fields["reduced"] = reduced
+        keeps = BY_CLASS[make].operands.keeps
+        if keeps is not None and keeps(SimpleNamespace(**fields)):
+            if (filled := self._filled(target)) is None:
+                return
+            waits = (*waits, *filled)
         self._emit(make, waits, target)
+        if "reduced" in fields:
+            self.written.append((fields["reduced"], self.semaphores - 1))
         self.instructions.append(
             make(target=target, waits=self._waits, posts=self._posts, **fields)
         )
@@ -501,7 +655,7 @@ class RandomProgram:
         able = [
             name
             for name, engine in self.chip.lane_engines.items()
-            if MNEMONICS[make] in engine.does
+            if BY_CLASS[make].mnemonic in engine.does
             and all(access.buffer in engine.reads for access in reads)
             and target.buffer in engine.writes
         ]
@@ -517,7 +671,7 @@ class RandomProgram:
 
         usable = [
             name
-            for name in get_args(AluOperation)
+            for name in (get_args(AluOperation) if self.later else FIRST_OPERATIONS)
             if name not in INTEGERS_ONLY or all(map(is_integer, operands))
         ]
         return self.rng.choice(usable)
@@ -530,11 +684,151 @@ class RandomProgram:
             Activate,
             waits,
             (source.partitions, source.elements),
+            function=self.rng.choice(FIRST_FUNCTIONS),
+            source=source,
+            scale=self.rng.choice([1.0, -0.25, 3]),
+            bias=self._number(source.partitions),
+        )
+
+    def _filled(self, target: Access) -> tuple[Wait, ...] | None:
+        """Give the target contents before an instruction that keeps some of them, if possible."""
+        values = np.arange(target.partitions * target.elements) % 100
+        dtype = data_type(target.dtype).numpy
+        shape = target.partitions, target.elements
+        if target.buffer is Buffer.STATE:
+            self.images.append(Image(target, values.reshape(shape).astype(dtype)))
+            return ()
+        engine = self._engine_for(Memset, [], target, "")
+        if engine is None:
+            return None
+        self._emit(Memset, (), target)
+        fill = Memset(
+            engine=engine, target=target, value=5, waits=self._waits, posts=self._posts
+        )  # fmt: skip
+        self.instructions.append(fill)
+        self.written.pop()
+        return (Wait(self.semaphores - 1, 1),)
+
+    def _reduced(self, target: Access) -> Access | None:
+        """Return one element for each lane in the target's buffer, in any partitions."""
+        if target.buffer is Buffer.RESULT:
+            return self._psum(target.partitions, 1, self.rng.choice(["f32", "s32"]))
+        first = self.rng.randint(0, self.chip.state_buffer.partitions - target.partitions)
+        return self._state(self.rng.choice(list(DATA_TYPES)), first, target.partitions, 1)
+
+    def _activate_reduce(self) -> None:
+        if (found := self._operands()) is None:
+            return
+        source, waits = found
+        self._add(
+            ActivateReduce,
+            waits,
+            (source.partitions, source.elements),
             function=self.rng.choice(get_args(ActivationFunction)),
             source=source,
             scale=self.rng.choice([1.0, -0.25, 3]),
             bias=self._number(source.partitions),
         )
+
+    def _scalar_reduce(self) -> None:
+        if (found := self._operands()) is None:
+            return
+        source, waits = found
+        scalar = self._number(source.partitions)
+        self._add(
+            TensorScalarReduce,
+            waits,
+            (source.partitions, source.elements),
+            op=self._operation(source, scalar),
+            fold=self.rng.choice(get_args(Fold)),
+            source=source,
+            scalar=scalar,
+            reverse=self.rng.random() < 0.5,
+        )
+
+    def _three(self) -> None:
+        if (found := self._operands()) is None:
+            return
+        source, waits = found
+        tensor, more = self._like(source)
+        scalar = self._number(source.partitions)
+        self._add(
+            ScalarTensorTensor,
+            (*waits, *more),
+            (source.partitions, source.elements),
+            op=self._operation(source, scalar),
+            then=self._operation(0.0),
+            source=source,
+            scalar=scalar,
+            tensor=tensor,
+            reverse=self.rng.random() < 0.5,
+            then_reverse=self.rng.random() < 0.5,
+        )
+
+    def _move(self) -> None:
+        """Add a transpose of blocks, a shuffle, or a fold over the partitions."""
+        if (found := self._operands()) is None:
+            return
+        source, waits = found
+        lanes, elements = source.partitions, source.elements
+        make = self.rng.choice([Transpose, Shuffle, PartitionReduce, Dropout])
+        fields: dict[str, Any] = {"source": source}
+        if make is Transpose:
+            fields["side"] = self.rng.choice(_divisors(gcd(lanes, elements)))
+        elif make is Shuffle:
+            size = self.rng.choice(_divisors(lanes))
+            fields["mask"] = tuple(self.rng.choice([*range(size), 255]) for _ in range(size))
+        elif make is Dropout:
+            fields |= {"probability": self._number(lanes), "seed": self.rng.randint(-9, 9)}
+        else:
+            fields["fold"], lanes = self.rng.choice(get_args(Fold)), 1
+        self._add(make, waits, (lanes, elements), **fields)
+
+    def _pair(self) -> None:
+        """Add a scan, or what takes some of its operand by a predicate."""
+        if (found := self._operands()) is None:
+            return
+        source, waits = found
+        other, more = self._like(source)
+        make = self.rng.choice([Scan, CopyPredicated, SelectReduce])
+        fields: dict[str, Any] = {"source": source, "predicate": other}
+        number = self._number(source.partitions)
+        if make is Scan:
+            floats = self._operation(0.0), self._operation(0.0)
+            fields = {"left": source, "right": other, "initial": number}
+            fields |= dict(zip(("op", "then"), floats, strict=True))
+        elif make is SelectReduce:
+            fields |= {"other": number, "fold": self.rng.choice(get_args(Fold))}
+            fields["reverse"] = self.rng.random() < 0.5
+        self._add(make, (*waits, *more), (source.partitions, source.elements), **fields)
+
+    def _range(self) -> None:
+        if (found := self._operands()) is None:
+            return
+        source, waits = found
+        self._add(
+            RangeSelect,
+            waits,
+            (source.partitions, source.elements),
+            source=source,
+            fold=self.rng.choice(get_args(Fold)),
+            compare=self.rng.choice(get_args(Relation)),
+            compare_end=self.rng.choice(get_args(Relation)),
+            bound=self._number(source.partitions),
+            end=self._number(source.partitions),
+            base=self.rng.randint(-3, 3),
+            other=self.rng.choice([0, -1.5]),
+        )
+
+    def _statistics(self) -> None:
+        if (found := self._operands()) is None:
+            return
+        source, waits = found
+        makes: list[tuple[Any, int]] = [(BnStats, 6)]
+        makes += [(BnAggr, 2)] * 9 * (source.elements % 3 == 0)
+        makes += [(Max8, 8)] * (source.elements >= 8)
+        make, made = self.rng.choice(makes)
+        self._add(make, waits, (source.partitions, made), source=source)
 
     def _pool(self) -> None:
         if (found := self._operands()) is None:
@@ -590,6 +884,20 @@ class RandomProgram:
             **fields,
         )
 
+    def _requantise(self) -> None:
+        """Add a requantisation to integers: with numbers or an element for each lane."""
+        if (found := self._operands()) is None:
+            return
+        source, waits = found
+        lanes = source.partitions
+        bias, scale = self._number(lanes), self._number(lanes)
+        if isinstance(scale, Access) and scale.dtype != "f32":
+            scale = 0.3
+        fields: dict[str, Any] = {"bias": bias, "scale": scale, "engine": self._engine()}
+        if self.rng.random() < 0.5:
+            fields |= {"lowest": self.rng.randint(-200, 0), "highest": self.rng.randint(1, 300)}
+        self._add(Requantise, waits, (lanes, source.elements), source=source, **fields)
+
     def _generate(self) -> None:
         shape = self.rng.randint(1, self.chip.state_buffer.partitions), self.rng.randint(1, 12)
         fields: dict[str, Any] = {
@@ -607,6 +915,10 @@ class RandomProgram:
             self._add(Select, waits, (value.partitions, value.elements), value=value, **fields)
         else:
             self._add(Select, (), shape, value=1, **fields)
+
+
+def _divisors(number: int) -> list[int]:
+    return [n for n in range(1, number + 1) if number % n == 0]
 
 
 def _backwards(access: Access) -> Access:

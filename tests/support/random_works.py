@@ -12,7 +12,7 @@ from typing import Any
 
 from support.axes import told
 from support.chips import TYPES, ideal_chip
-from support.random_programs import aside, engine_tables, within_port
+from support.random_programs import aside, engine_tables, random_handoff, within_port
 from support.random_sequencing import sequenced
 from support.random_transfers import random_organisation
 from systolic.compiler import Options
@@ -49,10 +49,12 @@ def random_clocked_chip(rng: Random) -> Chip:
             "hop": down, "cell": right,
             "entry_cycles": rng.choice([0, 0, 7]),
             "cycles_per_vector": {name: rng.choice([1, 1, 1, 4, 30]) for name in TYPES},
+            **_limits(aside(rng, "limits"), rows),
             "clock": _clock(rng),
         },
         result_buffer={
             "banks": rng.randint(1, 8), "bank_bytes": 4 * rng.randint(4, 40),
+            "groups_per_bank": aside(rng, "groups").choice([None, 1]),
             "write_latency_cycles": rng.choice([0, 0, 9]),
         },
         activation=_engine(rng), pooling=_engine(rng),
@@ -61,7 +63,18 @@ def random_clocked_chip(rng: Random) -> Chip:
     )  # fmt: skip
     if engines.random() < 0.5:
         chip = with_engines(chip, engines)
+    handoff = random_handoff(aside(rng, "handoff"), chip.lane_engines)
+    chip = chip.model_copy(update={"handoff_cycles": handoff})
     return sequenced(chip, rng) if rng.random() < 0.5 else chip
+
+
+def _limits(rng: Random, rows: int) -> dict[str, Any]:
+    """Return keys of [pe_array]: passes, the least and the most vectors of a multiply."""
+    return {
+        "passes": {name: rng.choice([2, 3]) for name in TYPES if rng.random() < 0.2},
+        "min_vectors": rng.choice([0, 0, 3, 20]),
+        "moving_max": rng.choice([None, None, rows, rows + 3]),
+    }
 
 
 def with_engines(chip: Chip, rng: Random) -> Chip:

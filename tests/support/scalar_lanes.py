@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Any
 
@@ -86,6 +87,11 @@ FLOATS: dict[str, Callable[[float, float], float]] = {
     "power": power,
     "max": lambda a, b: a if math.isnan(a) or a > b else b,
     "min": lambda a, b: a if math.isnan(a) or a < b else b,
+    "logical_and": lambda a, b: float(a != 0 and b != 0),
+    "logical_or": lambda a, b: float(a != 0 or b != 0),
+    "logical_xor": lambda a, b: float((a != 0) != (b != 0)),
+    "abs_max": lambda a, b: abs(a) if math.isnan(a) or abs(a) > abs(b) else abs(b),
+    "abs_min": lambda a, b: abs(a) if math.isnan(a) or abs(a) < abs(b) else abs(b),
 }
 
 
@@ -116,6 +122,11 @@ INTEGERS: dict[str, Callable[[int, int], int]] = {
     "shift_left": lambda a, b: wrapped(a << b) if 0 <= b < 32 else 0,
     "shift_right_logical": lambda a, b: wrapped((a % 2**32) >> b) if 0 <= b < 32 else 0,
     "shift_right_arithmetic": shift_right_arithmetic,
+    "logical_and": lambda a, b: int(a != 0 and b != 0),
+    "logical_or": lambda a, b: int(a != 0 or b != 0),
+    "logical_xor": lambda a, b: int((a != 0) != (b != 0)),
+    "abs_max": lambda a, b: max(wrapped(abs(a)), wrapped(abs(b))),
+    "abs_min": lambda a, b: min(wrapped(abs(a)), wrapped(abs(b))),
 }
 
 
@@ -193,6 +204,88 @@ def _inverse(x: float) -> float:
     return sign(x) * math.inf if x == 0 else 1 / x
 
 
+def _precise(x: float) -> Decimal:
+    return Decimal(0) if x == 0 else Decimal(x)
+
+
+def _erf(x: Decimal) -> Decimal:
+    """Return erf by its series, in 300 digits; beyond 16 it is 1 to that many."""
+    if abs(x) > 16:
+        return Decimal(1).copy_sign(x)
+    term, total, n = x, x, 0
+    while abs(term) > Decimal(10) ** -280:
+        n += 1
+        term = -term * x * x / n
+        total += term / (2 * n + 1)
+    return 2 * total / PI.sqrt()
+
+
+def _gelu_erf(x: float) -> float:
+    if x in (0, math.inf) or x > 60:
+        return x
+    if x < -60:
+        return -0.0
+    with localcontext(prec=300):
+        return float(Decimal(x) * _below(Decimal(x)))
+
+
+def _below(x: Decimal) -> Decimal:
+    """Return the part of the normal distribution below x."""
+    return (1 + _erf(x / Decimal(2).sqrt())) / 2
+
+
+def _gelu_erf_derivative(x: float) -> float:
+    if x == 0:
+        return 0.5
+    if abs(x) > 20:
+        return 1.0 if x > 0 else -0.0
+    with localcontext(prec=300):
+        precise = Decimal(x)
+        density = (-precise * precise / 2).exp() / (2 * PI).sqrt()
+        return float(_below(precise) + precise * density)
+
+
+def _gate_derivative(x: float) -> float:
+    """Return the derivative of x sigmoid(x)."""
+    if abs(x) > 800:
+        return 1.0 if x > 0 else -0.0
+    with localcontext(prec=900):
+        precise = _precise(x)
+        gate = 1 / (1 + (-precise).exp())
+        return float(gate + precise * gate * (1 - gate))
+
+
+def _mish(x: float) -> float:
+    if x > 60 or x == 0:
+        return x
+    if x < -800:
+        return -0.0
+    with localcontext(prec=900):
+        square = (1 + Decimal(x).exp()) ** 2
+        return float(Decimal(x) * (square - 1) / (square + 1))
+
+
+def _whole_erf(x: float) -> float:
+    if x == 0 or math.isinf(x):
+        return x if x == 0 else sign(x)
+    with localcontext(prec=300):
+        return float(_erf(Decimal(x)))
+
+
+def _bell(x: float) -> float:
+    if abs(x) > 60:
+        return 0.0
+    with localcontext(prec=60):
+        return float(2 * (-_precise(x) * _precise(x)).exp() / PI.sqrt())
+
+
+PI = Decimal(
+    "3.141592653589793238462643383279502884197169399375105820974944592307816406286208"
+    "99862803482534211706798214808651328230664709384460955058223172535940812848111745"
+    "02841027019385211055596446229489549303819644288109756659334461284756482337867831"
+    "65271201909145648566923460348610454326648213393607260249141273724587006606315588"
+    "17488152"
+)
 FUNCTIONS: dict[str, Callable[[float], float]] = {
     "identity": lambda x: x,
     "exponential": _exponential,
@@ -212,10 +305,22 @@ FUNCTIONS: dict[str, Callable[[float], float]] = {
     "abs": abs,
     "sign": lambda x: 0.0 if x == 0 else sign(x),
     "leaky_relu": lambda x: x if x > 0 else 0.01 * x,
+    "relu6": lambda x: min(x, 6.0) if x > 0 else 0.0,
     "softplus": lambda x: max(x, 0.0) + math.log1p(_exponential(-abs(x))),
+    "mish": _mish,
+    "erf": _whole_erf,
+    "erf_derivative": _bell,
+    "arctan": math.atan,
+    "gelu_erf": _gelu_erf,
+    "gelu_erf_derivative": _gelu_erf_derivative,
+    "gelu_sigmoid": lambda x: _gated(x, 1.702 * x),
+    "gelu_sigmoid_derivative": lambda x: _gate_derivative(1.702 * x),
+    "silu_derivative": _gate_derivative,
 }
 EXACT = frozenset(FUNCTIONS) - {
-    "exponential", "sigmoid", "tanh", "gelu", "silu", "rsqrt", "log", "sin", "softplus",
+    "exponential", "sigmoid", "tanh", "gelu", "silu", "rsqrt", "log", "sin", "softplus", "mish",
+    "erf", "erf_derivative", "arctan", "gelu_erf", "gelu_erf_derivative", "gelu_sigmoid",
+    "gelu_sigmoid_derivative", "silu_derivative",
 }  # fmt: skip
 """The others rest on a mathematical library: two of them may give neighbouring float32."""
 
@@ -224,6 +329,16 @@ def activate(name: str, x: Number, scale: float, bias: Number) -> float:
     """Return function(x * scale + bias), one rounding for each of the three."""
     value = add(multiply(single(x), single(scale)), single(bias))
     return math.nan if math.isnan(value) else rounded(FUNCTIONS[name](value))
+
+
+def requantise(x: Number, bias: Number, scale: Number, lowest: int, highest: int) -> int:
+    """Return (x + bias) * scale as the nearest whole number, of two the even one, in a range."""
+    value = multiply(single(operate("add", x, bias)), single(scale))
+    if math.isnan(value):
+        return min(max(0, lowest), highest)
+    if math.isinf(value):
+        return highest if value > 0 else lowest
+    return min(max(round(Fraction(value)), lowest), highest)
 
 
 # -- numbers by place -----------------------------------------------------------------------------

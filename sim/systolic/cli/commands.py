@@ -21,6 +21,8 @@ COMMANDS = {
     "export": ("export", "export_command"),
     "plot": ("plot", "draw_command"),
     "check": ("check", "check_command"),
+    "chip": ("chip", "chip_command"),
+    "validate": ("validate", "validate_command"),
     "schema": ("schema", "schema_command"),
     "layout": ("layout", "layout_command"),
     "compile": ("compile", "compile_command"),

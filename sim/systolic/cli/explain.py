@@ -23,11 +23,13 @@ from systolic.report.summary.wording import number, percent, plural
 
 if TYPE_CHECKING:
     from systolic.config import RunConfig
-    from systolic.run.explanation import Explanation
+    from systolic.run.explanation import Explanation, LongLink
     from systolic.run.result import Result
 
 MOST_ROWS = 20
 """Of the path's table; what is left is summed in a last row. JSON has all."""
+MOST_SHARERS = 3
+"""So many copies that shared a bandwidth are named for a link. JSON has all."""
 
 
 def explain_command(
@@ -114,12 +116,23 @@ def _path(found: Explanation) -> Iterator[str]:
 def _links(found: Explanation) -> Iterator[str]:
     rows = [
         (number(link.end - link.start), number(link.start), number(link.end),
-         f"#{link.instruction} {link.name}", link.unit, link.reason)
+         f"#{link.instruction} {link.name}", link.unit, _why(link))
         for link in found.links
     ]  # fmt: skip
     yield "longest links: the path was with one instruction, most of it for the reason named"
     header = ("cycles", "from", "to", "instruction", "unit", "reason")
     yield from table(header, rows, numbers=3)
+
+
+def _why(link: LongLink) -> str:
+    """Return what most of a link was; of a shared bandwidth with the copies that shared it."""
+    from systolic.run.copy_times import SHARING
+
+    if not link.reason.startswith(SHARING):
+        return link.reason
+    copies = ", ".join(f"#{number}" for number in link.shared_with[:MOST_SHARERS])
+    more = len(link.shared_with) - MOST_SHARERS
+    return f"{link.reason}: {copies}" + (f" and {more} more" if more > 0 else "")
 
 
 def _slack(found: Explanation) -> Iterator[str]:

@@ -28,7 +28,7 @@ OPTION_OF = {
 
 def main() -> None:
     """Run the command line and exit with its status."""
-    from systolic.cli.screen import settle
+    from systolic.cli.screen import leave, settle
 
     settle()
     # Pydantic looks for plugins in everything that is installed; systolic uses none.
@@ -37,7 +37,9 @@ def main() -> None:
     if arguments in (["--version"], ["-V"]):  # answered without the imports of a command
         sys.stdout.write(f"systolic {__version__}\n")
         sys.exit(0)
-    sys.exit(call(arguments))
+    status = call(arguments)
+    leave()
+    sys.exit(status)
 
 
 def call(arguments: list[str]) -> int:
@@ -54,7 +56,7 @@ def call(arguments: list[str]) -> int:
     except SystolicError as error:
         return fail(message_of(error), ERROR)
     except (Abort, KeyboardInterrupt):
-        return INTERRUPTED
+        return fail("interrupted", INTERRUPTED)
     except MemoryError:
         return fail("this computer has too little memory for this", ERROR)
     except BrokenPipeError:
@@ -64,6 +66,8 @@ def call(arguments: list[str]) -> int:
         return fail(str(error), ERROR)
     except Exception as error:
         return _bug_or_usage(error)
+    if status == INTERRUPTED:  # typer makes a status of Ctrl-C
+        return fail("interrupted", INTERRUPTED)
     return status if isinstance(status, int) else 0
 
 

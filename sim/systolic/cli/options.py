@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from systolic.engine_kind import ENGINE_KINDS, EngineKind
-from systolic.errors import SystolicError, perhaps
+from systolic.errors import SystolicError, perhaps, shortened
 
 if TYPE_CHECKING:
     from systolic.config import Override
@@ -61,11 +61,22 @@ NoCheck = Annotated[
 ]
 
 
+LayerRange = Annotated[
+    str | None,
+    typer.Option(
+        "--layers",
+        metavar="FIRST:STOP",
+        help="Only these operations of a network, counted from 0, STOP not among them.",
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class WorkOptions:
     """The options that say how a run file or a program is run; None: the option was not given.
 
-    inputs, overrides: the texts of `--input` and `--set`. values: False for times only.
+    inputs, overrides, layers: the texts of `--input`, `--set` and `--layers`. values: False for
+    times only.
     """
 
     engine: str | None = None
@@ -74,6 +85,7 @@ class WorkOptions:
     overrides: Sequence[str] | None = None
     no_check: bool = False
     values: bool = True
+    layers: str | None = None
 
 
 @contextmanager
@@ -102,6 +114,7 @@ def refuse_with_again(config: Path | None, options: WorkOptions) -> None:
         "--engine": options.engine,
         "--chip": options.chip,
         "--input": options.inputs,
+        "--layers": options.layers,
         "--no-check": options.no_check,
         "--values none": not options.values,
     }
@@ -154,7 +167,21 @@ def run_file_overrides(config: Path, options: WorkOptions) -> list[Override]:
     if options.engine is not None:
         engine = checked_engine(options.engine)
         found.append(Override(("engine",), engine, "--engine", Path(), f"engine={engine}"))
+    if options.layers is not None:
+        part = _part(options.layers)
+        key, text = ("workload", "layers"), f"workload.layers={part}"
+        found.append(Override(key, part, "--layers", Path(), text))
     return found
+
+
+def _part(text: str) -> list[int]:
+    """Return the numbers of --layers; SystolicError if there are not two."""
+    numbers = text.split(":")
+    if len(numbers) != 2 or not all(map(is_number, numbers)):
+        raise SystolicError(
+            f'--layers: needs FIRST:STOP, two numbers of operations, found "{shortened(text)}"'
+        )
+    return list(map(int, numbers))
 
 
 def is_number(text: str) -> bool:

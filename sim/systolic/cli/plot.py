@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -18,16 +18,21 @@ from systolic.cli.options import (
     is_program,
     of_option,
 )
-from systolic.errors import SystolicError, perhaps, printable, shortened
+from systolic.errors import SystolicError, listed, perhaps, printable, shortened
 from systolic.spans import Interval
 
 if TYPE_CHECKING:
+    from systolic.layout import Shape
     from systolic.report.paper.saved import PictureFormat
     from systolic.report.paper.theme import ThemeName
     from systolic.report.plots.look import Look
+    from systolic.report.plots.subject import PlotRun
     from systolic.report.plots.table import Plot
     from systolic.report.views import LayoutSubject
+    from systolic.report.wavefront.manner import Manner
     from systolic.run.result import Result
+
+Word = TypeVar("Word", bound=str)
 
 
 def draw_command(
@@ -35,7 +40,7 @@ def draw_command(
     work: Annotated[
         Path | None,
         typer.Argument(
-            help="Run file, program or summary.json; of layout: a shape.",
+            help="Run file, program or summary.json; of layout: a shape, or a run file.",
             metavar="RUN|PROGRAM|SUMMARY",
         ),
     ] = None,
@@ -56,8 +61,21 @@ def draw_command(
     arrows: Annotated[
         bool, typer.Option("--arrows", help="timeline: draw posts and the starts they let go.")
     ] = False,
+    by: Annotated[
+        str, typer.Option("--by", help="wavefront: lines are row, column or diagonal of PEs.")
+    ] = "row",
+    colour: Annotated[
+        str, typer.Option("--colour", help="wavefront: colours say activity, vector or value.")
+    ] = "activity",
+    animate: Annotated[
+        Path | None,
+        typer.Option("--animate", help="wavefront: write a film, .gif or .mp4, and no picture."),
+    ] = None,
     index: Annotated[
         str | None, typer.Option("--index", help='layout: mark element "2,3", or "y=2 x=3".')
+    ] = None,
+    tensor: Annotated[
+        str | None, typer.Option("--tensor", help="layout: a tensor of the run file, by its name.")
     ] = None,
     list_views: Annotated[bool, typer.Option("--list", help="Name all views.")] = False,
     chip: ChipName = None,
@@ -75,21 +93,54 @@ def draw_command(
     if work is None:
         raise SystolicError("RUN|PROGRAM|SUMMARY: is missing; needed what is to be drawn")
     path, picture_format = _target(view, out, form)
-    look = _look(work, picture_format, theme, cycles, arrows=arrows)
-    given = {"cycles": cycles is not None, "arrows": arrows, "index": index is not None}
+    if animate is not None:
+        path = _film_file(animate, {"--out": out, "--format": form})
+    look = replace(
+        _look(work, picture_format, theme, cycles, arrows=arrows), manner=_manner(by, colour)
+    )
+    given = {
+        "cycles": cycles is not None, "arrows": arrows, "index": index is not None,
+        "tensor": tensor is not None,
+        "animate": animate is not None, "by": by != "row", "colour": colour != "activity",
+    }  # fmt: skip
     _refuse_idle_options(view, plot, given)
     _require_free(path, work)
     options = WorkOptions(chip=chip, overrides=overrides, no_check=no_check, values=False)
     subject: Any
     if plot.given == "shape":
-        subject, title = _layout(work, options, index)
+        shape, title = _shape(work, options, tensor)
+        subject = _layout(shape, index)
     else:
         subject, title = _subject(plot, view, work, options)
     if look.cycles is not None:
         with of_option("--cycles"):
             look.shown(subject.trace.cycles())
-    plot.write(subject, replace(look, title=title), path)
+    look = replace(look, title=title)
+    if animate is None:
+        plot.write(subject, look, path)
+    else:
+        _write_film(subject, look, path)
     typer.echo(printable(str(path)))
+
+
+def _film_file(path: Path, given: Mapping[str, object]) -> Path:
+    """Return the file of a film; SystolicError for another ending, or with these options."""
+    from systolic.report.wavefront.animation import film_format, require_ffmpeg
+
+    for option, value in given.items():
+        if value is not None:
+            raise SystolicError(f"{option}: means nothing with --animate, which names its own file")
+    if film_format(path) == "mp4":
+        require_ffmpeg(path)
+    return path
+
+
+def _write_film(run: PlotRun, look: Look, path: Path) -> None:
+    from systolic.cli.run_file import ProgressBar
+    from systolic.report.plots.wavefront import film
+
+    with ProgressBar(look.title) as progress:
+        film(run, look).save(path, progress)
 
 
 def _plot(view: str) -> Plot:
@@ -130,12 +181,23 @@ def _look(work: Path, form: PictureFormat, theme: str, cycles: str | None, *, ar
 def _theme(theme: str) -> ThemeName:
     from systolic.report.paper.theme import THEME_NAMES
 
-    for known in THEME_NAMES:
-        if theme == known:
-            return known
-    listed = ", ".join(THEME_NAMES)
+    return _known("--theme", theme, THEME_NAMES)
+
+
+def _manner(by: str, colour: str) -> Manner:
+    from systolic.report.wavefront.manner import BYS, COLOURINGS, Manner
+
+    return Manner(_known("--by", by, BYS), _known("--colour", colour, COLOURINGS))
+
+
+def _known(option: str, found: str, words: Sequence[Word]) -> Word:
+    """Return the word of a list that is found; SystolicError naming all if there is none."""
+    for word in words:
+        if found == word:
+            return word
     raise SystolicError(
-        f'--theme: there is no "{shortened(theme)}" (known: {listed}){perhaps(theme, THEME_NAMES)}'
+        f'{option}: there is no "{shortened(found)}" (known: {listed(words)})'
+        f"{perhaps(found, words)}"
     )
 
 
@@ -191,21 +253,38 @@ def _subject(plot: Plot, view: str, work: Path, options: WorkOptions) -> tuple[A
     return plotted(result), printable(result.summary["run"])
 
 
-def _layout(work: Path, options: WorkOptions, index: str | None) -> tuple[LayoutSubject, str]:
-    """Return the shape that stands in place of a file, and its text."""
+def _shape(work: Path, options: WorkOptions, tensor: str | None) -> tuple[Shape, str]:
+    """Return the shape to be drawn, and its title: of a run file's tensor, or the text itself."""
     from systolic.layout import Shape
+
+    if tensor is None and not work.is_file():
+        _refuse_run_options(options, f"{work} is a shape")
+        shape = Shape.parse(str(work))
+        return shape, str(shape)
+    from systolic.cli.explain import load_one
+
+    if is_program(work):
+        raise SystolicError(f"{work}: has no tensors with layouts; needed a run file, or a shape")
+    graph = load_one(work, options).graph
+    shapes = {name: graph.shape(name) for name, _ in graph.tensors}
+    if tensor is None:
+        names = listed(f'"{name}"' for name in shapes)
+        raise SystolicError(f"--tensor: is missing; needed one of {names}")
+    return shapes[_known("--tensor", tensor, tuple(shapes))], f"{tensor}: {shapes[tensor]}"
+
+
+def _layout(shape: Shape, index: str | None) -> LayoutSubject:
     from systolic.layout.text.index_text import read_index
     from systolic.report.views import LayoutSubject
 
-    _refuse_run_options(options, f"{work} is a shape")
-    shape = Shape.parse(str(work))
-    return LayoutSubject(shape, None if index is None else read_index(index, shape.rank)), str(
-        shape
-    )
+    return LayoutSubject(shape, None if index is None else read_index(index, shape.rank))
 
 
 def _result(plot: Plot, work: Path, options: WorkOptions) -> Result:
-    """Run for what the view shows: times, or the words and the grid of a run file."""
+    """Run for what the view shows: times, or the words and the grid of a run file.
+
+    Of a run with too many elements for its values the grid has times only.
+    """
     from systolic.cli.explain import load_one, timed
 
     if not plot.records.grid:
@@ -220,7 +299,7 @@ def _result(plot: Plot, work: Path, options: WorkOptions) -> Result:
     loaded = load_one(work, options)
     words, grid = picture_records(loaded)
     with ProgressBar(loaded.name) as progress:
-        return run(loaded, kinds=words, grid=grid, values=grid, progress=progress)
+        return run(loaded, kinds=words, grid=True, values=grid, progress=progress)
 
 
 def _summary(work: Path, options: WorkOptions) -> dict[str, Any]:

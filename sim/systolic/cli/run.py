@@ -17,6 +17,7 @@ from systolic.cli.options import (
     ChipName,
     EngineOption,
     Inputs,
+    LayerRange,
     NoCheck,
     Overrides,
     WorkOptions,
@@ -58,6 +59,7 @@ def run_command(
     inputs: Inputs = None,
     no_check: NoCheck = False,
     overrides: Overrides = None,
+    layers: LayerRange = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print summary.json, no table.")] = False,
     no_plots: Annotated[bool, typer.Option("--no-plots", help="Draw no pictures.")] = False,
     values: Annotated[
@@ -80,6 +82,7 @@ def run_command(
         overrides=overrides,
         no_check=no_check,
         values=values_wanted(values),
+        layers=layers,
     )
     report = Reporting(out=out, as_json=as_json, plots=not no_plots, jobs=jobs)
     if again is not None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from systolic.arrays import Array
 from systolic.config import RunConfig
-from systolic.errors import printable
+from systolic.errors import InterruptedRunError, printable
 from systolic.report.summary.layers import has_layers, layers_csv
 from systolic.run.execute import run
 from systolic.run.folder import LAYERS, PICTURE, RESULT, SUMMARY, RunFolder, npy_name
@@ -48,8 +48,12 @@ def run_and_report(
     folder = RunFolder(out)
     folder.check(_file_names(config, plots=plots, values=values), data_files(config))
     words, grid = picture_records(config) if plots else ((), False)
-    with ProgressBar(config.name) as progress:
-        result = run(config, kinds=words, grid=grid, progress=progress, values=values)
+    try:
+        with ProgressBar(config.name) as progress:
+            result = run(config, kinds=words, grid=grid, progress=progress, values=values)
+    except KeyboardInterrupt:
+        text = f"{config.name}: interrupted; no file was written"
+        raise InterruptedRunError(text) from None
     report(result, output_files(config), folder, as_json=as_json, plots=plots, accept=accept)
     require_right(result.summary)
 

@@ -18,7 +18,7 @@ from systolic.cli.run_file import Accept, ProgressBar, report
 from systolic.config import Override
 from systolic.config.chip_file import find_chip
 from systolic.engine_kind import EngineKind
-from systolic.errors import WorkloadError, printable
+from systolic.errors import SystolicError, WorkloadError, printable
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
 from systolic.isa import Binding, MatMul, Module, element_type
@@ -63,6 +63,8 @@ class ProgramJob:
 def prepare(path: Path, options: WorkOptions) -> ProgramJob:
     """Return the job of running a program file as the command line says."""
     engine = checked_engine(options.engine or "event")
+    if options.layers is not None:
+        raise SystolicError(f"--layers: is for run files of networks, and {path} is a program")
     module, sha256 = read_program(path)
     chip_path = _chip_path(module, path, options.chip)
     chip = chip_of(module, path, options.chip, set_values(options.overrides))

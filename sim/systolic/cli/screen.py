@@ -14,8 +14,11 @@ from collections.abc import Iterable
 from typing import Any, TextIO, cast
 
 STANDARD_STREAMS = 3
-GARBAGE_THRESHOLD = 20_000
-"""How many new objects Python makes before it looks for cycles; its default is 700 to 10,000."""
+GARBAGE_THRESHOLD = 200_000
+"""How many new objects Python makes before it looks for cycles; its default is 700 to 10,000.
+
+A small run makes some 115,000, and hardly a cycle among them.
+"""
 LONGEST_ERROR = 400
 """Of an error of a point of a sweep, this many characters are printed."""
 NARROWEST_COLUMNS = 20
@@ -51,6 +54,11 @@ class Stdout:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+
+def leave() -> None:
+    """Make the end of this process short: nothing that is left is looked through for cycles."""
+    gc.freeze()
 
 
 def settle() -> None:

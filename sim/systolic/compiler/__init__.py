@@ -2,6 +2,6 @@
 
 from systolic.compiler.ir.chip_tiles import k_tiles
 from systolic.compiler.pipeline import CompiledGraph, compile_graph
-from systolic.workload.options import Options
+from systolic.workload.options import Options, ProductOptions
 
-__all__ = ["CompiledGraph", "Options", "compile_graph", "k_tiles"]
+__all__ = ["CompiledGraph", "Options", "ProductOptions", "compile_graph", "k_tiles"]

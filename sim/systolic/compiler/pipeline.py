@@ -121,7 +121,8 @@ def compile_graph(
         verify_synchronised(plan.scheduled.drafts, synchronised.program)
     check_program(synchronised.program, chip)
     carried = carried_graph(graph, chip)
-    blocks = None if carried.on_chip else equation_1(carried.graph, chip, options)
+    in_blocks = not carried.on_chip and any(node.kind != "convert" for node in layers.nodes)
+    blocks = equation_1(carried.graph, chip, options) if in_blocks else None
     return CompiledGraph(graph, chip, options, blocks, layers, plan, synchronised)
 
 

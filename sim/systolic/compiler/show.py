@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from systolic.compiler.ir.nodes import Matrix
+from systolic.compiler.ir.strided import ShapeInDram
 from systolic.compiler.ir.tasks import Task, tiling
 from systolic.compiler.pipeline import CompiledGraph
 from systolic.isa import Access, Instruction, Program
@@ -33,8 +34,10 @@ def show_lower(compiled: CompiledGraph, limit: int = LIMIT) -> Iterator[str]:
     yield from (f"choice {text}" for text in layers.choices)
 
 
-def _in_dram(shape: Shape) -> str:
+def _in_dram(shape: ShapeInDram) -> str:
     """Return the shape's text, and its legacy padding, which that text cannot express."""
+    if not isinstance(shape, Shape):
+        return str(shape)
     widths = shape.layout.padded_dimensions
     return str(shape) if widths is None else f"{shape} padded to [{','.join(map(str, widths))}]"
 
@@ -81,6 +84,8 @@ def _task(task: Task) -> str:
     where = f" -> {writes}" if writes else ""
     if task.kind != "multiply":
         return f"{task.kind} {reads}{where}"
+    if not task.rows:
+        return f"multiply nothing{where}, which is filled"
     (rows,) = task.rows
     sums = "begin" if task.first else "add to"
     return f"multiply rows {rows.first}:{rows.stop} of {reads}, {sums} sums{where}"

@@ -29,7 +29,8 @@ from systolic.workload import (
     check_host_memory,
     make_graph,
 )
-from systolic.workload.graph import named_operation
+from systolic.workload.data.archives import READERS
+from systolic.workload.graph import named_operation, part_of
 from systolic.workload.lone import default_out, lone_graph, refuse_other
 from systolic.workload.operation import make_attributes, required_attributes
 from systolic.workload.operations.row import AnyRow
@@ -51,7 +52,8 @@ def read_graph(table: WorkloadTable, blame: Blame) -> Graph:
 def _lone(table: WorkloadTable, kind: str, row: AnyRow, blame: Blame) -> Graph:
     """Return the graph of one operation, whose keys stand in the table itself."""
     keys = operand_keys(row)
-    _refuse_keys(table, sorted(WORKLOAD_KEYS - {*keys, *attribute_keys(row)}), blame)
+    others = WORKLOAD_KEYS - {*keys, *attribute_keys(row)}
+    _refuse_keys(table, (*sorted(others), "layers"), blame)
     inputs = [_tensor(table, key, blame) for key in keys]
     given = _given_attributes(table, row)
     for key in required_attributes(row):
@@ -109,7 +111,11 @@ def _graph(table: WorkloadTable, blame: Blame) -> Graph:
             tensors[operation.output] = op.out.tensor(table.home)
         operations.append(operation)
     with blame.on("workload", "ops"):
-        return make_graph(tensors, operations)
+        whole = make_graph(tensors, operations)
+    if table.layers is None:
+        return whole
+    with blame.on("workload", "layers"):
+        return part_of(whole, *table.layers)
 
 
 def _operation(number: int, op: OperationTable) -> Operation:
@@ -122,15 +128,27 @@ def _operation(number: int, op: OperationTable) -> Operation:
 def input_sources(
     table: WorkloadTable, graph: Graph, blame: Blame, read: ReadSource
 ) -> dict[str, DataSource]:
-    """Return where the elements of a graph's inputs come from; random inputs differ in seed."""
-    found = {}
-    for number, name in enumerate(graph.inputs):
+    """Return where the elements of a graph's inputs come from; random inputs differ in seed.
+
+    Inputs of a part of a graph have the elements that they have in the whole.
+    """
+    names = dict.fromkeys((*table.tensors, *graph.inputs))
+    numbers, found = {name: number for number, name in enumerate(names)}, {}
+    for name in graph.inputs:
+        number = numbers[name]
         entry = table.tensors.get(name)
         source = read(_with_entry(table, entry), blame)
         if source.kind == "random" and (entry is None or entry.seed is None):
             source = replace(source, seed=source.seed + number)
-        found[name] = source
+        found[name] = _of_archive(source, name, entry)
     return found
+
+
+def _of_archive(source: DataSource, name: str, entry: TensorTable | None) -> DataSource:
+    """Return a source with the name of the array in a file that holds several."""
+    if source.kind != "file" or source.path.suffix.lower() not in READERS:
+        return source
+    return replace(source, array=entry.array if entry and entry.array else name)
 
 
 def _with_entry(table: WorkloadTable, entry: TensorTable | None) -> WorkloadTable:

@@ -27,6 +27,7 @@ from systolic.errors import WorkloadError
 from systolic.hw.datatypes import DATA_TYPES
 from systolic.hw.spec import Chip
 from systolic.workload import DataSource, Graph, Operation, load_data
+from systolic.workload.data.archives import READERS
 from systolic.workload.options import Options
 
 
@@ -181,6 +182,9 @@ def _name(run: RunFile, blame: Blame) -> str:
     return name
 
 
+FILES = (".npy", ".csv", *READERS)
+
+
 def _data_source(table: WorkloadTable, blame: Blame) -> DataSource:
     if table.seed is not None and table.data != "random":
         raise blame.line("workload", "seed", f'only data = "random" has one, not {table.data!r}')
@@ -192,8 +196,9 @@ def _data_source(table: WorkloadTable, blame: Blame) -> DataSource:
     if table.data == "random":
         deviation = 1.0 if table.deviation is None else table.deviation
         return DataSource("random", table.seed or 0, deviation=deviation)
-    if not table.data.lower().endswith((".npy", ".csv")):
-        needed = f'needs "arange", "random" or a .npy or .csv file, found {table.data!r}'
+    if not table.data.lower().endswith(FILES):
+        kinds = f"{', '.join(FILES[:-1])} or {FILES[-1]}"
+        needed = f'needs "arange", "random" or a {kinds} file, found {table.data!r}'
         raise blame.line("workload", "data", needed)
     setter = setter_of(("workload", "data"), blame.overrides)
     folder = blame.path.parent if setter is None or setter.folder is None else setter.folder

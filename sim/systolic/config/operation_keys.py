@@ -87,5 +87,5 @@ else:
     OperandKeys = create_model("OperandKeys", __base__=Spec, **_operands())
     AttributeKeys = create_model("AttributeKeys", __base__=Spec, **_attributes())
 
-WORKLOAD_KEYS = frozenset({*_operands(), *_attributes()})
+WORKLOAD_KEYS = frozenset({*OperandKeys.model_fields, *AttributeKeys.model_fields})
 """The keys of [workload] that belong to operations; each operation has some of them."""

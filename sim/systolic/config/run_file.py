@@ -26,6 +26,9 @@ class TensorTable(ShapeTable):
     """[workload.tensors.NAME]: an input of a graph."""
 
     data: str | None = Field(default=None, description="elements (default: the workload's)")
+    array: str | None = Field(
+        default=None, description="its name in a file that holds arrays by name (default: its own)"
+    )
     seed: Seed | None = Field(default=None, description='seed of data = "random"')
     deviation: Deviation | None = Field(
         default=None, description='standard deviation of the floats of data = "random"'
@@ -66,6 +69,11 @@ class WorkloadTable(OperandKeys, AttributeKeys):
     ops: tuple[OperationTable, ...] = Field(
         default=(), strict=False, description="operations of a graph"
     )
+    layers: Annotated[tuple[int, int], Field(strict=False)] | None = Field(
+        default=None,
+        description="of a graph only these operations, from the first number to before the "
+        "second; what earlier ones would have made is drawn as `data` says (default: all)",
+    )
     out: ShapeTable | None = Field(
         default=None, description="the result, for its layout (default: row major)"
     )
@@ -73,7 +81,8 @@ class WorkloadTable(OperandKeys, AttributeKeys):
         default="state_buffer", description="memory in which source and result live"
     )
     data: str = Field(
-        default="arange", description='"arange", "random", or a .npy or .csv file beside the run'
+        default="arange",
+        description='"arange", "random", or a .npy, .csv, .npz or .safetensors file beside the run',
     )
     seed: Annotated[int, Field(ge=0, le=1 << 63)] | None = Field(
         default=None, description='seed of data = "random" (default 0)'
@@ -134,7 +143,7 @@ class RunFile(Spec):
     description: str = Field(default="", description="what the run shows")
     chip: str = Field(description="chip file (path from this file), or the name of a shipped chip")
     workload: WorkloadTable
-    compile: CompileTable = CompileTable()
+    compile: CompileTable = CompileTable.model_construct()  # the defaults need no validator
     engine: EngineKind = Field(default="event", description="engine that steps the machine")
     sweep: tuple[SweepTable, ...] = Field(
         default=(), strict=False, description="sweeps over values of this file or its chip"

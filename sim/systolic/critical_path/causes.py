@@ -19,6 +19,7 @@ from systolic.hw.spec import Dma, Engine, PEArray
 from systolic.hw.units import unit_of, units_of
 from systolic.isa import DmaCopy, Instruction, LoadWeights, MatMul, OnEngine
 from systolic.isa.effects import lanes
+from systolic.isa.engines import pace_of, table_loaded
 
 SEMAPHORE, DISPATCH, INTERVAL, QUEUE, FETCH = "semaphore", "dispatch", "interval", "queue", "fetch"
 """What passes between a point and the start that waited for it: the post until it is seen,
@@ -81,7 +82,8 @@ class Causes:
         """Return the posts of each semaphore, in the order in which others see them."""
         lives, found = self.lives, [list[_Made]() for _ in self.lives.program.semaphores]
         for index in lives.times:
-            delay = (lives.chip.semaphore_cycles - 1) * lives.period(index)
+            unit = unit_of(lives.times[index].unit)
+            delay = (lives.chip.post_cycles(unit) - 1) * lives.period(index)
             for post in lives.instruction(index).posts:
                 found[post.semaphore] += [
                     _Made(point.tick + delay, point) for point in lives.results(index, post.on)
@@ -143,9 +145,11 @@ class Causes:
                 if multiply is not None:
                     before = lives.instruction(multiply)
                     assert isinstance(before, MatMul)
-                    spacing = array.cycles_per_vector[before.moving.dtype]
-                    found.append(_at(lives.last(multiply, cycles=spacing)))
-                    found.append(self._interval(multiply, array.min_interval_cycles))
+                    how = lives.streaming(multiply)
+                    found.append(_at(lives.last(multiply, cycles=how.spacing)))
+                    held = min(array.min_vectors, before.result.partitions)
+                    least = held * how.vector_cycles
+                    found.append(self._interval(multiply, max(array.min_interval_cycles, least)))
                 multiply = index
             yield found
 
@@ -162,21 +166,27 @@ class Causes:
         )
 
     def _engine(self, queue: Sequence[int]) -> Iterator[list[Cause]]:
-        """Yield when the lanes are free, and the least distance of two starts."""
+        """Yield when lanes are free, the least distance of two starts, when a table is loaded."""
         lives, before = self.lives, dict[int, int]()
-        last: int | None = None
+        held: int | None = None
+        apart = list[tuple[int, int]]()
         for index in queue:
             instruction = lives.instruction(index)
             assert isinstance(instruction, OnEngine)
             spec = lives.chip.engine(instruction.engine)
+            loaded = table_loaded(instruction, spec, held)
             shared = range(*lanes(instruction)) if spec.independent_lanes else range(1)
-            users = dict.fromkeys(before[lane] for lane in shared if lane in before)
-            found = [_at(lives.last(user)) for user in users]
-            if last is not None:
-                found.append(self._interval(last, max(1, spec.min_interval_cycles)))
+            asked = shared if loaded is None else before
+            users = dict.fromkeys(before[lane] for lane in asked if lane in before)
+            yield [_at(lives.last(user)) for user in users] + [
+                self._interval(earlier, cycles) for earlier, cycles in apart
+            ]
             before.update(dict.fromkeys(shared, index))
-            last = index
-            yield found
+            least = (index, pace_of(instruction, spec, lives.chip).interval_cycles)
+            if loaded is not None:
+                held, apart = loaded, [least, (index, spec.table_cycles)]
+            else:
+                apart = [least, *apart[1:]]
 
     def _dma(self, queue: Sequence[int]) -> Iterator[list[Cause]]:
         """Yield when the queue has room for one more copy under way."""

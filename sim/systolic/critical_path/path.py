@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from systolic.critical_path.causes import DISPATCH, FETCH, Cause, Causes
+from systolic.critical_path.holders import Holders
 from systolic.critical_path.points import Lives, Point, Stint
 from systolic.hw.units import kind_of
+from systolic.trace.records import Stall
 
 UNEXPLAINED = "unexplained"
 """A start that nothing explains. A test holds that there is none."""
@@ -50,7 +52,7 @@ def critical_path(causes: Causes, moving: TimeOfCopy) -> list[Link]:
     lives = causes.lives
     if not lives.times:
         return []
-    walk = _Walk(lives, causes, moving)
+    walk = _Walk(lives, causes, moving, Holders(lives))
     last = max(lives.times, key=lambda index: lives.end(index).tick)
     return list(reversed(list(_joined(walk.back(lives.end(last))))))
 
@@ -62,6 +64,7 @@ class _Walk:
     lives: Lives
     causes: Causes
     moving: TimeOfCopy
+    holders: Holders
 
     def back(self, point: Point) -> Iterator[Link]:
         """Yield the links that lead to a point, the last of them first."""
@@ -72,7 +75,12 @@ class _Walk:
     def _to(self, point: Point) -> Generator[Link, None, Point | None]:
         """Yield the link that ends at a point; return the point that its instruction waited for."""
         index = point.instruction
-        stints = list(self.lives.stints(point))
+        stints = list(_refusing(self.lives.stints(point), point.refused))
+        held = self._held(stints)
+        if held is not None:
+            kept = [stint for stint in stints if stint.first >= held.tick]
+            yield self._link(point, held.tick, self._reasons(index, kept))
+            return held
         reasons = self._reasons(index, stints)
         cause = self.causes.in_line(index) if stints else None
         if cause is not None:
@@ -85,6 +93,17 @@ class _Walk:
             yield self._link(point, cause.tick, reasons)
             return (yield from self._fetches(index))
         return (yield from self._behind(cause, could, point, reasons))
+
+    def _held(self, stints: list[Stint]) -> Point | None:
+        """Return the point at which the last port that was refused was given up by its holder.
+
+        None if no port was refused, or the records do not say who had it.
+        """
+        for stint in reversed(stints):
+            if stint.stall is not None:
+                holder = self.holders.of(stint.stall)
+                return None if holder is None else self.lives.held(holder, stint.stall)
+        return None
 
     def _behind(
         self, cause: Cause | None, first: int, point: Point, reasons: Counter[str]
@@ -119,6 +138,17 @@ class _Walk:
             if before is None:
                 return start
             index, stop = before, begin
+
+
+def _refusing(stints: Iterator[Stint], refused: Stall | None) -> Iterator[Stint]:
+    """Yield stints; from the first refused cycle on they say to which unit the port was refused."""
+    for stint in stints:
+        if refused is None or stint.stall is not None or stint.stop <= refused.tick:
+            yield stint
+            continue
+        if stint.first < refused.tick:
+            yield stint._replace(stop=refused.tick)
+        yield Stint(max(stint.first, refused.tick), stint.stop, f"refusing {refused.unit}")
 
 
 def _joined(links: Iterator[Link]) -> Iterator[Link]:

@@ -16,10 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from systolic.hw.formulas.timing import dma_latency_cycles, result_depth, right_cycles
+from systolic.hw.formulas.warm_up import MadeMultiply, slow_multiplies
 from systolic.hw.spec import Chip
 from systolic.hw.units import kind_of
 from systolic.isa import Buffer, DmaCopy, Instruction, LoadWeights, MatMul, OnEngine, Program
 from systolic.isa.engines import pace_of
+from systolic.isa.streaming import Streaming, streaming
 from systolic.trace.records import FetchTimes, InstructionTimes, Stall, Trace
 
 
@@ -27,20 +29,26 @@ class Point(NamedTuple):
     """An instruction has come so far that others may go on.
 
     tick: the end of the cycle that brought it there. streamed: until when it moved operands on the
-    way; from there to `tick` results were on their way, or nothing more was needed.
+    way; from there to `tick` results were on their way, or nothing more was needed. refused: the
+    cycles before `tick` in which another waited for a port that the instruction had, or None.
     """
 
     instruction: int
     tick: int
     streamed: int
+    refused: Stall | None = None
 
 
 class Stint(NamedTuple):
-    """An instruction did one thing, by its label, from tick `first` to before tick `stop`."""
+    """An instruction did one thing, by its label, from tick `first` to before tick `stop`.
+
+    stall: the record, if a port was refused.
+    """
 
     first: int
     stop: int
     reason: str
+    stall: Stall | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +76,31 @@ class Lives:
     def fetches(self) -> dict[int, FetchTimes]:
         """Return when each instruction was fetched."""
         return {each.instruction: each for each in self.trace.fetches}
+
+    @cached_property
+    def _slow(self) -> frozenset[int]:
+        """Return the multiplies that were made in a cold array."""
+        array, queue = self.chip.pe_array, self.queues.get("pe_array", [])
+        if not array.warm_up_cycles:
+            return frozenset()
+        period, indices, made = self.trace.periods["pe_array"], list[int](), list[MadeMultiply]()
+        for index in queue:
+            multiply = self.instruction(index)
+            if isinstance(multiply, MatMul):
+                times = self.times[index]
+                start, last = times.start // period, times.last // period
+                indices.append(index)
+                made.append(MadeMultiply(start, last, streaming(multiply, array).spacing))
+        slow = slow_multiplies(array, made)
+        return frozenset(index for index, is_slow in zip(indices, slow, strict=True) if is_slow)
+
+    def streaming(self, index: int) -> Streaming:
+        """Return how the vectors of a multiply were streamed."""
+        multiply, array = self.instruction(index), self.chip.pe_array
+        assert isinstance(multiply, MatMul)
+        spacing, passes = streaming(multiply, array)
+        slower = array.warm_up_factor if index in self._slow else 1
+        return Streaming(slower * spacing, passes)
 
     @cached_property
     def queues(self) -> dict[str, list[int]]:
@@ -113,6 +146,11 @@ class Lives:
         stop = last + cycles * period
         return Point(index, stop, stop)
 
+    def held(self, index: int, stall: Stall) -> Point:
+        """Return the point at which an instruction gave up a port that was refused to another."""
+        tick = stall.tick + stall.cycles * self.trace.periods[stall.unit]
+        return Point(index, tick, min(self.times[index].last + self.period(index), tick), stall)
+
     def drained(self, index: int, cycles: int) -> Point:
         """Return the point so many cycles behind the last operand, on the way through the array."""
         last, period = self.times[index].last, self.period(index)
@@ -141,14 +179,15 @@ class Lives:
         ]
 
     def _injections(self, index: int, multiply: MatMul) -> npt.NDArray[np.int64]:
-        """Return the tick of every injection: refused cycles shift all that come after them."""
-        spacing = self.chip.pe_array.cycles_per_vector[multiply.moving.dtype]
+        """Return the tick of every vector of the last pass: refused cycles shift what follows."""
+        vectors = multiply.moving.elements
+        spacing, passes = self.streaming(index)
         period, start = self.period(index), self.times[index].start
-        slots = np.arange(multiply.moving.elements, dtype=np.int64) * spacing
+        slots = np.arange(vectors * passes, dtype=np.int64) * spacing
         ticks = start + slots * period
         for stall in self.stalls.get(index, ()):
             ticks[ticks >= stall.tick] += stall.cycles * period
-        return ticks
+        return ticks[-vectors:]
 
     # -- what it did -------------------------------------------------------------------------------
 
@@ -207,7 +246,7 @@ def _without(stint: Stint, stalls: Sequence[Stall], periods: dict[str, int]) -> 
         if low < high:
             if first < low:
                 yield stint._replace(first=first, stop=low)
-            yield Stint(low, high, f"stalled by {stall.winner}")
+            yield Stint(low, high, f"stalled by {stall.winner}", stall)
             first = high
     if first < stint.stop:
         yield stint._replace(first=first)

@@ -17,10 +17,26 @@ EngineKind.)"""
 PATENT_ENGINES: tuple[EngineName, ...] = ("activation", "pooling")
 """The engines of a chip that lists none: those of the patent."""
 
-Capability = Literal[
-    "copy", "memset", "activate", "pool", "tensor_tensor", "tensor_scalar", "iota", "select"
+PatentCapability = Literal[
+    "copy",
+    "memset",
+    "activate",
+    "pool",
+    "tensor_tensor",
+    "tensor_scalar",
+    "iota",
+    "select",
+    "requantise",
 ]
+Capability = Literal[
+    PatentCapability, "activate_reduce", "tensor_scalar_reduce", "scalar_tensor_tensor",
+    "transpose", "shuffle", "scan", "copy_predicated", "select_reduce", "range_select",
+    "bn_stats", "bn_aggr", "max8", "partition_reduce", "dropout",
+]  # fmt: skip
 """What an engine may do: an instruction, by its mnemonic in the table of instructions."""
+PATENT_CAPABILITIES: tuple[PatentCapability, ...] = get_args(PatentCapability)
+"""What the two engines of a chip that lists none do between them: the patent's instructions, and
+`requantise`. A chip must say that an engine does the others."""
 CAPABILITIES: tuple[Capability, ...] = get_args(Capability)
 
 BufferName = Literal["state_buffer", "result_buffer"]

@@ -76,7 +76,8 @@ class Access:
     Args:
         buffer: the memory.
         dtype: XLA name of the element type. In the result buffer every element takes one 32-bit
-            word and dtype is the accumulator's ("f32" or "s32").
+            word and dtype is the accumulator's ("f32" or "s32"), or that of what passed through the
+            array, whose bytes are the lowest of the word.
         partition: first partition (0 in DRAM).
         partitions: number of consecutive partitions (1 in DRAM).
         start: byte offset of the first element in its partition (in DRAM: the address).

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from systolic.hw.functions import THEN
 from systolic.isa.access import Access
-from systolic.isa.instruction import Instruction, MatMul, Post
+from systolic.isa.instruction import Instruction, MatMul, OnEngine, Post
 from systolic.isa.opcodes import BY_CLASS, Rhythm
 from systolic.spans import Interval
 
 
 def reads(instruction: Instruction) -> tuple[Access, ...]:
-    """Return the accesses an instruction reads: element by element, per lane, accumulated."""
+    """Return what an instruction reads: element by element, per lane, accumulated, kept."""
     operands = BY_CLASS[type(instruction)].operands
     found = _accesses(instruction, operands.reads + operands.per_lane)
+    if isinstance(instruction, OnEngine):
+        return (*found, target_of(instruction)) if keeps(instruction) else found
     return found + writes(instruction) if accumulates(instruction) else found
 
 
@@ -27,13 +30,19 @@ def reads_per_lane(instruction: Instruction) -> tuple[Access, ...]:
 
 
 def per_lane_operands(instruction: Instruction) -> list[tuple[str, Access]]:
-    """Return those operands with the names of their fields."""
-    return _named(instruction, BY_CLASS[type(instruction)].operands.per_lane)
+    """Return what has one element in each partition, read or written, with the fields' names."""
+    operands = BY_CLASS[type(instruction)].operands
+    return _named(instruction, operands.per_lane + operands.results)
 
 
 def per_element_operands(instruction: Instruction) -> list[tuple[str, Access]]:
     """Return what is read element by element, with the names of the fields."""
     return _named(instruction, BY_CLASS[type(instruction)].operands.reads)
+
+
+def accesses(instruction: Instruction) -> list[tuple[str, Access]]:
+    """Return all that an instruction reads and writes, with the names of the fields."""
+    return _named(instruction, [field.name for field in BY_CLASS[type(instruction)].fields])
 
 
 def _named(instruction: Instruction, names: Iterable[str]) -> list[tuple[str, Access]]:
@@ -47,14 +56,63 @@ def reads_per_element(instruction: Instruction) -> tuple[Access, ...]:
 
 
 def writes(instruction: Instruction) -> tuple[Access, ...]:
-    """Return the accesses an instruction writes."""
-    return _accesses(instruction, BY_CLASS[type(instruction)].operands.writes)
+    """Return the accesses an instruction writes: element by element, then once per lane."""
+    operands = BY_CLASS[type(instruction)].operands
+    return _accesses(instruction, operands.writes + operands.results)
+
+
+def target_of(instruction: OnEngine) -> Access:
+    """Return what an engine's instruction writes element by element."""
+    (target,) = _accesses(instruction, BY_CLASS[type(instruction)].operands.writes)
+    return target
+
+
+def results_per_lane(instruction: Instruction) -> tuple[Access, ...]:
+    """Return what an engine's instruction writes once per lane, behind its target."""
+    return _accesses(instruction, BY_CLASS[type(instruction)].operands.results)
+
+
+def elements_taken(instruction: OnEngine) -> int:
+    """Return how many elements of each lane an engine takes, one group after another.
+
+    They are those of an operand that is read element by element; without one, of the target.
+    """
+    return (*reads_per_element(instruction), target_of(instruction))[0].elements
 
 
 def accumulates(instruction: Instruction) -> bool:
     """Return whether an instruction adds to what it writes, and so reads it as well."""
     flag = BY_CLASS[type(instruction)].operands.accumulate
     return flag is not None and bool(getattr(instruction, flag))
+
+
+def keeps(instruction: OnEngine) -> bool:
+    """Return whether an engine's instruction leaves some of what it writes as it is."""
+    rule = BY_CLASS[type(instruction)].operands.keeps
+    return rule is not None and rule(instruction)
+
+
+def reads_its_target(instruction: Instruction) -> bool:
+    """Return whether an instruction takes what it writes into account: it adds to it, or keeps."""
+    if isinstance(instruction, OnEngine):
+        return keeps(instruction)
+    return accumulates(instruction)
+
+
+def block(instruction: OnEngine) -> tuple[int, int]:
+    """Return (read, made): so many elements of each operand make so many of the target."""
+    operands = BY_CLASS[type(instruction)].operands
+    if operands.block is not None:
+        side = int(getattr(instruction, operands.block))
+        return side, side
+    if operands.made is not None:
+        return elements_taken(instruction), operands.made
+    return window(instruction), 1
+
+
+def is_running(instruction: OnEngine) -> bool:
+    """Return whether an element of the target depends on those before it."""
+    return BY_CLASS[type(instruction)].operands.is_running
 
 
 def window(instruction: Instruction) -> int:
@@ -73,6 +131,18 @@ def rhythm(instruction: Instruction) -> Rhythm:
 def capability(instruction: Instruction) -> str:
     """Return what an engine must be able to do to execute the instruction: its mnemonic."""
     return BY_CLASS[type(instruction)].mnemonic
+
+
+def calculation(instruction: Instruction) -> str:
+    """Return the words of what it calculates, joined if they are two; "" if it only moves."""
+    return THEN.join(steps(instruction))
+
+
+def steps(instruction: Instruction) -> list[str]:
+    """Return the words of what it calculates, one for each step; none if it only moves."""
+    row = BY_CLASS[type(instruction)]
+    words = [getattr(instruction, field.name) for field in row.fields if field.words]
+    return [word for word in words if word is not None]
 
 
 def lanes(instruction: Instruction) -> Interval:

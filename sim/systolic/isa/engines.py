@@ -11,9 +11,18 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from systolic.hw.spec import Chip, Engine, Rate
+from systolic.hw.spec.access_rules import AccessRules
 from systolic.isa.access import Access, Buffer
-from systolic.isa.effects import capability, reads_per_element, window, writes
-from systolic.isa.instruction import OnEngine
+from systolic.isa.effects import (
+    accesses,
+    calculation,
+    capability,
+    reads_per_element,
+    steps,
+    target_of,
+    window,
+)
+from systolic.isa.instruction import DmaCopy, Instruction, Memset, OnEngine
 from systolic.isa.opcodes import BY_CLASS
 
 
@@ -21,12 +30,13 @@ class Pace(NamedTuple):
     """An instruction takes groups of `elements` elements, each in `cycles` cycles.
 
     cycles: 1 or more; those of several groups are rounded up together. fixed_cycles: before the
-    first.
+    first. interval_cycles: at least so many from its start to that of the next instruction.
     """
 
     elements: int
     cycles: Fraction
     fixed_cycles: int
+    interval_cycles: int
 
     def cycles_for(self, elements: int) -> int:
         """Return the cycles that so many elements of a lane take."""
@@ -36,7 +46,22 @@ class Pace(NamedTuple):
 def able_engines(instruction: OnEngine, chip: Chip) -> list[str]:
     """Return the engines of the chip that do what the instruction is, in the chip's order."""
     word = capability(instruction)
-    return [name for name, engine in chip.lane_engines.items() if word in engine.does]
+    return [
+        name
+        for name, engine in chip.lane_engines.items()
+        if word in engine.does and calculates(instruction, engine)
+    ]
+
+
+def calculates(instruction: OnEngine, engine: Engine) -> bool:
+    """Return whether the engine knows the function of an instruction that it does."""
+    known = engine.functions_with(capability(instruction))
+    return known is None or calculation(instruction) in known
+
+
+def functions_of(engine: Engine, word: str) -> str:
+    """Return what an engine calculates with an instruction, for messages."""
+    return ", ".join(engine.functions_with(word) or ("any function",))
 
 
 def out_of_reach(instruction: OnEngine, engine: Engine) -> Iterator[tuple[str, str, Access]]:
@@ -44,12 +69,48 @@ def out_of_reach(instruction: OnEngine, engine: Engine) -> Iterator[tuple[str, s
     operands = BY_CLASS[type(instruction)].operands
     for verb, names, buffers in (
         ("reads", operands.reads + operands.per_lane, engine.reads),
-        ("writes", operands.writes, engine.writes),
+        ("writes", operands.writes + operands.results, engine.writes),
     ):
         for name in names:
             value = getattr(instruction, name)
             if isinstance(value, Access) and value.buffer.value not in buffers:
                 yield name, verb, value
+
+
+def too_many_results(instruction: OnEngine, engine: Engine) -> bool:
+    """Return whether more operands lie in the result buffer than the engine can read together."""
+    most = engine.result_operands
+    sums = [a for a in reads_per_element(instruction) if a.buffer is Buffer.RESULT]
+    return most is not None and len(sums) > most
+
+
+ANY_ACCESS = AccessRules()
+
+
+def access_faults(instruction: Instruction, chip: Chip) -> Iterator[tuple[str, str]]:
+    """Yield the field of each access that the chip cannot make, and what is wrong with it.
+
+    DMA copies reach everything.
+    """
+    rules = chip.access
+    if rules == ANY_ACCESS or isinstance(instruction, DmaCopy):
+        return
+    for name, access in accesses(instruction):
+        if fault := rules.fault(access.partition, access.partitions, access.pattern):
+            yield name, fault
+
+
+def table_loaded(instruction: OnEngine, engine: Engine, held: int | None) -> int | None:
+    """Return the number of the table that an engine loads for an instruction; None if it has it.
+
+    held: the number of the table that it has. An instruction looks up the first of its words that
+    stands in a table.
+    """
+    for word in steps(instruction):
+        found = [number for number, table in enumerate(engine.tables) if word in table]
+        if found:
+            return None if held in found else found[0]
+    return None
 
 
 def pace_of(instruction: OnEngine, engine: Engine, chip: Chip) -> Pace:
@@ -60,17 +121,20 @@ def pace_of(instruction: OnEngine, engine: Engine, chip: Chip) -> Pace:
     """
     row = next((row for row in engine.rates if _fits(row, instruction)), None)
     most, cycles, fixed = engine.elements_per_cycle, 1, engine.fixed_cycles
+    interval = engine.min_interval_cycles
     if row is not None:
         most, cycles = row.elements, row.cycles
-        fixed = engine.fixed_cycles if row.fixed_cycles is None else row.fixed_cycles
+        fixed = fixed if row.fixed_cycles is None else row.fixed_cycles
+        interval = interval if row.min_interval_cycles is None else row.min_interval_cycles
     elements = min([most, *_passing(instruction, chip)])
-    return Pace(elements, max(Fraction(1), Fraction(cycles * elements, most)), fixed)
+    taken = max(Fraction(1), Fraction(cycles * elements, most))
+    return Pace(elements, taken, fixed, max(1, interval))
 
 
 def _passing(instruction: OnEngine, chip: Chip) -> Iterator[int]:
     """Yield how many elements pass each port of the state buffer that the instruction needs."""
     parts = [(access, 1) for access in reads_per_element(instruction)]
-    parts += [(access, window(instruction)) for access in writes(instruction)]
+    parts.append((target_of(instruction), window(instruction)))
     for access, elements in parts:
         if access.buffer is Buffer.STATE:
             yield chip.port_width_bytes // access.element_bytes * elements
@@ -79,14 +143,20 @@ def _passing(instruction: OnEngine, chip: Chip) -> Iterator[int]:
 def _fits(row: Rate, instruction: OnEngine) -> bool:
     if row.does and capability(instruction) not in row.does:
         return False
-    operands, targets = reads_per_element(instruction), writes(instruction)
+    if row.functions and calculation(instruction) not in row.functions:
+        return False
+    if row.value is not None and not (
+        isinstance(instruction, Memset) and instruction.value == row.value
+    ):
+        return False
+    operands, target = reads_per_element(instruction), target_of(instruction)
     if row.operands is not None:
         found = sorted(access.buffer.value for access in operands)
         if found != sorted(row.operands):
             return False
-    every = operands + targets
+    every = (*operands, target)
     return (
-        (row.target is None or all(access.buffer.value == row.target for access in targets))
+        (row.target is None or target.buffer.value == row.target)
         and (not row.types or all(access.dtype in row.types for access in every))
         and (row.stride_bytes is None or max(map(stride_bytes, every)) <= row.stride_bytes)
     )

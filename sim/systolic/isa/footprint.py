@@ -85,6 +85,11 @@ class Footprint:
             self._starts = np.unique(found)
         return self._starts
 
+    def places(self, granule: int) -> npt.NDArray[np.int64]:
+        """Return the first byte of every granule of a partition; runs are multiples of granules."""
+        within = np.arange(0, self.run, granule, dtype=np.int64)
+        return (self.starts()[:, None] + within[None, :]).reshape(-1)
+
     def boxes_meet(self, other: Footprint) -> bool:
         """Return whether the bounding boxes (of the same buffer) have a byte in common."""
         return (
@@ -156,13 +161,13 @@ def uncovered(
     covers = [cover for cover in covers if cover.runs <= LARGEST_RUNS]
     if any(cover.covers(wanted) for cover in covers):
         return None
-    granule = _granule([wanted, *covers, *within])
+    granule = granule_bytes([wanted, *covers, *within])
     per_run, parts = wanted.run // granule, wanted.stop - wanted.first
     if wanted.runs * per_run * parts > LARGEST_MASK:
         return wanted.region
-    places = wanted.starts()[:, None] + granule * np.arange(per_run, dtype=np.int64)[None, :]
-    missing = _missing(wanted, places.reshape(-1), granule, covers, within)
-    lanes, bytes_ = np.flatnonzero(missing.any(axis=1)), places.reshape(-1)[missing.any(axis=0)]
+    places = wanted.places(granule)
+    missing = _missing(wanted, places, granule, covers, within)
+    lanes, bytes_ = np.flatnonzero(missing.any(axis=1)), places[missing.any(axis=0)]
     if not len(lanes):
         return None
     return BufferBox(
@@ -182,27 +187,30 @@ def _missing(
     missing = np.ones((wanted.stop - wanted.first, len(places)), np.bool_)
     for other in within:
         keep = np.zeros_like(missing)
-        keep[_lanes(wanted, other)] = other.holds(places)
+        keep[shared_lanes(wanted, other)] = other.holds(places)
         missing &= keep
     for cover in covers:
         if not cover.boxes_meet(wanted):
             continue
         if wanted.is_dense and cover.is_dense:
             first = max(0, cover.low - wanted.low) // granule
-            missing[_lanes(wanted, cover), first : (cover.high - wanted.low) // granule] = False
+            missing[shared_lanes(wanted, cover), first : (cover.high - wanted.low) // granule] = (
+                False
+            )
         else:
-            missing[_lanes(wanted, cover)] &= ~cover.holds(places)
+            missing[shared_lanes(wanted, cover)] &= ~cover.holds(places)
     return missing
 
 
-def _lanes(wanted: Footprint, other: Footprint) -> slice:
+def shared_lanes(wanted: Footprint, other: Footprint) -> slice:
+    """Return the partitions of `wanted`, counted from its first, that another has too."""
     return slice(
         max(0, other.first - wanted.first),
         max(0, min(wanted.stop, other.stop) - wanted.first),
     )
 
 
-def _granule(footprints: Sequence[Footprint]) -> int:
+def granule_bytes(footprints: Sequence[Footprint]) -> int:
     """Return the largest of 4, 2, 1 that all runs and their distances are multiples of."""
     sizes = [4, *(f.run for f in footprints), *(f.low for f in footprints)]
     sizes += [step for f in footprints for step, _ in f.steps]

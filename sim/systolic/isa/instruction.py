@@ -9,27 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from systolic.hw.functions import ActivationFunction, AluOperation, Fold, Reduction, Relation
 from systolic.hw.units import EngineName, dma_queue
 from systolic.isa.access import Access
 
 __all__ = [
-    "Activate", "ActivationFunction", "AluOperation", "Copy", "DmaCopy", "EngineName", "Event",
-    "Instruction", "Iota", "LoadWeights", "MatMul", "Memset", "OnEngine", "Pool", "Post",
-    "Reduction", "Relation", "Select", "TensorScalar", "TensorTensor", "Wait",
+    "Activate", "ActivateReduce", "ActivationFunction", "AluOperation", "BnAggr", "BnStats",
+    "Copy", "CopyPredicated", "DmaCopy", "Dropout", "EngineName", "Event", "Fold", "Instruction",
+    "Iota", "LoadWeights", "MatMul", "Max8", "Memset", "OnEngine", "PartitionReduce",
+    "PassThrough", "Pool", "Post", "RangeSelect", "Reduction", "Relation", "Requantise",
+    "ScalarTensorTensor", "Scan", "Select", "SelectReduce", "Shuffle", "TensorScalar",
+    "TensorScalarReduce", "TensorTensor", "Transpose", "Wait",
 ]  # fmt: skip
 
-ActivationFunction = Literal[
-    "identity", "exponential", "square", "square_root", "binary_step", "bipolar_step", "sigmoid",
-    "ramp", "tanh", "gelu", "silu", "reciprocal", "rsqrt", "log", "sin", "abs", "sign",
-    "leaky_relu", "softplus",
-]  # fmt: skip
-Reduction = Literal["max", "min", "mean", "median", "sum", "product"]
-Relation = Literal["equal", "not_equal", "greater", "greater_equal", "less", "less_equal"]
-AluOperation = Literal[
-    "add", "subtract", "multiply", "divide", "power", "max", "min", "and", "or", "xor",
-    "shift_left", "shift_right_logical", "shift_right_arithmetic",
-    "equal", "not_equal", "greater", "greater_equal", "less", "less_equal",
-]  # fmt: skip
 Event = Literal["done", "row", "partition"]
 
 
@@ -82,6 +74,17 @@ class MatMul:
     def queue(self) -> str:
         """Return the name of the unit whose queue holds the instruction."""
         return "pe_array"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassThrough(MatMul):
+    """A MatMul that passes weights on with all their bits, and neither multiplies nor adds.
+
+    A PE whose moving element is not 0 sends its weight down in place of the sum that came from
+    above, every other PE sends that on. So an identity as moving vectors turns the weights.
+    result: of the weights' type; an element takes a word, its upper bits are 0. Nothing is added:
+    accumulate is False.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +170,185 @@ class TensorScalar(OnEngine):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ActivateReduce(OnEngine):
+    """target = function(source * scale + bias), as Activate; reduced = the sum in each lane.
+
+    The float32 results are added in their order, before they are cast to the target's type.
+    """
+
+    function: ActivationFunction
+    source: Access
+    target: Access
+    reduced: Access
+    scale: float = 1.0
+    bias: Access | float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorScalarReduce(OnEngine):
+    """target = source op scalar; reduced = the results of each lane, folded in their order.
+
+    The results are folded in the type they are computed in, before the cast to the target's.
+    """
+
+    op: AluOperation
+    fold: Fold
+    source: Access
+    scalar: Access | float
+    target: Access
+    reduced: Access
+    reverse: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalarTensorTensor(OnEngine):
+    """target = (source op scalar) then tensor; reversed, an operation has its operands swapped."""
+
+    op: AluOperation
+    then: AluOperation
+    source: Access
+    scalar: Access | float
+    tensor: Access
+    target: Access
+    reverse: bool = False
+    then_reverse: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transpose(OnEngine):
+    """Turn each block of side x side elements: `side` partitions, as many elements of each.
+
+    The blocks stay where they are. NeuronCore's have 32 x 32 elements.
+    """
+
+    source: Access
+    target: Access
+    side: int = 32
+
+
+UNCHANGED = 255
+"""In the mask of a Shuffle: the lane keeps what it has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shuffle(OnEngine):
+    """target[p] = source[mask[p]] in each group of as many partitions as the mask has entries.
+
+    A lane whose entry is 255 keeps what it has. NeuronCore's groups have 32 partitions.
+    """
+
+    source: Access
+    target: Access
+    mask: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan(OnEngine):
+    """target[i] = (left[i] op target[i - 1]) then right[i]; before the first one is `initial`.
+
+    The result of an element enters the next one as it was computed, before its cast.
+    """
+
+    op: AluOperation
+    then: AluOperation
+    left: Access
+    right: Access
+    target: Access
+    initial: Access | float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyPredicated(OnEngine):
+    """target = source where the predicate is not 0; elsewhere the target keeps what it has."""
+
+    source: Access
+    predicate: Access
+    target: Access
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectReduce(OnEngine):
+    """target = source where the predicate is not 0, else other; reduced = their fold.
+
+    reverse: source where the predicate is 0.
+    """
+
+    fold: Fold
+    source: Access
+    predicate: Access
+    other: Access | float
+    target: Access
+    reduced: Access
+    reverse: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeSelect(OnEngine):
+    """target = source where base + element is in a range, else other; reduced = their fold.
+
+    In the range: base + element compare bound, and base + element compare_end end.
+    """
+
+    fold: Fold
+    compare: Relation
+    compare_end: Relation
+    source: Access
+    bound: Access | float
+    end: Access | float
+    target: Access
+    reduced: Access
+    base: int = 0
+    other: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BnStats(OnEngine):
+    """Six numbers for each lane: count, mean and count * variance of the even and odd elements."""
+
+    source: Access
+    target: Access
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BnAggr(OnEngine):
+    """Mean and variance of each lane from several (count, mean, count * variance) of BnStats."""
+
+    source: Access
+    target: Access
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Max8(OnEngine):
+    """The eight largest elements of each lane, the largest first."""
+
+    source: Access
+    target: Access
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionReduce(OnEngine):
+    """Fold over the partitions of the source, in their order; the target has one partition."""
+
+    fold: Fold
+    source: Access
+    target: Access
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dropout(OnEngine):
+    """target = 0 with that probability, else source.
+
+    Which elements are 0 follows from the seed, the lane and the element, both counted from 0
+    (`systolic.machine.values.random_bits`).
+    """
+
+    source: Access
+    target: Access
+    probability: Access | float
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Iota(OnEngine):
     """target = base + per_partition * lane + per_element * element, both counted from 0."""
 
@@ -191,6 +373,21 @@ class Select(OnEngine):
     per_partition: int = 0
     per_element: int = 0
     other: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requantise(OnEngine):
+    """target = (source + bias) * scale, rounded to nearest even, kept within lowest to highest.
+
+    The sum is that of TensorScalar, the product is of float32; the target's type is an integer.
+    """
+
+    source: Access
+    target: Access
+    scale: Access | float
+    bias: Access | float = 0
+    lowest: int = -(1 << 31)
+    highest: int = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

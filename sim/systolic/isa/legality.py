@@ -14,23 +14,45 @@ from systolic.errors import ProgramError, perhaps, shortened
 from systolic.hw.datatypes import DATA_TYPES, PSUM_WORD_BYTES, data_type
 from systolic.hw.spec import Chip
 from systolic.isa.access import MAX_PAIRS, Access, Buffer
+from systolic.isa.accumulation_groups import OpenGroups
 from systolic.isa.effects import (
+    calculation,
     capability,
     per_element_operands,
     per_lane_operands,
+    reads_per_element,
+    results_per_lane,
     rhythm,
+    target_of,
     window,
     writes,
 )
-from systolic.isa.engines import able_engines, out_of_reach
+from systolic.isa.engines import (
+    able_engines,
+    access_faults,
+    calculates,
+    functions_of,
+    out_of_reach,
+    too_many_results,
+)
 from systolic.isa.instruction import (
+    UNCHANGED,
+    BnAggr,
     DmaCopy,
     Instruction,
     LoadWeights,
     MatMul,
+    Max8,
     OnEngine,
+    PassThrough,
+    Requantise,
+    ScalarTensorTensor,
+    Scan,
+    Shuffle,
     TensorScalar,
+    TensorScalarReduce,
     TensorTensor,
+    Transpose,
 )
 from systolic.isa.opcodes import BY_CLASS, Field, Rhythm, require_rows
 from systolic.isa.program import Program
@@ -47,6 +69,7 @@ INT32 = range(-(1 << 31), 1 << 31)
 def check_program(program: Program, chip: Chip) -> None:
     """Raise ProgramError for the first instruction that the chip cannot execute."""
     loaded: LoadWeights | None = None
+    groups = OpenGroups(chip)
     for index, instruction in enumerate(program.instructions):
         try:
             _check_semaphores(instruction, len(program.semaphores))
@@ -55,6 +78,7 @@ def check_program(program: Program, chip: Chip) -> None:
                 loaded = instruction
             elif isinstance(instruction, MatMul):
                 _check_weights(instruction, loaded)
+                groups.admit(instruction)
         except ProgramError as error:
             kind = type(instruction).__name__
             raise ProgramError(f"{program.name}: instruction {index} ({kind}): {error}") from None
@@ -76,6 +100,8 @@ def _check_instruction(instruction: Instruction, chip: Chip) -> None:
         _check_on_engine(instruction, chip)
     else:
         _RULES[type(instruction)](instruction, chip)
+    for name, fault in access_faults(instruction, chip):
+        raise ProgramError(f"{name}: {fault}")
 
 
 def _check_load(load: LoadWeights, chip: Chip) -> None:
@@ -98,16 +124,19 @@ def _check_matmul(matmul: MatMul, chip: Chip) -> None:
     _check_operand("moving", moving, chip)
     check_access("result", result, chip)
     need("result", result, result.buffer is Buffer.RESULT, "in the result buffer")
-    accumulator = data_type(moving.dtype).accumulator
-    if result.dtype != accumulator:
+    if isinstance(matmul, PassThrough):
+        _check_pass_through(matmul, chip)
+    elif result.dtype != (accumulator := data_type(moving.dtype).accumulator):
         raise ProgramError(
             f"result: {moving.dtype} operands accumulate in {accumulator}, found {result.dtype}"
         )
     if result.partition != 0:
         raise ProgramError(f"result: must begin at partition 0, found {result.partition}")
-    if moving.elements != result.elements:
+    most = chip.pe_array.moving_max
+    if most is not None and moving.elements > most:
         raise ProgramError(
-            f"moving has {moving.elements} vectors, but result has {result.elements} rows"
+            f"moving: a multiply takes at most {most} vectors (pe_array.moving_max), "
+            f"found {moving.elements}"
         )
     low, high = result.span
     bank = chip.result_buffer.bank_bytes
@@ -115,6 +144,22 @@ def _check_matmul(matmul: MatMul, chip: Chip) -> None:
         raise ProgramError(
             f"result: rows must lie in one bank of {bank} bytes, found bytes {low} to {high}"
         )
+
+
+def _check_pass_through(through: PassThrough, chip: Chip) -> None:
+    """Hold what only a PassThrough must be: of a type that passes, unchanged, and on its own."""
+    dtype, known = through.moving.dtype, chip.pe_array.pass_through
+    if dtype not in known:
+        raise ProgramError(
+            f"moving: through the array of {chip.name} {', '.join(known) or 'no type'} may pass "
+            f"(pe_array.pass_through), not {dtype}"
+        )
+    if through.result.dtype != dtype:
+        raise ProgramError(
+            f"result: what passes through keeps its type, {dtype}, found {through.result.dtype}"
+        )
+    if through.accumulate:
+        raise ProgramError("accumulate: what passes through is added to nothing")
 
 
 def _check_weights(matmul: MatMul, loaded: LoadWeights | None) -> None:
@@ -131,6 +176,8 @@ def _check_weights(matmul: MatMul, loaded: LoadWeights | None) -> None:
             f"but only {weights.elements} are loaded"
         )
     mine, theirs = data_type(moving.dtype), data_type(weights.dtype)
+    if isinstance(matmul, PassThrough) and mine != theirs:
+        raise ProgramError(f"moving {mine.name} cannot pass weights {theirs.name} through")
     if mine.accumulator != theirs.accumulator or (
         "f32" in {mine.name, theirs.name} and mine != theirs
     ):
@@ -145,6 +192,7 @@ def _check_dma(copy: DmaCopy, chip: Chip) -> None:
     source, target = copy.source, copy.target
     for name, access in (("source", source), ("target", target)):
         check_access(name, access, chip)
+        _check_words(name, access)
     need("target", target, target.buffer is not Buffer.RESULT, "in the state buffer or in DRAM")
     if source.buffer is Buffer.RESULT:
         _check_bypass(chip)
@@ -181,6 +229,7 @@ def _check_operand(name: str, access: Access, chip: Chip) -> None:
 _RULES: dict[type, Callable[[Any, Chip], None]] = {
     LoadWeights: _check_load,
     MatMul: _check_matmul,
+    PassThrough: _check_matmul,
     DmaCopy: _check_dma,
 }
 require_rows("legality._RULES", _RULES, [c for c in BY_CLASS if not issubclass(c, OnEngine)])
@@ -200,6 +249,8 @@ def _check_on_engine(instruction: OnEngine, chip: Chip) -> None:
             _check_port(field.name, value, chip)
         elif isinstance(value, int | float):
             _check_number(field.name, value)
+    for access in writes(instruction):
+        _check_words("target", access)
     _check_reach(instruction, chip)
     for field in BY_CLASS[type(instruction)].fields:
         _check_word(field, getattr(instruction, field.name))
@@ -221,13 +272,23 @@ def _check_port(name: str, access: Access, chip: Chip) -> None:
 def _check_engine(instruction: OnEngine, chip: Chip) -> None:
     """Hold the engine against those of the chip that do what the instruction is."""
     found, word, engines = instruction.engine, capability(instruction), chip.lane_engines
-    if found in engines and word in engines[found].does:
+    does = {name: engine for name, engine in engines.items() if word in engine.does}
+    if found in does and calculates(instruction, does[found]):
         return
-    able = able_engines(instruction, chip)
-    if not able:
+    able, what = able_engines(instruction, chip), calculation(instruction)
+    if not does:
         done = "; ".join(f"{name} does {', '.join(e.does)}" for name, e in engines.items())
         raise ProgramError(f"engine: no engine of {chip.name} does {word} ({done})")
-    why = f", which does not do {word}" if found in engines else perhaps(found, able)
+    if not able:
+        done = "; ".join(
+            f"{name} does {word} of {functions_of(e, word)}" for name, e in does.items()
+        )
+        raise ProgramError(f"engine: no engine of {chip.name} does {word} of {what} ({done})")
+    why = perhaps(found, able)
+    if found in does:
+        why = f", which does {word} of {functions_of(does[found], word)}, not of {what}"
+    elif found in engines:
+        why = f", which does not do {word}"
     raise ProgramError(f"engine: needed {' or '.join(able)}, found {shortened(found)}{why}")
 
 
@@ -236,6 +297,11 @@ def _check_reach(instruction: OnEngine, chip: Chip) -> None:
     for name, verb, access in out_of_reach(instruction, engine):
         buffers = " or ".join(engine.reads if verb == "reads" else engine.writes) or "no buffer"
         raise ProgramError(f"{name}: {instruction.engine} {verb} {buffers}, found {access.buffer}")
+    if too_many_results(instruction, engine):
+        raise ProgramError(
+            f"operands: of those of {instruction.engine} at most {engine.result_operands} may lie "
+            f"in result_buffer, found {len(reads_per_element(instruction))}"
+        )
 
 
 def _check_number(name: str, value: float) -> None:
@@ -245,13 +311,18 @@ def _check_number(name: str, value: float) -> None:
 
 def _check_per_lane(instruction: OnEngine) -> None:
     """Hold the operands of one element per lane against the lanes of the instruction."""
-    (target,) = writes(instruction)
-    lanes = target.partitions
+    lanes = target_of(instruction).partitions
     for name, access in per_lane_operands(instruction):
         if (access.partitions, access.elements) != (lanes, 1):
             raise ProgramError(
                 f"{name}: needed one element in each of {lanes} partitions, "
                 f"found {access.partitions} x {access.elements}"
+            )
+    for access in results_per_lane(instruction):
+        if access.buffer is not target_of(instruction).buffer:
+            raise ProgramError(
+                f"reduced: must lie in the target's buffer, {target_of(instruction).buffer}, "
+                f"found {access.buffer}"
             )
 
 
@@ -263,9 +334,16 @@ def _check_word(field: Field, value: Any) -> None:
 
 def _check_shapes(instruction: OnEngine) -> None:
     """Hold operands against the target: so many elements of each, in every lane, make one."""
-    (target,), many = writes(instruction), window(instruction)
+    target, many = target_of(instruction), window(instruction)
     if many < 1:
         raise ProgramError(f"window: needed at least 1 element, found {many}")
+    operands = BY_CLASS[type(instruction)].operands
+    if operands.made is not None:
+        _check_made(instruction, operands.made)
+        return
+    if operands.is_across:
+        _check_across(instruction)
+        return
     for name, access in per_element_operands(instruction):
         if (access.partitions, access.elements) != (target.partitions, target.elements * many):
             each = "" if rhythm(instruction) is not Rhythm.WINDOWED else f" of {many} each"
@@ -273,6 +351,76 @@ def _check_shapes(instruction: OnEngine) -> None:
                 f"{name} has {access.partitions} x {access.elements} elements, "
                 f"target {target.partitions} x {target.elements}{each}"
             )
+
+
+def _check_made(instruction: OnEngine, made: int) -> None:
+    """Hold a target that has few elements, whatever the operand has, against both."""
+    ((name, access),), target = per_element_operands(instruction), target_of(instruction)
+    if (target.partitions, target.elements) != (access.partitions, made):
+        raise ProgramError(
+            f"target: needed {access.partitions} x {made} elements for {access.partitions} "
+            f"partitions of {name}, found {target.partitions} x {target.elements}"
+        )
+
+
+def _check_across(instruction: OnEngine) -> None:
+    """Hold the one partition of a target against the elements of the operand."""
+    ((name, access),), target = per_element_operands(instruction), target_of(instruction)
+    if (target.partitions, target.elements) != (1, access.elements):
+        raise ProgramError(
+            f"target: needed 1 x {access.elements} elements, one for all partitions of {name}, "
+            f"found {target.partitions} x {target.elements}"
+        )
+
+
+def _check_transpose(turned: Transpose) -> None:
+    lanes, elements, side = turned.source.partitions, turned.source.elements, turned.side
+    if side < 1 or lanes % side or elements % side:
+        raise ProgramError(
+            f"side: needed blocks of side x side elements that fill {lanes} x {elements}, "
+            f"found {side}"
+        )
+
+
+def _check_shuffle(shuffle: Shuffle) -> None:
+    lanes, mask = shuffle.source.partitions, shuffle.mask
+    if not mask or lanes % len(mask):
+        raise ProgramError(
+            f"mask: needed so many entries that groups of them fill {lanes} partitions, "
+            f"found {len(mask)}"
+        )
+    for entry in mask:
+        if entry != UNCHANGED and not 0 <= entry < len(mask):
+            raise ProgramError(
+                f"mask: an entry is 0 to {len(mask) - 1}, or {UNCHANGED} for a lane that keeps "
+                f"what it has, found {entry}"
+            )
+
+
+def _check_scan(scan: Scan) -> None:
+    integers = _check_operation("op", scan.op, {"left": scan.left, "initial": scan.initial})
+    first = 0 if integers else 0.0
+    made = _check_operation(
+        "then", scan.then, {f"the result of {scan.op}": first, "right": scan.right}
+    )
+    if integers and not made:  # from the second element on the operand of op is no integer
+        _check_operation("op", scan.op, {"left": scan.left, f"the result of {scan.then}": 0.0})
+
+
+def _check_bn_aggr(both: BnAggr) -> None:
+    if both.source.elements % 3:
+        raise ProgramError(
+            "source: needed (count, mean, count * variance) again and again, a multiple of 3 "
+            f"elements, found {both.source.elements}"
+        )
+
+
+def _check_max8(largest: Max8) -> None:
+    if largest.source.elements < largest.target.elements:
+        raise ProgramError(
+            f"source: needed at least {largest.target.elements} elements, "
+            f"found {largest.source.elements}"
+        )
 
 
 def _check_tensor_tensor(both: TensorTensor) -> None:
@@ -289,6 +437,17 @@ def _check_tensor_scalar(one: TensorScalar) -> None:
     _check_operation("then", one.then, {f"the result of {one.op}": first, "other": one.other})
 
 
+def _check_tensor_scalar_reduce(one: TensorScalarReduce) -> None:
+    _check_operation("op", one.op, {"source": one.source, "scalar": one.scalar})
+
+
+def _check_scalar_tensor_tensor(three: ScalarTensorTensor) -> None:
+    integers = _check_operation("op", three.op, {"source": three.source, "scalar": three.scalar})
+    first = 0 if integers else 0.0
+    _check_operation("then", three.then, {f"the result of {three.op}": first,
+                                          "tensor": three.tensor})  # fmt: skip
+
+
 def _check_operation(name: str, op: str, operands: dict[str, Access | float]) -> bool:
     """Return whether the result is an integer; refuse the bits of floating-point numbers."""
     floating = [what for what, operand in operands.items() if not _is_integer(operand)]
@@ -303,9 +462,26 @@ def _is_integer(operand: Access | float) -> bool:
     return isinstance(operand, int)
 
 
+def _check_requantise(one: Requantise) -> None:
+    if not _is_integer(one.target):
+        raise ProgramError(f"target: requantise gives integers, found {one.target.dtype}")
+    if isinstance(one.scale, Access) and _is_integer(one.scale):
+        raise ProgramError(f"scale: needs floating-point numbers, found {one.scale.dtype}")
+    if one.lowest > one.highest:
+        raise ProgramError(f"lowest is {one.lowest}, but highest is {one.highest}")
+
+
 _ENGINE_RULES: dict[type, Callable[[Any], None]] = {
     TensorTensor: _check_tensor_tensor,
     TensorScalar: _check_tensor_scalar,
+    TensorScalarReduce: _check_tensor_scalar_reduce,
+    ScalarTensorTensor: _check_scalar_tensor_tensor,
+    Transpose: _check_transpose,
+    Shuffle: _check_shuffle,
+    Scan: _check_scan,
+    BnAggr: _check_bn_aggr,
+    Max8: _check_max8,
+    Requantise: _check_requantise,
 }
 """What some must be besides instructions whose engine, accesses, shapes and numbers are right."""
 
@@ -338,6 +514,12 @@ def check_access(name: str, access: Access, chip: Chip) -> None:
         )
     if access.start % access.element_bytes:
         raise ProgramError(f"{name}: byte {access.start} is not aligned to {access.element_bytes}")
+    if access.dtype not in chip.pe_array.pass_through:
+        _check_words(name, access)
+
+
+def _check_words(name: str, access: Access) -> None:
+    """Refuse shorter elements in the words of the result buffer: only what passes through is."""
     if access.buffer is Buffer.RESULT and access.dtype not in ("f32", "s32"):
         raise ProgramError(f"{name}: result-buffer words are f32 or s32, found {access.dtype}")
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Literal
@@ -20,18 +20,35 @@ from typing import Any, Literal
 from systolic.hw.units import CAPABILITIES
 from systolic.isa.access import Access
 from systolic.isa.instruction import (
+    UNCHANGED,
     Activate,
+    ActivateReduce,
+    BnAggr,
+    BnStats,
     Copy,
+    CopyPredicated,
     DmaCopy,
+    Dropout,
     Iota,
     LoadWeights,
     MatMul,
+    Max8,
     Memset,
     OnEngine,
+    PartitionReduce,
+    PassThrough,
     Pool,
+    RangeSelect,
+    Requantise,
+    ScalarTensorTensor,
+    Scan,
     Select,
+    SelectReduce,
+    Shuffle,
     TensorScalar,
+    TensorScalarReduce,
     TensorTensor,
+    Transpose,
 )
 
 
@@ -76,21 +93,35 @@ class Rhythm(Enum):
     """A group of both operands in one step, or in two where both need the same port."""
     WINDOWED = auto()
     """As ELEMENTWISE, but only the last element of each window completes one of the target."""
+    BLOCKWISE = auto()
+    """The last element of each block of the operand completes a block of the target.
+
+    A group of it in that step, the others one in each step that follows; behind the last read
+    they hold up nothing.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operands:
     """The names of the fields through which an instruction reads and writes memory, by their part.
 
-    Every field that is an access, or an access or a number, stands in one of the first three; a
+    Every field that is an access, or an access or a number, stands in one of the first four; a
     field that holds a number moves nothing.
 
     Args:
         reads: read element by element.
         per_lane: read once per lane: one element in each partition, before all others.
         writes: written element by element.
+        results: written once per lane: one element in each partition, in a step of its own behind
+            all that is written element by element.
         accumulate: a flag; where it is set, what is written is read as well.
         window: how many elements of the operand make one of the target (WINDOWED).
+        block: how many elements of the operand make as many of the target (BLOCKWISE).
+        made: how many elements of the target all of the operand makes (BLOCKWISE without block).
+        keeps: whether an instruction leaves some of what it writes as it is, and so reads it too,
+            at no cost.
+        is_running: an element of the target depends on those before it.
+        is_across: what is made of all lanes goes to the one partition of the target.
         rhythm: of an instruction of an engine; None for all others.
 
     """
@@ -98,8 +129,14 @@ class Operands:
     reads: tuple[str, ...] = ()
     per_lane: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
     accumulate: str | None = None
     window: str | None = None
+    block: str | None = None
+    made: int | None = None
+    keeps: Callable[[Any], bool] | None = None
+    is_running: bool = False
+    is_across: bool = False
     rhythm: Rhythm | None = None
 
 
@@ -171,20 +208,20 @@ def opcode(number: int, mnemonic: str, cls: Any, parts: Operands) -> Opcode:
 def _check_operands(row: Opcode) -> None:
     """Hold the names of operands against the fields: each has one part, and is of its kind."""
     found, kinds = row.operands, {field.name: field.kind for field in row.fields}
-    parts = [*found.reads, *found.per_lane, *found.writes]
+    parts = [*found.reads, *found.per_lane, *found.writes, *found.results]
     for name, kind in kinds.items():
         wanted = kind in (Kind.ACCESS, Kind.OPERAND)
         if parts.count(name) != wanted:
             raise TypeError(
-                f"{row.mnemonic}: {name} stands {parts.count(name)} times in reads, per_lane and "
-                f"writes of its row in OPCODES, needed {int(wanted)}"
+                f"{row.mnemonic}: {name} stands {parts.count(name)} times in reads, per_lane, "
+                f"writes and results of its row in OPCODES, needed {int(wanted)}"
             )
     needed: list[tuple[str, tuple[Kind, ...]]] = [
         (name, (Kind.ACCESS, Kind.OPERAND)) for name in parts
     ]
-    needed += [(name, (Kind.ACCESS,)) for name in found.writes]
+    needed += [(name, (Kind.ACCESS,)) for name in found.writes + found.results]
     needed += [(found.accumulate, (Kind.FLAG,))] if found.accumulate else []
-    needed += [(found.window, (Kind.INTEGER,))] if found.window else []
+    needed += [(name, (Kind.INTEGER,)) for name in (found.window, found.block) if name]
     for name, allowed in needed:
         if kinds.get(name) not in allowed:
             raise TypeError(f"{row.mnemonic}: {name}, in its row in OPCODES, is no such field")
@@ -201,9 +238,16 @@ def _check_rhythm(row: Opcode) -> None:
         raise TypeError(f"{row.mnemonic}: {rhythm.name} does not fit its operands")
     if (found.window is not None) != (rhythm is Rhythm.WINDOWED):
         raise TypeError(f"{row.mnemonic}: WINDOWED instructions, and no others, have a window")
+    if [found.block, found.made].count(None) != 2 - (rhythm is Rhythm.BLOCKWISE):
+        raise TypeError(f"{row.mnemonic}: BLOCKWISE instructions, and no others, have a block")
 
 
-_READS = {Rhythm.ELEMENTWISE: (0, 1), Rhythm.PAIRED: (2,), Rhythm.WINDOWED: (1,)}
+_READS = {
+    Rhythm.ELEMENTWISE: (0, 1),
+    Rhythm.PAIRED: (2,),
+    Rhythm.WINDOWED: (1,),
+    Rhythm.BLOCKWISE: (1,),
+}
 """How many operands that are read element by element a rhythm has."""
 
 
@@ -221,6 +265,14 @@ def require_rows(table: str, found: Collection[Any], needed: Iterable[Any]) -> N
         if rows:
             names = ", ".join(getattr(row, "__name__", str(row)) for row in rows)
             raise TypeError(f"{table} {what} {names}")
+
+
+def _always(_: Any) -> bool:
+    return True
+
+
+def _is_masked(shuffle: Shuffle) -> bool:
+    return UNCHANGED in shuffle.mask
 
 
 def engine_instructions() -> list[type]:
@@ -244,6 +296,40 @@ OPCODES = tuple(
             operands("source", "target", Rhythm.ELEMENTWISE, per_lane=("scalar", "other"))),
         (10, "iota", Iota, operands("", "target", Rhythm.ELEMENTWISE)),
         (11, "select", Select, operands("value", "target", Rhythm.ELEMENTWISE)),
+        (12, "activate_reduce", ActivateReduce,
+            operands("source", "target", Rhythm.ELEMENTWISE, per_lane=("bias",),
+                     results=("reduced",))),
+        (13, "tensor_scalar_reduce", TensorScalarReduce,
+            operands("source", "target", Rhythm.ELEMENTWISE, per_lane=("scalar",),
+                     results=("reduced",))),
+        (14, "scalar_tensor_tensor", ScalarTensorTensor,
+            operands("source tensor", "target", Rhythm.PAIRED, per_lane=("scalar",))),
+        (15, "transpose", Transpose,
+            operands("source", "target", Rhythm.BLOCKWISE, block="side")),
+        (16, "shuffle", Shuffle,
+            operands("source", "target", Rhythm.ELEMENTWISE, keeps=_is_masked)),
+        (17, "scan", Scan,
+            operands("left right", "target", Rhythm.PAIRED, per_lane=("initial",),
+                     is_running=True)),
+        (18, "copy_predicated", CopyPredicated,
+            operands("source predicate", "target", Rhythm.PAIRED, keeps=_always)),
+        (19, "select_reduce", SelectReduce,
+            operands("source predicate", "target", Rhythm.PAIRED, per_lane=("other",),
+                     results=("reduced",))),
+        (20, "range_select", RangeSelect,
+            operands("source", "target", Rhythm.ELEMENTWISE, per_lane=("bound", "end"),
+                     results=("reduced",))),
+        (21, "bn_stats", BnStats, operands("source", "target", Rhythm.BLOCKWISE, made=6)),
+        (22, "bn_aggr", BnAggr, operands("source", "target", Rhythm.BLOCKWISE, made=2)),
+        (23, "max8", Max8, operands("source", "target", Rhythm.BLOCKWISE, made=8)),
+        (24, "partition_reduce", PartitionReduce,
+            operands("source", "target", Rhythm.ELEMENTWISE, is_across=True)),
+        (25, "dropout", Dropout,
+            operands("source", "target", Rhythm.ELEMENTWISE, per_lane=("probability",))),
+        (40, "requantise", Requantise,
+            operands("source", "target", Rhythm.ELEMENTWISE, per_lane=("bias", "scale"))),
+        (41, "pass_through", PassThrough,
+            operands("moving", "result", accumulate="accumulate")),
     )
 )  # fmt: skip
 require_rows(

@@ -8,6 +8,7 @@ block is computed when, or where its bytes lie in a buffer (``placement``).
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 from collections.abc import Iterator, Sequence
@@ -103,7 +104,13 @@ class Decomposition:
         return self._block(number, _unravel(matrix, self.batch), row, column)
 
     def __iter__(self) -> Iterator[Block]:
-        return (self.at(number) for number in range(self.count))
+        rows, columns = self.grid
+        numbers = itertools.count()
+        for matrix in range(math.prod(self.batch)):
+            batch = _unravel(matrix, self.batch)
+            for row in range(rows):
+                for column in range(columns):
+                    yield self._block(next(numbers), batch, row, column)
 
     def __len__(self) -> int:
         return self.count

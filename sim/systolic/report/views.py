@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from systolic.hw.spec import Chip
 from systolic.layout import Shape
+from systolic.report.wavefront.manner import MOST_ELEMENTS
 from systolic.trace.records import Trace
 from systolic.trace.words import KINDS
 
@@ -120,7 +121,9 @@ def _comparison(subject: ComparisonSubject, path: Path, title: str) -> None:
     plot_comparison(subject.points, path, title=title, notes=subject.notes)
 
 
-WAVEFRONT = View(_wavefront, Records(("psum_write", "read", "write"), True, most_elements=1 << 19))
+WAVEFRONT = View(
+    _wavefront, Records(("psum_write", "read", "write"), True, most_elements=MOST_ELEMENTS)
+)
 TIMELINE = View(_timeline)
 LAYOUT = View(_layout)
 SWEEP = View(_sweep)

@@ -27,7 +27,7 @@ def judge_of(config: RunConfig) -> Judge | None:
 
     """
     asked = config.workload.accuracy
-    if asked is None:
+    if asked is None or config.workload.layers is not None:  # a part has other numbers
         return None
     where = f"{config.path}: [workload.accuracy]"
     scores = _scores(config.graph, asked.scores, where)
@@ -42,6 +42,15 @@ def judge_of(config: RunConfig) -> Judge | None:
         return float((found[judged] == labels[judged]).mean())
 
     return accuracy
+
+
+def scored_images(config: RunConfig) -> int | None:
+    """Return the rows of the scores that labels are held against; None if nothing is asked."""
+    asked = config.workload.accuracy
+    if asked is None:
+        return None
+    where = f"{config.path}: [workload.accuracy]"
+    return config.graph.shape(_scores(config.graph, asked.scores, where)).dims[0]
 
 
 def _scores(graph: Graph, name: str | None, where: str) -> str:

@@ -16,8 +16,9 @@ from systolic.hw.formulas.timing import Bound, load_reads
 from systolic.hw.spec import Chip
 from systolic.hw.units import kind_of, unit_of
 from systolic.isa import Buffer, DmaCopy, Instruction, LoadWeights, MatMul, OnEngine, Program
-from systolic.isa.effects import lanes, reads_per_lane, window, writes
+from systolic.isa.effects import elements_taken, lanes, reads_per_lane
 from systolic.isa.engines import pace_of
+from systolic.isa.streaming import streaming
 
 
 def busy_cycles(chip: Chip, program: Program) -> dict[str, int]:
@@ -53,8 +54,9 @@ def _array(chip: Chip, work: Sequence[Instruction]) -> int:
         if isinstance(i, LoadWeights)
     )
     multiplies = [i for i in work if isinstance(i, MatMul)]
-    spacing = [array.cycles_per_vector[i.moving.dtype] for i in multiplies]
-    vectors = [i.moving.elements for i in multiplies]
+    how = [streaming(i, array) for i in multiplies]
+    spacing = [each.spacing for each in how]
+    vectors = [i.moving.elements * h.passes for i, h in zip(multiplies, how, strict=True)]
     between = sum((n - 1) * apart for n, apart in zip(vectors, spacing, strict=True))
     if array.weight_buffer != "double":  # a load waits for the last vector of the multiply before
         return loads + between
@@ -76,10 +78,7 @@ def _engine(chip: Chip, work: Sequence[Instruction]) -> int:
 
 def _steps(chip: Chip, instruction: OnEngine) -> int:
     pace = pace_of(instruction, chip.engine(instruction.engine), chip)
-    (target,) = writes(instruction)
-    steps = len(reads_per_lane(instruction)) + pace.cycles_for(
-        target.elements * window(instruction)
-    )
+    steps = len(reads_per_lane(instruction)) + pace.cycles_for(elements_taken(instruction))
     return pace.fixed_cycles + steps
 
 
@@ -90,9 +89,9 @@ def _dma(chip: Chip, work: Sequence[Instruction]) -> int:
 
 def _moving(chip: Chip, copy: DmaCopy) -> int:
     ends = (copy.source.buffer, copy.target.buffer)
-    rate = chip.dma.bytes_per_cycle
+    rate = chip.dma.lone_bytes_per_cycle
     if Buffer.STATE in ends:  # its ports may be narrower
-        rate = queue_rate(chip, chip.dma.partitions_per_cycle)
+        rate = queue_rate(chip, chip.dma.most_beside)
     if Buffer.DRAM in ends and chip.dram.organisation is None:
         rate = min(rate, chip.dram.bytes_per_cycle)
     return -(-copy.source.size_bytes // rate)

@@ -38,7 +38,7 @@ class CopyTimes:
         """
         copy, period = self._copy(index), self.lives.period(index)
         organised = self._is_outside(copy) and self.lives.chip.dram.organisation is not None
-        others = [] if organised else self._sharers(index)
+        others = dict.fromkeys(self.lives.times[other].unit for other in self.sharers(index))
         shared = max(0, ticks - self._alone_cycles(copy) * period) if others else 0
         moving = min(ticks - shared, self._least_cycles(copy) * period)
         rest = ticks - shared - moving
@@ -57,7 +57,7 @@ class CopyTimes:
     def _least_cycles(self, copy: DmaCopy) -> int:
         """Return the cycles of the bytes alone, at the full rate of the queue."""
         chip, size = self.lives.chip, copy.source.size_bytes
-        rows = chip.dma.partitions_per_cycle
+        rows = chip.dma.most_beside
         if not self._is_outside(copy):
             return -(-size // queue_rate(chip, rows))
         within = copy.source.buffer is copy.target.buffer
@@ -76,19 +76,30 @@ class CopyTimes:
             self._alone[key] = ticks // lives.period(0)
         return self._alone[key]
 
-    def _sharers(self, index: int) -> list[str]:
-        """Return the other queues of which copies held a bandwidth together with this one."""
+    def sharers(self, index: int) -> list[int]:
+        """Return the copies of other queues that held a bandwidth together with one, by queue.
+
+        None where DRAM has an organisation: there bursts take turns, and no share has a holder.
+        """
         mine, first, stop = self._copy(index), self.lives.begin(index), self.lives.end(index).tick
+        if self._is_outside(mine) and self.lives.chip.dram.organisation is not None:
+            return []
         return [
-            queue
+            other
             for queue, copies in self._timetable.items()
             if queue != mine.queue
-            and any(self._share(mine, self._copy(i)) for i in _meeting(copies, first, stop))
+            for other in _meeting(copies, first, stop)
+            if self._share(mine, self._copy(other))
         ]
+
+    def together(self, one: int, other: int) -> int:
+        """Return the ticks in which two copies were both under way."""
+        stop = min(self.lives.end(one).tick, self.lives.end(other).tick)
+        return max(0, stop - max(self.lives.begin(one), self.lives.begin(other)))
 
     def _share(self, one: DmaCopy, other: DmaCopy) -> bool:
         dma = self.lives.chip.dma
-        same_engine = (one.dma_queue - other.dma_queue) % dma.engine_count == 0
+        same_engine = dma.is_spread or (one.dma_queue - other.dma_queue) % dma.engine_count == 0
         return same_engine or (self._is_outside(one) and self._is_outside(other))
 
     @cached_property

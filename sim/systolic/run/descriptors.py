@@ -13,6 +13,7 @@ import numpy as np
 
 from systolic.arrays import Array
 from systolic.hw.formulas.timing import dma_latency_cycles
+from systolic.hw.spec import Chip, Dma
 from systolic.isa import Access, Buffer, DmaCopy
 from systolic.run.result import Result
 
@@ -66,7 +67,7 @@ def descriptors(result: Result) -> Iterator[DescriptorSide]:
         low, high = np.searchsorted(
             words["instruction"], [times.instruction, times.instruction + 1]
         )
-        yield from _sides(times.unit, copy, words["tick"][low:high], begin, period)
+        yield from _sides(result.chip, copy, words["tick"][low:high], begin, period)
 
 
 def _latency_cycles(result: Result, copy: DmaCopy) -> int:
@@ -75,27 +76,55 @@ def _latency_cycles(result: Result, copy: DmaCopy) -> int:
 
 
 def _sides(
-    unit: str, copy: DmaCopy, ticks: Array, begin: int, period: int
+    chip: Chip, copy: DmaCopy, ticks: Array, begin: int, period: int
 ) -> Iterator[DescriptorSide]:
-    """Yield the descriptors of a copy. ticks: at which each element was recorded, in order."""
+    """Yield the descriptors of a copy. ticks: at which each element was recorded."""
     source, target = _places(copy.source), _places(copy.target)
     size = copy.source.element_bytes
     follows = [np.diff(side, axis=1) == [[0], [size]] for side in (source, target)]
     firsts = np.flatnonzero(np.append(True, ~np.concatenate(follows).all(axis=0)))
     stops = np.append(firsts[1:], len(ticks))
-    first, before = begin, -1
-    for at, stop in zip(firsts.tolist(), stops.tolist(), strict=True):
-        last = int(ticks[stop - 1])
-        if before >= 0 and last > before:
-            first = before + period
-        before = last
+    order = _order(chip.dma, copy, source[0, firsts], target[0, firsts])
+    firsts, stops = firsts[order], stops[order]
+    ends = np.sort(ticks)[np.cumsum(stops - firsts) - 1]
+    begun = _begun(ends, begin, period)
+    rows = zip(firsts.tolist(), stops.tolist(), begun.tolist(), ends.tolist(), strict=True)
+    for at, stop, first, last in rows:
         for direction, access, side in (
             ("read", copy.source, source), ("write", copy.target, target),
         ):  # fmt: skip
             yield DescriptorSide(
-                unit, first // period, last // period, direction, access.buffer.value,
+                copy.queue, first // period, last // period, direction, access.buffer.value,
                 int(side[0, at]), int(side[1, at]), (stop - at) * size,
             )  # fmt: skip
+
+
+def _order(dma: Dma, copy: DmaCopy, sources: Array, targets: Array) -> Array:
+    """Return the numbers of a copy's descriptors in the order in which they move.
+
+    sources, targets: partitions of the descriptors. Where engines share out a copy, all work on
+    their first descriptors first.
+    """
+    number = np.arange(len(sources))
+    if not dma.is_spread:
+        return number
+    engines = number % dma.engine_count
+    for buffer, partitions in ((copy.source.buffer, sources), (copy.target.buffer, targets)):
+        if buffer is not Buffer.DRAM:
+            engines = np.array([dma.engine_of(int(partition)) for partition in partitions])
+    turns = np.empty_like(number)
+    for engine in np.unique(engines):
+        turns[engines == engine] = np.arange(np.count_nonzero(engines == engine))
+    return np.lexsort((engines, turns))
+
+
+def _begun(ends: Array, begin: int, period: int) -> Array:
+    """Return the tick in which each descriptor is begun: those that end together begin together.
+
+    They need not end in the order of the copy, where engines share it out.
+    """
+    ticks, which = np.unique(ends, return_inverse=True)
+    return np.append(begin, ticks[:-1] + period)[which]
 
 
 def _places(access: Access) -> Array:

@@ -23,6 +23,7 @@ from systolic.run.again import summary_object
 from systolic.run.copy_times import CopyTimes
 from systolic.run.provenance import SCHEMA
 from systolic.run.result import Result
+from systolic.trace.records import EXCLUSIVE
 
 OfBoth = tuple[int, int]
 RowKey = TypeVar("RowKey")
@@ -251,9 +252,10 @@ def _part(a: Lives, b: Lives, pair: tuple[int, int], reason: str, cycles: OfBoth
     stall = next(
         (s for s in lives.stalls.get(index, ()) if f"stalled by {s.winner}" == reason), None
     )
-    return (
-        text if stall is None else f"{text} at {stall.buffer} bank {stall.bank} ({stall.direction})"
-    )
+    if stall is None:
+        return text
+    bank = "" if stall.direction == EXCLUSIVE else f" bank {stall.bank}"
+    return f"{text} at {stall.buffer}{bank} ({stall.direction})"
 
 
 def _cause(lives: Lives, index: int) -> str:

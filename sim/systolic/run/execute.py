@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from systolic.arrays import Array
 from systolic.compiler import CompiledGraph, compile_graph
-from systolic.compiler.bounds.run import run_bound
+from systolic.compiler.bounds.run import product_multiply_adds, run_bound
 from systolic.config import CompileTable, RunConfig, load_chip, load_run
 from systolic.config.chip_file import find_chip
 from systolic.engine_kind import EngineKind
@@ -25,7 +25,13 @@ from systolic.machine import Image, simulate
 from systolic.progress import Progress
 from systolic.report.summary.summarize import summarize
 from systolic.run.accuracy import Judge, judge_of
-from systolic.run.operations import operation_records, total_traffic, traffic_by_layer
+from systolic.run.metrics import CompiledWork, metrics
+from systolic.run.operations import (
+    array_totals,
+    operation_records,
+    total_traffic,
+    traffic_by_layer,
+)
 from systolic.run.provenance import (
     Entries,
     graph_provenance,
@@ -41,6 +47,8 @@ from systolic.run.tensors import (
     graph_results,
     initial_accesses,
 )
+from systolic.run.throughput import images_of_graph, images_of_run, images_per_second
+from systolic.run.utilisation import array_multiplies, multiplies
 from systolic.run.verdict import graph_verdict
 from systolic.trace.records import Trace
 from systolic.workload import DataSource, Graph
@@ -132,7 +140,8 @@ class _PreparedRun:
 
     load: gives the inputs; it is called once the program has passed its checks. sources: where the
     elements of an input come from, if a run file says it. lone: the graph is a run file's single
-    transpose. judge: gives the accuracy of a network, if a run file has labels.
+    transpose. judge: gives the accuracy of a network, if a run file has labels. images: that the
+    graph takes together, if it is a network of images.
     """
 
     name: str
@@ -144,6 +153,7 @@ class _PreparedRun:
     sources: Mapping[str, DataSource]
     lone: bool = False
     judge: Judge | None = None
+    images: int | None = None
 
 
 def _of_config(
@@ -165,6 +175,7 @@ def _of_config(
         sources=config.sources if inputs is None else {},
         lone=config.is_lone_transpose,
         judge=judge_of(config) if how.values else None,
+        images=images_of_run(config),
     )
 
 
@@ -188,6 +199,7 @@ def _of_graph(
         load=lambda: arrays,
         origin=graph_provenance(chip, asdict(options), how.engine, values=how.values),
         sources={},
+        images=images_of_graph(graph),
     )
 
 
@@ -262,6 +274,8 @@ def _run_stages(work: _PreparedRun, how: Settings) -> Result:
         summary |= {"checker": "skipped", "options": {**summary["options"], "check": False}}
     summary["inputs"] = input_records(work.graph, inputs, work.sources)
     summary["outputs"] = output_records(work.graph, outputs)
+    if work.images:
+        summary["images_per_second"] = images_per_second(work.images, summary["time_ns"])
     if work.judge:
         summary["accuracy"] = work.judge(outputs)
     return Result(summary, outputs, outcome.trace, chip, compiled.program, compiled)
@@ -281,7 +295,8 @@ def _summary(
         trace=trace,
         instructions=compiled.program.count(),
         blocks=blocks.count if blocks else compiled.tiles,
-        sub_blocks=compiled.program.count().get("MatMul", blocks.count if blocks else 0),
+        sub_blocks=multiplies(compiled.program.count()) or (blocks.count if blocks else 0),
+        array_multiplies=array_multiplies(compiled.program, work.chip),
         layouts=_layouts(compiled) if work.lone else None,
         values=verdict,
         bound={"cycles": bound.cycles, "why": bound.why},
@@ -289,8 +304,16 @@ def _summary(
     summary["on_chip"] = _on_chip(compiled)
     traffic = traffic_by_layer(compiled.program, compiled.synchronised.layers)
     summary |= total_traffic(traffic)
+    if work.chip.metrics:
+        known = CompiledWork(
+            sum(product_multiply_adds(compiled.graph).values()),
+            compiled.scheduled.turned,
+            compiled.scheduled.spilled_bytes,
+        )
+        summary["metrics"] = metrics(work.chip, compiled.program, trace, known)
     if not work.lone:
         summary["operations"] = operation_records(compiled, work.chip, trace, traffic)
+        summary |= array_totals(compiled, work.chip, trace)
     return summary
 
 

@@ -15,7 +15,7 @@ from systolic.critical_path.causes import Causes
 from systolic.critical_path.path import Link, critical_path, in_cycles
 from systolic.critical_path.points import Lives
 from systolic.critical_path.slack import slacks
-from systolic.run.copy_times import CopyTimes
+from systolic.run.copy_times import SHARING, CopyTimes
 from systolic.run.result import Result
 from systolic.run.what_if import Outlook, what_if
 
@@ -36,7 +36,8 @@ class PathRow:
 class LongLink:
     """A stretch of the path with one instruction, from cycle `start` to before cycle `end`.
 
-    reasons: cycles by reason; they sum to end - start.
+    reasons: cycles by reason; they sum to end - start. shared_with: of a copy that shared a
+    bandwidth, the copies it shared it with, the one that was there longest first.
     """
 
     instruction: int
@@ -47,6 +48,7 @@ class LongLink:
     reason: str
     reasons: dict[str, int]
     operation: str | None
+    shared_with: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,8 @@ def explain(result: Result, *, outlooks: bool = True) -> Explanation:
     """
     lives = Lives(result.chip, result.program, result.trace)
     causes = Causes(lives)
-    links = critical_path(causes, CopyTimes(lives).spent)
+    copies = CopyTimes(lives)
+    links = critical_path(causes, copies.spent)
     operations = _operations(result)
     period = result.trace.periods["pe_array"]
     return Explanation(
@@ -119,7 +122,7 @@ def explain(result: Result, *, outlooks: bool = True) -> Explanation:
         chip=result.chip.name,
         cycles=result.cycles,
         path=tuple(_rows(links, operations, period)),
-        links=tuple(_longest(links, operations, period, result)),
+        links=tuple(_longest(links, operations, period, copies)),
         slack=tuple(_slack(causes, links, period)),
         outlooks=tuple(what_if(result)) if outlooks else (),
     )
@@ -145,22 +148,30 @@ def _rows(links: list[Link], operations: tuple[str, ...] | None, period: int) ->
 
 
 def _longest(
-    links: list[Link], operations: tuple[str, ...] | None, period: int, result: Result
+    links: list[Link], operations: tuple[str, ...] | None, period: int, copies: CopyTimes
 ) -> list[LongLink]:
     longest = sorted(links, key=lambda link: (link.first - link.stop, link.first))[:MOST_LINKS]
     return [
         LongLink(
             instruction=link.instruction,
-            name=type(result.program.instructions[link.instruction]).__name__,
+            name=type(copies.lives.instruction(link.instruction)).__name__,
             unit=link.unit,
             start=-(-link.first // period),
             end=-(-link.stop // period),
             reason=link.reason,
             reasons=_in_cycles(link, period),
             operation=_of(operations, link.instruction),
+            shared_with=_sharers(link, copies),
         )
         for link in longest
     ]
+
+
+def _sharers(link: Link, copies: CopyTimes) -> tuple[int, ...]:
+    if not any(reason.startswith(SHARING) for reason in link.reasons):
+        return ()
+    found = copies.sharers(link.instruction)
+    return tuple(sorted(found, key=lambda other: -copies.together(link.instruction, other)))
 
 
 def _in_cycles(link: Link, period: int) -> dict[str, int]:

@@ -6,15 +6,26 @@ is not asked, so programs written by hand are told alike.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from systolic.hw.spec import Chip
 from systolic.isa import Buffer, Program
 from systolic.isa.effects import reads, writes
-from systolic.isa.footprint import Footprint, uncovered
+from systolic.isa.footprint import (
+    LARGEST_MASK,
+    Footprint,
+    granule_bytes,
+    shared_lanes,
+    uncovered,
+)
 from systolic.report.plots.subject import Life
 from systolic.spans import Interval
 from systolic.trace.records import Trace
@@ -36,19 +47,38 @@ class _Use(NamedTuple):
 
 @dataclass(eq=False)
 class _Alive:
-    """A life that may still be read. over: what has been written onto parts of it."""
+    """A life that may still be read. granule: bytes that are told apart, at least."""
 
     writer: int
     first: int
     bytes: Footprint
+    granule: int
     last_read: int | None = None
-    over: list[Footprint] = field(default_factory=list)
+    _left: npt.NDArray[np.bool_] | None = None
+    """What is not overwritten, [partitions, granules]; None while all is there."""
+
+    def overwrite(self, by: Footprint) -> bool:
+        """Take bytes away; return whether none is left. Of too many to count, all stay."""
+        shape = self.bytes.stop - self.bytes.first, self.bytes.runs * self.bytes.run // self.granule
+        if math.prod(shape) > LARGEST_MASK:
+            return False
+        if self._left is None:
+            self._left = np.ones(shape, np.bool_)
+        self._left[shared_lanes(self.bytes, by)] &= ~by.holds(self._places)
+        return not self._left.any()
 
     def is_read_by(self, wanted: Footprint) -> bool:
         """Return whether bytes are wanted that are still of this life."""
         if not self.bytes.meets(wanted):
             return False
-        return not self.over or uncovered(wanted, self.over, [self.bytes]) is not None
+        if self._left is None:
+            return True
+        left = self._left[shared_lanes(self.bytes, wanted)]
+        return bool((left & wanted.holds(self._places)).any())
+
+    @cached_property
+    def _places(self) -> npt.NDArray[np.int64]:
+        return self.bytes.places(self.granule)
 
     def ended(self, otherwise: int) -> Life:
         """Return the whole life; unread, it ends at `otherwise`."""
@@ -66,17 +96,20 @@ class _Alive:
 class _Shelves:
     """The lives that may still be read, sorted by where their bytes lie."""
 
-    def __init__(self, partition_bytes: int) -> None:
+    def __init__(self, partition_bytes: int, granule: int) -> None:
         self._part = max(1, partition_bytes // SHELVES)
+        self._granule = granule
         self._shelves: defaultdict[int, dict[int, _Alive]] = defaultdict(dict)
 
     def _of(self, found: Footprint) -> range:
         return range(found.low // self._part, (found.high - 1) // self._part + 1)
 
-    def add(self, life: _Alive) -> None:
-        """Add a life."""
+    def add(self, writer: int, first: int, found: Footprint) -> _Alive:
+        """Begin a life, and return it."""
+        life = _Alive(writer, first, found, self._granule)
         for shelf in self._of(life.bytes):
             self._shelves[shelf][id(life)] = life
+        return life
 
     def remove(self, life: _Alive) -> None:
         """Take a life away."""
@@ -100,8 +133,10 @@ class _Shelves:
 
 def lifetimes(program: Program, chip: Chip, trace: Trace) -> list[Life]:
     """Return the lives of a run, in the order of their beginnings."""
-    shelves, found = _Shelves(chip.state_buffer.bytes_per_partition), list[Life]()
-    for use in sorted(_uses(program, trace), key=lambda use: (use.first, use.is_write)):
+    uses = sorted(_uses(program, trace), key=lambda use: (use.first, use.is_write))
+    granule = granule_bytes(list({id(use.bytes): use.bytes for use in uses}.values()))
+    shelves, found = _Shelves(chip.state_buffer.bytes_per_partition, granule), list[Life]()
+    for use in uses:
         if use.is_write:
             found += _write(shelves, use)
         else:
@@ -126,8 +161,7 @@ def _uses(program: Program, trace: Trace) -> Iterator[_Use]:
 def _read(shelves: _Shelves, use: _Use) -> None:
     near = [life for life in shelves.near(use.bytes) if life.is_read_by(use.bytes)]
     if uncovered(use.bytes, [life.bytes for life in near]) is not None:
-        near.append(_Alive(AT_CYCLE_0, 0, use.bytes))
-        shelves.add(near[-1])
+        near.append(shelves.add(AT_CYCLE_0, 0, use.bytes))
     for life in near:
         life.last_read = max(life.last_read or 0, use.stop)
 
@@ -135,9 +169,8 @@ def _read(shelves: _Shelves, use: _Use) -> None:
 def _write(shelves: _Shelves, use: _Use) -> Iterator[Life]:
     """Begin a life, and yield those that end by being overwritten."""
     for life in shelves.near(use.bytes):
-        if use.bytes.covers(life.bytes):
+        covered = use.bytes.covers(life.bytes)
+        if covered or (use.bytes.meets(life.bytes) and life.overwrite(use.bytes)):
             shelves.remove(life)
             yield life.ended(use.first)
-        elif use.bytes.meets(life.bytes):
-            life.over.append(use.bytes)
-    shelves.add(_Alive(use.instruction, use.first, use.bytes))
+    shelves.add(use.instruction, use.first, use.bytes)

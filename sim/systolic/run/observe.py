@@ -9,6 +9,13 @@ from systolic.critical_path.points import Lives
 from systolic.run.result import Result
 from systolic.trace.exports.observed import Arrow, Observed
 
+TENSOR_PARTS = {
+    "pe_array": {
+        "LoadWeights": "Tensor", "MatMul": "TensorMatrix", "PassThrough": "TensorMatrix",
+    }
+}  # fmt: skip
+"""The tracks of a NeuronCore's profiler: LDWEIGHTS are its Tensor, MATMUL its TensorMatrix."""
+
 
 def observed(result: Result) -> Observed:
     """Return what was observed in a run; it may have been for times only."""
@@ -21,6 +28,7 @@ def observed(result: Result) -> Observed:
         operations=compiled.synchronised.layers if compiled else None,
         semaphores=program.semaphores,
         arrows=lambda: _arrows(result),
+        parts=TENSOR_PARTS if result.chip.metrics else {},
     )
 
 

@@ -22,6 +22,14 @@ from systolic.compiler.bounds.run import (
 from systolic.hw.spec import Chip
 from systolic.isa import Buffer, Program
 from systolic.isa.effects import reads, writes
+from systolic.run.array_time import (
+    LabelTimes,
+    Streamed,
+    UnderWay,
+    lost_cycles,
+    streamed_by_layer,
+    windows,
+)
 from systolic.trace.records import Trace
 
 WAITING = "waiting for"
@@ -110,12 +118,44 @@ def operation_records(
     taken = spans(layers, times, [each.name for each in bounds])
     useful = product_multiply_adds(compiled.graph)
     stalls, period = stalls_by_layer(trace, layers), trace.periods["pe_array"]
+    array = _array_records(compiled, chip, trace, useful)
     return [
         _record(each, -(-taken.get(each.name, 0) // period), useful.get(each.name, 0), chip)
         | traffic.get(each.name, LayerBytes(0, 0))._asdict()
         | {"stalls": dict(sorted(stalls.get(each.name, Counter()).items(), key=_costliest))}
+        | array.get(each.name, NO_ARRAY)
         for each in bounds
     ]
+
+
+def _array_records(
+    compiled: CompiledGraph, chip: Chip, trace: Trace, useful: Mapping[str, int]
+) -> dict[str, dict[str, Any]]:
+    """Return, of each operation that has instructions, where the array's time goes meanwhile."""
+    streamed, labels = streamed_by_layer(compiled, chip), LabelTimes(trace.labels["pe_array"])
+    found = {}
+    for name, window in windows(compiled.synchronised.layers, trace).items():
+        own = streamed.get(name, Streamed())
+        lost = lost_cycles(window, labels, own, useful.get(name, 0), chip)
+        found[name] = _array_record(own, lost)
+    return found
+
+
+def _array_record(own: Streamed, lost: Mapping[str, int]) -> dict[str, Any]:
+    return {"streamed_cycles": own.cycles, "turned_cycles": own.turned, "lost": dict(lost)}
+
+
+NO_ARRAY = _array_record(Streamed(), {})
+
+
+def array_totals(compiled: CompiledGraph, chip: Chip, trace: Trace) -> dict[str, Any]:
+    """Return where the array's time goes in the whole run, as entries of a summary."""
+    own, useful = Streamed(), sum(product_multiply_adds(compiled.graph).values())
+    for each in streamed_by_layer(compiled, chip).values():
+        own = own.plus(each)
+    labels, cycles = LabelTimes(trace.labels["pe_array"]), trace.cycles()
+    window = UnderWay(0, cycles, cycles)
+    return _array_record(own, lost_cycles(window, labels, own, useful, chip))
 
 
 def _record(each: OperationBound, cycles: int, multiply_adds: int, chip: Chip) -> dict[str, Any]:

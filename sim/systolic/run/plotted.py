@@ -11,6 +11,7 @@ from systolic.errors import SystolicError, printable
 from systolic.isa import Instruction, MatMul
 from systolic.isa.access import Access
 from systolic.isa.effects import reads, writes
+from systolic.isa.streaming import streaming
 from systolic.report.paper.saved import PICTURE_FORMATS
 from systolic.report.paper.theme import THEME_NAMES
 from systolic.report.plots.look import Look
@@ -103,8 +104,9 @@ def _accesses(instruction: Instruction) -> Iterator[tuple[Access, bool]]:
 
 
 def _multiplies(result: Result) -> Iterator[Multiply]:
-    cycles_of = result.chip.pe_array.cycles_per_vector
+    array = result.chip.pe_array
     for index, each in enumerate(result.program.instructions):
         if isinstance(each, MatMul):
             pes = each.moving.partitions * each.result.partitions
-            yield Multiply(index, pes, each.moving.elements, cycles_of[each.moving.dtype])
+            cycles = streaming(each, array).vector_cycles
+            yield Multiply(index, pes, each.moving.elements, cycles)

@@ -48,9 +48,11 @@ from systolic.reading import first_line
 from systolic.report.summary.summarize import summarize
 from systolic.run.busy import busy_bound, busy_cycles
 from systolic.run.file_kinds import not_a_program
+from systolic.run.metrics import metrics
 from systolic.run.provenance import array_sha256, program_provenance
 from systolic.run.result import Result
 from systolic.run.settings import Settings
+from systolic.run.utilisation import array_multiplies
 from systolic.workload import check_host_memory
 
 
@@ -137,8 +139,11 @@ def program_result(
         engine=how.engine,
         trace=outcome.trace,
         instructions=module.program.count(),
+        array_multiplies=array_multiplies(module.program, chip),
     )
     summary |= _bounds(chip, module)
+    if chip.metrics:
+        summary["metrics"] = metrics(chip, module.program, outcome.trace)
     summary["checker"] = "clean" if how.check else "skipped"
     summary |= program_provenance(chip, how.engine, values=how.values, check=how.check)
     summary["inputs"] = _records(module.inputs, inputs or {})

@@ -136,7 +136,9 @@ def _workload(config: RunConfig) -> Entries:
     """Return the table [workload] with the seed of each input and full paths of data files."""
     table = config.workload.model_dump(mode="json")
     for name, entry in table["tensors"].items():
-        source = config.sources[name]
+        source = config.sources.get(name)
+        if source is None:  # of an input that a part of the graph does not take
+            continue
         if entry["data"] is None and source.kind == "file":
             table["data"] = _data_text(source)
         entry |= {"data": _data_text(source), "home": entry["home"] or table["home"]}

@@ -182,7 +182,7 @@ def changes(result: Result, place: Place, dtype: str) -> list[Change]:
         mask &= _is_as_large(rows["type"], place.buffer, dtype)
         chosen = WordTable(rows[mask], table.units)
         for row, value in zip(chosen.rows, chosen.values(), strict=True):
-            (target,) = writes(instructions[row["instruction"]])
+            target = writes(instructions[row["instruction"]])[0]
             if target.buffer is not place.buffer:
                 continue
             unit = table.units[row["unit"]]

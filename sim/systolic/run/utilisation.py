@@ -5,8 +5,11 @@ The work is counted from the program alone; the machine adds only the length of 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from systolic.hw.spec import Chip
-from systolic.isa import MatMul, Program
+from systolic.isa import MatMul, PassThrough, Program
+from systolic.isa.streaming import streaming
 
 
 def array_utilisation(program: Program, chip: Chip, cycles: int) -> float:
@@ -20,7 +23,23 @@ def array_utilisation(program: Program, chip: Chip, cycles: int) -> float:
     return busy / available if available else 0.0
 
 
+def multiplies(instructions: Mapping[str, int]) -> int:
+    """Return how many multiplies there are among instructions, counted by the name of the class."""
+    return sum(instructions.get(kind.__name__, 0) for kind in (MatMul, PassThrough))
+
+
+def array_multiplies(program: Program, chip: Chip) -> int | None:
+    """Return how often the array streams the vectors of a multiply, all passes counted.
+
+    None on a chip of single passes, where it is the number of multiplies.
+    """
+    if not chip.pe_array.passes:
+        return None
+    multiplies = (i for i in program.instructions if isinstance(i, MatMul))
+    return sum(streaming(each, chip.pe_array).passes for each in multiplies)
+
+
 def _busy(multiply: MatMul, chip: Chip) -> int:
     moving = multiply.moving
-    vector_cycles = chip.pe_array.cycles_per_vector[moving.dtype]
+    vector_cycles = streaming(multiply, chip.pe_array).vector_cycles
     return moving.partitions * multiply.result.partitions * moving.elements * vector_cycles

@@ -55,14 +55,14 @@ def _no_latency(chip: Chip, tables: ChipTables) -> None:
 
 def _all_of_dram(chip: Chip, tables: ChipTables) -> None:
     """Give each of two shares of every queue all that an engine can move."""
-    wide = 2 * chip.dma.queues * chip.dma.bytes_per_cycle
+    wide = 2 * chip.dma.queues * chip.dma.lone_bytes_per_cycle
     narrow = chip.dram.organisation is not None or chip.dram.bytes_per_cycle < wide
     if narrow:
         tables["dram"] |= {"organisation": None, "bytes_per_cycle": wide}
 
 
 def _quick_semaphores(chip: Chip, tables: ChipTables) -> None:
-    tables["semaphore_cycles"] = 1
+    tables |= {"semaphore_cycles": 1, "handoff_cycles": {}}
 
 
 def _wide_engines(chip: Chip, tables: ChipTables) -> None:
@@ -95,7 +95,7 @@ CHANGES = (
         "DRAM bandwidth unlimited", "dram.bytes_per_cycle, dram.organisation", _all_of_dram
     ),
     Ideal("no port conflicts", "", spared=Spared(ports=True)),
-    Ideal("semaphores 1 cycle", "semaphore_cycles", _quick_semaphores),
+    Ideal("semaphores 1 cycle", "semaphore_cycles, handoff_cycles", _quick_semaphores),
     Ideal("weights loaded for free", "", spared=Spared(loads=True)),
     Ideal("engines twice as wide", "elements_per_cycle, rates of every engine", _wide_engines),
     Ideal("instructions there at once", "fetch", _no_fetch),

@@ -9,7 +9,7 @@ is decided here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -72,7 +72,9 @@ class LoadPass:
 class MatMulPass:
     """One MatMul: injection cycles e[m] (int64 [M]), moving vectors [M, K], columns N used.
 
-    `exchange`: the first after a load, so weights are exchanged with its first vector.
+    `exchange`: the first after a load, so weights are exchanged with its first injection.
+    `silent`: the injections before e[0], of the passes whose vectors the PEs do not see.
+    `is_pass_through`: weights pass through unchanged where the moving element is not 0.
     """
 
     instruction: int
@@ -80,6 +82,13 @@ class MatMulPass:
     moving: npt.NDArray[Any]
     cols: int
     exchange: bool
+    silent: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    is_pass_through: bool = False
+
+    @property
+    def first(self) -> int:
+        """Return the cycle of the first injection, silent or not."""
+        return int((self.silent if self.silent.size else self.injections)[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +129,8 @@ class GridHistory:
         if not schedules:
             return Interval(0, 0)
         last = max(int(s[-1]) for s in schedules) + int(self.shape.delay()[-1, -1])
-        return Interval(min(int(s[0]) for s in schedules), last + 1)
+        firsts = [int(p.reads[0]) for p in self.loads] + [p.first for p in self.matmuls]
+        return Interval(min(firsts), last + 1)
 
     def vectors(self, cycle: int) -> tuple[Plane, Plane]:
         """Return which of `matmuls` and which of its vectors is in each PE, -1 where none.
@@ -158,6 +168,27 @@ class GridHistory:
         *_, final = self._accumulate(slots, _accumulator(one.moving.dtype))
         return np.asarray(final[:, : one.cols].astype(self._dtype))
 
+    def injected(self, cycles: Interval) -> tuple[Plane, Plane, Plane]:
+        """Return of the vectors injected in these cycles: cycle, index of the pass, number."""
+        first, stop = np.searchsorted(self._injections[0], [cycles.first, cycles.stop])
+        times, matmul, vector = self._injections
+        return times[first:stop], matmul[first:stop], vector[first:stop]
+
+    def row_sums(self, cycles: Interval) -> Iterator[npt.NDArray[np.float64]]:
+        """Yield, row by row, the sums [V, C] that leave it, of the V vectors `injected` then."""
+        first, stop = np.searchsorted(self._injections[0], [cycles.first, cycles.stop])
+        slots = np.arange(first, stop)
+        passes = [self.matmuls[i] for i in self._injections[1][slots]]
+        whole = np.array([_accumulator(p.moving.dtype) == np.int32 for p in passes], np.bool_)
+        parts = [(part, self._accumulate(slots[part], kind))
+                 for part, kind in ((~whole, np.dtype(np.float32)), (whole, np.dtype(np.int32)))
+                 if part.any()]  # fmt: skip
+        for _ in range(self.shape.rows):
+            sums = np.zeros((slots.size, self.shape.cols))
+            for part, rows in parts:
+                sums[part] = next(rows)
+            yield sums
+
     @cached_property
     def _injections(self) -> tuple[Plane, Plane, Plane]:
         """Cycle, index of the pass, and number of every vector, in order of injection."""
@@ -169,7 +200,7 @@ class GridHistory:
 
     @cached_property
     def _exchanges(self) -> Plane:
-        return np.array([p.injections[0] for p in self.matmuls if p.exchange], np.int64)
+        return np.array([p.first for p in self.matmuls if p.exchange], np.int64)
 
     @cached_property
     def _dtype(self) -> np.dtype[Any]:
@@ -245,11 +276,15 @@ class GridHistory:
         for place, operand in enumerate(operands):
             moving[place, : operand.size] = operand.astype(kind)
         used = np.array([operand.size for operand in operands])
+        through = np.array([self.matmuls[matmul[i]].is_pass_through for i in slots])[:, None]
         planes, plane = self._weights_met(slots, kind)
         total = np.zeros((slots.size, self.shape.cols), kind)
         for r in range(self.shape.rows):
             with np.errstate(all="ignore"):
                 new = _multiply_add(moving[:, r, None], planes[plane, r], total, self.shape.fused)
+            if through.any():
+                passed = np.where(moving[:, r, None] != 0, planes[plane, r], total)
+                new = np.where(through, passed, new)
             total = np.where((r < used)[:, None], new, total)
             yield total
 

@@ -20,6 +20,10 @@ from systolic.trace.words import KINDS, Words, WordTable
 
 ALL_PARTITIONS = -1
 """Where a port belongs to a bank in all partitions, instead of the number of one."""
+EXCLUSIVE = "exclusive"
+"""The direction, of a stall, where an engine was kept from a buffer by one that it excludes."""
+NO_BANK = -1
+"""The bank of such a stall: this number less that of the chip's exclusion, from 0."""
 
 
 class InstructionTimes(NamedTuple):
@@ -54,6 +58,7 @@ class Stall:
     """A port refused: `cycles` consecutive cycles of `unit` from `tick` on.
 
     partition: of the port, where each partition has its own (`port_scope`); else ALL_PARTITIONS.
+    Where engines exclude one another it is the buffer: direction EXCLUSIVE, no bank.
     """
 
     tick: int
@@ -65,6 +70,12 @@ class Stall:
     direction: str
     winner: str
     partition: int = ALL_PARTITIONS
+
+    @property
+    def place(self) -> str:
+        """Return what was refused, such as ``state_buffer 3 read``."""
+        bank = () if self.direction == EXCLUSIVE else (str(self.bank),)
+        return " ".join((self.buffer, *bank, self.direction))
 
 
 @dataclass(frozen=True, slots=True, order=True)

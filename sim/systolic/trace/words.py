@@ -94,6 +94,15 @@ class WordTable:
                 text[mask] = [decimal(v) for v in bits.view(dtype)]
         return list(text)
 
+    def numbers(self) -> npt.NDArray[np.float64]:
+        """Return the values as float64."""
+        found = np.empty(len(self.rows))
+        for code, (_, dtype) in enumerate(VALUE_TYPES):
+            mask = self.rows["type"] == code
+            bits = self.rows["bits"][mask].astype(f"u{dtype.itemsize}")
+            found[mask] = bits.view(dtype).astype(np.float64)
+        return found
+
     def csv(self, ticks_per_cycle: dict[str, int]) -> Iterator[str]:
         """Yield CSV lines ``cycle,unit,partition,address,value``; cycles are the unit's own."""
         yield "cycle,unit,partition,address,value"

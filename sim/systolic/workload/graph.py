@@ -35,6 +35,10 @@ class Graph:
         """Return the shape of a tensor."""
         return self.tensor(name).shape
 
+    def producer(self, name: str) -> Operation | None:
+        """Return the operation that makes a tensor; None of an input."""
+        return next((op for op in self.operations if op.output == name), None)
+
     @property
     def inputs(self) -> tuple[str, ...]:
         """Return the tensors that no operation makes: they are in memory at cycle 0."""
@@ -166,6 +170,21 @@ def _check_names(op: Operation, tensors: Mapping[str, Tensor]) -> None:
             f'operation "{shortened(op.name)}": {op.kind} takes {"at least " * more}'
             f"{arity} tensor{'s' * (arity != 1)}, found {len(op.inputs)}"
         )
+
+
+def part_of(graph: Graph, first: int, stop: int) -> Graph:
+    """Return the operations from a number to before another one, as a graph of their own.
+
+    What they take and do not make are its inputs, results of other operations among them.
+    """
+    count = len(graph.operations)
+    if not 0 <= first < stop <= count:
+        raise WorkloadError(
+            f"needs first < stop, from 0 to {count}, the number of operations, found {first}:{stop}"
+        )
+    operations = graph.operations[first:stop]
+    used = {name for op in operations for name in (*op.inputs, op.output)}
+    return make_graph({n: tensor for n, tensor in graph.tensors if n in used}, operations)
 
 
 def _settled(op: Operation, tensors: Mapping[str, Tensor]) -> Operation:

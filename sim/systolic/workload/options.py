@@ -7,13 +7,37 @@ chip.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 CountKey = Annotated[int, Field(ge=1, le=1 << 40)]
 PairKey = Annotated[tuple[CountKey, CountKey], Field(strict=False)]
+
+
+Stationary = Annotated[
+    Literal["lhs", "rhs"] | None,
+    Field(description="operand of a matmul held in the array (default: the cheaper)"),
+]
+GroupSize = Annotated[
+    PairKey | None,
+    Field(description="stationary tiles x banks of vectors that accumulate together"),
+]
+OuterLoop = Annotated[
+    Literal["stationary", "moving"] | None,
+    Field(description="operand the outer loop runs over (default: the cheaper)"),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ProductOptions:
+    """Choices for one product of a graph; None: what is chosen for all products holds."""
+
+    stationary: Stationary = None
+    group: GroupSize = None
+    outer: OuterLoop = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +74,30 @@ class Options:
         PairKey | None,
         Field(description="block [p, q] of equation 1 (default: partitions x partitions)"),
     ] = None
-    stationary: Annotated[
-        Literal["lhs", "rhs"] | None,
-        Field(description="operand of a matmul held in the array (default: the cheaper)"),
-    ] = None
-    group: Annotated[
-        PairKey | None,
-        Field(description="stationary tiles x banks of vectors that accumulate together"),
-    ] = None
-    outer: Annotated[
-        Literal["stationary", "moving"] | None,
-        Field(description="operand the outer loop runs over (default: the cheaper)"),
-    ] = None
+    stationary: Stationary = None
+    group: GroupSize = None
+    outer: OuterLoop = None
     tile_columns: Annotated[
         CountKey | None, Field(description="columns of the tiles that are moved as one")
     ] = None
+    operations: Annotated[
+        Mapping[str, ProductOptions],
+        Field(description="choices for single products, by the operation's name"),
+    ] = field(default_factory=dict)
+
+    def of(self, operation: str) -> ProductOptions:
+        """Return the choices that hold for a product: its own, and else those for all products."""
+        own = self.operations.get(operation, ProductOptions())
+        return ProductOptions(
+            own.stationary or self.stationary, own.group or self.group, own.outer or self.outer
+        )
+
+    @property
+    def asks_for_groups(self) -> bool:
+        """Return whether the group of some product is given."""
+        return self.group is not None or any(own.group for own in self.operations.values())
+
+    def key_of_group(self, operation: str) -> str:
+        """Return the key of a run file that gives a product its group."""
+        own = self.operations.get(operation)
+        return f"compile.operations.{operation}.group" if own and own.group else "compile.group"

@@ -11,6 +11,7 @@ import systolic
 from compiler.test_graph_values import random_chip, random_layout
 from support.axes import told
 from support.chips import ideal_chip
+from support.random_programs import aside, spread_over_engines
 from support.refusals import is_for_room
 from systolic.compiler import Options
 from systolic.compiler.bounds.run import operation_bounds, run_bound
@@ -82,6 +83,8 @@ def test_which_form_holds(graph, cycles, why):
 def test_no_move_beats_its_bound(seed):
     rng = Random(seed)
     chip = random_chip(rng)
+    if seed % 4 == 3:
+        chip = spread_over_engines(chip, aside(rng, "spread"))
     dims = [rng.randint(1, 12) for _ in range(rng.randint(2, 4))]
     kind = rng.choice(["transpose", "relayout", "reshape"])
     axes: list[int] = []

@@ -10,6 +10,7 @@ import pytest
 import systolic
 from compiler.test_graph_values import random_chip, random_graph, random_values
 from support.chips import ideal_chip
+from support.random_programs import aside, spread_over_engines
 from support.refusals import is_for_room
 from systolic.compiler import Options, compile_graph
 from systolic.compiler.bounds.run import operation_bounds, run_bound
@@ -111,6 +112,8 @@ def test_partial_tiles_count_as_the_array_runs_them():
 def test_no_run_beats_its_bound(seed):
     rng = Random(1000 + seed)
     chip, graph = random_chip(rng), random_graph(rng)
+    if seed % 4 == 3:
+        chip = spread_over_engines(chip, aside(rng, "spread"))
     try:
         run = systolic.run(graph, chip)
     except SystolicError as error:

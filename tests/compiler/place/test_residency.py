@@ -42,6 +42,21 @@ def test_the_tile_needed_again_latest_goes(order, goes):
     assert victims[-1].tile == tile(goes)
 
 
+@pytest.mark.parametrize(("rest_tasks", "goes"), [(0, "b"), (1, "b"), (2, "a"), (3, "b")])
+def test_a_tile_that_has_rested_goes_first(rest_tasks, goes):
+    """At task 2 a has not been used for two tasks and b for one; b is needed again later."""
+    memory = Residency(Room(8), lambda _: Wish("low"), lambda _: 4, "here", rest_tasks=rest_tasks)
+    memory.plan([reads(name) for name in "abcab"], ())
+    for number, name in enumerate("ab"):
+        memory.begin(number)
+        memory.place(tile(name), dirty=False, pinned=())
+        memory.used(tile(name))
+    memory.begin(2)
+    victims = memory.place(tile("c"), dirty=False, pinned=())
+    assert isinstance(victims, list)
+    assert victims[-1].tile == tile(goes)
+
+
 def bytes_from_dram(order: str, keeps: int) -> int:
     """Return how often a letter is brought if so many have room and the best goes: Belady."""
     here: set[str] = set()

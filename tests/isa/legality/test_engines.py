@@ -18,6 +18,7 @@ from systolic.isa import (
     Memset,
     Pool,
     Program,
+    Requantise,
     Select,
     TensorScalar,
     TensorTensor,
@@ -33,6 +34,8 @@ PAIR = TensorTensor(engine="pooling", op="add", left=A, right=B, target=TARGET)
 SCALAR = TensorScalar(engine="activation", op="add", source=A, scalar=LANE, target=TARGET)
 SELECT = Select(engine="pooling", compare="equal", value=A, target=TARGET)
 IOTA = Iota(engine="pooling", target=TARGET)
+WHOLE = replace(TARGET, dtype="s8")
+REQUANTISE = Requantise(engine="pooling", source=A, scale=LANE, target=WHOLE)
 COPY = Copy(engine="pooling", source=A, target=TARGET)
 MEMSET = Memset(engine="pooling", target=TARGET, value=0)
 
@@ -56,7 +59,7 @@ def test_an_element_must_pass_a_port():
 @pytest.mark.parametrize(
     "instruction",
     [
-        *(ACTIVATE, POOL, PAIR, SCALAR, SELECT, IOTA, COPY, MEMSET),
+        *(ACTIVATE, POOL, PAIR, SCALAR, SELECT, IOTA, COPY, MEMSET, REQUANTISE),
         replace(ACTIVATE, bias=LANE, source=psum(0, 4, 0, 8), target=psum(0, 4, 8, 8)),
         replace(PAIR, op="xor", left=BYTES, right=state(0, 4, 32, 8, "s32")),
         replace(SCALAR, op="and", source=BYTES, scalar=7, then="xor", other=1),
@@ -74,7 +77,8 @@ def test_legal(instruction):
 
 LISTED = ideal_chip(4, 4, engines={
     "vector": {"does": ["copy", "tensor_tensor"]},
-    "scalar": {"does": ["copy", "activate"], "reads": ["result_buffer"]},
+    "scalar": {"does": ["copy", "activate"], "reads": ["result_buffer"],
+               "functions": {"activate": ["ramp", "gelu"]}},
     "gpsimd": {"does": ["copy", "iota"], "reads": ["state_buffer"], "writes": ["state_buffer"]},
 })  # fmt: skip
 SUMS = psum(0, 4, 0, 8)
@@ -87,6 +91,9 @@ LISTED_CASES = {
                "engine: needed vector, found scalar, which does not do tensor_tensor"),
     "none able": (POOL, "engine: no engine of test 4 x 4 does pool (vector does copy, "
                         "tensor_tensor; scalar does copy, activate; gpsimd does copy, iota)"),
+    "unable of a function": (replace(ACTIVATE, engine="scalar", source=SUMS, function="sin"),
+                             "engine: no engine of test 4 x 4 does activate of sin (scalar does "
+                             "activate of ramp, gelu)"),
     "operand out of reach": (replace(COPY, engine="gpsimd", source=SUMS),
                              "source: gpsimd reads state_buffer, found result_buffer"),
     "scale out of reach": (replace(ACTIVATE, engine="scalar", source=SUMS, bias=LANE),
@@ -127,7 +134,9 @@ CASES = {
         replace(ACTIVATE, function="sigmiod"),
         'function: there is no "sigmiod" (there are: identity, exponential, square, square_root, '
         "binary_step, bipolar_step, sigmoid, ramp, tanh, gelu, silu, reciprocal, rsqrt, log, sin, "
-        'abs, sign, leaky_relu, softplus); perhaps "sigmoid" was meant',
+        "abs, sign, leaky_relu, softplus, mish, erf, erf_derivative, arctan, gelu_erf, "
+        "gelu_erf_derivative, gelu_sigmoid, gelu_sigmoid_derivative, silu_derivative, relu6); "
+        'perhaps "sigmoid" was meant',
     ),
     "reduction": (
         replace(POOL, function="maximum"),
@@ -179,7 +188,8 @@ CASES = {
         replace(PAIR, op="plus"),
         'op: there is no "plus" (there are: add, subtract, multiply, divide, power, max, min, and, '
         "or, xor, shift_left, shift_right_logical, shift_right_arithmetic, "
-        "equal, not_equal, greater, greater_equal, less, less_equal)",
+        "equal, not_equal, greater, greater_equal, less, less_equal, "
+        "logical_and, logical_or, logical_xor, abs_max, abs_min)",
     ),
     "bits": (replace(PAIR, op="and"), "op: and takes integers, but left is floating-point"),
     "bits of right": (
@@ -202,8 +212,25 @@ CASES = {
         replace(SCALAR, then="nand"),
         'then: there is no "nand" (there are: add, subtract, multiply, divide, power, max, min, '
         "and, or, xor, shift_left, shift_right_logical, shift_right_arithmetic, "
-        "equal, not_equal, greater, greater_equal, less, less_equal); "
+        "equal, not_equal, greater, greater_equal, less, less_equal, "
+        "logical_and, logical_or, logical_xor, abs_max, abs_min); "
         'perhaps "and" was meant',
+    ),
+    "requantise to floats": (
+        replace(REQUANTISE, target=TARGET),
+        "target: requantise gives integers, found f32",
+    ),
+    "requantise by integers": (
+        replace(REQUANTISE, scale=replace(LANE, dtype="s32")),
+        "scale: needs floating-point numbers, found s32",
+    ),
+    "nothing in between": (
+        replace(REQUANTISE, lowest=3, highest=2),
+        "lowest is 3, but highest is 2",
+    ),
+    "scale of a requantise": (
+        replace(REQUANTISE, scale=A),
+        "scale: needed one element in each of 4 partitions, found 4 x 8",
     ),
     "compare": (
         replace(SELECT, compare="equals"),

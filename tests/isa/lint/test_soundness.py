@@ -66,6 +66,7 @@ def test_programs_made_without_races_are_clean(block: int) -> None:
     for seed in range(block * 25, block * 25 + 25):
         rng = Random(seed)
         chip = random_chip(rng, clocks=seed % 2 == 0, engines=seed % 4 > 1)
-        program, contents = RandomProgram(rng, chip, elementwise=seed % 4 > 1).build(60)
+        made = RandomProgram(rng, chip, elementwise=seed % 4 > 1, later=seed % 4 == 3)
+        program, contents = made.build(60)
         found = lint(program, chip, [image.access for image in contents])
         assert [str(d) for d in found if d.severity != "hint"] == []

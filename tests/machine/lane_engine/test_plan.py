@@ -15,6 +15,7 @@ from systolic.isa import (
     Iota,
     Pool,
     Program,
+    Requantise,
     Select,
     TensorScalar,
     TensorTensor,
@@ -26,6 +27,7 @@ from systolic.machine import Image, simulate
 BANK = 8192
 SOURCE, RIGHT, LANE, TARGET = (state(0, 4, bank * BANK, 7) for bank in range(4))
 ONE = state(0, 4, 2 * BANK, 1)
+WHOLE = state(0, 4, 3 * BANK, 7, "s32")
 
 pytestmark = pytest.mark.parametrize("engine", ["event", "register"])
 
@@ -66,6 +68,8 @@ def scalar(**fields):
         (scalar(scalar=ONE, then="max", other=0.0), (0, 7, 8)),
         (scalar(scalar=2.0, then="max", other=ONE), (0, 7, 8)),
         (scalar(scalar=ONE, then="max", other=ONE), (0, 8, 9)),
+        (Requantise(engine="pooling", source=SOURCE, target=WHOLE, scale=0.5), (0, 6, 7)),
+        (Requantise(engine="pooling", source=SOURCE, target=WHOLE, scale=ONE, bias=ONE), (0, 8, 9)),
         (Iota(engine="activation", target=TARGET), (0, 6, 7)),
         (Select(engine="activation", compare="less", value=1.0, target=TARGET), (0, 6, 7)),
         (Select(engine="pooling", compare="less", value=SOURCE, target=TARGET), (0, 6, 7)),

@@ -28,6 +28,7 @@ from systolic.isa import (
     Memset,
     Pool,
     Program,
+    Requantise,
     Select,
     TensorScalar,
     TensorTensor,
@@ -290,3 +291,44 @@ def test_select_by_place(compare, target):
     places = [lanes.affine(p, i, -3, 1, 1) for p in range(2) for i in range(9)]
     wanted = [2**30 + 2**22 + 1 if lanes.COMPARE[compare](n, 0) else math.nan for n in places]
     check(memory.read(there).ravel(), wanted, target, lambda i: f"place {places[i]}")
+
+
+# -- requantisation -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", ["s8", "u8", "s32"])
+@pytest.mark.parametrize(("source", "bias"), [("s32", "s32"), ("s8", "s8"), ("s32", "f32"),
+                                              ("f32", "s32"), ("bf16", "f32")])  # fmt: skip
+@pytest.mark.parametrize("ends", [(-(2**31), 2**31 - 1), (-5, 5), (3, 9)])
+def test_requantise(source, bias, target, ends):
+    """Each special number with each special bias in a lane, by scales that round and overflow."""
+    data, offsets = values(source), values(bias)
+    low, high = np.iinfo(data_type(target).numpy).min, np.iinfo(data_type(target).numpy).max
+    ends = max(ends[0], low), min(ends[1], high)
+    for place, offset in enumerate(numbers(offsets, bias)):
+        scale = (0.5, -0.25, 1.0, 3e-9, 1e30)[place % 5]
+        instruction = Requantise(
+            engine=("activation", "pooling")[place % 2], source=row(0, source, len(data)),
+            target=row(TARGET, target, len(data)), scale=row(OTHER, "f32", 1),
+            bias=row(LANE, bias, 1), lowest=ends[0], highest=ends[1],
+        )  # fmt: skip
+        loaded = [(instruction.source, data), (instruction.bias, offsets[place : place + 1]),
+                  (instruction.scale, np.array([scale], np.float32))]  # fmt: skip
+        found = run(instruction, loaded, ENGINES[place % 2])
+        wanted = [lanes.requantise(x, offset, scale, *ends) for x in numbers(data, source)]
+        check(found, wanted, target, lambda i, o=offset, s=scale: f"({data[i]} + {o}) * {s}")
+
+
+def test_requantise_rounds_to_even_and_saturates():
+    """By hand: halves go to the even number, 127.5 is beyond s8, a sum wraps before the scale."""
+    sums = np.array([1, 3, 5, -1, -3, 253, 255, -257, 2**31 - 1], np.int32)
+    instruction = Requantise(
+        engine="pooling", source=row(0, "s32", 9), target=row(TARGET, "s8", 9), scale=0.5
+    )
+    assert run(instruction, [(instruction.source, sums)], "event").tolist() == [
+        0, 2, 2, 0, -2, 126, 127, -128, 127
+    ]  # fmt: skip
+    wrapping = Requantise(
+        engine="pooling", source=row(0, "s32", 9), target=row(TARGET, "s8", 9), scale=1.0, bias=1
+    )
+    assert run(wrapping, [(wrapping.source, sums)], "register").tolist()[-1] == -128

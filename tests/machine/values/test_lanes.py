@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support import scalar_lanes
 from support.blocks import psum, state
 from support.chips import ideal_chip
 from systolic.hw.datatypes import data_type
@@ -105,8 +106,15 @@ PLAIN = {
     "abs": abs,
     "sign": lambda x: float((x > 0) - (x < 0)),
     "leaky_relu": lambda x: x if x > 0 else 0.01 * x,
+    "relu6": lambda x: min(max(x, 0.0) + 0.0, 6.0),
     "softplus": lambda x: max(x, 0.0) + math.log1p(math.exp(-abs(x))),
 }
+SECOND_STATEMENT = (
+    "mish", "erf", "erf_derivative", "arctan", "gelu_erf", "gelu_erf_derivative", "gelu_sigmoid",
+    "gelu_sigmoid_derivative", "silu_derivative",
+)  # fmt: skip
+"""No plain line says these: their digits are those of `support.scalar_lanes`."""
+PLAIN |= {name: scalar_lanes.FUNCTIONS[name] for name in SECOND_STATEMENT}
 EXACT = {"identity", "square", "square_root", "binary_step", "bipolar_step", "ramp", "reciprocal",
          "abs", "sign", "leaky_relu"}  # fmt: skip
 
@@ -152,7 +160,17 @@ def test_functions_of_what_is_not_finite(name):
         "abs": [math.inf, math.inf, 0.0],
         "sign": [1.0, -1.0, 0.0],
         "leaky_relu": [math.inf, -math.inf, -0.0],
+        "relu6": [6.0, 0.0, 0.0],
         "softplus": [math.inf, 0.0, single(math.log(2))],
+        "mish": [math.inf, -0.0, -0.0],
+        "erf": [1.0, -1.0, -0.0],
+        "erf_derivative": [0.0, 0.0, single(2 / math.sqrt(math.pi))],
+        "arctan": [single(math.pi / 2), single(-math.pi / 2), -0.0],
+        "gelu_erf": [math.inf, -0.0, -0.0],
+        "gelu_erf_derivative": [1.0, -0.0, 0.5],
+        "gelu_sigmoid": [math.inf, -0.0, -0.0],
+        "gelu_sigmoid_derivative": [1.0, -0.0, 0.5],
+        "silu_derivative": [1.0, -0.0, 0.5],
     }[name]
     same(found, [math.nan, *expected])
     assert found.view(np.uint32)[0, 0] == 0x7FC00000
@@ -309,9 +327,11 @@ def float_operation(name, a, b):
             return b if not (a > b or math.isnan(a)) else a
         if name == "min":
             return b if not (a < b or math.isnan(a)) else a
+        if name.startswith("abs"):
+            return float_operation(name[4:], abs(a), abs(b))
         made = {
             "add": operator.add, "subtract": operator.sub, "multiply": operator.mul,
-            "divide": np.divide, "power": np.power, **COMPARE,
+            "divide": np.divide, "power": np.power, **COMPARE, **LOGICAL,
         }  # fmt: skip
         return single(float(made[name](x, y)[0]))
 
@@ -319,6 +339,8 @@ def float_operation(name, a, b):
 def int_operation(name, a, b):
     if name == "divide":
         return -1 if b == 0 else wrapped(abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1))
+    if name.startswith("abs"):
+        return int_operation(name[4:], wrapped(abs(a)), wrapped(abs(b)))
     if name.startswith("shift"):  # Python's integers have no width: shift as far as is asked
         count = b if 0 <= b < 32 else 99
         left_out = a if name == "shift_right_arithmetic" else a % 2**32
@@ -326,6 +348,7 @@ def int_operation(name, a, b):
     made = {
         "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "max": max,
         "min": min, "and": operator.and_, "or": operator.or_, "xor": operator.xor, **COMPARE,
+        **LOGICAL,
     }  # fmt: skip
     return wrapped(int(made[name](a, b)))
 
@@ -333,6 +356,9 @@ def int_operation(name, a, b):
 COMPARE = {
     "equal": operator.eq, "not_equal": operator.ne, "greater": operator.gt,
     "greater_equal": operator.ge, "less": operator.lt, "less_equal": operator.le,
+}  # fmt: skip
+LOGICAL = {
+    "logical_and": np.logical_and, "logical_or": np.logical_or, "logical_xor": np.logical_xor,
 }  # fmt: skip
 BITS = ("and", "or", "xor", "shift_left", "shift_right_logical", "shift_right_arithmetic")
 FLOAT_OPS = [name for name in get_args(AluOperation) if name not in BITS]

@@ -70,4 +70,5 @@ def test_dark_paper_by_hand() -> None:
     assert dark((255, 255, 255)) == style.rgb(DARK.paper)
     assert dark((0, 0, 0)) == (255, 255, 255)
     red, green, blue = dark((200, 20, 20))
-    assert red > green == pytest.approx(blue, abs=4)
+    assert red > green == pytest.approx(blue, abs=6)
+    assert dark((0, 200, 0)) == (20, 205, 29), "green stays 200 of 255 parts, the rest is paper"

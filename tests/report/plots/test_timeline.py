@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from systolic.config import load_run
 from systolic.report.paper.theme import activity_of
 from systolic.report.plots.sheet import COLUMNS
 from systolic.report.plots.stretches import even_edges
@@ -56,7 +57,8 @@ def test_units_without_a_lane_did_nothing(subject: PlotRun) -> None:
 
 
 def test_every_instruction_has_its_bar(subject: PlotRun) -> None:
-    found = {bar.instruction: bar for lane in whole(subject).lanes for bar in lane.bars or ()}
+    found = {bar.instruction: bar for lane in whole(subject).lanes
+             for part in lane.parts for bar in part.bars or ()}  # fmt: skip
     for times in subject.trace.times:
         bar = found.pop(times.instruction)
         assert bar.first == times.start
@@ -131,6 +133,18 @@ def test_too_many_instructions_are_drawn_as_a_share_of_time() -> None:
     trace = replace(subject.trace, times=times)
     data = whole(replace(subject, observed=replace(subject.observed, trace=trace)))
     (lane,) = [each for each in data.lanes if each.unit == "activation"]
-    assert lane.bars is None
-    ticks = (lane.some.shares["on"] * np.diff(lane.some.edges)).sum()
+    (part,) = lane.parts
+    assert part.bars is None
+    ticks = (part.some.shares["on"] * np.diff(part.some.edges)).sum()
     assert ticks == pytest.approx(4 * (MOST_BARS + 1))
+
+
+def test_loads_and_multiplies_of_a_chip_with_metrics_are_apart() -> None:
+    """A part has the bars of its own instructions, in tracks below those of the part before it."""
+    config = load_run(CONFIGS / "runs" / "transpose_fig4.toml", ["chip.metrics=true"])
+    result = run(config, values=False)
+    lanes = whole(plotted(result)).lanes
+    parts = {p.name: p for lane in lanes if lane.unit == "pe_array" for p in lane.parts}
+    kinds = {name: {type(result.program.instructions[bar.instruction]).__name__
+                    for bar in part.bars or ()} for name, part in parts.items()}  # fmt: skip
+    assert kinds == {"Tensor": {"LoadWeights"}, "TensorMatrix": {"MatMul"}}

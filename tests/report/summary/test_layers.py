@@ -19,6 +19,9 @@ FIRST = {
     "dram_bytes": 1024,
     "on_chip_bytes": 4096,
     "stalls": {"waiting for dma0": 70, "stalled by dma": 3},
+    "streamed_cycles": 400,
+    "turned_cycles": 100,
+    "lost": {"transposes": 100, "idle": 200},
 }
 FUSED = {
     "name": "r[b]",
@@ -30,6 +33,9 @@ FUSED = {
     "dram_bytes": 0,
     "on_chip_bytes": 0,
     "stalls": {},
+    "streamed_cycles": 0,
+    "turned_cycles": 0,
+    "lost": {},
 }
 LAST = {
     "name": "y",
@@ -41,29 +47,35 @@ LAST = {
     "dram_bytes": 76,
     "on_chip_bytes": 9,
     "stalls": {"waiting for dma0": 4, "waiting for activation": 75},
+    "streamed_cycles": 0,
+    "turned_cycles": 0,
+    "lost": {"loading": 90, "other operations": 110},
 }
 
 
 def network(*operations: dict[str, Any]) -> dict[str, Any]:
-    return summary(operations=list(operations), dram_bytes=1100, on_chip_bytes=4105)
+    return summary(
+        operations=list(operations), dram_bytes=1100, on_chip_bytes=4105, streamed_cycles=400,
+        turned_cycles=100, lost={"transposes": 100, "idle": 600},
+    )  # fmt: skip
 
 
 REFUSED = {**LAST, "name": "z", "stalls": {"stalled by dma": 9, "waiting for fetch": 1}}
 LEFT = (
-    "  operation  op          cycles   array  bound  x bound  bound by                  ",
-    "  h          matmul         600  50.0 %    300     2.0x  moving vectors of pe_array",
-    "  r[b]       activation       0                                                    ",
-    "  y          binary         200   0.0 %    250    0.80x  DRAM bandwidth            ",
-    "  z          binary         200   0.0 %    250    0.80x  DRAM bandwidth            ",
-    "  total                   1,000  30.0 %    800    1.25x  moving vectors            ",
+    "  operation  op          cycles   array   turns  lost most to            ",
+    "  h          matmul         600  50.0 %  25.0 %  idle 33.3 %             ",
+    "  r[b]       activation       0                                          ",
+    "  y          binary         200   0.0 %          other operations 55.0 % ",
+    "  z          binary         200   0.0 %          other operations 55.0 % ",
+    "  total                   1,000  30.0 %  25.0 %  idle 60.0 %             ",
 )
 RIGHT = (
-    "  DRAM bytes  waits most for",
-    "       1,024  dma0 70",
+    " bound  x bound  bound by                    DRAM bytes  waits most for",
+    "   300     2.0x  moving vectors of pe_array       1,024  dma0 70",
     "",
-    "          76  activation 75",
-    "          76  port of dma 9",
-    "       1,100  activation 75",
+    "   250    0.80x  DRAM bandwidth                      76  activation 75",
+    "   250    0.80x  DRAM bandwidth                      76  port of dma 9",
+    "   800    1.25x  moving vectors                   1,100  activation 75",
 )
 
 
@@ -75,15 +87,25 @@ def table(width: int) -> list[str]:
 
 def test_the_whole_table() -> None:
     """Of 1,000 cycles 600 are used by half: 30 %. The 74 cycles for dma0 are fewer than 75."""
-    assert table(140) == [(a + b).rstrip() for a, b in zip(LEFT, RIGHT, strict=True)]
+    assert table(160) == [(a + b).rstrip() for a, b in zip(LEFT, RIGHT, strict=True)]
 
 
 def test_a_narrow_screen_has_fewer_columns() -> None:
-    rest = "x bound DRAM bytes waits most for"
-    assert " ".join(table(100)[0].split()) == f"operation op cycles array bound {rest}"
-    assert " ".join(table(80)[0].split()) == f"operation op cycles array {rest}"
+    first = "operation op cycles array"
+    assert " ".join(table(140)[0].split()) == (
+        f"{first} turns lost most to bound x bound DRAM bytes waits most for"
+    )
+    assert " ".join(table(100)[0].split()) == f"{first} turns lost most to x bound DRAM bytes"
+    assert " ".join(table(80)[0].split()) == f"{first} lost most to x bound"
     assert max(map(len, table(80))) <= 80
-    assert len(table(80)) == len(table(140)) == 6
+    assert len(table(80)) == len(table(160)) == 6
+
+
+def test_an_operation_that_uses_enough_has_lost_nothing_worth_a_word() -> None:
+    lines = printed(network({**FIRST, "utilisation": 0.8}, {**LAST, "utilisation": 0.79}), 160)
+    (first,), (last,) = ([each for each in lines if each.startswith(f"  {n} ")] for n in "hy")
+    assert "idle" not in first
+    assert "other operations 55.0 %" in last
 
 
 def test_a_table_wider_than_the_screen_is_not_cut() -> None:
@@ -99,9 +121,11 @@ def test_one_operation_has_a_line_and_no_table() -> None:
 def test_the_file_has_a_column_for_each_reason() -> None:
     assert layers_csv(network({**FIRST, "name": 'h,"1"'}, LAST)).splitlines() == [
         "name,op,cycles,multiply_adds,utilisation,bound_cycles,bound_why,dram_bytes,on_chip_bytes,"
-        "stalled by dma,waiting for activation,waiting for dma0",
-        '"h,""1""",matmul,600,4800,0.5,300,moving vectors of pe_array,1024,4096,3,0,70',
-        "y,binary,200,0,0.0,250,DRAM bandwidth,76,9,0,75,4",
+        "streamed_cycles,turned_cycles,stalled by dma,waiting for activation,waiting for dma0,"
+        "lost to idle,lost to loading,lost to other operations,lost to transposes",
+        '"h,""1""",matmul,600,4800,0.5,300,moving vectors of pe_array,1024,4096,400,100,3,0,70,'
+        "200,0,0,100",
+        "y,binary,200,0,0.0,250,DRAM bandwidth,76,9,0,0,0,75,4,0,90,110,0",
     ]
 
 

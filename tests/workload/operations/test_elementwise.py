@@ -22,8 +22,9 @@ WORDS = [0, 1, -1, 2, 3, -3, 7, 31, 32, 33, -31, 2**24 + 1, 2**31 - 1, -(2**31)]
 
 
 def test_the_names_are_those_of_the_machine():
-    assert set(get_args(FunctionName)) == set(get_args(ActivationFunction))
-    assert set(get_args(OperatorName)) == set(get_args(AluOperation))
+    """The machine has more: functions and operations that only a program asks for."""
+    assert set(get_args(FunctionName)) <= set(get_args(ActivationFunction))
+    assert set(get_args(OperatorName)) <= set(get_args(AluOperation))
 
 
 @pytest.mark.parametrize("name", get_args(FunctionName))

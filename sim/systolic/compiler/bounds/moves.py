@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from systolic.compiler.bounds.gaps import gapped_bytes
 from systolic.compiler.bounds.sequencing import of_transpose, queue_bound
 from systolic.compiler.cost.engines import drain_engine
 from systolic.compiler.ir.carried import carrier_shape, is_packed, memory_bytes
 from systolic.compiler.lower.blocks import blocks_of, goes_in_blocks
+from systolic.compiler.lower.chip_moves import may_stay_in_lanes
 from systolic.compiler.lower.permute import both_at
 from systolic.compiler.lower.recognise import (
     MatrixSet,
@@ -24,7 +26,7 @@ from systolic.compiler.lower.recognise import (
 )
 from systolic.compiler.lower.reshape import shared_home
 from systolic.hw.datatypes import data_type
-from systolic.hw.formulas.moves import bounce_bound, copied_bound
+from systolic.hw.formulas.moves import bounce_bound, copied_bound, gapped_bound
 from systolic.hw.formulas.timing import Bound, dram_bound, largest, transpose_bound
 from systolic.hw.spec import Chip
 from systolic.hw.units import EngineName
@@ -82,8 +84,17 @@ def _way(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound | T
     if not all(ends) or homes == {"dram", "state_buffer"}:
         return dram_bound(chip, moved) if moved else NOTHING
     if homes == {"dram"}:
-        return _from_dram(graph, op, chip, options, dram_bound(chip, moved, moved // 2))
+        least = largest([dram_bound(chip, moved, moved // 2), _gapped(graph, op, chip)])
+        return _from_dram(graph, op, chip, options, least)
     return _on_chip(graph, op, chip, options)
+
+
+def _gapped(graph: Graph, op: Operation, chip: Chip) -> Bound:
+    """Return what the gaps of source and result in DRAM cost."""
+    shapes = [graph.shape(name) for name in (op.inputs[0], op.output)]
+    ends = [gapped for shape in shapes if (gapped := gapped_bytes(shape)) is not None]
+    others = _dram_bytes(graph, op) - sum(end.size_bytes for end in ends)
+    return gapped_bound(chip, ends, others) if ends else NOTHING
 
 
 def _from_dram(
@@ -121,8 +132,11 @@ def _on_chip(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound
         replace(graph.tensor(op.inputs[0]), shape=source),
         replace(graph.tensor(op.output), shape=result),
     )
+    copied = copied_bound(chip, source.num_elements(), size_bytes)
     if axes is None or not (alone and goes_in_blocks(*ends, axes, chip, options)):
-        return copied_bound(chip, source.num_elements(), size_bytes)
+        return copied
+    if may_stay_in_lanes(*ends, options):  # in any blocks, or lane by lane
+        return copied
     matrices = recognise_transpose(source, result, axes)
     if options.via == "dram":
         blocks = [block.extents for block in blocks_of(matrices, chip, options)]

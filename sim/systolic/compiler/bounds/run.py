@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import get_args
 
+from systolic.compiler.bounds.gaps import gapped_bytes
 from systolic.compiler.bounds.moves import move_bound, move_queues
 from systolic.compiler.bounds.sequencing import fetched, of_product, queue_bound
 from systolic.compiler.ir.carried import memory_bytes
 from systolic.compiler.lower.table import BoundKind, bound_kind
+from systolic.hw.formulas.moves import gapped_bound
 from systolic.hw.formulas.products import Dimension, Product, Turn, product_bound, product_vectors
 from systolic.hw.formulas.timing import Bound, dram_bound, largest
 from systolic.hw.spec import Chip
 from systolic.layout import Shape
 from systolic.workload import Graph, Operation
+from systolic.workload.operations.causal_mask import CausalMaskAttributes
 from systolic.workload.operations.conv2d import Conv2dAttributes
+from systolic.workload.operations.embedding import EmbeddingAttributes
 from systolic.workload.options import Options
 
 
@@ -61,9 +65,9 @@ def run_bound(graph: Graph, chip: Chip, options: Options | None = None) -> Bound
 
 def _array_bound(graph: Graph, chip: Chip) -> Bound:
     """Return the time from the first injection of all products to the cycle of the last."""
-    v, period = chip.pe_array.cycles_per_vector, chip.period("pe_array")
+    v, period = chip.pe_array.vector_cycles, chip.period("pe_array")
     each = [
-        (v[graph.shape(op.inputs[0]).element_type], _least_vectors(graph, op, chip))
+        (v(graph.shape(op.inputs[0]).element_type), _least_vectors(graph, op, chip))
         for op in graph.operations
         if _is_product(op)
     ]
@@ -78,7 +82,8 @@ def _is_product(op: Operation) -> bool:
 def product_of(graph: Graph, op: Operation) -> Product:
     """Return the sizes of a matmul, and the layouts of operands that are inputs of the graph.
 
-    Matrices that share an operand are one product of longer matrices.
+    Matrices that share an operand are one product of longer matrices. Where a causal mask is all
+    that takes the result, only what it keeps is wanted.
     """
     if op.kind == "conv2d":
         return _of_convolution(graph, op)
@@ -94,18 +99,33 @@ def product_of(graph: Graph, op: Operation) -> Product:
     minor: Dimension | None = None
     if op.output in graph.outputs and min(M, N) > 1 and (place := _minor(out)) is not None:
         minor = "N" if place == 0 else "M"
+    diagonal = _diagonal(graph, op)
+    if diagonal is not None and not left == right == batch:  # one of them bounds all
+        return Product(1, M, K, N, lhs.element_type, (), None, out.element_type, diagonal)
     return Product(
         left * right // batch, M * batch // right, K, N * batch // left, lhs.element_type,
-        tuple(turns), minor, out.element_type,
+        tuple(turns), minor, out.element_type, diagonal,
     )  # fmt: skip
 
 
+def _diagonal(graph: Graph, op: Operation) -> int | None:
+    """Return the offset of the causal mask that alone takes a result; None if there is none."""
+    takers = [each for each in graph.operations if op.output in each.inputs]
+    if [each.kind for each in takers] != ["causal_mask"]:
+        return None
+    return takers[0].attributes_as(CausalMaskAttributes).offset
+
+
 def _of_convolution(graph: Graph, op: Operation) -> Product:
-    """Return a convolution as the products of its groups; no layout needs a turn."""
+    """Return a convolution as a product; no layout needs a turn.
+
+    Groups may lie beside one another in the array: at best their windows fill its rows, and no
+    column is needed for more than the filters of one group.
+    """
     source, weights = (graph.shape(name) for name in op.inputs)
     out, groups = graph.shape(op.output), op.attributes_as(Conv2dAttributes).groups
     return Product(
-        groups, math.prod(out.dims[:3]), math.prod(weights.dims[:3]), out.dims[3] // groups,
+        1, math.prod(out.dims[:3]), groups * math.prod(weights.dims[:3]), out.dims[3] // groups,
         source.element_type, (), None, out.element_type,
     )  # fmt: skip
 
@@ -113,10 +133,18 @@ def _of_convolution(graph: Graph, op: Operation) -> Product:
 def product_multiply_adds(graph: Graph) -> dict[str, int]:
     """Return how many multiply-adds each product means by its shapes: turns and padding are none.
 
-    Operations that are no products are not in the result.
+    Results that a causal mask throws away are none either. Operations that are no products are not
+    in the result.
     """
-    products = {op.name: product_of(graph, op) for op in graph.operations if _is_product(op)}
-    return {name: p.matrices * p.M * p.K * p.N for name, p in products.items()}
+    return {op.name: _multiply_adds(graph, op) for op in graph.operations if _is_product(op)}
+
+
+def _multiply_adds(graph: Graph, op: Operation) -> int:
+    product = product_of(graph, op)
+    if product.diagonal is not None:
+        matrices = math.prod(graph.shape(op.output).dims[:-2])
+        product = replace(product, matrices=matrices)
+    return product.multiply_adds
 
 
 def _minor(shape: Shape) -> int | None:
@@ -172,6 +200,16 @@ def _at_dram(graph: Graph, op: Operation) -> list[str]:
 
 
 def _product_bound(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound:
+    found = _multiplied(graph, op, chip)
+    shapes = [graph.shape(name) for name in {*_at_dram(graph, op)}]
+    ends = [gapped for shape in shapes if (gapped := gapped_bytes(shape)) is not None]
+    if not ends:
+        return found
+    others = sum(map(memory_bytes, shapes)) - sum(end.size_bytes for end in ends)
+    return largest([found, gapped_bound(chip, ends, others, moved=False)])
+
+
+def _multiplied(graph: Graph, op: Operation, chip: Chip) -> Bound:
     outer = [n for n in op.inputs if n in graph.inputs and graph.tensor(n).home == "dram"]
     stored = op.output in graph.outputs and graph.tensor(op.output).home == "dram"
     moved = sum(_bytes(graph, n) for n in {*outer}) + (_bytes(graph, op.output) if stored else 0)
@@ -208,7 +246,15 @@ def _least_vectors(graph: Graph, op: Operation, chip: Chip) -> int:
 
 
 def _bytes(graph: Graph, name: str) -> int:
-    return memory_bytes(graph.shape(name))
+    """Return the bytes of a tensor that must move; of a table only those of rows that are taken."""
+    size, takers = (
+        memory_bytes(graph.shape(name)),
+        [o for o in graph.operations if name in o.inputs],
+    )
+    if not takers or any(op.kind != "embedding" for op in takers):
+        return size
+    rows = {row for op in takers for row in op.attributes_as(EmbeddingAttributes).indices}
+    return size // graph.shape(name).dims[0] * len(rows)
 
 
 def spans(

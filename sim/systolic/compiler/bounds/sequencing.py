@@ -56,12 +56,18 @@ def queue_bound(chip: Chip, work: Sequence[ArrayInstructions], transfers: int) -
 def of_product(chip: Chip, product: Product) -> ArrayInstructions:
     """Return what a product needs at least: of each kind, whichever operand is stationary.
 
-    A tile is loaded once at least, a multiply has no more vectors than a bank has words, and an
+    A tile is loaded once at least, a multiply has no more vectors than the chip allows, and an
     engine's instruction takes no more words of a lane than the result buffer has.
     """
-    words, array = chip.result_buffer.bank_words, chip.pe_array
-    tiles = [(product_vectors(chip, product, p, q) // q, q) for p, q, _ in product.mappings()]
-    results = [product.matrices * -(-p // array.cols) * q for p, q, _ in product.mappings()]
+    words, array = chip.multiply_vectors, chip.pe_array
+    vectors = [(product_vectors(chip, product, p, q), q) for p, q, _ in product.mappings()]
+    tiles = [(all_ // q, q) for all_, q in vectors]
+    results = [
+        product.matrices * product.streamed(p, q, array.cols) for p, q, _ in product.mappings()
+    ]
+    if product.diagonal is not None:  # the vectors of a tile are cut as the mask wants it
+        loads, multiplies = min(n for n, _ in tiles), min(n for n, _ in vectors)
+        return ArrayInstructions(loads, -(-multiplies // words), _drains(chip, min(results)))
     return ArrayInstructions(
         min(n for n, _ in tiles),
         min(n * -(-q // words) for n, q in tiles),
@@ -74,7 +80,7 @@ def of_transpose(chip: Chip, tiles: Sequence[tuple[int, int]], *, whole: bool) -
 
     whole: the tiles are those of every schedule; else there may be others, but no fewer.
     """
-    words, vectors = chip.result_buffer.bank_words, sum(K for K, _ in tiles)
+    words, vectors = chip.multiply_vectors, sum(K for K, _ in tiles)
     multiplies = sum(-(-K // words) for K, _ in tiles)
     if not whole:
         multiplies = max(len(tiles), -(-vectors // words))

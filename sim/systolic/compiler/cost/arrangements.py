@@ -14,6 +14,7 @@ from systolic.compiler.cost.dma import bundle_cycles
 from systolic.compiler.cost.engines import drain_engine, engine_cycles, lane_copy_engines
 from systolic.compiler.cost.turns import carrier
 from systolic.compiler.ir.arrangement import Arrangement
+from systolic.compiler.ir.factors import FactorPlaces
 from systolic.hw.datatypes import data_type
 from systolic.hw.formulas.dram import dram_rate
 from systolic.hw.formulas.timing import dma_latency_cycles, load_reads, result_cycles
@@ -25,7 +26,7 @@ from systolic.workload.options import Options
 
 def moving_queues(chip: Chip, tiles: int) -> int:
     """Return how many queues bring tiles: half of them, unless one tile comes and then goes."""
-    return chip.dma.queues if tiles == 1 else max(1, chip.dma.queues // 2)
+    return chip.dma.useful_queues if tiles == 1 else max(1, chip.dma.useful_queues // 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,7 @@ class Planner:
         assert dtype is not None
         rows, cols = plan.count(plan.rows_in), plan.count(plan.rows_out)
         turns = plan.count(plan.batch) * plan.count(plan.rest)
-        each = max(rows * chip.pe_array.cycles_per_vector[dtype],
+        each = max(rows * chip.pe_array.vector_cycles(dtype),
                    load_reads(chip, rows, cols, dtype))  # fmt: skip
         sums = Access(Buffer.RESULT, data_type(dtype).accumulator, 0, cols, 0, ((1, rows),))
         name = drain_engine(chip, self.options)
@@ -126,9 +127,8 @@ class Planner:
     ) -> Estimate:
         chip, tiles = self.chip, self.tiles(plan)
         period, queues = chip.period("dma"), moving_queues(chip, tiles)
-        inwards = self._copies(plan, plan.rows_in, cols_in, range(len(plan.move.sizes)),
-                               plan.run_in(cols_in))  # fmt: skip
-        outwards = self._copies(plan, plan.rows_out, cols_out, plan.move.order,
+        inwards = self._copies(plan, plan.rows_in, cols_in, plan.move.before, plan.run_in(cols_in))
+        outwards = self._copies(plan, plan.rows_out, cols_out, plan.move.after,
                                 plan.run_out(cols_out))  # fmt: skip
         moved = math.prod(plan.move.sizes) * data_type(plan.move.dtype).size_bytes
         least = moved // dram_rate(chip, queues)
@@ -138,31 +138,33 @@ class Planner:
         )  # fmt: skip
 
     def _copies(
-        self, plan: Arrangement, rows: Sequence[int], cols: Sequence[int], order: Sequence[int],
+        self, plan: Arrangement, rows: Sequence[int], cols: Sequence[int], places: FactorPlaces,
         run: int,
     ) -> int:  # fmt: skip
         """Return the cycles of the queues' copies of all tiles in one direction."""
         chip, tiles = self.chip, self.tiles(plan)
         size = run * data_type(plan.move.dtype).size_bytes
-        side = chip.dma.partitions_per_cycle if run == plan.count(cols) else 1
+        lines = chip.dma.partitions_per_cycle if run == plan.count(cols) else 1
+        if chip.dma.is_spread:
+            lines = chip.dma.most_engines(plan.count(rows))
         runs = math.prod(plan.move.sizes) // run
-        copies = tiles * self.shared(plan) * _accesses(plan, rows, cols, order)
-        return copies * dma_latency_cycles(chip) + -(-runs // side) * bundle_cycles(
-            chip, size, side
+        copies = tiles * self.shared(plan) * _accesses(plan, rows, cols, places)
+        return copies * dma_latency_cycles(chip) + -(-runs // lines) * bundle_cycles(
+            chip, size, lines
         )
 
 
 def _accesses(
-    plan: Arrangement, rows: Sequence[int], cols: Sequence[int], order: Sequence[int]
+    plan: Arrangement, rows: Sequence[int], cols: Sequence[int], places: FactorPlaces
 ) -> int:
     """Return how many accesses reach a tile: each has so many pairs."""
-    place = {number: at for at, number in enumerate(order)}
+    steps, sizes = places.steps, plan.move.sizes
     pairs: list[int] = []
-    before = -2
+    before = 0
     for number in (*rows, *cols):
-        if pairs and place[number] == before + 1:
-            pairs[-1] *= plan.move.sizes[number]
+        if pairs and before == steps[number] * sizes[number]:
+            pairs[-1] *= sizes[number]
         else:
-            pairs.append(plan.move.sizes[number])
-        before = place[number]
+            pairs.append(sizes[number])
+        before = steps[number]
     return math.prod(sorted(pairs)[: max(0, len(pairs) - MAX_PAIRS)])

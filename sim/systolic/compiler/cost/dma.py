@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 
-from systolic.compiler.cost.dram import burst_time
-from systolic.compiler.ir.chip_tiles import block_rows
+from systolic.compiler.cost.dram import burst_time, scattered_cycles
 from systolic.compiler.ir.dram_tensor import DramTensor
 from systolic.compiler.ir.nodes import Axes
+from systolic.compiler.ir.strided import ShapeInDram
 from systolic.hw.formulas.dram import (
     ContiguousBytes,
     dram_rate,
@@ -16,10 +17,9 @@ from systolic.hw.formulas.dram import (
     queue_rate,
     run_cycles,
 )
-from systolic.hw.formulas.timing import descriptor_cycles, dma_cycles, dma_latency_cycles
+from systolic.hw.formulas.timing import descriptor_cycles, dma_cycles
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer
-from systolic.layout import Shape
 
 SAMPLE = 8, 256
 """Rows and columns of a matrix looked at."""
@@ -47,6 +47,8 @@ class CopyTime:
 
 def copy_time(chip: Chip, source: Access, target: Access) -> CopyTime:
     """Return about what a copy takes in a queue, in its engine and in DRAM."""
+    if chip.dma.is_spread:
+        return _spread_time(chip, source, target)
     run, rows = min(run_bytes(source), run_bytes(target)), 1
     if _is_run_per_partition(source, run) or _is_run_per_partition(target, run):
         rows = chip.dma.partitions_per_cycle
@@ -69,6 +71,41 @@ def copy_time(chip: Chip, source: Access, target: Access) -> CopyTime:
     moving += bundles * rows * chip.dma.descriptor_cycles
     busy = tuple(map(sum, zip(*(time.channels for time in times), strict=True)))
     return CopyTime(latency, moving, engine, busy)
+
+
+def engine_pool(chip: Chip, queue: int) -> int:
+    """Return which of the pools of DMA engines a queue's copies pass: its engine, or all."""
+    return 0 if chip.dma.is_spread else queue % chip.dma.engine_count
+
+
+def _spread_time(chip: Chip, source: Access, target: Access) -> CopyTime:
+    """Return what a copy takes that engines share out by partition, DRAM having one rate."""
+    ends = [access for access in (source, target) if access.buffer is Buffer.DRAM]
+    size, run = source.size_bytes, min(run_bytes(source), run_bytes(target))
+    rows = _engines_at_once(chip, source, target)
+    rounds = -(-size // (run * rows))
+    if len(ends) > 1:  # within DRAM the engines share every run
+        cost = rounds * chip.dma.descriptor_cycles
+        moving = max(cost, run_cycles(chip, size, within=True))
+    else:
+        moving = rounds * _bundle(chip, run, rows, outside=bool(ends))
+    latency = chip.dma.latency_cycles + (chip.dram.latency_cycles if ends else 0)
+    engine = size / (chip.dma.bytes_per_cycle * rows)
+    channels = (len(ends) * size / chip.dram.bytes_per_cycle,) if ends else ()
+    return CopyTime(latency, moving, engine, channels)
+
+
+def _engines_at_once(chip: Chip, source: Access, target: Access) -> int:
+    """Return about how many engines serve a copy at once: its partitions by those of the busiest.
+
+    Within DRAM all do.
+    """
+    access = next((end for end in (target, source) if end.buffer is not Buffer.DRAM), None)
+    if access is None:
+        return chip.dma.engine_count
+    lanes = range(access.partition, access.partition + access.partitions)
+    busiest = max(Counter(map(chip.dma.engine_of, lanes)).values())
+    return -(-access.partitions // busiest)
 
 
 def _is_run_per_partition(access: Access, run: int) -> bool:
@@ -98,6 +135,9 @@ def bundle_cycles(chip: Chip, run: int, rows: int) -> int:
     """
     if chip.dram.organisation is None:
         return _bundle(chip, run, rows, outside=True)
+    if chip.dram.organisation.outstanding > 1:
+        moving = rows * scattered_cycles(chip, run)
+        return int(descriptor_cycles(chip, max(1, round(moving)), rows))
     moving = rows * (run_cycles(chip, run) + _opening(chip, run))
     return int(descriptor_cycles(chip, moving, rows))
 
@@ -112,9 +152,14 @@ def _opening(chip: Chip, run: int) -> int:
     return -(-run // parts.interleave_bytes) * (parts.precharge_cycles + parts.activate_cycles)
 
 
-def inside_cycles(chip: Chip, runs: int, size: int) -> int:
-    """Return the cycles of a queue for runs of `size` bytes within the state buffer."""
-    return dma_cycles(chip, [(runs, size)], dram=False)
+def inside_cycles(chip: Chip, runs: int, size: int, partitions: int | None = None) -> int:
+    """Return the cycles of a queue for runs of `size` bytes within the state buffer.
+
+    partitions: that they go to together (default: as many as there are).
+    """
+    lanes = partitions or chip.state_buffer.partitions
+    rows = chip.dma.most_engines(lanes) if chip.dma.is_spread else 1
+    return dma_cycles(chip, [(runs, size)], dram=False, rows=rows)
 
 
 def lone_cycles(chip: Chip, access: Access, count: int, size: int) -> int:
@@ -131,7 +176,7 @@ def lone_cycles(chip: Chip, access: Access, count: int, size: int) -> int:
     return lone_copy_cycles(chip, runs) - chip.dma.latency_cycles - chip.dram.latency_cycles
 
 
-def load_cost(chip: Chip, shape: Shape, axes: Axes) -> int:
+def load_cost(chip: Chip, shape: ShapeInDram, axes: Axes) -> int:
     """Return about how many cycles one queue takes to bring a tensor from DRAM, seen as `axes`."""
     *batch, all_rows, all_cols = (math.prod(shape.dims[d] for d in group) for group in axes)
     rows, cols = min(all_rows, SAMPLE[0]), min(all_cols, SAMPLE[1])
@@ -143,31 +188,3 @@ def load_cost(chip: Chip, shape: Shape, axes: Axes) -> int:
         count = part.rows.count * part.cols.count // length
         cycles += lone_cycles(chip, part.access, count, length * size)
     return cycles * math.prod(batch) * all_rows * all_cols // (rows * cols)
-
-
-@dataclass(frozen=True, slots=True)
-class RowsCost:
-    """About how many of the array's cycles a batch and the work on it take.
-
-    whole: rows of all matrices are moved by all queues, before or behind the work. apart: matrices
-    are moved one by one by half of the queues, during the work.
-    """
-
-    whole: int
-    apart: int
-
-    def plus(self, cycles: int) -> RowsCost:
-        """Return the cost with more work."""
-        return RowsCost(self.whole + cycles, self.apart + cycles)
-
-
-def rows_cost(chip: Chip, shape: Shape, views: tuple[Axes, Axes], work_cycles: int) -> RowsCost:
-    """Return the cost of moving a batch seen as [batch..., rows, columns], and as whole rows."""
-    apart, whole = views
-    *batch, rows, _ = (math.prod(shape.dims[d] for d in group) for group in apart)
-    dma, array = chip.period("dma"), chip.period("pe_array")
-    tall, latency = -(-rows // block_rows(chip)), dma_latency_cycles(chip)
-    copies, half = math.prod(batch) * tall, max(1, chip.dma.queues // 2)
-    one_by_one = (load_cost(chip, shape, apart) + copies * latency) // half * dma // array
-    together = (load_cost(chip, shape, whole) // chip.dma.queues + tall * latency) * dma // array
-    return RowsCost(together + work_cycles, max(one_by_one, work_cycles))

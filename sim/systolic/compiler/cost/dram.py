@@ -75,6 +75,27 @@ def _burst_time(dram: _Dram, access: Access, run_bytes: int) -> BurstTime:
     return _time(dram, found, opened, access.elements // each * bursts / sample.size)
 
 
+def scattered_cycles(chip: Chip, run_bytes: int) -> float:
+    """Return the share of a queue in what a run takes, of many runs wherever they lie.
+
+    All queues keep all channels busy then, and each run opens rows of its own. A queue has so many
+    bursts in hand that it need not wait for any.
+    """
+    parts = chip.dram.organisation
+    assert parts is not None
+    _, burst_cycles = chip.burst_cycles()
+    bursts = -(-run_bytes // parts.burst_bytes)
+    opened = -(-run_bytes // parts.interleave_bytes)
+    closed = max(parts.activate_cycles + parts.precharge_cycles, parts.row_cycle_cycles)
+    channel = max(
+        bursts * max(burst_cycles, parts.burst_gap_cycles),
+        opened * max(parts.activate_gap_cycles, parts.four_activates_cycles / 4),
+        opened * closed / parts.banks,
+    )
+    shared = channel * refresh_share(parts) * chip.dma.queues / parts.channels
+    return float(max(shared, run_bytes / chip.dma.queue_bytes_per_cycle))
+
+
 def _run_starts(access: Access, each: int, most: int) -> Numbers:
     """Return the first elements of the first runs of an access, each of so many elements."""
     found = np.array([access.first_element], np.int64)

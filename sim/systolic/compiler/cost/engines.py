@@ -12,14 +12,28 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from systolic.compiler.ir.change_of_view import Piece
+from systolic.compiler.ir.lane_step import LaneStep
 from systolic.compiler.ir.nodes import EngineInstruction
 from systolic.errors import CompileError, perhaps, shortened
 from systolic.hw.datatypes import data_type
-from systolic.hw.spec import Chip
-from systolic.isa import Access, Buffer, Copy, OnEngine
-from systolic.isa.effects import capability, reads, reads_per_lane, window, writes
-from systolic.isa.engines import able_engines, out_of_reach, pace_of
-from systolic.isa.opcodes import BY_CLASS
+from systolic.hw.spec import Chip, Engine
+from systolic.isa import Access, Buffer, Copy, Memset, OnEngine
+from systolic.isa.effects import (
+    calculation,
+    capability,
+    elements_taken,
+    reads,
+    reads_per_lane,
+    target_of,
+)
+from systolic.isa.engines import (
+    able_engines,
+    access_faults,
+    functions_of,
+    out_of_reach,
+    pace_of,
+    too_many_results,
+)
 from systolic.workload.options import Options
 
 
@@ -61,29 +75,31 @@ def cheapest_engine(
     )
 
 
-def some_engine_does(chip: Chip, kind: type[OnEngine], source: Buffer, others: int) -> bool:
-    """Return whether an engine does such an instruction with one operand in that buffer.
+def some_engine_does(chip: Chip, step: LaneStep, source: Buffer) -> bool:
+    """Return whether an engine does a step with its first operand in that buffer.
 
-    others: how many further operands there are, all in the state buffer, as its target is.
+    Its other operands, and its target, are in the state buffer.
     """
-    word, needed = BY_CLASS[kind].mnemonic, {source.value}
-    needed |= {Buffer.STATE.value} if others else set()
-    return any(
-        word in engine.does and needed <= {*engine.reads} and "state_buffer" in engine.writes
-        for engine in chip.lane_engines.values()
-    )
+    near = Access(Buffer.STATE, "f32", 0, 1, 0, ((1, 1),))
+    fields = {step.first: replace(near, buffer=source)} | dict.fromkeys(step.others, near)
+    return bool(_able(chip, step(engine="", target=near, **fields)))
+
+
+def some_engine_fills(chip: Chip) -> bool:
+    """Return whether an engine writes a value to the state buffer."""
+    near = Access(Buffer.STATE, "f32", 0, 1, 0, ((1, 1),))
+    return bool(_able(chip, Memset(engine="", target=near, value=0)))
 
 
 def engine_cycles(chip: Chip, name: str, work: OnEngine) -> int:
     """Return the cycles of an engine's clock from an instruction's start to that of the next."""
     engine = chip.engine(name)
     pace = pace_of(work, engine, chip)
-    (target,) = writes(work)
-    steps = len(reads_per_lane(work)) + pace.cycles_for(target.elements * window(work))
+    steps = len(reads_per_lane(work)) + pace.cycles_for(elements_taken(work))
     taken = pace.fixed_cycles + steps
     if engine.dispatch == "serial":
-        return max(engine.min_interval_cycles, engine.dispatch_cycles + taken)
-    return max(engine.min_interval_cycles, engine.dispatch_cycles, taken)
+        return max(pace.interval_cycles, engine.dispatch_cycles + taken)
+    return max(pace.interval_cycles, engine.dispatch_cycles, taken)
 
 
 def drain_engine(chip: Chip, options: Options) -> str:
@@ -118,8 +134,8 @@ def _drain(chip: Chip, dtype: str) -> Copy:
 
 def mover(chip: Chip, options: Options, piece: Piece, dtype: str) -> Copy | None:
     """Return a copy like that of a piece of a change of view, on its engine; None without one."""
-    source = Access(Buffer.STATE, dtype, 0, piece.rows, 0, piece.pairs)
-    target = Access(Buffer.STATE, dtype, 0, piece.rows, 0, ((1, piece.cols),))
+    source = Access(Buffer.STATE, dtype, piece.source_row, piece.rows, 0, piece.pairs)
+    target = Access(Buffer.STATE, dtype, piece.row, piece.rows, 0, ((1, piece.cols),))
     copy = Copy(engine="", source=source, target=target)
     if not _able(chip, copy):
         return None
@@ -132,19 +148,36 @@ def lane_copy_engines(chip: Chip, copy: Copy) -> list[str]:
 
 
 def _able(chip: Chip, work: OnEngine) -> list[str]:
-    """Return the engines that do the instruction and reach all it touches."""
+    """Return the engines that do the instruction and reach all it touches, as the chip can."""
+    if any(access_faults(work, chip)):
+        return []
     return [
-        name for name in able_engines(work, chip) if not any(out_of_reach(work, chip.engine(name)))
+        name
+        for name in able_engines(work, chip)
+        if not any(out_of_reach(work, chip.engine(name)))
+        and not too_many_results(work, chip.engine(name))
     ]
 
 
 def _no_engine_for(chip: Chip, work: OnEngine) -> str:
+    for name, fault in access_faults(work, chip):
+        return f"{chip.name} cannot do {capability(work)}: {name}: {fault}"
     sources = " and ".join(sorted({str(access.buffer) for access in reads(work)}))
-    (target,) = writes(work)
+    target = target_of(work)
+    word, limited = capability(work), any(e.functions for e in chip.lane_engines.values())
+    what = f"{word} of {calculation(work)}" if limited and calculation(work) else word
     have = "; ".join(
-        f"{name} does {', '.join(engine.does)}, reads {' and '.join(engine.reads) or 'nothing'}, "
+        f"{name} does {_all_it_does(engine)}, reads {' and '.join(engine.reads) or 'nothing'}, "
         f"writes {' and '.join(engine.writes)}"
         for name, engine in chip.lane_engines.items()
     )
     way = f"from {sources} to {target.buffer}" if sources else f"to {target.buffer}"
-    return f"no engine of {chip.name} does {capability(work)} {way} ({have})"
+    return f"no engine of {chip.name} does {what} {way} ({have})"
+
+
+def _all_it_does(engine: Engine) -> str:
+    """Return the instructions of an engine, with the functions of those it does not do in full."""
+    return ", ".join(
+        f"{word} (of {functions_of(engine, word)})" if engine.functions_with(word) else word
+        for word in engine.does
+    )

@@ -65,7 +65,7 @@ def lane_copy(
 
 def _dma(chip: Chip, piece: Piece, size_bytes: int) -> int:
     runs = piece.rows * piece.cols // piece.run
-    return inside_cycles(chip, runs, piece.run * size_bytes)
+    return inside_cycles(chip, runs, piece.run * size_bytes, piece.rows)
 
 
 def move_cost(chip: Chip, options: Options, change: ChangeOfView, dtype: str) -> int:
@@ -85,5 +85,5 @@ def move_cost(chip: Chip, options: Options, change: ChangeOfView, dtype: str) ->
                 engines[name] += cycles
             else:
                 queues += _dma(chip, piece, size_bytes)
-    share = -(-queues // chip.dma.queues)
+    share = -(-queues // chip.dma.useful_queues)
     return max(share, *engines.values(), 0) * -(-count * rows * cols // (block[0] * block[1]))

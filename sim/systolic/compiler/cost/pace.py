@@ -12,13 +12,15 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from systolic.compiler.cost.dma import CopyTime, copy_time
+from systolic.compiler.cost.dma import CopyTime, copy_time, engine_pool
 from systolic.compiler.ir.drafts import Draft
 from systolic.hw.formulas.timing import load_reads, result_cycles
 from systolic.hw.spec import Chip
+from systolic.hw.units import unit_of
 from systolic.isa import DmaCopy, Instruction, LoadWeights, MatMul, OnEngine
 from systolic.isa.effects import writes
 from systolic.isa.engines import pace_of
+from systolic.isa.streaming import streaming
 
 
 def estimated_ticks(drafts: Sequence[Draft], chip: Chip) -> int:
@@ -29,18 +31,34 @@ def estimated_ticks(drafts: Sequence[Draft], chip: Chip) -> int:
     return pace.last
 
 
+def array_ticks(drafts: Sequence[Draft], chip: Chip) -> int:
+    """Return how many ticks the array takes vectors; no order of these drafts takes less."""
+    work = (draft.instruction for draft in drafts)
+    cycles = sum(_streaming_cycles(chip, each) for each in work if isinstance(each, MatMul))
+    return cycles * chip.period("pe_array")
+
+
+def _streaming_cycles(chip: Chip, multiply: MatMul) -> int:
+    """Return the cycles for which a multiply keeps the array from the next."""
+    array, moving = chip.pe_array, multiply.moving
+    vectors = max(moving.elements, min(array.min_vectors, multiply.result.partitions))
+    return vectors * streaming(multiply, array).vector_cycles
+
+
 @dataclass(slots=True)
 class _Timetable:
     """The ticks in which each draft so far is done, and in which each queue can take the next.
 
     waiting: the drafts of each queue that have not begun. heads: when the first of them can begin,
-    where that is known. shared: until when each engine of DMA and each channel of DRAM is busy.
+    where that is known. seen: the ticks from when a draft of a queue is done to when others see it.
+    shared: until when each engine of DMA and each channel of DRAM is busy.
     """
 
     chip: Chip
     drafts: Sequence[Draft]
     waiting: dict[str, deque[int]] = field(default_factory=dict)
     heads: dict[str, int] = field(default_factory=dict)
+    seen: dict[str, int] = field(default_factory=dict)
     done: dict[int, int] = field(default_factory=dict)
     free: dict[str, int] = field(default_factory=dict)
     shared: dict[tuple[str, int], float] = field(default_factory=dict)
@@ -51,6 +69,9 @@ class _Timetable:
     def __post_init__(self) -> None:
         for step, draft in enumerate(self.drafts):
             self.waiting.setdefault(draft.instruction.queue, deque()).append(step)
+        for queue in self.waiting:
+            unit = unit_of(queue)
+            self.seen[queue] = self.chip.post_cycles(unit) * self.chip.period(unit)
 
     def step(self) -> None:
         """Let the draft go that can begin first; of the heads of all queues one always can."""
@@ -69,10 +90,12 @@ class _Timetable:
 
     def _ready(self, draft: Draft) -> int | None:
         """Return when all that a draft needs is done; None if some of it has not begun."""
-        seen = self.chip.semaphore_cycles * self.chip.period("pe_array")
-        if any(ref.step not in self.done for ref in draft.needs):
-            return None
-        return max((self.done[ref.step] + seen for ref in draft.needs), default=0)
+        ready = 0
+        for ref in draft.needs:
+            if ref.step not in self.done:
+                return None
+            ready = max(ready, self.done[ref.step] + self.seen[ref.queue])
+        return ready
 
     def _done(self, instruction: Instruction, ready: int) -> int:
         match instruction:
@@ -94,9 +117,8 @@ class _Timetable:
 
     def _multiply(self, multiply: MatMul, ready: int) -> int:
         array, period = self.chip.pe_array, self.chip.period("pe_array")
-        moving = multiply.moving
         first = max(ready, self.loaded, self.free.get("pe_array", 0))
-        end = first + moving.elements * array.cycles_per_vector[moving.dtype] * period
+        end = first + _streaming_cycles(self.chip, multiply) * period
         self.free["pe_array"] = end
         drained = (array.rows + array.cols) * period if array.weight_buffer == "serial" else 0
         self.may_load = first if array.weight_buffer == "double" else end + drained
@@ -125,6 +147,6 @@ class _Timetable:
 
     def _shares(self, copy: DmaCopy, time: CopyTime) -> list[tuple[tuple[str, int], float]]:
         """Return what a copy shares with others, and the DMA cycles that it keeps that busy."""
-        engine = copy.dma_queue % self.chip.dma.engine_count
+        engine = engine_pool(self.chip, copy.dma_queue)
         channels = [(("channel", n), cycles) for n, cycles in enumerate(time.channels)]
         return [(("engine", engine), time.engine), *channels]

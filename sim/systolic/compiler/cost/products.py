@@ -43,13 +43,14 @@ def array_cycles(chip: Chip, sizes: tuple[int, int, int], dtype: str, chunks: in
     """
     P, Q, K = sizes
     array = chip.pe_array
-    v = array.cycles_per_vector[dtype]
+    v = array.vector_cycles(dtype)
     total = 0
-    vectors = min(Q, chunks * chip.result_buffer.bank_words)
+    vectors = min(Q, chunks * chip.multiply_vectors)
     sweeps = -(-Q // vectors)
     for rows, times in _cut(K, array.rows):
         for cols, also in _cut(P, array.cols):
-            load, stream = load_reads(chip, rows, cols, dtype) * sweeps, Q * v
+            vectors_held = max(Q, sweeps * min(array.min_vectors, cols))
+            load, stream = load_reads(chip, rows, cols, dtype) * sweeps, vectors_held * v
             hidden = array.weight_buffer == "double"
             total += times * also * (max(load, stream) if hidden else load + stream)
     return total + min(P, array.cols) + result_cycles(chip, min(P, array.cols))
@@ -62,8 +63,8 @@ def turning_banks(chip: Chip, options: Options, dtype: str) -> int:
     """
     array = chip.pe_array
     engine = chip.engine(drain_engine(chip, options))
-    stream = array.rows * array.cycles_per_vector[dtype]
-    taken = stream + result_cycles(chip, array.cols) + chip.semaphore_cycles
+    stream = array.rows * array.vector_cycles(dtype)
+    taken = stream + result_cycles(chip, array.cols) + chip.post_cycles("pe_array")
     taken += drain_cycles(chip, options, dtype, array.rows) + engine.latency_cycles
     return max(1, min(-(-taken // stream), chip.result_buffer.banks // 2))
 
@@ -89,8 +90,8 @@ def part_of_last(
     tiles = -(-K // array.rows)
     fixed = engine.fixed_cycles + _dispatched(engine) + tiles * _dispatched(array)
     load = load_reads(chip, min(K, array.rows), cols, dtype) if tiles > 1 else 0
-    v = array.cycles_per_vector[dtype]
-    least = -(-vectors // banks)
+    v = array.vector_cycles(dtype)
+    least = max(-(-vectors // banks), min(array.min_vectors, cols))
     return max(LEAST_PART, -(-load // v), least, math.isqrt(vectors * fixed))
 
 
@@ -100,7 +101,7 @@ def _dispatched(unit: Engine | PEArray) -> int:
 
 
 def _chunks(chip: Chip, Q: int) -> int:
-    return min(chip.result_buffer.banks, -(-Q // chip.result_buffer.bank_words))
+    return min(chip.result_buffer.banks, -(-Q // chip.multiply_vectors))
 
 
 def _cut(size: int, tile: int) -> list[tuple[int, int]]:
@@ -146,7 +147,8 @@ def choose_loops(
     groups = _groups(chip, options, work, spare_banks)
     have = work.room_bytes * 3 // 4  # the rest: an identity, gaps
     fitting = [group for group in groups if _group_bytes(chip, work, group, chunk) <= have]
-    outers: tuple[Outer, ...] = (options.outer,) if options.outer else ("stationary", "moving")
+    asked = options.of(work.layer).outer
+    outers: tuple[Outer, ...] = (asked,) if asked else ("stationary", "moving")
     found = [
         _rated(chip, work, group, chunk, outer)
         for group in fitting or groups[:1]
@@ -186,13 +188,13 @@ def _group_bytes(chip: Chip, work: ProductToCut, group: tuple[int, int], chunk: 
 def _groups(chip: Chip, options: Options, work: ProductToCut, spare: int) -> list[tuple[int, int]]:
     tiles, chunks = work.counts
     banks = chip.result_buffer.banks
-    if options.group is not None:
-        p, q = options.group
+    if (asked := options.of(work.layer).group) is not None:
+        p, q = asked
         if p > tiles or q > chunks or p * q > banks:
             raise CompileError(
-                f'operation "{work.layer}": compile.group asks for {p} stationary tiles x {q} '
-                f"chunks of {work.chunk} vectors: there are {tiles} x {chunks}, and each of "
-                f"p * q sums needs one of {banks} banks"
+                f'operation "{work.layer}": {options.key_of_group(work.layer)} asks for {p} '
+                f"stationary tiles x {q} chunks of {work.chunk} vectors: there are {tiles} x "
+                f"{chunks}, and each of p * q sums needs one of {banks} banks"
             )
         return [(p, q)]
     most = max(1, banks - spare)
@@ -217,5 +219,5 @@ def _traffic(chip: Chip, work: ProductToCut, group: tuple[int, int], outer: Oute
                 moving *= p_groups
             else:
                 stationary *= q_groups
-    rate = dram_rate(chip, max(1, chip.dma.queues // 2))
+    rate = dram_rate(chip, max(1, chip.dma.useful_queues // 2))
     return (stationary + moving) * R // rate

@@ -39,9 +39,10 @@ def turn_cost(chip: Chip, dims: Sequence[int], dtype: str) -> int:
     array, matrices = chip.pe_array, math.prod(batch)
     taken = carrier(chip, dtype)
     if taken is None:
-        return matrices * rows * cols * int(descriptor_cycles(chip, 1))
+        beside = chip.dma.most_beside if chip.dma.is_spread else 1
+        return -(-matrices * rows * cols // beside) * int(descriptor_cycles(chip, 1, beside))
     height, width = min(rows, array.rows), min(cols, array.cols)
-    each = max(height * array.cycles_per_vector[taken], load_reads(chip, height, width, taken))
+    each = max(height * array.vector_cycles(taken), load_reads(chip, height, width, taken))
     blocks = matrices * -(-rows // array.rows) * -(-cols // array.cols)
     cast = 0 if taken == dtype else matrices * -(-rows // chip.state_buffer.partitions) * cols
     return cast + blocks * each + result_cycles(chip, width) + height

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from systolic.compiler.ir.factors import Move
+from systolic.compiler.ir.factors import FactorPlaces, Move
 from systolic.isa.access import MAX_PAIRS
 
 
@@ -55,11 +55,11 @@ class Arrangement:
 
     def run_in(self, cols: Sequence[int]) -> int:
         """Return the elements of a run of the source whose columns on the chip are `cols`."""
-        return _run(range(len(self.move.sizes)), cols, self.move.sizes)
+        return _run(self.move.before, cols, self.move.sizes)
 
     def run_out(self, cols: Sequence[int]) -> int:
         """Return the elements of a run of the result whose columns on the chip are `cols`."""
-        return _run(self.move.order, cols, self.move.sizes)
+        return _run(self.move.after, cols, self.move.sizes)
 
     def engine_columns(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the columns of one engine copy, and those for each index of which there is one.
@@ -75,10 +75,10 @@ class Arrangement:
         return tuple(n for n in order if n not in rows and n not in self.batch)
 
 
-def _run(order: Sequence[int], cols: Sequence[int], sizes: Sequence[int]) -> int:
+def _run(places: FactorPlaces, cols: Sequence[int], sizes: Sequence[int]) -> int:
     run = 1
-    for number, col in zip(reversed(order), reversed(cols), strict=False):
-        if number != col:
+    for number, col in zip(reversed(places.order), reversed(cols), strict=False):
+        if number != col or places.steps[number] != run:
             break
         run *= sizes[number]
     return run

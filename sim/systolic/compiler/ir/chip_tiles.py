@@ -6,6 +6,9 @@ from systolic.compiler.ir.nodes import Matrix
 from systolic.compiler.ir.ranges import spans
 from systolic.hw.spec import Chip
 
+LARGEST_COLUMNS = 1024
+"""Of a tile whose matrix does not ask for others."""
+
 
 def turn_rows(matrix: Matrix, block: tuple[int, int], chip: Chip) -> list[int]:
     """Return the boundaries of the rows of a matrix that an identity product takes together."""

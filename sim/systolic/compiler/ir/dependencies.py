@@ -3,12 +3,22 @@
 A region is a piece of memory that is written in phases. Instructions that write in one phase write
 disjoint parts, or their queue keeps them in order. Instructions that read come between two phases.
 A region that takes over bytes of other regions begins when every user of those regions is done.
+
+The bytes of a large tile are cut into pieces, so that an instruction that reads a part of the tile
+need not wait until all of it is written. Example: an image of 3136 pixels is written by seven
+instructions. What reads its first pixels waits for the first of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+
+from systolic.isa.access import Access, Buffer
+from systolic.spans import Interval
+
+EVERYWHERE = Interval(0, 1 << 62)
+"""The bytes of an instruction of which no more is known."""
 
 Key = tuple[str, ...]
 
@@ -28,41 +38,82 @@ class Ref:
 
 @dataclass(slots=True)
 class Region:
-    """A piece of memory and the instructions that use it; `name` is in its semaphores' keys."""
+    """Some memory and the instructions that use it; `name` is in its semaphores' keys.
+
+    place: its bytes. piece_bytes: writers that begin in the same piece of so many bytes share a
+    key; 0: all do. written: the bytes that each of the writers touches.
+    """
 
     name: str
     before: list[Ref] = field(default_factory=list)
     writers: list[Ref] = field(default_factory=list)
     readers: list[Ref] = field(default_factory=list)
+    place: Interval = EVERYWHERE
+    piece_bytes: int = 0
+    written: list[Interval] = field(default_factory=list)
 
     def users(self) -> list[Ref]:
         """Return the instructions that the next owner of this memory must wait for."""
         return [*self.readers, *self.writers] if self.writers or self.readers else self.before
 
-    def read(self, step: int, queue: str, *, streams: bool = False) -> list[Ref]:
-        """Note a reader; return the writers of this phase, for which it must wait.
+    def read(
+        self, step: int, queue: str, *, streams: bool = False, touched: Interval = EVERYWHERE
+    ) -> list[Ref]:
+        """Note a reader; return the writers of this phase for which it must wait.
 
-        streams: a multiply; when it is done, every load and multiply before it has read.
+        streams: a multiply; when it is done, every load and multiply before it has read. touched:
+        the bytes that it reads.
         """
         ref = Ref(step, queue, _key(queue, "read", self.name))
         if streams:
             self.readers = [r for r in self.readers if r.queue != queue]
         self.readers.append(ref)
-        return list(self.writers)
+        return self._writers_of(touched) if self.piece_bytes else list(self.writers)
 
-    def write(self, step: int, queue: str, *, accumulates: bool = False) -> list[Ref]:
-        """Note a writer; return all users of the phase before, for which it must wait."""
+    def _writers_of(self, touched: Interval) -> list[Ref]:
+        """Return the writers of some bytes, and those that share a key with one of them.
+
+        Posts of one key may come in any order, so a reader waits for all of them. If the bytes were
+        written in an earlier phase, any writer of this phase has waited for it: all are returned.
+        """
+        keys = {
+            writer.key
+            for writer, written in zip(self.writers, self.written, strict=True)
+            if written.meets(touched)
+        }
+        return [writer for writer in self.writers if writer.key in keys] or list(self.writers)
+
+    def write(
+        self, step: int, queue: str, *, accumulates: bool = False, touched: Interval = EVERYWHERE
+    ) -> list[Ref]:
+        """Note a writer of the touched bytes; return all users of the phase before.
+
+        The writer must wait for those.
+        """
         if self.readers:
             self.before = [*self.readers, *self.writers]
-            self.writers, self.readers = [], []
+            self.writers, self.readers, self.written = [], [], []
         if accumulates:
-            self.writers = []
-        self.writers.append(Ref(step, queue, _key(queue, "written", self.name)))
+            self.writers, self.written = [], []
+        name = self.name
+        if self.piece_bytes:
+            name = f"{name}+{(touched.first - self.place.first) // self.piece_bytes}"
+        self.writers.append(Ref(step, queue, _key(queue, "written", name)))
+        self.written.append(touched)
         return list(self.before)
+
+    def touched(self, accesses: Iterable[Access]) -> Interval:
+        """Return the bytes of this region that some accesses to the state buffer may touch."""
+        spans = [access.span for access in accesses if access.buffer is Buffer.STATE]
+        found = [span for span in spans if span.meets(self.place)]
+        if not self.piece_bytes or not found:
+            return EVERYWHERE
+        return Interval(min(span.first for span in found), max(span.stop for span in found))
 
     def end_phase(self) -> None:
         """End the phase: what writes next waits for all users so far, though nothing is read."""
         self.before, self.writers, self.readers = self.users(), [], []
+        self.written = []
 
 
 def _key(queue: str, what: str, name: str) -> Key:

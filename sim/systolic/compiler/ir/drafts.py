@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from systolic.compiler.ir.dependencies import Key, Ref, Region, needed
-from systolic.isa import Instruction, MatMul
+from systolic.isa import Instruction, MatMul, effects
 from systolic.isa.instruction import Event
 
 
@@ -60,12 +60,15 @@ class Drafts:
         refs: list[Ref] = []
         keys: list[Key] = []
         for region in reads:
-            found = region.read(step, queue, streams=isinstance(instruction, MatMul))
+            touched = region.touched(effects.reads(instruction))
+            streams = isinstance(instruction, MatMul)
+            found = region.read(step, queue, streams=streams, touched=touched)
             refs += [replace(ref, part=part) for ref in found] if part else found
             keys.append(region.readers[-1].key)
         data = len(dict.fromkeys(needed(refs, queue)))
         for region in writes:
-            before = region.write(step, queue, accumulates=accumulates)
+            touched = region.touched(effects.writes(instruction))
+            before = region.write(step, queue, accumulates=accumulates, touched=touched)
             refs += [ref for ref in before if ref.step != step]  # it may read what it writes
             keys.append(region.writers[-1].key)
         needs = tuple(dict.fromkeys(needed(refs, queue)))

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from systolic.arrays import Integers
+from systolic.compiler.ir.strided import ShapeInDram
 from systolic.isa import Access, Buffer
 from systolic.isa.access import MAX_PAIRS, Pattern
 from systolic.layout import COMBINE, Shape
@@ -61,15 +63,23 @@ class DramTensor:
         base: byte address of its first element's place.
         axes: for each axis of the matrices [batch..., row, column], the dimensions of the tensor
             that make it up, major to minor.
+        picked: the tensor's row for each row of the matrix (none: the same).
 
     """
 
-    def __init__(self, shape: Shape, base: int, axes: Sequence[tuple[int, ...]]) -> None:
+    def __init__(
+        self,
+        shape: ShapeInDram,
+        base: int,
+        axes: Sequence[tuple[int, ...]],
+        picked: Sequence[int] = (),
+    ) -> None:
         self.shape, self.base = shape, base
+        self._picked = np.asarray(picked, np.int64)
         self._axes = tuple(axes)
-        combined = any(COMBINE in tile.dims for tile in shape.layout.tiles)
-        self._separable = not combined
-        self._cache: dict[tuple[int, int, int], tuple[Segment, ...]] = {}
+        tiles = shape.layout.tiles if isinstance(shape, Shape) else ()
+        self._separable = not any(COMBINE in tile.dims for tile in tiles)
+        self._found = _found_segments(shape, self._axes, tuple(picked))
 
     @property
     def size_bytes(self) -> int:
@@ -145,12 +155,12 @@ class DramTensor:
 
     def _segments(self, axis: int, first: int, count: int) -> tuple[Segment, ...]:
         key = axis, first, count
-        if key not in self._cache:
+        if key not in self._found:
             index: list[Any] = [0] * self.shape.rank
             self._place(index, axis, first + np.arange(count))
             offsets = self.shape.linear_index([np.asarray(part) for part in index])
-            self._cache[key] = tuple(segments(np.broadcast_to(offsets, (count,))))
-        return self._cache[key]
+            self._found[key] = tuple(segments(np.broadcast_to(offsets, (count,))))
+        return self._found[key]
 
     def _offset(self, axis: int, number: int) -> int:
         return self._segments(axis, number, 1)[0].base
@@ -158,6 +168,8 @@ class DramTensor:
     def _place(self, index: list[Any], axis: int, numbers: npt.NDArray[Any]) -> None:
         """Spread numbers along a matrix axis over the tensor's dimensions it is made of."""
         dims = self._axes[axis]
+        if axis == len(self._axes) - 2 and self._picked.size:
+            numbers = self._picked[numbers]
         sizes = tuple(self.shape.dims[d] for d in dims)
         for dim, part in zip(dims, np.unravel_index(numbers, sizes) if dims else (), strict=True):
             index[dim] = part
@@ -165,6 +177,18 @@ class DramTensor:
     @property
     def _bytes(self) -> int:
         return int(self.shape.dtype.itemsize)
+
+
+@lru_cache(maxsize=1024)
+def _found_segments(
+    shape: ShapeInDram, axes: tuple[tuple[int, ...], ...], picked: tuple[int, ...]
+) -> dict[tuple[int, int, int], tuple[Segment, ...]]:
+    """Return the segments found so far, by axis, first index and count, for tensors to add to.
+
+    They count from a tensor's base. So equal tensors share them, as layers of equal shape have, and
+    the same tensor in another plan.
+    """
+    return {}
 
 
 def segments(offsets: Integers) -> list[Segment]:
@@ -176,6 +200,12 @@ def segments(offsets: Integers) -> list[Segment]:
         found.append(Segment(first, count, int(offsets[first]), pairs))
         first += count
     return found
+
+
+def first_segment(offsets: Integers) -> Segment:
+    """Return the first of the regular segments that make up the offsets."""
+    count, pairs = _regular(offsets)
+    return Segment(0, count, int(offsets[0]), pairs)
 
 
 def _regular(offsets: Integers) -> tuple[int, Pattern]:

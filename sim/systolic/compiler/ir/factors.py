@@ -4,7 +4,8 @@ A layout without gaps is a number system. The place of an element in memory has 
 (row tile, column tile, row, column), and a digit is worth so many elements in logical order. Two
 layouts of the same elements, cut where either has a digit, have the same digits, in another order.
 These digits are the factors of a move. So a reshape, a permutation and a relayout, tiles and all,
-are one thing: factors in the order of the source, and their order in the result. Not here: ways.
+are one thing: factors in the order of the source, and their order in the result. Not here: ways,
+and layouts with gaps, which are cut into moves first (`parts`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
+from systolic.compiler.ir.strided import ShapeInDram, StridedShape
 from systolic.layout import COMBINE, Layout, Shape
 
 Digits = list[tuple[int, int]]
@@ -20,40 +23,85 @@ Digits = list[tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
+class FactorPlaces:
+    """Where the factors of a move lie in one of its two places.
+
+    order: their numbers, major to minor. steps: of each factor by its number, elements of memory
+    from one index to the next.
+    """
+
+    order: tuple[int, ...]
+    steps: tuple[int, ...]
+
+    @classmethod
+    def dense(cls, sizes: Sequence[int], order: Sequence[int]) -> FactorPlaces:
+        """Return where factors of these sizes lie in this order without gaps."""
+        steps = [1] * len(sizes)
+        for major, minor in reversed([*pairwise(order)]):
+            steps[major] = steps[minor] * sizes[minor]
+        return cls(tuple(order), tuple(steps))
+
+    def shape(self, dtype: str, sizes: tuple[int, ...]) -> ShapeInDram:
+        """Return the place as a shape whose dimensions are the factors."""
+        if self == FactorPlaces.dense(sizes, self.order):
+            return Shape(dtype, sizes, Layout(self.order[::-1]))
+        return StridedShape(dtype, sizes, self.steps)
+
+    def cut(self, factor: int, minor: int) -> FactorPlaces:
+        """Return the same place with a factor cut in two: its major part, and `minor`."""
+        order: list[int] = []
+        for number in self.order:
+            order += [number, number + 1] if number == factor else [number + (number > factor)]
+        steps = list(self.steps)
+        steps.insert(factor, steps[factor] * minor)
+        return FactorPlaces(tuple(order), tuple(steps))
+
+
+@dataclass(frozen=True, slots=True)
 class Move:
     """The elements of a place in DRAM, in another order.
 
-    sizes: of the factors, in the order of the source, major to minor. order: the numbers of the
-    factors in the order of the result.
+    sizes: of the factors, in the order of the source, major to minor. before, after: where they lie
+    in the source and in the result.
     """
 
     dtype: str
     sizes: tuple[int, ...]
-    order: tuple[int, ...]
+    before: FactorPlaces
+    after: FactorPlaces
+
+    @classmethod
+    def dense(cls, dtype: str, sizes: Sequence[int], order: Sequence[int]) -> Move:
+        """Return a move between places without gaps; order: of the factors in the result."""
+        before = FactorPlaces.dense(sizes, range(len(sizes)))
+        return cls(dtype, tuple(sizes), before, FactorPlaces.dense(sizes, order))
 
     @property
-    def source(self) -> Shape:
+    def order(self) -> tuple[int, ...]:
+        """Return the numbers of the factors in the order of the result."""
+        return self.after.order
+
+    @property
+    def source(self) -> ShapeInDram:
         """Return the source as a shape whose dimensions are the factors."""
-        return Shape(self.dtype, self.sizes)
+        return self.before.shape(self.dtype, self.sizes)
 
     @property
-    def result(self) -> Shape:
+    def result(self) -> ShapeInDram:
         """Return the result as a shape of the same dimensions, which lie in another order."""
-        return Shape(self.dtype, self.sizes, Layout(self.order[::-1]))
+        return self.after.shape(self.dtype, self.sizes)
 
     @property
     def same_bytes(self) -> bool:
-        """Return whether nothing changes its place."""
-        return self.order == tuple(range(len(self.sizes)))
+        """Return whether nothing changes its place, and there is nothing in between."""
+        return self == Move.dense(self.dtype, self.sizes, range(len(self.sizes)))
 
     def cut(self, factor: int, minor: int) -> Move:
         """Return the same move with a factor of n cut into n / minor and minor."""
         sizes = list(self.sizes)
         sizes[factor : factor + 1] = [sizes[factor] // minor, minor]
-        order: list[int] = []
-        for number in self.order:
-            order += [number, number + 1] if number == factor else [number + (number > factor)]
-        return Move(self.dtype, tuple(sizes), tuple(order))
+        before, after = (side.cut(factor, minor) for side in (self.before, self.after))
+        return Move(self.dtype, tuple(sizes), before, after)
 
 
 def move_of(source: Shape, result: Shape, permutation: Sequence[int] | None = None) -> Move | None:
@@ -160,4 +208,4 @@ def _merged(dtype: str, here: Digits, there: Digits) -> Move | None:
             groups.append([number])
     ranked = sorted(groups)
     sizes = tuple(math.prod(here[number][0] for number in group) for group in ranked)
-    return Move(dtype, sizes, tuple(ranked.index(group) for group in groups))
+    return Move.dense(dtype, sizes, [ranked.index(group) for group in groups])

@@ -8,11 +8,21 @@ same, bit for bit.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from systolic.isa.instruction import Activate, Copy, OnEngine, TensorScalar, TensorTensor
+from systolic.isa.instruction import (
+    Activate,
+    Copy,
+    OnEngine,
+    Requantise,
+    ScalarTensorTensor,
+    Select,
+    TensorScalar,
+    TensorTensor,
+)
 from systolic.isa.opcodes import BY_CLASS
+from systolic.spans import Span
 
 NOTHING = -0.0
 """A bias that changes no number: adding +0.0 would make +0.0 of -0.0."""
@@ -35,9 +45,35 @@ class LaneStep:
         """Return the instruction with these fields: engine, operands and target."""
         return self.cls(**self.settings, **fields)
 
+    def with_number(self, name: str, number: float) -> LaneStep:
+        """Return the step with a number in the place of one of its further operands."""
+        others = tuple(other for other in self.others if other != name)
+        return LaneStep(self.cls, {**self.settings, name: number}, self.first, others)
+
     def per_lane(self, name: str) -> bool:
         """Return whether an operand's field takes one element for each lane."""
         return name in BY_CLASS[self.cls].operands.per_lane
+
+    def at(self, row: int, col: int) -> LaneStep:
+        """Return the step for the part of its result that begins with a row and a column."""
+        if self.cls is not Select:
+            return self
+        return replace(self, settings={**self.settings, "base": self._affine(row, col)})
+
+    def selects(self, rows: Span, cols: Span) -> bool:
+        """Return whether a step takes anything of its operand in rows and columns of its result.
+
+        Only a select may not: it fills them with its other value.
+        """
+        corners = (self._affine(row, col) for row in (rows.first, rows.stop - 1)
+                   for col in (cols.first, cols.stop - 1))  # fmt: skip
+        return self.cls is not Select or max(corners) >= 0
+
+    def _affine(self, row: int, col: int) -> int:
+        """Return what a select compares with 0 in a row and a column of its result."""
+        known = self.settings
+        found: int = known["base"] + known["per_partition"] * row + known["per_element"] * col
+        return found
 
 
 COPY = LaneStep()
@@ -59,6 +95,30 @@ def with_lane(op: str, *, reverse: bool = False) -> LaneStep:
     return LaneStep(TensorScalar, {"op": op, "reverse": reverse}, others=("scalar",))
 
 
+def requantise(ends: tuple[int, int]) -> LaneStep:
+    """Return x * scale as the nearest integer between two ends, with one scale for each lane."""
+    return LaneStep(Requantise, {"lowest": ends[0], "highest": ends[1]}, others=("scale",))
+
+
+def select_up_to(offset: int, other: float, *, turned: bool) -> LaneStep:
+    """Return a select of the elements whose column is at most their row + offset.
+
+    turned: of a transposed matrix, so of those whose row is at most their column + offset.
+    """
+    down, along = (-1, 1) if turned else (1, -1)
+    settings = {
+        "compare": "greater_equal", "base": offset, "per_partition": down, "per_element": along,
+        "other": other,
+    }  # fmt: skip
+    return LaneStep(Select, settings, first="value")
+
+
+ALONG_DIAGONAL = LaneStep(
+    Select, {"compare": "equal", "base": 0, "per_partition": 1, "per_element": -1}, first="value"
+)
+"""A select of the elements whose column is their row; the others are 0."""
+
+
 def joined(before: LaneStep, after: LaneStep, dtype: str) -> LaneStep | None:
     """Return one step that does both; None if there is none.
 
@@ -71,6 +131,10 @@ def joined(before: LaneStep, after: LaneStep, dtype: str) -> LaneStep | None:
             return _in_two_stages(before, after)
         if after.cls is Activate and dtype == "f32":
             return _as_bias(before, after)
+        if after.cls is TensorTensor:
+            return _with_tensor(before, after)
+        if after.cls is Requantise:
+            return _biased(before, after)
     return None
 
 
@@ -83,6 +147,16 @@ def _in_two_stages(before: LaneStep, after: LaneStep) -> LaneStep | None:
     return LaneStep(TensorScalar, {**before.settings, **more}, others=others)
 
 
+def _with_tensor(before: LaneStep, after: LaneStep) -> LaneStep | None:
+    """Return one step for x op scalar, and what comes out with each element of a tensor."""
+    if before.settings["op"] == "power":  # of integers it gives a float
+        return None
+    settings = {
+        **before.settings, "then": after.settings["op"], "then_reverse": after.first == "right",
+    }  # fmt: skip
+    return LaneStep(ScalarTensorTensor, settings, others=(*before.others, "tensor"))
+
+
 def _as_bias(before: LaneStep, after: LaneStep) -> LaneStep | None:
     """Return the function of a sum, if nothing else is done to the sum."""
     plain = after.settings["scale"] == 1.0 and str(after.settings["bias"]) == str(NOTHING)
@@ -92,3 +166,13 @@ def _as_bias(before: LaneStep, after: LaneStep) -> LaneStep | None:
     if not before.others:
         settings["bias"] = before.settings["scalar"]
     return LaneStep(Activate, settings, others=("bias",) if before.others else ())
+
+
+def _biased(before: LaneStep, after: LaneStep) -> LaneStep | None:
+    """Return the requantisation of a sum."""
+    if before.settings["op"] != "add":
+        return None
+    settings = dict(after.settings)
+    if not before.others:
+        settings["bias"] = before.settings["scalar"]
+    return LaneStep(Requantise, settings, others=(*(["bias"] if before.others else []), "scale"))

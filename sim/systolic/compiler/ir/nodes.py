@@ -12,9 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeVar, get_args
 
 from systolic.compiler.ir.change_of_view import ChangeOfView
+from systolic.compiler.ir.diagonal import Diagonal
 from systolic.compiler.ir.gathers import Gather
 from systolic.compiler.ir.lane_step import COPY, LaneStep
 from systolic.compiler.ir.pixels import PooledPixels
+from systolic.compiler.ir.strided import ShapeInDram
 from systolic.compiler.ir.windows import AnyWindow
 from systolic.hw.datatypes import data_type
 from systolic.isa.instruction import OnEngine
@@ -26,6 +28,7 @@ EngineInstruction = Callable[..., OnEngine]
 """Makes an instruction of the keywords engine, target, and its operands, such as source."""
 NodeKind = Literal[
     "multiply",
+    "diagonal",
     "turn",
     "bounce",
     "move",
@@ -65,7 +68,8 @@ class Matrix:
     first row. byte: where unbroken rows must begin; None: anywhere. window: how it lies in
     another matrix, if it has no tiles of its own. shared: how many queues together move each of its
     tiles (0: as the schedule finds best). repeats: its only row of tiles stands for every row of
-    tiles of a result.
+    tiles of a result. picked: of a matrix from DRAM, the row of the place for each of its rows
+    (none: the same).
     """
 
     name: str
@@ -85,6 +89,7 @@ class Matrix:
     window: AnyWindow | None = None
     shared: int = 0
     repeats: bool = False
+    picked: tuple[int, ...] = ()
 
     @property
     def holder(self) -> str:
@@ -142,7 +147,9 @@ class Node:
     """One piece of work.
 
     multiply: result[p, q] = sum over k of stationary[k, p] * moving[k, q] (the first two inputs),
-    for each matrix of the result; the inputs' batches broadcast. `step` takes the sums out. turn:
+    for each matrix of the result; the inputs' batches broadcast. `step` takes the sums out.
+    diagonal: the square tiles of a stationary matrix that are not zero, each with one column of the
+    input along its diagonal, as `diagonal` says; a multiply by it leaves all other tiles out. turn:
     the transpose of each matrix, by an identity product; bounce: by a trip to DRAM and back. move:
     the same elements as other matrices, on the chip, as `change` says. gather: boxes of the inputs,
     and of one value, as `gather` says. convert: an engine runs `step` on every element, such as a
@@ -165,6 +172,7 @@ class Node:
     change: ChangeOfView | None = None
     gather: Gather | None = None
     pooled: PooledPixels | None = None
+    diagonal: Diagonal | None = None
     step: LaneStep = COPY
     origin: str = ""
     bits: int = 0
@@ -187,13 +195,15 @@ class Node:
 class TensorInDram:
     """A tensor in DRAM: shape with layout and byte address.
 
-    The shape is kept as a value and not as text, because legacy padding has no text form.
+    The shape is kept as a value and not as text, because legacy padding has no text form. start:
+    the first byte of the whole place, of which this may be a part.
     """
 
     name: str
-    shape: Shape
+    shape: ShapeInDram
     base: int
     size_bytes: int
+    start: int
 
 
 @dataclass(frozen=True, slots=True)

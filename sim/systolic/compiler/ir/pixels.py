@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from systolic.compiler.ir.dram_tensor import Segment, coalesced, segments
 from systolic.compiler.ir.ranges import spans
 from systolic.isa.access import Pattern
 from systolic.spans import Span
+
+_Numbers = TypeVar("_Numbers", int, Integers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +49,18 @@ class Pixels:
 
     def columns(self, cols: Span) -> Integers:
         """Return, for each of some results, the column of its window's first pixel."""
-        results = np.arange(cols.first, cols.stop)
-        number, place = np.divmod(results, self.made_columns)
-        down, across = np.divmod(place, self.made[1])
-        tile, within = np.divmod(number, self.in_a_tile)
-        found: Integers = tile * self.tile_columns + within * self.image_columns
-        found += down * self.stride[0] * self.image[1] + across * self.stride[1]
-        return found
+        return self._column(np.arange(cols.first, cols.stop))
+
+    def column(self, result: int) -> int:
+        """Return, for one result, the column of its window's first pixel."""
+        return self._column(result)
+
+    def _column(self, result: _Numbers) -> _Numbers:
+        number, place = divmod(result, self.made_columns)
+        down, across = divmod(place, self.made[1])
+        tile, within = divmod(number, self.in_a_tile)
+        image = tile * self.tile_columns + within * self.image_columns
+        return image + down * self.stride[0] * self.image[1] + across * self.stride[1]
 
     def chunks(self, count: int, tile: int, most: int) -> list[Span]:
         """Cut so many results into spans of at most `most`, each of which one access reaches.
@@ -76,14 +84,22 @@ class PooledPixels:
     size: tuple[int, int]
     dilation: tuple[int, int]
 
-    def pairs(self, images: int) -> Pattern:
-        """Return the steps through all windows of some images, and through each window."""
+    @property
+    def columns_down(self) -> int:
+        """Return how many columns the windows of the next row of results are further on."""
+        return self.pixels.stride[0] * self.pixels.image[1]
+
+    def pairs(self, images: int, rows: int = 0) -> Pattern:
+        """Return the steps through all windows of some images, and through each window.
+
+        rows: of results of an image; 0: all.
+        """
         width, (height, across) = self.pixels.image[1], self.pixels.made
-        (down, right), (below, beside) = self.pixels.stride, self.dilation
+        (_, right), (below, beside) = self.pixels.stride, self.dilation
         return coalesced(
             (
-                (self.pixels.image_columns, images), (down * width, height), (right, across),
-                (below * width, self.size[0]), (beside, self.size[1]),
+                (self.pixels.image_columns, images), (self.columns_down, rows or height),
+                (right, across), (below * width, self.size[0]), (beside, self.size[1]),
             )
         )  # fmt: skip
 
@@ -112,7 +128,7 @@ class PixelWindow:
 
     def column(self, row: int, col: int) -> int:
         """Return the holder's column of an element."""
-        return int(self.columns(0, row, Span(col, 1))[0])
+        return self.pixels.column(col) + self._distance(row)
 
     def columns(self, number: int, row: int, cols: Span) -> Integers:
         """Return the holder's column of each of these columns, in a row."""

@@ -9,6 +9,7 @@ they read and write.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from systolic.compiler.ir.nodes import Matrix, NodeKind
@@ -35,7 +36,8 @@ class Task:
     """A piece of a node.
 
     multiply: `rows` of the contraction for the stationary columns `cols` and the moving columns
-    `moving`, all sums side by side; `first` and `last`: it begins, or completes, the sums. turn:
+    `moving`, all sums side by side; `first` and `last`: it begins, or completes, the sums. Without
+    `rows` it only fills a part of the result of which the step, a select, takes nothing. turn:
     `rows` x `cols` sub-blocks of the tile it reads. move: the elements that one tile has of
     another. gather: what `rows` x `cols` of a result have of the `number`-th part, of the tile it
     reads if it reads one. convert: `rows` x `cols` of the result. bounce, reduce, pool, repeat,
@@ -80,4 +82,10 @@ class Tiled:
 
 def tiling(matrix: Matrix, block: tuple[int, int]) -> Decomposition:
     """Return the matrix as a layout in tiles: its own tiles, or T(p,q) of `block`."""
-    return decompose(Shape(matrix.dtype, matrix.dims), matrix.block or block)
+    return _tiling(matrix.dtype, matrix.dims, matrix.block or block)
+
+
+@lru_cache(maxsize=4096)
+def _tiling(dtype: str, dims: tuple[int, ...], block: tuple[int, int]) -> Decomposition:
+    """Return a tiling: matrices of equal size, and all plans of a graph, share it."""
+    return decompose(Shape(dtype, dims), block)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from systolic.compiler.ir.carried import NARROW_BITS
 from systolic.compiler.ir.dram_tensor import whole_bursts
 from systolic.compiler.ir.nodes import TensorInDram
+from systolic.compiler.ir.strided import ShapeInDram
 from systolic.errors import CompileError
 from systolic.hw.datatypes import DATA_TYPES
 from systolic.hw.spec import Chip
@@ -16,16 +17,13 @@ class DramPlaces:
 
     def __init__(self, chip: Chip) -> None:
         self._chip = chip
-        self._places: dict[str, tuple[Shape, int]] = {}
+        self._places: dict[str, TensorInDram] = {}
         self._of: dict[str, str] = {}
         self._next_byte = 0
 
     def places(self) -> tuple[TensorInDram, ...]:
         """Return all places."""
-        return tuple(
-            TensorInDram(name, shape, base, dram_bytes(shape))
-            for name, (shape, base) in self._places.items()
-        )
+        return tuple(self._places.values())
 
     def reserve(self, name: str, shape: Shape) -> None:
         """Make a place for a tensor, unless there is a place of that name."""
@@ -37,12 +35,19 @@ class DramPlaces:
                 f"dram of {self._chip.name} has no room for {name}: {shape} needs {size} bytes "
                 f"beside {self._next_byte} of others, found size_bytes = {have}"
             )
-        self._places[name] = shape, self._next_byte
+        self._places[name] = TensorInDram(name, shape, self._next_byte, size, self._next_byte)
         self._next_byte += size
 
     def alias(self, name: str, place: str, shape: Shape) -> None:
         """Add another name for a place, with the same bytes in another shape."""
-        self._places[name] = shape, self._places[place][1]
+        held = self._places[place]
+        self._places[name] = TensorInDram(name, shape, held.base, dram_bytes(shape), held.start)
+
+    def part(self, name: str, place: str, shape: ShapeInDram, first: int) -> None:
+        """Add a name for a part of a place, from so many elements behind its first byte on."""
+        held, offset = self._places[place], first * shape.dtype.itemsize
+        size = held.size_bytes - offset
+        self._places[name] = TensorInDram(name, shape, held.base + offset, size, held.start)
 
     def put(self, tensor: str, place: str) -> None:
         """Note that a tensor lies in a place."""
@@ -57,12 +62,14 @@ class DramPlaces:
         return self._of[tensor]
 
     def place(self, name: str) -> Shape:
-        """Return the shape of a place."""
-        return self._places[name][0]
+        """Return the shape of a place that is no part of another one."""
+        shape = self._places[name].shape
+        assert isinstance(shape, Shape)
+        return shape
 
     def shape(self, tensor: str) -> Shape:
         """Return the shape, with layout, of the tensor as it lies in DRAM."""
-        return self._places[self._of[tensor]][0]
+        return self.place(self._of[tensor])
 
 
 def dram_bytes(shape: Shape) -> int:

@@ -12,7 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from systolic.compiler.cost.engines import some_engine_does
-from systolic.compiler.ir.lane_step import LaneStep, activate, joined, with_each, with_lane
+from systolic.compiler.ir.carried import NARROW_BITS
+from systolic.compiler.ir.lane_step import (
+    COPY,
+    LaneStep,
+    activate,
+    joined,
+    requantise,
+    with_each,
+    with_lane,
+)
 from systolic.compiler.ir.nodes import Axes, Matrix, Node
 from systolic.compiler.lower.broadcasts import operand_axes, shared_axes
 from systolic.compiler.lower.builder import LayerBuilder
@@ -22,6 +31,7 @@ from systolic.isa.access import Buffer
 from systolic.workload import Operation
 from systolic.workload.operations.activation import ActivationAttributes
 from systolic.workload.operations.binary import BinaryAttributes, placed_dims
+from systolic.workload.operations.requantise import RequantiseAttributes, scaled_axes
 
 
 def each_element(
@@ -37,7 +47,7 @@ def each_element(
         (source,) = op.inputs
         if _in_strands(builder, op, step(op)):
             return
-        if not _join(builder, op, source, step(op)):
+        if not join(builder, op, source, step(op)):
             matrix, axes = builder.any_view(source)
             result = builder.result_like(op.output, axes, matrix)
             builder.node("convert", (matrix,), result, step=step(op))
@@ -72,6 +82,41 @@ def lower_binary(builder: LayerBuilder, op: Operation) -> None:
         builder.node("convert", (left, right), result, step=with_each(operator))
 
 
+def lower_requantise(builder: LayerBuilder, op: Operation) -> None:
+    """Join the requantisation with what makes its operand, or bring the scales to its lanes."""
+    source, _ = op.inputs
+    step = requantise(op.attributes_as(RequantiseAttributes).ends(builder.graph.shape(op.output)))
+    if (maker := builder.maker(source)) is not None:
+        axes = builder.matrix(maker.output).axes
+        if _scaled_by_lane(builder, op, axes) and _joined_step(builder, source, step):
+            join(builder, op, source, step, (_operand(builder, op, 1, axes),))
+            return
+    builder.any_view(source)
+    views = builder.views(source)
+    matrix, axes = next((v for v in views if _scaled_by_lane(builder, op, v[1])), views[0])
+    scales = _operand(builder, op, 1, axes)
+    if scales.cols > 1:
+        matrix = _scaled(builder, builder.view(source, axes), scales)
+        step = step.with_number("scale", 1.0)
+    result = builder.result_like(op.output, axes, matrix)
+    operands = (matrix, scales) if step.others else (matrix,)
+    builder.node("convert", operands, result, step=step)
+
+
+def _scaled_by_lane(builder: LayerBuilder, op: Operation, axes: Axes) -> bool:
+    """Return whether each lane of a view has one scale."""
+    if not _goes_with(builder, op, 1, axes):
+        return False
+    return builder.size(op.inputs[1], operand_axes(axes, _placed(builder, op, 1))[-1]) == 1
+
+
+def _scaled(builder: LayerBuilder, matrix: Matrix, scales: Matrix) -> Matrix:
+    """Return elements times the scales of their columns, in float32: what an instruction makes."""
+    made = builder.temporary(matrix, "f32", matrix.cols)
+    builder.node("convert", (matrix, scales), made, step=with_each("multiply"))
+    return made
+
+
 def _in_strands(builder: LayerBuilder, op: Operation, step: LaneStep) -> bool:
     """Make a tensor in strands if all operands lie so alike; return whether it is done."""
     graph = builder.graph
@@ -82,7 +127,7 @@ def _in_strands(builder: LayerBuilder, op: Operation, step: LaneStep) -> bool:
         return False
     if not builder.can_turn(graph.shape(op.output).element_type):
         return False
-    builder.each_strand(tuple(found), op.output, step)
+    builder.strand_tensors.each(tuple(found), op.output, step)
     return True
 
 
@@ -109,10 +154,10 @@ def _joined_binary(builder: LayerBuilder, op: Operation, place: int) -> bool:
     operand = _operand(builder, op, 1 - place, axes)
     if maker.kind == "multiply" and operand.cols > 1:
         operand = builder.in_tiles(operand, builder.matrix(maker.output).block)
-    return _join(builder, op, tensor, step, (operand,))
+    return join(builder, op, tensor, step, (operand,))
 
 
-def _join(
+def join(
     builder: LayerBuilder, op: Operation, tensor: str, step: LaneStep,
     others: tuple[Matrix, ...] = (),
 ) -> bool:  # fmt: skip
@@ -123,7 +168,8 @@ def _join(
     maker, both = found
     inputs, axes = builder.withdraw(maker)
     result = builder.result_like(op.output, axes, builder.matrix(maker.output))
-    builder.node(maker.kind, (*inputs, *others), result, step=both, layer=maker.layer)
+    builder.node(maker.kind, (*inputs, *others), result, step=both, layer=maker.layer,
+                 diagonal=maker.diagonal)  # fmt: skip
     builder.choose(f"{op.output} is made with {tensor}, by one instruction for each tile")
     return True
 
@@ -141,7 +187,7 @@ def _joined_step(
         return None
     both = joined(maker.step, step, dtype)
     buffer = Buffer.RESULT if maker.kind == "multiply" else Buffer.STATE
-    if both is None or not some_engine_does(builder.chip, both.cls, buffer, len(both.others)):
+    if both is None or not some_engine_does(builder.chip, both, buffer):
         return None
     return maker, both
 
@@ -152,6 +198,8 @@ def _joined_step(
 def _placed(builder: LayerBuilder, op: Operation, place: int) -> tuple[int | None, ...]:
     """Return, for each dimension of the result, that of an operand; None where it is spread."""
     dims, out = (builder.graph.shape(name).dims for name in (op.inputs[place], op.output))
+    if op.kind == "requantise":
+        return placed_dims(dims, out, scaled_axes(dims, out))
     given = op.attributes_as(BinaryAttributes).matched
     return placed_dims(dims, out, given)
 
@@ -185,8 +233,27 @@ def _repeated_rows(builder: LayerBuilder, op: Operation, axes: Axes) -> int:
 
 def _operand(builder: LayerBuilder, op: Operation, place: int, axes: Axes) -> Matrix:
     """Return an operand as the view that is spread over a result seen as `axes`."""
-    tensor = op.inputs[place]
+    tensor = _before_widening(builder, op.inputs[place])
     wanted = operand_axes(axes, _placed(builder, op, place))
     matrix = builder.known(tensor, wanted) or builder.view(tensor, wanted)
     rows = builder.size(op.output, axes[-2])
     return builder.repeated(matrix, tensor, rows) if matrix.rows == 1 < rows else matrix
+
+
+def _before_widening(builder: LayerBuilder, tensor: str) -> str:
+    """Return the tensor that was cast to this one for one operation only; else the tensor itself.
+
+    Engines calculate in float32 or int32, whatever the types of their operands are. So a cast to
+    that type is taken back where the operation reads the elements as they were.
+    """
+    cast = builder.graph.producer(tensor)
+    if cast is None or cast.kind != "cast":
+        return tensor
+    source, maker = cast.inputs[0], builder.maker(tensor)
+    before, after = builder.user_type(source), builder.user_type(tensor)
+    widened = before not in NARROW_BITS and data_type(before).accumulator == after
+    if not widened or maker is None or maker.kind != "convert" or maker.step is not COPY:
+        return tensor
+    builder.withdraw(maker)
+    builder.choose(f"{source} is taken as it is, not as {tensor}")
+    return source

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from systolic.compiler.ir.gathers import Gather, GatheredBox, around, part_of
-from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.workload import Operation
 from systolic.workload.operations.concat import ConcatAttributes
@@ -45,7 +44,7 @@ def _gather(
 ) -> None:
     """Make a result of boxes of its operands, all seen as the first of them is."""
     _, axes = builder.any_view(op.inputs[0])
-    inputs = tuple(_with_tiles(builder, name, axes) for name in op.inputs)
+    inputs = tuple(builder.with_tiles(name, axes) for name in op.inputs)
     dims = builder.graph.shape(op.output).dims
     parts = [
         part_of(box, axes, dims, builder.graph.shape(op.inputs[box.source or 0]).dims)
@@ -53,13 +52,3 @@ def _gather(
     ]
     result = builder.result(op.output, axes)
     builder.node("gather", inputs, result, gather=Gather(tuple(parts), value))
-
-
-def _with_tiles(builder: LayerBuilder, tensor: str, axes: Axes) -> Matrix:
-    """Return the view of a tensor, with tiles of its own."""
-    matrix = builder.view(tensor, axes)
-    if matrix.window is None:
-        return matrix
-    copy = builder.result(tensor, axes)
-    builder.node("convert", (matrix,), copy)
-    return copy

@@ -11,7 +11,7 @@ from math import prod
 import numpy as np
 
 from systolic.arrays import Integers
-from systolic.compiler.ir.chip_tiles import block_rows
+from systolic.compiler.ir.chip_tiles import LARGEST_COLUMNS, block_rows
 from systolic.compiler.ir.gathers import (
     Gather,
     GatheredBox,
@@ -91,7 +91,7 @@ def images_of(
     Else a tile has as many images as fill a bank of sums, or several. One image is never cut: a
     tile has all of its pixels. as_it_lies: its tiles may be taken over.
     """
-    source, words = builder.graph.shape(tensor), builder.chip.result_buffer.bank_words
+    source, words = builder.graph.shape(tensor), builder.chip.multiply_vectors
     one, results = prod(windows.padded(source)), prod(windows.made(source))
     there = builder.known(tensor, CHANNELS_ON_ROWS)
     if (
@@ -135,7 +135,31 @@ def channels_on_rows(builder: LayerBuilder, tensor: str) -> Matrix:
             if lies_as(shape, axes):
                 builder.place(tensor, axes)
                 break
-    return builder.known(tensor, CHANNELS_ON_ROWS) or builder.view(tensor, CHANNELS_ON_ROWS)
+    if there := builder.known(tensor, CHANNELS_ON_ROWS):
+        return there
+    columns = _columns_of_a_copy(builder, tensor)
+    if columns > LARGEST_COLUMNS and not builder.turn_is_cheaper(tensor, CHANNELS_ON_ROWS):
+        return builder.load(tensor, CHANNELS_ON_ROWS, (block_rows(builder.chip), columns))
+    return builder.view(tensor, CHANNELS_ON_ROWS)
+
+
+def _columns_of_a_copy(builder: LayerBuilder, tensor: str) -> int:
+    """Return how many pixels of few channels a copy from DRAM takes; 0 if they lie otherwise.
+
+    So many that it moves as long as it waits, but each queue has a part, and many have room.
+    """
+    if not builder.dram.holds(tensor):
+        return 0
+    chip, shape = builder.chip, builder.dram.shape(tensor)
+    images, height, width, channels = shape.dims
+    if shape.layout.tiles or shape.layout.major_to_minor[-2:] != (1, 2):
+        return 0
+    size = shape.dtype.itemsize
+    waits = chip.dma.latency_cycles + chip.dram.latency_cycles
+    moved = waits * chip.dma.lone_bytes_per_cycle // (channels * size)
+    share = -(-images * height * width // chip.dma.useful_queues)
+    room = chip.state_buffer.bytes_per_partition // TILES_AT_ONCE // size
+    return min(moved, share, room) // block_rows(chip) * block_rows(chip)
 
 
 def rows_of_all_taps(

@@ -11,20 +11,23 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from systolic.compiler.cost.batches import Beside
 from systolic.compiler.cost.dma import inside_cycles
 from systolic.compiler.cost.products import Mapping, product_cost
 from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.lower.builder import LayerBuilder
-from systolic.compiler.lower.views import physical
+from systolic.compiler.lower.moves import bring_without_gaps
+from systolic.compiler.lower.views import physical, swap
 from systolic.errors import CompileError
 from systolic.hw.datatypes import PSUM_WORD_BYTES
 from systolic.hw.spec import Chip
 from systolic.workload import Operation
 from systolic.workload.operations.binary import BinaryAttributes, placed_dims
+from systolic.workload.operations.requantise import scaled_axes
 
-ELEMENTWISE = ("activation", "binary", "cast")
+ELEMENTWISE = ("activation", "binary", "cast", "requantise")
 """Operations that may take the sums of a product out of the result buffer."""
 
 
@@ -42,18 +45,30 @@ def lower_matmul(builder: LayerBuilder, op: Operation) -> None:
     refuse_types(builder, op)
     sizes = _product_axes(builder, op)
     mapping, cycles = _mapping(builder, op, sizes)
-    left = builder.view(op.inputs[0], sizes.lhs, cycles)
-    right = builder.view(op.inputs[1], sizes.rhs, cycles)
-    if mapping == "rhs":
-        *batch, row, col = sizes.out
-        builder.node("multiply", (right, left), _result(builder, op, (*batch, col, row), cycles))
-    else:
-        builder.node("multiply", (left, right), _result(builder, op, sizes.out, cycles))
+    out = sizes.out if mapping == "lhs" else swap(sizes.out)
+    for name, axes in zip(op.inputs, (sizes.lhs, sizes.rhs), strict=True):
+        bring_without_gaps(builder, name, axes)
+    of_lhs, of_rhs, of_out = _beside(builder, op, (sizes.lhs, sizes.rhs, out), cycles)
+    left = builder.view(op.inputs[0], sizes.lhs, of_lhs)
+    right = builder.view(op.inputs[1], sizes.rhs, of_rhs)
+    operands = (right, left) if mapping == "rhs" else (left, right)
+    builder.node("multiply", operands, _result(builder, op, out, of_out))
+    builder.batches.store(op.output)
 
 
-def _result(builder: LayerBuilder, op: Operation, axes: Axes, cycles: int) -> Matrix:
+def _beside(
+    builder: LayerBuilder, op: Operation, views: tuple[Axes, ...], cycles: int
+) -> list[Beside]:
+    """Return what happens while lhs, rhs and the result are moved: the product, other copies."""
+    names = *op.inputs, op.output
+    queues = [builder.batches.least_queue_cycles(name, axes)
+              for name, axes in zip(names, views, strict=True)]  # fmt: skip
+    return [Beside(cycles, sum(queues) - own) for own in queues]
+
+
+def _result(builder: LayerBuilder, op: Operation, axes: Axes, beside: Beside) -> Matrix:
     """Return the matrices of the result: within whole rows of DRAM, or each for itself."""
-    return builder.stored_whole(op.output, axes, cycles) or builder.result(op.output, axes)
+    return builder.batches.result(op.output, axes, beside) or builder.result(op.output, axes)
 
 
 def refuse_types(builder: LayerBuilder, op: Operation) -> None:
@@ -92,16 +107,20 @@ def _mapping(builder: LayerBuilder, op: Operation, axes: _ProductAxes) -> tuple[
         costs[mapping] = product_cost(builder.chip, mapping, batch, (M, K, N), dtype)
         products[mapping] = costs[mapping]
         along = axes.out[-1] if mapping == "lhs" else axes.out[-2]
-        out = axes.out if mapping == "lhs" else (*axes.out[:-2], axes.out[-1], axes.out[-2])
+        out = axes.out if mapping == "lhs" else swap(axes.out)
         P, Q = (N, M) if mapping == "rhs" else (M, N)
         if along in spread:
             costs[mapping] += _spreading_cost(builder.chip, min(P, block_rows(builder.chip)), Q)
         wrong, alone = minor != along[-1:] and end in graph.outputs, end == op.output
-        if wrong and alone and (stored := builder.stores_whole(end, out, costs[mapping])):
+        if (
+            wrong
+            and alone
+            and (stored := builder.batches.cost_of_storing(end, out, Beside(costs[mapping])))
+        ):
             costs[mapping] = stored
         elif wrong or along in unwanted:
             costs[mapping] += turn_cost(builder.chip, (*batch, P, Q), shape.element_type)
-    if (asked := builder.options.stationary) is not None:
+    if (asked := builder.options.of(op.name).stationary) is not None:
         return asked, products[asked]
     best = min(costs, key=lambda m: costs[m])
     builder.choose(f"{best} is stationary (estimates: {_listed(costs)} cycles)")
@@ -125,6 +144,8 @@ def _followed(builder: LayerBuilder, op: Operation) -> tuple[set[tuple[int, ...]
             return alone, tensor
         if user.kind == "binary":
             alone |= {_varying(builder, user, place) for place in (0, 1)}
+        if user.kind == "requantise":
+            alone.add(scaled_axes(*(graph.shape(name).dims for name in reversed(user.inputs))))
         tensor = user.output
 
 

@@ -2,23 +2,48 @@
 
 Whatever the operation is called, it is a move (`systolic.compiler.ir.factors`). A move of the same
 bytes is a copy. Any other goes by the cheapest of the ways (`ways`), unless the lowering of the
-operation itself has a cheaper one. Not here: moves on the chip.
+operation itself has a cheaper one. An operand of a product whose tiles leave gaps is moved first
+if that pays. Not here: moves on the chip.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from systolic.compiler.cost.arrangements import Planner
 from systolic.compiler.cost.dma import load_cost
 from systolic.compiler.cost.turns import turn_cost
-from systolic.compiler.ir.factors import Move, move_of
+from systolic.compiler.ir.factors import Move
+from systolic.compiler.ir.move_parts import MovePart, move_parts
+from systolic.compiler.ir.nodes import Axes
 from systolic.compiler.lower.builder import LayerBuilder
-from systolic.compiler.lower.ways import Ends, cheapest
+from systolic.compiler.lower.views import swap
+from systolic.compiler.lower.ways import Choice, Ends, cheapest
+from systolic.layout import Layout, Shape
 from systolic.workload.options import Options
 
 MATRICES = 2
 """The factors of a transpose of one matrix, which has a lowering of its own: square tiles."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """The places of source and result, and the tensor that is moved."""
+
+    source: str
+    result: str
+    tensor: str
+
+
+@dataclass(frozen=True, slots=True)
+class _WithoutGaps:
+    """A layout without gaps, the moves to it, and about how many cycles it takes to bring it."""
+
+    cycles: int
+    shape: Shape
+    parts: tuple[MovePart, ...]
+    choices: list[Choice]
 
 
 def move_in_dram(
@@ -33,22 +58,36 @@ def move_in_dram(
     if _asked(builder.options):
         return False
     shape = builder.graph.shape(output)
-    move = move_of(builder.dram.shape(source), shape, permutation)
-    if move is None:
+    given = source in builder.graph.inputs and builder.dram.of(source) == source
+    narrow = builder.user_type(output) != shape.element_type  # whose padding keeps what it was
+    parts = move_parts(
+        builder.dram.shape(source), shape, permutation, over_padding=given and not narrow
+    )
+    if parts is None:
         return False
-    if move.same_bytes and builder.chip.dram.organisation is not None:
-        return False  # its estimate knows no rows that reads and writes close for one another
-    if move.same_bytes:
-        builder.choose(f"{output} has the bytes of {source}: they are copied by all DMA queues")
-        builder.copied(builder.dram.of(source), output)
-        builder.come_home(output)
+    move, names = parts[0].move, (source, output)
+    if move.same_bytes and len(parts) == 1:
+        return _copied(builder, source, output)
+    one = move if len(parts) == 1 and len(move.sizes) == MATRICES else None
+    if one and other_cycles is None and builder.can_turn(move.dtype):
+        if not _arranged(builder, parts, names, _matrix_cycles(builder, one)):
+            _as_a_matrix(builder, parts[0], names)
         return True
-    if len(move.sizes) == MATRICES and other_cycles is None and builder.can_turn(move.dtype):
-        other_cycles = _matrix_cycles(builder, move)
-        if not _arranged(builder, move, (source, output), other_cycles):
-            _as_a_matrix(builder, move, source, output)
-        return True
-    return _arranged(builder, move, (source, output), other_cycles)
+    return _arranged(builder, parts, names, other_cycles)
+
+
+def _copied(builder: LayerBuilder, source: str, output: str) -> bool:
+    """Copy the bytes of a place to another; return whether it is done."""
+    organisation = builder.chip.dram.organisation
+    before, after = builder.dram.shape(source), builder.graph.shape(output)
+    if before.size_bytes() != after.size_bytes():
+        return False  # one of them has padding behind its last element
+    if organisation is not None and organisation.outstanding == 1:
+        return False  # reads and writes of one burst at a time close rows for one another
+    builder.choose(f"{output} has the bytes of {source}: they are copied by all DMA queues")
+    builder.copied(builder.dram.of(source), output)
+    builder.come_home(output)
+    return True
 
 
 def _asked(options: Options) -> bool:
@@ -61,14 +100,15 @@ def _matrix_cycles(builder: LayerBuilder, move: Move) -> int:
     chip = builder.chip
     rows, cols = (0,), (1,)
     moved = load_cost(chip, move.source, (rows, cols)) + load_cost(chip, move.result, (cols, rows))
-    dma = moved // chip.dma.queues * chip.period("dma")
+    dma = moved // chip.dma.useful_queues * chip.period("dma")
     return dma // chip.period("pe_array") + turn_cost(chip, move.sizes, move.dtype)
 
 
-def _as_a_matrix(builder: LayerBuilder, move: Move, source: str, output: str) -> None:
+def _as_a_matrix(builder: LayerBuilder, part: MovePart, names: tuple[str, str]) -> None:
     """Transpose the one matrix of a reshape: long runs in, identity products, long runs out."""
+    move, (_, output) = part.move, names
     builder.choose(f"{output} is the transpose of a matrix, by identity products")
-    ends = _ends(builder, move, source, output)
+    ends = _ends(builder, part, _Places(builder.dram.of(names[0]), output, output), 0)
     rows, cols = (0,), (1,)
     brought = builder.place_matrix(move.source, (rows, cols), output, dram=ends.source)
     turned = builder.place_matrix(move.source, (cols, rows), output)
@@ -77,31 +117,119 @@ def _as_a_matrix(builder: LayerBuilder, move: Move, source: str, output: str) ->
     builder.come_home(output)
 
 
-def _ends(builder: LayerBuilder, move: Move, source: str, output: str) -> Ends:
-    """Give the places of source and result names under which their dimensions are the factors."""
-    ends = Ends(f"{output}.from", f"{output}.to", output)
-    builder.dram.alias(ends.source, builder.dram.of(source), move.source)
-    builder.dram.alias(ends.target, output, move.result)
+def _ends(builder: LayerBuilder, part: MovePart, move: _Places, number: int) -> Ends:
+    """Give the places of source and result names under which their dimensions are the factors.
+
+    number: of the part.
+    """
+    end = f".{number}" if number else ""
+    ends = Ends(f"{move.result}.from{end}", f"{move.result}.to{end}", move.tensor)
+    builder.dram.part(ends.source, move.source, part.move.source, part.source)
+    builder.dram.part(ends.target, move.result, part.move.result, part.result)
     return ends
 
 
 def _arranged(
-    builder: LayerBuilder, move: Move, names: tuple[str, str], other_cycles: int | None
-) -> bool:
+    builder: LayerBuilder, parts: Sequence[MovePart], names: tuple[str, str],
+    other_cycles: int | None,
+) -> bool:  # fmt: skip
     """Let a move go the cheapest way; return False if none suits or another lowering is cheaper.
 
     names: of the source and of the result.
     """
-    source, output = names
-    choice = cheapest(move, Planner(builder.chip, builder.options))
-    if choice is None:
+    choices = _choices(builder, parts)
+    if choices is None:
         return False
-    cycles = choice.ticks // builder.chip.period("pe_array")
+    cycles = _cycles(builder, choices)
     if other_cycles is not None and other_cycles <= cycles:
         return False
     others = "" if other_cycles is None else f"; as matrices: {other_cycles}"
-    builder.choose(f"{source} goes to {output} {choice.way.name} (about {cycles} cycles{others})")
-    ends = _ends(builder, choice.plan.move, source, output)
-    choice.way.emit(builder, choice.plan, ends)
-    builder.come_home(output)
+    what = f"{names[0]} goes to {names[1]} {_in_words(choices)}"
+    builder.choose(f"{what} (about {cycles} cycles{others})")
+    _emit(builder, parts, choices, _Places(builder.dram.of(names[0]), names[1], names[1]))
+    builder.come_home(names[1])
     return True
+
+
+def _choices(builder: LayerBuilder, parts: Sequence[MovePart]) -> list[Choice] | None:
+    """Return the best way of each part; None if none suits one of them."""
+    planner, found = Planner(builder.chip, builder.options), list[Choice]()
+    for part in parts:
+        choice = cheapest(part.move, planner)
+        if choice is None:
+            return None
+        found.append(choice)
+    return found
+
+
+def _cycles(builder: LayerBuilder, choices: Sequence[Choice]) -> int:
+    return sum(choice.ticks for choice in choices) // builder.chip.period("pe_array")
+
+
+def _emit(
+    builder: LayerBuilder, parts: Sequence[MovePart], choices: Sequence[Choice], places: _Places
+) -> None:
+    for number, (part, choice) in enumerate(zip(parts, choices, strict=True)):
+        made = replace(part, move=choice.plan.move)
+        choice.way.emit(builder, choice.plan, _ends(builder, made, places, number))
+
+
+def _in_words(choices: Sequence[Choice]) -> str:
+    ways = " and ".join(dict.fromkeys(choice.way.name for choice in choices))
+    between = f" in {len(choices)} parts, between the edges of tiles"
+    return ways + (between if len(choices) > 1 else "")
+
+
+def bring_without_gaps(builder: LayerBuilder, tensor: str, axes: Axes) -> None:
+    """Bring an input in DRAM to a place without the gaps of its tiles, if that pays.
+
+    axes: the view as which work wants it. What takes the tensor then brings it from there.
+    """
+    if tensor not in builder.graph.inputs or _asked(builder.options):
+        return
+    if not builder.dram.holds(tensor) or builder.dram.of(tensor) != tensor:
+        return
+    shape = builder.dram.shape(tensor)
+    if shape.padded_elements() == shape.num_elements():
+        return
+    before = _cycles_to_bring(builder, shape, axes)
+    order = [axis for group in axes for axis in group]
+    best = _cheapest_without_gaps(builder, shape, (order, shape.layout.major_to_minor), axes)
+    if best is None or best.cycles >= before:
+        return
+    place = f"{tensor}.dense"
+    builder.choose(
+        f"{tensor} is brought to a place without gaps {_in_words(best.choices)} (about "
+        f"{best.cycles} cycles with what follows; from its tiles: {before})"
+    )
+    builder.dram.reserve(place, best.shape)
+    _emit(builder, best.parts, best.choices, _Places(tensor, place, tensor))
+    builder.dram.put(tensor, place)
+
+
+def _cheapest_without_gaps(
+    builder: LayerBuilder, shape: Shape, orders: Sequence[Sequence[int]], axes: Axes
+) -> _WithoutGaps | None:
+    """Return the best of some orders, major to minor, in which a tensor lies without gaps."""
+    found: list[_WithoutGaps] = []
+    for order in orders:
+        dense = Shape(shape.element_type, shape.dims, Layout(tuple(order)[::-1]))
+        parts = move_parts(shape, dense, range(shape.rank))
+        choices = None if parts is None else _choices(builder, parts)
+        if parts is not None and choices is not None:
+            cycles = _cycles(builder, choices) + _cycles_to_bring(builder, dense, axes)
+            found.append(_WithoutGaps(cycles, dense, parts, choices))
+    return min(found, key=lambda each: each.cycles, default=None)
+
+
+def _cycles_to_bring(builder: LayerBuilder, shape: Shape, axes: Axes) -> int:
+    """Return about how many of the array's cycles all queues take for a view, or for its turn."""
+    chip = builder.chip
+    ways = {axes: 0}
+    if builder.can_turn(shape.element_type):
+        ways[swap(axes)] = builder.cost_of_turning(shape, swap(axes))
+    return min(
+        load_cost(chip, shape, view) // chip.dma.useful_queues * chip.period("dma")
+        // chip.period("pe_array") + turn
+        for view, turn in ways.items()
+    )  # fmt: skip

@@ -226,7 +226,7 @@ def _unpack_in_dram(builder: LayerBuilder, packed: PackedTensor, *, background: 
 
 def _tiles(builder: LayerBuilder, shape: Shape, tensor: str, dram: str) -> Matrix:
     tiles, rows, _ = shape.dims
-    queues = builder.chip.dma.queues
+    queues = builder.chip.dma.useful_queues
     shared = queues if tiles < queues else 1
     return builder.place_matrix(shape, AXES, tensor, dram=dram, shared=shared, height=rows)
 
@@ -241,14 +241,14 @@ def _unpack_on_chip(builder: LayerBuilder, packed: PackedTensor) -> None:
         bytes_ = _bytes_in_rows(builder, packed, rows, given=True)
         elements = _elements_in_rows(builder, packed, rows)
         builder.unpack(bytes_, elements, packed.bits)
-        builder.holds_rows(packed.elements, elements, rows.axes)
+        builder.homes.holds_rows(packed.elements, elements, rows.axes)
     else:
         places = _places(builder, packed)
         bytes_ = _bytes_of_lanes(builder, packed, given=True)
         elements = _lanes(builder, packed.elements, bytes_.rows, places.columns)
         builder.unpack(bytes_, elements, packed.bits)
-        builder.hold(packed.elements, elements, places, _axes(builder, packed))
-    builder.lies_at(packed.name, packed.tensor.shape, bytes_)
+        builder.homes.hold(packed.elements, elements, places, _axes(builder, packed))
+    builder.homes.lies_at(packed.name, packed.tensor.shape, bytes_)
 
 
 def _axes(builder: LayerBuilder, packed: PackedTensor) -> Axes | None:
@@ -354,7 +354,7 @@ def _pack_on_chip(builder: LayerBuilder, packed: PackedTensor) -> None:
         elements = _lanes(builder, packed.elements, lanes, cols)
         if padded:
             builder.unpack(bytes_, elements, packed.bits, background=True)
-        builder.deal_out(packed.elements, elements, places, _axes(builder, packed))
+        builder.homes.deal_out(packed.elements, elements, places, _axes(builder, packed))
     builder.pack(elements, bytes_, packed.bits)
-    builder.lies_at(packed.name, packed.tensor.shape, bytes_)
-    builder.keep_bytes(packed.name, bytes_)
+    builder.homes.lies_at(packed.name, packed.tensor.shape, bytes_)
+    builder.keep_at_end(bytes_, packed.name, ((), ()))

@@ -20,6 +20,7 @@ from systolic.compiler.lower.blocks import (
     may_be_carried,
 )
 from systolic.compiler.lower.builder import LayerBuilder
+from systolic.compiler.lower.chip_moves import may_stay_in_lanes, move_in_lanes
 from systolic.compiler.lower.moves import move_in_dram
 from systolic.compiler.lower.recognise import (
     MatrixSet,
@@ -57,6 +58,8 @@ def _permute(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -
         builder.store_home(builder.load(source, rows.source), op.output, rows.result)
     elif home == "dram":
         _from_dram(builder, op, recognise_transpose(before, after, permutation))
+    elif _moved_in_lanes(builder, op, permutation):
+        return
     elif goes_in_blocks(
         builder.graph.tensor(source), builder.graph.tensor(op.output), permutation, builder.chip,
         builder.options,
@@ -75,6 +78,24 @@ def _home(builder: LayerBuilder, op: Operation) -> Home | None:
             f"elements in a byte, so no blocks can be chosen"
         )
     return None if packed else both_at(builder.graph, op)
+
+
+def _moved_in_lanes(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -> bool:
+    """Move many small matrices on the chip lane by lane, unless turning blocks is cheaper.
+
+    Other operations take views of the result, which it does not have then.
+    """
+    graph, options, (name,) = builder.graph, builder.options, op.inputs
+    source, result = graph.tensor(name), graph.tensor(op.output)
+    if builder.uses(op.output) or not may_stay_in_lanes(source, result, options):
+        return False
+    matrices = recognise_transpose(source.shape, result.shape, permutation)
+    tensors = (source, result)
+    blocks = goes_in_blocks(*tensors, permutation, builder.chip, options) or may_be_carried(
+        *tensors, permutation, builder.chip, options
+    )
+    cost = turn_cost(builder.chip, matrices.dims, source.shape.element_type) if blocks else None
+    return move_in_lanes(builder, (name, op.output), permutation, cost)
 
 
 def _blocks_are_cheaper(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -> bool:
@@ -110,7 +131,7 @@ def _cycles(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) ->
             turn = turn_cost(chip, matrices.dims, before.element_type)
         if not turn or direct <= come + turn:
             come, turn = direct, 0
-    dma = (come + go) // chip.dma.queues * chip.period("dma")
+    dma = (come + go) // chip.dma.useful_queues * chip.period("dma")
     return dma // chip.period("pe_array") + turn
 
 

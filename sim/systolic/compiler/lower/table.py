@@ -14,8 +14,15 @@ from typing import Literal
 from systolic.compiler.ir.nodes import Layers
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.cast import lower_cast
+from systolic.compiler.lower.causal_mask import lower_causal_mask
 from systolic.compiler.lower.conv2d import lower_conv2d
-from systolic.compiler.lower.elementwise import activation_step, each_element, lower_binary
+from systolic.compiler.lower.elementwise import (
+    activation_step,
+    each_element,
+    lower_binary,
+    lower_requantise,
+)
+from systolic.compiler.lower.embedding import lower_embedding
 from systolic.compiler.lower.gathers import lower_concat, lower_pad, lower_slice
 from systolic.compiler.lower.matmul import lower_matmul
 from systolic.compiler.lower.packed import (
@@ -30,6 +37,7 @@ from systolic.compiler.lower.pool import lower_pool
 from systolic.compiler.lower.reduce import lower_reduce
 from systolic.compiler.lower.reshape import lower_reshape
 from systolic.compiler.lower.views import physical
+from systolic.errors import CompileError, perhaps, shortened
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
 from systolic.workload import OPERATIONS, Graph, Operation
@@ -60,11 +68,14 @@ LOWERINGS: dict[str, Lowering] = {
     "cast": Lowering(lower_cast, "bytes"),
     "activation": Lowering(each_element(activation_step), "bytes"),
     "binary": Lowering(lower_binary, "bytes"),
+    "requantise": Lowering(lower_requantise, "bytes"),
     "reduce": Lowering(lower_reduce, "bytes"),
     "pool": Lowering(lower_pool, "bytes"),
     "slice": Lowering(lower_slice, "bytes"),
     "concat": Lowering(lower_concat, "bytes"),
     "pad": Lowering(lower_pad, "bytes"),
+    "embedding": Lowering(lower_embedding, "bytes"),
+    "causal_mask": Lowering(lower_causal_mask, "bytes"),
 }
 LOWERED = {name for name, row in OPERATIONS.items() if row.parts is None}
 """All operations but composites, which are lowered part by part."""
@@ -79,8 +90,26 @@ def bound_kind(op: Operation) -> BoundKind:
     return "bytes" if op.row.parts is not None else LOWERINGS[op.kind].bound
 
 
+def check_choices(graph: Graph, options: Options) -> None:
+    """Raise CompileError if options are for a product that is not there, or do not fit its kind."""
+    products = {op.name: op.kind for op in graph.operations if bound_kind(op) == "product"}
+    for name, own in options.operations.items():
+        where = f"compile.operations.{shortened(name)}"
+        if name not in products:
+            known = ", ".join(products) or "none"
+            raise CompileError(
+                f"{where}: there is no such product (known: {known}){perhaps(name, products)}"
+            )
+        if products[name] != "matmul" and own.stationary is not None:
+            raise CompileError(
+                f"{where}.stationary: a {products[name]} holds its weights in the array; only a "
+                f"matmul has this choice"
+            )
+
+
 def lower_graph(graph: Graph, chip: Chip, options: Options) -> Layers:
     """Return the layers of a graph: the first pass."""
+    check_choices(graph, options)
     carried = carried_graph(expanded(graph), chip)
     graph = carried.graph
     places = reserve_places(carried, chip)

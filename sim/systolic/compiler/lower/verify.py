@@ -38,7 +38,7 @@ def _faults(layers: Layers) -> Iterator[str]:
 
 def _order(layers: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
     """Yield faults: a matrix that is unknown, read before it is made, or made twice."""
-    places = {place.name: place.base for place in layers.dram}
+    places = {place.name: place.start for place in layers.dram}
     stored_later = [places.get(node.dram, -1) for node in layers.nodes if node.kind == "store"]
     made, background = set[str](), set[str]()
     for node in layers.nodes:
@@ -89,6 +89,21 @@ def _multiply(node: Node, layers: Layers, matrices: dict[str, Matrix]) -> Iterat
     if _broadcast(a.batch, b.batch) != _broadcast(out.batch):
         yield f"node {node}: batches {a.batch} and {b.batch} do not make {out.batch}"
     yield from _spread(node, matrices, node.inputs[2:])
+
+
+def _diagonal(node: Node, _: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
+    source, out, diagonal = matrices[node.inputs[0]], matrices[node.output], node.diagonal
+    if diagonal is None or out.block is None:
+        yield f"node {node}: a diagonal needs its taps and channels, and tiles of its own"
+        return
+    if (source.rows, source.cols) != (diagonal.channels, diagonal.taps):
+        yield _unlike(node, source, f"{diagonal.channels} channels x {diagonal.taps} taps")
+    if (out.rows, out.cols, *out.block) != (
+        diagonal.rows, diagonal.channels, diagonal.p, diagonal.p,
+    ):  # fmt: skip
+        yield _unlike(node, out, f"{diagonal.rows} x {diagonal.channels} in square tiles")
+    if source.dtype != out.dtype:
+        yield f"node {node}: {source.dtype} becomes {out.dtype}"
 
 
 def _broadcast(*batches: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -227,6 +242,7 @@ def _unlike(node: Node, matrix: Matrix, wanted: str) -> str:
 _AGREE: Mapping[NodeKind, _Check] = for_every_kind(
     {
         "multiply": _multiply,
+        "diagonal": _diagonal,
         "turn": _transposed,
         "bounce": _transposed,
         "move": _moved,

@@ -44,12 +44,6 @@ def swap(axes: Axes) -> Axes:
     return (*axes[:-2], axes[-1], axes[-2])
 
 
-def whole_rows(shape: Shape, axes: Axes) -> Axes:
-    """Return the view with the same rows, and with all other dimensions in the order of memory."""
-    rows = axes[-2]
-    return rows, tuple(axis for axis in shape.layout.major_to_minor if axis not in rows)
-
-
 def ends_in(group: tuple[int, ...], minor: tuple[int, ...]) -> bool:
     """Return whether dimensions that make up rows or columns end in those."""
     return group[len(group) - len(minor) :] == minor

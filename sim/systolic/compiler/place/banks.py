@@ -8,14 +8,13 @@ of a role take its banks in turn, so that two queues that bring two tiles seldom
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Literal
 
 from systolic.compiler.ir.nodes import Layers
 from systolic.compiler.place.free_bytes import End, Wish
-from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
 from systolic.spans import Interval
 
@@ -91,12 +90,7 @@ def _shares(layers: Layers, roles: dict[str, Role], chip: Chip) -> dict[Role, Ri
     Each role gets one bank. Every further bank goes to the role with the most bytes in each bank.
     """
     banks, size = chip.state_buffer.banks, chip.state_buffer.bank_bytes
-    load: dict[Role, int] = {}
-    for matrix in layers.matrices:
-        if matrix.window is not None:
-            continue
-        role = roles[matrix.name]
-        load[role] = load.get(role, 0) + math.prod(matrix.dims) * data_type(matrix.dtype).size_bytes
+    load = _most_bytes(layers, roles)
     if any(node.kind == "turn" for node in layers.nodes):
         load.setdefault("moving", 0)  # the identity is read while results are written and stored
     if not load or banks < len(load):
@@ -106,6 +100,33 @@ def _shares(layers: Layers, roles: dict[str, Role], chip: Chip) -> dict[Role, Ri
         found[role] = Ring(first, many, size)
         first += many
     return found
+
+
+def _most_bytes(layers: Layers, roles: dict[str, Role]) -> dict[Role, int]:
+    """Return the most bytes of each role that want to be on the chip together.
+
+    What is made there is there from the node that makes it to the last that reads it. What comes
+    from DRAM can come as early as there is room, so all of it counts.
+    """
+    last = {name: number for number, node in enumerate(layers.nodes) for name in node.inputs}
+    made = {node.output: number for number, node in reversed([*enumerate(layers.nodes)])}
+    load: dict[Role, int] = {}
+    steps: dict[Role, dict[int, int]] = {}
+    for matrix in layers.matrices:
+        if matrix.window is not None:
+            continue
+        role, size = roles[matrix.name], matrix.size_bytes
+        load.setdefault(role, 0)
+        if matrix.source == "dram":
+            load[role] += size
+            continue
+        changes = steps.setdefault(role, {})
+        end = len(layers.nodes) if matrix.keep else last.get(matrix.name, made.get(matrix.name, 0))
+        for number, change in ((made.get(matrix.name, 0), size), (end + 1, -size)):
+            changes[number] = changes.get(number, 0) + change
+    for role, changes in steps.items():
+        load[role] += max(accumulate(changes[number] for number in sorted(changes)))
+    return load
 
 
 def _dealt(load: dict[Role, int], banks: int) -> dict[Role, int]:

@@ -6,6 +6,8 @@ for the last user of an old one. Not here: tiles.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
@@ -42,17 +44,19 @@ class Wish:
 
 @dataclass(slots=True)
 class _Used:
-    """Bytes given back, and the instructions that used them last."""
+    """Bytes given back, the instructions that used them last, and a number that grows with time."""
 
     start: int
     stop: int
     users: list[Ref]
+    number: int
 
 
 @dataclass(slots=True)
 class Room:
     """Free intervals of [0, size_bytes), sorted; bytes that were given back keep their last users.
 
+    used: these, sorted as well; no two overlap.
     bank_bytes: a tile must not lie across two banks of that size (0: it may).
     """
 
@@ -61,6 +65,7 @@ class Room:
     free: list[Interval] = field(init=False)
     fresh: list[Interval] = field(init=False)
     used: list[_Used] = field(default_factory=list)
+    _given_back: int = 0
 
     def __post_init__(self) -> None:
         self.free = [Interval(0, self.size_bytes)]
@@ -77,12 +82,12 @@ class Room:
 
     def find(self, size: int, wish: Wish) -> int | None:
         """Return the first place for whole words, in the order of the wish, fresh before used."""
-        for parts in (self.fresh, self.free):
+        for parts, find in ((self.fresh, self._fit), (self.free, self._longest_free)):
             for wished in wish.ranges:
                 if wished.count < size:
                     break  # all ranges are alike, and there may be millions
                 inside = _within(parts, wished)
-                if (start := self._fit(inside, size, wish.end)) is not None:
+                if (start := find(inside, size, wish.end)) is not None:
                     return start
         for parts in () if wish.only else (self.fresh, self.free):
             if (start := self._fit(parts, size, wish.end)) is not None:
@@ -92,7 +97,8 @@ class Room:
     def give_back(self, start: int, size_bytes: int, users: list[Ref]) -> None:
         """Make bytes free again."""
         stop = start + in_words(size_bytes)
-        self.used.append(_Used(start, stop, users))
+        self._given_back += 1
+        insort(self.used, _Used(start, stop, users, self._given_back), key=_first)
         merged: list[Interval] = []
         for part in sorted([*self.free, Interval(start, stop)]):
             if merged and merged[-1].stop == part.first:
@@ -120,6 +126,53 @@ class Room:
                     return part.stop - size if high_first else part.first
         return None
 
+    def _longest_free(self, parts: list[Interval], size: int, end: End) -> int | None:
+        """Return the place whose bytes were all given back longest ago.
+
+        Places begin, or end, where something that was given back does, or a free piece.
+        """
+        high_first = end == "high"
+        best: tuple[int, int] | None = None
+        for free in parts:
+            for piece in self._in_banks(free, end):
+                found = self._oldest(piece, size, high_first=high_first)
+                if found is not None and (best is None or found < best):
+                    best = found
+        return best and (-best[1] if high_first else best[1])
+
+    def _oldest(self, piece: Interval, size: int, *, high_first: bool) -> tuple[int, int] | None:
+        """Return the best place in a free piece: the number of what was there last, and the place.
+
+        The place is negative if the highest is wanted. The places are gone through in order.
+        `latest` holds what lies in the place and was given back later than all that lies behind it
+        there, so that its first is the latest of all. So the time goes with what was given back.
+        """
+        first, last = piece.first, piece.stop - size
+        if last < first:
+            return None
+        used = self._overlapping(first, piece.stop)
+        latest, reached, count = deque[_Used](), 0, len(used)
+        age, best = self._given_back + 1, first
+        for place in _places(used, first, last, size):
+            stop = place + size
+            while reached < count and used[reached].start < stop:
+                newest = used[reached]
+                while latest and latest[-1].number < newest.number:
+                    latest.pop()
+                latest.append(newest)
+                reached += 1
+            while latest and latest[0].stop <= place:
+                latest.popleft()
+            there = latest[0].number if latest else 0
+            if there < age or (high_first and there == age):
+                age, best = there, place
+        return age, -best if high_first else best
+
+    def _overlapping(self, start: int, stop: int) -> list[_Used]:
+        """Return what was given back among some bytes, in order."""
+        first = bisect_right(self.used, start, key=_behind)
+        return self.used[first : bisect_left(self.used, stop, lo=first, key=_first)]
+
     def _in_banks(self, free: Interval, end: End) -> Iterator[Interval]:
         """Yield the pieces in which a tile may lie, from that end: in one bank, in whole words.
 
@@ -142,19 +195,37 @@ class Room:
         self.fresh = _without(self.fresh, taken)
 
     def _users(self, start: int, stop: int) -> list[Ref]:
-        found: list[Ref] = []
+        """Take some bytes out of those given back, and return their last users."""
+        overlapping = self._overlapping(start, stop)
         kept: list[_Used] = []
-        for old in self.used:
-            if old.stop <= start or stop <= old.start:
-                kept.append(old)
-                continue
-            found += old.users
+        for old in overlapping:
             if old.start < start:
-                kept.append(_Used(old.start, start, old.users))
+                kept.append(_Used(old.start, start, old.users, old.number))
             if stop < old.stop:
-                kept.append(_Used(stop, old.stop, old.users))
-        self.used = kept
-        return list(dict.fromkeys(found))
+                kept.append(_Used(stop, old.stop, old.users, old.number))
+        first = bisect_right(self.used, start, key=_behind)
+        self.used[first : first + len(overlapping)] = kept
+        by_age = sorted(overlapping, key=lambda old: old.number)
+        return list(dict.fromkeys(user for old in by_age for user in old.users))
+
+
+def _places(used: Iterable[_Used], first: int, last: int, size: int) -> list[int]:
+    """Return the places from first to last that begin, or end, where something was given back."""
+    places = {first, last}
+    for old in used:
+        if old.start <= last:
+            places.add(max(old.start, first))
+        if old.stop - size >= first:
+            places.add(min(old.stop - size, last))
+    return sorted(places)
+
+
+def _first(old: _Used) -> int:
+    return old.start
+
+
+def _behind(old: _Used) -> int:
+    return old.stop
 
 
 def _within(parts: list[Interval], wished: Interval) -> list[Interval]:

@@ -3,6 +3,11 @@
 All uses of every tile are known beforehand. So a tile's memory is given back after the last use. If
 memory is full, the tile that is needed again latest leaves (Belady): it is forgotten if DRAM has
 it, and spilled otherwise. Not here: the transfers (`schedule` makes them).
+
+A tile can only be brought when its bytes are no longer in use. Where tiles are gone through in
+turn, over and over, the tile that is needed again latest is the one that was used last. So each
+tile would come to bytes that have just been in use, and none could be brought ahead. With
+`rest_tasks` a tile that has not been used for so many tasks leaves before any other.
 """
 
 from __future__ import annotations
@@ -15,6 +20,7 @@ from systolic.compiler.ir.dependencies import Ref, Region
 from systolic.compiler.ir.tasks import MatrixTile, Task
 from systolic.compiler.place.free_bytes import ALIGNMENT, Room, Wish, in_words
 from systolic.errors import CompileError
+from systolic.spans import Interval
 
 
 @dataclass(slots=True)
@@ -49,17 +55,24 @@ class Stay:
 
 @dataclass(slots=True)
 class Residency:
-    """Tiles in the state buffer while tasks are gone through one by one."""
+    """Tiles in the state buffer while tasks are gone through one by one.
+
+    rest_tasks: for how many tasks a tile should not have been used when it leaves. piece_of: the
+    bytes of a tile that are waited for by themselves; 0: a tile is waited for as a whole.
+    """
 
     room: Room
     wish_of: Callable[[MatrixTile], Wish]
     size_of: Callable[[MatrixTile], int]
     where: str
+    rest_tasks: int = 0
+    piece_of: Callable[[MatrixTile], int] = lambda _: 0
     resident: dict[MatrixTile, Resident] = field(default_factory=dict)
     uses: dict[MatrixTile, deque[int]] = field(default_factory=dict)
     task: int = 0
     stays: list[Stay] = field(default_factory=list)
     _since: dict[MatrixTile, int] = field(default_factory=dict)
+    _last_use: dict[MatrixTile, int] = field(default_factory=dict)
 
     def plan(self, tasks: Iterable[Task], kept: Iterable[MatrixTile]) -> None:
         """Note the uses of each tile; tiles to be kept are used again at the very end."""
@@ -98,10 +111,15 @@ class Residency:
         if found is None:
             return self.victims(pinned)
         start, users = found
-        region = Region(f"sb{start}", before=users)
-        self.resident[tile] = Resident(tile, start, size, region, dirty)
+        self.resident[tile] = Resident(tile, start, size, self._region(tile, start, users), dirty)
         self._since[tile] = self.task
         return self.resident[tile]
+
+    def _region(self, tile: MatrixTile, start: int, users: Iterable[Ref]) -> Region:
+        """Return the region of a tile whose bytes these instructions have used."""
+        place = Interval(start, start + self.size_of(tile))
+        pieces = self.piece_of(tile)
+        return Region(f"sb{start}", list(users), place=place, piece_bytes=pieces)
 
     def place_together(self, tiles: Sequence[MatrixTile], *, dirty: bool) -> bool:
         """Place equally large tiles one after another; False if they have no room so."""
@@ -111,7 +129,7 @@ class Residency:
             return False
         for number, tile in enumerate(tiles):
             start = found[0] + number * size
-            region = Region(f"sb{start}", before=list(found[1]))
+            region = self._region(tile, start, found[1])
             self.resident[tile] = Resident(tile, start, size, region, dirty, bool(size % ALIGNMENT))
             self._since[tile] = self.task
         return True
@@ -129,15 +147,23 @@ class Residency:
         for tile, first in starts.items():
             start, size = found[0] + first, self.size_of(tile)
             lasting = forever or bool(start % ALIGNMENT or size % ALIGNMENT)
-            region = Region(f"sb{start}", before=list(found[1]))
+            region = self._region(tile, start, found[1])
             self.resident[tile] = Resident(tile, start, size, region, dirty=True, lasting=lasting)
             self._since[tile] = self.task
         return True
 
     def victims(self, pinned: Collection[MatrixTile]) -> list[Resident]:
-        """Return the tiles that may leave; the one that is needed again latest is last (Belady)."""
+        """Return the tiles that may leave; the one that is needed again latest is last (Belady).
+
+        Tiles that have rested stand behind those that have not.
+        """
         others = [r for r in self.resident.values() if r.tile not in pinned and not r.lasting]
-        return sorted(others, key=lambda r: self._next_use(r.tile))
+        return sorted(others, key=lambda r: (self._has_rested(r.tile), self._next_use(r.tile)))
+
+    def _has_rested(self, tile: MatrixTile) -> bool:
+        """Return whether a tile has not been used for `rest_tasks`."""
+        last = max(self._since[tile], self._last_use.get(tile, 0))
+        return self.task - last >= self.rest_tasks
 
     def no_room(self, tile: MatrixTile, pinned: Collection[MatrixTile]) -> CompileError:
         """Return the error for a tile that has no room beside those used with it.
@@ -180,6 +206,7 @@ class Residency:
 
     def used(self, tile: MatrixTile) -> bool:
         """Note that the present task has used a tile; return whether this was its last use."""
+        self._last_use[tile] = self.task
         later = self.uses[tile]
         if later and later[0] == self.task:
             later.popleft()

@@ -32,16 +32,19 @@ class PlacedTile:
 class OnChip:
     """The tiles T(p,q) of all matrices, and the state buffer in which they have places."""
 
-    def __init__(self, layers: Layers, tiled: Tiled, chip: Chip) -> None:
+    def __init__(self, layers: Layers, tiled: Tiled, chip: Chip, *, rest_tasks: int = 0) -> None:
         self.chip = chip
         self.p, self.q = tiled.block
         self._sides = {m.name: m.block or tiled.block for m in layers.matrices}
         self.matrices = {m.name: m for m in layers.matrices}
         self._blocks = {m.name: tiling(m, tiled.block) for m in layers.matrices}
+        self._block_of: dict[MatrixTile, Block] = {}
         self.banks = BanksByRole(layers, chip)
         room = Room(chip.state_buffer.bytes_per_partition, whole_banks(chip))
         where = f"state_buffer of {chip.name}"
-        self.memory = Residency(room, self._wish_of, self.size_bytes, where)
+        self.memory = Residency(
+            room, self._wish_of, self.size_bytes, where, rest_tasks, self._piece_bytes
+        )
         self.multiplies = any(node.kind == "multiply" for node in layers.nodes)
         self._padded = {home.matrix for home in layers.homes if home.shape.holds_padding}
         self._made: dict[MatrixTile, Made] = {}
@@ -61,9 +64,11 @@ class OnChip:
 
     def block(self, tile: MatrixTile) -> Block:
         """Return a tile as a block of its matrix: origin, extents, slices."""
-        blocks = self._blocks[tile.matrix]
-        number = tile.number * blocks.count_per_matrix + tile.row * blocks.grid[1] + tile.col
-        return blocks.at(number)
+        if tile not in self._block_of:
+            blocks = self._blocks[tile.matrix]
+            number = tile.number * blocks.count_per_matrix + tile.row * blocks.grid[1] + tile.col
+            self._block_of[tile] = blocks.at(number)
+        return self._block_of[tile]
 
     def size_bytes(self, tile: MatrixTile) -> int:
         """Return the bytes a tile takes of each partition: all alike in a matrix of blocks."""
@@ -74,6 +79,16 @@ class OnChip:
     def element_bytes(self, tile: MatrixTile) -> int:
         """Return the bytes of an element."""
         return data_type(self.matrices[tile.matrix].dtype).size_bytes
+
+    def _piece_bytes(self, tile: MatrixTile) -> int:
+        """Return the bytes that the sums of one bank make; 0 if a tile is waited for as a whole.
+
+        Only tiles of images are large: others end where the sums of a bank do, or soon after.
+        """
+        if self.matrices[tile.matrix].block is None:
+            return 0
+        piece = self.chip.multiply_vectors * self.element_bytes(tile)
+        return piece if piece < self.size_bytes(tile) else 0
 
     def _bytes_of_task(self, task: Task) -> int:
         """Return the bytes of each partition that a task's tiles take together."""

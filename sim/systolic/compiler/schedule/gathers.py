@@ -5,6 +5,8 @@ A copy takes rows that stay neighbours, and columns that one access reaches on e
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -16,6 +18,7 @@ from systolic.compiler.cost.moves import lane_copy
 from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.gathers import NOWHERE, Gather, runs_of, stretches
 from systolic.compiler.ir.nodes import Layers
+from systolic.compiler.ir.ranges import spans
 from systolic.compiler.ir.tasks import Task
 from systolic.compiler.place.residency import Resident
 from systolic.compiler.place.tiles import OnChip
@@ -91,7 +94,10 @@ class GatherMaker:
             self._tiles.chip, self._options, out_of, into, busy=self._busy, dma_ticks=dma
         )
         if copy is not None:
-            self._drafts.add(copy, (source.region,), (target.region,))
+            # Piece by piece, so that what reads the target need not wait for all of it.
+            for one, other in _pieces(out_of, into, self._tiles.chip.multiply_vectors):
+                part = replace(copy, source=one, target=other)
+                self._drafts.add(part, (source.region,), (target.region,))
         else:
             self._transfers.within(out_of, into, source.region, target.region)
 
@@ -103,3 +109,18 @@ class GatherMaker:
 def _within(index: Integers, first: int, size: int) -> Integers:
     """Return an index counted from the first of a tile, `NOWHERE` where it is not in the tile."""
     return np.where((index < first) | (index >= first + size), NOWHERE, index - first)
+
+
+def _pieces(source: Access, target: Access, most: int) -> Iterator[tuple[Access, Access]]:
+    """Cut two accesses in the same places, in pieces of at most so many elements if steps allow."""
+    (_, count), *inner = source.pattern
+    many = max(1, most // math.prod(inside for _, inside in inner))
+    for part in spans(0, count, count, many):
+        yield _outer(source, part), _outer(target, part)
+
+
+def _outer(access: Access, part: Span) -> Access:
+    """Return the part of an access that takes some of its outermost steps."""
+    (step, _), *inner = access.pattern
+    start = access.start + part.first * step * access.element_bytes
+    return replace(access, start=start, pattern=((step, part.count), *inner))

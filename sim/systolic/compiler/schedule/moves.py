@@ -9,6 +9,8 @@ touched.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple
 
 from systolic.compiler.cost.moves import moving_engine
 from systolic.compiler.ir.change_of_view import ChangeOfView, Piece, pieces
@@ -19,6 +21,8 @@ from systolic.compiler.place.residency import Resident
 from systolic.compiler.place.tiles import OnChip
 from systolic.compiler.schedule.transfers import CopyMaker
 from systolic.isa import Access, Copy
+from systolic.isa.engines import access_faults
+from systolic.layout import Block
 from systolic.spans import Span
 from systolic.workload.options import Options
 
@@ -41,23 +45,18 @@ class MoveMaker:
         for piece in self._pieces(change, source.tile, target.tile):
             out_of, into = self._source(source, piece), self._target(target, piece)
             engine = moving_engine(self._tiles.chip, self._options, piece, out_of.dtype)
-            if engine is not None:
-                copy = Copy(engine=engine, source=out_of, target=into)
+            copy = Copy(engine=engine or "", source=out_of, target=into)
+            if engine is not None and not any(access_faults(copy, self._tiles.chip)):
                 self._drafts.add(copy, (source.region,), (target.region,))
             else:
                 self._transfers.within(out_of, into, source.region, target.region)
 
-    def _pieces(self, change: ChangeOfView, source: MatrixTile, target: MatrixTile) -> list[Piece]:
+    def _pieces(
+        self, change: ChangeOfView, source: MatrixTile, target: MatrixTile
+    ) -> tuple[Piece, ...]:
         """Return the pieces in rows and columns of the two tiles."""
-        there, here = self._tiles.block(target), self._tiles.block(source)
-        (row, col), (rows, cols) = there.origin, there.extents
-        logical = change.target.logical(target.number, Span(row, rows), Span(col, cols))
-        number, down, across = change.source.locate(logical)
-        down, across = down - here.origin[0], across - here.origin[1]
-        mine = (number == source.number) & (logical >= 0)
-        for index, size in ((down, here.extents[0]), (across, here.extents[1])):
-            mine &= (index >= 0) & (index < size)
-        return pieces(down, across, mine)
+        here, there = (_Cut(t.number, self._tiles.block(t)) for t in (source, target))
+        return _pieces(change, here, there)
 
     def _source(self, place: Resident, piece: Piece) -> Access:
         rows = Span(piece.source_row, piece.source_rows)
@@ -67,3 +66,23 @@ class MoveMaker:
     def _target(self, place: Resident, piece: Piece) -> Access:
         rows, cols = Span(piece.row, piece.rows), Span(piece.col, piece.cols)
         return self._tiles.make(place, rows, cols)
+
+
+class _Cut(NamedTuple):
+    """A tile, whatever its matrix is called: the number of the matrix, and the block of it."""
+
+    number: int
+    block: Block
+
+
+@lru_cache(maxsize=4096)
+def _pieces(change: ChangeOfView, source: _Cut, target: _Cut) -> tuple[Piece, ...]:
+    """Return what a tile has of another; equal changes of view and other plans share it."""
+    (down_to, across_to), (rows, cols) = source.block.origin, source.block.extents
+    logical = change.target.logical(target.number, target.block.rows, target.block.columns)
+    number, down, across = change.source.locate(logical)
+    down, across = down - down_to, across - across_to
+    mine = (number == source.number) & (logical >= 0)
+    for index, size in ((down, rows), (across, cols)):
+        mine &= (index >= 0) & (index < size)
+    return tuple(pieces(down, across, mine))

@@ -15,15 +15,17 @@ import numpy as np
 from systolic.compiler.cost.engines import drain_engine, engine_cycles, on_cheapest
 from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.drafts import Drafts
-from systolic.compiler.ir.lane_step import COPY
+from systolic.compiler.ir.lane_step import ALONG_DIAGONAL, COPY
 from systolic.compiler.ir.nodes import Layers, Matrix, Node, operand_number
+from systolic.compiler.ir.pixels import PooledPixels
+from systolic.compiler.ir.ranges import spans
 from systolic.compiler.ir.tasks import Task
 from systolic.compiler.place.free_bytes import Wish, in_words
 from systolic.compiler.place.psum import PsumMap, place_psum
 from systolic.compiler.place.tiles import OnChip
 from systolic.errors import CompileError
 from systolic.hw.datatypes import PSUM_WORD_BYTES, data_type
-from systolic.isa import Access, Buffer, Copy, LoadWeights, MatMul, OnEngine, Select
+from systolic.isa import Access, Buffer, Copy, LoadWeights, MatMul, Memset, OnEngine, Select
 from systolic.isa.access import MAX_PAIRS, Pattern
 from systolic.isa.instruction import Event
 from systolic.spans import Span
@@ -59,6 +61,7 @@ class ProductMaker:
         self.given: dict[str, int] = {}
         self._cast_to_turn = self._casts()
         self._identity: dict[str, tuple[Access, Region]] = {}
+        self.turned = 0
         self.stored: list[Access] = []
 
     @cached_property
@@ -71,6 +74,9 @@ class ProductMaker:
         """Stream the moving tiles through each stationary one, adding to the group's sums."""
         node = self._nodes[task.node]
         a, b, out = (self._matrices[n] for n in (*node.inputs[:2], node.output))
+        if not task.rows:
+            self._fill(task, out, node.step.settings["other"])
+            return
         (rows,) = task.rows
         if task.first:
             self._sums = [self._free_bank() for _ in range(len(task.cols) * len(task.moving))]
@@ -83,6 +89,15 @@ class ProductMaker:
                 self._product(task, (b, out), cols, moving, next(banks))
         if task.last:
             self._sums = []
+
+    def _fill(self, task: Task, out: Matrix, value: float) -> None:
+        """Write one value to a part of a result of which no sums are wanted."""
+        (rows,), (cols,) = task.cols, task.moving
+        target, made = self._tiles.make_reach(out, task.number, rows, cols)
+        step = partial(Memset, value=value)
+        filled = on_cheapest(self._chip, self._options, step, self._busy, target=made)
+        self._note(filled)
+        self._drafts.add(filled, (), (target.region,))
 
     def _free_bank(self) -> int:
         """Return the next bank in which no sums grow."""
@@ -143,7 +158,8 @@ class ProductMaker:
             regions.append(place.region)
         target, made = self._tiles.make_reach(*out, *where)
         busy = self._busy if busy is None else busy
-        written = on_cheapest(self._chip, self._options, node.step, busy, target=made, **fields)
+        step = node.step.at(*(span.first for span in where))
+        written = on_cheapest(self._chip, self._options, step, busy, target=made, **fields)
         self._note(written)
         self._drafts.add(written, regions, (target.region,))
 
@@ -172,6 +188,7 @@ class ProductMaker:
                         identity, partitions=rows.count, start=start, pattern=((1, some.count),)
                     )
                     multiply = MatMul(moving=ones, result=sums)
+                    self.turned += rows.count * cols.count * some.count
                     self._drafts.add(multiply, (held,), (region,), parts=self._posted(sums))
                     self._drain_turned((sums, region), (out, task.number), cols, some)
 
@@ -199,14 +216,38 @@ class ProductMaker:
                 self._drain((part, region), out, line, cols, part=lane + 1)
 
     def convert(self, task: Task) -> None:
-        """Let an engine write one tile from another, element by element."""
+        """Let an engine write one tile from another, element by element.
+
+        A tile of many sums is written piece by piece, so that what reads it need not wait for all.
+        """
         node, (rows,), (cols,) = self._nodes[task.node], task.rows, task.cols
         matrix, out = self._matrices[node.inputs[0]], self._matrices[node.output]
         number = operand_number(matrix, out, task.number)
-        source, read = self._tiles.spread(matrix, number, rows, cols)
         casts = out.name in self._cast_to_turn
         busy = {self._drain_engine: DRAINS_TICKS} if casts else None
-        self._lane_step(node, (read, source.region), (out, task.number), (rows, cols), busy=busy)
+        used = (*node.inputs, node.output)
+        cut = all(self._matrices[name].window is None for name in used)
+        piece = self._chip.multiply_vectors if cut else cols.count
+        for part in spans(cols.first, cols.stop, cols.stop, piece):
+            source, read = self._tiles.spread(matrix, number, rows, part)
+            made = out, task.number
+            self._lane_step(node, (read, source.region), made, (rows, part), busy=busy)
+
+    def diagonal(self, task: Task) -> None:
+        """Let an engine write a weight of each lane along the diagonal of a tile, zeros beside it.
+
+        A tap's weight is read again for each column, and taken where the column is the lane's.
+        """
+        node, (rows,), (cols, tap) = self._nodes[task.node], task.rows, task.cols
+        matrix, out = self._matrices[node.inputs[0]], self._matrices[node.output]
+        source, one = self._tiles.reach(matrix, 0, cols, tap)
+        target, made = self._tiles.make_reach(out, 0, rows, cols)
+        weight = replace(one, pattern=((0, cols.count),))
+        written = on_cheapest(
+            self._chip, self._options, ALONG_DIAGONAL, self._busy, value=weight, target=made
+        )
+        self._note(written)
+        self._drafts.add(written, (source.region,), (target.region,))
 
     def reduce(self, task: Task) -> None:
         """Let an engine reduce a tile: all whole segments of columns at once, then what is left."""
@@ -233,18 +274,32 @@ class ProductMaker:
     def pool(self, task: Task) -> None:
         """Let an engine reduce the windows of a tile's images: of all at once, if one access can.
 
-        Otherwise of one image after another.
+        Otherwise of one image after another, and of a large image some rows after others.
         """
         pooled, (cols,) = self._nodes[task.node].pooled, task.cols
         assert pooled is not None
         made = pooled.pixels.made_columns
         images = cols.count // made
+        at_once = max(1, self._chip.multiply_vectors // pooled.pixels.made[1])
+        if at_once < pooled.pixels.made[0]:
+            for image in range(images):
+                self._pool_by_rows(task, pooled, cols.first // made + image, at_once)
+            return
         together = images if len(pooled.pairs(images)) <= MAX_PAIRS else 1
         for first in range(0, images, together):
             pattern = pooled.pairs(together)
             number = cols.first // made + first
             read = Span(number * pooled.pixels.image_columns, 1)
             self._pool(task, (read, pattern), Span(number * made, together * made))
+
+    def _pool_by_rows(self, task: Task, pooled: PooledPixels, image: int, at_once: int) -> None:
+        """Reduce the windows of a large image: of so many rows of results at once."""
+        pixels, (height, width) = pooled.pixels, pooled.pixels.made
+        for rows in spans(0, height, height, at_once):
+            read = image * pixels.image_columns + rows.first * pooled.columns_down
+            made = image * pixels.made_columns + rows.first * width
+            pattern = pooled.pairs(1, rows.count)
+            self._pool(task, (Span(read, 1), pattern), Span(made, rows.count * width))
 
     def _pool(self, task: Task, read: tuple[Span, Pattern], made: Span) -> None:
         """Reduce the windows that lie in a pattern from a column on to columns of the result."""
@@ -269,6 +324,11 @@ class ProductMaker:
             and node.output in turned
             and self._matrices[node.inputs[0]].dtype != self._matrices[node.output].dtype
         }
+
+    @property
+    def identities(self) -> tuple[Access, ...]:
+        """Return all identity matrices, stored or written."""
+        return tuple(access for access, _ in self._identity.values())
 
     def make_identities(self) -> None:
         """Place an identity of each type that is turned; if it is not stored, let it be written."""
@@ -309,17 +369,7 @@ class ProductMaker:
         self._drafts.add(diagonal, (), (region,))
 
     def _wish_of_identity(self, size: int) -> Wish:
-        """Return the best place for an identity, which never leaves.
-
-        It is among the moving operands. But if the tiles of some task then have no room on either
-        side of it, it is the end of the buffer.
-        """
-        room, wish = self._tiles.memory.room, self._tiles.banks.wish("moving")
-        start = room.find(size, wish)
-        if start is None:
-            return wish
-        largest = max(start, room.size_bytes - start - size)
-        return wish if largest >= self._tiles.most_together else Wish("high")
+        return Wish("high")
 
     # Accesses
 

@@ -8,9 +8,11 @@ prefetching. `transfers`, `products` and `moves` make the instructions. Not here
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from systolic.compiler.cost.dma import load_cost
 from systolic.compiler.ir.drafts import Draft, Drafts
 from systolic.compiler.ir.nodes import Layers, NodeKind, for_every_kind
 from systolic.compiler.ir.tasks import MatrixTile, Task, Tiled
@@ -33,8 +35,9 @@ class Scheduled:
 
     stays: the tiles' places and times (the third pass). spilled: bytes written to DRAM for want of
     room. dram_bytes: how much of DRAM is used. identities: identity matrices that must be in memory
-    at cycle 0. evictions: how many tiles had to leave before their last use. bases: the first byte
-    of each matrix that lies in unbroken rows.
+    at cycle 0. turned_with: all identity matrices, also those that are written. evictions: how many
+    tiles had to leave before their last use. bases: the first byte of each matrix that lies in
+    unbroken rows. turned: multiply-adds of products with an identity.
     """
 
     drafts: tuple[Draft, ...]
@@ -46,6 +49,8 @@ class Scheduled:
     dram_bytes: int
     evictions: int
     bases: tuple[tuple[str, int], ...] = ()
+    turned: int = 0
+    turned_with: tuple[Access, ...] = ()
 
     @property
     def all_bytes(self) -> int:
@@ -53,34 +58,61 @@ class Scheduled:
         return sum({stay.tile: in_words(stay.size_bytes) for stay in self.stays}.values())
 
 
-def schedule(layers: Layers, tiled: Tiled, chip: Chip, options: Options) -> Scheduled:
-    """Return the instructions of all tasks."""
-    return _Scheduler(layers, tiled, chip, options).run()
+def schedule(
+    layers: Layers, tiled: Tiled, chip: Chip, options: Options, *, rest_tasks: int = 0
+) -> Scheduled:
+    """Return the instructions of all tasks.
+
+    rest_tasks: for how many tasks a tile should not have been used when another takes its bytes.
+    """
+    return _Scheduler(layers, tiled, chip, options, rest_tasks=rest_tasks).run()
 
 
-def _inwards(layers: Layers) -> float:
-    """Return the share of DRAM's bytes that come in, each matrix counted once."""
-    come = sum(m.size_bytes for m in layers.matrices if m.source == "dram" and not m.window)
-    go = sum(layers.matrix(n.inputs[0]).size_bytes for n in layers.nodes if n.kind == "store")
+def _inwards(layers: Layers, tiled: Tiled, chip: Chip, last_load: int) -> float:
+    """Return the share of the queues' time for what comes in, each matrix counted once.
+
+    last_load: the task that needs the last tile from DRAM. What is stored behind it does not count:
+    all queues are free for it then.
+    """
+    places = {place.name: place.shape for place in layers.dram}
+    come = sum(
+        load_cost(chip, places[m.dram], m.axes)
+        for m in layers.matrices
+        if m.source == "dram" and not m.window
+    )
+    stores, early = Counter[int](), Counter[int]()
+    for number, task in enumerate(tiled.tasks):
+        if task.kind == "store":
+            stores[task.node] += 1
+            early[task.node] += number < last_load
+    go = sum(
+        load_cost(chip, places[node.dram], node.axes) * early[number] // stores[number]
+        for number in stores
+        for node in (layers.nodes[number],)
+    )
     return come / (come + go) if come + go else 0.5
 
 
 class _Scheduler:
     """Goes through the tasks once: brings tiles in, makes instructions, lets tiles leave."""
 
-    def __init__(self, layers: Layers, tiled: Tiled, chip: Chip, options: Options) -> None:
+    def __init__(
+        self, layers: Layers, tiled: Tiled, chip: Chip, options: Options, *, rest_tasks: int
+    ) -> None:
         self._layers, self._tiled = layers, tiled
         self._drafts = Drafts()
-        self._tiles = OnChip(layers, tiled, chip)
+        self._tiles = OnChip(layers, tiled, chip, rest_tasks=rest_tasks)
         self._memory = self._tiles.memory
-        self.transfers = CopyMaker(self._drafts, self._tiles, layers, _inwards(layers))
+        self._last_load_task = self._find_last_load()
+        share = _inwards(layers, tiled, chip, self._last_load_task)
+        self.transfers = CopyMaker(self._drafts, self._tiles, layers, share)
         self.array = ProductMaker(self._drafts, self._tiles, layers, options)
         self.moves = MoveMaker(self._drafts, self._tiles, layers, options, self.transfers)
         self.gathers = GatherMaker(
             self._drafts, self._tiles, layers, options, self.transfers, busy=self.array.given
         )
         self.packing = PackMaker(self._drafts, self._tiles, layers, options)
-        self._last_load_task = self._find_last_load()
+        self._stores = sum(task.kind == "store" for task in tiled.tasks)
         self._begun = False
         self._evictions = 0
 
@@ -122,7 +154,8 @@ class _Scheduler:
         return Scheduled(
             tuple(self._drafts.found), tuple(pieces), tuple(ends), tuple(self.array.stored),
             tuple(self._memory.stays), self.transfers.spilled_bytes, self.transfers.next_byte,
-            self._evictions, tuple(self._tiles.bases.items()),
+            self._evictions, tuple(self._tiles.bases.items()), self.array.turned,
+            self.array.identities,
         )  # fmt: skip
 
     def _task(self, task: Task) -> None:
@@ -143,7 +176,9 @@ class _Scheduler:
         node, resident = self._layers.nodes[task.node], self._memory.resident[tile]
         number, tasks = self._memory.task, self._tiled.tasks
         is_last = number == len(tasks) - 1 and tasks[number - 1].kind != "store"
-        self.transfers.store(node, resident, anywhere=anywhere, alone=anywhere and is_last)
+        self._stores -= 1
+        self.transfers.store(node, resident, anywhere=anywhere, alone=anywhere and is_last,
+                             following=self._stores)  # fmt: skip
 
     def _gather(
         self,
@@ -225,6 +260,7 @@ class _Scheduler:
 _MAKERS: Mapping[NodeKind, Callable[[_Scheduler, Task], None]] = for_every_kind(
     {
         "multiply": lambda scheduler, task: scheduler.array.multiply(task),
+        "diagonal": lambda scheduler, task: scheduler.array.diagonal(task),
         "turn": lambda scheduler, task: scheduler.array.turn(task),
         "bounce": lambda scheduler, task: scheduler.transfers.bounce(task),
         "move": lambda scheduler, task: scheduler.moves.move(task),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from systolic.arrays import Mask
-from systolic.compiler.cost.dma import CopyTime, copy_time
+from systolic.compiler.cost.dma import CopyTime, copy_time, engine_pool
 from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.dram_tensor import DramTensor, Rectangle, whole_bursts
@@ -49,17 +49,20 @@ class _Queues:
         parts of the same tile, which are not taken if others can be.
         """
         own = self._of_direction(inwards=inwards)
-        some = range(self.chip.dma.queues) if anywhere else own
+        some = range(self.chip.dma.useful_queues) if anywhere else own
         others = [queue for queue in some if queue not in besides]
         queue = min(others or some, key=lambda each: (*self._free_at(each), each not in own))
-        engine = queue % self.chip.dma.engine_count
+        engine = engine_pool(self.chip, queue)
         self.busy[queue] = self.busy.get(queue, 0) + time.cycles
         self.engines[engine] = self.engines.get(engine, 0) + time.engine
         return queue
 
     def done(self, time: CopyTime) -> int:
         """Return the cycle in which the queue that is free first would be done with a copy."""
-        return min(self.busy.get(queue, 0) for queue in range(self.chip.dma.queues)) + time.cycles
+        return (
+            min(self.busy.get(queue, 0) for queue in range(self.chip.dma.useful_queues))
+            + time.cycles
+        )
 
     def loads_are_over(self) -> None:
         """Note that the queues of loads are as free as those of stores.
@@ -73,7 +76,7 @@ class _Queues:
 
     def _of_direction(self, *, inwards: bool) -> range:
         """Return the queues of one direction; a lone queue has both."""
-        count = self.chip.dma.queues
+        count = self.chip.dma.useful_queues
         bring = min(max(1, round(count * self.inwards_share)), max(1, count - 1))
         if inwards and (1 - self.inwards_share) * count < SPARED:
             return range(count)
@@ -82,8 +85,10 @@ class _Queues:
     def _free_at(self, queue: int) -> tuple[float, float]:
         """Return when a queue can move more bytes, and what comes first of two that are equal."""
         own = self.busy.get(queue, 0)
-        engine = self.engines.get(queue % self.chip.dma.engine_count, 0)
-        return max(own, engine), engine if self.chip.dma.queues_per_engine > 1 else own
+        engine = self.engines.get(engine_pool(self.chip, queue), 0)
+        dma = self.chip.dma
+        by_engine = dma.queues_per_engine > 1 and not dma.is_spread
+        return max(own, engine), engine if by_engine else own
 
 
 @dataclass(slots=True)
@@ -106,7 +111,7 @@ class CopyMaker:
         self._queues = _Queues(self._chip, inwards_share)
         self._nodes = layers.nodes
         self._places = {place.name: place for place in layers.dram}
-        self._tensors: dict[tuple[str, Axes], DramTensor] = {}
+        self._tensors: dict[tuple[str, Axes, tuple[int, ...]], DramTensor] = {}
         self._regions: dict[int, Region] = {}
         self._spills: dict[MatrixTile, _Spill] = {}
         self._backgrounds: set[str] = set()
@@ -132,8 +137,9 @@ class CopyMaker:
                 self._move(source, target, spill.region, resident.region, inwards=True)
             return
         matrix = self._tiles.matrices[tile.matrix]
-        tensor, region = self._tensor(matrix.dram, matrix.axes)
-        anywhere = anywhere or matrix.shared == self._chip.dma.queues
+        tensor, region = self._tensor(matrix.dram, matrix.axes, matrix.picked)
+        # Copies of rows one by one are short, so that their latency counts more than their bytes.
+        anywhere = anywhere or matrix.shared == self._chip.dma.useful_queues or bool(matrix.picked)
         ways = matrix.shared or self._ways(anywhere=anywhere)
         for part in self._parts(tensor, self._tiles.block(tile), ways):
             target = self._tiles.part(resident, part.rows, part.cols)
@@ -192,7 +198,7 @@ class CopyMaker:
             self._tensor(place, ()) for place in (node.origin, node.dram)
         )
         places = source.shape.padded_elements()
-        share = -(-places // self._chip.dma.queues)
+        share = -(-places // self._chip.dma.useful_queues)
         first, count = task.number * share, min(share, places - task.number * share)
         if count <= 0:
             return
@@ -232,18 +238,25 @@ class CopyMaker:
             self._queues.loads_are_over()
             self._loads_are_over = True
 
-    def store(self, node: Node, resident: Resident, *, anywhere: bool, alone: bool) -> None:
+    def store(
+        self, node: Node, resident: Resident, *, anywhere: bool, alone: bool, following: int
+    ) -> None:
         """Copy a finished tile to its tensor in DRAM.
 
         anywhere: nothing is brought any more, so that the queues of loads are free as well. alone:
-        no other tile is moved meanwhile.
+        no other tile is moved meanwhile. following: how many tiles are stored after it.
         """
         tensor, region = self._tensor(node.dram, node.axes)
         self._begin_phase(node, region)
         block = self._tiles.block(resident.tile)
-        queues, shared = self._chip.dma.queues, self._tiles.matrices[resident.tile.matrix].shared
+        queues, shared = (
+            self._chip.dma.useful_queues,
+            self._tiles.matrices[resident.tile.matrix].shared,
+        )
         anywhere = anywhere or shared == queues
         ways = shared or (queues if alone and self.shareable else self._ways(anywhere=anywhere))
+        if not shared and following >= ways:  # each queue that shares a tile waits for it as long
+            ways = 1
         taken: list[int] = []
         for part in self._parts(tensor, block, ways):
             source = self._tiles.part(resident, part.rows, part.cols)
@@ -281,7 +294,7 @@ class CopyMaker:
         If few tiles move, half of the queues share a tile, so that two tiles move at once. If all
         queues shared one, they would wait for one another at the port of the tile's bank.
         """
-        return max(1, self._chip.dma.queues // 2) if anywhere and self.shareable else 1
+        return max(1, self._chip.dma.useful_queues // 2) if anywhere and self.shareable else 1
 
     def _parts(self, tensor: DramTensor, block: Block, ways: int) -> Iterator[Rectangle]:
         """Yield a tile's rectangles in DRAM, its rows shared out."""
@@ -294,12 +307,14 @@ class CopyMaker:
                     part.access, Span(first + part.rows.first, part.rows.count), part.cols
                 )
 
-    def _tensor(self, place: str, axes: Axes) -> tuple[DramTensor, Region]:
-        where = self._places[place]
-        if (place, axes) not in self._tensors:
-            self._tensors[place, axes] = DramTensor(where.shape, where.base, axes)
-        region = self._regions.setdefault(where.base, Region(f"dram{where.base}"))
-        return self._tensors[place, axes], region
+    def _tensor(
+        self, place: str, axes: Axes, picked: tuple[int, ...] = ()
+    ) -> tuple[DramTensor, Region]:
+        where, key = self._places[place], (place, axes, picked)
+        if key not in self._tensors:
+            self._tensors[key] = DramTensor(where.shape, where.base, axes, picked)
+        region = self._regions.setdefault(where.start, Region(f"dram{where.start}"))
+        return self._tensors[key], region
 
     def _move(
         self, source: Access, target: Access, read: Region, written: Region, *,

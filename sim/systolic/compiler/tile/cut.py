@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
 
 from systolic.arrays import Integers
+from systolic.compiler.cost.engines import some_engine_fills
 from systolic.compiler.cost.products import ProductToCut, choose_loops, part_of_last, turning_banks
 from systolic.compiler.ir.change_of_view import ChangeOfView
 from systolic.compiler.ir.chip_tiles import block_rows, k_tiles
@@ -31,12 +33,21 @@ from systolic.compiler.ir.nodes import (
 from systolic.compiler.ir.pixels import PixelWindow
 from systolic.compiler.ir.ranges import spans
 from systolic.compiler.ir.tasks import Loops, MatrixTile, Task, Tiled, tiling
+from systolic.compiler.tile.masks import taken_columns
 from systolic.compiler.tile.width import tile_columns
 from systolic.hw.datatypes import data_type
-from systolic.hw.formulas.timing import load_reads
+from systolic.hw.formulas.timing import load_reads, result_cycles
 from systolic.hw.spec import Chip
+from systolic.isa import Select
+from systolic.layout import Decomposition
 from systolic.spans import Span
 from systolic.workload.options import Options
+
+_Place = tuple[int, int, int]
+"""A tile: the number of its matrix, its block row and block column."""
+
+MOST_LEAD = 3
+"""Sweeps of a batch ahead of which operands are turned: turned tiles take banks of sums."""
 
 
 def cut_tiles(
@@ -94,7 +105,7 @@ class _Cutter:
         self._deferred: dict[MatrixTile, list[_Deferred]] = {}
         self._in_images: set[str] = set()
         self._made = {node.output for node in layers.nodes if node.kind == "multiply"}
-        self._multiplied = {n for node in layers.nodes if node.kind == "multiply"
+        self._multiplied = {n for node in layers.nodes if node.kind in ("multiply", "diagonal")
                             for n in node.inputs[:2]}  # fmt: skip
         self._turned_late = self._multiplied | self._with_images()
 
@@ -117,6 +128,8 @@ class _Cutter:
         """Return the tasks in order."""
         for tile in list(self._deferred):
             self._need(tile)
+        for turn in dict.fromkeys(self._turns.values()):  # of what no product takes
+            self._add(turn)
         ordered = sorted(self._tasks, key=lambda item: item[0])
         return Tiled(self._block, tuple(self._loops), tuple(task for _, task in ordered))
 
@@ -203,11 +216,13 @@ class _Cutter:
         out = self._matrices[node.output]
         p, q = self._block
         cols = list(spans(0, a.cols, p, min(p, self._chip.pe_array.cols)))
-        chunk = min(b.cols, q, self._chip.result_buffer.bank_words)
+        chunk = min(b.cols, q, self._chip.multiply_vectors)
         moving = self._chunks(b, out, chunk)
         chunk = max(span.count for span in moving)
         loops, ahead, banks = self._choose(node, (a, b, out), (len(cols), len(moving)), chunk)
         self._loops.append((number, loops))
+        if node.diagonal is not None:  # each block of channels has rows of its own
+            loops = replace(loops, group=(1, loops.group[1]))
         groups = list(_groups(cols, moving, loops))
         if isinstance(b.window, PixelWindow):
             self._in_images.add(out.name)
@@ -220,20 +235,46 @@ class _Cutter:
                 ahead=True,
             )
             return
+        if node.step.cls is Select and some_engine_fills(self._chip):
+            self._cut_masked(number, (a, b, out), groups, ahead)
+            return
+        sweeps = list[list[Task]]()
         for matrix in range(out.matrices):
             # A lone group whose operands are still arriving takes them K-tile by K-tile.
             alone = out.matrices * len(groups) == 1 and "dram" in (a.source, b.source)
             is_last = matrix == out.matrices - 1 and not alone
             last = self._last_sums((a, b), groups[-1], banks) if is_last else groups[-1:]
-            for some, others in [*groups[:-1], *last]:
-                tasks = list(self._sweep(number, (a, b, out), matrix, some, others))
-                self._add_sweep(tasks, ahead)
+            sweeps += [list(self._sweep(number, (a, b, out), matrix, some, others))
+                       for some, others in [*groups[:-1], *last]]  # fmt: skip
+        lead = self._lead((a, b, out), loops)
+        for place, tasks in enumerate(sweeps):
+            for soon in sweeps[place + 1 : place + 1 + lead]:
+                self._turn_soon(tasks[0], soon)
+            self._add_sweep(tasks, ahead)
+
+    def _cut_masked(
+        self, number: int, matrices: tuple[Matrix, Matrix, Matrix],
+        groups: Sequence[tuple[Sequence[Span], Sequence[Span]]], ahead: int,
+    ) -> None:  # fmt: skip
+        """Cut a product of which a select takes some tiles only; the others are filled."""
+        step, p = self._layers.nodes[number].step, self._block[0]
+        for matrix in range(matrices[2].matrices):
+            for col, others in ((col, others) for some, others in groups for col in some):
+                parts = [taken_columns(step, col, moving, p) for moving in others]
+                taken = [part for each, _ in parts for part in each]
+                if taken:
+                    sweep = self._sweep(number, matrices, matrix, [col], taken)
+                    self._add_sweep(list(sweep), ahead)
+                for rest in (part for _, each in parts for part in each):
+                    tile = self._tile(matrices[2], matrix, col.first, rest.first)
+                    fill = Task("multiply", number, (), (tile,), matrix, (), (col,), (rest,))
+                    self._add(fill)
 
     def _chunks(self, moving: Matrix, out: Matrix, most: int) -> list[Span]:
         """Return the columns of each multiply."""
         if isinstance(moving.window, PixelWindow):
             assert out.block is not None
-            most = self._chip.result_buffer.bank_words
+            most = self._chip.multiply_vectors
             return moving.window.pixels.chunks(moving.cols, out.block[1], most)
         return list(spans(0, moving.cols, self._block[1], most))
 
@@ -243,6 +284,31 @@ class _Cutter:
                 self._turn_for(soon)
             self._add(task)
         self._ends.append(len(self._tasks) - 1)
+
+    def _turn_soon(self, now: Task, soon: Sequence[Task]) -> None:
+        """Add the turns of a later sweep behind those for which the next task waits.
+
+        The array then multiplies while what it has turned is copied out.
+        """
+        self._turn_for(now)
+        for task in soon:
+            self._turn_for(task)
+
+    def _lead(self, matrices: tuple[Matrix, Matrix, Matrix], loops: Loops) -> int:
+        """Return how many sweeps of a batch ahead of its use an operand is turned.
+
+        That many sweeps last as long as a turned tile needs to go through the array and out.
+        """
+        a, b, out = matrices
+        turned = self._turned_bytes((a, b), loops)
+        if out.matrices == 1 or turned == 0:
+            return 0
+        p, array = self._block[0], self._chip.pe_array
+        vectors = loops.group[0] * loops.group[1] * loops.chunk * -(-a.rows // p)
+        sweep = (vectors + min(p, a.rows)) * array.cycles_per_vector[b.dtype]
+        latency = result_cycles(self._chip, min(array.cols, a.rows)) + array.rows
+        room = self._room_bytes // (4 * turned) - 1
+        return max(0, min(MOST_LEAD, -(-latency // sweep), room))
 
     def _choose(
         self, node: Node, matrices: tuple[Matrix, Matrix, Matrix], counts: tuple[int, int],
@@ -255,13 +321,17 @@ class _Cutter:
         """
         a, b, out = matrices
         banks = self._chip.result_buffer.banks
+        P, K = a.cols, a.rows
+        if node.diagonal is not None:
+            P, counts = min(P, self._block[0]), (1, counts[1])
+            K = node.diagonal.taps * P
         work = ProductToCut(
-            a.cols, b.cols, a.rows, b.dtype, data_type(out.dtype).size_bytes, self._block,
+            P, b.cols, K, b.dtype, data_type(out.dtype).size_bytes, self._block,
             "dram" in (a.source, b.source), chunk, counts, node.layer, self._room_bytes,
             self._most_sums,
         )  # fmt: skip
         loops = choose_loops(self._chip, self._options, work)
-        sweep = len(k_tiles(self._chip, a.rows)) - 1
+        sweep = len(k_tiles(self._chip, K)) - 1
         if self._turned_bytes((a, b), loops) * 4 <= self._room_bytes:
             return loops, sweep, banks
         spare = turning_banks(self._chip, self._options, b.dtype)
@@ -299,7 +369,7 @@ class _Cutter:
                 room -= -(-K // self._block[0]) * width
         if room < 0:
             return [group]
-        stream = min(span.count for span in others) * array.cycles_per_vector[b.dtype]
+        stream = min(span.count for span in others) * array.vector_cycles(b.dtype)
         hidden = load_reads(self._chip, min(K, array.rows), some[0].count, a.dtype) <= stream
         if not hidden or array.weight_buffer != "double" or self._chip.state_buffer.banks == 1:
             return [([col], others) for col in some]
@@ -316,8 +386,11 @@ class _Cutter:
         cols: Sequence[Span], moving: Sequence[Span],
     ) -> Iterator[Task]:  # fmt: skip
         a, b, out = matrices
-        rows = self._block[0]
-        tiles = list(spans(0, a.rows, rows, min(rows, self._chip.pe_array.rows)))
+        rows, diagonal = self._block[0], self._layers.nodes[node].diagonal
+        most = min(rows, self._chip.pe_array.rows)
+        tiles = list(spans(0, a.rows, rows, most))
+        if diagonal is not None:
+            tiles = diagonal.rows_of(cols[0], most)
         outs = dict.fromkeys(
             self._tile(out, number, c.first, m.first) for c in cols for m in moving
         )
@@ -335,6 +408,16 @@ class _Cutter:
             )  # fmt: skip
 
     # Other nodes
+
+    def cut_diagonal(self, number: int, node: Node) -> None:
+        """Cut a diagonal: tile by tile, each when the first sums need it."""
+        assert node.diagonal is not None
+        source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
+        for tap, rows, cols in node.diagonal.tiles():
+            read = self._tile(source, 0, cols.first, tap)
+            made = self._tile(out, 0, rows.first, cols.first)
+            task = Task("diagonal", number, (read,), (made,), 0, (rows,), (cols, Span(tap, 1)))
+            self._defer([[task]])
 
     def cut_turn(self, number: int, node: Node) -> None:
         """Cut a transpose tile by tile, each into sub-blocks of the array.
@@ -384,8 +467,10 @@ class _Cutter:
         source, out = self._matrices[node.inputs[0]], self._matrices[node.output]
         assert node.change is not None
         p, q = source.block or self._block
-        targets = ((rows, cols, tile) for (rows, cols), tile in self._tiles(out))
-        pairs = _tile_pairs(node.change, source.name, (p, q), targets)
+        places = _tile_pairs(node.change, (p, q), tiling(out, self._block))
+        pairs = [
+            (MatrixTile(source.name, *read), MatrixTile(out.name, *made)) for read, made in places
+        ]
         tiles = {tile for pair in pairs for tile in pair}
         each = q * data_type(out.dtype).size_bytes
         roomy = 4 * len(tiles) * each <= self._room_bytes
@@ -418,8 +503,8 @@ class _Cutter:
             return
         matrix = self._matrices[node.inputs[source]]
         p, q = matrix.block or self._block
-        for row in np.unique(down[down >= 0] // p).tolist():
-            for col in np.unique(across[across >= 0] // q).tolist():
+        for row in _different(down[down >= 0] // p):
+            for col in _different(across[across >= 0] // q):
                 yield (MatrixTile(matrix.name, number, row, col),)
 
     def cut_convert(self, number: int, node: Node) -> None:
@@ -501,7 +586,7 @@ class _Cutter:
 
     def cut_copy(self, number: int, node: Node) -> None:
         """Cut a copy from DRAM to DRAM: a part for each queue."""
-        for part in range(self._chip.dma.queues):
+        for part in range(self._chip.dma.useful_queues):
             self._add(Task("copy", number, (), (), part))
 
     def cut_store(self, number: int, node: Node) -> None:
@@ -525,6 +610,7 @@ class _Cutter:
 _CUTS: Mapping[NodeKind, Callable[[_Cutter, int, Node], None]] = for_every_kind(
     {
         "multiply": _Cutter.cut_multiply,
+        "diagonal": _Cutter.cut_diagonal,
         "turn": _Cutter.cut_turn,
         "bounce": _Cutter.cut_bounce,
         "move": _Cutter.cut_move,
@@ -548,6 +634,12 @@ def _cut_at(columns: Span, sides: Iterable[int]) -> Iterator[Span]:
     return (Span(first, stop - first) for first, stop in pairwise(edges))
 
 
+def _different(numbers: Integers) -> list[int]:
+    """Return the different ones of small numbers from 0 on, in order: faster than `np.unique`."""
+    found: list[int] = np.flatnonzero(np.bincount(numbers)).tolist()
+    return found
+
+
 def _groups(
     cols: Sequence[Span], moving: Sequence[Span], loops: Loops
 ) -> Iterator[tuple[Sequence[Span], Sequence[Span]]]:
@@ -568,25 +660,28 @@ def _groups(
 # The tiles of a change of view with elements in common, in the order in which they are copied.
 
 
+@lru_cache(maxsize=1024)
 def _tile_pairs(
-    change: ChangeOfView, source: str, block: tuple[int, int],
-    targets: Iterable[tuple[Span, Span, MatrixTile]],
-) -> list[tuple[MatrixTile, MatrixTile]]:  # fmt: skip
+    change: ChangeOfView, block: tuple[int, int], made: Decomposition
+) -> tuple[tuple[_Place, _Place], ...]:
     """Return pairs (tile of the source, tile of the target) with elements in common.
 
-    source, block: name and tiles T(p,q) of the source's matrix. targets: rows, columns and tile.
+    block: the tiles T(p,q) of the source's matrix. made: those of the target's. Equal changes of
+    view, of layers of equal shape or in another plan, share their pairs.
     """
     p, q = block
-    count, rows_of_source, cols_of_source = change.source.sizes()
+    _, rows_of_source, cols_of_source = change.source.sizes()
     down, across = -(-rows_of_source // p), -(-cols_of_source // q)
-    pairs: list[tuple[MatrixTile, MatrixTile]] = []
-    for rows, cols, tile in targets:
-        logical = change.target.logical(tile.number, rows, cols)
+    pairs: list[tuple[_Place, _Place]] = []
+    for each in made:
+        number = each.number // made.count_per_matrix
+        logical = change.target.logical(number, each.rows, each.columns)
         matrix, row, col = change.source.locate(logical[logical >= 0])
         tiles = np.unique((matrix * down + row // p) * across + col // q)
-        places = zip(*np.unravel_index(tiles, (count, down, across)), strict=True)
-        pairs += [(MatrixTile(source, *map(int, place)), tile) for place in places]
-    return pairs
+        for there in tiles.tolist():
+            read = there // (down * across), there // across % down, there % across
+            pairs.append((read, (number, each.row, each.column)))
+    return tuple(pairs)
 
 
 def _crosswise(

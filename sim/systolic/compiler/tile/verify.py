@@ -5,7 +5,7 @@ Matrices are looked at element by element, which takes time, so a run omits thes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -52,6 +52,8 @@ class _Verifier:
             if m.source == "node" and not m.window
         }
         self._blocks = {m.name: tiling(m, tiled.block) for m in layers.matrices}
+        self._taken = 0
+        self._diagonals = {n.output: n.diagonal for n in self._nodes if n.kind == "diagonal"}
         self._background = {node.output for node in layers.nodes if node.background}
         self._stored: set[tuple[int, MatrixTile]] = set()
         self._sums: Task | None = None
@@ -91,6 +93,10 @@ class _Verifier:
             if isinstance(m.window, StridedWindow) and m.holder == name
         ]
         found = np.full_like(self._written[name], not within)
+        if (diagonal := self._diagonals.get(name)) is not None:
+            found[:] = False
+            for _, down, across in diagonal.tiles():
+                found[:, down.first : down.stop, across.first : across.stop] = True
         for rows, columns in within:
             found[:, :rows, columns] = True
         return found
@@ -101,8 +107,11 @@ class _Verifier:
         """Check a task of this kind."""
         a, b = (self._matrices[name] for name in node.inputs[:2])
         out = self._matrices[node.output]
+        if not task.rows:
+            self._filled(task, node)
+            return
         (rows,) = task.rows
-        self._follow(task, rows, a.rows)
+        self._follow(task, rows, _needed_rows(node, a, task))
         for operand, columns in ((a, task.cols), (b, task.moving)):
             number = operand_number(operand, out, task.number)
             for span in columns:
@@ -113,20 +122,39 @@ class _Verifier:
                     self._others(task, node, (some, other))
                     self._write(out, task.number, some, other, task.writes)
 
-    def _follow(self, task: Task, rows: Span, K: int) -> None:
-        """Check that a K-tile comes behind the one before, in the same group of sums."""
-        before = self._sums
+    def _filled(self, task: Task, node: Node) -> None:
+        """Check that a select takes nothing of what is filled without sums."""
+        (rows,), (cols,) = task.cols, task.moving
+        if node.step.selects(rows, cols):
+            raise self._broken("elements are filled that have sums")
+        self._write(self._matrices[node.output], task.number, rows, cols, task.writes)
+
+    def _follow(self, task: Task, rows: Span, needed: Sequence[int]) -> None:
+        """Check that a K-tile comes behind the one before, in the same group of sums.
+
+        needed: the rows that sums must take, in their order.
+        """
+        before, place = self._sums, 0
         if task.first != (before is None):
             raise self._broken("sums begin before the last have ended, or go on without beginning")
-        expected = 0
         if before is not None:
-            expected = before.rows[0].stop
+            place = self._taken
             group = (before.node, before.number, before.cols, before.moving)
             if (task.node, task.number, task.cols, task.moving) != group:
                 raise self._broken("sums of one group go on in another")
-        if rows.first != expected or task.last != (rows.stop == K):
-            raise self._broken(f"rows {rows.first}:{rows.stop} of {K} come behind {expected}")
+        taken = [row for row in range(rows.first, rows.stop) if row in needed]
+        self._taken = place + len(taken)
+        expected = list(needed[place : self._taken])
+        if not taken or taken != expected or task.last != (self._taken == len(needed)):
+            where = f"{rows.first}:{rows.stop} of {len(needed)}"
+            raise self._broken(f"rows {where} come behind {place}")
         self._sums = None if task.last else task
+
+    def diagonal(self, task: Task, node: Node) -> None:
+        """Check a task of this kind: a column of the weights makes one tile."""
+        (rows,), (cols, tap) = task.rows, task.cols
+        self._read(self._matrices[node.inputs[0]], task.number, cols, tap, task.reads)
+        self._write(self._matrices[node.output], task.number, rows, cols, task.writes)
 
     def turn(self, task: Task, node: Node) -> None:
         """Check a task of this kind."""
@@ -338,9 +366,22 @@ class _Verifier:
         return BrokenPassError("tile", f"{self._where}: {message}")
 
 
+def _needed_rows(node: Node, stationary: Matrix, task: Task) -> Sequence[int]:
+    """Return the rows of a stationary operand that sums of a task's columns must take, in order.
+
+    Of a diagonal these are the rows of the columns' own channels, once for each tap.
+    """
+    if node.diagonal is None:
+        return range(stationary.rows)
+    (cols,), each = task.cols, stationary.rows // node.diagonal.taps
+    return [tap * each + col for tap in range(node.diagonal.taps)
+            for col in range(cols.first, cols.stop)]  # fmt: skip
+
+
 _CHECKS: Mapping[NodeKind, Callable[[_Verifier, Task, Node], None]] = for_every_kind(
     {
         "multiply": _Verifier.multiply,
+        "diagonal": _Verifier.diagonal,
         "turn": _Verifier.turn,
         "bounce": _Verifier.bounce,
         "move": _Verifier.move,

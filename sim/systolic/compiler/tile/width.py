@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from systolic.compiler.ir.chip_tiles import block_rows, whole_banks
+from systolic.compiler.ir.chip_tiles import LARGEST_COLUMNS, block_rows, whole_banks
 from systolic.compiler.ir.nodes import Layers
 from systolic.compiler.ir.tasks import tiling
 from systolic.errors import CompileError
@@ -10,7 +10,6 @@ from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
 from systolic.workload.options import Options
 
-LARGEST_COLUMNS = 1024
 FEWEST_TILES = 4
 """Fewest tiles of the largest matrix: with fewer, loading, work and storing hardly overlap."""
 

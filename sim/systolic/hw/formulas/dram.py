@@ -255,7 +255,8 @@ def dram_rate(chip: Chip, queues: int) -> int:
     """Return the most bytes that many queues move from or to DRAM in a cycle."""
     parts = chip.dram.organisation
     if parts is None:
-        engines = min(queues, chip.dma.engine_count)
+        engines = chip.dma.engine_count
+        engines = engines if chip.dma.is_spread else min(queues, engines)
         return min(chip.dram.bytes_per_cycle, chip.dma.bytes_per_cycle * engines)
     _, burst_cycles = chip.burst_cycles()
     buses = min(parts.channels, queues * buses_at_once(chip))
@@ -263,8 +264,12 @@ def dram_rate(chip: Chip, queues: int) -> int:
 
 
 def queue_rate(chip: Chip, rows: int = 1) -> int:
-    """Return the bytes a queue alone moves in a cycle by the ports of `rows` partitions."""
+    """Return the bytes a queue alone moves in a cycle by the ports of `rows` partitions.
+
+    Where copies are spread, each of these partitions has an engine of its own.
+    """
     own, width = chip.dma.bytes_per_cycle, chip.state_buffer.port_bytes
+    own *= rows if chip.dma.is_spread else 1
     return own if width is None else min(own, rows * width)
 
 
@@ -284,7 +289,9 @@ def run_cycles(chip: Chip, size_bytes: int, *, within: bool = False, rows: int =
         return -(-bursts // buses) * burst_cycles * (1 + within)
     if within and total == 1:
         return 2 * size_bytes
-    own = chip.dma.bytes_per_cycle if within else queue_rate(chip, rows)
+    own = queue_rate(chip, rows)
+    if within:
+        own = chip.dma.lone_bytes_per_cycle
     return -(-size_bytes // min(own, total // (1 + within)))
 
 

@@ -33,7 +33,9 @@ def lead_cycles(engine: Engine, source: BufferName) -> int:
 
 def start_distance(engine: Engine) -> int:
     """Return the least cycles from the start of an instruction to that of the next."""
-    apart = max(1, engine.min_interval_cycles)
+    rows = [row.min_interval_cycles for row in engine.rates]
+    apart = min([engine.min_interval_cycles, *(cycles for cycles in rows if cycles is not None)])
+    apart = max(1, apart)
     if engine.dispatch == "serial":
         return apart + engine.dispatch_cycles
     return max(apart, engine.dispatch_cycles)

@@ -8,9 +8,10 @@ section 6.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
-from systolic.hw.formulas.dram import buses_at_once
+from systolic.hw.formulas.dram import buses_at_once, least_cycles
 from systolic.hw.formulas.engines import copiers, fastest, lead_cycles, serial_cycles
 from systolic.hw.formulas.ticks import UnitRate, after, least_end
 from systolic.hw.formulas.timing import (
@@ -64,7 +65,7 @@ def least_moving_cycles(chip: Chip, descriptors: int, size_bytes: int) -> int:
     """
     parts = chip.dram.organisation
     if parts is None or parts.outstanding == 1:
-        rows = chip.dma.partitions_per_cycle
+        rows = chip.dma.most_beside
         cycles = dma_cycles(chip, [(descriptors, size_bytes)], dram=True, rows=rows)
         return cycles - dma_latency_cycles(chip)
     first = chip.dma.descriptor_cycles if chip.dma.descriptor_cost == "sum" else 0
@@ -73,6 +74,67 @@ def least_moving_cycles(chip: Chip, descriptors: int, size_bytes: int) -> int:
     begun = first + (descriptors - 1) * chip.dma.descriptor_cycles  # the last's bursts are taken
     moving = -(-bursts // buses_at_once(chip)) * burst_cycles
     return max(begun + burst_cycles, first + moving, descriptors * chip.dma.descriptor_cycles)
+
+
+@dataclass(frozen=True, slots=True)
+class GappedBytes:
+    """The bytes of a tensor in DRAM that lie in lines, with a gap in each line's last tile.
+
+    size_bytes: of all elements. lines: how many there are. tile_bytes: of a line's part of a tile,
+    padding counted, of which `whole_tiles` in a line are full. last_bytes: in the last one from the
+    first element to the last, at least. gap_bytes: behind them, at least.
+    """
+
+    size_bytes: int
+    lines: int
+    tile_bytes: int
+    whole_tiles: int
+    last_bytes: int
+    gap_bytes: int
+
+    def in_bursts(self, burst_bytes: int) -> int:
+        """Return the bytes of all bursts that hold elements, if tiles are of whole bursts."""
+        if self.tile_bytes % burst_bytes:
+            return self.size_bytes
+        last = -(-self.last_bytes // burst_bytes) * burst_bytes
+        return self.lines * (self.whole_tiles * self.tile_bytes + last)
+
+    def queue_cycles(self, chip: Chip) -> int:
+        """Return the least cycles of all queues together for every line, latencies apart.
+
+        A descriptor is of bytes side by side. So for each gap there is one more descriptor, or one
+        that moves the gap as well. Of n lines x have a descriptor of their own: they cost x
+        descriptors and the bytes of n - x gaps, one after the other or (`descriptor_cost`) the
+        greater of both.
+        """
+        rate = max(chip.dma.bytes_per_cycle, chip.dma.queue_bytes_per_cycle)
+        moving = Fraction(self.size_bytes, rate)
+        each, gap = Fraction(chip.dma.descriptor_cycles), Fraction(self.gap_bytes, rate)
+        if chip.dma.descriptor_cost != "max":
+            return int(moving + (self.lines - 1) * min(each, gap))
+        apart = (moving + self.lines * gap) / (each + gap) if each + gap else Fraction(0)
+        return int(max(moving, min(apart, Fraction(self.lines - 1)) * each))
+
+
+def gapped_bound(
+    chip: Chip, ends: Sequence[GappedBytes], other_bytes: int = 0, *, moved: bool = True
+) -> Bound:
+    """Return the least time in which the bytes of tensors with gaps come from DRAM or go there.
+
+    other_bytes: of the work's tensors without gaps. moved: the tensors are the ends of one move. A
+    copy within DRAM may have both as its ends then, so the one that takes more counts; tensors of
+    other work have copies of their own. DRAM with an organisation gives and takes whole bursts.
+    """
+    parts = chip.dram.organisation
+    if parts is not None:
+        in_bursts = sum(end.in_bursts(parts.burst_bytes) for end in ends)
+        cycles = least_cycles(chip, other_bytes + in_bursts)
+    else:
+        each = [end.queue_cycles(chip) for end in ends]
+        cycles = (max(each, default=0) if moved else sum(each)) // chip.dma.queues
+    ticks = after(chip, 0, "dma", lone_latency_cycles(chip) + cycles)
+    what = "bursts of DRAM" if parts else "descriptors of all DMA queues"
+    return Bound(ticks, what, chip.period("pe_array"))
 
 
 def copied_bound(chip: Chip, elements: int, size_bytes: int) -> Bound:

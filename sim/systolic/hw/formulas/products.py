@@ -8,7 +8,7 @@ spells the formulas out.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product as choices
 from typing import Literal
@@ -55,7 +55,8 @@ class Product:
     """The sizes of a batched product M x K x N; `dtype` of its operands.
 
     turns: operands that do not lie with K on partitions. minor: the result's dimension whose
-    elements must lie one after another (None: either); out_dtype: the result's type.
+    elements must lie one after another (None: either); out_dtype: the result's type. diagonal: of
+    result (m, n) only those with n <= m + diagonal are wanted (None: all).
     """
 
     matrices: int
@@ -66,6 +67,32 @@ class Product:
     turns: tuple[Turn, ...] = ()
     minor: Dimension | None = None
     out_dtype: str = ""
+    diagonal: int | None = None
+
+    @property
+    def multiply_adds(self) -> int:
+        """Return the multiply-adds of all results that are wanted."""
+        return self.matrices * self.K * sum(self.wanted(self.N, self.M))
+
+    def wanted(self, P: int, Q: int) -> Sequence[int]:
+        """Return how many results of each of Q moving vectors are wanted, of P stationary columns.
+
+        If M is N, both mappings have the same numbers, in another order.
+        """
+        if self.diagonal is None:
+            return [P] * Q
+        if P == self.N:
+            return [min(max(m + self.diagonal + 1, 0), P) for m in range(Q)]
+        return [min(max(P - n + self.diagonal, 0), P) for n in range(Q)]
+
+    def streamed(self, P: int, Q: int, width: int) -> int:
+        """Return the vectors that a matrix streams through tiles of `width` columns, of one K-tile.
+
+        However columns are cut, a vector passes as many tiles as its results take.
+        """
+        if self.diagonal is None:
+            return -(-P // width) * Q
+        return sum(-(-count // width) for count in self.wanted(P, Q))
 
     def mappings(self) -> Iterator[tuple[int, int, tuple[Turn, ...]]]:
         """Yield (P, Q, turns) with rhs and with lhs stationary: [P, Q] is what the array gives."""
@@ -111,7 +138,8 @@ def product_bound(
 def product_vectors(chip: Chip, product: Product, P: int, Q: int) -> int:
     """Return the moving vectors of a product with P stationary and Q moving columns."""
     array = chip.pe_array
-    return product.matrices * -(-product.K // array.rows) * -(-P // array.cols) * Q
+    tiles = -(-product.K // array.rows)
+    return product.matrices * tiles * product.streamed(P, Q, array.cols)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +171,8 @@ def _bound(
     # What is injected last is the product, or its result that is turned: no operand that is.
     last = [*own, *_turn_tiles(chip, by_array[operands:])]
     finer = cut_finer(chip, work, _least(tiles), _least(last))
+    if product.diagonal is not None:  # tiles at the diagonal are cut as small as may be
+        work, finer = replace(work, first=1, ends=1, width=1), []
     found = [
         array_bound(chip, each, drainers(chip), from_dram=from_dram, to_dram=to_dram)
         for each in (work, *finer)
@@ -161,7 +191,7 @@ def _work(
 ) -> ArrayWork:  # fmt: skip
     """Return what the array does if it runs these tiles: of one mapping, as wide as can be."""
     (P, Q), array = sizes, chip.pe_array
-    words = product.matrices * -(-P // array.cols) * Q
+    words = product.matrices * product.streamed(P, Q, array.cols)
     words += sum(t.matrices * -(-t.cols // array.cols) * t.rows for t in turns)
     first = min(load_reads(chip, tile.rows, tile.cols, tile.dtype) for tile in tiles)
     if turns and array.weight_path == "top":
@@ -180,7 +210,8 @@ def _work(
 
 def _reads(chip: Chip, product: Product, P: int, turns: Sequence[Turn]) -> int:
     """Return the reads of all weights, however they are cut into tiles."""
-    held = [(product.matrices, product.K, P, product.dtype)]
+    taken = max(product.wanted(P, product.M if P == product.N else product.N), default=0)
+    held = [(product.matrices, product.K, taken, product.dtype)]
     held += [(t.matrices, t.rows, t.cols, t.dtype) for t in turns]
     return sum(n * _least_reads(chip, rows, cols, dtype) for n, rows, cols, dtype in held)
 
@@ -194,8 +225,12 @@ def _least_reads(chip: Chip, rows: int, cols: int, dtype: str) -> int:
 
 def _product_tiles(chip: Chip, product: Product, P: int, Q: int) -> Iterator[_Tiles]:
     array = chip.pe_array
-    v = array.cycles_per_vector[product.dtype]
+    v = array.vector_cycles(product.dtype)
     for rows, n in _cut(product.K, array.rows):
+        if product.diagonal is not None:
+            vectors = product.streamed(P, Q, array.cols)
+            yield _Tiles(rows, 1, n * product.matrices, vectors, v, product.dtype)
+            continue
         for cols, m in _cut(P, array.cols):
             yield _Tiles(rows, cols, n * m * product.matrices, Q, v, product.dtype)
 
@@ -204,7 +239,7 @@ def _turn_tiles(chip: Chip, turns: Sequence[Turn]) -> Iterator[_Tiles]:
     """Yield the tiles of identity products: a tile of `rows` rows takes so many vectors."""
     array = chip.pe_array
     for turn in turns:
-        v = array.cycles_per_vector[turn.dtype]
+        v = array.vector_cycles(turn.dtype)
         for rows, n in _cut(turn.rows, array.rows):
             for cols, m in _cut(turn.cols, array.cols):
                 yield _Tiles(rows, cols, n * m * turn.matrices, rows, v, turn.dtype)
@@ -236,9 +271,10 @@ def _moved_bound(chip: Chip, turns: Sequence[Turn]) -> Bound:
 def _element_cycles(chip: Chip, size_bytes: int) -> Fraction:
     """Return the least cycles of a queue for an element with a descriptor of its own."""
     cost = Fraction(descriptor_cycles(chip, -(-size_bytes // queue_rate(chip))))
-    if chip.dma.partitions_per_cycle > 1:  # then bytes of several elements may move in one cycle
-        rate = queue_rate(chip, chip.dma.partitions_per_cycle)
-        cost = Fraction(descriptor_cycles(chip, Fraction(size_bytes, rate)))
+    rows = chip.dma.most_beside
+    if rows > 1:  # then bytes of several elements may move in one cycle
+        moving = Fraction(rows * size_bytes, queue_rate(chip, rows))
+        cost = Fraction(descriptor_cycles(chip, moving, rows)) / rows
     parts = chip.dram.organisation
     if parts is not None and parts.outstanding > 1:  # descriptors are fetched while bursts move
         _, burst_cycles = chip.burst_cycles()

@@ -75,14 +75,32 @@ def drain_reads(chip: Chip, engine: Engine, elements: int, dtype: str) -> int:
     return -(-elements // min(engine.elements_per_cycle, passing))
 
 
+def turn_interval_cycles(
+    chip: Chip, K: int, N: int, dtype: str, *, is_pass_through: bool = False
+) -> int:
+    """Return the cycles from one transpose of a K x N block to the next, in a chain of them.
+
+    The block is loaded, an identity of K vectors moves: as a product or, if `is_pass_through`, so
+    that the block passes through the array. For a double weight buffer, and operands that do not
+    meet at a port.
+    """
+    array = chip.pe_array
+    v = array.pass_through[dtype] if is_pass_through else array.vector_cycles(dtype)
+    held = v * max(K, min(array.min_vectors, N))
+    return max(load_reads(chip, K, N, dtype), held, array.min_interval_cycles)
+
+
 def dma_latency_cycles(chip: Chip, *, dram: bool = True) -> int:
     """Return the cycles of a DmaCopy before its first descriptor. dram: one end lies in DRAM."""
     return chip.dma.latency_cycles + (chip.dram.latency_cycles if dram else 0)
 
 
 def descriptor_cycles(chip: Chip, moving: int | Fraction, rows: int = 1) -> int | Fraction:
-    """Return the cycles of `rows` descriptors whose bytes take `moving` cycles together."""
-    fetch = rows * chip.dma.descriptor_cycles
+    """Return the cycles of `rows` descriptors whose bytes take `moving` cycles together.
+
+    Where copies are spread, each descriptor has an engine of its own and the costs overlap.
+    """
+    fetch = (1 if chip.dma.is_spread else rows) * chip.dma.descriptor_cycles
     return max(fetch, moving) if chip.dma.descriptor_cost == "max" else fetch + moving
 
 
@@ -129,16 +147,16 @@ def transpose_block_cycles(chip: Chip, K: int, N: int, dtype: str, *, drain: str
     timing model; holds for engines without rates, fixed_cycles and min_interval_cycles, dispatch 0.
     """
     engine = chip.engine(unit)
-    v = chip.pe_array.cycles_per_vector[dtype]
-    last_injection = load_reads(chip, K, N, dtype) + (K - 1) * v
+    v, passes = chip.pe_array.cycles_per_vector[dtype], chip.pe_array.passes.get(dtype, 1)
+    last_injection = load_reads(chip, K, N, dtype) + (passes * K - 1) * v
     complete = last_injection + result_cycles(chip, N)
-    seen = complete + chip.semaphore_cycles
+    seen = complete + chip.post_cycles("pe_array")
     if drain == "row":
         last_read = seen
     elif drain == "block" or engine.independent_lanes:
         last_read = seen + drain_reads(chip, engine, K, dtype) - 1
     else:
-        first = last_injection + result_depth(chip) + chip.semaphore_cycles
+        first = last_injection + result_depth(chip) + chip.post_cycles("pe_array")
         each = drain_reads(chip, engine, K, dtype)
         last_read = max(first + c_delay + (N - i) * each - 1 for i, c_delay in _delays(chip, N))
     return last_read + engine.latency_cycles + 1
@@ -209,7 +227,7 @@ def array_bound(
         copied = least_end(seen, words, ways)
         return last_byte(chip, copied) if to_dram else copied
 
-    behind = result_depth(chip) + chip.semaphore_cycles + 2 * serial_cycles(chip.pe_array)
+    behind = result_depth(chip) + chip.post_cycles("pe_array") + 2 * serial_cycles(chip.pe_array)
     right = right_cycles(chip.pe_array, work.width - 1)
     ports = _port_cycles(chip, work)
 
@@ -253,7 +271,7 @@ def _drain_way(chip: Chip, unit: str, *, to_dram: bool) -> UnitRate:
     """
     engine = chip.engine(unit)
     behind = lead_cycles(engine, "result_buffer") + engine.latency_cycles
-    behind += chip.semaphore_cycles if to_dram else 1
+    behind += chip.post_cycles(unit) if to_dram else 1
     return UnitRate(chip.period(unit), fastest(engine, "result_buffer"), behind)
 
 
@@ -264,7 +282,7 @@ def lone_latency_cycles(chip: Chip) -> int:
 
 def first_byte(chip: Chip) -> int:
     """Return the tick at which the array can first see that DMA has brought a byte from DRAM."""
-    return after(chip, 0, "dma", lone_latency_cycles(chip) + chip.semaphore_cycles)
+    return after(chip, 0, "dma", lone_latency_cycles(chip) + chip.post_cycles("dma"))
 
 
 def last_byte(chip: Chip, tick: int) -> int:
@@ -282,7 +300,7 @@ def transpose_bound(
     every schedule; else a schedule may cut others out of them, at the price of more vectors.
     """
     array, engine = chip.pe_array, chip.engine(unit)
-    v = array.cycles_per_vector[dtype]
+    v = array.vector_cycles(dtype)
     loads = [load_reads(chip, K, N, dtype) for K, N in tiles]
     vectors = [K for K, _ in tiles]
     words = sum(vectors)

@@ -14,6 +14,7 @@ from systolic.hw.spec.dram import ADDRESS_FIELDS, AddressField, Dram, DramOrgani
 from systolic.hw.spec.engine import ActivationEngine, Engine, PoolingEngine, Rate
 from systolic.hw.spec.fetch import Fetch
 from systolic.hw.spec.pe_array import PEArray
+from systolic.hw.spec.provenance import Provenance
 from systolic.hw.spec.result_buffer import ResultBuffer
 from systolic.hw.spec.state_buffer import StateBuffer
 
@@ -32,6 +33,7 @@ __all__ = [
     "Fetch",
     "PEArray",
     "PoolingEngine",
+    "Provenance",
     "Rate",
     "ResultBuffer",
     "Side",

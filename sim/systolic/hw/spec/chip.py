@@ -11,12 +11,15 @@ from pydantic import Field, field_validator, model_validator
 
 from systolic.errors import perhaps, shortened
 from systolic.hw.datatypes import DATA_TYPES
+from systolic.hw.spec.access_rules import AccessRules
 from systolic.hw.spec.base import Count, Spec
 from systolic.hw.spec.dma import Dma
 from systolic.hw.spec.dram import Dram
 from systolic.hw.spec.engine import ActivationEngine, Engine, PoolingEngine
+from systolic.hw.spec.exclusion import Exclusion
 from systolic.hw.spec.fetch import Fetch
 from systolic.hw.spec.pe_array import PEArray
+from systolic.hw.spec.provenance import Provenance, check_keys
 from systolic.hw.spec.result_buffer import ResultBuffer
 from systolic.hw.spec.state_buffer import StateBuffer
 from systolic.hw.units import (
@@ -40,6 +43,10 @@ class Chip(Spec):
     name: str = Field(description="name of the chip")
     description: str = Field(default="", description="what it is, and where its figures come from")
     semaphore_cycles: Count = Field(default=1, description="from a post to its being visible")
+    handoff_cycles: dict[str, Count] = Field(
+        default={},
+        description="from a post of these units to its being visible, instead of semaphore_cycles",
+    )
     clock: dict[str, Count] = Field(description="clocks in MHz, by name")
     state_buffer: StateBuffer
     pe_array: PEArray
@@ -55,16 +62,30 @@ class Chip(Spec):
     pooling: PoolingEngine | None = Field(
         default=None, description="the patent's pooling engine, on a chip without a table engines"
     )
+    access: AccessRules = AccessRules.model_construct()  # the defaults need no validator
+    exclusions: tuple[Exclusion, ...] = Field(
+        default=(),
+        strict=False,
+        description="engines that cannot use a buffer in the same cycle (default: banks decide)",
+    )
     dma: Dma
     dram: Dram
     fetch: Fetch | None = Field(
         default=None, description="how queues get instructions (default: they are there)"
+    )
+    metrics: bool = Field(
+        default=False,
+        description="the summary has the figures of a NeuronCore's profiler, and timelines show "
+        "loads and multiplies of the array apart",
     )
     port_priority: tuple[str, ...] = Field(
         default=(),
         strict=False,
         description="which client wins a memory port, first to last: moving, weights, the engines "
         "and dma, each once (default: in this order)",
+    )
+    provenance: Provenance | None = Field(
+        default=None, description="where the values come from, and which sources disagree"
     )
 
     @model_validator(mode="before")
@@ -100,13 +121,46 @@ class Chip(Spec):
                 raise ValueError(
                     f'{self._table_of(unit)}.clock: no clock "{clock}" (there are: {known})'
                 )
+        units = units_of(self.lane_engines)
+        for unit in self.handoff_cycles:
+            if unit not in units:
+                raise ValueError(
+                    f'handoff_cycles: no unit "{shortened(unit)}" (there are: {", ".join(units)})'
+                    f"{perhaps(unit, units)}"
+                )
+        for number, exclusion in enumerate(self.exclusions, 1):
+            for name in exclusion.engines:
+                if name not in self.lane_engines:
+                    raise ValueError(
+                        f'exclusions: entry {number}: no engine "{shortened(name)}" '
+                        f"(there are: {', '.join(self.lane_engines)})"
+                        f"{perhaps(name, self.lane_engines)}"
+                    )
         clients = clients_of(self.lane_engines)
         if sorted(self.port_priority) != sorted(clients):
             strange = next((name for name in self.port_priority if name not in clients), "")
             meant = f', found "{shortened(strange)}"{perhaps(strange, clients)}' if strange else ""
             raise ValueError(f"port_priority: must name each of {', '.join(clients)} once{meant}")
         self._ports_wide_enough()
+        self._can_spread()
+        if self.provenance is not None:
+            check_keys(self.provenance, self.model_dump(exclude={"provenance"}))
         return self
+
+    def _can_spread(self) -> None:
+        """Refuse copies that are spread over engines where that would need more of a model."""
+        if not self.dma.is_spread:
+            return
+        if self.state_buffer.is_split:
+            raise ValueError(
+                "dma.partitions_per_engine: the engines' descriptors lie in partitions apart from "
+                'one another, which needs state_buffer.port_scope = "bank"'
+            )
+        if self.dram.organisation is not None:
+            raise ValueError(
+                "dma.partitions_per_engine: copies spread over engines have no order of bursts, so "
+                "that dram cannot have an organisation"
+            )
 
     def _engines_once(self) -> None:
         """Refuse the patent's tables beside a list of engines, and a chip without engines."""
@@ -177,6 +231,12 @@ class Chip(Spec):
         widest = max(each.size_bytes for each in DATA_TYPES.values())
         return max(elements * widest, self.dma.bytes_per_cycle)
 
+    @property
+    def multiply_vectors(self) -> int:
+        """Return the most vectors of a multiply: their results lie in one bank."""
+        words = self.result_buffer.bank_words
+        return min(words, self.pe_array.moving_max or words)
+
     def burst_cycles(self, *, in_state: bool = True) -> tuple[int, int]:
         """Return the bytes a queue moves in a cycle of a burst, and the cycles of a burst.
 
@@ -197,6 +257,11 @@ class Chip(Spec):
         assert self.activation is not None
         assert self.pooling is not None
         return {"activation": self.activation, "pooling": self.pooling}
+
+    @property
+    def has_plain_priority(self) -> bool:
+        """Return whether `port_priority` is what a chip file that leaves it out gets."""
+        return self.port_priority == clients_of(self.lane_engines)
 
     def engine(self, name: EngineName) -> Engine:
         """Return the specification of an engine."""
@@ -243,6 +308,10 @@ class Chip(Spec):
         return {
             unit: self.ticks_mhz // self.clock_mhz(unit) for unit in units_of(self.lane_engines)
         }
+
+    def post_cycles(self, unit: str) -> int:
+        """Return the cycles of a unit from its post to its being visible."""
+        return self.handoff_cycles.get(unit, self.semaphore_cycles)
 
     @cached_property
     def queue_periods(self) -> dict[str, int]:

@@ -12,12 +12,18 @@ from systolic.hw.spec.base import DISPATCH, Count, Cycles, DispatchKind, Side, S
 class Dma(Spec):
     """The DMA engines: queues of descriptors, each queue serial, dealt out to the engines in turn.
 
-    Queue q belongs to engine q mod engines.
+    Queue q belongs to engine q mod engines. With `partitions_per_engine` a queue is one queue of
+    every engine: each copy is spread over the engines by partition.
     """
 
     queues: Annotated[int, Field(ge=1, le=256)] = Field(default=2, description="queues")
     engines: Annotated[int, Field(ge=1, le=256)] | None = Field(
         default=None, description="engines that the queues belong to in turn (default: one each)"
+    )
+    partitions_per_engine: Side | None = Field(
+        default=None,
+        description="partitions that an engine serves; a queue then runs through all engines, "
+        "which share out each of its copies (default: a queue belongs to one engine)",
     )
     latency_cycles: Cycles = Field(default=0, description="fixed cost of each DmaCopy")
     outstanding: Annotated[int, Field(ge=1, le=256)] = Field(
@@ -44,9 +50,42 @@ class Dma(Spec):
         return self.engines or self.queues
 
     @property
+    def is_spread(self) -> bool:
+        """Return whether each copy is spread over the engines."""
+        return self.partitions_per_engine is not None
+
+    @property
+    def most_beside(self) -> int:
+        """Return how many descriptors of a queue move side by side at most."""
+        return self.engine_count if self.is_spread else self.partitions_per_cycle
+
+    @property
     def queues_per_engine(self) -> int:
         """Return how many queues share an engine."""
-        return self.queues // self.engine_count
+        return self.queues if self.is_spread else self.queues // self.engine_count
+
+    @property
+    def useful_queues(self) -> int:
+        """Return how many queues add to the rate, or to what is under way at once.
+
+        Where copies are spread each queue has all engines: one for each direction is enough.
+        """
+        return min(self.queues, 2) if self.is_spread else self.queues
+
+    @property
+    def lone_bytes_per_cycle(self) -> int:
+        """Return the bytes that a queue moves in a cycle at most."""
+        return self.bytes_per_cycle * (self.engine_count if self.is_spread else 1)
+
+    def most_engines(self, partitions: int) -> int:
+        """Return how many engines serve that many partitions at once, from the first of one."""
+        assert self.partitions_per_engine is not None
+        return min(self.engine_count, -(-partitions // self.partitions_per_engine))
+
+    def engine_of(self, partition: int) -> int:
+        """Return the engine that serves a partition, where copies are spread."""
+        assert self.partitions_per_engine is not None
+        return partition // self.partitions_per_engine % self.engine_count
 
     @property
     def queue_bytes_per_cycle(self) -> int:
@@ -54,8 +93,19 @@ class Dma(Spec):
         return self.bytes_per_cycle // self.queues_per_engine
 
     @model_validator(mode="after")
+    def _spread_needs_engines(self) -> Dma:
+        if self.is_spread and self.engines is None:
+            raise ValueError("partitions_per_engine needs engines, which share out each copy")
+        if self.is_spread and self.partitions_per_cycle > 1:
+            raise ValueError(
+                "partitions_per_cycle stands beside partitions_per_engine, by which each engine "
+                "moves one descriptor at a time"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _engines_divide(self) -> Dma:
-        if self.queues % self.engine_count:
+        if not self.is_spread and self.queues % self.engine_count:
             raise ValueError(
                 f"queues ({self.queues}) must be a multiple of engines ({self.engines})"
             )

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field, field_validator, model_validator
 
 from systolic.errors import shortened
 from systolic.hw.datatypes import DATA_TYPES
+from systolic.hw.functions import require_known
 from systolic.hw.spec.base import DISPATCH, Count, Cycles, DispatchKind, Side, Spec
-from systolic.hw.units import BUFFERS, CAPABILITIES, BufferName, Capability
+from systolic.hw.units import (
+    BUFFERS,
+    CAPABILITIES,
+    PATENT_CAPABILITIES,
+    BufferName,
+    Capability,
+)
+
+Functions = Annotated[tuple[str, ...], Field(strict=False)]
 
 
 class Rate(Spec):
@@ -20,6 +29,15 @@ class Rate(Spec):
 
     does: tuple[Capability, ...] = Field(
         default=(), strict=False, description="these instructions (default: all of the engine's)"
+    )
+    functions: tuple[str, ...] = Field(
+        default=(),
+        strict=False,
+        description="what the instruction calculates: its function, its operation, or its two such "
+        'as "subtract then multiply" (default: anything)',
+    )
+    value: int | float | None = Field(
+        default=None, description="the number that a memset writes (default: any instruction)"
     )
     types: tuple[str, ...] = Field(
         default=(),
@@ -44,6 +62,14 @@ class Rate(Spec):
     fixed_cycles: Cycles | None = Field(
         default=None, description="instead of the engine's fixed_cycles (default: those)"
     )
+    min_interval_cycles: Cycles | None = Field(
+        default=None, description="instead of the engine's min_interval_cycles (default: those)"
+    )
+
+    @field_validator("functions")
+    @classmethod
+    def _known_functions(cls, functions: tuple[str, ...]) -> tuple[str, ...]:
+        return require_known(functions)
 
     @field_validator("types")
     @classmethod
@@ -64,11 +90,29 @@ class Engine(Spec):
         validate_default=True,
         description="instructions it executes, by the mnemonics of the text form",
     )
+    functions: dict[Capability, Functions] = Field(
+        default={},
+        description="of an instruction it does not do in full: all that it calculates with it "
+        "(default: anything)",
+    )
+    tables: tuple[Functions, ...] = Field(
+        default=(),
+        strict=False,
+        description="functions that it looks up, those of a table together; it holds one table",
+    )
+    table_cycles: Cycles = Field(
+        default=0, description="cycles in which it loads the table of an instruction's function"
+    )
     reads: tuple[BufferName, ...] = Field(
         default=BUFFERS, strict=False, description="buffers its operands may lie in"
     )
     writes: tuple[BufferName, ...] = Field(
         default=BUFFERS, strict=False, description="buffers its targets may lie in"
+    )
+    result_operands: Count | None = Field(
+        default=None,
+        description="most operands, read element by element, that lie in the result buffer "
+        "(default: any number)",
     )
     latency_cycles: Count = Field(default=1, description="from reading an element to writing it")
     elements_per_cycle: Side = Field(default=1, description="elements per lane and cycle (rate)")
@@ -91,12 +135,36 @@ class Engine(Spec):
         "elements_per_cycle",
     )
 
+    def functions_with(self, instruction: str) -> tuple[str, ...] | None:
+        """Return all that it calculates with an instruction; None if that is anything."""
+        return {str(word): words for word, words in self.functions.items()}.get(instruction)
+
     @field_validator("does")
     @classmethod
     def _does_something(cls, does: tuple[Capability, ...]) -> tuple[Capability, ...]:
         if not does:
             raise ValueError(f"needs at least one of {', '.join(CAPABILITIES)}")
         return _each_once(does)
+
+    @field_validator("functions")
+    @classmethod
+    def _known_functions(
+        cls, functions: dict[Capability, Functions]
+    ) -> dict[Capability, Functions]:
+        for instruction, words in functions.items():
+            if not words:
+                raise ValueError(f"{instruction}: needs at least one function")
+            require_known(_each_once(words))
+        return functions
+
+    @field_validator("tables")
+    @classmethod
+    def _known_tables(cls, tables: tuple[Functions, ...]) -> tuple[Functions, ...]:
+        for words in tables:
+            if not words:
+                raise ValueError("a table needs at least one function")
+            require_known(_each_once(words))
+        return tables
 
     @field_validator("reads")
     @classmethod
@@ -109,6 +177,16 @@ class Engine(Spec):
         if not writes:
             raise ValueError(f"needs at least one of {', '.join(BUFFERS)}")
         return _each_once(writes)
+
+    @model_validator(mode="after")
+    def _functions_done(self) -> Engine:
+        for instruction in self.functions:
+            if instruction not in self.does:
+                raise ValueError(
+                    f'functions: the engine does not do "{instruction}" '
+                    f"(it does: {', '.join(self.does)})"
+                )
+        return self
 
     @model_validator(mode="after")
     def _rates_possible(self) -> Engine:
@@ -136,20 +214,20 @@ def _each_once(words: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 class ActivationEngine(Engine):
-    """The patent's activation engine: it executes every instruction of an engine but `pool`."""
+    """The patent's activation engine: it executes all that the two engines do but `pool`."""
 
     does: tuple[Capability, ...] = Field(
-        default=tuple(word for word in CAPABILITIES if word != "pool"),
+        default=tuple(word for word in PATENT_CAPABILITIES if word != "pool"),
         strict=False,
         description="instructions it executes, by the mnemonics of the text form",
     )
 
 
 class PoolingEngine(Engine):
-    """The patent's pooling engine: it executes every instruction of an engine but `activate`."""
+    """The patent's pooling engine: it executes all that the two engines do but `activate`."""
 
     does: tuple[Capability, ...] = Field(
-        default=tuple(word for word in CAPABILITIES if word != "activate"),
+        default=tuple(word for word in PATENT_CAPABILITIES if word != "activate"),
         strict=False,
         description="instructions it executes, by the mnemonics of the text form",
     )

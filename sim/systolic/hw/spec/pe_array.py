@@ -35,12 +35,43 @@ class PEArray(Spec):
     min_interval_cycles: Cycles = Field(
         default=0, description="least distance between the starts of two multiplies"
     )
+    min_vectors: Cycles = Field(
+        default=0,
+        description="a multiply holds the array for at least as many vectors, or as many as it "
+        "uses columns if these are fewer",
+    )
+    moving_max: Count | None = Field(
+        default=None,
+        description="most vectors of a multiply, not less than rows (default: a bank of results)",
+    )
     dispatch_cycles: Cycles = Field(default=0, description="cycles to dispatch an instruction")
     dispatch: DispatchKind = Field(default="overlapped", description=DISPATCH)
     clock: str = Field(default="", description="clock of this unit (default: the first clock)")
     cycles_per_vector: dict[str, Count] = Field(
         description="cycles each moving vector takes, by operand type; other types are refused"
     )
+    passes: dict[str, Count] = Field(
+        default={},
+        description="times the vectors of a multiply are streamed, by operand type (default: once)",
+    )
+    pass_through: dict[str, Count] = Field(
+        default={},
+        description="cycles each moving vector takes where weights pass through unchanged, by "
+        "type, in one pass (default: no type passes through)",
+    )
+
+    warm_up_cycles: Cycles = Field(
+        default=0,
+        description="a cold array streams slowly until it has warmed up for so many cycles; of as "
+        "many it is busy in less than half, it is cold again (0: it is never cold)",
+    )
+    warm_up_factor: Count = Field(
+        default=2, description="times the cycles of a vector in a cold array"
+    )
+
+    def vector_cycles(self, dtype: str) -> int:
+        """Return the cycles that a vector of a type takes in all passes together."""
+        return self.cycles_per_vector[dtype] * self.passes.get(dtype, 1)
 
     @model_validator(mode="after")
     def _consistent(self) -> PEArray:
@@ -52,6 +83,18 @@ class PEArray(Spec):
                 )
         if not self.cycles_per_vector:
             raise ValueError("cycles_per_vector: needs at least one data type")
+        if self.moving_max is not None and self.moving_max < self.rows:
+            raise ValueError(
+                f"moving_max ({self.moving_max}) is less than rows ({self.rows}): an identity "
+                "product of a whole block must fit"
+            )
+        for key, types in (("passes", self.passes), ("pass_through", self.pass_through)):
+            for name in types:
+                if name not in self.cycles_per_vector:
+                    raise ValueError(
+                        f'{key}: "{name}" is no type of cycles_per_vector '
+                        f"({', '.join(self.cycles_per_vector)})"
+                    )
         for side, size, cell in (
             ("rows", self.rows, self.cell[0]),
             ("cols", self.cols, self.cell[1]),

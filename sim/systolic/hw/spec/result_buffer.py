@@ -16,6 +16,10 @@ class ResultBuffer(Spec):
     write_latency_cycles: Cycles = Field(
         default=0, description="cycles from the last PE row's adder to the written word"
     )
+    groups_per_bank: Count | None = Field(
+        default=None,
+        description="accumulation groups that a bank keeps open at once (default: any number)",
+    )
     dma_readable: bool = Field(
         default=False, description="a DMA queue may read it, past both engines"
     )

@@ -42,6 +42,7 @@ from systolic.hw.units import QueueKind, kind_of
 from systolic.isa.effects import lanes
 from systolic.isa.instruction import LoadWeights, MatMul, OnEngine, Post
 from systolic.isa.program import Program
+from systolic.isa.streaming import streaming
 
 NEVER = (1 << 31) - 1
 """A position in a queue that no instruction has."""
@@ -105,7 +106,15 @@ class Structure:
 
     def vector_cycles(self, multiply: MatMul) -> int:
         """Return the cycles from one vector to the next."""
-        return self.chip.pe_array.cycles_per_vector[multiply.moving.dtype]
+        return streaming(multiply, self.chip.pe_array).spacing
+
+    def pass_cycles(self, multiply: MatMul) -> int:
+        """Return the cycles of one of the passes in which a multiply streams its vectors."""
+        return multiply.moving.elements * self.vector_cycles(multiply)
+
+    def passes(self, multiply: MatMul) -> int:
+        """Return the number of these passes; the last one makes the sums."""
+        return streaming(multiply, self.chip.pe_array).passes
 
     def window(self, index: int, post: Post) -> tuple[int, int]:
         """Return (low, high) of the posts an instruction makes by one `post`.
@@ -125,6 +134,7 @@ class Structure:
             return -1, ANY_TIME
         last_column = instruction.result.partitions - 1
         first = self.elapsed[index]
+        first += (self.passes(instruction) - 1) * self.pass_cycles(instruction)
         last = first + (instruction.moving.elements - 1) * self.vector_cycles(instruction)
         end = last + self.right(last_column)
         if post.on == "row":
@@ -143,7 +153,7 @@ def _fill_array(structure: Structure, members: tuple[int, ...]) -> None:
         instruction = structure.program.instructions[index]
         structure.elapsed[index] = elapsed
         if isinstance(instruction, MatMul):
-            elapsed += instruction.moving.elements * structure.vector_cycles(instruction)
+            elapsed += structure.passes(instruction) * structure.pass_cycles(instruction)
         else:
             structure.after_reads[index] = structure.after_done[index] = position + 1
     next_multiply = NEVER

@@ -18,7 +18,7 @@ SMALLEST_CELL = 256
 CELLS_PER_SPAN = 4
 MOST_CELLS = 64
 """A record in more cells than this is kept in a separate list, which every access looks at."""
-TOLERATED_DEAD = 64
+TOLERATED_DEAD = 8
 WIDE = -1
 INITIAL = -1
 """The number that stands for the instruction of contents that memory has at cycle 0."""

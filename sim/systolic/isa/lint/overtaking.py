@@ -10,6 +10,8 @@ bank may overtake A. B cannot overtake A if all of this holds:
   in each cycle either A and B are both refused the port, or A takes it, because it is older. Where
   each partition has ports of its own (`port_scope`), A may be refused a port in a lane that B does
   not write, so B must write to all target lanes of A.
+* Each writes one access: neither has results of one element per lane behind its target. A writes
+  nothing later than its latency after its last read: it makes no block of several elements.
 * A writes in every cycle until it is done, or in one cycle only. If A pauses between two writes (a
   window of several elements, a slow rate), it may be behind and yet leave the port to B.
 * No third instruction separates them. A still older instruction C of the same engine that is
@@ -24,10 +26,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from systolic.isa.access import Access, Buffer
-from systolic.isa.effects import reads_per_element, window, writes
+from systolic.isa.effects import elements_taken, reads_per_element, rhythm, window, writes
 from systolic.isa.engines import pace_of
 from systolic.isa.instruction import OnEngine
 from systolic.isa.lint.order import Order
+from systolic.isa.opcodes import Rhythm
 
 MOST_OLDER = 256
 """Of more older instructions than this none is looked at: overtaking is taken to be possible."""
@@ -44,7 +47,10 @@ class Overtaking:
     def is_excluded(self, first: int, second: int) -> bool:
         """Return whether `first` surely is done before `second`, of the same engine, writes."""
         instructions = self._structure.program.instructions
-        (target,), (other,) = writes(instructions[first]), writes(instructions[second])
+        written, after = writes(instructions[first]), writes(instructions[second])
+        if len(written) > 1 or len(after) > 1 or self._makes_blocks(first):
+            return False
+        (target,), (other,) = written, after
         position = int(self._structure.position[second])
         if int(self._structure.after_reads[first]) > position:
             return False
@@ -58,6 +64,9 @@ class Overtaking:
         older = self._older[first]
         return older is not None and all(_share(access, other) for access in older)
 
+    def _makes_blocks(self, index: int) -> bool:
+        return rhythm(self._structure.program.instructions[index]) is Rhythm.BLOCKWISE
+
     def _is_refused_with(self, first: Access, second: Access) -> bool:
         """Return whether what refuses a bank's port to `first` refuses it to `second`."""
         if first.buffer is Buffer.STATE and self._structure.chip.state_buffer.is_split:
@@ -69,8 +78,7 @@ class Overtaking:
         instruction, chip = self._structure.program.instructions[index], self._structure.chip
         assert isinstance(instruction, OnEngine)
         pace = pace_of(instruction, chip.engine(instruction.engine), chip)
-        (target,) = writes(instruction)
-        if target.elements * window(instruction) <= pace.elements:
+        if elements_taken(instruction) <= pace.elements:
             return False
         operands = reads_per_element(instruction)
         meet = len(operands) == 2 and self._meet(*operands)
@@ -99,11 +107,11 @@ class Overtaking:
     def _in_the_way(self, first: int, target: Access, members: tuple[int, ...]) -> Iterator[Access]:
         (bank,) = self._banks(target)
         for older in members:
-            (access,) = writes(self._structure.program.instructions[older])
-            if access.buffer is not target.buffer or bank not in self._banks(access):
-                continue
-            if _share(access, target) and not self._order.done_before(older, first):
-                yield access
+            for access in writes(self._structure.program.instructions[older]):
+                if access.buffer is not target.buffer or bank not in self._banks(access):
+                    continue
+                if _share(access, target) and not self._order.done_before(older, first):
+                    yield access
 
 
 def _share(one: Access, other: Access) -> bool:

@@ -20,7 +20,7 @@ import numpy as np
 
 from systolic.hw.spec import Chip
 from systolic.isa.access import Access, Buffer
-from systolic.isa.effects import accumulates, reads, writes
+from systolic.isa.effects import reads, reads_its_target, writes
 from systolic.isa.footprint import Footprint, uncovered
 from systolic.isa.instruction import Instruction, MatMul
 from systolic.isa.lint.diagnostic import BufferBox, Code, Diagnostic, named
@@ -145,7 +145,7 @@ class _Pass:
     def _undrained(
         self, index: int, place: Touched, written: list[NotedAccess], read: list[NotedAccess]
     ) -> Iterator[Diagnostic]:
-        if accumulates(self._instructions[index]):
+        if reads_its_target(self._instructions[index]):
             return
         for record in written:
             if record.index == INITIAL:

@@ -16,10 +16,13 @@ from systolic.arrays import Integers
 from systolic.hw.spec import Chip
 from systolic.isa.access import Access
 from systolic.isa.effects import (
+    block,
     reads,
     reads_per_element,
     reads_per_lane,
+    results_per_lane,
     rhythm,
+    target_of,
     window,
     writes,
 )
@@ -59,12 +62,26 @@ def _overlaps(
             yield written.region, "writes a word more than once in"
         if isinstance(instruction, LoadWeights | MatMul):
             continue
+        behind = results_per_lane(instruction)
+        if isinstance(instruction, OnEngine) and target in behind:  # written when all has been read
+            yield from _met_by_result(instruction, target, cache)
+            continue
         for source in reads(instruction):
             if source.buffer is not target.buffer or source == target:
                 continue
             read = _footprint(cache, source)
             if read.meets(written) and _reads_late(instruction, source, target, chip):
                 yield read.shared_box(written), "reads what it may have overwritten in"
+
+
+def _met_by_result(
+    instruction: OnEngine, result: Access, cache: dict[Access, Footprint]
+) -> Iterator[tuple[BufferBox, str]]:
+    """Yield the words of the target that a result of one element per lane is written over."""
+    mine, target = _footprint(cache, result), target_of(instruction)
+    theirs = _footprint(cache, target)
+    if result.buffer is target.buffer and mine.meets(theirs):
+        yield mine.shared_box(theirs), "writes a word more than once in"
 
 
 def _footprint(cache: dict[Access, Footprint], access: Access) -> Footprint:
@@ -151,10 +168,20 @@ def _paired(
     return read, _in_groups(np.arange(target.elements), slow)
 
 
+def _blockwise(
+    instruction: OnEngine, source: Access, target: Access, pace: Pace
+) -> tuple[Integers, Integers]:
+    """Take a block to be written at once: what follows its first group comes later still."""
+    read, made = block(instruction)
+    last = (np.arange(target.elements) // made + 1) * read - 1
+    return _in_groups(np.arange(source.elements), pace), _in_groups(last, pace)
+
+
 _STEPS: dict[Rhythm, Callable[[OnEngine, Access, Access, Pace], tuple[Integers, Integers]]] = {
     Rhythm.ELEMENTWISE: _elementwise,
     Rhythm.PAIRED: _paired,
     Rhythm.WINDOWED: _windowed,
+    Rhythm.BLOCKWISE: _blockwise,
 }
 require_rows("lint.self_overlap._STEPS", _STEPS, Rhythm)
 

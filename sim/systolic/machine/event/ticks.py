@@ -24,6 +24,13 @@ class TickEnvironment(simpy.Environment):
         tick: int = self._now  # type: ignore[assignment]  # only ever whole numbers are added
         return tick
 
+    def skip_to(self, tick: int) -> bool:
+        """Go on to a tick at once if nothing comes until it is over; return whether that is so."""
+        if self.peek() <= tick:
+            return False
+        self._now = tick
+        return True
+
     def at_end_of_tick(self, place: int) -> simpy.Event:
         """Return an event that comes in the present tick, but at DECIDE or SETTLED."""
         event = self.event()

@@ -13,13 +13,14 @@ from systolic.hw.spec import Chip, Dma, Engine, PEArray
 from systolic.isa import Buffer, Instruction, Post, Program
 from systolic.machine.event.pe_array.row_order import ProductForm
 from systolic.machine.event.ports.arbiter import Arbiter
+from systolic.machine.event.ports.beats import Beats, covered_ticks, stretch
 from systolic.machine.event.ports.ports import Need, Port
 from systolic.machine.event.ports.stream import Stream
 from systolic.machine.event.semaphores import PostTicks, Semaphores
 from systolic.machine.event.ticks import TickEnvironment
 from systolic.machine.memory import Memory
 from systolic.trace.labels import Claim
-from systolic.trace.records import InstructionTimes, Recorder, Stall
+from systolic.trace.records import EXCLUSIVE, InstructionTimes, Recorder, Stall
 
 if TYPE_CHECKING:
     from systolic.machine.event.dram.channels import Channels
@@ -50,35 +51,33 @@ class Context:
     dram: Channels | None = None
     fetch: InstructionFetch | None = None
     end: int = 0
-    port_use: dict[Port, list[tuple[int, int]]] = field(default_factory=dict)
+    port_use: dict[Port, list[Beats]] = field(default_factory=dict)
 
     def retire(self, end: int) -> None:
         """Count an instruction whose last act ends at tick `end`."""
         self.end = max(self.end, end)
         self.on_done()
 
-    def use_port(self, need: Need, first: int, stop: int) -> None:
-        """Note that a port is in use from tick `first` to tick `stop`."""
+    def use_port(self, need: Need, uses: Beats) -> None:
+        """Note when a port is in use."""
         port, low, high = need
-        if self.is_split and port.buffer == Buffer.STATE:
-            self.recorder.port_cycles[port] += (stop - first) * (high - low)
+        if port.direction == EXCLUSIVE:
+            return
+        if self.is_split and port.is_of_partitions:
+            self.recorder.port_cycles[port] += uses.ticks * uses.times * (high - low)
         else:
-            self.port_use.setdefault(port, []).append((first, stop))
+            self.port_use.setdefault(port, []).append(uses)
 
     def use_result_ports(self, uses: Iterable[tuple[int, int, int]]) -> None:
         """Note when DMA read which banks of the result buffer: bank, first tick, tick after."""
         for bank, first, stop in uses:
             port = Port(Buffer.RESULT.value, bank, "read")
-            self.port_use.setdefault(port, []).append((first, stop))
+            self.port_use.setdefault(port, []).append(stretch(first, stop))
 
     def account_ports(self) -> None:
         """Hand the ticks in which each port was in use to the recorder, overlaps counted once."""
-        for port, intervals in self.port_use.items():
-            end = total = 0
-            for first, stop in sorted(intervals):
-                total += max(0, stop - max(first, end))
-                end = max(end, stop)
-            self.recorder.port_cycles[port] += total
+        for port, uses in self.port_use.items():
+            self.recorder.port_cycles[port] += covered_ticks(uses)
 
 
 class Unit(ABC):
@@ -99,6 +98,7 @@ class Unit(ABC):
         self._serial_ticks, self._decode_ticks = (
             (dispatch, 0) if spec.dispatch == "serial" else (0, dispatch)
         )
+        self._post_ticks = context.chip.post_cycles(spec_name) * self.period
         self._claims = context.recorder.claims[name]
         self.queue = tuple(queue)
         self.place = 0
@@ -244,7 +244,7 @@ class Unit(ABC):
     @property
     def post_delay(self) -> int:
         """Return the ticks from a write to the cycle in which others see its post."""
-        return self.chip.semaphore_cycles * self.period
+        return self._post_ticks
 
     def settle(self, sources: list[tuple[int, PostTicks]]) -> None:
         """Make announced posts final and record them."""
@@ -270,6 +270,6 @@ class Unit(ABC):
                         partition,
                     )
                 )  # fmt: skip
-        for need, first, stop in stream.port_use():
-            self.context.use_port(need, first, stop)
+        for need, uses in stream.port_use():
+            self.context.use_port(need, uses)
         self.context.retire(times.done + self.period)

@@ -22,7 +22,8 @@ class Context:
 
     retired: instructions done; end: the tick after the last completion; awake_changed: a unit fell
     asleep or woke since the machine last listed the units that are awake; dma_shares: by queue, the
-    last cycle in which its copy held a share of its engine, and how many of DRAM.
+    last cycle in which its copy held a share of its engine, and how many of DRAM; dma_engines: by
+    queue, the engines that the copy is spread over.
     """
 
     chip: Chip
@@ -38,6 +39,7 @@ class Context:
     end: int = 0
     awake_changed: bool = True
     dma_shares: dict[int, tuple[int, int]] = field(default_factory=dict)
+    dma_engines: dict[int, frozenset[int]] = field(default_factory=dict)
     dram: DramChannels | None = None
     fetch: Fetcher | None = None
 
@@ -56,7 +58,7 @@ class Context:
             program=program,
             recorder=recorder,
             ports=Ports(chip),
-            semaphores=Semaphores(len(program.semaphores), chip.semaphore_cycles, recorder),
+            semaphores=Semaphores(len(program.semaphores), chip, recorder),
             planes=Planes(memory, program),
             posters=program.posters(),
             queues=program.queues(),

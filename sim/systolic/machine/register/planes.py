@@ -62,7 +62,7 @@ class Planes:
         element = data_type(dtype).numpy
         size = PSUM_WORD_BYTES if buffer is Buffer.RESULT else element.itemsize
         used = raw[:, : raw.shape[1] // size * size]
-        return used.view(element)
+        return used.view(element)[:, :: size // element.itemsize]
 
 
 def _touched(program: Program, buffer: Buffer) -> list[tuple[int, int]]:

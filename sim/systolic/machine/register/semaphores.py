@@ -5,6 +5,8 @@ from __future__ import annotations
 import heapq
 from typing import Protocol
 
+from systolic.hw.spec import Chip
+from systolic.hw.units import unit_of
 from systolic.trace.records import Recorder
 
 
@@ -18,18 +20,19 @@ class Sleeper(Protocol):
 class Semaphores:
     """Visible counts by number; `version` changes whenever a count does. Times in ticks."""
 
-    def __init__(self, count: int, cycles: int, recorder: Recorder) -> None:
+    def __init__(self, count: int, chip: Chip, recorder: Recorder) -> None:
         self.visible = [0] * count
         self.pending: list[tuple[int, int]] = []
         self.version = 0
-        self._cycles = cycles
+        self._cycles, self._own_cycles = chip.semaphore_cycles, chip.handoff_cycles
         self._recorder = recorder
         self._sleepers: dict[int, list[tuple[int, Sleeper]]] = {}
 
     def post(self, tick: int, unit: str, period: int, semaphore: int) -> None:
-        """Add 1, visible `semaphore_cycles` cycles of the posting unit later."""
+        """Add 1, visible so many cycles of the posting unit later."""
         self._recorder.post(tick, unit, semaphore)
-        heapq.heappush(self.pending, (tick + self._cycles * period, semaphore))
+        cycles = self._own_cycles.get(unit_of(unit), self._cycles)
+        heapq.heappush(self.pending, (tick + cycles * period, semaphore))
 
     def advance(self, tick: int) -> None:
         """Make visible what is due by `tick`, and wake those whose value is reached."""

@@ -1,11 +1,12 @@
 """The functions of the activation engine, one row each: what a lane makes of one float32.
 
-Contract: a function is numpy's float64 result for the float32 argument, rounded to float32 once
-(nearest even). Sums, products, quotients and square roots are thereby correctly rounded, as IEEE
-754 demands; exp, log, sin, tanh and what is made of them may differ between platforms only where
-the float64 results of their mathematical libraries fall on two sides of a rounding boundary of
-float32, about once in 2^28 arguments. numpy's own float32 functions would be neither: its exp
-misses the nearest float32 for four arguments in ten, and takes other paths on other processors.
+Contract: a function is numpy's float64 result for the float32 argument (of erf, that of Python's
+`math`), rounded to float32 once (nearest even). Sums, products, quotients and square roots are
+thereby correctly rounded, as IEEE 754 demands; exp, log, sin, tanh, erf, arctan and what is made of
+them may differ between platforms only where the float64 results of their mathematical libraries
+fall on two sides of a rounding boundary of float32, about once in 2^28 arguments. numpy's own
+float32 functions would be neither: its exp misses the nearest float32 for four arguments in ten,
+and takes other paths on other processors.
 A NaN gives a NaN.
 """
 
@@ -52,6 +53,45 @@ def _gelu(x: Floats) -> Any:
     return _gated(x, 2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))
 
 
+def _mish(x: Floats) -> Any:
+    # tanh(ln(1 + e^x)) by powers of the smaller of e^x and e^-x, which do not overflow.
+    small = np.exp(-np.abs(x))
+    above = (1 + 2 * small) / (1 + 2 * small + 2 * small * small)
+    below = small * (small + 2) / (small * (small + 2) + 2)
+    return np.where(x == -math.inf, -0.0, x * np.where(x > 0, above, below))
+
+
+def _erf(x: Floats) -> Any:
+    return np.asarray(_each_erf(x), np.float64)
+
+
+def _normal(x: Floats) -> Any:
+    """Return the part of the normal distribution below x."""
+    return np.asarray(_each_erfc(-x / math.sqrt(2)), np.float64) / 2
+
+
+_each_erf, _each_erfc = np.frompyfunc(math.erf, 1, 1), np.frompyfunc(math.erfc, 1, 1)
+
+
+def _gelu_erf(x: Floats) -> Any:
+    return np.where(x == -math.inf, -0.0, x * _normal(x))
+
+
+def _gelu_erf_derivative(x: Floats) -> Any:
+    density = np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+    slope = _normal(x) + np.where(np.isinf(x), 0.0, x * density)
+    # Far below 0 both parts are 0; what is left of them is less than 0.
+    return np.where((slope == 0) & (x < 0), -0.0, slope)
+
+
+def _silu_derivative(x: Floats) -> Any:
+    # As a product, so that what vanishes below 0 keeps its sign.
+    inner = np.where(np.isinf(x), np.where(x > 0, 0.0, -2.0), x * _sigmoid(-x))
+    return _sigmoid(x) * (1 + inner)
+
+
+GATE = 1.702
+"""The factor in the gate of gelu_sigmoid."""
 LEAK = 0.01
 """The slope of leaky_relu below 0."""
 POSITIVE = (0.0, math.inf)
@@ -74,8 +114,18 @@ FUNCTIONS: dict[str, RealFunction] = {
     "abs": RealFunction(np.abs),
     "sign": RealFunction(np.sign),
     "leaky_relu": RealFunction(lambda x: np.where(x > 0, x, LEAK * x)),
+    "relu6": RealFunction(lambda x: np.clip(x, 0.0, 6.0) + 0.0),
     # ln(e^0 + e^x), without overflow.
     "softplus": RealFunction(lambda x: np.logaddexp(0.0, x)),
+    "mish": RealFunction(_mish),
+    "erf": RealFunction(_erf),
+    "erf_derivative": RealFunction(lambda x: 2 / math.sqrt(math.pi) * np.exp(-x * x)),
+    "arctan": RealFunction(np.arctan),
+    "gelu_erf": RealFunction(_gelu_erf),
+    "gelu_erf_derivative": RealFunction(_gelu_erf_derivative),
+    "gelu_sigmoid": RealFunction(lambda x: _gated(x, GATE * x)),
+    "gelu_sigmoid_derivative": RealFunction(lambda x: _silu_derivative(GATE * x)),
+    "silu_derivative": RealFunction(_silu_derivative),
 }
 require_rows("values.FUNCTIONS", FUNCTIONS, get_args(ActivationFunction))
 

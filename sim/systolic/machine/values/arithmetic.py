@@ -74,6 +74,26 @@ def _right_arithmetic(a: Any, b: Any) -> Any:
     return np.right_shift(a, np.where(count < 0, BITS - 1, count))
 
 
+def _larger_size(a: Any, b: Any) -> Any:
+    return _greater(np.abs(a), np.abs(b))
+
+
+def _smaller_size(a: Any, b: Any) -> Any:
+    return _less(np.abs(a), np.abs(b))
+
+
+def _both(a: Any, b: Any) -> Any:
+    return (a != 0) & (b != 0)
+
+
+def _any(a: Any, b: Any) -> Any:
+    return (a != 0) | (b != 0)
+
+
+def _one(a: Any, b: Any) -> Any:
+    return (a != 0) ^ (b != 0)
+
+
 COMPARISONS: dict[str, Binary] = {
     "equal": operator.eq,
     "not_equal": operator.ne,
@@ -98,6 +118,11 @@ OPERATIONS: dict[str, Arithmetic] = {
     "shift_right_logical": Arithmetic(None, _right_logical),
     "shift_right_arithmetic": Arithmetic(None, _right_arithmetic),
     **{name: Arithmetic(compare, compare) for name, compare in COMPARISONS.items()},
+    "logical_and": Arithmetic(_both, _both),
+    "logical_or": Arithmetic(_any, _any),
+    "logical_xor": Arithmetic(_one, _one),
+    "abs_max": Arithmetic(_larger_size, _larger_size),
+    "abs_min": Arithmetic(_smaller_size, _smaller_size),
 }
 require_rows("values.OPERATIONS", OPERATIONS, get_args(isa.AluOperation))
 

@@ -2,8 +2,8 @@
 
 Operands are taken to float32, integers to int32 where an instruction says so; each step rounds as
 `systolic.machine.values.activation_functions` and `systolic.machine.values.arithmetic` say; a NaN
-that was computed is 0x7FC00000; the result is cast to the target's type. Copy and Select keep the
-bits of what they do not cast.
+that was computed is 0x7FC00000; the result is cast to the target's type. What only moves elements
+(`KEEPING_BITS`) keeps the bits of what it does not cast.
 """
 
 from __future__ import annotations
@@ -18,20 +18,38 @@ from systolic.arrays import Array
 from systolic.isa import (
     Access,
     Activate,
+    ActivateReduce,
+    BnAggr,
+    BnStats,
     Copy,
+    CopyPredicated,
+    Dropout,
+    Fold,
     Iota,
+    Max8,
     Memset,
     OnEngine,
+    PartitionReduce,
     Pool,
+    RangeSelect,
+    Requantise,
+    ScalarTensorTensor,
+    Scan,
     Select,
+    SelectReduce,
+    Shuffle,
     TensorScalar,
+    TensorScalarReduce,
     TensorTensor,
+    Transpose,
 )
-from systolic.isa.effects import writes
-from systolic.isa.opcodes import engine_instructions, require_rows
+from systolic.isa.effects import results_per_lane, target_of
+from systolic.isa.instruction import UNCHANGED
+from systolic.isa.opcodes import BY_CLASS, engine_instructions, require_rows
 from systolic.machine.memory import cast
 from systolic.machine.values.activation_functions import apply
 from systolic.machine.values.arithmetic import COMPARISONS, REDUCTIONS, operate
+from systolic.machine.values.random_bits import uniform
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,23 +57,49 @@ class OperandValues:
     """What was read for some consecutive elements of the target.
 
     elements: [lanes, read] for each operand that is read element by element; per_lane: [lanes, 1]
-    for each operand that is not; first, count: which elements of the target.
+    for each operand that is not; first, count: which elements of the target. kept: what the target
+    has there, of an instruction that leaves some of it as it is.
     """
 
     elements: Sequence[Array]
     per_lane: Sequence[Array]
     first: int
     count: int
+    kept: Array | None = None
+
+
+KEEPING_BITS = (Copy, Select, Transpose, Shuffle, CopyPredicated, Dropout)
+"""What moves elements, and so keeps the bits of a NaN where it casts nothing."""
 
 
 def compute(instruction: OnEngine, operands: OperandValues) -> Array:
     """Return the values to be written, [lanes, count], in the type of the target."""
-    (target,) = writes(instruction)
     with np.errstate(all="ignore"):
         values = _COMPUTE[type(instruction)](instruction, operands)
-        if not isinstance(instruction, Copy | Select) and values.dtype == np.float32:
-            values = np.where(np.isnan(values), np.float32(np.nan), values)
-        return cast(values, target.dtype)
+        return _stored(instruction, values, target_of(instruction))
+
+
+def results(instruction: OnEngine, operands: OperandValues) -> tuple[Array, ...]:
+    """Return what is written once per lane, each [lanes, 1], from all that was read."""
+    return compute_all(instruction, operands)[1:]
+
+
+def compute_all(instruction: OnEngine, operands: OperandValues) -> tuple[Array, ...]:
+    """Return all that an instruction writes: the target's values, and those once per lane."""
+    with np.errstate(all="ignore"):
+        values = _COMPUTE[type(instruction)](instruction, operands)
+        found = [_stored(instruction, values, target_of(instruction))]
+        if behind := results_per_lane(instruction):
+            made = _RESULTS[type(instruction)](instruction, values)
+            found += [_stored(instruction, v, a) for v, a in zip(made, behind, strict=True)]
+        return tuple(found)
+
+
+def _stored(instruction: OnEngine, values: Array, access: Access) -> Array:
+    """Return the values in the type of the access."""
+    if not isinstance(instruction, KEEPING_BITS) and values.dtype == np.float32:
+        values = np.where(np.isnan(values), np.float32(np.nan), values)
+    return cast(values, access.dtype)
 
 
 def constant(value: float) -> Array:
@@ -80,7 +124,7 @@ def _memset(memset: Memset, operands: OperandValues) -> Array:
     return _filled(constant(memset.value), memset, operands)
 
 
-def _activate(activate: Activate, operands: OperandValues) -> Array:
+def _activate(activate: Activate | ActivateReduce, operands: OperandValues) -> Array:
     bias = operands.per_lane[0] if operands.per_lane else constant(activate.bias)  # type: ignore[arg-type]
     scaled = operands.elements[0].astype(np.float32) * np.float32(activate.scale)
     return apply(activate.function, scaled + bias.astype(np.float32))
@@ -97,6 +141,26 @@ def _tensor_tensor(both: TensorTensor, operands: OperandValues) -> Array:
     return operate(both.op, _plain(left), _plain(right))
 
 
+def _scalar_tensor_tensor(three: ScalarTensorTensor, operands: OperandValues) -> Array:
+    source, tensor = map(_plain, operands.elements)
+    values = _with_scalar(three, source, operands)
+    left, right = (tensor, values) if three.then_reverse else (values, tensor)
+    return operate(three.then, left, right)
+
+
+def _with_scalar(
+    one: ScalarTensorTensor | TensorScalarReduce, source: Array, operands: OperandValues
+) -> Array:
+    """Return source op scalar."""
+    scalar = _plain(operands.per_lane[0]) if operands.per_lane else constant(one.scalar)  # type: ignore[arg-type]
+    left, right = (scalar, source) if one.reverse else (source, scalar)
+    return operate(one.op, left, right)
+
+
+def _tensor_scalar_reduce(one: TensorScalarReduce, operands: OperandValues) -> Array:
+    return _with_scalar(one, _plain(operands.elements[0]), operands)
+
+
 def _tensor_scalar(one: TensorScalar, operands: OperandValues) -> Array:
     per_lane = iter(operands.per_lane)
     stages = [(one.op, one.scalar, one.reverse)]
@@ -107,6 +171,133 @@ def _tensor_scalar(one: TensorScalar, operands: OperandValues) -> Array:
         second = _plain(next(per_lane)) if isinstance(scalar, Access) else constant(scalar)
         values = operate(op, second, values) if reverse else operate(op, values, second)
     return values
+
+
+def _transpose(turned: Transpose, operands: OperandValues) -> Array:
+    (values,) = operands.elements
+    side = turned.side
+    blocks = values.reshape(len(values) // side, side, operands.count // side, side)
+    return blocks.transpose(0, 3, 2, 1).reshape(values.shape)
+
+
+def _shuffle(shuffle: Shuffle, operands: OperandValues) -> Array:
+    (values,), mask = operands.elements, np.array(shuffle.mask)
+    groups = np.arange(0, len(values), len(mask))[:, None]
+    moved = mask != UNCHANGED
+    found = cast(values[(groups + np.where(moved, mask, 0)).ravel()], shuffle.target.dtype)
+    if operands.kept is None:
+        return found
+    return np.where(np.tile(moved, len(groups))[:, None], found, operands.kept)
+
+
+def _scan(scan: Scan, operands: OperandValues) -> Array:
+    left, right = map(_plain, operands.elements)
+    start = operands.per_lane[0] if operands.per_lane else constant(scan.initial)  # type: ignore[arg-type]
+    before = np.broadcast_to(_plain(start), (len(left), 1))
+    found = []
+    for place in range(operands.count):
+        here = slice(place, place + 1)
+        before = operate(scan.then, operate(scan.op, left[:, here], before), right[:, here])
+        found.append(before)
+    return np.concatenate(found, axis=1)
+
+
+def _copy_predicated(copy: CopyPredicated, operands: OperandValues) -> Array:
+    source, predicate = operands.elements
+    assert operands.kept is not None
+    return np.where(_plain(predicate) != 0, cast(source, copy.target.dtype), operands.kept)
+
+
+def _select_reduce(select: SelectReduce, operands: OperandValues) -> Array:
+    source, predicate = map(_plain, operands.elements)
+    other = operands.per_lane[0] if operands.per_lane else constant(select.other)  # type: ignore[arg-type]
+    return _either((predicate != 0) != select.reverse, source, _plain(other))
+
+
+def _range_select(select: RangeSelect, operands: OperandValues) -> Array:
+    per_lane = iter(operands.per_lane)
+    bounds = [
+        _plain(next(per_lane) if isinstance(bound, Access) else constant(bound))
+        for bound in (select.bound, select.end)
+    ]
+    place = select.base + operands.first + np.arange(operands.count, dtype=np.int64)[None, :]
+    here = place.astype(np.int32)
+    holds = [
+        operate(compare, here, bound) != 0
+        for compare, bound in zip((select.compare, select.compare_end), bounds, strict=True)
+    ]
+    source = _plain(operands.elements[0])
+    return _either(holds[0] & holds[1], source, constant(select.other))
+
+
+def _either(holds: Array, one: Array, other: Array) -> Array:
+    """Return the one where it holds, else the other: int32 if both are, else float32."""
+    if one.dtype != other.dtype:
+        one, other = one.astype(np.float32), other.astype(np.float32)
+    return np.where(holds, one, other)
+
+
+def _bn_stats(_: BnStats, operands: OperandValues) -> Array:
+    values = operands.elements[0].astype(np.float32)
+    return np.concatenate([_moments(values[:, parity::2]) for parity in (0, 1)], axis=1)
+
+
+def _moments(values: Array) -> Array:
+    """Return count, mean and count * variance of each lane; three 0 of no elements."""
+    lanes, count = values.shape
+    if count == 0:
+        return np.zeros((lanes, 3), np.float32)
+    mean = (REDUCTIONS["sum"](values) / np.float32(count))[:, None]
+    away = values - mean
+    squares = REDUCTIONS["sum"](away * away)[:, None]
+    return np.concatenate([np.full_like(mean, count), mean, squares], axis=1)
+
+
+def _bn_aggr(_: BnAggr, operands: OperandValues) -> Array:
+    values = operands.elements[0].astype(np.float32)
+    count, mean, squares = (values[:, place::3] for place in range(3))
+    total = REDUCTIONS["sum"](count)[:, None]
+    middle = REDUCTIONS["sum"](count * mean)[:, None] / total
+    away = mean - middle
+    spread = REDUCTIONS["sum"](squares + count * (away * away))[:, None] / total
+    return np.concatenate([middle, spread], axis=1)
+
+
+def _max8(_: Max8, operands: OperandValues) -> Array:
+    values = _plain(operands.elements[0])
+    is_number = values == values
+    order = np.lexsort((-values.astype(np.float64), is_number), axis=-1)
+    return np.take_along_axis(values, order[:, :8], axis=-1)
+
+
+def _dropout(dropout: Dropout, operands: OperandValues) -> Array:
+    (values,), target = operands.elements, dropout.target
+    given = operands.per_lane[0] if operands.per_lane else constant(dropout.probability)  # type: ignore[arg-type]
+    drawn = uniform(dropout.seed, len(values), operands.first, operands.count)
+    nothing = cast(np.zeros(1, np.float32), target.dtype)
+    return np.where(drawn < given.astype(np.float32), nothing, cast(values, target.dtype))
+
+
+def _partition_reduce(over: PartitionReduce, operands: OperandValues) -> Array:
+    return _fold(over.fold, _plain(operands.elements[0]).T).T
+
+
+def _fold(name: Fold, values: Array) -> Array:
+    """Return [lanes, 1], the fold of each lane in the order of its elements."""
+    return REDUCTIONS[name](values)[:, None]
+
+
+def _requantise(one: Requantise, operands: OperandValues) -> Array:
+    """Return whole float64 numbers, which the cast to an integer type keeps or saturates."""
+    per_lane = iter(operands.per_lane)
+    bias, scale = (
+        _plain(next(per_lane)) if isinstance(number, Access) else constant(number)
+        for number in (one.bias, one.scale)
+    )
+    summed = operate("add", _plain(operands.elements[0]), bias)
+    scaled = summed.astype(np.float32) * scale.astype(np.float32)
+    whole = np.nan_to_num(np.rint(scaled).astype(np.float64), nan=0.0)
+    return np.clip(whole, one.lowest, one.highest)
 
 
 def _affine(instruction: Iota | Select, operands: OperandValues) -> Array:
@@ -136,7 +327,46 @@ _COMPUTE: dict[type, Callable[[Any, OperandValues], Array]] = {
     Pool: _pool,
     TensorTensor: _tensor_tensor,
     TensorScalar: _tensor_scalar,
+    ActivateReduce: _activate,
+    TensorScalarReduce: _tensor_scalar_reduce,
+    ScalarTensorTensor: _scalar_tensor_tensor,
+    Transpose: _transpose,
+    Shuffle: _shuffle,
+    Scan: _scan,
+    CopyPredicated: _copy_predicated,
+    SelectReduce: _select_reduce,
+    RangeSelect: _range_select,
+    BnStats: _bn_stats,
+    BnAggr: _bn_aggr,
+    Max8: _max8,
+    PartitionReduce: _partition_reduce,
+    Dropout: _dropout,
     Iota: _iota,
     Select: _select,
+    Requantise: _requantise,
 }
 require_rows("values.lanes._COMPUTE", _COMPUTE, engine_instructions())
+
+
+def _sum(_: ActivateReduce, values: Array) -> tuple[Array, ...]:
+    return (_fold("sum", values),)
+
+
+def _folded(
+    one: TensorScalarReduce | SelectReduce | RangeSelect, values: Array
+) -> tuple[Array, ...]:
+    return (_fold(one.fold, values),)
+
+
+_RESULTS: dict[type, Callable[[Any, Array], tuple[Array, ...]]] = {
+    ActivateReduce: _sum,
+    TensorScalarReduce: _folded,
+    SelectReduce: _folded,
+    RangeSelect: _folded,
+}
+"""What is written once per lane, from all results [lanes, elements] before their cast."""
+require_rows(
+    "values.lanes._RESULTS",
+    _RESULTS,
+    [cls for cls in engine_instructions() if BY_CLASS[cls].operands.results],
+)

@@ -1,22 +1,19 @@
-"""Lines of text as bitmaps, set in the font that comes with matplotlib.
+"""Lines of text as bitmaps, set by Pillow in the font that comes with matplotlib.
 
-Of matplotlib only its binding of FreeType is loaded, because figures and axes take longer to import
-than a picture takes to draw.
+Matplotlib itself is not loaded: that takes longer than a picture takes to draw.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-import matplotlib
 import numpy as np
 import numpy.typing as npt
-from matplotlib import ft2font
-from matplotlib.ft2font import FT2Font
+from PIL import Image, ImageDraw, ImageFont
 
 from systolic.report.paper.style import DPI
 
@@ -26,12 +23,7 @@ FILES: dict[Weight, str] = {"normal": "DejaVuSans.ttf", "bold": "DejaVuSans-Bold
 ASCENT, DESCENT = 0.76, 0.24
 """How far the font reaches above and below the baseline, as a share of its size."""
 
-SUBPIXELS = 64
-"""FreeType counts lengths in this part of a pixel."""
-
-
-# Before matplotlib 3.10 flags were plain numbers.
-HINTING: Any = getattr(ft2font, "LoadFlags", int)(0)
+POINTS = 72
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,18 +43,11 @@ class Lettering:
 @lru_cache(maxsize=8192)
 def lettering(text: str, size: float, weight: Weight = "normal") -> Lettering:
     """Return a line of text in a size in points."""
-    font = _font(weight)
-    font.set_size(size, DPI)
-    font.set_text(text, 0.0, flags=HINTING)
-    font.draw_glyphs_to_bitmap(antialiased=True)
-    advance, height = (extent / SUBPIXELS for extent in font.get_width_height())
-    return Lettering(
-        np.array(font.get_image(), np.uint8),
-        left=math.floor(font.get_bitmap_offset()[0] / SUBPIXELS),
-        # A letter that ends on an edge between pixels has a spare row above it.
-        rise=math.floor(height - font.get_descent() / SUBPIXELS) + 1,
-        advance=advance,
-    )
+    font = _font(weight, size)
+    left, top, right, bottom = (round(edge) for edge in font.getbbox(text, anchor="ls"))
+    image = Image.new("L", (max(right - left, 1), max(bottom - top, 1)))
+    ImageDraw.Draw(image).text((-left, -top), text, fill=255, font=font, anchor="ls")
+    return Lettering(np.array(image, np.uint8), left, -top, font.getlength(text))
 
 
 def text_inches(text: str, size: float, weight: Weight = "normal") -> float:
@@ -71,5 +56,10 @@ def text_inches(text: str, size: float, weight: Weight = "normal") -> float:
 
 
 @cache
-def _font(weight: Weight) -> FT2Font:
-    return FT2Font(str(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / FILES[weight]))
+def _font(weight: Weight, size: float) -> ImageFont.FreeTypeFont:
+    found = find_spec("matplotlib")
+    assert found is not None
+    assert found.origin is not None
+    file = Path(found.origin).parent / "mpl-data" / "fonts" / "ttf" / FILES[weight]
+    pixels = size * DPI / POINTS
+    return ImageFont.truetype(str(file), pixels, layout_engine=ImageFont.Layout.BASIC)

@@ -28,8 +28,9 @@ class Theme:
     """Colours as "#rrggbb".
 
     paper, ink: the ground and what is written on it. muted: lesser words. hair: lines of scales.
-    faint: the ground of lanes. activities: of labels. series: of things that only differ by name,
-    such as operations and channels. on_series: letters on them.
+    faint: the ground of lanes. activities: of labels. plain: of what has no name of its own.
+    series: of things that only differ by name, such as operations and channels. on_series: letters
+    on them.
     """
 
     paper: str
@@ -38,6 +39,7 @@ class Theme:
     hair: str
     faint: str
     activities: Mapping[Activity, str]
+    plain: str
     series: tuple[str, ...]
     on_series: str
 
@@ -60,7 +62,8 @@ LIGHT = Theme(
         "waiting": "#b4bdc6",
         "stalled": "#d1300f",
     },
-    series=("#86bbdd", "#f3c667", "#7fcdb4", "#dfa9c7", "#c9d3dc", "#efe58a"),
+    plain="#c9d3dc",
+    series=("#86bbdd", "#f3c667", "#7fcdb4", "#dfa9c7", "#b592f0", "#f3f2a6"),
     on_series="#1d232b",
 )
 DARK = Theme(
@@ -77,7 +80,8 @@ DARK = Theme(
         "waiting": "#566270",
         "stalled": "#ff5a36",
     },
-    series=("#33698c", "#84600f", "#226b53", "#7d4567", "#505c69", "#6a6617"),
+    plain="#424b55",
+    series=("#33698c", "#84600f", "#226b53", "#7d4567", "#6142b5", "#4f4417"),
     on_series="#ffffff",
 )
 THEMES: dict[ThemeName, Theme] = {"light": LIGHT, "dark": DARK}

@@ -108,7 +108,7 @@ def refusals(run: PlotRun) -> list[CountedBar]:
     places = defaultdict[tuple[str, str], set[str]](set)
     for stall in run.trace.stalls:
         cycles[stall.unit, stall.winner] += stall.cycles
-        places[stall.unit, stall.winner].add(f"{stall.buffer} {stall.bank} {stall.direction}")
+        places[stall.unit, stall.winner].add(stall.place)
     return [
         CountedBar(unit, (count,), f"{number(count)}: {winner} had {_where(places[unit, winner])}")
         for (unit, winner), count in sorted(cycles.items(), key=lambda item: (-item[1], item[0]))

@@ -7,18 +7,22 @@ from dataclasses import dataclass
 from systolic.errors import SystolicError
 from systolic.report.paper.saved import PictureFormat
 from systolic.report.paper.theme import THEMES, Theme, ThemeName
+from systolic.report.wavefront.manner import PLAIN, Manner
 from systolic.spans import Interval
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """cycles: of the array, that the picture shows; None for all. arrows: semaphores are shown."""
+    """cycles: of the array, that the picture shows; None for all. arrows: semaphores are shown.
+    manner: how the wavefront is drawn.
+    """
 
     title: str
     format: PictureFormat = "png"
     theme_name: ThemeName = "light"
     cycles: Interval | None = None
     arrows: bool = False
+    manner: Manner = PLAIN
 
     @property
     def theme(self) -> Theme:

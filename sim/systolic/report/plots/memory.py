@@ -16,7 +16,7 @@ import numpy as np
 
 from systolic.report.paper import style
 from systolic.report.plots.look import Look
-from systolic.report.plots.marks import boxes, ground
+from systolic.report.plots.marks import ground
 from systolic.report.plots.sheet import (
     COLUMNS,
     FOOT,
@@ -41,6 +41,8 @@ FILL, MAP, GAP = 0.9, 4.2, 0.25
 """Heights in inches: of the bytes alive over time, and of the map."""
 MOST_BOXES = 6000
 """More lives than this are drawn as the columns in which equal bytes of an operation are alive."""
+OUTLINE, LEAST_OUTLINED = 0.3, 0.03
+"""How wide an outline is, in points, and from which height in inches on a box has one."""
 MOST_NAMES, MOST_SWATCHES = 150, 7
 THERE = "at cycle 0"
 MOST_STRETCHES, LEAST_HEIGHT, BETWEEN = 24, 0.03, 0.012
@@ -157,7 +159,7 @@ def _colours(run: PlotRun, names: Sequence[str], look: Look) -> dict[str, str]:
     found = {
         name: look.theme.series_colour(place) for place, name in enumerate(every) if name in shown
     }
-    return found | ({THERE: look.theme.activities["waiting"]} if THERE in shown else {})
+    return found | ({THERE: look.theme.plain} if THERE in shown else {})
 
 
 def _fill(sheet: Sheet, run: PlotRun, lives: Sequence[Life], cycles: Interval) -> None:
@@ -169,8 +171,8 @@ def _fill(sheet: Sheet, run: PlotRun, lives: Sequence[Life], cycles: Interval) -
     axes.set_xlim(*cycles)
     axes.set_ylim(0, most * 1.05)
     _byte_scale(axes, "bytes alive")
-    across = edges / run.period
-    boxes(axes, (across[:-1], across[1:]), (0, found), sheet.theme.activities["loading"])
+    colour = sheet.theme.activities["loading"]  # one shape, so that no seams show in a vector file
+    axes.stairs(found, edges / run.period, fill=True, color=colour, linewidth=0, antialiased=False)
     chip = run.chip.state_buffer
     capacity = chip.partitions * chip.bytes_per_partition
     peak = number(round(found.max()))
@@ -224,7 +226,10 @@ def _boxes(
     colours: Sequence[str],
     sheet: Sheet,
 ) -> None:
-    """Draw boxes with an outline in the colour of the paper, later ones on top."""
+    """Draw boxes with an outline in the colour of the paper, later ones on top.
+
+    A box that is hardly higher than its outline has none, so that its colour is seen.
+    """
     from matplotlib.collections import PolyCollection
 
     corners: Any = [
@@ -232,8 +237,12 @@ def _boxes(
         for box in found
         for low, high in [(scale.place(box.bytes.first), scale.place(box.bytes.stop))]
     ]
+    outlines = [OUTLINE if (each[1][1] - each[0][1]) * MAP > LEAST_OUTLINED else 0
+                for each in corners]  # fmt: skip
     axes.add_collection(
-        PolyCollection(corners, facecolors=colours, edgecolors=sheet.theme.paper, linewidths=0.3),
+        PolyCollection(
+            corners, facecolors=colours, edgecolors=sheet.theme.paper, linewidths=outlines
+        ),
         autolim=False,
     )
 

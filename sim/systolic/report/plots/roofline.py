@@ -11,6 +11,7 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from systolic.errors import SystolicError
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 HEIGHT, SCALE = 5.4, 0.75
 """Of the axes, and the room at their left for the scale, in inches."""
 ACROSS = WIDTH - 2 * MARGIN - SCALE - NOTES - 0.2
+BESIDE = 0.14
+"""From a point to its number, and from one place for it to the next, in inches."""
 MOST_LISTED = 34
 RUN = "whole run"
 
@@ -79,8 +82,8 @@ class Roof:
 def roof_of(chip: Chip) -> Roof:
     """Return the roof of a chip."""
     types = defaultdict[int, list[str]](list)
-    for name, cycles in chip.pe_array.cycles_per_vector.items():
-        types[cycles].append(name)
+    for name in chip.pe_array.cycles_per_vector:
+        types[chip.pe_array.vector_cycles(name)].append(name)
     pes = chip.pe_array.rows * chip.pe_array.cols
     flats = tuple((pes / cycles, ", ".join(names)) for cycles, names in sorted(types.items()))
     clocks = chip.period("pe_array") / chip.period("dma")
@@ -117,8 +120,8 @@ def draw_roofline(subject: PlotSummary, look: Look) -> Sheet:
     axes = sheet.axes(HEAD - 0.2, HEIGHT, MARGIN + SCALE, ACROSS)
     low, high = _scales(axes, points, roof)
     _roof(axes, sheet, roof, (low, high))
-    for place, point in enumerate(points, 1):
-        _point(axes, sheet, point, high, "" if point.name == RUN else str(place))
+    places = [_point(axes, sheet, point, high) for point in points]
+    _numbers(axes, sheet, places)
     _list(sheet, points, roof)
     return sheet
 
@@ -175,20 +178,39 @@ def _roof(axes: Axes, sheet: Sheet, roof: Roof, ends: tuple[float, float]) -> No
     )  # fmt: skip
 
 
-def _point(axes: Axes, sheet: Sheet, point: RoofPoint, high: float, text: str) -> None:
-    theme = sheet.theme
-    beyond = not point.dram_bytes
+def _point(axes: Axes, sheet: Sheet, point: RoofPoint, high: float) -> tuple[float, float]:
+    """Draw a point, and return where it is."""
+    theme, beyond, is_run = sheet.theme, not point.dram_bytes, point.name == RUN
     x = high / 1.25 if beyond else point.intensity
-    fill = theme.paper if not text else theme.series_colour(0)
-    marker = ">" if beyond else "o" if text else "D"
     axes.plot(
-        [x], [point.rate], marker=marker, markersize=13 if text else 9, color=fill,
+        [x], [point.rate], marker=">" if beyond else "D" if is_run else "o",
+        markersize=9 if is_run else 7, color=theme.paper if is_run else theme.series_colour(0),
         markeredgecolor=theme.ink, markeredgewidth=0.8, zorder=4,
     )  # fmt: skip
-    axes.text(
-        x, point.rate, text, ha="center", va="center_baseline", fontsize=style.TINY,
-        color=theme.on_series, zorder=5,
-    )  # fmt: skip
+    return x, point.rate
+
+
+def _numbers(axes: Axes, sheet: Sheet, points: Sequence[tuple[float, float]]) -> None:
+    """Write the number of each point but the last, which is the run, beside it where there is room.
+
+    A number goes to the right, as far as it must to lie on nothing; at the right edge to the left.
+    """
+    places = [tuple(axes.transData.transform(point) / style.DPI) for point in points]
+    taken, edge = list(places), axes.transAxes.transform((1, 1))[0] / style.DPI
+    for place, (x, y) in enumerate(places[:-1], 1):
+        side = 1 if x + 2 * BESIDE < edge else -1
+        steps = (x + side * BESIDE * step for step in count(1))
+        free = next(at for at in steps if not any(_lie_on((at, y), other) for other in taken))
+        taken.append((free, y))
+        axes.annotate(
+            str(place), points[place - 1], xytext=((free - x) * 72, 0), zorder=5,
+            textcoords="offset points", ha="center", va="center_baseline", fontsize=style.TINY,
+            color=sheet.theme.ink,
+        )  # fmt: skip
+
+
+def _lie_on(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return abs(one[0] - other[0]) < BESIDE * 0.9 and abs(one[1] - other[1]) < BESIDE * 0.6
 
 
 def _list(sheet: Sheet, points: Sequence[RoofPoint], roof: Roof) -> None:

@@ -24,7 +24,7 @@ from systolic.report.plots.wavefront import draw_wavefront
 from systolic.report.views import NO_RECORDS, WAVEFRONT, Records
 
 Given = Literal["summary", "run", "shape"]
-PlotOption = Literal["cycles", "arrows", "index"]
+PlotOption = Literal["cycles", "arrows", "index", "by", "colour", "animate", "tensor"]
 
 
 class Saved(Protocol):
@@ -55,8 +55,8 @@ class Plot:
 
 PLOTS: dict[str, Plot] = {
     "wavefront": Plot(
-        draw_wavefront, "how a wave of multiplications crosses the array", "run", ("cycles",),
-        WAVEFRONT.records,
+        draw_wavefront, "how a wave of multiplications crosses the array", "run",
+        ("cycles", "by", "colour", "animate"), WAVEFRONT.records,
     ),
     "timeline": Plot(
         draw_timeline, "what every unit did when, and what held it back", "run",
@@ -74,5 +74,7 @@ PLOTS: dict[str, Plot] = {
         draw_banks, "banks of both buffers in use, and who refuses whom", "run", ("cycles",)
     ),
     "dram": Plot(draw_dram, "bandwidth over time, row hits by channel", "run", ("cycles",)),
-    "layout": Plot(draw_layout, "where the elements of an XLA shape lie", "shape", ("index",)),
+    "layout": Plot(
+        draw_layout, "where the elements of an XLA shape lie", "shape", ("index", "tensor")
+    ),
 }  # fmt: skip

@@ -62,19 +62,14 @@ class Bar(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class UnitLane:
-    """What a unit did in a window of ticks.
+class InstructionTracks:
+    """Instructions of a unit below its labels; `name` is said where they have a name of their own.
 
-    labels: shares of columns by activity. reasons: cycles of the unit by label, the most first.
-    refused: when its ports were refused. instructions: bars; None if there are too many, and then
-    `some`, shares of columns in which an instruction was on, stands for them.
+    bars: None if there are too many, and then `some`, shares of columns in which an instruction was
+    on, stands for them.
     """
 
-    unit: str
-    labels: Coverage
-    reasons: Sequence[tuple[str, int]]
-    waits: Sequence[tuple[int, int, str]]
-    refused: Stretches
+    name: str
     bars: Sequence[Bar] | None
     some: Coverage
     instructions: int
@@ -83,6 +78,28 @@ class UnitLane:
     def tracks(self) -> int:
         """Return how many tracks the instructions need."""
         return 1 + max((bar.track for bar in self.bars or ()), default=0)
+
+
+@dataclass(frozen=True, eq=False)
+class UnitLane:
+    """What a unit did in a window of ticks.
+
+    labels: shares of columns by activity. reasons: cycles of the unit by label, the most first.
+    refused: when its ports were refused. parts: its instructions, all together, or in the parts
+    that the run tells apart.
+    """
+
+    unit: str
+    labels: Coverage
+    reasons: Sequence[tuple[str, int]]
+    waits: Sequence[tuple[int, int, str]]
+    refused: Stretches
+    parts: Sequence[InstructionTracks]
+
+    @property
+    def tracks(self) -> int:
+        """Return how many tracks the instructions need."""
+        return sum(part.tracks for part in self.parts)
 
     @property
     def height(self) -> float:
@@ -187,8 +204,6 @@ class UnitTimes:
                 kinds[kind].append((first, stop))
             if label.label.startswith("waiting for "):
                 waits.append((first, stop, label.label.removeprefix("waiting for ")))
-        times = self._times.get(unit, [])
-        alive = Stretches.of([(first, stop) for first, stop, _ in times]).merged
         return UnitLane(
             unit=unit,
             labels=coverage(
@@ -197,6 +212,19 @@ class UnitTimes:
             reasons=[(label, -(-ticks // period)) for label, ticks in reasons.most_common()],
             waits=waits,
             refused=Stretches.of(self._stalls.get(unit, [])).within(self.window),
+            parts=[self._part(name, times) for name, times in self._parts(unit)],
+        )
+
+    def _parts(self, unit: str) -> Iterator[tuple[str, list[tuple[int, int, int]]]]:
+        """Yield the instructions of a unit, apart where the run tells them apart, with a name."""
+        observed, times = self.run.observed, self._times.get(unit, [])
+        for name in observed.parts_of(unit):
+            yield name, [each for each in times if observed.part_of(unit, each[2]) == name]
+
+    def _part(self, name: str, times: Sequence[tuple[int, int, int]]) -> InstructionTracks:
+        alive = Stretches.of([(first, stop) for first, stop, _ in times]).merged
+        return InstructionTracks(
+            name=name,
             bars=list(_on_tracks(times)) if len(times) <= MOST_BARS else None,
             some=coverage({"on": alive}, self.window, COLUMNS),
             instructions=len(times),
@@ -279,12 +307,16 @@ class _Picture:
         ]
 
     def _operations(self, axes: Axes) -> None:
-        """Draw the band: each operation on a track, its name where it begins."""
+        """Draw the band: each operation on a track, its name where it begins and has room."""
+        written: dict[int, int] = {}
         for each in self.data.operations:
             top = each.track * BAND
             y = top, top + BAND - 0.025
             colour = self.colour_of[each.name]
             marks(axes, each.on, self.period, self.data.window, y, colour=colour)
+            if each.words.first < written.get(each.track, 0):
+                continue
+            written[each.track] = each.words.stop
             axes.text(
                 each.words.first / self.period + WORD_MARGIN / self.inches_per_cycle, sum(y) / 2,
                 each.name, va="center_baseline", fontsize=style.TINY + 0.5, color=self.theme.ink,
@@ -300,12 +332,20 @@ class _Picture:
         marks(axes, lane.refused, self.period, self.data.window, (top, y), colour=red)
         waits = [(first / self.period, stop / self.period, who) for first, stop, who in lane.waits]
         words(axes, waits, y + LANE / 2, self.inches_per_cycle, self.theme.ink)
-        self._instructions(axes, lane, y + LANE)
+        below = y + LANE
+        for part in lane.parts:
+            self._instructions(axes, part, below)
+            if part.name:
+                sheet.text(
+                    MARGIN + NAMES - 0.12, HEAD + below + 0.01 + TRACK / 2, part.name, ha="right",
+                    va="center_baseline", fontsize=style.TINY + 0.5, color=self.theme.muted,
+                )  # fmt: skip
+            below += part.tracks * TRACK
         self.middles[lane.unit] = y + LANE + lane.tracks * TRACK / 2
         self._names(sheet, lane, HEAD + y + LANE / 2)
 
-    def _instructions(self, axes: Axes, lane: UnitLane, top: float) -> None:
-        plain = self.theme.series_colour(4)
+    def _instructions(self, axes: Axes, lane: InstructionTracks, top: float) -> None:
+        plain = self.theme.plain
         if lane.bars is None:
             stacked(axes, lane.some, self.period, (top + TRACK, top + 0.02), {"on": plain})
             return

@@ -19,21 +19,31 @@ from systolic.report.summary.wording import number, percent, ratio_text
 
 TOTAL = "total"
 LayerColumn = Literal[
-    "operation", "op", "cycles", "array", "bound", "x bound", "bound by", "DRAM bytes",
-    "waits most for",
+    "operation", "op", "cycles", "array", "turns", "lost most to", "bound", "x bound",
+    "bound by", "DRAM bytes", "waits most for",
 ]  # fmt: skip
-TO_THE_LEFT: frozenset[LayerColumn] = frozenset({"operation", "op", "bound by", "waits most for"})
+TO_THE_LEFT: frozenset[LayerColumn] = frozenset(
+    {"operation", "op", "bound by", "lost most to", "waits most for"}
+)
+ENOUGH = 0.8
+"""Of the array: of an operation that uses less, the table says to what it is lost."""
 LESS_AND_LESS: tuple[frozenset[LayerColumn], ...] = (
     frozenset(),
     frozenset({"bound by"}),
     frozenset({"bound by", "bound"}),
+    frozenset({"bound by", "bound", "waits most for"}),
+    frozenset({"bound by", "bound", "waits most for", "turns", "DRAM bytes"}),
 )
 """The columns that are left out: of these the first with which the table fits the screen."""
 FIXED = (
     "name", "op", "cycles", "multiply_adds", "utilisation", "bound_cycles", "bound_why",
-    "dram_bytes", "on_chip_bytes",
+    "dram_bytes", "on_chip_bytes", "streamed_cycles", "turned_cycles",
 )  # fmt: skip
-"""The first columns of layers.csv; behind them is one for each reason of a stall."""
+"""The first columns of layers.csv.
+
+Behind them is one for each reason of a stall, then one for each reason of lost cycles.
+"""
+LOST = "lost to "
 
 
 class LayerRow(NamedTuple):
@@ -47,6 +57,9 @@ class LayerRow(NamedTuple):
     bound_why: str
     dram_bytes: int
     stalls: Mapping[str, int]
+    streamed_cycles: int
+    turned_cycles: int
+    lost: Mapping[str, int]
 
 
 def has_layers(summary: Mapping[str, Any]) -> bool:
@@ -79,7 +92,13 @@ def _row(operation: Mapping[str, Any]) -> LayerRow:
         bound["why"],
         operation["dram_bytes"],
         operation["stalls"],
+        *_array_time(operation),
     )
+
+
+def _array_time(record: Mapping[str, Any]) -> tuple[int, int, Mapping[str, int]]:
+    """Return where the array's time goes; of a summary of version 0.1 nothing is known."""
+    return record.get("streamed_cycles", 0), record.get("turned_cycles", 0), record.get("lost", {})
 
 
 def _total(summary: Mapping[str, Any]) -> LayerRow:
@@ -96,6 +115,7 @@ def _total(summary: Mapping[str, Any]) -> LayerRow:
         bound["why"],
         summary["dram_bytes"],
         all_stalls(summary),
+        *_array_time(summary),
     )
 
 
@@ -115,12 +135,27 @@ def _cells(row: LayerRow) -> dict[LayerColumn, str]:
         "op": row.op,
         "cycles": number(row.cycles),
         "array": "" if idle else percent(row.utilisation, 1),
+        "turns": _turns(row),
+        "lost most to": _lost(row),
         "bound": "" if idle else number(row.bound_cycles),
         "x bound": ratio_text(row.cycles / row.bound_cycles) if row.bound_cycles else "",
         "bound by": "" if idle else row.bound_why,
         "DRAM bytes": "" if idle else number(row.dram_bytes),
         "waits most for": _worst(row.stalls),
     }
+
+
+def _turns(row: LayerRow) -> str:
+    """Return the share of turns in what the array streams for an operation."""
+    return percent(row.turned_cycles, row.streamed_cycles) if row.turned_cycles else ""
+
+
+def _lost(row: LayerRow) -> str:
+    """Return what most of the cycles that are not useful are lost to, and their share of all."""
+    if not row.cycles or not row.lost or row.utilisation >= ENOUGH:
+        return ""
+    reason = max(row.lost, key=lambda each: row.lost[each])
+    return f"{reason} {percent(row.lost[reason], row.cycles)}"
 
 
 def _worst(stalls: Mapping[str, int]) -> str:
@@ -137,16 +172,20 @@ def layers_csv(summary: Mapping[str, Any]) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     reasons = sorted(all_stalls(summary))
-    writer.writerow([*FIXED, *reasons])
-    writer.writerows(_csv_rows(summary, reasons))
+    lost = sorted({reason for each in summary["operations"] for reason in each.get("lost", ())})
+    writer.writerow([*FIXED, *reasons, *(LOST + reason for reason in lost)])
+    writer.writerows(_csv_rows(summary, reasons, lost))
     return file.getvalue()
 
 
-def _csv_rows(summary: Mapping[str, Any], reasons: list[str]) -> Iterator[list[Any]]:
+def _csv_rows(
+    summary: Mapping[str, Any], reasons: list[str], lost: list[str]
+) -> Iterator[list[Any]]:
     for each in summary["operations"]:
         bound = {"bound_cycles": each["bound"]["cycles"], "bound_why": each["bound"]["why"]}
-        values = {**each, **bound}
+        values = {"streamed_cycles": 0, "turned_cycles": 0, **each, **bound}
         yield [
             *(values[name] for name in FIXED),
             *(each["stalls"].get(reason, 0) for reason in reasons),
+            *(each.get("lost", {}).get(reason, 0) for reason in lost),
         ]

@@ -25,6 +25,7 @@ def summarize(
     instructions: Mapping[str, int],
     blocks: int | None = None,
     sub_blocks: int | None = None,
+    array_multiplies: int | None = None,
     values: Mapping[str, Any] | None = None,
     bound: Mapping[str, Any] | None = None,
     layouts: Mapping[str, str] | None = None,
@@ -39,6 +40,7 @@ def summarize(
         instructions: how many of each kind were executed, by class name.
         blocks: blocks the work was cut into (equation 1).
         sub_blocks: multiplications these were cut into.
+        array_multiplies: passes in which the array streamed vectors, of a chip that has several.
         values: checked, equal, max_abs_error, differs_from_numpy.
         bound: cycles and why.
         layouts: source, result (shapes as XLA writes them) and blocks (the same as tiles of it).
@@ -61,6 +63,7 @@ def summarize(
         "time_ns": trace.ticks * 1000 / chip.ticks_mhz,
         "blocks": blocks,
         "sub_blocks": sub_blocks,
+        "array_multiplies": array_multiplies,
         "layouts": layouts and dict(layouts),
         "instructions": dict(sorted(instructions.items())),
         "units": {unit: _unit(trace, unit) for unit in trace.labels},

@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from systolic.report.summary.layers import LESS_AND_LESS, has_layers, layers_table
+from systolic.report.summary.metrics import metric_lines
 from systolic.report.summary.transfers import bursts_text, channels_text, runs_text, waits_text
 from systolic.report.summary.values import values_text
 from systolic.report.summary.wording import number, percent, plural, time_text
@@ -79,12 +80,16 @@ def _facts(summary: Mapping[str, Any]) -> Padding:
                 table.add_row(kind, Text(arrays_text(arrays)))
     for row, (name, place) in enumerate(summary.get("on_chip", {}).items()):
         table.add_row("" if row else "on chip", Text(place_text(name, place)))
+    if "images_per_second" in summary:
+        table.add_row("images", f"{number(round(summary['images_per_second']))} per second")
     if "accuracy" in summary:
         table.add_row("accuracy", f"{100 * summary['accuracy']:.2f} % of the images that count")
     counts = [f"{number(count)} {name}" for name, count in summary["instructions"].items()]
     table.add_row("program", ", ".join(counts) or "no instructions")
     if summary.get("checker") == "skipped":
         table.add_row("checker", Text(UNCHECKED, "yellow"))
+    for name, line in metric_lines(summary["metrics"]) if "metrics" in summary else ():
+        table.add_row(name, Text(line))
     _moved(summary, table)
     return Padding(table, (1, 0, 1, 2))
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from systolic.hw.spec import Chip
 from systolic.report.summary.wording import shorten, value_text
+from systolic.report.wavefront.manner import Colouring
 from systolic.report.wavefront.moments import drains, load_extent, result_times
 from systolic.spans import Interval
 from systolic.trace.records import Trace
@@ -27,6 +28,9 @@ each other at once can be told apart."""
 
 Shares = npt.NDArray[np.float64]
 Times = npt.NDArray[Any]
+
+MOST_CELLS = 6
+"""Rows and columns of the largest array whose PEs and values are readable one by one."""
 
 STATE, RESULT = "state buffer", "result buffer"
 
@@ -58,22 +62,32 @@ class CycleAxis:
         return (cycles - self.first) // self.step, inside
 
 
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Lines of a band that belong together: their common name, and the name of each."""
+
+    name: str
+    lines: tuple[str, ...]
+
+
 @dataclass(eq=False)
 class Band:
     """Lines over columns.
 
     layers: for each phase [lines, columns], the share of its cycles that was busy, 0 to 1. texts:
-    for each phase, the value that moved at (line, column). group: how many lines belong together.
-    place: the memory that the band shows.
+    for each phase, the value that moved at (line, column). groups: of lines that belong together;
+    none if each line stands alone. place: the memory that the band shows. numbers: for each phase
+    [lines, columns], what is coloured besides activity; NaN where there is nothing.
     """
 
     name: str
     lines: int
     axis: CycleAxis
     place: str = ""
-    group: int = 1
+    groups: tuple[Group, ...] = ()
     layers: dict[Phase, Shares] = field(default_factory=dict)
     texts: dict[Phase, dict[tuple[int, int], str]] = field(default_factory=dict)
+    numbers: dict[Phase, Shares] = field(default_factory=dict)
 
     def mark(self, phase: Phase, lines: Times, cycles: Times, weight: float = 1.0) -> None:
         """Add busy (line, cycle) pairs; arrays broadcast."""
@@ -90,6 +104,30 @@ class Band:
         layer = self.layers.setdefault(phase, np.zeros((self.lines, self.axis.columns)))
         layer += shared / self.axis.step
 
+    def number(self, phase: Phase, lines: Times, cycles: Times, vectors: Times) -> None:
+        """Note the numbers of vectors at (line, cycle) pairs; of a column it is the last."""
+        lines, cycles, vectors = np.broadcast_arrays(lines, cycles, vectors)
+        columns, inside = self.axis.place(cycles)
+        order = np.flatnonzero(inside)[np.argsort(cycles[inside], kind="stable")]
+        self._numbers(phase)[lines[order], columns[order]] = vectors[order]
+
+    def weigh(self, phase: Phase, lines: Times, cycles: Times, values: Times) -> None:
+        """Note values at (line, cycle) pairs; of a column it is the largest, NaN as infinity."""
+        lines, cycles, values = np.broadcast_arrays(lines, cycles, values)
+        columns, inside = self.axis.place(cycles)
+        lines, columns = lines[inside], columns[inside]
+        wide = values[inside].astype(np.float64)
+        wide = np.where(np.isnan(wide), np.inf, wide)
+        held = self._numbers(phase)
+        order = np.argsort(np.abs(wide), kind="stable")
+        larger = ~(np.abs(held[lines[order], columns[order]]) > np.abs(wide[order]))
+        order = order[larger]
+        held[lines[order], columns[order]] = wide[order]
+
+    def _numbers(self, phase: Phase) -> Shares:
+        empty = np.full((self.lines, self.axis.columns), np.nan)
+        return self.numbers.setdefault(phase, empty)
+
     def write(self, phase: Phase, lines: Times, cycles: Times, values: Times) -> None:
         """Note the values that moved at (line, cycle) pairs; arrays broadcast."""
         columns, inside = self.axis.place(cycles)
@@ -103,7 +141,9 @@ def stream_phase(place: int) -> Phase:
     return "next" if place % 2 else "stream"
 
 
-def weights_band(trace: Trace, axis: CycleAxis, values: bool) -> Band:
+def weights_band(
+    trace: Trace, axis: CycleAxis, values: bool, colouring: Colouring = "activity"
+) -> Band:
     """Return the band of the weights that the array reads from each state-buffer partition."""
     history = trace.grid
     band = Band("weights read", history.shape.rows, axis, STATE)
@@ -116,12 +156,18 @@ def weights_band(trace: Trace, axis: CycleAxis, values: bool) -> Band:
         left = history.shape.weight_path == "left"
         together = load.columns or (history.shape.fast_load if left else N)
         band.mark("load", r, read, 1.0 / together)
-        if values and left and together == 1 and load.weights.size:
+        if not load.weights.size:
+            continue
+        if values and left and together == 1:
             band.write("load", r, read, texts_of(load.weights[r, c]))
+        if colouring == "value":
+            band.weigh("load", r, read, load.weights[r, c])
     return band
 
 
-def vectors_band(trace: Trace, axis: CycleAxis, values: bool) -> Band:
+def vectors_band(
+    trace: Trace, axis: CycleAxis, values: bool, colouring: Colouring = "activity"
+) -> Band:
     """Return the band of the moving operands read from each state-buffer partition."""
     band = Band("vectors read", trace.grid.shape.rows, axis, STATE)
     for place, one in enumerate(trace.grid.matmuls):
@@ -129,13 +175,20 @@ def vectors_band(trace: Trace, axis: CycleAxis, values: bool) -> Band:
             continue
         used = one.moving.shape[1] or trace.grid.shape.rows
         m, r = (plane.ravel() for plane in np.indices((len(one.injections), used)))
-        band.mark(stream_phase(place), r, one.injections[m])
+        phase, cycles = stream_phase(place), one.injections[m]
+        band.mark(phase, r, cycles)
         if values and one.moving.size:
-            band.write(stream_phase(place), r, one.injections[m], texts_of(one.moving[m, r]))
+            band.write(phase, r, cycles, texts_of(one.moving[m, r]))
+        if colouring == "vector":
+            band.number(phase, r, cycles, m)
+        elif colouring == "value" and one.moving.size:
+            band.weigh(phase, r, cycles, one.moving[m, r])
     return band
 
 
-def results_band(chip: Chip, trace: Trace, axis: CycleAxis, values: bool) -> Band:
+def results_band(
+    chip: Chip, trace: Trace, axis: CycleAxis, values: bool, colouring: Colouring = "activity"
+) -> Band:
     """Return the band of the results written into each partition of the result buffer."""
     band = Band("results written", trace.grid.shape.cols, axis, RESULT)
     words = trace.words.of("psum_write").rows
@@ -146,6 +199,10 @@ def results_band(chip: Chip, trace: Trace, axis: CycleAxis, values: bool) -> Ban
         phase = stream_phase(place)
         c = np.broadcast_to(np.arange(one.cols), times.shape).ravel()
         band.mark(phase, c, times.ravel())
+        if colouring == "vector":
+            band.number(phase, c, times.ravel(), np.repeat(np.arange(len(times)), one.cols))
+        elif colouring == "value" and one.moving.size:
+            band.weigh(phase, c, times.ravel(), trace.grid.results(place).ravel())
         mine = words[words["instruction"] == one.instruction]
         if values and len(mine):
             _write_words(band, phase, WordTable(mine, trace.words.units), trace)
@@ -154,7 +211,9 @@ def results_band(chip: Chip, trace: Trace, axis: CycleAxis, values: bool) -> Ban
     return band
 
 
-def drain_bands(chip: Chip, trace: Trace, axis: CycleAxis, values: bool) -> tuple[Band, Band]:
+def drain_bands(
+    chip: Chip, trace: Trace, axis: CycleAxis, values: bool, colouring: Colouring = "activity"
+) -> tuple[Band, Band]:
     """Return the bands of the draining engine: reads of results, writes to the state buffer."""
     period, copies = trace.periods["pe_array"], drains(chip, trace)
     chosen = np.array([t.instruction for t in copies], np.int64)
@@ -172,6 +231,8 @@ def drain_bands(chip: Chip, trace: Trace, axis: CycleAxis, values: bool) -> tupl
             _mark_words(band, "drain", mine, period)
             if values:
                 _write_words(band, "drain", WordTable(mine, words.units), trace)
+            if colouring == "value":
+                _weigh_words(band, "drain", WordTable(mine, words.units), trace)
             continue
         for t in copies:
             late = t.done - t.last if kind == "write" else 0
@@ -194,6 +255,14 @@ def _write_words(band: Band, phase: Phase, words: WordTable, trace: Trace) -> No
     band.write(phase, lines, cycles[shown], np.array(texts, object))
 
 
+def _weigh_words(band: Band, phase: Phase, words: WordTable, trace: Trace) -> None:
+    cycles = words.rows["tick"] // trace.periods["pe_array"]
+    shown = (words.rows["partition"] < band.lines) & band.axis.place(cycles)[1]
+    rows = words.rows[shown]
+    values = WordTable(rows, words.units).numbers()
+    band.weigh(phase, rows["partition"].astype(np.int64), cycles[shown], values)
+
+
 def texts_of(values: Times) -> Times:
     """Return values as short texts, in one dimension."""
     return np.array([value_text(v) for v in np.ravel(values)], object)
@@ -202,4 +271,4 @@ def texts_of(values: Times) -> Times:
 def is_small(chip: Chip, axis: CycleAxis) -> bool:
     """Return whether single PEs and their values are readable: up to 6 x 6, and 64 cycles."""
     array = chip.pe_array
-    return max(array.rows, array.cols) <= 6 and axis.stop - axis.first <= 64
+    return max(array.rows, array.cols) <= MOST_CELLS and axis.stop - axis.first <= 64

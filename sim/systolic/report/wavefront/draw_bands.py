@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,13 +13,19 @@ from systolic.report.paper import style
 from systolic.report.paper.lettering import text_inches
 from systolic.report.paper.page import Horizontal, Page, PageBox
 from systolic.report.wavefront.bands import PHASES, Band, CycleAxis, Phase
+from systolic.report.wavefront.manner import BYS
 from systolic.report.wavefront.moments import PhasePlace
-from systolic.report.wavefront.pe_bands import ROWS
+from systolic.report.wavefront.painter import Painter
+from systolic.report.wavefront.pe_lines import line_name
 
 LINE, JOINT, LEAST_BAND, BAND_GAP, CAPTION_LEVEL = 0.17, 0.05, 0.28, 0.17, 0.34
 CAPTION = style.SMALL - 0.5
 JOINTS, LOAD_MARK, HAIRLINE = 0.8, 0.09, 0.6
 ZEROS = ("0", "-0")
+GROUP_NAMES = 0.24
+"""How far names of groups of lines stand from the first cycle."""
+LINE_BANDS = tuple(map(line_name, BYS))
+ACTIVITY = Painter()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,51 +54,57 @@ class Frame:
 def band_height(band: Band, cells: bool) -> float:
     """Return the height of a band in inches."""
     if cells:
-        joints = (band.lines // band.group - 1) * (band.group > 1)
+        joints = max(len(band.groups) - 1, 0)
         return max(LINE * band.lines + JOINT * joints, LEAST_BAND)
-    if band.name == ROWS:
+    if band.name in LINE_BANDS:
         return float(np.clip(band.lines * 0.018, 0.6, 2.4))
     return float(np.clip(band.lines * 0.01, 0.3, 0.5))
 
 
-def draw_band(frame: Frame, top: float, band: Band, cells: bool) -> float:
+def draw_band(
+    frame: Frame, top: float, band: Band, cells: bool, painter: Painter = ACTIVITY
+) -> float:
     """Draw a band and its labels from `top` on; return its height."""
     height = band_height(band, cells)
     x, page = frame.left - 0.42, frame.page
+    if band.groups and len(band.groups[0].lines) < 3:  # else the name stands above the group's
+        longest = max(text_inches(group.name, style.TINY) for group in band.groups)
+        x = min(x, frame.left - GROUP_NAMES - longest - 0.1)
     page.text(x, top, band.name, style.SMALL, ha="right")
-    page.text(x, top + 0.14, band.place, style.TINY, style.MUTED, ha="right")
+    page.text(x, top + 0.14, painter.place_text(band), style.TINY, style.MUTED, ha="right")
     if cells:
-        _draw_cells(frame, top, band)
+        _draw_cells(frame, top, band, painter)
     else:
-        _draw_heat(frame, top, height, band)
+        _draw_heat(frame, (top, height), band, painter)
     return height
 
 
 def line_tops(band: Band) -> npt.NDArray[np.float64]:
     """Return where each line of a band of cells begins, in inches."""
-    lines = np.arange(band.lines)
-    return np.asarray(lines * LINE + (lines // band.group) * JOINT * (band.group > 1))
+    before = np.repeat(np.arange(len(band.groups)), [len(group.lines) for group in band.groups])
+    joints = before * JOINT if band.groups else np.zeros(band.lines)
+    return np.arange(band.lines) * LINE + joints
 
 
-def _draw_cells(frame: Frame, top: float, band: Band) -> None:
+def _draw_cells(frame: Frame, top: float, band: Band, painter: Painter) -> None:
     tops = top + line_tops(band)
     axis, page = frame.axis, frame.page
     page.boxes([frame.box(axis.first, axis.stop, y, LINE) for y in tops], style.FAINT, JOINTS)
     streaming = _busy(band, "stream") | _busy(band, "next") | _busy(band, "drain")
-    values: list[tuple[float, float, str, Phase]] = []
+    values: list[tuple[float, float, str, str]] = []
     for phase in ("stream", "next", "drain", "load"):
-        strong: list[PageBox] = []
-        pale: list[PageBox] = []
+        boxes: defaultdict[str, list[PageBox]] = defaultdict(list)
         for line, column in np.argwhere(_busy(band, phase)).tolist():
             cycle, y = axis.first + column, tops[line]
-            if phase == "load" and streaming[line, column]:
-                strong.append(frame.box(cycle, cycle + LOAD_MARK, y, LINE))
-                continue
             text = band.texts.get(phase, {}).get((line, column), "")
-            (pale if text in ZEROS else strong).append(frame.box(cycle, cycle + 1, y, LINE))
-            values.append((frame.x(cycle + 0.5), y + LINE / 2, text, phase))
-        page.boxes(strong, style.MID[phase], JOINTS)
-        page.boxes(pale, style.TINT[phase], JOINTS)
+            fill, ink = painter.cell(band, phase, (line, column), is_pale=text in ZEROS)
+            if phase == "load" and streaming[line, column]:
+                boxes[fill].append(frame.box(cycle, cycle + LOAD_MARK, y, LINE))
+                continue
+            boxes[fill].append(frame.box(cycle, cycle + 1, y, LINE))
+            values.append((frame.x(cycle + 0.5), y + LINE / 2, text, ink))
+        for fill, those in boxes.items():
+            page.boxes(those, fill, JOINTS)
     for value in values:  # last, because boxes of a later phase would cover the text
         _value(frame, *value)
     _line_names(frame, tops, band)
@@ -104,7 +117,7 @@ def _busy(band: Band, phase: Phase) -> npt.NDArray[np.bool_]:
     return layer > 0
 
 
-def _value(frame: Frame, x: float, y: float, text: str, phase: Phase) -> None:
+def _value(frame: Frame, x: float, y: float, text: str, ink: str) -> None:
     if not text or text_inches(text, style.TINY) > frame.cycle_inches:
         return
     frame.page.text(
@@ -112,7 +125,7 @@ def _value(frame: Frame, x: float, y: float, text: str, phase: Phase) -> None:
         y + 0.005,
         text,
         style.TINY + 0.5,
-        style.TEXT[phase],
+        ink,
         ha="center",
         va="middle",
         opacity=0.45 if text in ZEROS else 1.0,
@@ -120,23 +133,28 @@ def _value(frame: Frame, x: float, y: float, text: str, phase: Phase) -> None:
 
 
 def _line_names(frame: Frame, tops: npt.NDArray[np.float64], band: Band) -> None:
-    x, muted = frame.left, style.MUTED
-    for line, y in enumerate(tops):
-        text = str(line % band.group if band.group > 1 else line)
-        size = style.TINY - 0.5
+    x, muted, size = frame.left, style.MUTED, style.TINY - 0.5
+    names = [name for group in band.groups for name in group.lines]
+    for y, text in zip(tops, names or map(str, range(band.lines)), strict=True):
         frame.page.text(x - 0.06, y + LINE / 2, text, size, muted, ha="right", va="middle")
-    if band.group > 1:
-        for row in range(0, band.lines // band.group):
-            y = tops[row * band.group : (row + 1) * band.group].mean() + LINE / 2
-            frame.page.text(x - 0.2, y, f"row {row}", style.TINY, muted, ha="right", va="middle")
+    first = 0
+    for group in band.groups:
+        y = tops[first : first + len(group.lines)].mean() + LINE / 2
+        left = x - GROUP_NAMES
+        frame.page.text(left, y, group.name, style.TINY, muted, ha="right", va="middle")
+        first += len(group.lines)
 
 
-def _draw_heat(frame: Frame, top: float, height: float, band: Band) -> None:
+def _draw_heat(frame: Frame, extent: tuple[float, float], band: Band, painter: Painter) -> None:
+    top, height = extent
     image = style.paper(band.lines, band.axis.columns)
     style.lay(image, np.ones(image.shape[:2], bool), style.FAINT)
     for phase in PHASES:
         if _busy(band, phase).any():
             style.lay(image, _busy(band, phase), style.HUE[phase], _opacity(band, phase))
+        colours = painter.plane(band, phase)
+        if colours is not None:
+            image[...] = np.where(np.isnan(colours), image, colours)
     axis, size = frame.axis, style.TINY - 0.5
     stop = min(axis.first + axis.columns * axis.step, axis.stop)
     frame.page.plane(frame.box(axis.first, stop, top, height), image)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from systolic.report.paper import style
+from systolic.report.paper.dark import letters_on
 from systolic.report.paper.lettering import text_inches
 from systolic.report.paper.page import PageBox
 from systolic.report.wavefront.draw_bands import JOINTS, Frame
@@ -14,6 +15,7 @@ from systolic.trace.records import Trace
 UNIT_LINE, UNIT_GAP = 0.2, 0.05
 MOST_JOINTS = 200
 DMA_HUE, DMA_TINT, DMA_TEXT = "#cc79a7", "#f0dbe6", "#6b2f50"
+WAITING_TEXT = "#4b545e"
 
 
 def busy_units(trace: Trace) -> tuple[list[str], list[str]]:
@@ -28,19 +30,22 @@ def units_height(trace: Trace) -> float:
     return (len(busy) + bool(idle)) * (UNIT_LINE + UNIT_GAP)
 
 
-def colours(unit: str, label: str) -> tuple[str, str]:
+def colours(unit: str, label: str, *, is_dark: bool = False) -> tuple[str, str]:
     """Return fill and text colour of a label; a phase of the work has the same hue everywhere."""
     if label.startswith("stalled"):
-        return style.STALLED, style.PAPER
+        return style.STALLED, letters_on(style.STALLED, is_dark=is_dark)
     if label.startswith("waiting"):
-        return style.WAITING, style.MUTED
+        return style.WAITING, WAITING_TEXT
     if unit.startswith("dma"):
-        return (DMA_HUE if label == "streaming" else DMA_TINT), DMA_TEXT
+        if label == "streaming":
+            return DMA_HUE, letters_on(DMA_HUE, is_dark=is_dark)
+        return DMA_TINT, DMA_TEXT
     phase = {"loading": "load", "draining": "drain"}.get(label, "stream")
     if unit != "pe_array":
         phase = "drain"
-    strong = label in ("loading", "streaming")
-    return (style.MID if strong else style.TINT)[phase], style.TEXT[phase]
+    if label in ("loading", "streaming"):
+        return style.MID[phase], letters_on(style.MID[phase], is_dark=is_dark)
+    return style.TINT[phase], style.TEXT[phase]
 
 
 def draw_units(frame: Frame, top: float, trace: Trace) -> None:
@@ -90,7 +95,7 @@ def _labels(
                 top + height / 2,
                 label,
                 style.SMALL - 0.5,
-                colours(unit, label)[1],
+                colours(unit, label, is_dark=page.is_dark)[1],
                 ha="center",
                 va="middle",
             )

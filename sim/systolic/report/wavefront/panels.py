@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,15 @@ import numpy.typing as npt
 
 from systolic.arrays import Mask
 from systolic.hw.spec import Chip
+from systolic.report.wavefront.bands import (
+    MOST_CELLS,
+    Band,
+    CycleAxis,
+    drain_bands,
+    vectors_band,
+    weights_band,
+)
+from systolic.report.wavefront.manner import Colouring
 from systolic.report.wavefront.moments import (
     Moments,
     drains,
@@ -18,6 +28,7 @@ from systolic.report.wavefront.moments import (
     result_times,
 )
 from systolic.report.wavefront.pe_bands import dry_spells, in_spell
+from systolic.spans import Interval
 from systolic.trace.grid import GridState
 from systolic.trace.records import Trace
 
@@ -32,7 +43,8 @@ class Panel:
     for a multiply of odd number.
     written, fresh, drained: [M, N] masks of the first multiply's results in the result buffer:
     there, written in this cycle, read by the engine. `results`: their values. double: weights
-    wait in shadow registers.
+    wait in shadow registers. vector: [R, C] the number of the vector in each PE, -1 where none.
+    state_buffer: what its partitions give and take, of which `column` is this cycle.
     """
 
     cycle: int
@@ -49,6 +61,16 @@ class Panel:
     drained: Mask
     results: npt.NDArray[Any]
     double: bool
+    vector: npt.NDArray[np.int64]
+    state_buffer: tuple[Band, ...]
+    column: int
+
+    @property
+    def weight(self) -> npt.NDArray[np.float64]:
+        """Return [R, C] the weight that each PE has been given last, in use or waiting."""
+        state = self.state
+        found = np.where(self.waiting & self.double, state.shadow, state.weight)
+        return found.astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,36 +82,74 @@ class _FirstResults:
     read: npt.NDArray[np.int64]
 
 
-def panels(chip: Chip, trace: Trace, when: Moments) -> list[Panel]:
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """The first tile of a run, from any cycle of which a panel is made."""
+
+    trace: Trace
+    results: _FirstResults
+    spells: npt.NDArray[Any]
+    state_buffer: tuple[Band, ...]
+
+    @classmethod
+    def of(
+        cls, chip: Chip, trace: Trace, cycles: Interval, colouring: Colouring = "activity"
+    ) -> Scene:
+        """Return the scene of a run; cycles: those of which panels are wanted."""
+        written = result_times(chip, trace.grid.matmuls[0])
+        results = _FirstResults(trace.grid.results(0), written, _read_times(chip, trace, written))
+        axis = CycleAxis(cycles.first, cycles.stop)
+        has_values = any(load.weights.size for load in trace.grid.loads)
+        values = has_values and max(trace.grid.shape.rows, trace.grid.shape.cols) <= MOST_CELLS
+        bands = state_bands(chip, trace, axis, values, colouring)
+        return cls(trace, results, dry_spells(trace), bands)
+
+    def panel(self, cycle: int, caption: str = "") -> Panel:
+        """Return the panel of a cycle."""
+        history, state = self.trace.grid, self.trace.grid.at(cycle)
+        fronts = np.broadcast_to(cycle - history.shape.delay()[:, :1], state.valid.shape)
+        dry = in_spell(self.spells, fronts)
+        matmul, vector = history.vectors(cycle)
+        odd = state.valid & (matmul % 2 == 1)
+        load, waiting, held = _weights(self.trace, cycle)
+        return Panel(
+            cycle=cycle,
+            caption=caption,
+            state=state,
+            load=load,
+            waiting=waiting,
+            held=held,
+            stream=state.valid & ~dry & ~odd,
+            next=~dry & odd,
+            drain=state.valid & dry,
+            written=self.results.written <= cycle,
+            fresh=self.results.written == cycle,
+            drained=self.results.read <= cycle,
+            results=self.results.values,
+            double=history.shape.weight_buffer == "double",
+            vector=vector,
+            state_buffer=self.state_buffer,
+            column=cycle - self.state_buffer[0].axis.first,
+        )
+
+
+def panels(
+    chip: Chip, trace: Trace, when: Moments, colouring: Colouring = "activity"
+) -> list[Panel]:
     """Return the small multiples of a run's first tile, in order of time."""
-    written = result_times(chip, trace.grid.matmuls[0])
-    results = _FirstResults(trace.grid.results(0), written, _read_times(chip, trace, written))
-    return [
-        _panel(trace, cycle, caption, results) for cycle, caption in panel_cycles(trace.grid, when)
-    ]
+    shown = panel_cycles(trace.grid, when)
+    scene = Scene.of(chip, trace, Interval(shown[0][0], shown[-1][0] + 1), colouring)
+    return [scene.panel(cycle, caption) for cycle, caption in shown]
 
 
-def _panel(trace: Trace, cycle: int, caption: str, results: _FirstResults) -> Panel:
-    history, state = trace.grid, trace.grid.at(cycle)
-    fronts = np.broadcast_to(cycle - history.shape.delay()[:, :1], state.valid.shape)
-    dry = in_spell(dry_spells(trace), fronts)
-    odd = state.valid & (history.vectors(cycle)[0] % 2 == 1)
-    load, waiting, held = _weights(trace, cycle)
-    return Panel(
-        cycle=cycle,
-        caption=caption,
-        state=state,
-        load=load,
-        waiting=waiting,
-        held=held,
-        stream=state.valid & ~dry & ~odd,
-        next=~dry & odd,
-        drain=state.valid & dry,
-        written=results.written <= cycle,
-        fresh=results.written == cycle,
-        drained=results.read <= cycle,
-        results=results.values,
-        double=history.shape.weight_buffer == "double",
+def state_bands(
+    chip: Chip, trace: Trace, axis: CycleAxis, values: bool, colouring: Colouring
+) -> tuple[Band, ...]:
+    """Return what the state buffer gives to the array, and takes from the draining engine."""
+    return (
+        weights_band(trace, axis, values, colouring),
+        vectors_band(trace, axis, values, colouring),
+        drain_bands(chip, trace, axis, values, colouring)[1],
     )
 
 
@@ -98,13 +158,15 @@ def _weights(trace: Trace, cycle: int) -> tuple[Mask, Mask, Mask]:
     history = trace.grid
     delay = history.shape.delay()
     load, waiting, held = (np.zeros(delay.shape, bool) for _ in range(3))
+    injected = [int(one.injections[0]) for one in history.matmuls]
     for one in history.loads:
         if one.reads[0] > cycle:
             continue
         K, N = load_extent(history, one)
         times = one.reads[history.shape.read_of(K, N, one.columns)] + delay[:K, :N]
-        used = [p.injections[0] for p in history.matmuls if p.injections[0] > one.reads[-1]]
-        first_use = delay[:K, :N] + used[0] if used else np.full((K, N), cycle + 1)
+        user = bisect_right(injected, one.reads[-1])
+        in_use = injected[user] if user < len(injected) else cycle + 1 - delay[:K, :N]
+        first_use = delay[:K, :N] + in_use
         load[:K, :N] |= times == cycle
         waiting[:K, :N] |= (times <= cycle) & (cycle < first_use)
         held[:K, :N] |= times <= cycle

@@ -8,11 +8,23 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from systolic.report.wavefront.bands import Band, CycleAxis, Phase, Times, stream_phase, texts_of
+from systolic.errors import SystolicError
+from systolic.report.wavefront.bands import (
+    Band,
+    CycleAxis,
+    Phase,
+    Times,
+    stream_phase,
+    texts_of,
+)
+from systolic.report.wavefront.manner import Colouring
 from systolic.report.wavefront.moments import load_extent
+from systolic.report.wavefront.pe_lines import PeLines, line_name
+from systolic.spans import Interval
 from systolic.trace.records import Trace
 
-ROWS = "PE rows"
+MOST_SUMS = 1 << 26
+"""Of a window whose sums are coloured: more of them take too long."""
 
 
 def row_band(trace: Trace, axis: CycleAxis) -> Band:
@@ -23,7 +35,7 @@ def row_band(trace: Trace, axis: CycleAxis) -> Band:
     """
     history = trace.grid
     shape, delay = history.shape, history.shape.delay()
-    band = Band(ROWS, shape.rows, axis)
+    band = Band(line_name("row"), shape.rows, axis)
     columns = axis.first + np.arange(axis.columns + 1) * axis.step
     fronts = columns[None, :] - delay[:, :1]
     for phase, (times, counts) in _passing(trace, axis).items():
@@ -102,33 +114,153 @@ def load_spans(trace: Trace, axis: CycleAxis) -> list[tuple[Times, Times]]:
     return spans
 
 
-def pe_band(trace: Trace, axis: CycleAxis, values: bool) -> Band:
-    """Return the band of single PEs: a line for each, row after row. For arrays of a few PEs."""
+def line_band(trace: Trace, axis: CycleAxis, lines: PeLines, colouring: Colouring) -> Band:
+    """Return the band of the share of each row, column or diagonal of PEs that multiplies.
+
+    With `colouring` it has also the vector that came last into a line, or the largest sum there.
+    """
+    band = row_band(trace, axis) if lines.by == "row" else _other_band(trace, axis, lines)
+    if colouring == "vector":
+        _number_lines(band, trace, lines)
+    elif colouring == "value":
+        _weigh_lines(band, trace, lines)
+    return band
+
+
+def _other_band(trace: Trace, axis: CycleAxis, lines: PeLines) -> Band:
+    """Return the band of columns or diagonals, whose PEs do not all do the same."""
+    band = Band(lines.name, lines.count, axis)
+    shape, delay = trace.grid.shape, trace.grid.shape.delay()
+    edges = axis.first + np.arange(axis.columns + 1) * axis.step
+    sizes = np.bincount(lines.line.ravel())
+    for c in range(shape.cols):
+        for phase, times in _entering(trace, axis, c).items():
+            passed = np.diff(np.searchsorted(times, edges[None, :] - delay[:, c, None]), axis=1)
+            layer = band.layers.setdefault(phase, np.zeros((lines.count, axis.columns)))
+            share = passed / (sizes[lines.line[:, c], None] * axis.step)
+            np.add.at(layer, lines.line[:, c], share)
+    for first, last in pe_load_spans(trace, axis, lines):
+        begins, ends = edges[:-1] + axis.step > first[:, None], edges[:-1] <= last[:, None]
+        layer = band.layers.setdefault("load", np.zeros((lines.count, axis.columns)))
+        np.maximum(layer, begins & ends, out=layer)
+    return band
+
+
+def _entering(trace: Trace, axis: CycleAxis, col: int) -> dict[Phase, Times]:
+    """Return, by phase, the sorted injections of the vectors that come to a column."""
+    shape, dry = trace.grid.shape, dry_spells(trace)
+    right = int((shape.delay()[0] - shape.delay()[0, 0])[col])
+    reach = axis.first - int(shape.delay()[-1, -1])
+    found: dict[Phase, list[Times]] = {"stream": [], "next": [], "drain": []}
+    for place, one in enumerate(trace.grid.matmuls):
+        inside = one.injections[-1] >= reach and one.injections[0] < axis.stop
+        if inside and col < one.cols:
+            drained = in_spell(dry, one.injections + right)
+            found[stream_phase(place)].append(one.injections[~drained])
+            found["drain"].append(one.injections[drained])
+    return {phase: np.concatenate(times) for phase, times in found.items() if times}
+
+
+def pe_load_spans(trace: Trace, axis: CycleAxis, lines: PeLines) -> list[tuple[Times, Times]]:
+    """Return, for each load in the window, the cycles of each line's first and last weight."""
+    history, spans = trace.grid, []
+    delay = history.shape.delay()
+    for load in history.loads:
+        K, N = load_extent(history, load)
+        times = load.reads[history.shape.read_of(K, N, load.columns)] + delay[:K, :N]
+        if times.min() < axis.stop and times.max() >= axis.first:
+            first, last = np.full(lines.count, axis.stop), np.full(lines.count, -1)
+            np.minimum.at(first, lines.line[:K, :N], times)
+            np.maximum.at(last, lines.line[:K, :N], times)
+            spans.append((first, last))
+    return spans
+
+
+def _number_lines(band: Band, trace: Trace, lines: PeLines) -> None:
+    """Note the vector that came last into each line, where one is in it."""
+    axis, delay = band.axis, trace.grid.shape.delay()
+    nearest = np.full(lines.count, delay.max())
+    np.minimum.at(nearest, lines.line, delay)
+    times, _, vector = trace.grid.injected(Interval(axis.first - int(delay.max()), axis.stop))
+    ends = np.minimum(axis.first + (1 + np.arange(axis.columns)) * axis.step, axis.stop)
+    place = np.searchsorted(times, ends[None, :] - nearest[:, None]) - 1
+    for phase, layer in band.layers.items():
+        if phase != "load" and times.size:
+            shown = (layer > 0) & (place >= 0)
+            band.numbers[phase] = np.where(shown, vector[np.maximum(place, 0)], np.nan)
+
+
+def _weigh_lines(band: Band, trace: Trace, lines: PeLines) -> None:
+    """Note the largest sum of each line. It counts for all phases: there is one of them there."""
+    axis, delay = band.axis, trace.grid.shape.delay()
+    shown = Interval(axis.first - int(delay.max()), axis.stop)
+    times = trace.grid.injected(shown)[0]
+    require_few_sums(times.size * delay.size)
+    held = Band(band.name, band.lines, axis)
+    for r, sums in enumerate(trace.grid.row_sums(shown)):
+        cycles = times[:, None] + delay[r]
+        held.weigh("stream", np.broadcast_to(lines.line[r], cycles.shape), cycles, sums)
+    for phase, layer in band.layers.items():
+        if phase != "load" and "stream" in held.numbers:
+            band.numbers[phase] = np.where(layer > 0, held.numbers["stream"], np.nan)
+
+
+def require_few_sums(count: int) -> None:
+    """Raise SystolicError if a window has more sums than can be coloured."""
+    if count > MOST_SUMS:
+        raise SystolicError(
+            f"values cannot be coloured: the window has {count:,} sums, more than {MOST_SUMS:,}; "
+            "needed fewer cycles"
+        )
+
+
+def pe_band(
+    trace: Trace,
+    axis: CycleAxis,
+    values: bool,
+    lines: PeLines | None = None,
+    colouring: Colouring = "activity",
+) -> Band:
+    """Return the band of single PEs, by default row after row. For arrays of a few PEs."""
     history = trace.grid
     shape, delay = history.shape, history.shape.delay()
-    band = Band("PEs", shape.rows * shape.cols, axis, group=shape.cols)
-    number = np.arange(shape.rows * shape.cols).reshape(shape.rows, shape.cols)
+    lines = lines or PeLines.of("row", shape.rows, shape.cols)
+    number = lines.order()
+    band = Band("PEs", number.size, axis, groups=lines.groups())
     for load in history.loads:
         K, N = load_extent(history, load)
         times = (load.reads[shape.read_of(K, N, load.columns)] + delay[:K, :N]).ravel()
         band.mark("load", number[:K, :N].ravel(), times)
         if values and load.weights.size:
             band.write("load", number[:K, :N].ravel(), times, texts_of(load.weights.ravel()))
-    dry = dry_spells(trace)
+        if colouring == "value" and load.weights.size:
+            band.weigh("load", number[:K, :N].ravel(), times, load.weights.ravel())
     for cycle in range(axis.first, axis.stop):
-        matmul, _ = history.vectors(cycle)
-        there = matmul >= 0
-        draining = there & in_spell(dry, np.broadcast_to(cycle - delay[:, :1], delay.shape))
-        sums = texts_of(history.at(cycle).sum.ravel()) if values else None
-        odd = there & (matmul % 2 == 1)
-        masks: dict[Phase, Times] = {
-            "stream": there & ~draining & ~odd,
-            "next": ~draining & odd,
-            "drain": draining,
-        }
-        for phase, mask in masks.items():
-            lines = number[mask]
-            band.mark(phase, lines, np.full(lines.shape, cycle))
-            if sums is not None:
-                band.write(phase, lines, np.full(lines.shape, cycle), sums[lines])
+        _mark_pes(band, trace, cycle, number, values=values, colouring=colouring)
     return band
+
+
+def _mark_pes(
+    band: Band, trace: Trace, cycle: int, number: Times, *, values: bool, colouring: Colouring
+) -> None:
+    """Add the PEs that multiply in a cycle."""
+    history, delay = trace.grid, trace.grid.shape.delay()
+    matmul, vector = history.vectors(cycle)
+    there, odd = matmul >= 0, matmul % 2 == 1
+    fronts = np.broadcast_to(cycle - delay[:, :1], delay.shape)
+    draining = there & in_spell(dry_spells(trace), fronts)
+    sums = history.at(cycle).sum if values or colouring == "value" else None
+    masks: dict[Phase, Times] = {
+        "stream": there & ~draining & ~odd,
+        "next": there & ~draining & odd,
+        "drain": draining,
+    }
+    for phase, mask in masks.items():
+        lines, now = number[mask], np.full(mask.sum(), cycle)
+        band.mark(phase, lines, now)
+        if values and sums is not None:
+            band.write(phase, lines, now, texts_of(sums[mask]))
+        if colouring == "vector":
+            band.number(phase, lines, now, vector[mask])
+        elif colouring == "value" and sums is not None:
+            band.weigh(phase, lines, now, sums[mask])

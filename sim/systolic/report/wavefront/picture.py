@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from systolic.errors import SystolicError
 from systolic.hw.spec import Chip
 from systolic.report.paper import style
-from systolic.report.paper.lettering import text_inches
 from systolic.report.paper.page import Page
 from systolic.report.summary.wording import number
 from systolic.report.wavefront.bands import (
@@ -33,16 +33,20 @@ from systolic.report.wavefront.draw_bands import (
     draw_phase_names,
     draw_turning_points,
 )
-from systolic.report.wavefront.draw_panels import draw_panels, measure
+from systolic.report.wavefront.draw_panels import PanelStyle, draw_panels, measure
 from systolic.report.wavefront.draw_units import draw_units, units_height
+from systolic.report.wavefront.legend import draw_legend
+from systolic.report.wavefront.manner import MOST_ELEMENTS, PLAIN, Manner
 from systolic.report.wavefront.moments import Moments, moments, phase_places, turning_points, window
+from systolic.report.wavefront.painter import Painter
 from systolic.report.wavefront.panels import panels
-from systolic.report.wavefront.pe_bands import ROWS, pe_band, row_band
+from systolic.report.wavefront.pe_bands import line_band, pe_band
+from systolic.report.wavefront.pe_lines import PeLines, line_name
 from systolic.report.wavefront.timeline import timeline_page
 from systolic.spans import Interval
 from systolic.trace.records import Trace
 
-WIDTH, MARGIN, NAMES = 14.0, 0.55, 1.35
+WIDTH, MARGIN, NAMES = 15.0, 0.55, 1.35
 HEAD, BETWEEN, FOOT = 1.3, 0.35, 0.55
 CELLS_NOTE = (
     "In each PE its weight; where it multiplies, the moving operand at its top left "
@@ -73,24 +77,41 @@ def wavefront_page(
     *,
     page_of: Callable[[float, float], Page] = Page,
     cycles: Interval | None = None,
+    manner: Manner = PLAIN,
 ) -> Page:
     """Return the page of the picture, made by `page_of(width, height)`.
 
-    cycles: that the diagram shows; None for those of the run's first tile.
+    cycles: that the diagram shows; None for those of the run's first tile. Raises SystolicError if
+    values are to be coloured and the run has none, or too many.
     """
     when = moments(chip, trace)
     if when is None:
         return timeline_page(chip, trace, title, page_of=page_of, cycles=cycles)
+    require_values(trace, manner)
     axis = CycleAxis.fit(cycles or window(trace, when))
-    cells = is_small(chip, axis)
-    shots = panels(chip, trace, when)
-    size = measure(shots, WIDTH - 2 * MARGIN, cells)
-    diagram = Diagram(chip, trace, axis, cells, when)
+    diagram = Diagram(chip, trace, when, axis, manner)
+    shots = panels(chip, trace, when, manner.colouring)
+    size = measure(shots, WIDTH - 2 * MARGIN, diagram.cells)
     page = page_of(WIDTH, HEAD + size.height + BETWEEN + diagram.height + FOOT)
     _head(page, title, chip, diagram, any((s.waiting & s.state.valid).any() for s in shots))
-    draw_panels(page, (MARGIN, HEAD), shots, size, cells=cells)
+    look = PanelStyle(diagram.cells, diagram.painter)
+    draw_panels(page, (MARGIN, HEAD), shots, size, look)
     diagram.draw(page, HEAD + size.height + BETWEEN)
     return page
+
+
+def has_values(trace: Trace) -> bool:
+    """Return whether a run kept the operands of its multiplies."""
+    return any(one.moving.size for one in trace.grid.matmuls)
+
+
+def require_values(trace: Trace, manner: Manner) -> None:
+    """Raise SystolicError if values are to be coloured and the run kept none."""
+    if manner.colouring == "value" and not has_values(trace):
+        raise SystolicError(
+            "values cannot be coloured: the run kept none; needed a run file of at most "
+            f"{MOST_ELEMENTS:,} elements"
+        )
 
 
 def _head(page: Page, title: str, chip: Chip, diagram: Diagram, shadows: bool) -> None:
@@ -103,30 +124,34 @@ def _head(page: Page, title: str, chip: Chip, diagram: Diagram, shadows: bool) -
     note = HEAT_NOTE
     if diagram.cells:
         note = CELLS_NOTE if array.cols <= 5 else ""
+    elif diagram.painter.colouring != "activity" or not has_values(diagram.trace):
+        note = ""
     if shadows:
         note += f"; {SHADOW_NOTES[diagram.cells]}: the next weight waits" if note else ""
     page.text(MARGIN, 0.88, note, style.SMALL, style.MUTED)
-    x = page.width - MARGIN
-    for phase in ("drain", "stream", "load"):
-        page.text(x, 0.36, phase, style.HEADING, style.HUE[phase], weight="bold", ha="right")
-        x -= text_inches(phase, style.HEADING, "bold") + 0.22
+    draw_legend(page, page.width - MARGIN, diagram.painter)
 
 
 class Diagram:
     """The lower half of the picture: every cycle of a window, band by band, unit by unit."""
 
     def __init__(
-        self, chip: Chip, trace: Trace, axis: CycleAxis, cells: bool, when: Moments
+        self, chip: Chip, trace: Trace, when: Moments, axis: CycleAxis, manner: Manner
     ) -> None:
-        self.trace, self.axis, self.cells, self.when = trace, axis, cells, when
-        loads = trace.grid.loads
-        values = cells and bool(loads and loads[0].weights.size)
+        self.trace, self.axis, self.when = trace, axis, when
+        self.cells = is_small(chip, axis)
+        self.painter = Painter.of(manner.colouring, trace.grid)
+        loads, colouring = trace.grid.loads, manner.colouring
+        values = self.cells and bool(loads and loads[0].weights.size)
+        lines = PeLines.of(manner.by, chip.pe_array.rows, chip.pe_array.cols)
         self.bands = [
-            weights_band(trace, axis, values),
-            vectors_band(trace, axis, values),
-            pe_band(trace, axis, values) if cells else row_band(trace, axis),
-            results_band(chip, trace, axis, values),
-            *drain_bands(chip, trace, axis, values),
+            weights_band(trace, axis, values, colouring),
+            vectors_band(trace, axis, values, colouring),
+            pe_band(trace, axis, values, lines, colouring)
+            if self.cells
+            else line_band(trace, axis, lines, colouring),
+            results_band(chip, trace, axis, values, colouring),
+            *drain_bands(chip, trace, axis, values, colouring),
         ]
         self.width = WIDTH - 2 * MARGIN - NAMES
         points = turning_points(when)
@@ -144,15 +169,16 @@ class Diagram:
         frame = Frame(page, self.axis, MARGIN + NAMES, self.width)
         first = y = top + self.captions
         for band in self.bands:
-            draw_band(frame, y, band, self.cells)
+            draw_band(frame, y, band, self.cells, self.painter)
             y += band_height(band, self.cells) + BAND_GAP
         draw_turning_points(frame, first, y - BAND_GAP / 2, self.points)
-        self._name_phases(frame, first)
+        if self.painter.colouring == "activity":
+            self._name_phases(frame, first)
         draw_units(frame, y, self.trace)
         draw_cycle_axis(frame, y + units_height(self.trace) + 0.08)
 
     def _name_phases(self, frame: Frame, y: float) -> None:
         for band in self.bands:
-            if band.name == ROWS:
+            if band.name == line_name("row"):
                 draw_phase_names(frame, y, band, phase_places(self.trace.grid, self.when))
             y += band_height(band, self.cells) + BAND_GAP

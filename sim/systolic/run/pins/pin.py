@@ -16,6 +16,7 @@ from systolic.config.dump import toml_text
 from systolic.hw.spec import Chip
 from systolic.report.summary.layers import has_layers
 from systolic.run.result import Result
+from systolic.run.utilisation import multiplies
 
 PinnedChip = Mapping[str, Any]
 
@@ -41,9 +42,9 @@ class Pin:
 def pin_of(result: Result, reason: str, *, with_chip: bool) -> Pin:
     """Return the pin that a finished run is as it should be."""
     summary = result.summary
-    multiplies = summary.get("sub_blocks", summary["instructions"].get("MatMul", 0))
+    count = summary.get("sub_blocks", multiplies(summary["instructions"]))
     return Pin(
-        tier="operation" if multiplies == 1 else "program",
+        tier="operation" if count == 1 else "program",
         reason=reason,
         cycles=summary["cycles"],
         units={unit: spent["labels"] for unit, spent in summary["units"].items()},
@@ -54,18 +55,19 @@ def pin_of(result: Result, reason: str, *, with_chip: bool) -> Pin:
     )
 
 
+TOLD = {"description", "provenance"}
+"""What a chip file tells its readers; no cycle depends on it."""
+
+
 def chip_tables(chip: Chip) -> dict[str, Any]:
     """Return the tables of a chip file without the keys that have their defaults."""
-    return chip.model_dump(
-        mode="json", exclude_none=True, exclude_defaults=True, exclude={"description"}
-    )
+    return chip.model_dump(mode="json", exclude_none=True, exclude_defaults=True, exclude=TOLD)
 
 
 def chip_changes(pinned: Chip, found: Chip) -> list[str]:
     """Return the keys of a chip file that have changed, each with both values."""
     before, after = (
-        dict(flat(chip.model_dump(mode="json", exclude={"description"})))
-        for chip in (pinned, found)
+        dict(flat(chip.model_dump(mode="json", exclude=TOLD))) for chip in (pinned, found)
     )
     return [
         f"{'.'.join(key)} {_shown(before.get(key))} -> {_shown(after.get(key))}"

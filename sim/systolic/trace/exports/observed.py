@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from systolic.trace.records import Trace
@@ -24,7 +24,8 @@ class Observed:
 
     ticks_mhz: ticks in a microsecond. names: of the instructions, by number. operations: the
     operation of each; None if the work was a program. semaphores: their names. arrows: yields posts
-    with the starts that waited for them; called only if a format shows them.
+    with the starts that waited for them; called only if a format shows them. parts: of units whose
+    instructions are shown apart, the name of each part by the names of its instructions.
     """
 
     run: str
@@ -34,3 +35,12 @@ class Observed:
     operations: Sequence[str] | None
     semaphores: Sequence[str]
     arrows: Callable[[], Iterator[Arrow]]
+    parts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def parts_of(self, unit: str) -> tuple[str, ...]:
+        """Return the names of the parts in which a unit's instructions are shown; "" for one."""
+        return tuple(dict.fromkeys(self.parts.get(unit, {"": ""}).values()))
+
+    def part_of(self, unit: str, instruction: int) -> str:
+        """Return the part that an instruction of a unit belongs to."""
+        return self.parts[unit][self.names[instruction]] if unit in self.parts else ""

@@ -76,7 +76,10 @@ class _Tracks:
         """Yield the labels of a unit, and beside them its instructions."""
         labels = (each for each in self._labels(unit) if each.name != IDLE)
         yield from self._put(UNITS, unit, labels)
-        yield from self._put(UNITS, f"{unit} instructions", self._instructions(unit))
+        for part in self._observed.parts_of(unit):
+            yield from self._put(
+                UNITS, part or f"{unit} instructions", self._instructions(unit, part)
+            )
 
     def of_operations(self) -> Iterator[TraceEvent]:
         """Yield each operation, from the first start of its instructions to their last end."""
@@ -105,10 +108,13 @@ class _Tracks:
         for first, stop, label in self._observed.trace.labels[unit]:
             yield _Slice(first * period, stop * period, label, {"cycle": first})
 
-    def _instructions(self, unit: str) -> Iterator[_Slice]:
+    def _instructions(self, unit: str, part: str) -> Iterator[_Slice]:
+        """Yield the instructions of a part of a unit."""
         observed, period = self._observed, self._observed.trace.periods[unit]
         for times in self._times[unit]:
             index = times.instruction
+            if observed.part_of(unit, index) != part:
+                continue
             args: dict[str, Any] = {
                 "instruction": index, "cycle": times.start // period,
                 "first": times.first // period, "last": times.last // period,

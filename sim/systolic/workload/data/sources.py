@@ -1,4 +1,4 @@
-"""Where a tensor's elements come from: counted, random, or read from a .npy or .csv file.
+"""Where a tensor's elements come from: counted, random, or read from a file.
 
 Files are not trusted. Pickled objects are refused, dimensions are compared before elements are
 read, and an integer type takes only numbers that it can hold. Not here: where the elements lie in a
@@ -20,6 +20,7 @@ import numpy.typing as npt
 from systolic.arrays import Array
 from systolic.errors import WorkloadError
 from systolic.layout import Shape
+from systolic.workload.data.archives import READERS
 from systolic.workload.data.host_memory import check_host_memory
 from systolic.workload.data.npy_csv import PLAIN_TYPES, read_csv, read_npy
 
@@ -31,17 +32,19 @@ CHUNK_ELEMENTS = 1 << 20
 class DataSource:
     """Where elements come from: "arange", "random" (with a seed), or "file" (with a path).
 
-    deviation: the standard deviation of random floating-point numbers.
+    deviation: the standard deviation of random floating-point numbers. array: which array of a file
+    that holds several by name.
     """
 
     kind: Literal["arange", "random", "file"]
     seed: int = 0
     path: Path = Path()
     deviation: float = 1.0
+    array: str = ""
 
     def __str__(self) -> str:
         if self.kind == "file":
-            return str(self.path)
+            return f"{self.path}, {self.array}" if self.array else str(self.path)
         if self.kind == "arange":
             return self.kind
         spread = "" if self.deviation == 1 else f", deviation {self.deviation:g}"
@@ -56,7 +59,7 @@ def load_data(source: DataSource, shape: Shape) -> Array:
     * random: for floats, float32 standard normal numbers times the deviation (in float32), rounded
       to the type; for integers, numbers from the type's full range. They are drawn from
       `np.random.default_rng(seed)`.
-    * file: .npy or .csv of exactly the shape's dimensions. Floats round to the type; a number
+    * file: an array of exactly the shape's dimensions. Floats round to the type; a number
       that the type cannot hold (300 or 0.5 as s8, 1e10 as f16) is refused.
 
     Raises:
@@ -66,22 +69,32 @@ def load_data(source: DataSource, shape: Shape) -> Array:
     """
     check_host_memory(shape)
     if source.kind == "file":
-        return _from_file(source.path, shape)
+        return _from_file(source.path, _read(source), shape)
     limits = number_limits(shape)
     if limits is not None and source.deviation != 1:
         raise WorkloadError(f"deviation {source.deviation:g}: only random floats have one: {shape}")
     flat = np.empty(shape.num_elements(), shape.dtype)
-    rng = np.random.default_rng(source.seed)
-    for first in range(0, flat.size, CHUNK_ELEMENTS):
-        part = flat[first : first + CHUNK_ELEMENTS]
-        with _quiet():
-            if source.kind == "arange":
-                numbers = np.arange(first + 1, first + part.size + 1, dtype=np.int64)
-                numbers = numbers % 2 if flat.dtype == bool else numbers
-            else:
-                numbers = _random(rng, part.size, limits, source.deviation)
+    parts = (flat[n : n + CHUNK_ELEMENTS] for n in range(0, flat.size, CHUNK_ELEMENTS))
+    chunks = _counted(flat) if source.kind == "arange" else _drawn(source, limits, flat.size)
+    with _quiet():
+        for part, numbers in zip(parts, chunks, strict=True):
             part[:] = numbers.astype(flat.dtype)
     return flat.reshape(shape.dims)
+
+
+def _counted(flat: Array) -> Iterator[Array]:
+    """Yield 1, 2, 3, ... in chunks, for pred whether they are odd."""
+    for first in range(0, flat.size, CHUNK_ELEMENTS):
+        last = min(first + CHUNK_ELEMENTS, flat.size)
+        numbers = np.arange(first + 1, last + 1, dtype=np.int64)
+        yield numbers % 2 if flat.dtype == bool else numbers
+
+
+def _drawn(source: DataSource, limits: tuple[int, int] | None, total: int) -> Iterator[Array]:
+    """Yield as many random numbers in chunks. A run without them does not load numpy.random."""
+    rng = np.random.default_rng(source.seed)
+    for first in range(0, total, CHUNK_ELEMENTS):
+        yield _random(rng, min(CHUNK_ELEMENTS, total - first), limits, source.deviation)
 
 
 def number_limits(shape: Shape) -> tuple[int, int] | None:
@@ -108,9 +121,16 @@ def _random(
     return rng.integers(low, high, count, np.uint64 if low >= 0 else np.int64, endpoint=True)
 
 
-def _from_file(path: Path, shape: Shape) -> Array:
+def _read(source: DataSource) -> Array:
+    """Return the array of a file, as the file has it."""
+    path, suffix = source.path, source.path.suffix.lower()
+    if suffix in READERS:
+        return READERS[suffix](path, source.array)
+    return read_csv(path) if suffix == ".csv" else read_npy(path)
+
+
+def _from_file(path: Path, found: Array, shape: Shape) -> Array:
     limits = number_limits(shape)
-    found = read_csv(path) if path.suffix.lower() == ".csv" else read_npy(path)
     if found.shape != shape.dims:
         raise WorkloadError(
             f"{path}: holds {list(found.shape)} elements, but the shape is {list(shape.dims)}"

@@ -23,7 +23,7 @@ from systolic.workload.operations.row import ONE_SHAPE, Attributes, Row, Rules, 
 FunctionName = Literal[
     "identity", "exponential", "square", "square_root", "binary_step", "bipolar_step", "sigmoid",
     "ramp", "tanh", "gelu", "silu", "reciprocal", "rsqrt", "log", "sin", "abs", "sign",
-    "leaky_relu", "softplus",
+    "leaky_relu", "softplus", "relu6",
 ]  # fmt: skip
 
 
@@ -75,6 +75,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "sign": np.sign,
     "leaky_relu": lambda x: np.where(x > 0, x, 0.01 * x),
     "softplus": lambda x: np.logaddexp(0.0, x),
+    "relu6": lambda x: np.where(x <= 0, 0.0, np.where(x > 6, 6.0, x)),
 }
 """Functions of a float64 array, NaN where they are not defined."""
 if FUNCTIONS.keys() != {*get_args(FunctionName)}:

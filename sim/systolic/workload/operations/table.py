@@ -9,14 +9,17 @@ from __future__ import annotations
 from systolic.workload.operations.activation import ACTIVATION
 from systolic.workload.operations.binary import BINARY
 from systolic.workload.operations.cast import CAST
+from systolic.workload.operations.causal_mask import CAUSAL_MASK
 from systolic.workload.operations.concat import CONCAT
 from systolic.workload.operations.conv2d import CONV2D
+from systolic.workload.operations.embedding import EMBEDDING
 from systolic.workload.operations.layer_norm import LAYER_NORM
 from systolic.workload.operations.matmul import MATMUL
 from systolic.workload.operations.pad import PAD
 from systolic.workload.operations.pool import POOL
 from systolic.workload.operations.reduce import REDUCE
 from systolic.workload.operations.relayout import RELAYOUT
+from systolic.workload.operations.requantise import REQUANTISE
 from systolic.workload.operations.reshape import RESHAPE
 from systolic.workload.operations.rms_norm import RMS_NORM
 from systolic.workload.operations.row import AnyRow
@@ -38,7 +41,10 @@ OPERATIONS: dict[str, AnyRow] = {
     "slice": SLICE,
     "concat": CONCAT,
     "pad": PAD,
+    "embedding": EMBEDDING,
+    "causal_mask": CAUSAL_MASK,
     "softmax": SOFTMAX,
     "layer_norm": LAYER_NORM,
     "rms_norm": RMS_NORM,
+    "requantise": REQUANTISE,
 }

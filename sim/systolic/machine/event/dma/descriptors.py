@@ -83,7 +83,9 @@ def _first_partitions(copy: DmaCopy) -> Integers:
 def descriptor_groups(copy: DmaCopy, chip: Chip) -> list[BundleGroup]:
     """Return the descriptors of a copy, in order, as groups."""
     runs = _runs(_pattern(copy.source), _pattern(copy.target))
-    if chip.dma.partitions_per_cycle > 1:
+    if chip.dma.is_spread:
+        runs = _spread(copy, runs, chip)
+    elif chip.dma.partitions_per_cycle > 1:
         runs = _side_by_side(copy, runs, chip.dma.partitions_per_cycle)
     bank = bank_bytes(copy.source, chip), bank_bytes(copy.target, chip)
     source, target = runs.source + copy.source.start, runs.target + copy.target.start
@@ -165,6 +167,12 @@ def group_needs(copy: DmaCopy, group: BundleGroup) -> list[tuple[int, Need]]:
     return [(int(need.port.direction == "write"), need) for need in needs]
 
 
+def edges_of_lanes(group: BundleGroup) -> list[int]:
+    """Return where the partitions of a group's bundles change, and its end."""
+    changes = (np.diff(group.partitions, axis=1) != 0).any(axis=0)
+    return [*(np.flatnonzero(changes) + 1).tolist(), group.count]
+
+
 def all_needs(copy: DmaCopy, groups: Sequence[BundleGroup]) -> list[Need]:
     """Return every port that these descriptors of a copy may need."""
     return [need for group in groups for _, need in group_needs(copy, group)]
@@ -223,6 +231,57 @@ def _side_by_side(copy: DmaCopy, runs: _RegularDescriptors, most: int) -> _Regul
     return _RegularDescriptors(
         runs.partitions[:, first], runs.source[first], runs.target[first], lengths, edges, rows
     )
+
+
+def spread_order(copy: DmaCopy, chip: Chip) -> Integers:
+    """Return the numbers of a copy's descriptors in the order in which engines move them.
+
+    All engines work at once: first comes the first descriptor of each engine, then the second of
+    each. int64 [descriptors].
+    """
+    runs = _runs(_pattern(copy.source), _pattern(copy.target))
+    engine, turn = _deal(copy, runs, chip)
+    return np.lexsort((engine, turn))
+
+
+def _deal(copy: DmaCopy, runs: _RegularDescriptors, chip: Chip) -> tuple[Integers, Integers]:
+    """Return the engine of each descriptor, and which of that engine's it is, from 0."""
+    number = np.arange(len(runs.lengths))
+    if copy.target.buffer is Buffer.DRAM and copy.source.buffer is Buffer.DRAM:
+        turn, engine = np.divmod(number, chip.dma.engine_count)
+        return engine, turn
+    side = 0 if copy.target.buffer is Buffer.DRAM else 1
+    access = (copy.source, copy.target)[side]
+    served, engines = chip.dma.partitions_per_engine, chip.dma.engine_count
+    engine = (access.partition + runs.partitions[side]) // served % engines
+    turn = np.empty_like(number)
+    for each in np.unique(engine):
+        mine = engine == each
+        turn[mine] = np.arange(np.count_nonzero(mine))
+    return engine, turn
+
+
+def _spread(copy: DmaCopy, runs: _RegularDescriptors, chip: Chip) -> _RegularDescriptors:
+    """Return the descriptors in the order of the engines, in bundles of those that are alike.
+
+    A bundle has at most one descriptor of each engine, of one length and, wherever on the chip the
+    copy reads or writes, at one place of its partition.
+    """
+    _, turn = _deal(copy, runs, chip)
+    order = spread_order(copy, chip)
+    lengths, partitions = runs.lengths[order], runs.partitions[:, order]
+    sides = [runs.source[order], runs.target[order]]
+    fresh = np.ones(len(order), bool)
+    fresh[1:] = (np.diff(turn[order]) != 0) | (np.diff(lengths) != 0)
+    for access, offsets in zip((copy.source, copy.target), sides, strict=True):
+        if access.buffer is not Buffer.DRAM:
+            fresh[1:] |= np.diff(offsets) != 0
+    first = np.flatnonzero(fresh)
+    rows, lengths = np.diff(np.append(first, len(order))), lengths[first]
+    changes = (np.diff(lengths) != 0) | (np.diff(rows) != 0)
+    edges = [0, *(np.flatnonzero(changes) + 1).tolist(), len(first)]
+    source, target = (offsets[first] for offsets in sides)
+    return _RegularDescriptors(partitions[:, first], source, target, lengths, edges, rows)
 
 
 def _relative(pattern: _Pattern) -> Integers:

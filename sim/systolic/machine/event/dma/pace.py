@@ -184,18 +184,20 @@ class HeldShares(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def shared_pace(engine: HeldShares, dram: HeldShares | None) -> BytePace:
+def shared_pace(engine: HeldShares, dram: HeldShares | None, engines: int = 1) -> BytePace:
     """Return the pace of a copy that has these parts of its DMA engine and of DRAM.
 
-    The pace of a copy from DRAM to DRAM counts every byte twice.
+    engines: so many at once, each of which it has such a part of. The pace of a copy from DRAM to
+    DRAM counts every byte twice.
     """
     cycles = range(math.lcm(engine.shares, dram.shares if dram else 1))
-    amounts = tuple(_amount(engine, dram, cycle) for cycle in cycles)
+    amounts = tuple(_amount(engine, dram, cycle, engines) for cycle in cycles)
     return steady_pace(amounts[0]) if len(set(amounts)) == 1 else BytePace(amounts)
 
 
-def _amount(engine: HeldShares, dram: HeldShares | None, cycle: int) -> int:
+def _amount(engine: HeldShares, dram: HeldShares | None, cycle: int, engines: int) -> int:
     (own,) = engine.amounts(cycle)
+    own *= engines
     if dram is None:
         return own
     got = dram.amounts(cycle)
@@ -204,6 +206,44 @@ def _amount(engine: HeldShares, dram: HeldShares | None, cycle: int) -> int:
     return dram.held * min(own, *got)
 
 
+class SharedRate(NamedTuple):
+    """Parts of a DMA engine and of DRAM that a copy has, whatever number of engines serves it."""
+
+    engine: HeldShares
+    dram: HeldShares | None
+
+    @property
+    def phases(self) -> int:
+        """Return after how many cycles every pace at this rate repeats."""
+        return math.lcm(self.engine.shares, self.dram.shares if self.dram else 1)
+
+    def pace(self, engines: int) -> BytePace:
+        """Return the pace of what so many engines move side by side."""
+        return shared_pace(self.engine, self.dram, engines)
+
+
+class BestRate(NamedTuple):
+    """A rate that a copy never exceeds: its engine's own, and DRAM's of which it holds shares."""
+
+    own: int
+    total: int
+    held: int
+
+    @property
+    def phases(self) -> int:
+        """Return after how many cycles every pace at this rate repeats."""
+        return 1
+
+    def pace(self, engines: int) -> BytePace:
+        """Return the pace of what so many engines move side by side."""
+        own = self.own * engines
+        return best_pace(own, self.total, self.held) if self.held else steady_pace(own)
+
+
+CopyRate = SharedRate | BestRate
+
+
+@lru_cache(maxsize=4096)
 def best_pace(own: int, total: int, held: int) -> BytePace:
     """Return a pace that a copy never exceeds, however few share DRAM with it."""
     if held == 1:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,18 +19,21 @@ from systolic.machine.event.dma.descriptors import (
     all_needs,
     descriptor_groups,
     descriptor_needs,
+    edges_of_lanes,
     group_needs,
+    spread_order,
 )
 from systolic.machine.event.dma.pace import (
     FOREVER,
+    BestRate,
     BytePace,
+    CopyRate,
     HeldShares,
     Orbit,
     PacedDescriptor,
-    best_pace,
-    shared_pace,
-    steady_pace,
+    SharedRate,
 )
+from systolic.machine.event.ports.beats import Beats, stretch
 from systolic.machine.event.ports.meeting import EVERY_PARTITION, Course, course_of, joined
 from systolic.machine.event.ports.ports import (
     Need,
@@ -56,15 +60,32 @@ DRAM = "dram"
 ALL = ShareOfBytes(0, 1, 1)
 
 
+def dram_ends(copy: DmaCopy) -> int:
+    """Return how many of a copy's two ends lie in DRAM."""
+    return (copy.source.buffer, copy.target.buffer).count(Buffer.DRAM)
+
+
 def holdings(chip: Chip, copy: DmaCopy, queue: int) -> tuple[Holding, ...]:
     """Return what a copy holds of bandwidths that queues share, from its latency's end on."""
     held = []
     if chip.dma.queues_per_engine > 1:
-        held.append(Holding(f"dma engine {queue % chip.dma.engine_count}", 1))
-    ends = (copy.source.buffer, copy.target.buffer).count(Buffer.DRAM)
+        held += [Holding(f"dma engine {engine}", 1) for engine in engines_of(chip, copy, queue)]
+    ends = dram_ends(copy)
     if ends and chip.dram.organisation is None:
         held.append(Holding(DRAM, ends))
     return tuple(held)
+
+
+def engines_of(chip: Chip, copy: DmaCopy, queue: int) -> list[int]:
+    """Return the DMA engines that serve a copy, in order."""
+    dma, ends = chip.dma, (copy.target, copy.source)
+    if not dma.is_spread:
+        return [queue % dma.engine_count]
+    access = next((end for end in ends if end.buffer is not Buffer.DRAM), None)
+    if access is None:
+        return list(range(dma.engine_count))
+    lanes = range(access.partition, access.partition + access.partitions)
+    return sorted({dma.engine_of(partition) for partition in lanes})
 
 
 def _lowest(need: Need, partitions: Ticks) -> Ticks:
@@ -99,6 +120,8 @@ class DmaStream(Stream):
     A copy from DRAM to DRAM holds two shares and counts every byte twice, as read and as written.
     """
 
+    has_rounds = True
+
     def __init__(
         self,
         env: TickEnvironment,
@@ -118,21 +141,28 @@ class DmaStream(Stream):
         self._own_rate, self._dram_rate = chip.dma.bytes_per_cycle, chip.dram.bytes_per_cycle
         dram_shares = dict(self.holdings).get(DRAM, 0)
         self._times = max(1, dram_shares)
-        self._best_pace = steady_pace(self._own_rate)
-        if dram_shares:
-            self._best_pace = best_pace(self._own_rate, self._dram_rate, dram_shares)
+        self._best: CopyRate = BestRate(self._own_rate, self._dram_rate, dram_shares)
+        self._is_spread = chip.dma.is_spread
+        every = dram_ends(copy) > 1  # within DRAM all engines share every descriptor
+        self._engines = [
+            (chip.dma.engine_count if every else g.rows) if self._is_spread else 1 for g in groups
+        ]
+        self._order = spread_order(copy, chip) if self._is_spread else None
         self._pieces = [
             PacedDescriptor(
-                self._fetch * g.rows, g.size_bytes * g.rows * self._times, self._overlaps
+                self._fetch * (1 if self._is_spread else g.rows),
+                g.size_bytes * g.rows * self._times,
+                self._overlaps,
             )
             for g in groups
         ]
         self._piece, self._group = self._pieces[0], 0
-        self._shared = self._best_pace
+        self._shared: CopyRate = self._best
         self._pace = self._through_ports(0, self._shared)
         self._index = self._begun = self._fetched = self._moved = 0
         self._known_needs: tuple[tuple[int, int], Needs] = ((-1, -1), ())
-        self._suffix: dict[BytePace, dict[tuple[int, int], int]] = {}
+        self._edges: dict[int, list[int]] = {}
+        self._suffix: dict[CopyRate, dict[tuple[int, int], int]] = {}
         self.ended: list[_Finished] = []
         self.port_cycles: dict[Port, int] = {}
         self._is_split = chip.state_buffer.is_split
@@ -143,9 +173,20 @@ class DmaStream(Stream):
     @property
     def sizes(self) -> npt.NDArray[np.int64]:
         """Return the bytes of each descriptor, int64."""
-        return np.repeat(
-            np.array([g.size_bytes for g in self._groups]), [g.count * g.rows for g in self._groups]
+        return self._in_order(
+            np.repeat(
+                np.array([g.size_bytes for g in self._groups]),
+                [g.count * g.rows for g in self._groups],
+            )
         )
+
+    def _in_order(self, moved: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return numbers of the descriptors as they were moved in the order of the copy."""
+        if self._order is None:
+            return moved
+        found = np.empty_like(moved)
+        found[self._order] = moved
+        return found
 
     def runs_by_size(self) -> Iterator[tuple[int, int]]:
         """Yield (bytes, how many) for the descriptors."""
@@ -164,14 +205,19 @@ class DmaStream(Stream):
     def set_shares(self, shares: Mapping[str, ShareOfBytes]) -> None:
         """Hold these shares of DRAM's bandwidth and of the engine's."""
         dram = shares.get(DRAM)
-        engine = next((share for pool, share in shares.items() if pool != DRAM), ALL)
-        pace = shared_pace(
+        engines = [share for pool, share in shares.items() if pool != DRAM]
+        engine = max(engines, key=lambda share: share.of, default=ALL)
+        rate = SharedRate(
             HeldShares(self._own_rate, *engine),
             HeldShares(self._dram_rate, *dram) if dram else None,
         )
-        if pace is not self._shared:
-            self._shared, self._course = pace, None
+        if rate != self._shared:
+            self._shared, self._course = rate, None
             self._take_up()
+
+    def done(self, tick: int) -> bool:
+        """Return whether nothing remains, the cycle of the last byte being over at `tick`."""
+        return self._group == len(self._groups) and self.tick <= tick
 
     def remaining(self) -> int:
         """Return the cycles to the end at the present pace."""
@@ -183,21 +229,22 @@ class DmaStream(Stream):
             self._piece = self._pieces[self._group]
             self._pace = self._through_ports(self._group, self._shared)
 
-    def _through_ports(self, place: int, pace: BytePace) -> BytePace:
-        """Return what of a pace the ports of a group's bundles let pass."""
+    def _through_ports(self, place: int, rate: CopyRate) -> BytePace:
+        """Return the pace of a group's bundles: what of the rate their ports let pass."""
+        pace = rate.pace(self._engines[place])
         return pace if self._width is None else pace.at_most(self._width * self._groups[place].rows)
 
-    def _remaining(self, pace: BytePace, cycle: int) -> int:
-        """Return the cycles from `cycle` to the end at a pace."""
+    def _remaining(self, rate: CopyRate, cycle: int) -> int:
+        """Return the cycles from `cycle` to the end at a rate."""
         if self._group == len(self._groups):
             return 0
         group, at, begun = self._groups[self._group], cycle, self._is_begun(cycle)
         if begun:
-            at = self._descriptor_over(pace, cycle)
+            at = self._descriptor_over(rate, cycle)
         count = group.count - self._index - begun
         if count:
-            at += self._through_ports(self._group, pace).orbit(self._piece, at).cycles(count)
-        return at - cycle + self._after(self._group + 1, pace, at)
+            at += self._through_ports(self._group, rate).orbit(self._piece, at).cycles(count)
+        return at - cycle + self._after(self._group + 1, rate, at)
 
     def _is_begun(self, cycle: int) -> bool:
         """Return whether the descriptor in hand cannot be taken for one that begins in `cycle`."""
@@ -205,30 +252,30 @@ class DmaStream(Stream):
             return cycle != self._begun or bool(self._moved)
         return bool(self._fetched or self._moved)
 
-    def _descriptor_over(self, pace: BytePace, cycle: int) -> int:
-        """Return the cycle after the last of the descriptor in hand, at a pace from `cycle` on."""
+    def _descriptor_over(self, rate: CopyRate, cycle: int) -> int:
+        """Return the cycle after the last of the descriptor in hand, at a rate from `cycle` on."""
         left, cost = self._piece.size - self._moved, self._piece.fetch
-        pace = self._through_ports(self._group, pace)
+        pace = self._through_ports(self._group, rate)
         if not self._overlaps:
             cycle += cost - self._fetched
             return cycle + pace.cycles(cycle, left)
         over = cycle + pace.cycles(cycle, left) if left else cycle
         return max(over, self._begun + cost)
 
-    def _after(self, place: int, pace: BytePace, cycle: int) -> int:
-        """Return the cycles of all groups from `place` on at a pace, the first begun in `cycle`."""
-        known = self._suffix.setdefault(pace, {})
+    def _after(self, place: int, rate: CopyRate, cycle: int) -> int:
+        """Return the cycles of all groups from `place` on at a rate, the first begun in `cycle`."""
+        known = self._suffix.setdefault(rate, {})
         path: list[tuple[tuple[int, int], int]] = []
-        phase, rest = cycle % pace.phases, 0
+        phase, rest = cycle % rate.phases, 0
         while place < len(self._groups):
             key = place, phase
             if key in known:
                 rest = known[key]
                 break
-            orbit = self._through_ports(place, pace).orbit(self._pieces[place], phase)
+            orbit = self._through_ports(place, rate).orbit(self._pieces[place], phase)
             cost = orbit.cycles(self._groups[place].count)
             path.append((key, cost))
-            place, phase = place + 1, (phase + cost) % pace.phases
+            place, phase = place + 1, (phase + cost) % rate.phases
         for key, cost in reversed(path):
             rest += cost
             known[key] = rest
@@ -290,6 +337,36 @@ class DmaStream(Stream):
         ports = np.tile(np.array([number_of(need.port) for _, need in needs]), len(first))
         begin, end = (np.repeat(ticks * self.period, each) for ticks in (first, stop))
         return Course(begin, end, ports, low.ravel(), (low + many).ravel())
+
+    def pace_in_use(self) -> Hashable:
+        """Return the pace that its shares allow, as long as they stay the same."""
+        return self._shared
+
+    def state(self) -> Hashable:
+        """Return how far it is in its bundle and in its pace, and the partitions if ports differ.
+
+        None in a bundle over several banks, which is a group of its own.
+        """
+        group, cycle = self._groups[self._group], self.tick // self.period
+        if not group.one_bank:
+            return None
+        lanes = tuple(group.partitions[:, self._index].tolist()) if self._is_split else ()
+        begun = min(cycle - self._begun, self._piece.fetch) if self._overlaps else 0
+        phase = cycle % self._shared.phases
+        return self._group, lanes, self._fetched, self._moved, begun, phase
+
+    def place(self) -> int:
+        """Return the number of the bundle in hand in its group."""
+        return self._index
+
+    def alike_ahead(self) -> int:
+        """Return how many bundles from that in hand on want the same ports."""
+        if not self._is_split:
+            return self._groups[self._group].count - self._index
+        edges = self._edges.get(self._group)
+        if edges is None:
+            edges = self._edges[self._group] = edges_of_lanes(self._groups[self._group])
+        return edges[bisect_right(edges, self._index)] - self._index
 
     def patience(self) -> int | None:
         """Return for how many cycles it asks for the same: its share may be another in the next."""
@@ -419,10 +496,10 @@ class DmaStream(Stream):
         ports = need.stop - need.first if self._is_split else 1
         self.port_cycles[need.port] = self.port_cycles.get(need.port, 0) + cycles * ports
 
-    def port_use(self) -> Iterator[tuple[Need, int, int]]:
-        """Yield (need, first tick, tick after the last) for ports of the result buffer."""
+    def port_use(self) -> Iterator[tuple[Need, Beats]]:
+        """Yield each port of the result buffer and when it was used."""
         for need, first, stop in self._beside_sums:
-            yield need, first * self.period, stop * self.period
+            yield need, stretch(first * self.period, stop * self.period)
 
     def _next(self, group: BundleGroup, count: int, cycle: int) -> None:
         """Go on by `count` descriptors; the next one begins in `cycle`."""
@@ -444,7 +521,7 @@ class DmaStream(Stream):
         tick = self.tick
         if not self.granted:
             tick = max(tick, -(-self._env.tick // self.period) * self.period)
-        return tick + (self._remaining(self._best_pace, tick // self.period) - 1) * self.period
+        return tick + (self._remaining(self._best, tick // self.period) - 1) * self.period
 
     def descriptor_ticks(self) -> npt.NDArray[np.int64]:
         """Return the tick of each descriptor's last byte, int64."""
@@ -453,7 +530,8 @@ class DmaStream(Stream):
             for e in self.ended
         ]
         rows = np.repeat([g.rows for g in self._groups], [g.count for g in self._groups])
-        return np.repeat(np.sort(np.concatenate(parts)), rows)  # no two bundles end in one cycle
+        ends = np.sort(np.concatenate(parts))  # no two bundles end in one cycle
+        return self._in_order(np.repeat(ends, rows))
 
 
 class _InLine(NamedTuple):

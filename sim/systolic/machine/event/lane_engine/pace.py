@@ -13,8 +13,8 @@ from fractions import Fraction
 
 from systolic.hw.datatypes import SIZE_BYTES
 from systolic.hw.spec import Chip, Engine, Rate
-from systolic.isa import Access, Buffer, OnEngine
-from systolic.isa.effects import capability, reads_per_element, window, writes
+from systolic.isa import Access, Buffer, Memset, OnEngine
+from systolic.isa.effects import calculation, capability, reads_per_element, target_of, window
 
 ONE_SLOT = Fraction(1)
 WIDEST_BYTES = max(SIZE_BYTES.values())
@@ -24,33 +24,38 @@ WIDEST_BYTES = max(SIZE_BYTES.values())
 class SlotPace:
     """Groups of `group` elements, each in `slots` slots, after `fixed_cycles` before the first.
 
-    slots: 1 or more; of n groups, rounded up when they are counted together.
+    slots: 1 or more; of n groups, rounded up when they are counted together. interval_cycles: the
+    least distance from its start to that of the next instruction.
     """
 
     group: int
     slots: Fraction
     fixed_cycles: int
+    interval_cycles: int
 
 
 def pace_of(instruction: OnEngine, spec: Engine, chip: Chip) -> SlotPace:
     """Return the pace of an instruction on an engine of the chip."""
     group, slots, fixed = spec.elements_per_cycle, 1, spec.fixed_cycles
+    interval = spec.min_interval_cycles
     for rate in spec.rates:
         if _holds(rate, instruction):
             group, slots = rate.elements, rate.cycles
             fixed = spec.fixed_cycles if rate.fixed_cycles is None else rate.fixed_cycles
+            if rate.min_interval_cycles is not None:
+                interval = rate.min_interval_cycles
             break
     passing = _passing(instruction, group, chip.port_width_bytes)
     # Most instructions take a slot for a group, and arithmetic of fractions is dear.
     taken = ONE_SLOT if slots * passing <= group else Fraction(slots * passing, group)
-    return SlotPace(passing, taken, fixed)
+    return SlotPace(passing, taken, fixed, max(1, interval))
 
 
 def _passing(instruction: OnEngine, group: int, width: int) -> int:
     """Return how many elements of a group pass the ports of the state buffer in a cycle."""
     if group * WIDEST_BYTES <= width:
         return group
-    (target,) = writes(instruction)
+    target = target_of(instruction)
     sources = [a for a in reads_per_element(instruction) if a.buffer is Buffer.STATE]
     counts = [group, *(width // a.element_bytes for a in sources)]
     if target.buffer is Buffer.STATE:
@@ -60,8 +65,12 @@ def _passing(instruction: OnEngine, group: int, width: int) -> int:
 
 def _holds(rate: Rate, instruction: OnEngine) -> bool:
     """Return whether the instruction is all that the rate asks for."""
-    operands, (target,) = reads_per_element(instruction), writes(instruction)
+    operands, target = reads_per_element(instruction), target_of(instruction)
     if rate.does and capability(instruction) not in rate.does:
+        return False
+    if rate.functions and calculation(instruction) not in rate.functions:
+        return False
+    if rate.value is not None and _memset_value(instruction) != rate.value:
         return False
     if rate.operands is not None and Counter(rate.operands) != Counter(_buffers(operands)):
         return False
@@ -71,6 +80,10 @@ def _holds(rate: Rate, instruction: OnEngine) -> bool:
     if rate.types and not {access.dtype for access in touched}.issubset(rate.types):
         return False
     return rate.stride_bytes is None or all(_step(a) <= rate.stride_bytes for a in touched)
+
+
+def _memset_value(instruction: OnEngine) -> int | float | None:
+    return instruction.value if isinstance(instruction, Memset) else None
 
 
 def _buffers(accesses: tuple[Access, ...]) -> list[str]:

@@ -15,11 +15,28 @@ import numpy as np
 import numpy.typing as npt
 
 from systolic.hw.spec import Chip, Engine
+from systolic.hw.units import EngineName
 from systolic.isa import Access, Buffer, OnEngine
-from systolic.isa.effects import reads_per_element, reads_per_lane, rhythm, window, writes
+from systolic.isa.effects import (
+    block,
+    reads_per_element,
+    reads_per_lane,
+    results_per_lane,
+    rhythm,
+    target_of,
+    window,
+)
 from systolic.isa.opcodes import Rhythm, require_rows
 from systolic.machine.event.lane_engine.pace import ONE_SLOT, SlotPace, pace_of
-from systolic.machine.event.ports.ports import Needs, Stretch, Timeline, group_stretches, merge
+from systolic.machine.event.ports.ports import (
+    Needs,
+    Stretch,
+    Timeline,
+    beside,
+    exclusive_needs,
+    group_stretches,
+    merge,
+)
 
 Slots = npt.NDArray[np.int64]
 
@@ -77,29 +94,46 @@ class LanePlan:
     steps: int
     first_write: int
     fixed_cycles: int
+    interval_cycles: int
 
 
 def plan_of(instruction: OnEngine, spec: Engine, chip: Chip) -> LanePlan:
-    """Return what the instruction moves: operands of one element per lane, the others, results."""
+    """Return what the instruction moves, in the order of the parts of `isa.opcodes.Operands`."""
     per_lane = reads_per_lane(instruction)
     moves = [Moves(access, "read", slot) for slot, access in enumerate(per_lane)]
     pace = pace_of(instruction, spec, chip)
     moves += _MOVES[rhythm(instruction)](instruction, pace, spec.latency_cycles, chip)
     write = moves[-1]
-    slots = write.last + 1
+    steps = _steps(moves, spec.latency_cycles)
+    behind = enumerate(results_per_lane(instruction), write.last + 1)
+    moves += [Moves(access, "write", slot) for slot, access in behind]
+    timeline = _timeline(moves, chip, instruction.engine)
+    return LanePlan(
+        tuple(moves), timeline, steps, write.first, pace.fixed_cycles, pace.interval_cycles
+    )
+
+
+def _steps(moves: list[Moves], latency: int) -> int:
+    """Return the slots up to the last read; of what reads nothing, those that make its results."""
+    *reads, write = moves
+    return max((move.last for move in reads), default=write.last - latency) + 1
+
+
+def _timeline(moves: list[Moves], chip: Chip, engine: EngineName) -> Timeline:
+    """Return the ports that all of them need, those of the first ones first."""
+    alone = {b: exclusive_needs(chip, engine, b) for b in (Buffer.STATE, Buffer.RESULT)}
+    slots = max(move.last for move in moves) + 1
+    *before, last = (beside(move.stretches(chip), alone[move.access.buffer]) for move in moves)
     needed: list[Stretch] = []
-    for move in moves[:-1]:
-        stretches = move.stretches(chip)
+    for stretches in before:
         needed = list(merge(needed, stretches, slots)) if needed else stretches
-    timeline = merge(needed, write.stretches(chip), slots)
-    steps = slots - spec.latency_cycles
-    return LanePlan(tuple(moves), timeline, steps, write.first, pace.fixed_cycles)
+    return merge(needed, last, slots)
 
 
 def _elementwise(instruction: OnEngine, pace: SlotPace, latency: int, _: Chip) -> list[Moves]:
     """Return one group after another, of one operand or none, behind the operands per lane."""
     lead = len(reads_per_lane(instruction))
-    (target,) = writes(instruction)
+    target = target_of(instruction)
     moves = [_in_groups(a, "read", lead, pace) for a in reads_per_element(instruction)]
     return [*moves, _in_groups(target, "write", lead + latency, pace)]
 
@@ -123,9 +157,25 @@ def _last_slots(elements: Slots, pace: SlotPace) -> Slots:
 def _windowed(instruction: OnEngine, pace: SlotPace, latency: int, _: Chip) -> list[Moves]:
     """Return results behind the slots in which their last element is read."""
     lead = len(reads_per_lane(instruction))
-    (source,), (target,) = reads_per_element(instruction), writes(instruction)
+    (source,), target = reads_per_element(instruction), target_of(instruction)
     stop = np.arange(1, target.elements + 1, dtype=np.int64) * window(instruction)
     behind = lead + _last_slots(stop - 1, pace) + latency
+    return [_in_groups(source, "read", lead, pace), Moves(target, "write", table=behind)]
+
+
+def _blockwise(instruction: OnEngine, pace: SlotPace, latency: int, _: Chip) -> list[Moves]:
+    """Return blocks of results, a group in a slot, from the slot on in which the block was read.
+
+    A block follows the one before in the next slot at the earliest.
+    """
+    lead = len(reads_per_lane(instruction))
+    (source,), target = reads_per_element(instruction), target_of(instruction)
+    read, made = block(instruction)
+    number = np.arange(target.elements // made, dtype=np.int64)
+    before = number * -(-made // pace.group)
+    begin = before + np.maximum.accumulate(_last_slots((number + 1) * read - 1, pace) - before)
+    element = np.arange(target.elements, dtype=np.int64)
+    behind = lead + begin[element // made] + element % made // pace.group + latency
     return [_in_groups(source, "read", lead, pace), Moves(target, "write", table=behind)]
 
 
@@ -139,7 +189,7 @@ def _paired(instruction: OnEngine, pace: SlotPace, latency: int, chip: Chip) -> 
     reading = _slots_per_group(left, right, chip)
     if (reading == 1).all():
         return _elementwise(instruction, pace, latency, chip)
-    (target,) = writes(instruction)
+    target = target_of(instruction)
     own = np.diff(_last_slots(np.arange(len(reading)) * pace.group, pace), prepend=-1)
     group = np.arange(target.elements, dtype=np.int64) // pace.group
     last = lead + (np.cumsum(np.maximum(reading, own)) - 1)[group]
@@ -154,6 +204,7 @@ _MOVES: dict[Rhythm, Callable[[OnEngine, SlotPace, int, Chip], list[Moves]]] = {
     Rhythm.ELEMENTWISE: _elementwise,
     Rhythm.PAIRED: _paired,
     Rhythm.WINDOWED: _windowed,
+    Rhythm.BLOCKWISE: _blockwise,
 }
 require_rows("event.lane_engine.plan._MOVES", _MOVES, Rhythm)
 

@@ -9,17 +9,29 @@ import numpy as np
 
 from systolic.arrays import Array
 from systolic.hw.units import EngineName
-from systolic.isa import Instruction, OnEngine
-from systolic.isa.effects import lanes, reads_per_element, reads_per_lane, window, writes
+from systolic.isa import Instruction, Memset, OnEngine
+from systolic.isa.effects import (
+    block,
+    calculation,
+    keeps,
+    lanes,
+    reads_per_element,
+    reads_per_lane,
+    steps,
+    target_of,
+    writes,
+)
 from systolic.machine.event.lane_engine.plan import LanePlan, Moves, plan_of
 from systolic.machine.event.ports.stream import Stream
 from systolic.machine.event.unit import Context, Unit
-from systolic.machine.values.lanes import OperandValues, compute
+from systolic.machine.values.lanes import OperandValues, compute_all
 from systolic.spans import Interval
 from systolic.trace.records import InstructionTimes
 from systolic.trace.words import Words
 
 PLANS_KEPT = 256
+NO_TABLE: frozenset[str] = frozenset()
+"""What an engine can look up before it has loaded a table."""
 
 
 class _UnderWay(NamedTuple):
@@ -39,7 +51,9 @@ class EngineUnit(Unit):
         self._spec = spec
         self._under_way: list[_UnderWay] = []
         self._plans: dict[tuple[Any, ...], LanePlan] = {}
-        self._last_start = -1
+        self._last_start, self._interval = -1, 1
+        self._table = NO_TABLE
+        self._loaded = 0
         self._rank = context.chip.port_priority.index(name)
 
     def earliest(self, instruction: Instruction) -> int:
@@ -47,16 +61,16 @@ class EngineUnit(Unit):
         assert isinstance(instruction, OnEngine)
         if self._last_start < 0:
             return 0
-        interval = max(1, self._spec.min_interval_cycles)
-        tick: int = self._last_start + interval * self.period
+        tick: int = max(self._last_start + self._interval * self.period, self._loaded)
         now = self.env.tick
         wanted = lanes(instruction)
+        alone = not self._spec.independent_lanes or self._table_for(instruction) != self._table
         still = []
         for other in self._under_way:
             free = other.stream.tick_of(other.last_read) + self.period
             if free > now:
                 still.append(other)
-            if not self._spec.independent_lanes or other.lanes.meets(wanted):
+            if alone or other.lanes.meets(wanted):
                 tick = max(tick, free)
         self._under_way = still
         return tick
@@ -67,8 +81,10 @@ class EngineUnit(Unit):
         now = self.env.tick
         self._last_start = now
         plan = self._plan(instruction)
+        self._interval = plan.interval_cycles
+        fixed_cycles = plan.fixed_cycles + self._load_table(index, instruction)
         stream = self._stream(index, plan)
-        stream.begin(now + plan.fixed_cycles * self.period)
+        stream.begin(now + fixed_cycles * self.period)
         self._under_way.append(_UnderWay(lanes(instruction), stream, plan.steps - 1))
         values = self._compute(instruction) if self.context.values else None
         last = stream.timeline.slots - 1
@@ -77,12 +93,35 @@ class EngineUnit(Unit):
             instruction.posts, lambda _: lambda: (stream.tick_of(last) + delay,)
         )
         stream.then(lambda: self._finish(index, plan, stream, now, values=values, sources=sources))
-        self.add_later(stream, plan.fixed_cycles)
+        self.add_later(stream, fixed_cycles)
+
+    def _table_for(self, instruction: OnEngine) -> frozenset[str]:
+        """Return the table that the instruction needs: the present one if it needs no other."""
+        if not self._spec.tables:
+            return self._table
+        anywhere = frozenset[str]().union(*self._spec.tables)
+        words = steps(instruction)
+        looked_up = next((word for word in words if word in anywhere), "")
+        if not looked_up or looked_up in self._table:
+            return self._table
+        return next(frozenset(table) for table in self._spec.tables if looked_up in table)
+
+    def _load_table(self, index: int, instruction: OnEngine) -> int:
+        """Load the table of an instruction that starts now; return the cycles that takes."""
+        table = self._table_for(instruction)
+        if table == self._table:
+            return 0
+        self._table, now, cycles = table, self.env.tick, self._spec.table_cycles
+        self._loaded = now + cycles * self.period
+        self.claim("loading", now, self._loaded, index)
+        return cycles
 
     def _plan(self, instruction: OnEngine) -> LanePlan:
         """Return what the instruction moves; programs repeat few accesses many times."""
         lanes, elements = reads_per_lane(instruction), reads_per_element(instruction)
-        key = type(instruction), window(instruction), lanes, elements, writes(instruction)
+        what = type(instruction), calculation(instruction), block(instruction)
+        value = instruction.value if isinstance(instruction, Memset) else None
+        key = what, value, lanes, elements, writes(instruction)
         plan = self._plans.get(key)
         if plan is None:
             plan = self._plans[key] = plan_of(instruction, self._spec, self.chip)
@@ -103,12 +142,16 @@ class EngineUnit(Unit):
 
     def _compute(self, instruction: OnEngine) -> tuple[Array, ...]:
         """Do the arithmetic and store it; return what was read, in the order of the plan."""
-        memory, (target,) = self.context.memory, writes(instruction)
+        memory, written = self.context.memory, writes(instruction)
         per_lane = [memory.read(access) for access in reads_per_lane(instruction)]
         elements = [memory.read(access) for access in reads_per_element(instruction)]
-        result = compute(instruction, OperandValues(elements, per_lane, 0, target.elements))
-        memory.write(target, result)
-        return *per_lane, *elements, result
+        target = target_of(instruction)
+        kept = memory.read(target) if keeps(instruction) else None
+        operands = OperandValues(elements, per_lane, 0, target.elements, kept)
+        made = compute_all(instruction, operands)
+        for access, values in zip(written, made, strict=True):
+            memory.write(access, values)
+        return *per_lane, *elements, *made
 
     def _finish(
         self,

@@ -6,14 +6,17 @@ The history of the grid is its injection schedule; results reach PSUM at fixed d
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from systolic.hw.datatypes import data_type
-from systolic.isa import Access, Instruction, LoadWeights, MatMul
+from systolic.isa import Access, Instruction, LoadWeights, MatMul, PassThrough
+from systolic.machine.event.pe_array.pass_through import passed_through, words_of
 from systolic.machine.event.pe_array.row_order import row_order_product
+from systolic.machine.event.pe_array.warm_up import WarmUp
 from systolic.machine.event.ports.arbiter import Hold
 from systolic.machine.event.ports.ports import (
     Need,
@@ -29,6 +32,7 @@ from systolic.machine.event.ports.ports import (
 from systolic.machine.event.ports.stream import Stream
 from systolic.machine.event.semaphores import PostTicks
 from systolic.machine.event.unit import Context, Unit
+from systolic.spans import Interval
 from systolic.trace.grid import LoadPass, MatMulPass
 from systolic.trace.records import InstructionTimes
 from systolic.trace.words import Words
@@ -49,8 +53,10 @@ class PEArrayUnit(Unit):
         self._drained = spec.entry_cycles + down + self._right(spec.cols - 1)
         self._load: Stream | None = None
         self._multiply: Stream | None = None
-        self._multiply_vectors = 0
+        self._multiply_injections = 0
+        self._multiply_over = 0
         self._multiply_start = 0
+        self._warm_up = WarmUp(spec.warm_up_cycles)
         self._fresh_weights = False
         self._weights: npt.NDArray[Any] | None = None
         rank = context.chip.port_priority.index
@@ -74,14 +80,13 @@ class PEArrayUnit(Unit):
         """Return the first tick at which the multiply before lets another start, as now known."""
         if not self._multiply:
             return 0
-        last = self._multiply.tick_of(self._multiply_vectors - 1)
-        interval = self._multiply_start + self._interval_ticks
-        return max(last + self._multiply.spacing * self.period, interval)
+        last = self._multiply.tick_of(self._multiply_injections - 1)
+        return max(last + self._multiply.spacing * self.period, self._multiply_over)
 
     def _load_after_multiply(self, multiply: Stream) -> int:
         if self._spec.weight_buffer == "double":
             return multiply.tick_of(0)
-        last = multiply.tick_of(self._multiply_vectors - 1)
+        last = multiply.tick_of(self._multiply_injections - 1)
         if self._spec.weight_buffer == "single":
             return last
         return last + self._drained * self.period
@@ -92,7 +97,7 @@ class PEArrayUnit(Unit):
             if self._spec.weight_buffer == "double":
                 return self._multiply, 0
             if self._spec.weight_buffer == "single":
-                return self._multiply, self._multiply_vectors - 1
+                return self._multiply, self._multiply_injections - 1
         return None
 
     def start(self, index: int, instruction: Instruction, *, asks_last: bool) -> None:
@@ -208,10 +213,11 @@ class PEArrayUnit(Unit):
 
     def _start_multiply(self, index: int, multiply: MatMul) -> None:
         timeline = self._multiply_timeline(multiply)
-        spacing = self._spec.cycles_per_vector[multiply.moving.dtype]
+        slower = self._slower()
+        spacing = slower * self._spacing(multiply)
         stream = self._stream(index, "moving", timeline, spacing)
-        self._multiply, self._multiply_vectors = stream, multiply.moving.elements
-        self._multiply_start = self.env.tick
+        self._multiply, self._multiply_injections = stream, timeline.slots
+        self._multiply_over = self.env.tick + self._least_ticks(multiply, slower)
         exchange, self._fresh_weights = self._fresh_weights, False
         values = self._multiply_values(multiply) if self.context.values else None
         hold, start = self._hold(multiply, stream), self.env.tick
@@ -232,28 +238,66 @@ class PEArrayUnit(Unit):
             )
         )
 
+    def _slower(self) -> int:
+        """Return how many times as long a vector takes in a multiply that starts now."""
+        if self._multiply is not None:
+            stop = self._multiply.tick_of(self._multiply_injections - 1) // self.period
+            stop += self._multiply.spacing
+            self._warm_up.note(Interval(self._multiply_start, stop))
+        self._multiply_start = self.env.tick // self.period
+        is_cold = self._warm_up.is_cold(self._multiply_start)
+        return self._spec.warm_up_factor if is_cold else 1
+
+    def _least_ticks(self, multiply: MatMul, slower: int) -> int:
+        """Return the time from the start of a multiply to that of the next, at least."""
+        vectors = min(self._spec.min_vectors, multiply.result.partitions)
+        pace = slower * self._spacing(multiply) * self._passes(multiply)
+        return max(self._interval_ticks, vectors * pace * self.period)
+
+    def _spacing(self, multiply: MatMul) -> int:
+        """Return the cycles from a vector to the next."""
+        if isinstance(multiply, PassThrough):
+            return self._spec.pass_through[multiply.moving.dtype]
+        return self._spec.cycles_per_vector[multiply.moving.dtype]
+
+    def _passes(self, multiply: MatMul) -> int:
+        """Return how often the vectors are streamed."""
+        if isinstance(multiply, PassThrough):
+            return 1
+        return self._spec.passes.get(multiply.moving.dtype, 1)
+
+    def _silent(self, multiply: MatMul) -> int:
+        """Return how many injections leave no sums: those of all passes but the last."""
+        return (self._passes(multiply) - 1) * multiply.moving.elements
+
     def _visible(self, on: str, multiply: MatMul, stream: Stream) -> PostTicks:
         """Return when others see that rows, partitions, or all of the result are complete."""
-        N, last = multiply.result.partitions, multiply.moving.elements - 1
+        N, silent = multiply.result.partitions, self._silent(multiply)
+        last = silent + multiply.moving.elements - 1
         columns = range(N) if on == "partition" else (N - 1,)
         behind = [(self._depth + self._right(c)) * self.period + self.post_delay for c in columns]
         if on == "row":
-            return lambda: (stream.ticks() + behind[0]).tolist()
+            return lambda: (stream.ticks()[silent:] + behind[0]).tolist()
         if on == "partition":
             return lambda: [stream.tick_of(last) + ticks for ticks in behind]
         return lambda: (stream.tick_of(last) + behind[0],)
 
     def _multiply_timeline(self, multiply: MatMul) -> Timeline:
         bank_bytes, moving = self.chip.state_buffer.bank_bytes, multiply.moving
-        vectors = moving.elements
+        silent = self._silent(multiply)
+        injections = silent + moving.elements
         bank = bank_of(moving, bank_bytes)
         if self._depth and bank is not None:
-            return steady(needs(moving, (bank,), "read"), vectors)
-        reads = group_stretches(moving, 1, bank_bytes, "read")
+            return steady(needs(moving, (bank,), "read"), injections)
+        reads = [
+            stretch
+            for first in range(0, injections, moving.elements)
+            for stretch in group_stretches(moving, 1, bank_bytes, "read", first)
+        ]
         if self._depth:
-            return Timeline(reads, vectors)
-        result = [Stretch(0, vectors, self._result_needs(multiply))]
-        return merge(reads, result, vectors)
+            return Timeline(reads, injections)
+        result = [Stretch(silent, injections, self._result_needs(multiply))]
+        return merge(reads, result, injections)
 
     def _result_needs(self, multiply: MatMul) -> Any:
         bank = multiply.result.span.first // self.chip.result_buffer.bank_bytes
@@ -262,10 +306,10 @@ class PEArrayUnit(Unit):
 
     def _hold(self, multiply: MatMul, stream: Stream) -> Hold:
         width = self._right(multiply.result.partitions - 1) + 1
-        wanted = self._result_needs(multiply)
+        wanted, silent = self._result_needs(multiply), self._silent(multiply)
         if self._depth:
-            return Hold(stream, wanted, self._depth, width)
-        return Hold(stream, wanted, 1, width - 1)
+            return Hold(stream, wanted, self._depth, width, silent=silent)
+        return Hold(stream, wanted, 1, width - 1, silent=silent)
 
     def _multiply_values(self, multiply: MatMul) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Do the arithmetic and store it; race-free programs cannot tell when."""
@@ -273,6 +317,10 @@ class PEArrayUnit(Unit):
         memory = self.context.memory
         moving = memory.read(multiply.moving)
         weights = self._weights[: moving.shape[0], : multiply.result.partitions]
+        if isinstance(multiply, PassThrough):
+            found = passed_through(moving, weights)
+            memory.write(replace(multiply.result, dtype="s32"), words_of(found))
+            return moving, found
         accumulator = data_type(multiply.moving.dtype).accumulator
         sums = row_order_product(
             moving,
@@ -301,12 +349,12 @@ class PEArrayUnit(Unit):
         exchange: bool,
         hold: Hold,
     ) -> None:
-        for first, stop in hold.intervals():
+        for uses in hold.uses():
             for need in hold.needs:
-                self.context.use_port(need, first, stop)
-        period, N = self.period, multiply.result.partitions
-        first, last = stream.tick_of(0), stream.tick_of(multiply.moving.elements - 1)
-        first_write = first + self._depth * period
+                self.context.use_port(need, uses)
+        period, N, silent = self.period, multiply.result.partitions, self._silent(multiply)
+        first, last = stream.tick_of(0), stream.tick_of(silent + multiply.moving.elements - 1)
+        first_write = stream.tick_of(silent) + self._depth * period
         done = last + (self._depth + self._right(N - 1)) * period
         for run in stream.progress:
             self.claim("streaming", run.tick, run.tick + run.slots * period)
@@ -316,11 +364,26 @@ class PEArrayUnit(Unit):
         self.finish(InstructionTimes(index, self.name, start, first, last, done), stream)
         recorder = self.context.recorder
         if recorder.keep_grid:
-            e = stream.ticks()
-            moving = values[0].T if values else np.zeros((len(e), 0), np.float32)
-            recorder.matmuls.append(MatMulPass(index, e // period, moving, N, exchange))
+            self._record_passes(index, multiply, stream.ticks() // period, values, exchange)
         if values and recorder.kinds:
             self._record_multiply(index, multiply, stream.ticks(), *values)
+
+    def _record_passes(
+        self,
+        index: int,
+        multiply: MatMul,
+        e: npt.NDArray[np.int64],
+        values: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None,
+        exchange: bool,
+    ) -> None:
+        """Note the injections of all passes."""
+        silent, N = self._silent(multiply), multiply.result.partitions
+        moving = values[0].T if values else np.zeros((len(e) - silent, 0), np.float32)
+        through = isinstance(multiply, PassThrough)
+        one = MatMulPass(
+            index, e[silent:], moving, N, exchange, silent=e[:silent], is_pass_through=through
+        )
+        self.context.recorder.matmuls.append(one)
 
     def _record_multiply(
         self,
@@ -330,9 +393,12 @@ class PEArrayUnit(Unit):
         moving: npt.NDArray[Any],
         sums: npt.NDArray[Any],
     ) -> None:
-        recorder = self.context.recorder
+        recorder, vectors = self.context.recorder, multiply.moving.elements
         if recorder.wants("inject"):
-            self._record("inject", index, multiply.moving, e, moving)
+            for first in range(0, len(e), vectors):
+                part = e[first : first + vectors]
+                self._record("inject", index, multiply.moving, part, moving)
+        e = e[-vectors:]
         if recorder.wants("psum_write"):
             right = np.array([self._right(c) for c in range(len(sums))])
             ticks = e[None, :] + (self._depth + right[:, None]) * self.period

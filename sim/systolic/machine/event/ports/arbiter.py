@@ -2,70 +2,85 @@
 
 As long as no two streams can want the same port, a decision holds until one of them ends: one
 event for any number of cycles. Where they can, a decision holds for a stretch of constant needs,
-or, between units of different clocks, for one cycle. The outcome is that of stepping each cycle.
+or, between units of different clocks, for one cycle. Decisions between queues with equal
+descriptors repeat in rounds (`rounds`). The outcome is that of stepping each cycle.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import combinations
 from typing import NamedTuple
 
 import simpy
 
 from systolic.isa import Buffer
+from systolic.machine.event.ports.beats import Beats, stretch
 from systolic.machine.event.ports.meeting import NEVER, Course, first_meeting
 from systolic.machine.event.ports.ports import Need, Needs, Port, mask_of
-from systolic.machine.event.ports.stream import Lost, ShareOfBytes, Stream
+from systolic.machine.event.ports.rounds import Contest, contests_of
+from systolic.machine.event.ports.stream import Granted, Lost, ShareOfBytes, Stream
 from systolic.machine.event.ticks import DECIDE, SETTLED, TickEnvironment
 
 Taken = dict[Port, list[tuple[Need, str, str]]]
 
 
 class Hold:
-    """Ports of PSUM that sums in flight take; they follow a multiply and are never refused."""
+    """Ports of PSUM that sums in flight take; they follow a multiply and are never refused.
+
+    silent: accesses of the multiply, from its first on, whose vectors leave no sums.
+    """
 
     client = "moving"
 
-    def __init__(self, stream: Stream, needs: tuple[Need, ...], behind: int, width: int) -> None:
+    def __init__(
+        self, stream: Stream, needs: tuple[Need, ...], behind: int, width: int, *, silent: int = 0
+    ) -> None:
         self._stream, self.needs, self.mask = stream, needs, mask_of(needs)
+        self._silent = silent
         self._behind, self._width = behind, width
         self._end: int | None = None
+        self._over = 0
 
-    def intervals(self) -> Iterable[tuple[int, int]]:
-        """Yield [first, stop) ticks in which the ports are held, as far as known."""
-        stream = self._stream
+    def uses(self) -> Iterator[Beats]:
+        """Yield when the ports are held, as far as known, in the order of time."""
+        return filter(None, map(self._behind_run, self._stream.runs()))
+
+    def _behind_run(self, run: Granted) -> Beats | None:
+        """Return when the ports are held by the sums of a run; None if it leaves none."""
+        stream, width = self._stream, self._width
         step, period = stream.spacing, stream.period
-        for run in stream.runs():
-            first = -(-run.slot // step)
-            last = min(-(-(run.slot + run.slots) // step), stream.timeline.slots) - 1
-            if last < first:
-                continue
-            begin = run.tick + (first * step - run.slot + self._behind) * period
-            if step <= self._width:
-                yield begin, begin + ((last - first) * step + self._width) * period
-            else:
-                for access in range(last - first + 1):
-                    at = begin + access * step * period
-                    yield at, at + self._width * period
+        first = max(-(-run.slot // step), self._silent)
+        count = min(-(-(run.slot + run.slots) // step), stream.timeline.slots) - first
+        if count <= 0:
+            return None
+        begin = run.tick + (first * step - run.slot + self._behind) * period
+        if step <= width:
+            return stretch(begin, begin + ((count - 1) * step + width) * period)
+        return Beats(begin, width * period, step * period, count)
 
     def state(self, tick: int) -> tuple[bool, int | None]:
-        """Return whether the ports are held at `tick`, and the tick at which that may change."""
-        change: int | None = None
-        for first, stop in self.intervals():
-            if first <= tick < stop:
-                return True, stop
-            if first > tick and (change is None or first < change):
-                change = first
-        return False, change
+        """Return whether the ports are held at `tick`, and the tick at which that may change.
+
+        To be asked in the order of time: runs whose sums have left are not looked at again.
+        """
+        last = max(0, len(self._stream.progress) - 1)
+        for number, run in enumerate(self._stream.runs(self._over), self._over):
+            uses = self._behind_run(run)
+            if uses and (near := uses.near(tick)):
+                self._over = min(number, last)
+                first, stop = near
+                return (True, stop) if first <= tick else (False, first)
+        self._over = last
+        return False, None
 
     def over(self, tick: int) -> bool:
         """Return whether nothing will be held from `tick` on."""
         if not self._stream.done(tick):
             return False
         if self._end is None:
-            self._end = max((stop for _, stop in self.intervals()), default=0)
+            self._end = max((uses.stop for uses in self.uses()), default=0)
         return self._end <= tick
 
 
@@ -97,6 +112,8 @@ class Arbiter:
         self._wake_at: int | None = None
         self._scheduled: set[int] = set()
         self._holders_changed = False
+        self._contended: set[Stream] | None = None
+        self._contests: list[Contest] = []
 
     def add(self, stream: Stream, *, asks_last: bool = False) -> None:
         """Let a stream ask for its first slot in the present tick."""
@@ -104,6 +121,7 @@ class Arbiter:
         if asks_last:
             stream.ask_last()
         self._streams.append(stream)
+        self._contended = None
         if stream.holdings:
             self._holders_changed = True
         self.touch()
@@ -111,6 +129,7 @@ class Arbiter:
     def hold(self, hold: Hold) -> None:
         """Register PSUM ports that follow a multiply."""
         self._holds.append(hold)
+        self._contended = None
 
     def touch(self) -> None:
         """Have the present tick decided (again) when all units have acted in it."""
@@ -125,25 +144,48 @@ class Arbiter:
 
     def _decide(self, _: simpy.Event) -> None:
         self._deciding = False
+        self._wake_at = self._decide_now()
+        while self._wake_at is not None and self._env.skip_to(self._wake_at):
+            self._wake_at = self._decide_now()
+        if self._wake_at is not None:
+            self._wake(self._wake_at)
+
+    def _decide_now(self) -> int | None:
+        """Decide the present tick; return when to decide again, if ever."""
         self.advance()
         now = self._env.tick
         if self._holders_changed:
             self._share_bandwidths()
-        contended = self._contended()
-        changes: list[int] = []
+        if self._contended is None or any(stream.settles_ports for stream in self._streams):
+            self._contended = self._find_contended()  # those that settle are to be told each time
+            self._contests = contests_of(self._find_contests(self._contended), self._contests)
+        contended = self._contended
+        settled, changes = self._settled_in_rounds(now)
         for stream in self._streams:
             if stream.tick == now and stream not in contended:
                 stream.grant()
-        if contended:
-            changes.append(self._arbitrate(contended, now))
+        if open_ones := contended - settled:
+            changes.append(self._arbitrate(open_ones, now))
+            for contest in self._contests:
+                if not contest.streams <= settled:
+                    contest.note(now)
         for stream in self._streams:
-            if stream.granted:
-                changes.append(stream.tick + stream.remaining() * stream.period)
-            elif stream not in contended:
-                changes.append(stream.tick)
-        self._wake_at = min(changes, default=None)
-        if self._wake_at is not None:
-            self._wake(self._wake_at)
+            if stream in settled or (stream in contended and not stream.settles_ports):
+                continue  # a round or `_arbitrate` looks no further than to its end
+            ahead = stream.remaining() * stream.period if stream.granted else 0
+            if stream.granted or stream not in contended:
+                changes.append(stream.tick + ahead)
+        return min(changes, default=None)
+
+    def _settled_in_rounds(self, now: int) -> tuple[set[Stream], list[int]]:
+        """Return the streams of contests that rounds settle, and until when each does."""
+        settled: set[Stream] = set()
+        until: list[int] = []
+        for contest in self._contests:
+            if (stop := contest.settled_until(now)) is not None:
+                settled |= contest.streams
+                until.append(stop)
+        return settled, until
 
     def _share_bandwidths(self) -> None:
         """Tell each DMA copy, in the order of the queues, which shares it holds of what."""
@@ -180,6 +222,7 @@ class Arbiter:
                 stream.advance(now)
         ended = [stream for stream in self._streams if stream.done(now)]
         if ended:
+            self._contended = None
             self._streams = [stream for stream in self._streams if stream not in ended]
             self._holds = [hold for hold in self._holds if not hold.over(now)]
             if self._meetings:
@@ -193,8 +236,18 @@ class Arbiter:
         kept = {pair: met for pair, met in self._meetings.items() if ended.isdisjoint(pair)}
         self._meetings = kept
 
-    def _contended(self) -> set[Stream]:
-        """Return the streams that may meet another at some port in what remains of them."""
+    def _find_contests(self, contended: set[Stream]) -> list[frozenset[Stream]]:
+        """Return the groups of contended streams that meet only each other, and in rounds."""
+        held = 0
+        for hold in self._holds:
+            held |= hold.mask
+        return [
+            group
+            for group in _groups(contended, is_split=self._is_split)
+            if all(s.has_rounds and not s.mask & held for s in group)
+        ]
+
+    def _find_contended(self) -> set[Stream]:
         once = twice = held = 0
         for stream in self._streams:
             twice |= once & stream.mask
@@ -244,9 +297,13 @@ class Arbiter:
         if len({s.period for s in contended}) > 1 or len(ready) < len(contended):
             changes += [s.tick + (s.period if s.tick == now else 0) for s in contended]
         soon = min(changes)
-        if refused or not self._is_split or not _is_worth_a_look(contended, soon):
+        if refused or not self._is_split or not all(s.has_course for s in contended):
             return soon
-        return max(soon, self._undisturbed_until(contended, holds, now))
+        # A decision may last beyond `soon`: until a stream ends at the longest.
+        ends = min(s.tick + s.remaining() * s.period for s in contended)
+        if ends <= soon:
+            return soon
+        return max(soon, min(ends, self._undisturbed_until(contended, holds, now)))
 
     def _undisturbed_until(self, contended: set[Stream], holds: list[Hold], now: int) -> int:
         """Return a tick until which none of these streams, all granted now, can be refused."""
@@ -273,7 +330,7 @@ class Arbiter:
     def _first_refused(self, taken: Taken, stream: Stream, needs: Needs) -> Lost | None:
         """Return the first need that another has; of partitions of their own the lowest."""
         for need in needs:
-            if self._is_split and need.port.buffer == Buffer.STATE:
+            if self._is_split and need.port.is_of_partitions:
                 met = [(o.first, c) for o, _, c in taken.get(need.port, ()) if need.meets(o)]
                 if met:
                     first, client = min(met)
@@ -288,11 +345,13 @@ class Arbiter:
         return None
 
 
-def _is_worth_a_look(contended: set[Stream], soon: int) -> bool:
-    """Return whether a decision may last beyond `soon`: until a stream ends at the longest."""
-    if not all(stream.has_course for stream in contended):
-        return False
-    return all(s.tick + s.remaining() * s.period > soon for s in contended)
+def _groups(contended: set[Stream], *, is_split: bool) -> list[frozenset[Stream]]:
+    """Return streams that may meet, directly or through others, as one group each."""
+    groups: list[frozenset[Stream]] = []
+    for stream in contended if any(stream.has_rounds for stream in contended) else ():
+        met = [g for g in groups if any(_may_meet(stream, s, is_split=is_split) for s in g)]
+        groups = [*(g for g in groups if g not in met), frozenset([stream]).union(*met)]
+    return groups
 
 
 def _take(taken: Taken, stream: Stream, needs: tuple[Need, ...]) -> None:
@@ -343,7 +402,7 @@ def _may_meet(one: Stream, other: Stream, *, is_split: bool) -> bool:
         if not is_split:
             return True
         return any(
-            a.meets(b) or (a.port == b.port and a.port.buffer == Buffer.RESULT)
+            a.meets(b) or (a.port == b.port and not a.port.is_of_partitions)
             for a in one.reach()
             for b in other.reach()
         )

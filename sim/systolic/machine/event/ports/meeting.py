@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from systolic.isa import Buffer
 from systolic.machine.event.ports.ports import Need, number_of
 
 Column = npt.NDArray[np.int64]
@@ -51,7 +50,7 @@ def course_of(uses: Iterable[Use]) -> Course:
 def _place(need: Need) -> tuple[int, int, int]:
     """Return port and partitions; a port of the result buffer is one for all partitions."""
     number = number_of(need.port)
-    if need.port.buffer == Buffer.RESULT:
+    if not need.port.is_of_partitions:
         return number, 0, EVERY_PARTITION
     return number, need.first, need.stop
 

@@ -15,7 +15,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer
+from systolic.trace.records import EXCLUSIVE, NO_BANK
 
 
 class Port(NamedTuple):
@@ -24,6 +26,11 @@ class Port(NamedTuple):
     buffer: str
     bank: int
     direction: str
+
+    @property
+    def is_of_partitions(self) -> bool:
+        """Return whether each partition may have a port of its own here."""
+        return self.buffer == Buffer.STATE and self.direction != EXCLUSIVE
 
 
 class Need(NamedTuple):
@@ -160,6 +167,25 @@ def needs(access: Access, banks: Iterable[int], direction: str) -> Needs:
 def need_of(buffer: str, bank: int, direction: str, first: int, stop: int) -> Need:
     """Return what a port is wanted for: partitions first <= p < stop of one bank."""
     return Need(Port(buffer, bank, direction), first, stop)
+
+
+def exclusive_needs(chip: Chip, engine: str, buffer: Buffer) -> Needs:
+    """Return what an engine needs besides ports to use a buffer: to be alone of those it excludes.
+
+    It is wanted for no partition, so that instructions of one engine never meet at it.
+    """
+    return tuple(
+        Need(Port(buffer.value, NO_BANK - number, EXCLUSIVE), 0, 0)
+        for number, exclusion in enumerate(chip.exclusions)
+        if engine in exclusion.engines and exclusion.buffer == buffer.value
+    )
+
+
+def beside(stretches: list[Stretch], needs: Needs) -> list[Stretch]:
+    """Return stretches that have other needs as well, before their own."""
+    if not needs:
+        return stretches
+    return [Stretch(s.first, s.stop, (*needs, *s.needs)) for s in stretches]
 
 
 @lru_cache(maxsize=4096)

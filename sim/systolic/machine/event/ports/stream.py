@@ -6,13 +6,14 @@ and stands while refused. What it did is kept as runs, never as single cycles.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from systolic.machine.event.ports.beats import Beats, stretch
 from systolic.machine.event.ports.meeting import Course, Use, course_of, joined
 from systolic.machine.event.ports.ports import Need, Needs, Port, Timeline
 from systolic.machine.event.ticks import TickEnvironment
@@ -59,6 +60,13 @@ class Refusal:
     lost: Lost
 
 
+class RoundPart(NamedTuple):
+    """`cycles` cycles in which a stream advances, or in which it has lost a port."""
+
+    cycles: int
+    lost: Lost | None
+
+
 def _nothing() -> None:
     """Do nothing: what follows a stream for which no action was given."""
 
@@ -78,6 +86,7 @@ class Stream:
 
     settles_ports = False  # whether streams of its kind settle among themselves which has a port
     has_course = True  # whether it is known in advance what a stream of its kind will use
+    has_rounds = False  # whether what a stream of its kind asks for repeats (`rounds`)
 
     def settle_ports(self, *, among_themselves: bool) -> None:
         """Say whether streams of its kind are to do so from now on, or the arbiter."""
@@ -109,6 +118,8 @@ class Stream:
         self.progress: list[Granted] = []
         self.refusals: list[Refusal] = []
         self._on_finished: Callable[[], None] = _nothing
+        self._round: Sequence[RoundPart] = ()
+        self._part = self._part_left = 0
         self._course: Course | None = None
         self._course_in_slots: Course | None = None
 
@@ -187,11 +198,49 @@ class Stream:
         """Return the cycles to the end if nothing is refused any more."""
         return self.slots - self.position
 
+    def state(self) -> Hashable:
+        """Return all that decides what it asks for; None if it may never be so again."""
+        return None
+
+    def pace_in_use(self) -> Hashable:
+        """Return how fast it moves what it asks for (DMA only)."""
+        return None
+
+    def place(self) -> int:
+        """Return a number that grows as the stream comes to things of which some are alike."""
+        raise NotImplementedError
+
+    def alike_ahead(self) -> int:
+        """Return how many things from the one at `place` on are alike."""
+        raise NotImplementedError
+
+    def follow(self, parts: Sequence[RoundPart]) -> None:
+        """Repeat the parts of a round from now on; if there are none, wait for decisions again."""
+        self._round, self._part, self._part_left = parts, -1, 0
+
     def advance(self, tick: int) -> None:
         """Account for every cycle that began before `tick`, as last decided."""
         cycles = -(-(tick - self.tick) // self.period)
-        if cycles <= 0:
-            return
+        while self._round and cycles > 0:
+            if not self._part_left:
+                self._begin_part()
+            spent = min(cycles, self._part_left)
+            self._spend(spent)
+            self._part_left -= spent
+            cycles -= spent
+        if cycles > 0:
+            self._spend(cycles)
+
+    def _begin_part(self) -> None:
+        """Go on with the next part of a round."""
+        self._part = (self._part + 1) % len(self._round)
+        self._part_left, lost = self._round[self._part]
+        if lost is None:
+            self.grant()
+        else:
+            self.refuse(lost)
+
+    def _spend(self, cycles: int) -> None:
         if self.granted:
             self._move(cycles)
         else:
@@ -233,16 +282,23 @@ class Stream:
         """Return whether nothing remains, the cycle of the last slot being over at `tick`."""
         return self.tick <= tick and self.remaining() == 0
 
-    def runs(self) -> list[Granted]:
-        """Return the progress so far, and beyond it what follows if nothing more is refused."""
-        rest = self.slots - self.position
-        if not rest:
-            return self.progress
-        tick = self._next_tick()
-        last = self.progress[-1] if self.progress else None
-        if last and last.tick + last.slots * self.period == tick:
-            return [*self.progress[:-1], Granted(last.slot, last.tick, last.slots + rest)]
-        return [*self.progress, Granted(self.position, tick, rest)]
+    def runs(self, number: int = 0) -> Iterator[Granted]:
+        """Yield the progress so far, and beyond it what follows if nothing more is refused.
+
+        It begins with run `number`; all runs before the last of the progress are final.
+        """
+        for place in range(number, len(self.progress) - 1):
+            yield self.progress[place]
+        last, rest = self.progress[-1:], self.slots - self.position
+        if rest:
+            last = self._continued(last, Granted(self.position, self._next_tick(), rest))
+        yield from last
+
+    def _continued(self, last: list[Granted], following: Granted) -> list[Granted]:
+        """Return the last run and one that follows it, as one if nothing lies between them."""
+        if last and last[0].tick + last[0].slots * self.period == following.tick:
+            return [last[0]._replace(slots=last[0].slots + following.slots)]
+        return [*last, following]
 
     def tick_of(self, access: int) -> int:
         """Return the tick of an access: final for what was granted, else the earliest possible."""
@@ -283,36 +339,36 @@ class Stream:
 
     def ticks_at(self, accesses: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the ticks of some accesses by number; costs as many, however long the stream."""
-        runs = self.runs()
+        runs = [*self.runs()]
         begins = np.array([run.slot for run in runs], np.int64)
         ticks = np.array([run.tick for run in runs], np.int64)
         slots = accesses * self.spacing
         run = np.searchsorted(begins, slots, side="right") - 1
         return np.asarray(ticks[run] + (slots - begins[run]) * self.period)
 
-    def port_use(self) -> Iterator[tuple[Need, int, int]]:
-        """Yield (need, first tick, tick after the last) for what was granted."""
+    def port_use(self) -> Iterator[tuple[Need, Beats]]:
+        """Yield each need and when it used the port, for what was granted."""
         only = self.timeline.only
         if only and self.spacing == 1 and only.stop - only.first == self.slots:
             for need in only.needs:
                 for _, tick, slots in self.progress:
-                    yield need, tick, tick + slots * self.period
+                    yield need, stretch(tick, tick + slots * self.period)
             return
-        for stretch in self.timeline:
-            for slot, tick, slots in self.progress:
-                first = max(stretch.first * self.spacing, slot)
-                stop = min(stretch.stop * self.spacing, slot + slots)
-                if first >= stop:
-                    continue
-                for at, until in self._busy(first, stop):
-                    for need in stretch.needs:
-                        begin = tick + (at - slot) * self.period
-                        yield need, begin, begin + (until - at) * self.period
+        for needed in self.timeline:
+            for run in self.progress:
+                first = max(needed.first * self.spacing, run.slot)
+                stop = min(needed.stop * self.spacing, run.slot + run.slots)
+                if uses := self._accesses(run, first, stop):
+                    for need in needed.needs:
+                        yield need, uses
 
-    def _busy(self, first: int, stop: int) -> Iterator[tuple[int, int]]:
-        """Yield the runs of slots first <= slot < stop that make an access."""
-        if self.spacing == 1:
-            yield first, stop
-            return
-        for slot in range(-(-first // self.spacing) * self.spacing, stop, self.spacing):
-            yield slot, slot + 1
+    def _accesses(self, run: Granted, first: int, stop: int) -> Beats | None:
+        """Return when slots first <= slot < stop of a run made an access; None if none did."""
+        period, spacing = self.period, self.spacing
+        first = -(-first // spacing) * spacing
+        if first >= stop:
+            return None
+        tick = run.tick + (first - run.slot) * period
+        if spacing == 1:
+            return stretch(tick, tick + (stop - first) * period)
+        return Beats(tick, period, spacing * period, -(-(stop - first) // spacing))

@@ -42,7 +42,7 @@ class BurstJob(CopyJob):
     """
 
     def __init__(self, index: int, copy: DmaCopy, chip: Chip) -> None:
-        super().__init__(index, copy)
+        super().__init__(index, copy, chip.dma)
         in_state = Buffer.STATE in (copy.source.buffer, copy.target.buffer)
         self.width, _ = chip.burst_cycles(in_state=in_state)
         self.port_bytes = chip.state_buffer.port_bytes if in_state else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -9,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from systolic.arrays import Array
+from systolic.hw.spec import Dma
 from systolic.isa import Access, Buffer
 
 
@@ -53,6 +55,49 @@ def bundles(source: Access, target: Access, most: int) -> Iterator[tuple[Descrip
             bundle.clear()
         bundle.append(descriptor)
     yield tuple(bundle)
+
+
+def spread_bundles(source: Access, target: Access, dma: Dma) -> Iterator[tuple[Descriptor, ...]]:
+    """Yield the descriptors in bundles of which each engine moves one at most, all side by side.
+
+    Every engine works through its own: a bundle has the next one of each engine, as long as these
+    are alike and, on the chip, at one place of their partitions.
+    """
+    queues: dict[int, deque[Descriptor]] = {}
+    for number, descriptor in enumerate(descriptors(source, target)):
+        engine = engine_of(descriptor, source, target, dma, number)
+        queues.setdefault(engine, deque()).append(descriptor)
+    while any(queues.values()):
+        bundle: list[Descriptor] = []
+        for _, queue in sorted(queues.items()):
+            if not queue:
+                continue
+            if bundle and not _is_like(bundle[-1], queue[0], source, target):
+                yield tuple(bundle)
+                bundle.clear()
+            bundle.append(queue.popleft())
+        yield tuple(bundle)
+
+
+def engine_of(descriptor: Descriptor, source: Access, target: Access, dma: Dma, number: int) -> int:
+    """Return the engine of a copy's descriptor `number`: by where it writes, else reads.
+
+    Within DRAM the engines take them in turn.
+    """
+    if target.buffer is not Buffer.DRAM:
+        return dma.engine_of(descriptor.target.partition)
+    if source.buffer is not Buffer.DRAM:
+        return dma.engine_of(descriptor.source.partition)
+    return number % dma.engine_count
+
+
+def _is_like(one: Descriptor, other: Descriptor, source: Access, target: Access) -> bool:
+    """Return whether both are of one length and, on the chip, at one place of their partitions."""
+    return (
+        one.size_bytes == other.size_bytes
+        and (source.buffer is Buffer.DRAM or one.source.byte == other.source.byte)
+        and (target.buffer is Buffer.DRAM or one.target.byte == other.target.byte)
+    )
 
 
 def _fits_beside(one: Descriptor, other: Descriptor, source: Access, target: Access) -> bool:

@@ -6,18 +6,23 @@ The latencies of the copies behind the one in hand run meanwhile, of as many as 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from systolic.arrays import Array
 from systolic.hw.datatypes import data_type
-from systolic.hw.spec import Chip
+from systolic.hw.spec import Chip, Dma
 from systolic.hw.units import dma_queue
 from systolic.isa import Access, Buffer, DmaCopy
 from systolic.machine.register.context import Context
-from systolic.machine.register.dma.descriptors import Descriptor, RunStart, bundles
+from systolic.machine.register.dma.descriptors import (
+    Descriptor,
+    RunStart,
+    bundles,
+    spread_bundles,
+)
 from systolic.machine.register.ports.ports import Wanted, wanted
 from systolic.machine.register.unit import Job, Unit
 from systolic.spans import Interval
@@ -29,13 +34,14 @@ CLIENT = "dma"
 class CopyJob(Job):
     """A DmaCopy under way: cycles of latency and fetching left, and the descriptors in hand.
 
-    bundle: descriptors that move side by side, byte 0 of each, then byte 1 of each, and so on, at
-    most `beside` of them; words: the bytes they moved, in that order. shares: of DRAM's bandwidth;
-    passes: how often DRAM or the queue passes each byte on; moved: of the bundle, in bytes passed
-    on, so twice its bytes from DRAM to DRAM.
+    bundle: descriptors that move side by side, byte 0 of each, then byte 1 of each, and so on; of
+    which, the chip's DMA engines say. words: the bytes they moved, in that order. shares: of DRAM's
+    bandwidth; passes: how often DRAM or the queue passes each byte on; moved: of the bundle, in
+    bytes passed on, so twice its bytes from DRAM to DRAM. engines: that serve the copy, where it is
+    spread.
     """
 
-    def __init__(self, index: int, copy: DmaCopy, beside: int = 1) -> None:
+    def __init__(self, index: int, copy: DmaCopy, dma: Dma) -> None:
         super().__init__(index)
         self.source = copy.source
         self.target = copy.target
@@ -44,7 +50,8 @@ class CopyJob(Job):
         self.passes = max(1, self.shares)
         self.latency_left = 0
         self.fetch_left = 0
-        self.rest = deque(bundles(copy.source, copy.target, beside))
+        self.rest = deque(_bundles(copy, dma))
+        self.engines = _engines(copy, dma) if dma.is_spread else frozenset()
         self.bundle = self.rest.popleft()
         self.moved = 0
         self.words: list[Array] = []
@@ -59,6 +66,20 @@ class CopyJob(Job):
     def passed_bytes(self) -> int:
         """Return the bytes that are passed on for the whole bundle."""
         return self.descriptor.size_bytes * len(self.bundle) * self.passes
+
+
+def _bundles(copy: DmaCopy, dma: Dma) -> Iterator[tuple[Descriptor, ...]]:
+    if dma.is_spread:
+        return spread_bundles(copy.source, copy.target, dma)
+    return bundles(copy.source, copy.target, dma.partitions_per_cycle)
+
+
+def _engines(copy: DmaCopy, dma: Dma) -> frozenset[int]:
+    """Return the engines whose partitions a copy writes, or else reads; all within DRAM."""
+    for access in (copy.target, copy.source):
+        if access.buffer is not Buffer.DRAM:
+            return frozenset(dma.engine_of(access.partition + n) for n in range(access.partitions))
+    return frozenset(range(dma.engine_count))
 
 
 def latency_cycles(chip: Chip, job: CopyJob) -> int:
@@ -98,6 +119,7 @@ class DmaQueue(Unit):
         job = self._job
         if job is not None and job.latency_left == 0:
             self.context.dma_shares[self._number] = self.now, job.shares
+            self.context.dma_engines[self._number] = job.engines
         for behind in self._line:
             if behind.latency_left:
                 behind.latency_left -= 1
@@ -142,25 +164,45 @@ class DmaQueue(Unit):
 
     def _make_job(self) -> Job:
         assert isinstance(self.head, DmaCopy)
-        return CopyJob(self.head_index, self.head, self._spec.partitions_per_cycle)
+        return CopyJob(self.head_index, self.head, self._spec)
 
     def _launch(self, job: Job, cycle: int) -> None:
         assert isinstance(job, CopyJob)
         job.latency_left = latency_cycles(self.context.chip, job)
-        job.fetch_left = self._spec.descriptor_cycles * len(job.bundle)
+        job.fetch_left = self._cost(job)
         if self._job is None:
             self._job = job
         else:
             self._line.append(job)
 
+    def _cost(self, job: CopyJob) -> int:
+        """Return the cost of the bundle in hand: engines pay for theirs at the same time."""
+        each = self._spec.descriptor_cycles
+        return each if self._spec.is_spread else each * len(job.bundle)
+
+    def _of_engines(self, job: CopyJob, active: dict[int, int]) -> int:
+        """Return what the engines of the bundle in hand pass on in this cycle.
+
+        All keep pace with the one that most copies share. active: queues under way.
+        """
+        rate, users = self._spec.bytes_per_cycle, self.context.dma_engines
+        mates = [[q for q in active if engine in users[q]] for engine in sorted(job.engines)]
+        most = max(mates, key=len)
+        before = sum(queue < self._number for queue in most)
+        at_once = self._spec.engine_count if job.shares > 1 else len(job.bundle)
+        return at_once * self._share(rate, before, len(most))
+
     def _allowance(self, job: CopyJob) -> int:
         """Return what the copy may pass on in this cycle, from DRAM to DRAM counted twice."""
         held = self.context.dma_shares.items()
         active = {queue: shares for queue, (cycle, shares) in held if cycle == self.now}
-        engines = self._spec.engine_count
-        mates = [queue for queue in active if queue % engines == self._number % engines]
-        before = sum(queue < self._number for queue in mates)
-        own = self._share(self._spec.bytes_per_cycle, before, len(mates))
+        if self._spec.is_spread:
+            own = self._of_engines(job, active)
+        else:
+            engines = self._spec.engine_count
+            mates = [queue for queue in active if queue % engines == self._number % engines]
+            before = sum(queue < self._number for queue in mates)
+            own = self._share(self._spec.bytes_per_cycle, before, len(mates))
         if not job.is_dram:
             return own
         first = sum(shares for queue, shares in active.items() if queue < self._number)
@@ -260,7 +302,7 @@ class DmaQueue(Unit):
         job.moved = 0
         if job.rest:
             job.bundle = job.rest.popleft()
-            job.fetch_left = self._spec.descriptor_cycles * len(job.bundle)
+            job.fetch_left = self._cost(job)
         else:
             self._job = None
             self.context.recorder.transfers.add((size, 1) for size in job.sizes)

@@ -11,7 +11,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from systolic.isa import Access, OnEngine
-from systolic.isa.effects import reads_per_element, reads_per_lane, rhythm, window, writes
+from systolic.isa.effects import (
+    block,
+    reads_per_element,
+    reads_per_lane,
+    results_per_lane,
+    rhythm,
+    target_of,
+)
 from systolic.isa.opcodes import Rhythm, require_rows
 from systolic.machine.register.lane_engine.rate import GroupRate
 from systolic.machine.register.ports.ports import Ports, PortTuple, Wanted, wanted
@@ -22,12 +29,16 @@ from systolic.spans import Interval
 class Step:
     """reads: (operand, its elements); outputs: elements of the target complete after the step.
 
-    read_ports, write_ports: needed to read, and later to write the outputs.
+    result: the number of the result of one element per lane that is complete after the step.
+    read_ports, write_ports: needed to read, and later to write outputs or result. is_behind: the
+    last element has been read before; the engine can take the next instruction.
     """
 
     reads: list[tuple[int, slice]] = field(default_factory=list)
     read_ports: list[Wanted] = field(default_factory=list)
     outputs: slice | None = None
+    result: int | None = None
+    is_behind: bool = False
     write_ports: list[Wanted] = field(default_factory=list)
 
     def read(self, operand: int, part: slice, ports: PortTuple, lanes: Interval) -> None:
@@ -48,30 +59,62 @@ def steps_of(instruction: OnEngine, rate: GroupRate, ports: Ports) -> list[Step]
         _Grouped(number, access, ports.of_groups(access, "read", rate.elements))
         for number, access in enumerate(reads_per_element(instruction), len(per_lane))
     ]
-    (target,) = writes(instruction)
-    each = _EACH[rhythm(instruction)](instruction)
-    elements = target.elements * each
+    target = target_of(instruction)
+    read, made = block(instruction)
+    elements = target.elements // made * read
+    complete = [0] * len(steps)
     for group, first in enumerate(range(0, elements, rate.elements)):
         part = slice(first, min(first + rate.elements, elements))
         reading = _of_a_group(operands, group, part)
         steps += [Step() for _ in range(rate.steps_of(group) - len(reading))] + reading
-        if part.stop // each > part.start // each:
-            steps[-1].outputs = slice(part.start // each, part.stop // each)
+        complete += [part.start // read * made] * (len(steps) - len(complete) - 1)
+        complete.append(part.stop // read * made)
+    most = _MOST[rhythm(instruction)](made, rate.elements)
+    _add_outputs(steps, complete, most)
     _add_write_ports(steps, target, ports)
+    for number, access in enumerate(results_per_lane(instruction)):
+        near = ports.of_groups(access, "write", 1)[0]
+        of_ports = [*wanted(near, access.lanes)]
+        steps.append(Step(result=number, write_ports=of_ports, is_behind=True))
     return steps
 
 
-def _one_each(_: OnEngine) -> int:
-    return 1
+def _add_outputs(steps: list[Step], complete: list[int], most: Callable[[int], int]) -> None:
+    """Let steps complete elements of the target in their order; add steps for what is left.
+
+    complete: after each step, how many elements of the target have all that they are made of.
+    most: how many of them a step can take, by the number of those before.
+    """
+    done = 0
+    for step, ready in zip(steps, complete, strict=True):
+        done = _add_output(step, done, min(ready, done + most(done)))
+    while done < complete[-1]:
+        steps.append(Step(is_behind=True))
+        done = _add_output(steps[-1], done, min(complete[-1], done + most(done)))
 
 
-_EACH: dict[Rhythm, Callable[[OnEngine], int]] = {
-    Rhythm.ELEMENTWISE: _one_each,
-    Rhythm.PAIRED: _one_each,
-    Rhythm.WINDOWED: window,
+def _add_output(step: Step, done: int, stop: int) -> int:
+    if stop > done:
+        step.outputs = slice(done, stop)
+    return stop
+
+
+def _a_group(made: int, elements: int) -> Callable[[int], int]:
+    return lambda done: elements
+
+
+def _a_group_of_the_block(made: int, elements: int) -> Callable[[int], int]:
+    return lambda done: min(elements, made - done % made)
+
+
+_MOST: dict[Rhythm, Callable[[int, int], Callable[[int], int]]] = {
+    Rhythm.ELEMENTWISE: _a_group,
+    Rhythm.PAIRED: _a_group,
+    Rhythm.WINDOWED: _a_group,
+    Rhythm.BLOCKWISE: _a_group_of_the_block,
 }
-"""How many elements of each operand an element of the target is made of."""
-require_rows("register.lane_engine.plan._EACH", _EACH, Rhythm)
+"""How many elements of the target a step takes; blocks of `made` do not share a step."""
+require_rows("register.lane_engine.plan._MOST", _MOST, Rhythm)
 
 
 class _Grouped(NamedTuple):

@@ -10,21 +10,23 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from systolic.hw.spec import Engine, Rate
-from systolic.isa import Access, Buffer, OnEngine
-from systolic.isa.effects import capability, reads_per_element, window, writes
+from systolic.isa import Access, Buffer, Memset, OnEngine
+from systolic.isa.effects import calculation, capability, reads_per_element, target_of, window
 
 
 class GroupRate(NamedTuple):
     """How many elements a group has, and from when to when its steps are.
 
     elements: of a group; groups, steps: so many groups take so many steps, and any others in
-    proportion, up to a whole step; fixed_cycles: before the first step of all.
+    proportion, up to a whole step; fixed_cycles: before the first step of all; apart_cycles: from
+    the start of the instruction to that of the next, at least.
     """
 
     elements: int
     groups: int
     steps: int
     fixed_cycles: int
+    apart_cycles: int
 
     def steps_of(self, group: int) -> int:
         """Return the steps of a group, the first of which has number 0."""
@@ -37,20 +39,23 @@ class GroupRate(NamedTuple):
 def group_rate(instruction: OnEngine, spec: Engine, width: int) -> GroupRate:
     """Return how an engine takes the elements of an instruction. width: bytes that pass a port."""
     found = [row for row in spec.rates if not _misfits(row, instruction)]
-    elements, steps, fixed = spec.elements_per_cycle, 1, spec.fixed_cycles
+    elements, steps, fixed, apart = (
+        spec.elements_per_cycle, 1, spec.fixed_cycles, spec.min_interval_cycles,
+    )  # fmt: skip
     if found:
         row = found[0]
         elements, steps = row.elements, row.cycles
-        fixed = row.fixed_cycles if row.fixed_cycles is not None else spec.fixed_cycles
+        fixed = row.fixed_cycles if row.fixed_cycles is not None else fixed
+        apart = row.min_interval_cycles if row.min_interval_cycles is not None else apart
     part = _elements_per_step(instruction, elements, width)
     if part * steps <= elements:
-        return GroupRate(part, 1, 1, fixed)
-    return GroupRate(part, elements, part * steps, fixed)
+        return GroupRate(part, 1, 1, fixed, apart)
+    return GroupRate(part, elements, part * steps, fixed, apart)
 
 
 def _elements_per_step(instruction: OnEngine, most: int, width: int) -> int:
     """Return the most elements per lane, up to `most`, that pass every port in one step."""
-    (target,) = writes(instruction)
+    target = target_of(instruction)
 
     def passes(access: Access, elements: int) -> bool:
         return access.buffer is not Buffer.STATE or elements * access.element_bytes <= width
@@ -65,10 +70,13 @@ def _elements_per_step(instruction: OnEngine, most: int, width: int) -> int:
 
 def _misfits(row: Rate, instruction: OnEngine) -> bool:
     """Return whether a key of the row excludes the instruction."""
-    read, written = list(reads_per_element(instruction)), list(writes(instruction))
+    read, written = list(reads_per_element(instruction)), [target_of(instruction)]
     places = sorted(str(access.buffer) for access in read)
     return any((
         len(row.does) > 0 and capability(instruction) not in row.does,
+        len(row.functions) > 0 and calculation(instruction) not in row.functions,
+        row.value is not None
+        and not (isinstance(instruction, Memset) and row.value == instruction.value),
         row.operands is not None and places != sorted(row.operands),
         row.target is not None and any(str(a.buffer) != row.target for a in written),
         len(row.types) > 0 and any(a.dtype not in row.types for a in read + written),

@@ -10,30 +10,41 @@ import numpy as np
 from systolic.arrays import Array
 from systolic.hw.units import EngineName
 from systolic.isa import Access, OnEngine
-from systolic.isa.effects import lanes, reads_per_element, reads_per_lane, window, writes
+from systolic.isa.effects import (
+    block,
+    is_running,
+    keeps,
+    lanes,
+    reads_per_element,
+    reads_per_lane,
+    steps,
+    target_of,
+    writes,
+)
 from systolic.machine.register.context import Context
 from systolic.machine.register.lane_engine.plan import Step, steps_of
-from systolic.machine.register.lane_engine.rate import group_rate
+from systolic.machine.register.lane_engine.rate import GroupRate, group_rate
 from systolic.machine.register.ports.ports import Refused, Wanted
 from systolic.machine.register.unit import NEVER, Job, Unit
-from systolic.machine.values.lanes import OperandValues, compute
+from systolic.machine.values.lanes import OperandValues, compute, results
 from systolic.trace.words import Words
 
 
 class LaneJob(Job):
     """An instruction in its lanes.
 
-    fixed_cycles: before its first step; step: cycles it was not held back since it started;
-    operands: those of one element per lane first; held: what was read of each and not yet used;
-    values: results to be written, by the step that completed them; begun, wrote: cycles of its
-    start and first write.
+    fixed_cycles: before its first step; apart_cycles: from its start to the next one's, at least;
+    step: cycles it was not held back since it started; operands: those of one element per lane
+    first; held: what was read of each, in its place; written: the target, then what is written once
+    per lane; values: results to be written, by the step that completed them; begun, wrote: cycles
+    of its start and first write.
     """
 
     def __init__(
-        self, index: int, instruction: OnEngine, steps: list[Step], fixed_cycles: int
+        self, index: int, instruction: OnEngine, steps: list[Step], rate: GroupRate
     ) -> None:
         super().__init__(index)
-        self.fixed_cycles = fixed_cycles
+        self.fixed_cycles, self.apart_cycles = rate.fixed_cycles, rate.apart_cycles
         self.instruction = instruction
         self.steps = steps
         self.lanes = lanes(instruction)
@@ -41,28 +52,49 @@ class LaneJob(Job):
         self.per_lane = len(per_lane)
         self.operands = (*per_lane, *reads_per_element(instruction))
         self.offsets = [access.offsets() for access in self.operands]
-        self.held: list[Array] = [np.zeros((0, 0))] * len(self.operands)
-        (self.target,) = writes(instruction)
+        self.held: list[Array | None] = [None] * len(self.operands)
+        self.target = target_of(instruction)
         self.target_offsets = self.target.offsets()
+        self.written = writes(instruction)
         self.values: dict[int, Array] = {}
         self.step = 0
         self.begun = 0
         self.wrote = NEVER
         self.is_reading = True
 
-    def take(self, operand: int, values: Array) -> None:
-        """Hold elements [lanes, read] of an operand until all that belongs to them is there."""
+    def take(self, operand: int, part: slice, values: Array) -> None:
+        """Hold these elements of an operand, [lanes, read]."""
         held = self.held[operand]
-        self.held[operand] = np.concatenate([held, values], axis=1) if held.size else values
+        if held is None:
+            shape = self.operands[operand].partitions, self.operands[operand].elements
+            held = self.held[operand] = np.empty(shape, values.dtype)
+        held[:, part] = values
 
-    def results(self, outputs: slice) -> Array:
-        """Return these elements of the target, whose operands have been read."""
-        count = outputs.stop - outputs.start
-        reach = count * window(self.instruction)
-        per_lane, held = self.held[: self.per_lane], self.held[self.per_lane :]
-        elements = [values[:, :reach] for values in held]
-        self.held[self.per_lane :] = [values[:, reach:] for values in held]
-        return compute(self.instruction, OperandValues(elements, per_lane, outputs.start, count))
+    def outputs(self, outputs: slice, kept: Array | None) -> Array:
+        """Return these elements of the target, whose operands have been read.
+
+        kept: what the target has there, if the instruction leaves some of it as it is.
+        """
+        _, made = block(self.instruction)
+        first = 0 if is_running(self.instruction) else outputs.start // made
+        blocks = slice(first, -(-outputs.stop // made))
+        values = compute(self.instruction, self._read(blocks, kept))
+        return values[:, outputs.start - first * made : outputs.stop - first * made]
+
+    def result(self, number: int) -> Array:
+        """Return a result of one element per lane, when all operands have been read."""
+        _, made = block(self.instruction)
+        whole = slice(0, self.target.elements // made)
+        return results(self.instruction, self._read(whole, None))[number]
+
+    def _read(self, blocks: slice, kept: Array | None) -> OperandValues:
+        """Return what was read for some blocks of the target."""
+        read, made = block(self.instruction)
+        held = [values for values in self.held if values is not None]
+        per_lane, held = held[: self.per_lane], held[self.per_lane :]
+        elements = [values[:, blocks.start * read : blocks.stop * read] for values in held]
+        count = (blocks.stop - blocks.start) * made
+        return OperandValues(elements, per_lane, blocks.start * made, count, kept)
 
 
 class LaneEngine(Unit):
@@ -73,7 +105,8 @@ class LaneEngine(Unit):
         self._spec = spec
         self._jobs: list[LaneJob] = []
         self._landing: list[tuple[Array, slice, Array, Array]] = []
-        self._last_start = -NEVER
+        self._next_start = 0
+        self._held_table: tuple[str, ...] = ()
         self._stalled_in = -1
         super().__init__(context, name, context.chip.period(name), spec)
 
@@ -101,24 +134,38 @@ class LaneEngine(Unit):
         return not self._jobs
 
     def _can_start(self, cycle: int) -> bool:
-        if cycle < self._last_start + max(1, self._spec.min_interval_cycles):
+        if cycle < self._next_start:
             return False
         reading = [job for job in self._jobs if job.is_reading]
-        if not self._spec.independent_lanes:
-            return not reading
         assert isinstance(self.head, OnEngine)
+        if not self._spec.independent_lanes or self._missing_table(self.head):
+            return not reading
         wanted = lanes(self.head)
         return not any(job.lanes.meets(wanted) for job in reading)
+
+    def _missing_table(self, instruction: OnEngine) -> tuple[str, ...]:
+        """Return the table that must be loaded before an instruction; () if none must."""
+        for word in steps(instruction):
+            holding = [table for table in self._spec.tables if word in table]
+            if holding:
+                return () if word in self._held_table else holding[0]
+        return ()
 
     def _make_job(self) -> Job:
         assert isinstance(self.head, OnEngine)
         rate = group_rate(self.head, self._spec, self.context.chip.port_width_bytes)
         steps = steps_of(self.head, rate, self._ports)
-        return LaneJob(self.head_index, self.head, steps, rate.fixed_cycles)
+        return LaneJob(self.head_index, self.head, steps, rate)
 
     def _launch(self, job: Job, cycle: int) -> None:
         assert isinstance(job, LaneJob)
-        job.begun = self._last_start = cycle
+        job.begun = cycle
+        loading = 0
+        if table := self._missing_table(job.instruction):
+            self._held_table, loading = table, self._spec.table_cycles
+            self.claims.mark("loading", cycle, cycle + loading)
+        job.fixed_cycles += loading
+        self._next_start = cycle + max(1, job.apart_cycles, loading)
         self._jobs.append(job)
 
     def _needs(self, job: LaneJob) -> list[Wanted]:
@@ -132,9 +179,10 @@ class LaneEngine(Unit):
         needs = self._needs(job)
         ports, name = self._ports, self.name
         for want in needs:
-            if refused := ports.refused(want, tick, name):
+            if refused := ports.excluded(want.port, tick, name) or ports.refused(want, tick, name):
                 return refused
         for want in needs:
+            ports.use_buffer(want.port, tick + self.period, name)
             ports.take(want, tick, self.period, name, is_engine=True)
         return None
 
@@ -159,29 +207,45 @@ class LaneEngine(Unit):
         return True
 
     def _read(self, job: LaneJob, number: int, tick: int) -> None:
-        self.claims.mark("streaming", self.now, self.now + 1)
-        job.begin_work(tick)
-        job.end_work(tick)
-        job.is_reading = number + 1 < len(job.steps)
         step = job.steps[number]
+        if not step.is_behind:
+            self.claims.mark("streaming", self.now, self.now + 1)
+            job.begin_work(tick)
+            job.end_work(tick)
+        job.is_reading = number + 1 < len(job.steps) and not job.steps[number + 1].is_behind
         for operand, part in step.reads:
             access, columns = job.operands[operand], job.offsets[operand][part]
             values = self.context.planes.of(access)[slice(*access.lanes), columns]
             self._record("read", job, access, tick, columns=columns, values=values)
-            job.take(operand, values)
+            job.take(operand, part, values)
         if step.outputs is not None:
-            job.values[number] = job.results(step.outputs)
+            job.values[number] = job.outputs(step.outputs, self._kept(job, step.outputs))
+        elif step.result is not None:
+            job.values[number] = job.result(step.result)
+
+    def _kept(self, job: LaneJob, outputs: slice) -> Array | None:
+        """Return what the target has in the places of these results, if some of it stays."""
+        if not keeps(job.instruction):
+            return None
+        plane = self.context.planes.of(job.target)
+        found: Array = plane[slice(*job.target.lanes), job.target_offsets[outputs]]
+        return found
 
     def _write(self, job: LaneJob, number: int, tick: int) -> None:
-        outputs = job.steps[number].outputs
-        if outputs is None:
+        step = job.steps[number]
+        if step.outputs is not None:
+            access, columns = job.target, job.target_offsets[step.outputs]
+        elif step.result is not None:
+            access = job.written[1 + step.result]
+            columns = access.offsets()
+        else:
             return
         if job.wrote == NEVER:
             job.wrote = self.now
-        columns, values = job.target_offsets[outputs], job.values.pop(number)
-        plane = self.context.planes.of(job.target)
-        self._landing.append((plane, slice(*job.target.lanes), columns, values))
-        self._record("write", job, job.target, tick, columns=columns, values=values)
+        values = job.values.pop(number)
+        plane = self.context.planes.of(access)
+        self._landing.append((plane, slice(*access.lanes), columns, values))
+        self._record("write", job, access, tick, columns=columns, values=values)
 
     def _record(
         self, kind: str, job: LaneJob, access: Access, tick: int, *, columns: Array, values: Array

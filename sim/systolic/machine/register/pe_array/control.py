@@ -13,7 +13,7 @@ import numpy as np
 from systolic.arrays import Array
 from systolic.machine.register.pe_array.distances import Stages
 
-ACCUMULATES, INTEGER = 1, 2
+ACCUMULATES, INTEGER, THROUGH = 1, 2, 4
 """Bits of a vector's kind."""
 _FIELD = 16
 _MASK = (1 << _FIELD) - 1
@@ -94,6 +94,10 @@ class Control:
     def integer(self, base: int) -> Array:
         """Return [R, C]: whether the vector in the PE is one of integers."""
         return np.asarray((kind_of(self.at_pes(self.code, base)) & INTEGER) != 0)
+
+    def pass_through(self, base: int) -> Array:
+        """Return [R, C]: whether the vector in the PE lets weights pass through."""
+        return np.asarray((kind_of(self.at_pes(self.code, base)) & THROUGH) != 0)
 
     def at_results(self, chain: Array, base: int) -> Array:
         """Return [C]: the word of the chain where each column enters the result buffer."""

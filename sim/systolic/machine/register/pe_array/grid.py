@@ -14,6 +14,7 @@ from systolic.hw.spec import Chip
 from systolic.machine.register.pe_array.control import Control, cols_of
 from systolic.machine.register.pe_array.distances import Stages
 from systolic.machine.register.pe_array.multiply import multiply_add, plain_step
+from systolic.machine.register.pe_array.pass_through import bits_of, pass_on
 from systolic.machine.register.pe_array.weights import Weights
 
 LINE_WORDS, APART_WORDS = 16, 272
@@ -26,10 +27,12 @@ class Grid:
 
     products: how many a run makes, which decides how they are made; base: where the planes begin;
     quiet: the cycle from which all moving and sum registers are 0 again unless a vector is
-    injected.
+    injected; bits: the weights as the bits they were read as, if any are to pass through.
     """
 
-    def __init__(self, chip: Chip, is_mixed: bool, products: int) -> None:
+    def __init__(
+        self, chip: Chip, is_mixed: bool, products: int, *, has_pass_through: bool = False
+    ) -> None:
         self.stages = stages = Stages.of(chip)
         self.control = Control(stages, SPARE)
         self.base = SPARE
@@ -39,6 +42,10 @@ class Grid:
         self._moving_bits, self._sum_bits, active, shadow = _planes(moving, sums, size, size)
         self._plain_step = plain_step(products)
         self.weights = Weights(chip, active, shadow, is_mixed)
+        self.bits: Weights | None = None
+        if has_pass_through:
+            self.bits = Weights(chip, np.zeros(size, np.int32), np.zeros(size, np.int32), False)
+        self._passing_until = 0
         self._sum_rows = self._sum_bits.reshape(-1, stages.cols)
         self._float_rows = self._sum_rows.view(np.float32)
         self._zeros = np.zeros(stages.cols, np.float32)
@@ -85,6 +92,28 @@ class Grid:
         self._skewed[self.base, : len(operand)] = operand
         self.quiet = cycle + self.stages.drained + self.stages.write_latency + 1
 
+    def let_pass(self) -> None:
+        """The vector injected in this cycle lets weights pass through."""
+        self._passing_until = self.quiet
+
+    def send(self, operand: Array, is_integer: bool, pe: int, arrival: int) -> None:
+        """Send the weights of one lane; the first reaches `pe` in cycle `arrival`."""
+        self.weights.send(operand, is_integer, pe, arrival)
+        if self.bits is not None:
+            self.bits.send(bits_of(operand), True, pe, arrival)
+
+    def begin_exchange(self, cycle: int) -> None:
+        """The vector injected in this cycle takes an exchange of weights along."""
+        self.weights.begin_exchange(cycle)
+        if self.bits is not None:
+            self.bits.begin_exchange(cycle)
+
+    def write_weights(self, cycle: int) -> None:
+        """Let weights that have arrived into their registers."""
+        self.weights.write(cycle)
+        if self.bits is not None:
+            self.bits.write(cycle)
+
     def narrow(self, cols: int, cycle: int) -> None:
         """A vector that leaves no trace beyond `cols` columns was injected in this cycle."""
         if cols < self.stages.cols and self.stages.is_plain:
@@ -103,6 +132,8 @@ class Grid:
             self._enter_anywhere(base)
         if weights.has_exchanges:
             weights.exchange(cycle)
+            if self.bits is not None:
+                self.bits.exchange(cycle)
         if self._narrow:
             self._close(cycle)
         if self._is_masked or self._may_leak(cycle):
@@ -113,7 +144,9 @@ class Grid:
 
     def _may_leak(self, cycle: int) -> bool:
         """Return whether an idle PE could leave a trace by multiplying like the others."""
-        return cycle < self._mixed_until or (self.weights.is_wild and not self._is_integer)
+        if cycle < max(self._mixed_until, self._passing_until):
+            return True
+        return self.weights.is_wild and not self._is_integer
 
     def results(self) -> Array:
         """Return the bits [C] that are before the result buffer in this cycle (a view)."""
@@ -169,6 +202,8 @@ class Grid:
         moving = self.operands()
         weight = self.weights.active.reshape(stages.rows, stages.cols)
         kinds = self._kinds(base, cycle)
+        passing = self._passing(base, cycle)
+        multiplying = active if passing is None else active & ~passing
         for row in range(stages.cell_rows):
             rows = slice(row, None, stages.cell_rows)
             for dtype, takes_part in kinds:
@@ -176,10 +211,22 @@ class Grid:
                     sums.view(dtype),
                     moving[rows].view(dtype),
                     weight[rows].view(dtype),
-                    active[rows] & takes_part[rows],
+                    multiplying[rows] & takes_part[rows],
                     self._is_fused,
                 )
+                if passing is not None:
+                    here = passing[rows] & active[rows] & takes_part[rows]
+                    pass_on(sums, moving[rows].view(dtype), self._passed()[rows], here)
             self._adder_bits[rows] = sums
+
+    def _passing(self, base: int, cycle: int) -> Array | None:
+        """Return [R, C]: whether the vector in the PE lets weights pass; None if none does."""
+        return self.control.pass_through(base) if cycle < self._passing_until else None
+
+    def _passed(self) -> Array:
+        """Return the bits [R, C] that pass from every PE where its moving element is not 0."""
+        assert self.bits is not None
+        return self.bits.active.reshape(self.stages.rows, self.stages.cols)
 
     def _kinds(self, base: int, cycle: int) -> list[tuple[type, Array]]:
         """Return the types in flight and [R, C] masks of where each may be."""

@@ -6,9 +6,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from systolic.hw.datatypes import data_type
-from systolic.isa import Buffer, LoadWeights, MatMul
+from systolic.isa import Buffer, LoadWeights, MatMul, PassThrough
 from systolic.machine.register.context import Context
-from systolic.machine.register.pe_array.control import ACCUMULATES, INTEGER, code_of
+from systolic.machine.register.pe_array.control import ACCUMULATES, INTEGER, THROUGH, code_of
 from systolic.machine.register.pe_array.distances import Stages
 from systolic.machine.register.ports.ports import Ports, PortTuple, Wanted, wanted
 from systolic.machine.register.unit import Job
@@ -133,8 +133,10 @@ class LoadJob(ArrayJob):
 
 
 class MatMulJob(ArrayJob):
-    """A MatMul: `sent` vectors injected; the `left`-th is the oldest that is not all written.
+    """A MatMul: `sent` injections made; the `left`-th vector is the oldest not all written.
 
+    Of its passes only the last injects vectors that take part; `silent` counts the injections
+    before, whose operands are read and leave nothing in the array.
     full_kind: its kind, or NARROW if it does not use all columns; arrivals: cycle of each vector's
     write into partition 0; entered: how many have begun to be written; is_first: it is the first
     since a load, so weights are exchanged with its first vector.
@@ -148,9 +150,18 @@ class MatMulJob(ArrayJob):
         self.access = moving
         self.vectors = moving.elements
         self.cols = result.partitions
-        self.vector_cycles = context.chip.pe_array.cycles_per_vector[moving.dtype]
+        array = context.chip.pe_array
+        self.is_pass_through = isinstance(matmul, PassThrough)
+        rates = array.pass_through if self.is_pass_through else array.cycles_per_vector
+        self.vector_cycles = rates[moving.dtype]
+        passes = 1 if self.is_pass_through else array.passes.get(moving.dtype, 1)
+        self.silent = self.vectors * (passes - 1)
+        self.injections = self.vectors * passes
+        self._interval = array.min_interval_cycles
+        self._held = min(self.cols, array.min_vectors) * passes
         self.is_integer = data_type(moving.dtype).accumulator == "s32"
         kind = ACCUMULATES * matmul.accumulate | INTEGER * self.is_integer
+        kind |= THROUGH * self.is_pass_through
         self.full_kind = kind if self.cols == stages.cols else NARROW
         self.code = code_of(self.cols, moving.partitions, kind)
         self.rows = context.planes.rows_of(moving)
@@ -158,9 +169,8 @@ class MatMulJob(ArrayJob):
         self.words: list[int] = result.offsets().tolist()
         self.result_ports = _result_ports(matmul, ports)
         behind = wanted(self.result_ports if stages.to_result == 0 else (), result.lanes)
-        self.ports = [
-            wanted(near, moving.lanes) + behind for near in ports.of_groups(moving, "read", 1)
-        ]
+        reads = [wanted(near, moving.lanes) for near in ports.of_groups(moving, "read", 1)]
+        self.ports = reads * (passes - 1) + [read + behind for read in reads]
         self.across = stages.across_to(self.cols - 1)
         self.row_posts = [p.semaphore for p in matmul.posts if p.on == "row"]
         self.partition_posts = [p.semaphore for p in matmul.posts if p.on == "partition"]
@@ -168,10 +178,19 @@ class MatMulJob(ArrayJob):
         self.entered = self.left = 0
         self.arrivals: list[int] = []
 
+    def slow_down(self, factor: int) -> None:
+        """Let every vector take so many times as long."""
+        self.vector_cycles *= factor
+
+    @property
+    def least_cycles(self) -> int:
+        """Return the cycles from its start to that of the next multiply, at least."""
+        return max(self._interval, self._held * self.vector_cycles)
+
     @property
     def is_injected(self) -> bool:
-        """Return whether all vectors have been injected."""
-        return self.sent == self.vectors
+        """Return whether all passes have been injected."""
+        return self.sent == self.injections
 
     def enter(self) -> int:
         """Begin to write the next vector; return how many have begun."""

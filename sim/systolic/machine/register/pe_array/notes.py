@@ -28,14 +28,23 @@ class Notes:
         self._tile: list[tuple[Any, Array]] = []
         self._injections: list[int] = []
         self._vectors: list[Array] = []
+        self._silent: list[int] = []
 
     def vector(self, job: MatMulJob, operand: Array, cycle: int, slot: int, to: Control) -> None:
         """Note a vector that was injected, and let its number travel along with it."""
-        to.vector[slot], to.owner[slot] = job.sent, job.index
+        number = job.sent - job.silent
+        to.vector[slot], to.owner[slot] = number, job.index
         self._injections.append(cycle)
         self._vectors.append(operand.copy())
         rows = job.access.partition + np.arange(len(operand))
-        self._words("inject", job, cycle, rows, job.offsets[job.sent], values=operand)
+        self._words("inject", job, cycle, rows, job.offsets[number], values=operand)
+
+    def silent_vector(self, job: MatMulJob, operand: Array, cycle: int) -> None:
+        """Note an injection of a pass before the last."""
+        self._silent.append(cycle)
+        rows = job.access.partition + np.arange(len(operand))
+        at = job.offsets[job.sent % job.vectors]
+        self._words("inject", job, cycle, rows, at, values=operand)
 
     def lane(self, job: LoadJob, lane: int, part: slice, operand: Array, cycle: int) -> None:
         """Note the weights of one lane of a read: of a column, or of part of a row."""
@@ -55,8 +64,13 @@ class Notes:
         """All vectors have been injected."""
         if self._recorder.keep_grid:
             injections, vectors = np.array(self._injections, np.int64), np.stack(self._vectors)
-            one = MatMulPass(job.index, injections, vectors, job.cols, job.is_first)
+            silent = np.array(self._silent, np.int64)
+            one = MatMulPass(
+                job.index, injections, vectors, job.cols, job.is_first,
+                silent=silent, is_pass_through=job.is_pass_through,
+            )  # fmt: skip
             self._recorder.matmuls.append(one)
+        self._silent.clear()
         self._injections.clear()
         self._vectors.clear()
 

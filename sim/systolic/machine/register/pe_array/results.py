@@ -8,10 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 from systolic.arrays import Array
+from systolic.isa import MatMul
 from systolic.machine.register.context import Context
-from systolic.machine.register.pe_array.control import ACCUMULATES, INTEGER, kind_of
+from systolic.machine.register.pe_array.control import ACCUMULATES, INTEGER, THROUGH, kind_of
 from systolic.machine.register.pe_array.grid import Grid
 from systolic.machine.register.pe_array.jobs import NARROW, MatMulJob
+from systolic.machine.register.pe_array.pass_through import elements_of
 from systolic.trace.words import Words
 
 UNIT, CLIENT = "pe_array", "moving"
@@ -52,7 +54,7 @@ class Results:
         take, until, stop = ports.take_for_sums, ports.sums_until, tick + period
         for job in self.jobs:
             entered = job.entered
-            if entered < job.sent and job.arrivals[entered] <= cycle:
+            if entered < len(job.arrivals) and job.arrivals[entered] <= cycle:
                 entered = job.enter()
             if entered > job.left:
                 if not self._holding:
@@ -83,7 +85,7 @@ class Results:
             values = grid.results()
             if self._kind & ACCUMULATES:
                 values = self._accumulated(self._index, values, bool(self._kind & INTEGER))
-            elif not self._kind & INTEGER and grid.has_wild_results():
+            elif not self._kind & (INTEGER | THROUGH) and grid.has_wild_results():
                 values = _stored(values.view(np.float32))
             self._landing = self._index, values
         else:
@@ -100,7 +102,7 @@ class Results:
             mine = (kinds == (ACCUMULATES | INTEGER * integer)).nonzero()[0]
             if mine.size:
                 values[mine] = self._accumulated(index[mine], values[mine], integer)
-        floats = ((kinds & INTEGER) == 0).nonzero()[0]
+        floats = ((kinds & (INTEGER | THROUGH)) == 0).nonzero()[0]
         values[floats] = _stored(values[floats].view(np.float32))
         self._landing = index, values
 
@@ -114,10 +116,9 @@ class Results:
         control, values = self._grid.control, self._landing[1]
         words = control.at_results(control.word, base)[cols]
         owners = control.at_results(control.owner, base)[cols]
-        integer = (kind_of(control.at_results(control.code, base)[cols]) & INTEGER) != 0
         for owner in np.unique(owners):
             mine = (owners == owner).nonzero()[0]
-            name, dtype = ("s32", np.int32) if integer[mine[0]] else ("f32", np.float32)
+            dtype = self._dtype_of(int(owner))
             self._context.recorder.words(
                 "psum_write",
                 UNIT,
@@ -126,10 +127,16 @@ class Results:
                     ticks=np.full(mine.size, tick, np.int64),
                     partitions=cols[mine],
                     addresses=words[mine],
-                    dtype=name,
-                    values=values[mine].view(dtype),
+                    dtype=dtype,
+                    values=elements_of(values[mine].view(np.int32), dtype),
                 ),
             )
+
+    def _dtype_of(self, owner: int) -> str:
+        """Return the type of the results of a multiply."""
+        multiply = self._context.program.instructions[owner]
+        assert isinstance(multiply, MatMul)
+        return multiply.result.dtype
 
     def post(self, cycle: int, tick: int) -> list[MatMulJob]:
         """Post completed rows and partitions; return the multiplies whose last word was written."""

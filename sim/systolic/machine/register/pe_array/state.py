@@ -9,8 +9,9 @@ import numpy as np
 
 from systolic.arrays import Array
 from systolic.hw.datatypes import data_type
-from systolic.isa import LoadWeights, MatMul, Program
+from systolic.isa import LoadWeights, MatMul, PassThrough, Program
 from systolic.machine.register.pe_array.grid import Grid
+from systolic.machine.register.pe_array.pass_through import elements_of
 from systolic.trace.grid import GridState
 
 
@@ -19,6 +20,11 @@ class GridStates:
 
     def __init__(self, program: Program) -> None:
         self._dtypes = _accumulators(program)
+        self._passing = {
+            index: each.result.dtype
+            for index, each in enumerate(program.instructions)
+            if isinstance(each, PassThrough)
+        }
 
     @property
     def is_mixed(self) -> bool:
@@ -31,15 +37,24 @@ class GridStates:
         shape = grid.stages.rows, grid.stages.cols
         valid = control.valid(base)
         integer = control.integer(base)
+        matmul = np.where(valid, control.at_pes(control.owner, base), -1)
         return GridState(
             moving=self._words(np.where(control.active(base), grid.operands(), 0), integer),
             weight=self._words(weights.active, weights.active_is_integer).reshape(shape),
             shadow=self._words(weights.shadow, weights.shadow_is_integer).reshape(shape),
-            sum=self._words(grid.adders(), integer),
+            sum=self._sums(grid.adders(), integer, matmul),
             valid=valid,
             vector=np.where(valid, control.at_pes(control.vector, base), -1),
-            matmul=np.where(valid, control.at_pes(control.owner, base), -1),
+            matmul=matmul,
         )
+
+    def _sums(self, bits: Array, integer: Array, matmul: Array) -> Array:
+        """Return the sums as numbers, and of what passes through its elements."""
+        sums = self._words(bits, integer)
+        for index, dtype in self._passing.items():
+            here = matmul == index
+            sums[here] = elements_of(bits[here], dtype)
+        return sums
 
     def _words(self, bits: Array, integer: Array) -> Array:
         """Return the words as numbers; a run with both accumulators needs float64 for that."""

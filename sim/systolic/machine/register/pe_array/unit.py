@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 
-from systolic.isa import LoadWeights, MatMul
+from systolic.arrays import Array
+from systolic.isa import LoadWeights, MatMul, PassThrough
 from systolic.machine.register.context import Context
 from systolic.machine.register.pe_array.grid import Grid
 from systolic.machine.register.pe_array.jobs import NARROW, LoadJob, MatMulJob
 from systolic.machine.register.pe_array.notes import Notes
 from systolic.machine.register.pe_array.results import CLIENT, UNIT, Results
 from systolic.machine.register.pe_array.state import GridStates
+from systolic.machine.register.pe_array.thermometer import Thermometer
 from systolic.machine.register.ports.ports import Refused
 from systolic.machine.register.unit import Job, Unit
 from systolic.trace.grid import GridState
@@ -35,7 +37,11 @@ class ArrayUnit(Unit):
         chip, recorder = context.chip, context.recorder
         self._buffer = chip.pe_array.weight_buffer
         states = GridStates(context.program)
-        self._grid = Grid(chip, states.is_mixed, context.program.products())
+        instructions = context.program.instructions
+        self._grid = Grid(
+            chip, states.is_mixed, context.program.products(),
+            has_pass_through=any(isinstance(each, PassThrough) for each in instructions),
+        )  # fmt: skip
         period = chip.period(UNIT)
         self._results = Results(context, self._grid, period)
         self._look: Callable[[int], None] | None = None
@@ -47,8 +53,10 @@ class ArrayUnit(Unit):
         self._multiply: MatMulJob | None = None
         self._gate: MatMulJob | None = None
         self._next_multiply = 0
-        self._interval = chip.pe_array.min_interval_cycles
         self._interval_over = 0
+        self._began = 0
+        self._thermometer = Thermometer(chip.pe_array.warm_up_cycles)
+        self._cold_factor = chip.pe_array.warm_up_factor
         self._is_reloaded = False
         self._asks_last = False
         self._refusals: list[tuple[int, str]] = []
@@ -109,7 +117,7 @@ class ArrayUnit(Unit):
             grid.step(cycle)
             self._results.write(tick)
         if not grid.weights.are_still:
-            grid.weights.write(cycle)
+            grid.write_weights(cycle)
         if self._results.jobs:
             for done in self._results.post(cycle, tick):
                 self._finish(done, tick)
@@ -160,7 +168,7 @@ class ArrayUnit(Unit):
             stages = self._grid.stages
             last = gate.arrivals[-1] - stages.to_result if gate.is_injected else cycle
             return Verdict.YES if cycle >= last + stages.drained else Verdict.NO
-        needed = 1 if self._buffer == "double" else gate.vectors
+        needed = 1 if self._buffer == "double" else gate.injections
         if gate.sent >= needed:
             return Verdict.YES
         return Verdict.LAST if gate.sent + 1 == needed and cycle >= gate.due else Verdict.NO
@@ -186,7 +194,10 @@ class ArrayUnit(Unit):
         elif isinstance(job, MatMulJob):
             self._multiply = self._gate = job
             job.make_due(cycle)
-            self._interval_over = cycle + self._interval
+            self._began = cycle
+            if self._thermometer.begin(cycle):
+                job.slow_down(self._cold_factor)
+            self._interval_over = cycle + job.least_cycles
             self._results.jobs.append(job)
 
     def _is_own(self, port: int, job: MatMulJob, tick: int) -> bool:
@@ -198,35 +209,46 @@ class ArrayUnit(Unit):
         return self._ports.accessor(refused, self.now * self.period)
 
     def _inject(self, job: MatMulJob, tick: int) -> None:
-        cycle, vector, grid = self.now, job.sent, self._grid
-        operand = job.rows[:, job.offsets[vector]]
-        grid.inject(cycle, operand, job.is_integer)
+        cycle, grid = self.now, self._grid
+        operand = job.rows[:, job.offsets[job.sent % job.vectors]]
+        is_silent = job.sent < job.silent
+        grid.inject(cycle, operand[:0] if is_silent else operand, job.is_integer)
+        if job.is_pass_through:
+            grid.let_pass()
+        if job.sent == 0 and job.is_first:
+            grid.begin_exchange(cycle)
+        if is_silent and self._notes is not None:
+            self._notes.silent_vector(job, operand, cycle)
+        elif not is_silent:
+            self._accompany(job, operand)
+        job.send(cycle, tick, job.vector_cycles)
+        if not is_silent and grid.stages.to_result == 0:
+            self._results.enter_at_once(job)
+        if job.is_injected:
+            self._end_injection(job, tick)
+
+    def _accompany(self, job: MatMulJob, operand: Array) -> None:
+        """Send the control words along with a vector that takes part."""
+        cycle, grid = self.now, self._grid
         control, base = grid.control, grid.base
-        control.code[base], control.word[base] = job.code, job.words[vector]
+        control.code[base], control.word[base] = job.code, job.words[job.sent - job.silent]
         if job.full_kind == NARROW:
             grid.narrow(job.cols, cycle)
         if self._notes is not None:
             self._notes.vector(job, operand, cycle, base, control)
-        if vector == 0 and job.is_first:
-            grid.weights.begin_exchange(cycle)
-        to_result = grid.stages.to_result
-        job.arrivals.append(cycle + to_result)
-        job.send(cycle, tick, job.vector_cycles)
-        if to_result == 0:
-            self._results.enter_at_once(job)
-        if job.sent == job.vectors:
-            self._end_injection(job, tick)
+        job.arrivals.append(cycle + grid.stages.to_result)
 
     def _end_injection(self, job: MatMulJob, tick: int) -> None:
         job.end_work(tick)
         self._multiply = None
         self._next_multiply = job.due
+        self._thermometer.end(self._began, job.due)
         self._end_run(job)
         if self._notes is not None:
             self._notes.end_multiply(job)
 
     def _read(self, job: LoadJob, tick: int) -> None:
-        cycle, rows, send = self.now, job.rows, self._grid.weights.send
+        cycle, rows, send = self.now, job.rows, self._grid.send
         for lane, part, pe, delay in job.routes[job.sent]:
             left = job.is_left
             operand = rows[:, job.columns[lane]] if left else rows[lane, job.offsets[part]]

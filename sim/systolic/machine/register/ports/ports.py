@@ -13,7 +13,7 @@ import numpy as np
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer
 from systolic.spans import Interval
-from systolic.trace.records import ALL_PARTITIONS
+from systolic.trace.records import ALL_PARTITIONS, EXCLUSIVE, NO_BANK
 
 PortTuple = tuple[int, ...]
 
@@ -76,14 +76,45 @@ class Ports:
         self.holder: dict[int, str] = defaultdict(str)
         self.holder_until: dict[int, int] = defaultdict(int)
         self.used: dict[int, int] = defaultdict(int)
+        self._chip = chip
+        self._users: list[dict[str, int]] = [{} for _ in chip.exclusions]
         self._shares: dict[int, tuple[int, str, list[Interval]]] = {}
         self._held: dict[int, list[Held]] = defaultdict(list)
 
     def key(self, port: int) -> tuple[str, int, str]:
         """Return buffer, bank and direction of a port."""
-        buffer = Buffer.RESULT if port >= self._first[Buffer.RESULT] else Buffer.STATE
+        if port < 0:
+            return self._chip.exclusions[-1 - port].buffer, NO_BANK + 1 + port, EXCLUSIVE
+        buffer = self._buffer_of(port)
         bank, direction = divmod(port - self._first[buffer], 2)
         return str(buffer), bank, ("read", "write")[direction]
+
+    def _buffer_of(self, port: int) -> Buffer:
+        return Buffer.RESULT if port >= self._first[Buffer.RESULT] else Buffer.STATE
+
+    def excluded(self, port: int, tick: int, engine: str) -> Refused | None:
+        """Return the exclusion that keeps an engine from the buffer of a port now, or None.
+
+        Exclusion n of the chip, from 0, is refused as port -1 - n.
+        """
+        for number in self._exclusions_of(port, engine):
+            users = self._users[number].items()
+            if any(user != engine and until > tick for user, until in users):
+                return Refused(-1 - number)
+        return None
+
+    def use_buffer(self, port: int, until: int, engine: str) -> None:
+        """Keep the engines that an engine excludes from the buffer of a port until a tick."""
+        for number in self._exclusions_of(port, engine):
+            self._users[number][engine] = until
+
+    def _exclusions_of(self, port: int, engine: str) -> list[int]:
+        buffer = str(self._buffer_of(port))
+        return [
+            number
+            for number, exclusion in enumerate(self._chip.exclusions)
+            if exclusion.buffer == buffer and engine in exclusion.engines
+        ]
 
     def number(self, buffer: Buffer, byte: int, direction: str) -> int:
         """Return the port of the bank that holds `byte` of each partition."""
@@ -157,6 +188,9 @@ class Ports:
     def winner(self, refused: Refused, tick: int) -> str:
         """Return the client that has the port in this cycle: the sums while they pass."""
         port, partition = refused
+        if port < 0:
+            users = self._users[-1 - port]
+            return max(users, key=users.__getitem__)
         if port < self._split_below:
             return next(
                 h.client for h in self._held[port]

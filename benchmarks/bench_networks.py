@@ -1,0 +1,82 @@
+"""Networks from run file to trace: processor time and memory of each stage, by instruction too.
+
+Each line is a process of its own, its kernel compiled before, and seconds are of its processor
+time, so that whatever else runs does not count. "compile" is `compile_graph`, "check" the program
+checker that runs before every run, "simulate" the whole `simulate` call; microseconds are those of
+an instruction. Medians of several rounds, interleaved. numpy's reference is not among them.
+
+    python benchmarks/bench_networks.py [ROUNDS] [NAME ...]
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+NETWORKS = ROOT / "configs" / "networks"
+MEASURE = """
+import resource, sys, time
+from systolic.compiler import compile_graph
+from systolic.config import load_run
+from systolic.isa.lint.lint import lint
+from systolic.machine import simulate
+from systolic.run.tensors import graph_images, initial_accesses
+
+config = load_run(sys.argv[1])
+begin = time.process_time()
+compiled = compile_graph("bench", config.graph, config.chip, config.options)
+compiled_at = time.process_time()
+lint(compiled.program, config.chip, initial_accesses(compiled))
+checked_at = time.process_time()
+exact = sys.argv[2] == "exact"
+images = graph_images(compiled, config.load_inputs()) if exact else []
+begun = time.process_time()
+outcome = simulate(config.chip, compiled.program, images, values=exact)
+ended = time.process_time()
+print(len(compiled.program.instructions), outcome.trace.cycles(), compiled_at - begin,
+      checked_at - compiled_at, ended - begun,
+      resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+"""
+VALUES = ("none", "exact")
+
+
+def measure(name: str, values: str) -> list[float]:
+    """Return instructions, cycles, seconds of the three stages, and MiB at most."""
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURE, str(NETWORKS / f"{name}.toml"), values],
+        cwd=ROOT, check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    return [float(part) for part in done.stdout.split()]
+
+
+def show(name: str, values: str, rows: list[list[float]]) -> None:
+    """Print the medians of a network."""
+    count, cycles, *seconds, peak = (
+        statistics.median(column) for column in zip(*rows, strict=True)
+    )
+    compiling, checking, simulating = seconds
+    each = [1e6 * stage / count for stage in (checking, simulating)]
+    print(f"{name:18}{values:7}{count:8,.0f}{cycles:12,.0f}{compiling:8.2f}s{checking:7.2f}s"
+          f"{simulating:9.2f}s{each[0]:7.0f}us{each[1]:8.0f}us{peak:7.0f}")  # fmt: skip
+
+
+def main(rounds: int, names: list[str]) -> None:
+    """Measure and print."""
+    measure("digits_mlp", "exact")  # compile the kernel once; it is cached on disk
+    cases = [(name, values) for name in names for values in VALUES]
+    found: dict[tuple[str, str], list[list[float]]] = {case: [] for case in cases}
+    for _ in range(rounds):
+        for case in cases:
+            found[case].append(measure(*case))
+    print(f"{'network':18}{'values':7}{'instr.':>8}{'cycles':>12}{'compile':>9}{'check':>8}"
+          f"{'simulate':>10}{'check':>9}{'simulate':>10}{'MiB':>7}")  # fmt: skip
+    for (name, values), rows in found.items():
+        show(name, values, rows)
+
+
+if __name__ == "__main__":
+    shipped = sorted(path.stem for path in NETWORKS.glob("*.toml"))
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 3, sys.argv[2:] or shipped)

@@ -1,0 +1,419 @@
+"""Matrices and nodes of a graph that is being lowered, and the views in which tensors are there.
+
+Each method makes or notes one thing. Which matrix is wanted, and the way to it, is the builder's
+business (`builder`). Not here: tiles, addresses on the chip, order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from systolic.compiler.cost.turns import carrier
+from systolic.compiler.ir.change_of_view import ChangeOfView
+from systolic.compiler.ir.chip_tiles import block_rows
+from systolic.compiler.ir.diagonal import Diagonal
+from systolic.compiler.ir.gathers import Gather
+from systolic.compiler.ir.homes import Interleaved, as_interleaved
+from systolic.compiler.ir.lane_step import COPY, LaneStep
+from systolic.compiler.ir.nodes import Axes, Kept, Matrix, Node, NodeKind, Source
+from systolic.compiler.ir.pixels import PixelWindow, PooledPixels
+from systolic.compiler.ir.strided import ShapeInDram
+from systolic.compiler.ir.windows import MatrixWindow
+from systolic.compiler.lower.dram_places import DramPlaces
+from systolic.hw.spec import Chip
+from systolic.layout import Shape
+from systolic.workload import Graph, Tensor
+from systolic.workload.options import Options
+
+BlockSize = tuple[int, int] | None
+"""A matrix's own tile T(p,q); None for that of the compilation."""
+ROOM = 8
+"""Whole rows of a batch take no more than this part of a partition."""
+
+
+class Matrices:
+    """What operations have made so far of a graph: matrices, nodes, places in DRAM."""
+
+    def __init__(
+        self, graph: Graph, chip: Chip, options: Options, dram: DramPlaces | None = None, *,
+        types: Mapping[str, str], packed: Collection[str],
+    ) -> None:  # fmt: skip
+        """Begin with a graph; the arguments are those of the builder."""
+        self.graph, self.chip, self.options = graph, chip, options
+        self._types, self._packed = types, frozenset(packed)
+        self._layer = ""
+        self.dram = dram or DramPlaces(chip)
+        self._nodes: list[Node] = []
+        self._matrices: dict[str, Matrix] = {}
+        self._views: dict[str, list[tuple[str, Axes]]] = {}
+        self._own_tiles: set[str] = set()
+        self._choices: list[str] = []
+        self._kept: list[Kept] = []
+        self._unplaced: set[str] = set()
+        self._at_home: set[str] = set()
+        self._dealt = self._find_dealt()
+        for name in graph.inputs:
+            if graph.tensor(name).home == "dram":
+                self.dram.reserve(name, graph.shape(name))
+                self.dram.put(name, name)
+            else:
+                self._unplaced.add(name)
+        for name in graph.outputs:
+            if graph.tensor(name).home == "dram":
+                self.dram.reserve(name, graph.shape(name))
+
+    def new_name(self, tensor: str) -> str:
+        """Return the name of the matrix that is made next."""
+        return f"{tensor}.{len(self._matrices)}"
+
+    def add(self, matrix: Matrix) -> Matrix:
+        """Note a matrix, or what has become of the one of that name; return it."""
+        self._matrices[matrix.name] = matrix
+        return matrix
+
+    def placed(self, tensor: str) -> None:
+        """Note that the place of an input on the chip is chosen."""
+        self._unplaced.discard(tensor)
+
+    def is_shown(self, tensor: str) -> bool:
+        """Return whether some matrix shows the tensor."""
+        return tensor in self._views
+
+    def keep_at_end(self, matrix: Matrix, tensor: str, axes: Axes) -> None:
+        """Keep a matrix, in which a tensor lies as `axes`, on the chip until the end."""
+        self.add(replace(matrix, keep=True))
+        self._kept.append(Kept(tensor, matrix.name, axes, self._layer))
+
+    def begin(self, layer: str) -> None:
+        """Begin an operation, to which the following nodes belong."""
+        self._layer = layer
+
+    def choose(self, text: str) -> None:
+        """Note a decision."""
+        self._choices.append(f"{self._layer}: {text}")
+
+    def is_packed(self, tensor: str) -> bool:
+        """Return whether a tensor lies on the chip with several elements in a byte."""
+        return tensor in self._packed
+
+    def user_type(self, tensor: str) -> str:
+        """Return the element type that a tensor has for the user."""
+        return self._types.get(tensor, self.graph.shape(tensor).element_type)
+
+    def uses(self, tensor: str) -> int:
+        """Return how often operations take a tensor."""
+        return sum(op.inputs.count(tensor) for op in self.graph.operations)
+
+    def size(self, tensor: str, group: tuple[int, ...]) -> int:
+        """Return how many elements a group of a tensor's dimensions makes."""
+        dims = self.graph.shape(tensor).dims
+        return math.prod(dims[axis] for axis in group)
+
+    def maker(self, tensor: str) -> Node | None:
+        """Return the node that makes a tensor which nothing but one operation takes; else None."""
+        shown = self._views.get(tensor, ())
+        if self.uses(tensor) != 1 or len(shown) != 1:
+            return None
+        (name, _), every = shown[0], [view for views in self._views.values() for view in views]
+        if sum(matrix == name for matrix, _ in every) > 1:
+            return None
+        return next((node for node in self._nodes if node.output == name), None)
+
+    def matrix(self, name: str) -> Matrix:
+        """Return the matrix of that name."""
+        return self._matrices[name]
+
+    def make(
+        self, tensor: str, axes: Axes, source: Source, block: BlockSize = None, dram: str = ""
+    ) -> Matrix:
+        """Return a new matrix of a tensor seen as `axes`, which comes from `source`.
+
+        block: its own tiles, if it has any. dram: the place that it is brought from.
+        """
+        shape = self.graph.shape(tensor)
+        *batch, rows, cols = (math.prod(shape.dims[d] for d in group) for group in axes)
+        if block is None and tensor in self._dealt and self._is_narrow(cols, shape):
+            block = block_rows(self.chip), cols
+        matrix = Matrix(
+            self.new_name(tensor), tensor, shape.element_type, tuple(batch), rows,
+            cols, axes, source, dram=dram, block=block,
+        )  # fmt: skip
+        self.add(matrix)
+        self.rename(matrix, tensor, axes)
+        return matrix
+
+    def result(self, tensor: str, axes: Axes, block: BlockSize = None) -> Matrix:
+        """Return a new matrix for a node to make: `tensor` seen as `axes`."""
+        return self.make(tensor, axes, "node", block)
+
+    def result_like(self, tensor: str, axes: Axes, matrix: Matrix) -> Matrix:
+        """Return a new matrix for a node to make, in the tiles of another matrix if it has any."""
+        return self.result_in(tensor, axes, matrix.block if self.has_own_tiles(matrix) else None)
+
+    def result_in(self, tensor: str, axes: Axes, block: BlockSize) -> Matrix:
+        """Return a new matrix for a node to make, in tiles of its own.
+
+        Element-wise work takes it as it is. `view` gives a copy in the compilation's tiles.
+        """
+        matrix = self.make(tensor, axes, "node", block)
+        if block:
+            self._own_tiles.add(matrix.name)
+        return matrix
+
+    def has_own_tiles(self, matrix: Matrix) -> bool:
+        """Return whether a matrix has tiles that products and reductions cannot take."""
+        return matrix.name in self._own_tiles
+
+    def in_tiles(self, matrix: Matrix, block: BlockSize) -> Matrix:
+        """Return a matrix in such tiles: a copy, if it has others."""
+        if matrix.block == block or matrix.shared:
+            return matrix
+        name = self.new_name(matrix.tensor)
+        copy = replace(matrix, name=name, source="node", dram="", keep=False, block=block,
+                       width=None, partition=0, byte=None, window=None)  # fmt: skip
+        self.add(copy)
+        self.node("convert", (matrix,), copy)
+        return copy
+
+    def load(self, tensor: str, axes: Axes, block: BlockSize = None) -> Matrix:
+        """Return a matrix that is brought from DRAM as this view."""
+        return self.make(tensor, axes, "dram", block, self.dram.of(tensor))
+
+    def load_rows(self, tensor: str, table: str, rows: Sequence[int]) -> Matrix:
+        """Return a matrix of rows of another tensor, which are brought from DRAM one by one."""
+        made = self.make(tensor, ((0,), (1,)), "dram", dram=self.dram.of(table))
+        self.add(replace(made, picked=tuple(rows)))
+        return self._matrices[made.name]
+
+    def place_matrix(
+        self, shape: ShapeInDram, axes: Axes, tensor: str, *, dram: str = "", shared: int = 0,
+        height: int = 0,
+    ) -> Matrix:  # fmt: skip
+        """Return a matrix of a place seen as `shape`, for a move to `tensor`.
+
+        dram: the place it is brought from ("": a node makes it). shared: so many queues move each
+        of its tiles, which have all of its columns (0: tiles as the compilation cuts them).
+        height: the rows of such a tile (0: as many as there are partitions).
+        """
+        *batch, rows, cols = (math.prod(shape.dims[d] for d in group) for group in axes)
+        block = (height or self.chip.state_buffer.partitions, cols) if shared else None
+        matrix = Matrix(
+            self.new_name(tensor), tensor, shape.element_type, tuple(batch), rows,
+            cols, axes, "dram" if dram else "node", dram=dram, block=block, shared=shared,
+        )  # fmt: skip
+        return self.add(matrix)
+
+    def scratch(
+        self, tensor: str, dtype: str, dims: tuple[int, int, int], block: BlockSize
+    ) -> Matrix:
+        """Return a new matrix [matrices, rows, columns] for a node to make: no view of a tensor."""
+        (count, rows, cols), name = dims, self.new_name(tensor)
+        batch, groups = ((count,), ((), (), ())) if count > 1 else ((), ((), ()))
+        made = Matrix(name, tensor, dtype, batch, rows, cols, groups, "node", block=block)
+        self.add(made)
+        return made
+
+    def within_pixels(self, holder: Matrix, window: PixelWindow, rows: int, cols: int) -> Matrix:
+        """Return the matrix that a convolution multiplies, which lies within images."""
+        name = self.new_name(holder.tensor)
+        made = replace(holder, name=name, rows=rows, cols=cols, window=window)
+        self.add(made)
+        return made
+
+    def within(self, holder: Matrix, window: MatrixWindow) -> Matrix:
+        """Return a matrix whose elements lie within another one's tiles."""
+        dims, axes = window.inner.dims, window.inner.axes
+        *batch, rows, cols = (math.prod(dims[d] for d in group) for group in axes)
+        matrix = replace(
+            holder, name=self.new_name(holder.tensor), batch=tuple(batch), rows=rows,
+            cols=cols, axes=axes, block=holder.block and (holder.block[0], cols), window=window,
+            keep=False, width=None,
+        )  # fmt: skip
+        return self.add(matrix)
+
+    def whole_rows(self, tensor: str, dims: tuple[int, ...], axes: Axes, tall: int) -> Matrix:
+        """Return a matrix of u8 for a node to make, in tiles of whole rows, `tall` of them."""
+        *batch, rows, cols = dims
+        name = self.new_name(tensor)
+        matrix = Matrix(
+            name, tensor, "u8", tuple(batch), rows, cols, axes, "node", block=(tall, cols)
+        )
+        self.add(matrix)
+        return matrix
+
+    def at_place(self, matrix: Matrix, home: Tensor, width: int, *, given: bool) -> Matrix:
+        """Return a matrix in unbroken rows where a home says; given: it is there at cycle 0."""
+        found = replace(
+            matrix, source="state_buffer" if given else "node", width=width,
+            partition=home.partition, byte=home.byte,
+        )  # fmt: skip
+        return self.add(found)
+
+    def temporary(self, like: Matrix, dtype: str, cols: int) -> Matrix:
+        """Return a new matrix of so many columns, which is no view of a tensor of the graph."""
+        name = self.new_name(like.tensor)
+        made = replace(like, name=name, dtype=dtype, cols=cols, source="node", dram="",
+                       keep=False, block=None, width=None, partition=0, byte=None, window=None,
+                       shared=0)  # fmt: skip
+        self.add(made)
+        return made
+
+    def repeated(self, matrix: Matrix, tensor: str, rows: int) -> Matrix:
+        """Return a matrix of one row, with that row in as many partitions as tiles of `rows` use.
+
+        It is no view of the tensor, whose elements are there several times.
+        """
+        name = self.new_name(tensor)
+        tall = min(rows, block_rows(self.chip))
+        made = replace(matrix, name=name, rows=tall, source="node", dram="", keep=False,
+                       block=None, width=None, partition=0, byte=None, window=None,
+                       shared=0, repeats=True)  # fmt: skip
+        self.add(made)
+        self.node("repeat", (matrix,), made)
+        return made
+
+    def carried(self, source: Matrix) -> Matrix:
+        """Return a matrix in a type that the array takes and that has all of its numbers."""
+        dtype = carrier(self.chip, source.dtype)
+        if dtype is None or dtype == source.dtype:
+            return source
+        matrix = replace(
+            source, name=self.new_name(source.tensor), dtype=dtype, source="node",
+            dram="", keep=False, width=None, partition=0, byte=None, window=None,
+        )  # fmt: skip
+        self.add(matrix)
+        self.choose(f"{source.tensor} is turned as {dtype}, which carries {source.dtype} exactly")
+        self.node("convert", (source,), matrix)
+        return matrix
+
+    def fixed(self, matrix: Matrix, tensor: str, width: int) -> Matrix:
+        """Return the matrix in unbroken rows of so many elements, where the tensor's place is."""
+        home = self.graph.tensor(tensor)
+        byte = matrix.byte if home.byte is None else home.byte
+        found = replace(matrix, width=width, partition=home.partition, byte=byte)
+        return self.add(found)
+
+    def rename(self, matrix: Matrix, tensor: str, axes: Axes) -> None:
+        """Let `matrix` also be `tensor`, seen as `axes`: the same elements, nothing is moved."""
+        self._views.setdefault(tensor, []).append((matrix.name, axes))
+
+    def node(
+        self, kind: NodeKind, inputs: tuple[Matrix, ...], output: Matrix,
+        change: ChangeOfView | None = None, *, step: LaneStep = COPY, layer: str = "",
+        gather: Gather | None = None, pooled: PooledPixels | None = None,
+        diagonal: Diagonal | None = None,
+    ) -> None:  # fmt: skip
+        """Add a node to the operation that was begun last, or to `layer`."""
+        names = tuple(m.name for m in inputs)
+        self._nodes.append(
+            Node(
+                kind,
+                layer or self._layer,
+                names,
+                output.name,
+                change=change,
+                step=step,
+                gather=gather,
+                pooled=pooled,
+                diagonal=diagonal,
+            )
+        )
+
+    def unpack(
+        self, packed: Matrix, elements: Matrix, bits: int, *, background: bool = False
+    ) -> None:
+        """Add the unpacking of bytes; background: work writes over some of the elements."""
+        names = (packed.name,)
+        self._nodes.append(
+            Node("unpack", self._layer, names, elements.name, bits=bits, background=background)
+        )
+
+    def pack(self, elements: Matrix, packed: Matrix, bits: int) -> None:
+        """Add the packing of elements, of which nothing is left."""
+        self._nodes.append(Node("pack", self._layer, (elements.name,), packed.name, bits=bits))
+
+    def withdraw(self, node: Node) -> tuple[tuple[Matrix, ...], Axes]:
+        """Take back the only maker of a tensor; return its inputs, and the view that it made.
+
+        The operation that takes the tensor makes a node of its own, which does both.
+        """
+        self._nodes.remove(node)
+        made = self._matrices[node.output]
+        del self._views[made.tensor]
+        return tuple(self._matrices[name] for name in node.inputs), made.axes
+
+    def store(self, matrix: Matrix, tensor: str, shape: Shape, axes: Axes, place: str = "") -> None:
+        """Write a matrix, which shows `axes` of the tensor, to its place in DRAM."""
+        place = place or tensor
+        self.dram.reserve(place, shape)
+        self._nodes.append(Node("store", self._layer, (matrix.name,), "", place, axes))
+        self.dram.put(tensor, place)
+
+    def store_at(self, matrix: Matrix, place: str, axes: Axes, *, background: bool = False) -> None:
+        """Write a matrix to a place in DRAM, whose dimensions it shows as `axes`."""
+        names = (matrix.name,)
+        self._nodes.append(
+            Node("store", self._layer, names, "", place, axes, background=background)
+        )
+
+    def copied(self, origin: str, place: str) -> None:
+        """Copy all bytes of one place in DRAM to another."""
+        self._nodes.append(Node("copy", self._layer, (), "", place, origin=origin))
+
+    def come_home(self, tensor: str) -> None:
+        """Note that an output is made in the place in DRAM where it lives."""
+        self.dram.put(tensor, tensor)
+        self._at_home.add(tensor)
+
+    def store_home(self, matrix: Matrix, tensor: str, axes: Axes) -> None:
+        """Write a matrix, which shows an output as `axes`, to the output's place in DRAM."""
+        self.store(matrix, tensor, self.graph.shape(tensor), axes)
+        self._at_home.add(tensor)
+
+    def store_reshaped(self, matrix: Matrix, source: str, tensor: str, axes: Axes) -> None:
+        """Write a view of `source` to the place of a row-major output with the same elements."""
+        shape, name = self.graph.shape(source), f"{tensor}.linear"
+        self.dram.alias(name, tensor, Shape(shape.element_type, shape.dims))
+        self._nodes.append(Node("store", self._layer, (matrix.name,), "", name, axes))
+        self._at_home.add(tensor)
+
+    def at_home(self, tensor: str) -> bool:
+        """Return whether an output is in the memory in which it lives."""
+        return tensor in self._at_home
+
+    def interleaved(self, tensor: str) -> Interleaved | None:
+        """Return how a tensor's rows share partitions, if accesses with steps can use them so."""
+        shape = self.graph.shape(tensor)
+        if self.options.via == "dram" or not self.can_turn(shape.element_type):
+            return None
+        found = as_interleaved(self.graph.tensor(tensor), self.chip)
+        if found is None:
+            return None
+        rows, cols = (math.prod(shape.dims[axis] for axis in group) for group in found.axes[-2:])
+        return found if self._is_narrow(max(rows, cols * found.ways), shape) else None
+
+    def can_turn(self, dtype: str) -> bool:
+        """Return whether the array takes the type, or another one that carries it exactly."""
+        return carrier(self.chip, dtype) is not None
+
+    def _is_narrow(self, cols: int, shape: Shape) -> bool:
+        """Return whether a tile may have so many columns: tiles of other matrices fit as well."""
+        return cols * shape.dtype.itemsize <= self.chip.state_buffer.bytes_per_partition // ROOM
+
+    def _find_dealt(self) -> set[str]:
+        """Return the tensors of which a view may be turned to strands: its tiles are not cut.
+
+        These are outputs whose rows share partitions, and what is only put in another order.
+        """
+        makers = {op.output: op for op in self.graph.operations}
+        found: set[str] = set()
+        for tensor in self.graph.outputs:
+            dealt = self.interleaved(tensor) is not None
+            while dealt and tensor not in found:
+                found.add(tensor)
+                op = makers.get(tensor)
+                if op and op.kind in ("transpose", "relayout") and self.uses(op.inputs[0]) == 1:
+                    (tensor,) = op.inputs
+        return found

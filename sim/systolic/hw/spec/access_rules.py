@@ -1,0 +1,57 @@
+"""What a chip file says of the accesses that its array and its engines can make.
+
+DMA copies obey none of this: a descriptor names any bytes.
+"""
+
+from __future__ import annotations
+
+from pydantic import Field, field_validator
+
+from systolic.hw.spec.base import Count, Side, Spec
+
+Pairs = tuple[tuple[int, int], ...]
+
+
+class StartRule(Spec):
+    """At which partitions accesses of at most so many partitions begin."""
+
+    partitions: Side = Field(description="accesses of at most so many partitions")
+    starts: tuple[int, ...] = Field(strict=False, description="begin at one of these partitions")
+
+    @field_validator("starts")
+    @classmethod
+    def _somewhere(cls, starts: tuple[int, ...]) -> tuple[int, ...]:
+        if not starts or min(starts) < 0:
+            raise ValueError("needs at least one partition, from 0 on")
+        return starts
+
+
+class AccessRules(Spec):
+    """What an access of the array or of an engine must be; the default is anything."""
+
+    start: tuple[StartRule, ...] = Field(
+        default=(),
+        strict=False,
+        description="where accesses may begin: the first that has room for an access holds "
+        "(default: anywhere)",
+    )
+    max_count: Count | None = Field(
+        default=None, description="largest count of a pair of a pattern (default: any)"
+    )
+    max_step: Count | None = Field(
+        default=None, description="largest step, and -1 less the least (default: any)"
+    )
+
+    def fault(self, first: int, partitions: int, pattern: Pairs) -> str:
+        """Return what is wrong with an access of partitions from `first` on; "" if nothing is."""
+        fitting = (rule.starts for rule in self.start if partitions <= rule.partitions)
+        starts = next(fitting, None)
+        if starts is not None and first not in starts:
+            where = " or ".join(map(str, starts))
+            return f"{partitions} partitions begin at partition {where} here, found {first}"
+        for step, count in pattern:
+            if self.max_count is not None and count > self.max_count:
+                return f"a count is at most {self.max_count} here, found {count}"
+            if self.max_step is not None and not -self.max_step - 1 <= step <= self.max_step:
+                return f"a step is {-self.max_step - 1} to {self.max_step} here, found {step}"
+        return ""

@@ -1,0 +1,132 @@
+"""Decisions that repeat: queues whose descriptors are alike contend in rounds.
+
+Queues that work through equal descriptors want the same ports again and again. When all of them are
+as they were at an earlier decision (as far in a descriptor, and at the same place in their pace),
+what was decided since then would be decided again, and again. That is a round. It is decided once;
+the streams repeat it without the arbiter until one of them comes to descriptors of another kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+from systolic.machine.event.ports.stream import Lost, RoundPart, Stream
+
+MOST_DECISIONS = 1 << 12
+"""What a contest remembers; a round of more decisions is not found."""
+
+
+class _Decision(NamedTuple):
+    """What was decided of each stream in a tick: what it lost, or None; and how far it was."""
+
+    tick: int
+    lost: tuple[Lost | None, ...]
+    places: tuple[int, ...]
+
+
+class Contest:
+    """Streams of one clock that meet each other and no other stream, and what was decided so far.
+
+    It is that of the streams at their present paces.
+    """
+
+    def __init__(self, streams: Collection[Stream]) -> None:
+        self.streams = frozenset(streams)
+        self._ranked = sorted(streams, key=lambda s: s.rank)
+        self._paces = self._present_paces()
+        self._decisions: list[_Decision] = []
+        self._seen: dict[Hashable, int] = {}
+        self._until = 0
+
+    def is_of(self, streams: Collection[Stream]) -> bool:
+        """Return whether it is the contest of these streams as they are now."""
+        return self.streams == streams and self._paces == self._present_paces()
+
+    def _present_paces(self) -> list[Hashable]:
+        return [stream.pace_in_use() for stream in self._ranked]
+
+    def settled_until(self, now: int) -> int | None:
+        """Return the tick until which a round settles all; None if `now` has to be decided."""
+        if now < self._until:
+            return self._until
+        if self._until:
+            self.dissolve()
+        state = self._state(now)
+        if state is None or state not in self._seen:
+            return None
+        first = self._seen[state]
+        is_again = self._decisions[first].tick == now  # a tick may be decided twice
+        times = 0 if is_again else self._times(first)
+        if not times:
+            return None
+        self._until = now + times * (now - self._decisions[first].tick)
+        for number, stream in enumerate(self._ranked):
+            parts = tuple(self._parts(first, number, now))
+            stream.follow(
+                parts if len(parts) > 1 else (RoundPart(self._until - now, parts[0].lost),)
+            )
+        return self._until
+
+    def note(self, now: int) -> None:
+        """Remember what has been decided in this tick."""
+        if any(stream.tick != now for stream in self._ranked):
+            return  # between two cycles of the streams: they go on as decided before
+        state = self._state(now)
+        if state is None or len(self._decisions) == MOST_DECISIONS:
+            self._forget()
+            return
+        if self._decisions and self._decisions[-1].tick == now:
+            self._decisions.pop()
+        self._seen[state] = len(self._decisions)
+        lost = tuple(None if s.granted else s.refusals[-1].lost for s in self._ranked)
+        self._decisions.append(_Decision(now, lost, tuple(s.place() for s in self._ranked)))
+
+    def dissolve(self) -> None:
+        """Let the arbiter decide again, and forget what it has decided."""
+        for stream in self._ranked:
+            stream.follow(())
+        self._until = 0
+        self._forget()
+
+    def _forget(self) -> None:
+        self._decisions.clear()
+        self._seen.clear()
+
+    def _state(self, now: int) -> Hashable:
+        """Return all that decisions from now on depend on; None if that never comes again."""
+        if any(stream.tick != now or stream.asks_last_at == now for stream in self._ranked):
+            return None
+        states = tuple(stream.state() for stream in self._ranked)
+        return None if None in states else states
+
+    def _times(self, first: int) -> int:
+        """Return how often what was decided since then repeats, the streams' needs being alike."""
+        places = self._decisions[first].places
+        return min(
+            (stream.alike_ahead() - 1) // (stream.place() - place)
+            for stream, place in zip(self._ranked, places, strict=True)
+            if stream.place() > place
+        )
+
+    def _parts(self, first: int, number: int, now: int) -> Iterator[RoundPart]:
+        """Yield what became of a stream since then; equal neighbours are one part."""
+        ticks = [decision.tick for decision in self._decisions[first:]]
+        cycles, lost = 0, self._decisions[first].lost[number]
+        stretches = zip(self._decisions[first:], pairwise([*ticks, now]), strict=True)
+        for decision, (begin, end) in stretches:
+            if decision.lost[number] != lost:
+                yield RoundPart(cycles, lost)
+                cycles, lost = 0, decision.lost[number]
+            cycles += (end - begin) // self._ranked[number].period
+        yield RoundPart(cycles, lost)
+
+
+def contests_of(groups: Collection[frozenset[Stream]], known: Collection[Contest]) -> list[Contest]:
+    """Return a contest for each group of streams: the known one if it still is; others dissolve."""
+    kept = {contest.streams: contest for contest in known if contest.is_of(contest.streams)}
+    for contest in known:
+        if contest.streams not in groups or contest.streams not in kept:
+            contest.dissolve()
+    return [kept.get(group) or Contest(group) for group in groups]

@@ -1,0 +1,150 @@
+"""Where the array's time goes while an operation is under way: what is useful, and what is lost.
+
+An operation is under way from its first start to its last end. In each of these cycles the array
+could do a multiply-add in every PE. The cycles that its multiply-adds need so are useful; the
+others are lost to a reason each. Useful and lost cycles are all there are. Not here: DMA, engines.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import NamedTuple
+
+from systolic.compiler import CompiledGraph
+from systolic.hw.spec import Chip
+from systolic.isa import Access, MatMul
+from systolic.isa.streaming import streaming
+from systolic.trace.labels import LabelInterval
+from systolic.trace.records import Trace
+
+ARRAY = "pe_array"
+STREAMING = "streaming"
+TRANSPOSES, TILES, RATE, OTHERS = (
+    "transposes", "tiles not full", "cycles of a vector", "other operations",
+)  # fmt: skip
+"""Reasons besides the labels of the array, such as ``loading`` and ``waiting for pooling``."""
+
+
+class Streamed(NamedTuple):
+    """Vectors that the multiplies of an operation stream, and cycles of the array for them.
+
+    turned: cycles of identity products, which turn matrices.
+    """
+
+    vectors: int = 0
+    cycles: int = 0
+    turned: int = 0
+
+    def plus(self, other: Streamed) -> Streamed:
+        """Return the sums."""
+        return Streamed(*(one + two for one, two in zip(self, other, strict=True)))
+
+
+def streamed_by_layer(compiled: CompiledGraph, chip: Chip) -> dict[str, Streamed]:
+    """Return what the multiplies of each operation stream; an operation without any is missing."""
+    found: dict[str, Streamed] = {}
+    identities = compiled.scheduled.turned_with
+    layers = compiled.synchronised.layers
+    for layer, each in zip(layers, compiled.program.instructions, strict=True):
+        if isinstance(each, MatMul):
+            vectors = each.moving.elements
+            cycles = vectors * streaming(each, chip.pe_array).vector_cycles
+            turns = _within(each.moving, identities)
+            new = Streamed(0, cycles, cycles) if turns else Streamed(vectors, cycles)
+            found[layer] = found.get(layer, Streamed()).plus(new)
+    return found
+
+
+def _within(moving: Access, identities: Sequence[Access]) -> bool:
+    return any(each.span.first <= moving.start < each.span.stop for each in identities)
+
+
+@dataclass(slots=True)
+class LabelTimes:
+    """How many cycles of a window have each label of the array.
+
+    ends: for each label the first cycles of its intervals, and the cycles before each of them.
+    """
+
+    intervals: Sequence[LabelInterval]
+    ends: dict[str, tuple[list[LabelInterval], list[int]]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        by_label: dict[str, list[LabelInterval]] = {}
+        for interval in sorted(self.intervals):
+            by_label.setdefault(interval[2], []).append(interval)
+        self.ends = {
+            label: (each, [0, *accumulate(stop - first for first, stop, _ in each)])
+            for label, each in by_label.items()
+        }
+
+    def within(self, first: int, stop: int) -> dict[str, int]:
+        """Return the cycles of each label from a cycle to before another one."""
+        return {
+            label: self._before(label, stop) - self._before(label, first) for label in self.ends
+        }
+
+    def _before(self, label: str, cycle: int) -> int:
+        """Return the cycles of a label before a cycle."""
+        each, sums = self.ends[label]
+        place = bisect_right(each, cycle, key=lambda interval: interval[0])
+        if not place:
+            return 0
+        first, stop, _ = each[place - 1]
+        return sums[place - 1] + min(cycle, stop) - first
+
+
+class UnderWay(NamedTuple):
+    """The cycles of the array that an operation touches, and how many it takes.
+
+    Where clocks differ, it may take one less than it touches.
+    """
+
+    first: int
+    stop: int
+    cycles: int
+
+
+def windows(layers: Sequence[str], trace: Trace) -> dict[str, UnderWay]:
+    """Return the cycles of the array from each operation's first start to its last end."""
+    period, found = trace.periods[ARRAY], dict[str, tuple[int, int]]()
+    for time in trace.times:
+        end = time.done + trace.periods[time.unit]
+        first, last = found.get(layers[time.instruction], (time.start, end))
+        found[layers[time.instruction]] = min(first, time.start), max(last, end)
+    return {
+        name: UnderWay(first // period, -(-last // period), -(-(last - first) // period))
+        for name, (first, last) in found.items()
+    }
+
+
+def lost_cycles(
+    window: UnderWay, labels: LabelTimes, own: Streamed, multiply_adds: int, chip: Chip
+) -> dict[str, int]:
+    """Return the cycles of a window that are lost, by reason, the costliest first."""
+    useful = multiply_adds // (chip.pe_array.rows * chip.pe_array.cols)
+    seen = labels.within(window.first, window.stop)
+    products = own.cycles - own.turned
+    lost = Counter(
+        {
+            TRANSPOSES: own.turned,
+            TILES: own.vectors - useful,
+            RATE: products - own.vectors,
+            OTHERS: max(0, seen.pop(STREAMING, 0) - own.cycles),
+            **seen,
+        }
+    )
+    rest = window.cycles - useful - sum(lost.values())
+    # A cycle more than the labels have lies behind the run; one less is touched, and not taken.
+    lost["idle" if rest > 0 else max(lost, key=lambda each: lost[each])] += rest
+    return dict(_costliest_first(lost))
+
+
+def _costliest_first(lost: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+    for reason in sorted(lost, key=lambda each: (-lost[each], each)):
+        if lost[reason]:
+            yield reason, lost[reason]

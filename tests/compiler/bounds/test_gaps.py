@@ -1,0 +1,80 @@
+"""Bounds of bytes with gaps: counted place by place in memory, and one case by hand."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from random import Random
+
+import numpy as np
+import pytest
+
+from support.chips import ideal_chip
+from systolic.compiler.bounds.gaps import gapped_bytes
+from systolic.compiler.ir.carried import memory_bytes
+from systolic.hw.formulas.moves import GappedBytes, gapped_bound
+from systolic.layout import Shape
+
+BURST_BYTES = 32
+
+
+def drawn(rng: Random) -> Shape:
+    """Return a shape in tiles of 8 rows, which stand over its edges more often than not."""
+    dims = [rng.choice([1, 2, 3, 5, 7, 8, 12, 16, 20]) for _ in range(rng.randint(2, 4))]
+    order = rng.sample(range(len(dims)), len(dims))
+    dtype, pairs = rng.choice([("f32", ""), ("bf16", "(2,1)"), ("s8", "(4,1)"), ("s8", "")])
+    text = ",".join(map(str, order))
+    return Shape.parse(f"{dtype}[{','.join(map(str, dims))}]{{{text}:T(8,16){pairs}}}")
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_memory_has_no_fewer_gaps_and_bursts_than_a_bound_says(seed: int) -> None:
+    shape = drawn(Random(seed))
+    found = gapped_bytes(shape)
+    minor = shape.dims[shape.layout.minor_to_major[0]]
+    assert (found is None) == (minor % 16 == 0)
+    if found is None:
+        return
+    size = shape.dtype.itemsize
+    _, here = shape.from_linear_indices(np.arange(shape.padded_elements()))
+    stretches = [(there, len(list(places)) * size) for there, places in groupby(here.tolist())]
+    gaps = [length for there, length in stretches[:-1] if not there]  # between two elements
+    assert sum(length >= found.gap_bytes for length in gaps) >= found.lines - 1
+    assert found.size_bytes == memory_bytes(shape) == int(here.sum()) * size
+    used = len(np.unique(np.flatnonzero(here) * size // BURST_BYTES)) * BURST_BYTES
+    assert found.size_bytes <= found.in_bursts(BURST_BYTES) <= used
+
+
+def test_lines_of_a_tensor_by_hand() -> None:
+    found = gapped_bytes(Shape.parse("s8[16,28,28,96]{0,2,1,3:T(8,128)(4,1)}"))
+    # 28 rows are seven lines of four, of 28 x 96 matrices. A line has 16 columns, so 64 bytes,
+    # and 112 x 4 places without elements.
+    assert found == GappedBytes(16 * 28 * 28 * 96, 7 * 28 * 96, 512, 0, 64, 448)
+
+
+@pytest.mark.parametrize(
+    ("cost", "gap_bytes", "cycles"),
+    [
+        # 100 lines of 64 bytes at 8 bytes in a cycle take 800 cycles. 99 gaps of 16 bytes take 2
+        # cycles each; of 80 bytes 10, and a descriptor of its own 7.
+        ("sum", 16, 800 + 99 * 2),
+        ("sum", 80, 800 + 99 * 7),
+        # The greater of both counts: of 80 bytes, x lines have descriptors of their own, and
+        # 7 x = 800 + 10 (100 - x), so x = 1800 / 17.
+        ("max", 80, 800),
+        # Of 8 bytes with gaps of 8: 7 x = 100 + (100 - x), so x = 25.
+        ("max", 8, 175),
+    ],
+)
+def test_descriptors_or_gaps_whichever_cost_less(cost: str, gap_bytes: int, cycles: int) -> None:
+    hardware = ideal_chip(4, 4, dma={
+        "queues": 1, "latency_cycles": 5, "descriptor_cycles": 7, "descriptor_cost": cost,
+        "bytes_per_cycle": 8,
+    })  # fmt: skip
+    each = 8 if gap_bytes == 8 else 64
+    lines = GappedBytes(100 * each, 100, each + gap_bytes, 0, each, gap_bytes)
+    assert lines.queue_cycles(hardware) == cycles
+    alone = gapped_bound(hardware, [lines])
+    twice = gapped_bound(hardware, [lines, lines], moved=False)
+    both = gapped_bound(hardware, [lines, lines])
+    assert both == alone
+    assert twice.ticks - alone.ticks == cycles * hardware.period("dma")

@@ -1,0 +1,101 @@
+"""Permutations of small matrices on the chip: all of them together, in few instructions.
+
+numpy is the oracle of values, the register engine that of cycles, the program checker of the order.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+
+import systolic
+from compiler.test_graph_values import random_values
+from support.chips import ideal_chip
+from systolic.compiler import compile_graph
+from systolic.config import load_chip
+from systolic.layout import Shape
+from systolic.shipped import CHIPS
+from systolic.workload import Graph, GraphBuilder, Tensor
+
+
+def permuted(source: str, permutation: tuple[int, ...], out: str) -> Graph:
+    builder = GraphBuilder(home="state_buffer")
+    builder.tensor("x", source)
+    builder.transpose("x", out, permutation, name="y")
+    return builder.graph()
+
+
+def drawn(rng: Random) -> Graph:
+    """Return a permutation of three or four dimensions, in any order before and after."""
+    rank = rng.randint(3, 4)
+    dims = [rng.randint(1, 7) for _ in range(rank)]
+    permutation = tuple(rng.sample(range(rank), rank))
+    dtype = rng.choice(["f32", "bf16", "s8", "u8", "s32"])
+    orders = ["{" + ",".join(map(str, rng.sample(range(rank), rank))) + "}" for _ in range(2)]
+    after = [dims[axis] for axis in permutation]
+    source, out = (f"{dtype}[{','.join(map(str, sizes))}]{order}"
+                   for sizes, order in zip((dims, after), orders, strict=True))  # fmt: skip
+    return permuted(source, permutation, out)
+
+
+def chip(rng: Random):
+    return ideal_chip(
+        rng.randint(4, 8), rng.randint(4, 8),
+        state_buffer={"partitions": rng.randint(8, 16), "banks": rng.choice([1, 8])},
+        result_buffer={"banks": rng.randint(2, 4), "bank_bytes": 64},
+        activation={"independent_lanes": rng.random() < 0.5},
+    )  # fmt: skip
+
+
+def choices(seed: int) -> str:
+    rng = Random(9000 + seed)
+    return " ".join(compile_graph("permuted", drawn(rng), chip(rng)).layers.choices)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_small_matrices_change_places_right_on_both_engines(seed: int) -> None:
+    rng = Random(9000 + seed)
+    graph, hardware = drawn(rng), chip(rng)
+    inputs = {"x": random_values(rng, graph.shape("x"))}
+    compile_graph("permuted", graph, hardware, verify=True)
+    event, register = (
+        systolic.run(graph, hardware, inputs, engine=engine) for engine in ("event", "register")
+    )
+    assert event.summary["values"]["equal"]
+    assert register.summary["values"]["equal"]
+    assert event.cycles == register.cycles
+    assert event.cycles >= event.summary["bound"]["cycles"]
+
+
+def test_many_of_the_random_permutations_stay_in_their_lanes() -> None:
+    assert sum("lane by lane" in choices(seed) for seed in range(60)) > 15
+
+
+def test_the_printed_places_give_the_same_run() -> None:
+    graph, hardware = permuted("bf16[6,5,7]", (2, 1, 0), "bf16[7,5,6]"), chip(Random(1))
+    inputs = {"x": random_values(Random(2), graph.shape("x"))}
+    before = systolic.run(graph, hardware, inputs)
+    builder = GraphBuilder(home="state_buffer")
+    x, y = (before.summary["on_chip"][name] for name in ("x", "y"))
+    # Five rows on partitions, and of each 6 matrices of 7 columns, 84 bytes, side by side.
+    assert (x["layout"], y["layout"]) == ("bf16[6,5,7]{2,1,0:T(5,7)}", "bf16[7,5,6]{2,1,0:T(5,6)}")
+    assert (x["byte"], y["byte"]) == (0, 84)
+    there, made = (
+        Tensor(Shape.parse(home["layout"]), "state_buffer", home["partition"], home["byte"])
+        for home in (x, y)
+    )
+    builder.tensor("x", there)
+    builder.transpose("x", made, (2, 1, 0), name="y")
+    after = systolic.run(builder.graph(), hardware, inputs)
+    assert np.array_equal(before.outputs["y"], after.outputs["y"])
+
+
+def test_lanes_that_keep_their_elements_need_one_instruction() -> None:
+    # Reversed, element (i, j, k) stays in lane j: 32 * 96 of them in each, one in a cycle, and the
+    # copy's latency of 1 behind the last.
+    graph = permuted("s8[32,64,96]", (2, 1, 0), "s8[96,64,32]")
+    hardware = load_chip(CHIPS / "ideal_128x128.toml")
+    assert len(compile_graph("reversed", graph, hardware).program.instructions) == 1
+    assert systolic.run(graph, hardware, values=False).cycles == 32 * 96 + 1
