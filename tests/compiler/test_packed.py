@@ -89,6 +89,11 @@ def test_many_random_moves(seed: int) -> None:
     check_random_move(seed)
 
 
+def test_a_copy_of_the_same_bytes_leaves_padding_alone() -> None:
+    text = "u2[17,8]{1,0:T(8,8)}"  # seven of its 24 rows are padding
+    run(graph_of("relayout", text, text, ("dram", "dram")), chip_8x8())
+
+
 # Casts
 
 

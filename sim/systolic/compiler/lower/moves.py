@@ -59,14 +59,16 @@ def move_in_dram(
         return False
     shape = builder.graph.shape(output)
     given = source in builder.graph.inputs and builder.dram.of(source) == source
-    narrow = builder.user_type(output) != shape.element_type  # whose padding keeps what it was
+    narrow = builder.user_type(output) != shape.element_type
     parts = move_parts(
         builder.dram.shape(source), shape, permutation, over_padding=given and not narrow
     )
     if parts is None:
         return False
     move, names = parts[0].move, (source, output)
-    if move.same_bytes and len(parts) == 1:
+    # Padding of a narrow type keeps what it was.
+    kept = narrow and 8 * shape.size_bytes() != shape.num_elements() * shape.element_bits
+    if move.same_bytes and len(parts) == 1 and not kept:
         return _copied(builder, source, output)
     one = move if len(parts) == 1 and len(move.sizes) == MATRICES else None
     if one and other_cycles is None and builder.can_turn(move.dtype):
