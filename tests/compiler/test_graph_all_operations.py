@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import systolic
-from support.all_operations import random_graph
+from support.all_operations import SELECTS, random_graph
 from support.lane_graphs import random_chip, values
 from support.refusals import is_for_room
 from systolic.compiler.bounds.run import run_bound
@@ -27,7 +27,7 @@ STEPPED_CYCLES = 10_000
 
 def drawn(seed: int) -> tuple[Random, Chip, Graph]:
     rng = Random(seed)
-    return rng, random_chip(rng), random_graph(rng)
+    return rng, random_chip(rng, **SELECTS), random_graph(rng)
 
 
 def test_the_graphs_have_every_operation_often() -> None:

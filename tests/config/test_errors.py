@@ -231,7 +231,7 @@ RUN_FAULTS = [
      'engine: needs one of "event", "register", found "evnt"; perhaps "event" was meant'),
     ('"transpose"', '"matmull"',
      '[workload] op: needs one of "transpose", "matmul", "conv2d", "relayout", "reshape", "cast", '
-     '"activation", "binary", "reduce", "pool", "slice", "concat", "pad", "embedding", '
+     '"activation", "binary", "select", "reduce", "pool", "slice", "concat", "pad", "embedding", '
      '"causal_mask", "softmax", "layer_norm", "rms_norm", "requantise", found "matmull"; '
      'perhaps "matmul" was meant'),
     ('"transpose"', '"matmul"', '[workload] shape: op = "matmul" has no such key'),

@@ -6,7 +6,11 @@ from random import Random
 
 from support.image_graphs import grow_images, start_images
 from support.lane_graphs import FLOATS, HOMES, Grown, grow, start, text
+from systolic.hw.units import PATENT_CAPABILITIES
 from systolic.workload import Graph, GraphBuilder
+
+SELECTS = {"pooling": {"does": (*PATENT_CAPABILITIES, "copy_predicated")}}
+"""Tables of a chip one of whose engines has the instruction that a select needs."""
 
 
 def random_graph(rng: Random) -> Graph:
@@ -22,7 +26,26 @@ def random_graph(rng: Random) -> Graph:
         now = start(rng, builder)
     for further in range(number + 1, number + 1 + rng.randint(1, 3)):
         now = rng.choice([grow, grow, _move, _product])(rng, builder, now, further)
+    if rng.random() < 0.3:
+        _selected(rng, builder, now)
     return builder.graph()
+
+
+def _selected(rng: Random, builder: GraphBuilder, now: Grown) -> None:
+    """Add a select of what the graph has grown to, or of a tensor that is spread over it."""
+    spread = [axis for axis in range(len(now.dims)) if rng.random() < 0.5]
+    own = [list(now.dims), [now.dims[axis] for axis in spread], []]
+    dims = {"p": rng.choice(own), "o": rng.choice(own)}
+    lower = {len(each) for each in dims.values()} - {0, len(now.dims)}
+    given = {"broadcast_dimensions": tuple(spread)} if lower else {}
+    types = {"p": rng.choice(["pred", "s8", "f32"]), "o": now.dtype}
+    predicate, other = (
+        builder.tensor(f"{name}s", text(rng, types[name], dims[name]), rng.choice(HOMES))
+        for name in "po"
+    )
+    pair = (now.name, other) if rng.random() < 0.5 else (other, now.name)
+    shape = text(rng, now.dtype, now.dims)
+    builder.add("select", (predicate, *pair), shape, name="selected", **given)
 
 
 def _move(rng: Random, builder: GraphBuilder, now: Grown, number: int) -> Grown:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 import numpy as np
 
@@ -39,8 +40,8 @@ class Grown:
     dims: tuple[int, ...]
 
 
-def random_chip(rng: Random):
-    """Return a small chip, for graphs of a few operations."""
+def random_chip(rng: Random, **tables: Any):
+    """Return a small chip, for graphs of a few operations; `tables` are further ones."""
     rows, cols = rng.randint(1, 9), rng.randint(1, 9)
     return ideal_chip(
         rows, cols,
@@ -48,7 +49,7 @@ def random_chip(rng: Random):
                       "bytes_per_partition": rng.choice([2048, 65536])},
         pe_array={"weight_path": rng.choice(["left", "top"])},
         result_buffer={"banks": rng.randint(1, 8), "bank_bytes": 4 * rng.randint(4, 40)},
-        dma={"queues": rng.randint(1, 4), "latency_cycles": rng.randint(0, 20)},
+        dma={"queues": rng.randint(1, 4), "latency_cycles": rng.randint(0, 20)}, **tables,
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from systolic.isa.instruction import (
     Activate,
     Copy,
+    CopyPredicated,
     OnEngine,
     Requantise,
     ScalarTensorTensor,
@@ -33,13 +34,15 @@ class LaneStep:
     """An instruction without engine and accesses.
 
     first: the field of the operand that the step works on. others: the fields of further operands,
-    in their order.
+    in their order. onto: the first operand is copied to the target before the instruction, which
+    keeps some of it.
     """
 
     cls: type[OnEngine] = Copy
     settings: Mapping[str, Any] = field(default_factory=dict)
     first: str = "source"
     others: tuple[str, ...] = ()
+    onto: bool = False
 
     def __call__(self, **fields: Any) -> OnEngine:
         """Return the instruction with these fields: engine, operands and target."""
@@ -98,6 +101,14 @@ def with_lane(op: str, *, reverse: bool = False) -> LaneStep:
 def requantise(ends: tuple[int, int]) -> LaneStep:
     """Return x * scale as the nearest integer between two ends, with one scale for each lane."""
     return LaneStep(Requantise, {"lowest": ends[0], "highest": ends[1]}, others=("scale",))
+
+
+def select() -> LaneStep:
+    """Return a copy of one operand, over which another is copied where a predicate is not 0.
+
+    The operands are what is taken where it is 0, the predicate, and what is taken elsewhere.
+    """
+    return LaneStep(CopyPredicated, first="target", others=("predicate", "source"), onto=True)
 
 
 def select_up_to(offset: int, other: float, *, turned: bool) -> LaneStep:

@@ -19,6 +19,7 @@ from systolic.compiler.ir.lane_step import (
     activate,
     joined,
     requantise,
+    select,
     with_each,
     with_lane,
 )
@@ -32,6 +33,7 @@ from systolic.workload import Operation
 from systolic.workload.operations.activation import ActivationAttributes
 from systolic.workload.operations.binary import BinaryAttributes, placed_dims
 from systolic.workload.operations.requantise import RequantiseAttributes, scaled_axes
+from systolic.workload.operations.select import SelectAttributes
 
 
 def each_element(
@@ -80,6 +82,17 @@ def lower_binary(builder: LayerBuilder, op: Operation) -> None:
         builder.node("convert", (right, left), result, step=step)
     else:
         builder.node("convert", (left, right), result, step=with_each(operator))
+
+
+def lower_select(builder: LayerBuilder, op: Operation) -> None:
+    """Bring all three operands in views that go together."""
+    axes = _result_axes(builder, op)
+    predicate, on_true, on_false = (
+        _operand(builder, op, place, axes) for place in range(len(op.inputs))
+    )
+    own = next((m for m in (on_true, on_false, predicate) if builder.has_own_tiles(m)), on_true)
+    result = builder.result_like(op.output, axes, own)
+    builder.node("convert", (on_false, predicate, on_true), result, step=select())
 
 
 def lower_requantise(builder: LayerBuilder, op: Operation) -> None:
@@ -200,8 +213,11 @@ def _placed(builder: LayerBuilder, op: Operation, place: int) -> tuple[int | Non
     dims, out = (builder.graph.shape(name).dims for name in (op.inputs[place], op.output))
     if op.kind == "requantise":
         return placed_dims(dims, out, scaled_axes(dims, out))
-    given = op.attributes_as(BinaryAttributes).matched
-    return placed_dims(dims, out, given)
+    if op.kind == "select":
+        given = op.attributes_as(SelectAttributes).matched
+    else:
+        given = op.attributes_as(BinaryAttributes).matched
+    return placed_dims(dims, out, given if dims else ())
 
 
 def _goes_with(builder: LayerBuilder, op: Operation, place: int, axes: Axes) -> bool:
@@ -211,22 +227,24 @@ def _goes_with(builder: LayerBuilder, op: Operation, place: int, axes: Axes) -> 
 
 
 def _result_axes(builder: LayerBuilder, op: Operation) -> Axes:
-    """Return the view in which most is there already, and with which both operands go."""
+    """Return the view in which most is there already, and with which all operands go."""
     out, found = builder.graph.shape(op.output), list[Axes]()
     for tensor in op.inputs:
         if builder.graph.shape(tensor).dims == out.dims:
             builder.any_view(tensor)
             found += [axes for _, axes in builder.views(tensor)]
-    both = [axes for axes in found if all(_goes_with(builder, op, n, axes) for n in (0, 1))]
-    repeated = {axes: _repeated_rows(builder, op, axes) for axes in both}
-    return min(both, key=lambda axes: repeated[axes], default=physical(out))
+    places = range(len(op.inputs))
+    fitting = [axes for axes in found if all(_goes_with(builder, op, n, axes) for n in places)]
+    repeated = {axes: _repeated_rows(builder, op, axes) for axes in fitting}
+    return min(fitting, key=lambda axes: repeated[axes], default=physical(out))
 
 
 def _repeated_rows(builder: LayerBuilder, op: Operation, axes: Axes) -> int:
     """Return how many operands must be repeated down the rows of a result seen as `axes`."""
     rows = builder.size(op.output, axes[-2])
     tall = [
-        builder.size(op.inputs[n], operand_axes(axes, _placed(builder, op, n))[-2]) for n in (0, 1)
+        builder.size(name, operand_axes(axes, _placed(builder, op, n))[-2])
+        for n, name in enumerate(op.inputs)
     ]
     return sum(size == 1 < rows for size in tall)
 

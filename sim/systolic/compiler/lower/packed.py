@@ -33,6 +33,7 @@ from systolic.hw.spec import Chip
 from systolic.layout import LayoutError, Shape
 from systolic.layout.packing.memory import packed_bits
 from systolic.workload import Graph, Operation, Tensor
+from systolic.workload.operations.binary import OPERATORS, BinaryAttributes
 
 TAKES_NARROW = ("transpose", "relayout", "reshape", "cast")
 AXES: Axes = ((0,), (1,), (2,))
@@ -145,11 +146,23 @@ def _check_bits(shape: Shape) -> None:
 def _check_takes(graph: Graph, op: Operation) -> None:
     for name in (*op.inputs, op.output):
         shape = graph.shape(name)
-        if shape.element_type in NARROW_BITS and op.kind not in TAKES_NARROW:
+        if shape.element_type in NARROW_BITS and not _may_be_narrow(op, name, shape):
             raise CompileError(
                 f'operation "{op.part_of or op.name}": {op.kind} takes no {shape.element_type}; '
                 f"{', '.join(TAKES_NARROW)} do, and a cast gives a type of 8 bits or more"
             )
+
+
+def _may_be_narrow(op: Operation, tensor: str, shape: Shape) -> bool:
+    """Return whether an operation works on the bytes in which narrow elements are carried.
+
+    A select only asks whether its predicate is 0, and a comparison gives 1 or 0.
+    """
+    if op.kind == "select":
+        return tensor == op.inputs[0] and tensor not in op.inputs[1:]
+    if op.kind == "binary" and tensor == op.output and shape.element_type == "pred":
+        return OPERATORS[op.attributes_as(BinaryAttributes).operator].compares
+    return op.kind in TAKES_NARROW
 
 
 def _packed_tensors(graph: Graph, chip: Chip) -> Iterator[PackedTensor]:

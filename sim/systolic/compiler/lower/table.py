@@ -21,6 +21,7 @@ from systolic.compiler.lower.elementwise import (
     each_element,
     lower_binary,
     lower_requantise,
+    lower_select,
 )
 from systolic.compiler.lower.embedding import lower_embedding
 from systolic.compiler.lower.gathers import lower_concat, lower_pad, lower_slice
@@ -68,6 +69,7 @@ LOWERINGS: dict[str, Lowering] = {
     "cast": Lowering(lower_cast, "bytes"),
     "activation": Lowering(each_element(activation_step), "bytes"),
     "binary": Lowering(lower_binary, "bytes"),
+    "select": Lowering(lower_select, "bytes"),
     "requantise": Lowering(lower_requantise, "bytes"),
     "reduce": Lowering(lower_reduce, "bytes"),
     "pool": Lowering(lower_pool, "bytes"),

@@ -158,10 +158,21 @@ class ProductMaker:
             regions.append(place.region)
         target, made = self._tiles.make_reach(*out, *where)
         busy = self._busy if busy is None else busy
+        if node.step.onto:
+            fields.pop(node.step.first)
+            self._beneath((source, regions.pop(0)), (made, target.region), busy)
+            regions.append(target.region)
         step = node.step.at(*(span.first for span in where))
         written = on_cheapest(self._chip, self._options, step, busy, target=made, **fields)
         self._note(written)
         self._drafts.add(written, regions, (target.region,))
+
+    def _beneath(self, held: _HeldAccess, out: _HeldAccess, busy: dict[str, int]) -> None:
+        """Let an engine copy what the next instruction keeps some of to that one's target."""
+        (source, read), (target, made) = held, out
+        copy = on_cheapest(self._chip, self._options, COPY, busy, source=source, target=target)
+        self._note(copy)
+        self._drafts.add(copy, (read,), (made,))
 
     def _note(self, work: OnEngine) -> None:
         """Note the ticks that an engine is given."""

@@ -23,6 +23,7 @@ from systolic.workload.operations.requantise import REQUANTISE
 from systolic.workload.operations.reshape import RESHAPE
 from systolic.workload.operations.rms_norm import RMS_NORM
 from systolic.workload.operations.row import AnyRow
+from systolic.workload.operations.select import SELECT
 from systolic.workload.operations.slice import SLICE
 from systolic.workload.operations.softmax import SOFTMAX
 from systolic.workload.operations.transpose import TRANSPOSE
@@ -36,6 +37,7 @@ OPERATIONS: dict[str, AnyRow] = {
     "cast": CAST,
     "activation": ACTIVATION,
     "binary": BINARY,
+    "select": SELECT,
     "reduce": REDUCE,
     "pool": POOL,
     "slice": SLICE,
