@@ -6,14 +6,15 @@ row of `systolic.workload.operations.table.OPERATIONS`, by which a graph is chec
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from systolic.errors import WorkloadError, listed, perhaps, shortened
 from systolic.layout import Shape
-from systolic.workload.operation import Operation, make_attributes, settled
+from systolic.workload.operation import Operation, default_shape, make_attributes, settled
+from systolic.workload.operations.table import OPERATIONS
 from systolic.workload.tensor import HOMES, Home, Tensor
 
 
@@ -61,7 +62,17 @@ class Graph:
 
 
 class GraphBuilder:
-    """Writes a graph in Python: `tensor` adds an input, `add` and its like add an operation."""
+    """Writes a graph in Python: `tensor` adds an input, `add` an operation of any kind.
+
+    Every operation of the table is a method too, which takes the names of its inputs, and its
+    attributes by name::
+
+        hidden = builder.activation(sums, function="gelu")
+        pooled = builder.pool(images, reduction="max", window=(2, 2), stride=(2, 2), name="pooled")
+
+    Like `add` it returns the name of the result. `out` is the result's shape; it may be left out
+    where it follows from the inputs, and the result then lies in the builder's memory.
+    """
 
     def __init__(self, home: Home = "dram") -> None:
         self._home = home
@@ -86,15 +97,52 @@ class GraphBuilder:
         self,
         kind: str,
         inputs: Sequence[str],
-        out: str | Shape | Tensor,
+        out: str | Shape | Tensor | None = None,
         *,
         name: str | None = None,
         **attributes: Any,
     ) -> str:
-        """Add an operation of any kind; return the name of its result (default: kind + number)."""
-        output = self.tensor(name or f"{kind}{len(self._operations)}", out)
-        self._operations.append(named_operation(kind, inputs, output, attributes))
+        """Add an operation of any kind; return the name of its result (default: kind + number).
+
+        Raises:
+            WorkloadError: an attribute is unknown or missing, the name is taken, or `out` is left
+                out and does not follow from the inputs.
+
+        """
+        output = name or f"{kind}{len(self._operations)}"
+        operation = named_operation(kind, inputs, output, attributes)
+        self.tensor(output, self._default_out(operation) if out is None else out)
+        self._operations.append(operation)
         return output
+
+    def __getattr__(self, kind: str) -> Callable[..., str]:
+        """Return the method that adds an operation of this kind."""
+        if kind not in OPERATIONS:
+            raise AttributeError(f"GraphBuilder has no {kind!r}{perhaps(kind, OPERATIONS)}")
+
+        def add(
+            *inputs: str,
+            out: str | Shape | Tensor | None = None,
+            name: str | None = None,
+            **attributes: Any,
+        ) -> str:
+            return self.add(kind, inputs, out, name=name, **attributes)
+
+        return add
+
+    def __dir__(self) -> list[str]:
+        """Return the names of all methods, those of operations too."""
+        return sorted({*super().__dir__(), *OPERATIONS})
+
+    def _default_out(self, op: Operation) -> Shape:
+        """Return the shape of a result that was left out."""
+        _check_names(op, op.inputs, self._tensors)
+        with op.blamed():
+            shapes = [self._tensors[name].shape for name in op.inputs]
+            shape = default_shape(op.row, shapes, op.attributes)
+            if shape is None:
+                raise WorkloadError(f"needs out: a {op.kind} may give several shapes")
+        return shape
 
     def matmul(
         self, lhs: str, rhs: str, out: str | Shape | Tensor, *, name: str | None = None
@@ -141,7 +189,7 @@ def make_graph(tensors: Mapping[str, Tensor], operations: Iterable[Operation]) -
     if not given:
         raise WorkloadError("a graph needs at least one operation")
     for op in given:
-        _check_names(op, tensors)
+        _check_names(op, (*op.inputs, op.output), tensors)
     made: dict[str, Operation] = {}
     for op in given:
         if op.output in made:
@@ -156,9 +204,10 @@ def make_graph(tensors: Mapping[str, Tensor], operations: Iterable[Operation]) -
     return Graph(tuple(tensors.items()), _in_order(given, made))
 
 
-def _check_names(op: Operation, tensors: Mapping[str, Tensor]) -> None:
+def _check_names(op: Operation, names: Sequence[str], tensors: Mapping[str, Tensor]) -> None:
+    """Raise WorkloadError if a name is no tensor's, or the operation takes more or fewer inputs."""
     arity = len(op.row.operands)
-    for name in (*op.inputs, op.output):
+    for name in names:
         if name not in tensors:
             raise WorkloadError(
                 f'operation "{shortened(op.name)}": no tensor "{shortened(name)}" '

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from systolic.errors import WorkloadError
 from systolic.workload.graph import Graph, make_graph
-from systolic.workload.operation import Operation
+from systolic.workload.operation import Operation, default_shape
 from systolic.workload.operations.row import NO_ATTRIBUTES, Attributes, plain
 from systolic.workload.operations.table import OPERATIONS
 from systolic.workload.tensor import Tensor
@@ -23,10 +23,8 @@ def default_out(kind: str, inputs: Sequence[Tensor], attributes: Attributes) -> 
         WorkloadError: the attributes do not fit the shapes.
 
     """
-    row, shapes = OPERATIONS[kind], [tensor.shape for tensor in inputs]
-    if row.default_out is None:
-        return None
-    return Tensor(row.default_out(shapes, row.settle(shapes, attributes)), inputs[0].home)
+    shape = default_shape(OPERATIONS[kind], [tensor.shape for tensor in inputs], attributes)
+    return None if shape is None else Tensor(shape, inputs[0].home)
 
 
 def refuse_other(out: Tensor, wanted: Tensor) -> None:

@@ -73,6 +73,18 @@ def make_attributes(kind: str, row: AnyRow, given: Mapping[str, Any]) -> Attribu
     return made
 
 
+def default_shape(row: AnyRow, shapes: Sequence[Shape], attributes: Attributes) -> Shape | None:
+    """Return the shape of the result that follows from those of the inputs; None if none does.
+
+    Raises:
+        WorkloadError: the attributes do not fit the shapes.
+
+    """
+    if row.default_out is None:
+        return None
+    return row.default_out(shapes, row.settle(shapes, attributes))
+
+
 def required_attributes(row: AnyRow) -> list[str]:
     """Return the attributes that must be given: those without a default."""
     return [field.name for field in fields(row.attributes) if field.default is MISSING]
