@@ -12,7 +12,16 @@ from collections import Counter
 
 import pytest
 
-from run.test_networks import BLOCK, DECODE, MOBILENET, NETWORKS, PREFILL, RESNET, smaller
+from run.test_networks import (
+    BLOCK,
+    DECODE,
+    MOBILENET,
+    NETWORKS,
+    PREFILL,
+    RESNET,
+    small_int8,
+    smaller,
+)
 from systolic.config import load_run
 from systolic.isa import Buffer, LoadWeights, MatMul
 from systolic.isa.effects import reads, writes
@@ -142,6 +151,11 @@ def test_a_small_sibling_does_its_work_once(network, tmp_path):
     path = tmp_path / "sibling.toml"
     path.write_text(smaller(network), encoding="utf-8")
     check(*compiled_network(path))
+
+
+@pytest.mark.parametrize("network", [RESNET, MOBILENET], ids=lambda path: path.stem)
+def test_a_small_int8_sibling_does_its_work_once(network, tmp_path):
+    check(*compiled_network(small_int8(network, tmp_path)))
 
 
 @pytest.mark.slow

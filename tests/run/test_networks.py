@@ -194,13 +194,36 @@ def test_mobilenet_has_all_its_multiply_adds():
     assert found == wanted == 300_774_272
 
 
-def test_mobilenet_is_what_its_script_writes():
-    name = "make_mobilenet_v2"
+def script(name: str):
+    """Return a script beside the networks as a module."""
     spec = importlib.util.spec_from_file_location(name, NETWORKS / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # a dataclass looks its module up
     spec.loader.exec_module(module)
-    assert module.text() == MOBILENET.read_text(encoding="utf-8")
+    return module
+
+
+def test_mobilenet_is_what_its_script_writes():
+    assert script("make_mobilenet_v2").text() == MOBILENET.read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_the_int8_networks_are_what_their_script_writes():
+    for path, text, arrays in script("quantise_networks").files():
+        assert text == path.read_text(encoding="utf-8")
+        with np.load(path.with_suffix(".npz")) as shipped:
+            assert {name: array.tobytes() for name, array in shipped.items()} == {
+                name: array.tobytes() for name, array in arrays.items()
+            }
+
+
+def small_int8(network: Path, folder: Path) -> Path:
+    """Write the sibling of an int8 network, quantised from that of the bf16 one."""
+    made = script("quantise_networks").quantised(network.stem, smaller(network))
+    path = folder / f"{network.stem}_int8.toml"
+    path.write_text(made.text("sibling"), encoding="utf-8")
+    np.savez(path.with_suffix(".npz"), **made.arrays)
+    return path
 
 
 @pytest.mark.parametrize(
@@ -213,6 +236,16 @@ def test_mobilenet_is_what_its_script_writes():
 def test_a_small_sibling_runs_alike_on_both_engines(network, chip, tmp_path):
     path = tmp_path / "sibling.toml"
     path.write_text(smaller(network), encoding="utf-8")
+    runs_alike(path, chip)
+
+
+@pytest.mark.parametrize("network", [RESNET, MOBILENET], ids=lambda path: path.stem)
+def test_a_small_int8_sibling_runs_alike_on_both_engines(network, tmp_path):
+    runs_alike(small_int8(network, tmp_path), "ideal_128x128")
+
+
+def runs_alike(path: Path, chip: str) -> None:
+    """Both engines leave equal records, and the bits of numpy."""
     config = load_run(path, [f"chip={chip}", "chip.state_buffer.bytes_per_partition=65536"])
     compiled = compile_run(config)
     require_clean(compiled.program, config.chip, initial_accesses(compiled))

@@ -32,6 +32,15 @@ def test_arange_wraps_and_rounds() -> None:
     assert np.isinf(load(ARANGE, "f16[1,65520]")[0, -1])
 
 
+@pytest.mark.parametrize("name", ["f32", "bf16", "s8", "s32"])
+def test_one_number_of_a_file(name: str, tmp_path: Path) -> None:
+    shape = parse_shape(f"{name}[]")
+    path = tmp_path / "one.npy"
+    np.save(path, np.asarray(3).astype(shape.dtype))
+    found = load_data(DataSource("file", path=path), shape)
+    assert (found.shape, found.dtype, found.item()) == ((), shape.dtype, 3)
+
+
 @pytest.mark.parametrize("name", TYPES)
 @pytest.mark.parametrize("source", [ARANGE, RANDOM], ids=str)
 def test_type_and_dimensions(name: str, source: DataSource) -> None:

@@ -149,12 +149,12 @@ def _reinterpret(path: Path, found: Array, shape: Shape) -> Array:
     same_size = found.dtype.itemsize == shape.dtype.itemsize
     if found.dtype.names or not same_size or shape.dtype in PLAIN_TYPES:
         raise WorkloadError(f"{path}: holds {found.dtype}, which is not {shape.element_type}")
-    return np.ascontiguousarray(found).view(shape.dtype)
+    return np.asarray(found, order="C").view(shape.dtype)
 
 
 def _to_float(path: Path, found: Array, shape: Shape) -> Array:
     with _quiet():
-        values = np.ascontiguousarray(found.astype(shape.dtype))
+        values = np.asarray(found.astype(shape.dtype), order="C")
         lost = np.isfinite(found) & ~np.isfinite(values)
     _refuse(path, found, lost, f"which {shape.element_type} cannot hold")
     return values
@@ -167,7 +167,7 @@ def _to_integer(path: Path, found: Array, shape: Shape, limits: tuple[int, int])
         lost = ~((found >= low) & (found <= high))
         if found.dtype.kind == "f":
             lost |= found != np.floor(found)
-        values = np.ascontiguousarray(found.astype(shape.dtype))
+        values = np.asarray(found.astype(shape.dtype), order="C")
     why = f"which {shape.element_type} cannot hold (whole numbers from {low} to {high})"
     _refuse(path, found, lost, why)
     return values
