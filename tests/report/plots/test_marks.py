@@ -7,7 +7,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from systolic.report.plots.look import Look
-from systolic.report.plots.marks import stacked
+from systolic.report.plots.marks import area, stacked
 from systolic.report.plots.sheet import Sheet
 from systolic.report.plots.stretches import Stretches, coverage
 from systolic.spans import Interval
@@ -45,3 +45,16 @@ def test_a_cycle_between_long_stretches_is_seen(order: tuple[str, str], cycles: 
     lane = (pixels == BLUE).all(axis=2).any(axis=0) | row
     at = (begins - np.flatnonzero(lane)[0]) / lane.sum() * cycles
     np.testing.assert_allclose(at, places, atol=2 * cycles / lane.sum())
+
+
+def test_columns_side_by_side_are_one_shape() -> None:
+    """Else a vector file shows seams between them; and what is empty is no shape, not even flat."""
+    axes = Sheet(Look("lane"), 2.0, "").axes(1.0, 0.5)
+    high = np.array([0.0, 2.0, 3.0, 1e-16, 0.0, 1.0])
+    area(axes, np.arange(7.0), np.zeros(6), high, "#ff0000")
+    (found,) = axes.collections
+    corners = [path.vertices.tolist() for path in found.get_paths()]
+    assert corners == [
+        [[1, 2], [2, 2], [2, 3], [3, 3], [3, 0], [2, 0], [2, 0], [1, 0], [1, 2]],
+        [[5, 1], [6, 1], [6, 0], [5, 0], [5, 1]],
+    ]

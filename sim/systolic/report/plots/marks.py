@@ -51,6 +51,23 @@ def boxes(
     )
 
 
+def area(axes: Axes, edges: Edges, low: Coordinates, high: Coordinates, colour: str) -> None:
+    """Draw columns from low to high, between neighbouring edges; empty ones are left out.
+
+    Neighbours are one shape, so that no seams show in a vector file.
+    """
+    from matplotlib.collections import PolyCollection
+
+    shapes, least = [], 1e-9 * np.abs(high - low).max(initial=0.0)  # less is a rounding error
+    for first, stop in runs_of(np.abs(high - low) > least):
+        x = np.repeat(edges[first : stop + 1], 2)[1:-1]
+        y = np.concatenate([np.repeat(high[first:stop], 2), np.repeat(low[first:stop], 2)[::-1]])
+        shapes.append(np.stack([np.concatenate([x, x[::-1]]), y], -1))
+    axes.add_collection(
+        PolyCollection(shapes, facecolors=colour, linewidths=0, antialiaseds=False), autolim=False
+    )
+
+
 def ground(axes: Axes, cycles: Interval, low: float, high: float, colour: str) -> None:
     """Draw the ground of a lane over all cycles."""
     boxes(axes, (np.array([cycles.first]), np.array([cycles.stop])), (low, high), colour)
@@ -70,9 +87,14 @@ def stacked(
     slivers: list[tuple[Any, ...]] = []
     for kind, colour in colours.items():
         above = np.round(below + found.shares[kind], 9)  # so that equal heights are one line
+        if not found.is_exact:
+            lows, highs = (y[0] + side * height for side in (below, above))
+            area(axes, found.edges / period, lows, highs, colour)
+            below = above
+            continue
         left, right, low, high = _steps(found.edges / period, below, above)
         low, high = y[0] + low * height, y[0] + high * height
-        thin = (right - left < least) & found.is_exact
+        thin = right - left < least
         boxes(axes, (left[~thin], right[~thin]), (low[~thin], high[~thin]), colour)
         sides = (right - left, left, low, high)
         slivers += [(*each, colour) for each in zip(*(side[thin] for side in sides), strict=True)]
