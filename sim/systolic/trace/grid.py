@@ -111,12 +111,22 @@ class GridState:
 
 
 @dataclass(frozen=True, eq=False)
+class _Vectors:
+    """Vectors in order of injection, each [V]: cycle, index of the pass, and number in it."""
+
+    times: Plane
+    matmul: Plane
+    vector: Plane
+
+
+@dataclass(frozen=True, eq=False)
 class GridHistory:
     """All passes of a run, in queue order, on an array of the given shape.
 
     PE (r, c) does in cycle t what the corner of an array without delays would do in cycle
     t - delay(r, c), its *front*: weights, exchanges and vectors all travel alike. So every
-    question is asked of one-dimensional schedules, once per PE.
+    question is asked of one-dimensional schedules, once per PE. Loads follow each other in time,
+    and multiplies do: so what a cycle costs is the passes under way around it, not all of a run.
     """
 
     shape: GridShape
@@ -137,66 +147,101 @@ class GridHistory:
 
         Two planes [R, C], at a cost of O(R * C); no operand is touched.
         """
-        slot = self._slots(cycle)
-        _, matmul, vector = self._injections
-        return _pick(matmul, slot, -1), _pick(vector, slot, -1)
+        flying, slot = self._flying(cycle)
+        return _pick(flying.matmul, slot, -1), _pick(flying.vector, slot, -1)
+
+    def passes(self, cycles: Interval) -> range:
+        """Return the places in `matmuls` of the passes under way in these cycles.
+
+        A pass is under way from its first injection to its last.
+        """
+        firsts, lasts = self._pass_spans
+        start = int(np.searchsorted(lasts, cycles.first))
+        return range(start, max(start, int(np.searchsorted(firsts, cycles.stop))))
+
+    def loads_in(self, cycles: Interval) -> Sequence[LoadPass]:
+        """Return the loads under way in these cycles, from their first read to their last."""
+        firsts, lasts = self._load_spans
+        start = int(np.searchsorted(lasts, cycles.first))
+        return self.loads[start : int(np.searchsorted(firsts, cycles.stop))]
 
     def at(self, cycle: int) -> GridState:
         """Return what every PE holds in that cycle (timing contract, section 2)."""
-        slot = self._slots(cycle)
+        flying, slot = self._flying(cycle)
         front = cycle - self.shape.delay()
         shadow, weight = np.zeros_like(front, self._dtype), self._registers(front)
         if self.shape.weight_buffer == "double":
             shadow, weight = weight, self._registers(self._exchanged(front) - 1)
-        matmul, vector = self.vectors(cycle)
-        instructions = np.array([p.instruction for p in self.matmuls], np.int64)
+        instructions = np.array([self.matmuls[i].instruction for i in flying.matmul], np.int64)
         return GridState(
-            moving=self._moving(slot),
+            moving=self._moving(flying, slot),
             weight=weight,
             shadow=shadow,
-            sum=self._sums(slot),
+            sum=self._sums(flying, slot),
             valid=slot >= 0,
-            vector=vector,
-            matmul=_pick(instructions, matmul, -1),
+            vector=_pick(flying.vector, slot, -1),
+            matmul=_pick(instructions, slot, -1),
         )
 
     def results(self, index: int) -> npt.NDArray[Any]:
         """Return the finished column sums [M, N] of `matmuls[index]`, before any accumulation."""
         one = self.matmuls[index]
-        first = sum(len(p.injections) for p in self.matmuls[:index])
-        slots = np.arange(first, first + len(one.injections))
-        *_, final = self._accumulate(slots, _accumulator(one.moving.dtype))
+        vectors = self._vectors_of(range(index, index + 1))
+        *_, final = self._accumulate(vectors, _accumulator(one.moving.dtype))
         return np.asarray(final[:, : one.cols].astype(self._dtype))
 
     def injected(self, cycles: Interval) -> tuple[Plane, Plane, Plane]:
         """Return of the vectors injected in these cycles: cycle, index of the pass, number."""
-        first, stop = np.searchsorted(self._injections[0], [cycles.first, cycles.stop])
-        times, matmul, vector = self._injections
-        return times[first:stop], matmul[first:stop], vector[first:stop]
+        found = self._injected(cycles)
+        return found.times, found.matmul, found.vector
 
     def row_sums(self, cycles: Interval) -> Iterator[npt.NDArray[np.float64]]:
         """Yield, row by row, the sums [V, C] that leave it, of the V vectors `injected` then."""
-        first, stop = np.searchsorted(self._injections[0], [cycles.first, cycles.stop])
-        slots = np.arange(first, stop)
-        passes = [self.matmuls[i] for i in self._injections[1][slots]]
-        whole = np.array([_accumulator(p.moving.dtype) == np.int32 for p in passes], np.bool_)
-        parts = [(part, self._accumulate(slots[part], kind))
+        found = self._injected(cycles)
+        whole = self._are_whole(found)
+        parts = [(part, self._accumulate(_chosen(found, part), kind))
                  for part, kind in ((~whole, np.dtype(np.float32)), (whole, np.dtype(np.int32)))
                  if part.any()]  # fmt: skip
         for _ in range(self.shape.rows):
-            sums = np.zeros((slots.size, self.shape.cols))
+            sums = np.zeros((found.times.size, self.shape.cols))
             for part, rows in parts:
                 sums[part] = next(rows)
             yield sums
 
+    def _vectors_of(self, passes: range) -> _Vectors:
+        """Return all vectors of some passes."""
+        schedules = [self.matmuls[i].injections for i in passes]
+        lengths = np.array([len(s) for s in schedules], np.int64)
+        begins = np.cumsum(lengths) - lengths
+        count = int(lengths.sum())
+        return _Vectors(
+            np.concatenate([np.empty(0, np.int64), *schedules]),
+            np.repeat(np.arange(passes.start, passes.stop), lengths),
+            np.arange(count) - np.repeat(begins, lengths),
+        )
+
+    def _injected(self, cycles: Interval) -> _Vectors:
+        """Return the vectors injected in these cycles."""
+        found = self._vectors_of(self.passes(cycles))
+        first, stop = np.searchsorted(found.times, [cycles.first, cycles.stop])
+        return _chosen(found, slice(first, stop))
+
+    def _are_whole(self, vectors: _Vectors) -> npt.NDArray[np.bool_]:
+        """Return which vectors are summed as integers."""
+        kinds = [_accumulator(self.matmuls[i].moving.dtype) for i in vectors.matmul]
+        return np.array([kind == np.int32 for kind in kinds], np.bool_)
+
     @cached_property
-    def _injections(self) -> tuple[Plane, Plane, Plane]:
-        """Cycle, index of the pass, and number of every vector, in order of injection."""
-        return _joined([p.injections for p in self.matmuls])
+    def _pass_spans(self) -> tuple[Plane, Plane]:
+        return _spans([p.injections for p in self.matmuls])
+
+    @cached_property
+    def _load_spans(self) -> tuple[Plane, Plane]:
+        return _spans([p.reads for p in self.loads])
 
     @cached_property
     def _reads(self) -> Plane:
-        return _joined([p.reads for p in self.loads])[0]
+        return np.concatenate([np.empty(0, np.int64), *(p.reads for p in self.loads)])
 
     @cached_property
     def _exchanges(self) -> Plane:
@@ -204,22 +249,22 @@ class GridHistory:
 
     @cached_property
     def _dtype(self) -> np.dtype[Any]:
-        operands = [p.weights for p in self.loads] + [p.moving for p in self.matmuls]
-        kinds = {_accumulator(a.dtype) for a in operands}
+        types = {p.weights.dtype for p in self.loads} | {p.moving.dtype for p in self.matmuls}
+        kinds = {_accumulator(dtype) for dtype in types}
         if len(kinds) > 1:
             return np.dtype(np.float64)
         return kinds.pop() if kinds else np.dtype(np.float32)
 
-    def _slots(self, cycle: int) -> Plane:
-        """Return [R, C] the place in `_injections` of the vector in each PE, -1 where none."""
-        times, matmul, _ = self._injections
+    def _flying(self, cycle: int) -> tuple[_Vectors, Plane]:
+        """Return the vectors in the array, and [R, C] which of them each PE has, -1 for none."""
         front = cycle - self.shape.delay()
-        if not times.size:
-            return np.full_like(front, -1)
-        slot = np.minimum(np.searchsorted(times, front), times.size - 1)
-        cols = np.array([p.cols for p in self.matmuls])[matmul]
-        there = (times[slot] == front) & (np.arange(self.shape.cols) < cols[slot])
-        return np.where(there, slot, -1)
+        found = self._injected(Interval(int(front.min()), int(front.max()) + 1))
+        if not found.times.size:
+            return found, np.full_like(front, -1)
+        slot = np.minimum(np.searchsorted(found.times, front), found.times.size - 1)
+        cols = np.array([self.matmuls[i].cols for i in found.matmul])
+        there = (found.times[slot] == front) & (np.arange(self.shape.cols) < cols[slot])
+        return found, np.where(there, slot, -1)
 
     def _exchanged(self, front: Plane) -> Plane:
         """Return when the exchange that each front saw last was injected, 0 if none."""
@@ -230,10 +275,13 @@ class GridHistory:
         """Return [R, C] the registers that loads write, after all reads up to cycle `limit`."""
         held = np.zeros(limit.shape, self._dtype)
         missing = np.ones(limit.shape, bool)
-        for load in reversed(self.loads):
+        begun = int(np.searchsorted(self._load_spans[0], limit.max(), side="right"))
+        for load in reversed(self.loads[:begun]):
+            if not missing.any():
+                break
             rows, cols = load.weights.shape
             open_, into = missing[:rows, :cols], held[:rows, :cols]
-            if load.reads[0] > limit.max() or not open_.any():
+            if not open_.any():
                 continue
             written = open_ & (load.reads[self._read_of(load)] <= limit[:rows, :cols])
             into[written] = load.weights[written].astype(self._dtype)
@@ -244,41 +292,39 @@ class GridHistory:
         rows, cols = load.weights.shape
         return self.shape.read_of(rows, cols, load.columns)
 
-    def _moving(self, slot: Plane) -> npt.NDArray[Any]:
+    def _moving(self, flying: _Vectors, slot: Plane) -> npt.NDArray[Any]:
         moving = np.zeros(slot.shape, self._dtype)
-        _, matmul, vector = self._injections
-        owner = _pick(matmul, slot, -1)
+        owner = _pick(flying.matmul, slot, -1)
         for index in np.unique(owner[owner >= 0]):
             operand = self.matmuls[index].moving
             r, c = np.nonzero(owner == index)
             r, c = r[r < operand.shape[1]], c[r < operand.shape[1]]
-            moving[r, c] = operand[vector[slot[r, c]], r].astype(self._dtype)
+            moving[r, c] = operand[flying.vector[slot[r, c]], r].astype(self._dtype)
         return moving
 
-    def _sums(self, slot: Plane) -> npt.NDArray[Any]:
+    def _sums(self, flying: _Vectors, slot: Plane) -> npt.NDArray[Any]:
         sums = np.zeros(slot.shape, self._dtype)
-        flying = np.unique(slot[slot >= 0])
-        for kind in (np.dtype(np.float32), np.dtype(np.int32)):
-            matmuls = [self.matmuls[i] for i in self._injections[1][flying]]
-            slots = flying[[_accumulator(p.moving.dtype) == kind for p in matmuls]]
+        is_there, whole = np.isin(np.arange(flying.times.size), slot), self._are_whole(flying)
+        for kind, part in ((np.dtype(np.float32), ~whole), (np.dtype(np.int32), whole)):
+            slots = np.flatnonzero(is_there & part)
             if slots.size:
                 place = _places(slots, slot)
-                for r, total in enumerate(self._accumulate(slots, kind)):
+                for r, total in enumerate(self._accumulate(_chosen(flying, slots), kind)):
                     c = np.flatnonzero(place[r] >= 0)
                     sums[r, c] = total[place[r, c], c]
         return sums
 
-    def _accumulate(self, slots: Plane, kind: np.dtype[Any]) -> Iterator[npt.NDArray[Any]]:
+    def _accumulate(self, vectors: _Vectors, kind: np.dtype[Any]) -> Iterator[npt.NDArray[Any]]:
         """Yield, row by row, the sums [V, C] that leave the row, for V vectors in all columns."""
-        _, matmul, vector = self._injections
-        operands = [self.matmuls[matmul[i]].moving[vector[i]] for i in slots]
-        moving = np.zeros((slots.size, self.shape.rows), kind)
+        count, owners = vectors.times.size, [self.matmuls[i] for i in vectors.matmul]
+        operands = [p.moving[v] for p, v in zip(owners, vectors.vector, strict=True)]
+        moving = np.zeros((count, self.shape.rows), kind)
         for place, operand in enumerate(operands):
             moving[place, : operand.size] = operand.astype(kind)
         used = np.array([operand.size for operand in operands])
-        through = np.array([self.matmuls[matmul[i]].is_pass_through for i in slots])[:, None]
-        planes, plane = self._weights_met(slots, kind)
-        total = np.zeros((slots.size, self.shape.cols), kind)
+        through = np.array([p.is_pass_through for p in owners])[:, None]
+        planes, plane = self._weights_met(vectors.times, kind)
+        total = np.zeros((count, self.shape.cols), kind)
         for r in range(self.shape.rows):
             with np.errstate(all="ignore"):
                 new = _multiply_add(moving[:, r, None], planes[plane, r], total, self.shape.fused)
@@ -288,9 +334,11 @@ class GridHistory:
             total = np.where((r < used)[:, None], new, total)
             yield total
 
-    def _weights_met(self, slots: Plane, kind: np.dtype[Any]) -> tuple[npt.NDArray[Any], Plane]:
-        """Return the distinct weight planes [G, R, C] that vectors meet, and each vector's [V]."""
-        times = self._injections[0][slots]
+    def _weights_met(self, times: Plane, kind: np.dtype[Any]) -> tuple[npt.NDArray[Any], Plane]:
+        """Return the distinct weight planes [G, R, C] that vectors meet, and each vector's [V].
+
+        times: [V] the cycles of the vectors' injections.
+        """
         seen = self._exchanged(times) if self.shape.weight_buffer == "double" else times
         reads = np.searchsorted(self._reads, seen - 1, side="right")
         counts, plane = np.unique(reads, return_inverse=True)
@@ -301,16 +349,15 @@ class GridHistory:
         return np.stack(planes), plane
 
 
-def _joined(schedules: Sequence[Plane]) -> tuple[Plane, Plane, Plane]:
-    """Return all cycles of the schedules, which schedule each is of, and its place in it."""
-    lengths = [len(s) for s in schedules]
-    empty = np.empty(0, np.int64)
-    places = [np.arange(n) for n in lengths]
-    return (
-        np.concatenate([empty, *schedules]),
-        np.repeat(np.arange(len(schedules)), lengths),
-        np.concatenate([empty, *places]),
-    )
+def _spans(schedules: Sequence[Plane]) -> tuple[Plane, Plane]:
+    """Return the first and the last cycle of each schedule."""
+    firsts, lasts = [s[0] for s in schedules], [s[-1] for s in schedules]
+    return np.array(firsts, np.int64), np.array(lasts, np.int64)
+
+
+def _chosen(vectors: _Vectors, which: Plane | slice | npt.NDArray[np.bool_]) -> _Vectors:
+    """Return some of the vectors, in their order."""
+    return _Vectors(vectors.times[which], vectors.matmul[which], vectors.vector[which])
 
 
 def _pick(values: Plane, index: Plane, otherwise: int) -> Plane:

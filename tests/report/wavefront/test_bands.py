@@ -30,7 +30,7 @@ from systolic.report.wavefront.moments import (
     turning_points,
     window,
 )
-from systolic.report.wavefront.panels import panels
+from systolic.report.wavefront.panels import Scene, panels
 from systolic.report.wavefront.pe_bands import dry_spells, in_spell, pe_band, row_band
 from systolic.spans import Interval
 from systolic.trace.records import Trace
@@ -178,14 +178,49 @@ def test_long_windows_are_binned() -> None:
 
 
 def test_the_drain_begins_when_nothing_enters_a_row(fig3: Run) -> None:
-    assert in_spell(dry_spells(fig3[1]), np.arange(7, 10)).tolist() == [False, True, True]
+    spells = dry_spells(fig3[1], Interval(7, 10))
+    assert in_spell(spells, np.arange(7, 10)).tolist() == [False, True, True]
 
 
 def test_multiplies_that_follow_at_once_do_not_drain_between() -> None:
     _, trace = tiles(4, 4, 8, 4)
     first, second = trace.grid.matmuls
     gap = second.injections[0] - first.injections[-1]
-    assert len(dry_spells(trace)) == (1 if gap == 1 else 2)
+    assert len(dry_spells(trace, Interval(0, trace.cycles()))) == (1 if gap == 1 else 2)
+
+
+def test_the_spells_of_a_few_cycles_are_those_of_the_run() -> None:
+    _, trace = tiles(4, 4, 12, 12)
+    whole, cycles = dry_spells(trace, Interval(0, trace.cycles())), np.arange(trace.cycles())
+    found = [in_spell(dry_spells(trace, Interval(t, t + 1)), cycles[t : t + 1])[0] for t in cycles]
+    np.testing.assert_array_equal(found, in_spell(whole, cycles))
+    assert 0 < sum(found) < len(found)
+
+
+@pytest.mark.parametrize("path", ["left", "top"])
+def test_what_weights_do_is_what_the_registers_say(path: str) -> None:
+    """Late in a run too: a weight that is new waits in its shadow register until it is in use."""
+    chip = ideal_chip(4, 4, pe_array={"weight_path": path})
+    data = np.arange(1, 145, dtype=np.float32).reshape(12, 12)
+    trace = run_transpose(chip, "f32[12,12]", data, grid=True, kinds=KINDS)[1].trace
+    history = trace.grid
+    delay, held = history.shape.delay(), np.zeros((4, 4), bool)
+    arrivals, uses = np.zeros((4, 4), int), np.zeros((4, 4), int)
+    scene = Scene.of(chip, trace, Interval(0, trace.cycles()))
+    for cycle in range(trace.cycles()):
+        now = np.zeros((4, 4), bool)
+        for load in history.loads:
+            for number, read in enumerate(load.reads.tolist()):
+                brought = history.shape.read_of(*load.weights.shape, load.columns) == number
+                now |= brought & (read + delay == cycle)
+        held |= now
+        arrivals += now
+        for one in history.matmuls:
+            uses += one.exchange & (int(one.injections[0]) + delay == cycle)
+        panel = scene.panel(cycle)
+        np.testing.assert_array_equal(panel.load, now)
+        np.testing.assert_array_equal(panel.held, held)
+        np.testing.assert_array_equal(panel.waiting, arrivals > uses)
 
 
 @pytest.mark.parametrize("drain", ["block", "row", "partition"])

@@ -21,7 +21,7 @@ from systolic.report.paper import style
 from systolic.report.paper.theme import Theme
 from systolic.report.plots.bars import BAR, CountedBar, draw_bars
 from systolic.report.plots.look import Look
-from systolic.report.plots.marks import boxes, ground
+from systolic.report.plots.marks import area, ground
 from systolic.report.plots.sheet import (
     FOOT,
     HEAD,
@@ -196,8 +196,8 @@ def _lane(
     axes.set_xlim(*cycles)
     axes.set_ylim(0, high)
     ground(axes, cycles, 0, min(found.limit, high), theme.faint)
-    boxes(axes, (across[:-1], across[1:]), (0, moved[FROM]), _colour(theme, FROM))
-    boxes(axes, (across[:-1], across[1:]), (moved[FROM], both), _colour(theme, TO))
+    area(axes, across, np.zeros(len(both)), moved[FROM], _colour(theme, FROM))
+    area(axes, across, moved[FROM], both, _colour(theme, TO))
     axes.yaxis.set_visible(True)
     mark = min(found.limit, high)
     axes.set_yticks([0, mark], ["0", f"{mark:,.4g}"], fontsize=style.TINY)

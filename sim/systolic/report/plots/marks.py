@@ -19,11 +19,22 @@ if TYPE_CHECKING:
 
 Coordinates = npt.NDArray[Any]
 WORD_MARGIN = 0.06
+ABOVE = 1.5
+"""Above other boxes, which are at 1, and below lines."""
+COLUMN = 1.02
+"""A box as wide as a column of the picture, and a little more, fills one wherever it lies."""
 MOST_WORDS = 400
 """More words than this in a lane could not be read, and would take long to set."""
 
 
-def boxes(axes: Axes, x: tuple[Coordinates, Coordinates], y: tuple[Any, Any], colours: Any) -> None:
+def boxes(
+    axes: Axes,
+    x: tuple[Coordinates, Coordinates],
+    y: tuple[Any, Any],
+    colours: Any,
+    *,
+    zorder: float = 1,
+) -> None:
     """Draw boxes from x[0] to x[1] and y[0] to y[1]; colours: one, or one for each."""
     from matplotlib.collections import PolyCollection
 
@@ -33,8 +44,27 @@ def boxes(axes: Axes, x: tuple[Coordinates, Coordinates], y: tuple[Any, Any], co
     low, high = (np.broadcast_to(np.asarray(each, np.float64), left.shape) for each in y)
     corners: Any = np.stack([left, low, left, high, right, high, right, low], -1).reshape(-1, 4, 2)
     axes.add_collection(
-        PolyCollection(corners, facecolors=colours, linewidths=0, antialiaseds=False),
+        PolyCollection(
+            corners, facecolors=colours, linewidths=0, antialiaseds=False, zorder=zorder
+        ),
         autolim=False,
+    )
+
+
+def area(axes: Axes, edges: Edges, low: Coordinates, high: Coordinates, colour: str) -> None:
+    """Draw columns from low to high, between neighbouring edges; empty ones are left out.
+
+    Neighbours are one shape, so that no seams show in a vector file.
+    """
+    from matplotlib.collections import PolyCollection
+
+    shapes, least = [], 1e-9 * np.abs(high - low).max(initial=0.0)  # less is a rounding error
+    for first, stop in runs_of(np.abs(high - low) > least):
+        x = np.repeat(edges[first : stop + 1], 2)[1:-1]
+        y = np.concatenate([np.repeat(high[first:stop], 2), np.repeat(low[first:stop], 2)[::-1]])
+        shapes.append(np.stack([np.concatenate([x, x[::-1]]), y], -1))
+    axes.add_collection(
+        PolyCollection(shapes, facecolors=colour, linewidths=0, antialiaseds=False), autolim=False
     )
 
 
@@ -46,14 +76,34 @@ def ground(axes: Axes, cycles: Interval, low: float, high: float, colour: str) -
 def stacked(
     axes: Axes, found: Coverage, period: int, y: tuple[float, float], colours: Mapping[str, str]
 ) -> None:
-    """Draw shares of columns on top of each other, in a lane from y[0] to y[1]."""
+    """Draw shares of columns on top of each other, in a lane from y[0] to y[1].
+
+    Where columns go from one begin or end to the next, a stretch can be thinner than a column of
+    the picture: it is drawn that wide, above its neighbours and above still thinner ones.
+    """
     below = np.zeros(len(found.edges) - 1)
+    least = (found.edges[-1] - found.edges[0]) / period / COLUMNS * COLUMN
+    height = y[1] - y[0]
+    slivers: list[tuple[Any, ...]] = []
     for kind, colour in colours.items():
         above = np.round(below + found.shares[kind], 9)  # so that equal heights are one line
+        if not found.is_exact:
+            lows, highs = (y[0] + side * height for side in (below, above))
+            area(axes, found.edges / period, lows, highs, colour)
+            below = above
+            continue
         left, right, low, high = _steps(found.edges / period, below, above)
-        height = y[1] - y[0]
-        boxes(axes, (left, right), (y[0] + low * height, y[0] + high * height), colour)
+        low, high = y[0] + low * height, y[0] + high * height
+        thin = right - left < least
+        boxes(axes, (left[~thin], right[~thin]), (low[~thin], high[~thin]), colour)
+        sides = (right - left, left, low, high)
+        slivers += [(*each, colour) for each in zip(*(side[thin] for side in sides), strict=True)]
         below = above
+    slivers.sort()
+    begins, floors, tops = (np.array([each[at] for each in slivers]) for at in (1, 2, 3))
+    boxes(
+        axes, (begins, begins + least), (floors, tops), [each[4] for each in slivers], zorder=ABOVE
+    )
 
 
 def _steps(edges: Edges, low: Coordinates, high: Coordinates) -> tuple[Coordinates, ...]:

@@ -18,6 +18,7 @@ from systolic.errors import SystolicError
 from systolic.hw.formulas.dram import dram_rate
 from systolic.hw.spec import Chip
 from systolic.report.paper import style
+from systolic.report.paper.lettering import text_inches
 from systolic.report.plots.layers import LONGEST_NAME
 from systolic.report.plots.look import Look
 from systolic.report.plots.sheet import (
@@ -171,10 +172,12 @@ def _roof(axes: Axes, sheet: Sheet, roof: Roof, ends: tuple[float, float]) -> No
     axes.plot([low, ridge], [low * roof.dram_bytes, roof.flats[0][0]], color=theme.ink,
               linewidth=1.6)  # fmt: skip
     middle = low**0.35 * ridge**0.65
+    said, at = f"DRAM: {roof.dram_bytes:,.4g} bytes a cycle", (middle, middle * roof.dram_bytes)
+    room = (axes.transData.transform(at)[0] - axes.bbox.x0) / style.DPI
+    is_above = room > text_inches(said, style.SMALL) + 0.2
     axes.annotate(
-        f"DRAM: {roof.dram_bytes:,.4g} bytes a cycle", (middle, middle * roof.dram_bytes),
-        xytext=(-8, 4), textcoords="offset points", ha="right", fontsize=style.SMALL,
-        color=theme.ink,
+        said, at, xytext=(-8, 4) if is_above else (8, -12), textcoords="offset points",
+        ha="right" if is_above else "left", fontsize=style.SMALL, color=theme.ink,
     )  # fmt: skip
 
 

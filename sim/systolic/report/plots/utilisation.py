@@ -16,7 +16,7 @@ import numpy.typing as npt
 from systolic.report.paper import style
 from systolic.report.paper.theme import Theme
 from systolic.report.plots.look import Look
-from systolic.report.plots.marks import boxes, ground
+from systolic.report.plots.marks import area, ground
 from systolic.report.plots.sheet import (
     FOOT,
     HEAD,
@@ -125,7 +125,7 @@ def _panel(
     axes.yaxis.set_visible(True)
     axes.set_yticks([0, 0.5, 1], ["0 %", "", "100 %"], fontsize=style.TINY)
     ground(axes, cycles, 0, 1, theme.faint)
-    boxes(axes, (edges[:-1], edges[1:]), (0, shares), colour)
+    area(axes, edges, np.zeros(len(shares)), shares, colour)
 
 
 def _words(sheet: Sheet, name: str, mean: float, middle: float) -> None:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from systolic.hw.spec import Chip
 from systolic.report.summary.wording import shorten, value_text
 from systolic.report.wavefront.manner import Colouring
-from systolic.report.wavefront.moments import drains, load_extent, result_times
+from systolic.report.wavefront.moments import drains, load_extent, result_delays, result_times
 from systolic.spans import Interval
 from systolic.trace.records import Trace
 from systolic.trace.words import WordTable
@@ -93,16 +93,26 @@ class Band:
         """Add busy (line, cycle) pairs; arrays broadcast."""
         lines, cycles = np.broadcast_arrays(lines, cycles)
         columns, inside = self.axis.place(cycles)
-        layer = self.layers.setdefault(phase, np.zeros((self.lines, self.axis.columns)))
+        layer = self._layer(phase)
         np.add.at(layer, (lines[inside], columns[inside]), weight / self.axis.step)
 
+    def mark_first_lines(self, phase: Phase, lines: int, cycles: Times) -> None:
+        """Add the first `lines` lines, busy in each of these cycles [T]."""
+        columns, inside = self.axis.place(cycles)
+        counts = np.bincount(columns[inside], minlength=self.axis.columns)
+        self._layer(phase)[:lines] += counts / self.axis.step
+
     def mark_all_lines(self, phase: Phase, cycles: Interval) -> None:
-        """Add all lines, busy in these cycles; the cost follows the columns, not the cycles."""
-        begins = self.axis.first + np.arange(self.axis.columns) * self.axis.step
-        ends = np.minimum(begins + self.axis.step, self.axis.stop)
-        shared = np.clip(np.minimum(ends, cycles.stop) - np.maximum(begins, cycles.first), 0, None)
-        layer = self.layers.setdefault(phase, np.zeros((self.lines, self.axis.columns)))
-        layer += shared / self.axis.step
+        """Add all lines, busy in these cycles; the cost follows their columns, not the cycles."""
+        layer = self._layer(phase)
+        first, stop = max(cycles.first, self.axis.first), min(cycles.stop, self.axis.stop)
+        if first >= stop:
+            return
+        step = self.axis.step
+        columns = np.arange((first - self.axis.first) // step, -(-(stop - self.axis.first) // step))
+        begins = self.axis.first + columns * step
+        shared = np.minimum(begins + step, stop) - np.maximum(begins, first)
+        layer[:, columns[0] : columns[-1] + 1] += shared / step
 
     def number(self, phase: Phase, lines: Times, cycles: Times, vectors: Times) -> None:
         """Note the numbers of vectors at (line, cycle) pairs; of a column it is the last."""
@@ -124,9 +134,15 @@ class Band:
         order = order[larger]
         held[lines[order], columns[order]] = wide[order]
 
+    def _layer(self, phase: Phase) -> Shares:
+        if phase not in self.layers:
+            self.layers[phase] = np.zeros((self.lines, self.axis.columns))
+        return self.layers[phase]
+
     def _numbers(self, phase: Phase) -> Shares:
-        empty = np.full((self.lines, self.axis.columns), np.nan)
-        return self.numbers.setdefault(phase, empty)
+        if phase not in self.numbers:
+            self.numbers[phase] = np.full((self.lines, self.axis.columns), np.nan)
+        return self.numbers[phase]
 
     def write(self, phase: Phase, lines: Times, cycles: Times, values: Times) -> None:
         """Note the values that moved at (line, cycle) pairs; arrays broadcast."""
@@ -147,9 +163,7 @@ def weights_band(
     """Return the band of the weights that the array reads from each state-buffer partition."""
     history = trace.grid
     band = Band("weights read", history.shape.rows, axis, STATE)
-    for load in history.loads:
-        if load.reads[0] >= axis.stop or load.reads[-1] < axis.first:
-            continue
+    for load in history.loads_in(Interval(axis.first, axis.stop)):
         K, N = load_extent(history, load)
         r, c = (plane.ravel() for plane in np.indices((K, N)))
         read = load.reads[history.shape.read_of(K, N, load.columns)].ravel()
@@ -170,13 +184,15 @@ def vectors_band(
 ) -> Band:
     """Return the band of the moving operands read from each state-buffer partition."""
     band = Band("vectors read", trace.grid.shape.rows, axis, STATE)
-    for place, one in enumerate(trace.grid.matmuls):
-        if one.injections[0] >= axis.stop or one.injections[-1] < axis.first:
-            continue
+    for place in trace.grid.passes(Interval(axis.first, axis.stop)):
+        one = trace.grid.matmuls[place]
         used = one.moving.shape[1] or trace.grid.shape.rows
+        phase = stream_phase(place)
+        band.mark_first_lines(phase, used, one.injections)
+        if not values and colouring == "activity":
+            continue
         m, r = (plane.ravel() for plane in np.indices((len(one.injections), used)))
-        phase, cycles = stream_phase(place), one.injections[m]
-        band.mark(phase, r, cycles)
+        cycles = one.injections[m]
         if values and one.moving.size:
             band.write(phase, r, cycles, texts_of(one.moving[m, r]))
         if colouring == "vector":
@@ -192,10 +208,10 @@ def results_band(
     """Return the band of the results written into each partition of the result buffer."""
     band = Band("results written", trace.grid.shape.cols, axis, RESULT)
     words = trace.words.of("psum_write").rows
-    for place, one in enumerate(trace.grid.matmuls):
+    first, last = result_delays(chip)
+    for place in trace.grid.passes(Interval(axis.first - last, axis.stop - first)):
+        one = trace.grid.matmuls[place]
         times = result_times(chip, one)
-        if times[0, 0] >= axis.stop or times[-1, -1] < axis.first:
-            continue
         phase = stream_phase(place)
         c = np.broadcast_to(np.arange(one.cols), times.shape).ravel()
         band.mark(phase, c, times.ravel())

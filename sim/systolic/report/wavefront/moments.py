@@ -46,6 +46,14 @@ def result_times(chip: Chip, one: MatMulPass) -> CycleNumbers:
     return np.asarray(one.injections[:, None] + depth + right[None, :])
 
 
+def result_delays(chip: Chip) -> tuple[int, int]:
+    """Return the cycles from an injection to its result, of the first column and of the last."""
+    array = chip.pe_array
+    one = MatMulPass(0, np.zeros(1, np.int64), np.zeros((1, 0)), array.cols, exchange=False)
+    times = result_times(chip, one)
+    return int(times[0, 0]), int(times[0, -1])
+
+
 def load_extent(history: GridHistory, load: LoadPass) -> tuple[int, int]:
     """Return K and N of a load; if only its times are known, the largest they can have been."""
     if load.weights.size:
@@ -60,7 +68,8 @@ def load_extent(history: GridHistory, load: LoadPass) -> tuple[int, int]:
 
 def drains(chip: Chip, trace: Trace) -> tuple[InstructionTimes, ...]:
     """Return the engine instructions that read results, in order of their start."""
-    engines = [t for t in trace.times if t.unit in chip.lane_engines]
+    names = set(chip.lane_engines)
+    engines = [t for t in trace.times if t.unit in names]
     if not trace.grid.matmuls:
         return ()
     readers = _readers_of_results(chip, trace)

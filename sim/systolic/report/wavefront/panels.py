@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +28,7 @@ from systolic.report.wavefront.moments import (
 )
 from systolic.report.wavefront.pe_bands import dry_spells, in_spell
 from systolic.spans import Interval
-from systolic.trace.grid import GridState
+from systolic.trace.grid import GridHistory, GridState
 from systolic.trace.records import Trace
 
 
@@ -102,7 +101,8 @@ class Scene:
         has_values = any(load.weights.size for load in trace.grid.loads)
         values = has_values and max(trace.grid.shape.rows, trace.grid.shape.cols) <= MOST_CELLS
         bands = state_bands(chip, trace, axis, values, colouring)
-        return cls(trace, results, dry_spells(trace), bands)
+        reach = Interval(cycles.first - int(trace.grid.shape.delay().max()), cycles.stop)
+        return cls(trace, results, dry_spells(trace, reach), bands)
 
     def panel(self, cycle: int, caption: str = "") -> Panel:
         """Return the panel of a cycle."""
@@ -158,19 +158,35 @@ def _weights(trace: Trace, cycle: int) -> tuple[Mask, Mask, Mask]:
     history = trace.grid
     delay = history.shape.delay()
     load, waiting, held = (np.zeros(delay.shape, bool) for _ in range(3))
-    injected = [int(one.injections[0]) for one in history.matmuls]
-    for one in history.loads:
-        if one.reads[0] > cycle:
-            continue
+    begun = history.loads_in(Interval(0, cycle + 1))
+    recent = [one for one in begun if one.reads[-1] >= _settled(history, cycle)]
+    for K, N in {load_extent(history, one) for one in begun[: len(begun) - len(recent)]}:
+        held[:K, :N] = True
+    for one in recent:
         K, N = load_extent(history, one)
         times = one.reads[history.shape.read_of(K, N, one.columns)] + delay[:K, :N]
-        user = bisect_right(injected, one.reads[-1])
-        in_use = injected[user] if user < len(injected) else cycle + 1 - delay[:K, :N]
+        user = _begun(history, int(one.reads[-1]))
+        if user < len(history.matmuls):
+            in_use = np.full((K, N), history.matmuls[user].injections[0])
+        else:
+            in_use = cycle + 1 - delay[:K, :N]
         first_use = delay[:K, :N] + in_use
         load[:K, :N] |= times == cycle
         waiting[:K, :N] |= (times <= cycle) & (cycle < first_use)
         held[:K, :N] |= times <= cycle
     return load, waiting, held
+
+
+def _settled(history: GridHistory, cycle: int) -> int:
+    """Return a cycle: weights read before it are in use in every PE by the given one."""
+    front = cycle - int(history.shape.delay().max())
+    begun = _begun(history, front)
+    return int(history.matmuls[begun - 1].injections[0]) if begun else 0
+
+
+def _begun(history: GridHistory, cycle: int) -> int:
+    """Return how many multiplies have begun to inject by the end of a cycle."""
+    return history.passes(Interval(cycle, cycle + 1)).stop
 
 
 def _read_times(chip: Chip, trace: Trace, written: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -55,16 +55,16 @@ def _passing(trace: Trace, axis: CycleAxis) -> dict[Phase, tuple[Times, Times]]:
 
     They are the same in every row.
     """
-    shape, dry = trace.grid.shape, dry_spells(trace)
+    shape, shown = trace.grid.shape, _reaching(trace, axis)
     right = shape.delay()[0] - shape.delay()[0, 0]
-    reach = axis.first - int(shape.delay()[-1, -1])
+    dry = dry_spells(trace, Interval(shown.first, shown.stop + int(right[-1])))
     fronts: dict[Phase, list[Times]] = {"stream": [], "next": [], "drain": []}
-    for place, one in enumerate(trace.grid.matmuls):
-        if one.injections[-1] >= reach and one.injections[0] < axis.stop:
-            times = (one.injections[:, None] + right[: one.cols]).ravel()
-            drained = in_spell(dry, times)
-            fronts[stream_phase(place)].append(times[~drained])
-            fronts["drain"].append(times[drained])
+    for place in trace.grid.passes(shown):
+        one = trace.grid.matmuls[place]
+        times = (one.injections[:, None] + right[: one.cols]).ravel()
+        drained = in_spell(dry, times)
+        fronts[stream_phase(place)].append(times[~drained])
+        fronts["drain"].append(times[drained])
     empty = np.empty(0, np.int64)
     return {
         phase: np.unique(np.concatenate([empty, *times]), return_counts=True)
@@ -72,14 +72,21 @@ def _passing(trace: Trace, axis: CycleAxis) -> dict[Phase, tuple[Times, Times]]:
     }
 
 
-def dry_spells(trace: Trace) -> Times:
+def _reaching(trace: Trace, axis: CycleAxis) -> Interval:
+    """Return the cycles in which what is read or injected can reach a PE in a window."""
+    return Interval(axis.first - int(trace.grid.shape.delay()[-1, -1]), axis.stop)
+
+
+def dry_spells(trace: Trace, cycles: Interval) -> Times:
     """Return [S, 2] the spells (first, stop) in which no vector enters, after the end of a pass.
 
-    Vectors that are still in a row during a spell are on their way out.
+    Vectors that are still in a row during a spell are on their way out. cycles: only spells that
+    meet these are needed; others may be among them.
     """
     spells = []
-    passes = trace.grid.matmuls
-    for place, one in enumerate(passes):
+    passes, shown = trace.grid.matmuls, trace.grid.passes(cycles)
+    for place in range(max(shown.start - 1, 0), shown.stop):
+        one = passes[place]
         steps = np.diff(one.injections)
         first = int(one.injections[-1]) + (int(steps.min()) if steps.size else 1)
         follows = int(passes[place + 1].injections[0]) if place + 1 < len(passes) else None
@@ -103,7 +110,7 @@ def load_spans(trace: Trace, axis: CycleAxis) -> list[tuple[Times, Times]]:
     """
     history = trace.grid
     delay, spans = history.shape.delay(), []
-    for load in history.loads:
+    for load in history.loads_in(_reaching(trace, axis)):
         K, N = load_extent(history, load)
         times = load.reads[history.shape.read_of(K, N, load.columns)] + delay[:K, :N]
         if times.min() >= axis.stop or times.max() < axis.first:
@@ -148,13 +155,13 @@ def _other_band(trace: Trace, axis: CycleAxis, lines: PeLines) -> Band:
 
 def _entering(trace: Trace, axis: CycleAxis, col: int) -> dict[Phase, Times]:
     """Return, by phase, the sorted injections of the vectors that come to a column."""
-    shape, dry = trace.grid.shape, dry_spells(trace)
+    shape, shown = trace.grid.shape, _reaching(trace, axis)
     right = int((shape.delay()[0] - shape.delay()[0, 0])[col])
-    reach = axis.first - int(shape.delay()[-1, -1])
+    dry = dry_spells(trace, Interval(shown.first, shown.stop + right))
     found: dict[Phase, list[Times]] = {"stream": [], "next": [], "drain": []}
-    for place, one in enumerate(trace.grid.matmuls):
-        inside = one.injections[-1] >= reach and one.injections[0] < axis.stop
-        if inside and col < one.cols:
+    for place in trace.grid.passes(shown):
+        one = trace.grid.matmuls[place]
+        if col < one.cols:
             drained = in_spell(dry, one.injections + right)
             found[stream_phase(place)].append(one.injections[~drained])
             found["drain"].append(one.injections[drained])
@@ -165,7 +172,7 @@ def pe_load_spans(trace: Trace, axis: CycleAxis, lines: PeLines) -> list[tuple[T
     """Return, for each load in the window, the cycles of each line's first and last weight."""
     history, spans = trace.grid, []
     delay = history.shape.delay()
-    for load in history.loads:
+    for load in history.loads_in(_reaching(trace, axis)):
         K, N = load_extent(history, load)
         times = load.reads[history.shape.read_of(K, N, load.columns)] + delay[:K, :N]
         if times.min() < axis.stop and times.max() >= axis.first:
@@ -227,7 +234,7 @@ def pe_band(
     lines = lines or PeLines.of("row", shape.rows, shape.cols)
     number = lines.order()
     band = Band("PEs", number.size, axis, groups=lines.groups())
-    for load in history.loads:
+    for load in history.loads_in(_reaching(trace, axis)):
         K, N = load_extent(history, load)
         times = (load.reads[shape.read_of(K, N, load.columns)] + delay[:K, :N]).ravel()
         band.mark("load", number[:K, :N].ravel(), times)
@@ -248,7 +255,8 @@ def _mark_pes(
     matmul, vector = history.vectors(cycle)
     there, odd = matmul >= 0, matmul % 2 == 1
     fronts = np.broadcast_to(cycle - delay[:, :1], delay.shape)
-    draining = there & in_spell(dry_spells(trace), fronts)
+    spells = dry_spells(trace, Interval(cycle - int(delay.max()), cycle + 1))
+    draining = there & in_spell(spells, fronts)
     sums = history.at(cycle).sum if values or colouring == "value" else None
     masks: dict[Phase, Times] = {
         "stream": there & ~draining & ~odd,
