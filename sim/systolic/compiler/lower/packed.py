@@ -36,7 +36,7 @@ from systolic.workload import Graph, Operation, Tensor
 
 TAKES_NARROW = ("transpose", "relayout", "reshape", "cast")
 AXES: Axes = ((0,), (1,), (2,))
-"""Of the bytes of a place in DRAM: tiles, partitions, bytes in each."""
+"""The view of the bytes of a place in DRAM: tiles, partitions, bytes in each partition."""
 
 
 @dataclass(frozen=True, slots=True)
