@@ -251,7 +251,7 @@ def _port_cycles(chip: Chip, work: ArrayWork) -> int:
 
     0 if there are several banks. Tiles begin in partition 0, R, 2R, ...: where partitions have
     ports of their own, reads from the left and vectors of each such group take the port of its
-    first partition, and groups work side by side. Of a row from the top that cannot be said.
+    first partition, and groups work side by side. For rows from the top no such bound is known: 0.
     """
     if chip.state_buffer.banks > 1:
         return 0
