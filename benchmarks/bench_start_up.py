@@ -2,9 +2,11 @@
 
     python benchmarks/bench_start_up.py [--rounds 15]
 
-Each case is a process of its own, and the cases take turns. CPU seconds (user and system), the
-least of all rounds, and their ratio to `import numpy`: a busy machine disturbs the ratio less than
-the seconds. One round goes before, uncounted, so that bytecode is there.
+Each case is a process of its own, and the cases take turns. Printed are the least wall-clock
+seconds of all rounds, the least CPU seconds (user and system), and the ratio of these to
+`import numpy`: a busy machine disturbs the ratio less than the seconds. Python writes bytecode, as
+it does unless PYTHONDONTWRITEBYTECODE is set, and one round goes before, uncounted: so all bytecode
+is there.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ import resource
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
+from typing import NamedTuple
 
 RUN = Path(__file__).resolve().parents[1] / "configs" / "runs" / "transpose_fig3.toml"
 SYSTOLIC = ("-m", "systolic")
@@ -30,11 +34,18 @@ CASES = {
 }
 
 
-def cpu_seconds(arguments: tuple[str, ...], folder: str) -> float:
-    """Return the CPU seconds of one Python process, from its start to its end."""
+class Seconds(NamedTuple):
+    """What a process takes, from its start to its end."""
+
+    wall: float
+    cpu: float
+
+
+def seconds_of(arguments: tuple[str, ...], folder: str) -> Seconds:
+    """Run one Python process in a folder, and return what it takes."""
     keep_bytecode = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     environment = {**keep_bytecode, "PYDANTIC_DISABLE_PLUGINS": "__all__"}
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
@@ -42,25 +53,30 @@ def cpu_seconds(arguments: tuple[str, ...], folder: str) -> float:
         stdout=subprocess.DEVNULL,
         check=True,
     )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    wall, after = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    return Seconds(wall, cpu)
 
 
 def main() -> None:
-    """Print the least CPU seconds of each case, and their ratio to `import numpy`."""
+    """Print the least seconds of each case, and the CPU seconds' ratio to `import numpy`."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=15)
     rounds = parser.parse_args().rounds
-    taken: dict[str, list[float]] = {name: [] for name in CASES}
+    taken: dict[str, list[Seconds]] = {name: [] for name in CASES}
     with tempfile.TemporaryDirectory() as folder:
         for number in range(rounds + 1):
             for name, arguments in CASES.items():
-                seconds = cpu_seconds(arguments, folder)
+                found = seconds_of(arguments, folder)
                 if number:
-                    taken[name].append(seconds)
-    least = {name: min(times) for name, times in taken.items()}
-    for name, seconds in least.items():
-        print(f"{name:24s}{seconds:>8.3f} s{seconds / least[NUMPY]:>8.2f}")
+                    taken[name].append(found)
+    least = {
+        name: Seconds(min(t.wall for t in times), min(t.cpu for t in times))
+        for name, times in taken.items()
+    }
+    print(f"{'process':24s}{'wall':>8s}  {'CPU':>8s}  {'/ numpy':>8s}")
+    for name, (wall, cpu) in least.items():
+        print(f"{name:24s}{wall:>8.3f} s{cpu:>8.3f} s{cpu / least[NUMPY].cpu:>8.2f}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`systolic explain`: why does a run take its cycles, and what would it take if?"""
+"""`systolic explain`: why does a run take its cycles, and what would make it shorter?"""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from systolic.run.result import Result
 
 MOST_ROWS = 20
-"""Of the path's table; what is left is summed in a last row. JSON has all."""
+"""The most rows of the path's table. A last row sums the others; JSON has all rows."""
 MOST_SHARERS = 3
-"""So many copies that shared a bandwidth are named for a link. JSON has all."""
+"""The most copies that are named as sharing a link's bandwidth. JSON has all of them."""
 
 
 def explain_command(

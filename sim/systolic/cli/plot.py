@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from systolic.report.plots.look import Look
     from systolic.report.plots.subject import PlotRun
     from systolic.report.plots.table import Plot
-    from systolic.report.views import LayoutSubject
     from systolic.report.wavefront.manner import Manner
     from systolic.run.result import Result
 
@@ -83,11 +82,8 @@ def draw_command(
     overrides: Overrides = None,
 ) -> None:
     """Draw a view of a run, a program or a summary as PNG, SVG or PDF."""
-    from systolic.report.plots.table import PLOTS
-
     if list_views:
-        for name, each in PLOTS.items():
-            typer.echo(f"{name:<12}{each.shows}")
+        _list_views()
         return
     plot = _plot(view)
     if work is None:
@@ -106,21 +102,23 @@ def draw_command(
     _refuse_idle_options(view, plot, given)
     _require_free(path, work)
     options = WorkOptions(chip=chip, overrides=overrides, no_check=no_check, values=False)
-    subject: Any
     if plot.given == "shape":
-        shape, title = _shape(work, options, tensor)
-        subject = _layout(shape, index)
+        subject, title = _layout(work, options, tensor, index)
     else:
         subject, title = _subject(plot, view, work, options)
     if look.cycles is not None:
         with of_option("--cycles"):
             look.shown(subject.trace.cycles())
-    look = replace(look, title=title)
-    if animate is None:
-        plot.write(subject, look, path)
-    else:
-        _write_film(subject, look, path)
+    write = plot.write if animate is None else _write_film
+    write(subject, replace(look, title=title), path)
     typer.echo(printable(str(path)))
+
+
+def _list_views() -> None:
+    from systolic.report.plots.table import PLOTS
+
+    for name, each in PLOTS.items():
+        typer.echo(f"{name:<12}{each.shows}")
 
 
 def _film_file(path: Path, given: Mapping[str, object]) -> Path:
@@ -273,11 +271,16 @@ def _shape(work: Path, options: WorkOptions, tensor: str | None) -> tuple[Shape,
     return shapes[_known("--tensor", tensor, tuple(shapes))], f"{tensor}: {shapes[tensor]}"
 
 
-def _layout(shape: Shape, index: str | None) -> LayoutSubject:
+def _layout(
+    work: Path, options: WorkOptions, tensor: str | None, index: str | None
+) -> tuple[Any, str]:
+    """Return the shape with the element to mark, as the view is given it, and the title."""
     from systolic.layout.text.index_text import read_index
     from systolic.report.views import LayoutSubject
 
-    return LayoutSubject(shape, None if index is None else read_index(index, shape.rank))
+    shape, title = _shape(work, options, tensor)
+    marked = None if index is None else read_index(index, shape.rank)
+    return LayoutSubject(shape, marked), title
 
 
 def _result(plot: Plot, work: Path, options: WorkOptions) -> Result:

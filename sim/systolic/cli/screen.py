@@ -20,7 +20,7 @@ GARBAGE_THRESHOLD = 200_000
 A small run makes some 115,000, and hardly a cycle among them.
 """
 LONGEST_ERROR = 400
-"""Of an error of a point of a sweep, this many characters are printed."""
+"""The most characters that are printed of the error of a sweep's point."""
 NARROWEST_COLUMNS = 20
 """Fewer columns than this are not believed: tables would be wrapped letter by letter."""
 

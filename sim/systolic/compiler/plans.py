@@ -40,8 +40,8 @@ A product of 4096 x 8192 x 8192 on a chip like NeuronCore-v2 takes 2.3 times the
 """
 
 NEAR = 1.05
-"""Of a large work the plan whose tiles rest is taken at once if it takes no longer than that, of
-the time in which the array takes vectors. No other plan can be much better.
+"""If a large work's plan with resting tiles takes at most so many times the time in which the array
+takes vectors, it is taken at once: no other plan can be much better.
 """
 
 ALIKE = 1.05
@@ -52,7 +52,7 @@ to 24 % of the cycles, and three a worse one, by 1, 15 and 17 %.
 """
 
 LEAST_BYTES = 1
-"""With so few bytes to plan with, tiles and groups of sums are the smallest possible."""
+"""So few bytes to plan with make tiles and groups of sums as small as possible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ def _rated(room_bytes: int, tiled: Tiled, scheduled: Scheduled, chip: Chip) -> P
 
 
 def _is_large(tiled: Tiled) -> bool:
-    """Return whether the multiplies alone are more instructions than plans after the first have."""
+    """Return whether the multiplies alone are more instructions than later plans may have."""
     sums = (len(task.cols) * len(task.moving) for task in tiled.tasks if task.kind == "multiply")
     return sum(sums) > MOST_INSTRUCTIONS
 

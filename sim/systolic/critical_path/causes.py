@@ -31,8 +31,8 @@ SINCE_START = (INTERVAL, DISPATCH)
 class Cause(NamedTuple):
     """An instruction could not start before tick `tick`, because of a point in another's life.
 
-    point: None if it is nothing that an instruction did. reason: what passed from the point to
-    `tick`; where they are the same tick, what it would be.
+    point: None if the cause is not the act of an instruction. reason: what passed between the point
+    and `tick`. If both are the same tick, nothing passed, and the reason names what could have.
     """
 
     point: Point | None

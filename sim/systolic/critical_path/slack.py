@@ -16,7 +16,7 @@ from systolic.isa import DmaCopy
 
 NEVER = 1 << 62
 POSTS, FETCHES, STARTS = range(3)
-"""Kinds of nodes; of those with one tick starts are gone through first, and of these the last."""
+"""Kinds of nodes. Of nodes at one tick, starts are gone through first, the last start first."""
 
 
 def slacks(causes: Causes) -> dict[int, int]:
@@ -29,8 +29,9 @@ class _Slack:
     """The graph of causes, gone through from the end of the run to its beginning.
 
     slack: of instructions, as far as known. fetch: of the fetches. seen: by semaphore and count,
-    the latest tick at which that count may be seen. after: by instruction, those that start after
-    it, and by how many ticks later than it allowed. fetched_after: the same of a fetch.
+    the latest tick at which that count may be seen. after: by instruction, the instructions that
+    wait for it, each with the ticks from when it let them start to their start. fetched_after: the
+    same of a fetch.
     """
 
     lives: Lives

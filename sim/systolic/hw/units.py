@@ -35,8 +35,8 @@ Capability = Literal[
 ]  # fmt: skip
 """What an engine may do: an instruction, by its mnemonic in the table of instructions."""
 PATENT_CAPABILITIES: tuple[PatentCapability, ...] = get_args(PatentCapability)
-"""What the two engines of a chip that lists none do between them: the patent's instructions, and
-`requantise`. A chip must say that an engine does the others."""
+"""The instructions that the patent's two engines do between them: those of the patent, and
+`requantise`. A chip file must say which engine executes the others."""
 CAPABILITIES: tuple[Capability, ...] = get_args(Capability)
 
 BufferName = Literal["state_buffer", "result_buffer"]

@@ -1,4 +1,4 @@
-"""Accumulation groups: which sums a bank of the result buffer may still be added to.
+"""Accumulation groups: to which sums of a bank of the result buffer may be added still.
 
 A multiply that overwrites its words begins a group; those that accumulate onto the same words, or
 some of them, belong to it. On a chip with `result_buffer.groups_per_bank` a bank keeps so many

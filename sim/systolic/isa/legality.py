@@ -58,7 +58,7 @@ from systolic.isa.opcodes import BY_CLASS, Field, Rhythm, require_rows
 from systolic.isa.program import Program
 
 MAX_ELEMENTS, MAX_DRAM_ELEMENTS = 1 << 24, 1 << 32
-"""Of an access, in a partition and in DRAM, repeated ones counted."""
+"""The most elements of an access, in a partition and in DRAM; repeated ones count again."""
 MAX_STEP = 1 << 40
 INTEGERS_ONLY = (
     "and", "or", "xor", "shift_left", "shift_right_logical", "shift_right_arithmetic",
@@ -354,7 +354,7 @@ def _check_shapes(instruction: OnEngine) -> None:
 
 
 def _check_made(instruction: OnEngine, made: int) -> None:
-    """Hold a target that has few elements, whatever the operand has, against both."""
+    """Hold a target whose number of elements does not depend on the operand against that number."""
     ((name, access),), target = per_element_operands(instruction), target_of(instruction)
     if (target.partitions, target.elements) != (access.partitions, made):
         raise ProgramError(
@@ -403,7 +403,7 @@ def _check_scan(scan: Scan) -> None:
     made = _check_operation(
         "then", scan.then, {f"the result of {scan.op}": first, "right": scan.right}
     )
-    if integers and not made:  # from the second element on the operand of op is no integer
+    if integers and not made:  # from the second element on, the earlier result is no integer
         _check_operation("op", scan.op, {"left": scan.left, f"the result of {scan.then}": 0.0})
 
 
@@ -483,7 +483,7 @@ _ENGINE_RULES: dict[type, Callable[[Any], None]] = {
     Max8: _check_max8,
     Requantise: _check_requantise,
 }
-"""What some must be besides instructions whose engine, accesses, shapes and numbers are right."""
+"""The further rules of some instructions, beyond engine, accesses, shapes and numbers."""
 
 
 # -- accesses -----------------------------------------------------------------------------------

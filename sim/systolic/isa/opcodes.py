@@ -84,7 +84,7 @@ class Field:
 class Rhythm(Enum):
     """In which of its steps an engine reads the elements of an instruction, and completes results.
 
-    The length of a step and of the way to the write are chip data; rates below are elements a step.
+    How long a step takes, and how long the way from a read to its write, are chip data.
     """
 
     ELEMENTWISE = auto()
@@ -96,8 +96,8 @@ class Rhythm(Enum):
     BLOCKWISE = auto()
     """The last element of each block of the operand completes a block of the target.
 
-    A group of it in that step, the others one in each step that follows; behind the last read
-    they hold up nothing.
+    The first group of the block is complete in that step, and one more group in each step that
+    follows. Groups that come behind the last read hold up nothing.
     """
 
 

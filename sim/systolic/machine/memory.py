@@ -62,7 +62,7 @@ class Memory:
                 partitions, size = state.partitions, state.bytes_per_partition
             case Buffer.RESULT:
                 partitions, size = self._chip.pe_array.cols, result.bytes_per_partition
-        if partitions * size > LARGEST_BYTES:  # then no more than is used, as of DRAM
+        if partitions * size > LARGEST_BYTES:  # then only the bytes that are used, as in DRAM
             size = min(size, _extent(self._program, self._images, buffer))
         return partitions, size
 

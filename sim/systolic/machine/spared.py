@@ -1,6 +1,6 @@
-"""What a machine may be spared that no chip file can spare it, for questions of "what if".
+"""Costs that a machine is spared although no chip file can take them away, for "what if".
 
-Only the event engine knows of it, and only for times: there is no such hardware.
+Only the event engine knows of them, and only for times: there is no such hardware.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def judge_of(config: RunConfig) -> Judge | None:
 
     """
     asked = config.workload.accuracy
-    if asked is None or config.workload.layers is not None:  # a part has other numbers
+    if asked is None or config.workload.layers is not None:  # a part of a network has no scores
         return None
     where = f"{config.path}: [workload.accuracy]"
     scores = _scores(config.graph, asked.scores, where)

@@ -1,8 +1,9 @@
 """Where the array's time goes while an operation is under way: what is useful, and what is lost.
 
 An operation is under way from its first start to its last end. In each of these cycles the array
-could do a multiply-add in every PE. The cycles that its multiply-adds need so are useful; the
-others are lost to a reason each. Useful and lost cycles are all there are. Not here: DMA, engines.
+could do a multiply-add in every PE. The cycles that its multiply-adds need at that rate are useful.
+Each other cycle is lost, for one reason. So useful and lost cycles sum to the time under way. Not
+here: DMA, engines.
 """
 
 from __future__ import annotations
@@ -139,7 +140,9 @@ def lost_cycles(
         }
     )
     rest = window.cycles - useful - sum(lost.values())
-    # A cycle more than the labels have lies behind the run; one less is touched, and not taken.
+    # Where clocks differ, a window may have a cycle more than its labels: the cycle in which the
+    # run ends. Or it may take a cycle less than it touches, for which there is a label
+    # nevertheless.
     lost["idle" if rest > 0 else max(lost, key=lambda each: lost[each])] += rest
     return dict(_costliest_first(lost))
 

@@ -65,7 +65,7 @@ def _array(chip: Chip, work: Sequence[Instruction]) -> int:
 
 
 def _engine(chip: Chip, work: Sequence[Instruction]) -> int:
-    """Return the cycles of steps, or of the lane that has most of them where lanes are apart."""
+    """Return the cycles of all steps; if lanes are independent, of those in the busiest lane."""
     steps = Counter[int]()
     for instruction in work:
         assert isinstance(instruction, OnEngine)

@@ -79,7 +79,8 @@ class CopyTimes:
     def sharers(self, index: int) -> list[int]:
         """Return the copies of other queues that held a bandwidth together with one, by queue.
 
-        None where DRAM has an organisation: there bursts take turns, and no share has a holder.
+        The list is empty where DRAM has an organisation: bursts take turns there, and no share has
+        a holder.
         """
         mine, first, stop = self._copy(index), self.lives.begin(index), self.lives.end(index).tick
         if self._is_outside(mine) and self.lives.chip.dram.organisation is not None:

@@ -29,7 +29,7 @@ OfBoth = tuple[int, int]
 RowKey = TypeVar("RowKey")
 NEEDED = ("cycles", "units", "instructions")
 MOST_PARTS = 3
-"""So many parts of a change of the critical path are named."""
+"""The most parts of a change of the critical path that are named."""
 
 
 @dataclass(frozen=True, eq=False)

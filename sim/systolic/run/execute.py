@@ -21,7 +21,7 @@ from systolic.errors import SimulationError, SystolicError
 from systolic.hw.formulas.timing import Bound
 from systolic.hw.spec import Chip
 from systolic.isa import Program, require_clean
-from systolic.machine import Image, simulate
+from systolic.machine import Image
 from systolic.progress import Progress
 from systolic.report.summary.summarize import summarize
 from systolic.run.accuracy import Judge, judge_of
@@ -257,16 +257,8 @@ def _run_stages(work: _PreparedRun, how: Settings) -> Result:
     if how.check:
         require_clean(compiled.program, chip, initial_accesses(compiled))
     inputs = work.load() if how.values else {}
-    outcome = simulate(
-        chip,
-        compiled.program,
-        graph_images(compiled, inputs) if how.values else [],
-        engine=how.engine,
-        kinds=how.kinds,
-        grid=how.grid,
-        values=how.values,
-        progress=how.progress,
-    )
+    images = graph_images(compiled, inputs) if how.values else []
+    outcome = how.simulate(chip, compiled.program, images)
     outputs = graph_results(compiled, outcome.memory) if how.values else {}
     verdict = graph_verdict(compiled, chip, inputs, outputs) if how.values else UNCHECKED
     summary = _summary(work, compiled, how, outcome.trace, verdict) | work.origin

@@ -71,8 +71,8 @@ class UnitSlack:
 class Explanation:
     """Why a run takes its cycles; cycles are those of the array's clock.
 
-    path: the rows sum to `cycles`, the longest first. links: the longest. outlooks: what if; empty
-    if that was not asked for.
+    path: the rows sum to `cycles`, the longest first. links: the longest. outlooks: the run with
+    one thing made ideal, for each such thing; empty if that was not asked for.
     """
 
     run: str
@@ -107,7 +107,7 @@ class Explanation:
 
 
 def explain(result: Result, *, outlooks: bool = True) -> Explanation:
-    """Return why a run takes its cycles. outlooks: simulate also what it would take if.
+    """Return why a run takes its cycles. outlooks: also simulate the run with each ideal.
 
     The run may have been for times only.
     """

@@ -1,4 +1,4 @@
-"""What a file that is no program looks like, for the message that refuses it.
+"""The kind of a file that is no program, for the message that refuses the file.
 
 A file is known by its first bytes, or else by the end of its name. Nothing else is read.
 """

@@ -1,7 +1,7 @@
-"""How long what instructions write in the state buffer is of use: from writing to its last read.
+"""How long the bytes that an instruction writes in the state buffer are of use: to their last read.
 
-Told from the program and the times of a finished run, byte sets and all. What the compiler planned
-is not asked, so programs written by hand are told alike.
+The lives are found from the program's accesses and from the times of a finished run. The plan of
+the compiler plays no part, so a program written by hand has lives as well.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from systolic.trace.records import Trace
 
 AT_CYCLE_0 = -1
 SHELVES = 512
-"""Into so many equal parts the bytes of a partition are sorted, so that few lives are compared."""
+"""The equal parts into which a partition's bytes are sorted, so that few lives are compared."""
 
 
 class _Use(NamedTuple):

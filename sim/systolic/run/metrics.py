@@ -38,7 +38,7 @@ class CompiledWork:
 def metrics(
     chip: Chip, program: Program, trace: Trace, work: CompiledWork | None = None
 ) -> dict[str, Any]:
-    """Return the figures by name; those that only the compiler knows are left out without `work`.
+    """Return the figures by name. Without `work` the figures that need the compiler are left out.
 
     Percentages are of the length of the run. A run without a cycle has 0 everywhere.
     """

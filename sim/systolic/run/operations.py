@@ -66,10 +66,11 @@ def total_traffic(traffic: Mapping[str, LayerBytes]) -> dict[str, int]:
 
 
 def stalls_by_layer(trace: Trace, layers: Sequence[str]) -> dict[str, Counter[str]]:
-    """Return, by layer, in how many cycles of their units its instructions were held back, by what.
+    """Return, by layer and reason, the cycles in which a layer's instructions were held back.
 
-    Reasons are "stalled by" and the holder of the port, for refused ports, and the labels "waiting
-    for" of the units: a unit that waits does so for the next instruction that it starts.
+    The cycles are those of the instructions' units. For a refused port the reason is "stalled by"
+    and the holder of the port. The other reasons are the units' labels "waiting for": a unit that
+    waits does so for the next instruction that it starts.
     """
     found: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for stall in trace.stalls:

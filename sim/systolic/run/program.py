@@ -43,7 +43,7 @@ from systolic.isa import (
 from systolic.isa.formats.files import read_bytes
 from systolic.isa.formats.lines import with_lines
 from systolic.layout import Shape
-from systolic.machine import Image, Memory, simulate
+from systolic.machine import Image, Memory
 from systolic.reading import first_line
 from systolic.report.summary.summarize import summarize
 from systolic.run.busy import busy_bound, busy_cycles
@@ -122,16 +122,8 @@ def program_result(
     with _lines_named(module):
         if how.check:
             require_clean(module.program, chip, module.input_accesses)
-        outcome = simulate(
-            chip,
-            module.program,
-            program_images(module, inputs or {}) if how.values else [],
-            engine=how.engine,
-            kinds=how.kinds,
-            grid=how.grid,
-            values=how.values,
-            progress=how.progress,
-        )
+        images = program_images(module, inputs or {}) if how.values else []
+        outcome = how.simulate(chip, module.program, images)
     outputs = program_outputs(module, outcome.memory) if how.values else {}
     summary = summarize(
         run=module.program.name,

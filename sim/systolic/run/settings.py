@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from systolic.engine_kind import ENGINE_KINDS, EngineKind
 from systolic.errors import SystolicError, listed, perhaps
+from systolic.hw.spec import Chip
+from systolic.isa import Program
+from systolic.machine import Image, Outcome, simulate
 from systolic.progress import Progress
 from systolic.trace.words import KINDS
 
@@ -26,6 +29,19 @@ class Settings:
         require_known("engine", self.engine, ENGINE_KINDS)
         for kind in self.kinds:
             require_known("kinds", kind, KINDS)
+
+    def simulate(self, chip: Chip, program: Program, images: Sequence[Image]) -> Outcome:
+        """Run a program on a chip as the settings say; images: what the memories hold at first."""
+        return simulate(
+            chip,
+            program,
+            images,
+            engine=self.engine,
+            kinds=self.kinds,
+            grid=self.grid,
+            values=self.values,
+            progress=self.progress,
+        )
 
 
 def require_known(what: str, found: str, known: Collection[str]) -> None:

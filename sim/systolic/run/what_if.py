@@ -1,7 +1,7 @@
 """What a run would take if one thing were ideal: a table of changes, each simulated on its own.
 
-A change is one of the chip, or something that the machine is spared that no chip can spare it. All
-but those that say so keep the program as it is.
+A change is a change of the chip, or it spares the machine something that no chip can spare it, such
+as refused ports. Most changes keep the program as it is; a row says if the compiler makes another.
 """
 
 from __future__ import annotations

@@ -161,8 +161,11 @@ def test_norms(dims, engine):
          "axis: needs 0 to 1, an axis of f32[3,4], found 2"),
         ("softmax", ["s8[3,4]"], {}, "needs floats, found s8[3,4]"),
         ("rms_norm", ["f32[3,4]", "f32[3]"], {},
-         "scale and bias have a number for each of 4 elements of the last axis of f32[3,4], found "
-         "f32[3]"),
+         "factors: needs a number for each of 4 elements of the last axis of f32[3,4], "
+         "found f32[3]"),
+        ("layer_norm", ["f32[3,4]", "f32[4]", "f32[5]"], {},
+         "terms: needs a number for each of 4 elements of the last axis of f32[3,4], "
+         "found f32[5]"),
     ],
 )  # fmt: skip
 def test_composites_that_are_refused(kind, shapes, given, said):

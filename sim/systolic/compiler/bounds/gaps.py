@@ -1,10 +1,10 @@
 """The gaps that a tile over the edge of a tensor leaves in memory, for bounds.
 
-Only the most minor dimension is looked at, which a bound may do: more gaps cost no less. Of its n
-indices the last tile has v = n mod t, unless that is 0. A second tile (s, 1) puts s rows side by
-side, element by element. So s rows of the tensor are a line: the tiles that are full, v columns of
-the last one, and (t - v) x s places without an element. Not here: what a gap costs
-(`systolic.hw.formulas.moves`).
+Only gaps along the most minor dimension are counted. A bound may do so, because more gaps cost no
+less. If that dimension has n indices and a tile t of them, the last tile has v = n mod t indices,
+unless that is 0. A second tile (s, 1) puts s rows side by side, element by element. So s rows of
+the tensor are a line: the full tiles, v columns of the last one, and (t - v) x s places without an
+element. Not here: what a gap costs (`systolic.hw.formulas.moves`).
 """
 
 from __future__ import annotations

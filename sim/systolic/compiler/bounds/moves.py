@@ -71,7 +71,7 @@ def move_bound(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bou
 
 
 def move_queues(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound:
-    """Return what queues take for the instructions of one operation alone, as far as is known."""
+    """Return the least time of queues for the instructions of one operation alone, where known."""
     way = _way(graph, op, chip, options)
     return NOTHING if isinstance(way, Bound) else way.queues(chip)
 

@@ -82,8 +82,8 @@ def _is_product(op: Operation) -> bool:
 def product_of(graph: Graph, op: Operation) -> Product:
     """Return the sizes of a matmul, and the layouts of operands that are inputs of the graph.
 
-    Matrices that share an operand are one product of longer matrices. Where a causal mask is all
-    that takes the result, only what it keeps is wanted.
+    Matrices that share an operand are one product of longer matrices. If only a causal mask takes
+    the result, only the elements that the mask keeps are wanted.
     """
     if op.kind == "conv2d":
         return _of_convolution(graph, op)

@@ -74,7 +74,7 @@ class Planner:
         return 1 if tiles > 2 * queues else queues
 
     def least_ticks(self, plan: Arrangement) -> int:
-        """Return a time that no estimate of the arrangement is below, found quickly."""
+        """Return a lower limit of the arrangement's estimates, found quickly."""
         chip = self.chip
         tiles, queues = self.tiles(plan), moving_queues(chip, self.tiles(plan))
         copies = tiles * self.shared(plan) // queues

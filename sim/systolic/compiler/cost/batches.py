@@ -33,8 +33,8 @@ ALONE = Beside(0)
 def groups_cost(chip: Chip, shape: Shape, axes: Axes, groups: int, beside: Beside) -> int:
     """Return about how many of the array's cycles a batch in groups and the work on it take.
 
-    One group is moved by all queues, before or behind the work. Of several each is moved during
-    the work on others.
+    A single group is moved by all queues, before or behind the work. Of several groups each is
+    moved during the work on others.
     """
     every = queue_cycles(chip, shape, axes, groups)
     first = every // chip.dma.useful_queues if groups == 1 else every // groups // sharing_queues(
@@ -45,10 +45,10 @@ def groups_cost(chip: Chip, shape: Shape, axes: Axes, groups: int, beside: Besid
 
 
 def across_cost(chip: Chip, shape: Shape, views: tuple[Axes, Axes], beside: Beside) -> int:
-    """Return about how many cycles a batch takes that lies matrix by partition, and is turned.
+    """Return about how many cycles a batch takes that comes with a matrix on each partition.
 
-    views: of the rows that are brought, and of the matrices that are turned. The product waits for
-    all of them.
+    views: of the rows that are brought, and of the matrices that are turned. The product waits
+    until all matrices are turned.
     """
     held, turned = views
     copies = -(-math.prod(shape.dims[d] for d in held[-2]) // block_rows(chip))

@@ -22,7 +22,7 @@ from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer
 
 SAMPLE = 8, 256
-"""Rows and columns of a matrix looked at."""
+"""The most rows and columns of a matrix that an estimate looks at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +96,10 @@ def _spread_time(chip: Chip, source: Access, target: Access) -> CopyTime:
 
 
 def _engines_at_once(chip: Chip, source: Access, target: Access) -> int:
-    """Return about how many engines serve a copy at once: its partitions by those of the busiest.
+    """Return about how many engines serve a copy at once.
 
-    Within DRAM all do.
+    That is the number of its partitions divided by the number that the busiest engine serves.
+    Within DRAM all engines serve the copy.
     """
     access = next((end for end in (target, source) if end.buffer is not Buffer.DRAM), None)
     if access is None:
@@ -155,7 +156,7 @@ def _opening(chip: Chip, run: int) -> int:
 def inside_cycles(chip: Chip, runs: int, size: int, partitions: int | None = None) -> int:
     """Return the cycles of a queue for runs of `size` bytes within the state buffer.
 
-    partitions: that they go to together (default: as many as there are).
+    partitions: how many the runs go to together (default: as many as there are).
     """
     lanes = partitions or chip.state_buffer.partitions
     rows = chip.dma.most_engines(lanes) if chip.dma.is_spread else 1

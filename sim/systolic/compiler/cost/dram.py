@@ -20,7 +20,7 @@ from systolic.hw.spec import Chip, DramOrganisation
 from systolic.isa import Access
 
 SAMPLE_BURSTS = 512
-"""Bursts of an access that are looked at."""
+"""The most bursts of an access that an estimate looks at."""
 
 Numbers = npt.NDArray[np.int64]
 
@@ -30,7 +30,7 @@ BurstPlaces = DramAddress[Numbers]
 
 
 class _Dram(NamedTuple):
-    """What of a chip counts for bursts."""
+    """The figures of a chip on which the time of bursts depends."""
 
     parts: DramOrganisation
     size_bytes: int
@@ -42,7 +42,7 @@ class BurstTime:
     """What the bursts of an access take, in DMA cycles.
 
     channels: for how long each channel is busy with them. in_hand: for how long a queue has them in
-    hand that no other queue disturbs.
+    hand if no other queue disturbs it.
     """
 
     channels: tuple[float, ...]
@@ -76,10 +76,10 @@ def _burst_time(dram: _Dram, access: Access, run_bytes: int) -> BurstTime:
 
 
 def scattered_cycles(chip: Chip, run_bytes: int) -> float:
-    """Return the share of a queue in what a run takes, of many runs wherever they lie.
+    """Return the cycles that each of many runs costs a queue, wherever the runs lie.
 
-    All queues keep all channels busy then, and each run opens rows of its own. A queue has so many
-    bursts in hand that it need not wait for any.
+    All queues together keep all channels busy, and each run opens rows of its own. A queue has so
+    many bursts in hand that it need not wait for any. So a queue's cost is its share of the time.
     """
     parts = chip.dram.organisation
     assert parts is not None

@@ -1,9 +1,9 @@
-"""Which engine does a piece of work: the one place where the compiler chooses among a chip's.
+"""Which engine does a piece of work: the one place where the compiler chooses among engines.
 
-The compiler asks for what is to be done, never for a name: of the engines that may execute an
-instruction on its buffers, it takes the one that needs the least time for it, of equals the first
-in the chip file. What the user has chosen (`drain_engine`) is taken wherever it may execute the
-instruction.
+The compiler asks for an instruction, never for an engine by its name. Of the engines that may
+execute the instruction on its buffers, it takes the one that needs the least time; of equals the
+first in the chip file. The engine that the user has chosen (`drain_engine`) is taken wherever it
+may execute the instruction.
 """
 
 from __future__ import annotations

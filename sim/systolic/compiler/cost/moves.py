@@ -22,7 +22,7 @@ from systolic.spans import Span
 from systolic.workload.options import Options
 
 SAMPLE_COLUMNS = 512
-"""Of a matrix, looked at for an estimate."""
+"""The most columns of a matrix that an estimate looks at."""
 
 
 def moving_engine(chip: Chip, options: Options, piece: Piece, dtype: str) -> str | None:

@@ -1,8 +1,9 @@
 """A batch in groups: whole rows of some of its matrices at a time are a tile each.
 
-A copy has a latency, so that many small matrices are brought and stored slowly one by one. All of
-them together have to be there before the first is worked on. Between the two lie groups: of
-bf16[96,197,64] a tile has a row of 8 matrices, say, and there are 12 such tiles. Not here: costs.
+Each copy has a latency, so many small matrices are brought and stored slowly one by one. If they
+are brought all together, the work on the first has to wait for the last. Groups lie between the
+two: of bf16[96,197,64], for example, a tile has rows of 8 matrices, and there are 12 such tiles.
+Not here: costs.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from systolic.isa.access import Pattern
 from systolic.spans import Interval, Span
 
 MOST_PAIRS = 4
-"""Of an access."""
+"""The most [step, count] pairs that an access has."""
 
 
 @dataclass(frozen=True, slots=True)

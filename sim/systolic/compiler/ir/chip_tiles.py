@@ -1,4 +1,4 @@
-"""The limits that a chip's sizes set for tiles: rows of a K-tile and of a block, banks."""
+"""The limits that a chip's sizes set for tiles: rows of K-tiles, rows of blocks, and banks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from systolic.compiler.ir.ranges import spans
 from systolic.hw.spec import Chip
 
 LARGEST_COLUMNS = 1024
-"""Of a tile whose matrix does not ask for others."""
+"""The most columns of a tile, unless its matrix asks for another number."""
 
 
 def turn_rows(matrix: Matrix, block: tuple[int, int], chip: Chip) -> list[int]:

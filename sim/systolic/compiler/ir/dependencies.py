@@ -18,7 +18,7 @@ from systolic.isa.access import Access, Buffer
 from systolic.spans import Interval
 
 EVERYWHERE = Interval(0, 1 << 62)
-"""The bytes of an instruction of which no more is known."""
+"""Stands for the bytes of an instruction whose bytes are not known."""
 
 Key = tuple[str, ...]
 

@@ -1,4 +1,4 @@
-"""What a move is: elements of one memory that get another order in it.
+"""A move: elements of one memory get another order in it.
 
 A layout without gaps is a number system. The place of an element in memory has digits, such as
 (row tile, column tile, row, column), and a digit is worth so many elements in logical order. Two

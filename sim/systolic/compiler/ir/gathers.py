@@ -20,7 +20,7 @@ from systolic.isa.access import MAX_PAIRS, Pattern
 from systolic.spans import Span
 
 NOWHERE = -1
-"""Of an index: the part has no element there."""
+"""The index that stands where a part has no element."""
 FAR = 1 << 31
 """More than any distance of two columns."""
 

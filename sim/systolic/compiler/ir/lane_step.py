@@ -64,9 +64,9 @@ class LaneStep:
         return replace(self, settings={**self.settings, "base": self._affine(row, col)})
 
     def selects(self, rows: Span, cols: Span) -> bool:
-        """Return whether a step takes anything of its operand in rows and columns of its result.
+        """Return whether rows and columns of the result take any element of the step's operand.
 
-        Only a select may not: it fills them with its other value.
+        They may take none only of a select, which fills them with its other value.
         """
         corners = (self._affine(row, col) for row in (rows.first, rows.stop - 1)
                    for col in (cols.first, cols.stop - 1))  # fmt: skip

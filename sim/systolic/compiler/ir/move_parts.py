@@ -24,9 +24,9 @@ from systolic.isa.access import Pattern
 from systolic.layout import COMBINE, Shape
 
 MOST_PARTS = 16
-"""Of a move. More of them come of dimensions that tiles cut unevenly on both sides."""
+"""The most parts of a move. Dimensions that tiles cut unevenly on both sides give more of them."""
 LEAST_FACTORS = 2
-"""Of a part: one lies on partitions, another one along the address."""
+"""The fewest factors of a part: one lies on partitions, another one along the address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +82,8 @@ def move_parts(
     """Return the moves that bring a shape to another one; None if there are too many.
 
     permutation: axis i of the result is axis permutation[i] of the source; None: a reshape, or the
-    same axes. over_padding: of rows that lie side by side, element by element, those that are
-    padding may get anything that lies in the source's memory, so that runs are not broken.
+    same axes. over_padding: where rows of the result lie side by side, element by element, the rows
+    that are padding may get anything that lies in the source's memory, so that runs stay whole.
     """
     whole = move_of(source, result, permutation)
     if whole is not None:

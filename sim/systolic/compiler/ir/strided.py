@@ -1,4 +1,4 @@
-"""Elements in DRAM as dimensions at distances of their own: some of a tensor's, between others.
+"""Some elements of a tensor in DRAM, among others: dimensions, each with a distance of its own.
 
 A part of a tensor has no layout of its own, because what lies between its elements belongs to other
 parts, or is padding. Not here: whole tensors, which are a `Shape`.
@@ -20,7 +20,7 @@ from systolic.layout import Shape
 class StridedShape:
     """Type and dimensions; steps: for each of them, elements of memory from one index to the next.
 
-    It has the names of a `Shape` for what is asked of both.
+    Properties that it shares with `Shape` bear the same names.
     """
 
     element_type: str

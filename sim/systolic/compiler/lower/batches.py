@@ -62,8 +62,8 @@ class Batches:
     def brought(self, tensor: str, axes: Axes, beside: Beside) -> Matrix | None:
         """Bring the matrices of a batch many at a time; None if nothing is gained.
 
-        beside: what happens meanwhile. Without a product, whatever takes the tensor next asks for
-        its views, which several groups, and matrices on partitions, do not have.
+        beside: what happens meanwhile. Without a product, the next operation asks for views of the
+        tensor. A tensor in several groups, or with a matrix on each partition, has no such views.
         """
         builder = self._builder
         if not (_can_be_grouped(axes) and builder.dram.holds(tensor) and self._may_arrange()):

@@ -1,4 +1,4 @@
-"""The arrangements of a move that are weighed: which rows lie on partitions, and which batch comes.
+"""The arrangements of a move that are weighed: the factors on partitions, and those of the batch.
 
 Rows are factors that follow one another in memory. The batch is taken from the major end of the
 source's order or of the result's: a batch of anything else breaks runs and saves nothing. Where

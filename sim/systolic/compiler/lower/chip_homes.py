@@ -1,8 +1,9 @@
 """Tensors on the chip that lie where their tiles, or unbroken rows, say.
 
 Unbroken rows of a width are a view; rows that share partitions are strands (`strand_tensors`). To
-other tiles no access pattern leads: their elements are scattered, and are collected and dealt out
-one by one. Not here: what a text of tiles means for the chip (`ir.homes`).
+other tiles no access pattern leads: their elements are scattered, so each is moved on its own, from
+the tiles to a view or from a view to the tiles. Not here: what a text of tiles means for the chip
+(`ir.homes`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from systolic.compiler.lower.builder import LayerBuilder
 
 SCATTERED_COLUMNS = 1024
-"""Of a tile of a matrix of places."""
+"""The columns of a tile of a matrix of places."""
 
 
 class ChipHomes:

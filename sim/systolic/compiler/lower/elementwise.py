@@ -1,10 +1,10 @@
 """Lowering of operations element by element: an engine's instruction for each tile.
 
-If the tensor that an operation takes is made by a product or by another such operation, and by
-nothing else is it taken, one instruction does both where an engine has one: sums leave the result
-buffer through it. This needs an intermediate tensor of the accumulator's type (f32, or s32 of
-integers), so that no rounding is left out. Otherwise the instructions follow one another on the
-chip.
+An operation may be joined with the one before it: a product, or another operation element by
+element, whose result nothing else takes. If an engine has an instruction that does both, this
+instruction does them, and the sums of a product leave the result buffer through it. The
+intermediate tensor must be of the accumulator's type (f32, or s32 of integers), so that no rounding
+is left out. Otherwise the instructions follow one another on the chip.
 """
 
 from __future__ import annotations

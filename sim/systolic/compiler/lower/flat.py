@@ -1,7 +1,7 @@
 """The bytes of a place in DRAM as tiles: so many of them, each with rows of bytes on partitions.
 
-What works on bytes one after another, whatever they mean, takes them in this shape. If the bytes
-are not a product of suitable numbers, the place is made larger, up to whole rows and tiles.
+Work on bytes one after another, whatever the bytes mean, takes them in this shape. If the number of
+bytes has no suitable factors, the place is made larger, up to whole rows and tiles.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MOST_ROW_BYTES = 512
 ROOM = 16
 """The elements of a row take no more than this part of a partition."""
 TILE_CYCLES = 64
-"""About what a tile costs beside its bytes: latencies of its copies and instructions."""
+"""About how many cycles a tile costs besides its bytes: latencies of copies and instructions."""
 
 
 def flat_shape(packed: Shape, chip: Chip, *, exact: bool) -> Shape:

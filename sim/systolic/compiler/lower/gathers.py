@@ -13,7 +13,7 @@ from systolic.workload.operations.slice import SliceAttributes
 
 
 def lower_slice(builder: LayerBuilder, op: Operation) -> None:
-    """Copy every so many elements of a box."""
+    """Copy the elements of a box, or every n-th of them along each dimension."""
     given, dims = op.attributes_as(SliceAttributes), builder.graph.shape(op.output).dims
     steps = given.steps(len(dims))
     _gather(builder, op, [GatheredBox((0,) * len(dims), dims, 0, given.start, steps)])

@@ -30,9 +30,9 @@ from systolic.workload.operations.image_windows import ImageWindows
 CHANNELS_ON_ROWS: Axes = ((3,), (0, 1, 2))
 """The view of images [images, height, width, channels]."""
 MOST_COLUMNS = 8192
-"""Of a tile of several images."""
+"""The most columns of a tile of several images."""
 TILES_AT_ONCE = 12
-"""So many such tiles have room on the chip: of a few layers, each with the next one's operands."""
+"""How many such tiles have room on the chip: of a few layers, with operands of the next ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,8 @@ def channels_on_rows(builder: LayerBuilder, tensor: str) -> Matrix:
 def _columns_of_a_copy(builder: LayerBuilder, tensor: str) -> int:
     """Return how many pixels of few channels a copy from DRAM takes; 0 if they lie otherwise.
 
-    So many that it moves as long as it waits, but each queue has a part, and many have room.
+    A copy has so many pixels that it moves for as long as it waits, but few enough that each queue
+    has a part and that many copies have room.
     """
     if not builder.dram.holds(tensor):
         return 0

@@ -128,10 +128,10 @@ def _mapping(builder: LayerBuilder, op: Operation, axes: _ProductAxes) -> tuple[
 
 
 def _followed(builder: LayerBuilder, op: Operation) -> tuple[set[tuple[int, ...]], str]:
-    """Return what the operations element by element that follow a product say of its view.
+    """Return what matters for a product's view in the operations element by element behind it.
 
-    That is the dimensions along which an operand of theirs alone has elements, such as a bias, and
-    the last result.
+    These are the dimensions along which only an operand of such an operation has elements, such as
+    those of a bias, and the tensor that the last of the operations makes.
     """
     graph, tensor = builder.graph, op.output
     alone: set[tuple[int, ...]] = set()

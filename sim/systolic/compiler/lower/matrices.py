@@ -69,7 +69,7 @@ class Matrices:
         return f"{tensor}.{len(self._matrices)}"
 
     def add(self, matrix: Matrix) -> Matrix:
-        """Note a matrix, or what has become of the one of that name; return it."""
+        """Note a matrix, in place of an earlier one of the same name, and return it."""
         self._matrices[matrix.name] = matrix
         return matrix
 
@@ -399,13 +399,14 @@ class Matrices:
         return carrier(self.chip, dtype) is not None
 
     def _is_narrow(self, cols: int, shape: Shape) -> bool:
-        """Return whether a tile may have so many columns: tiles of other matrices fit as well."""
+        """Return whether a tile of so many columns leaves room for tiles of other matrices."""
         return cols * shape.dtype.itemsize <= self.chip.state_buffer.bytes_per_partition // ROOM
 
     def _find_dealt(self) -> set[str]:
         """Return the tensors of which a view may be turned to strands: its tiles are not cut.
 
-        These are outputs whose rows share partitions, and what is only put in another order.
+        They are outputs whose rows share partitions, and the tensors that a transpose or a relayout
+        brings into such an output.
         """
         makers = {op.output: op for op in self.graph.operations}
         found: set[str] = set()

@@ -66,7 +66,7 @@ def move_in_dram(
     if parts is None:
         return False
     move, names = parts[0].move, (source, output)
-    # Padding of a narrow type keeps what it was.
+    # The bits of padding of a narrow type stay as they were.
     kept = narrow and 8 * shape.size_bytes() != shape.num_elements() * shape.element_bits
     if move.same_bytes and len(parts) == 1 and not kept:
         return _copied(builder, source, output)
@@ -85,7 +85,7 @@ def _copied(builder: LayerBuilder, source: str, output: str) -> bool:
     if before.size_bytes() != after.size_bytes():
         return False  # one of them has padding behind its last element
     if organisation is not None and organisation.outstanding == 1:
-        return False  # reads and writes of one burst at a time close rows for one another
+        return False  # with one burst in hand, reads and writes close each other's rows
     builder.choose(f"{output} has the bytes of {source}: they are copied by all DMA queues")
     builder.copied(builder.dram.of(source), output)
     builder.come_home(output)

@@ -37,7 +37,7 @@ from systolic.workload.operations.binary import OPERATORS, BinaryAttributes
 
 TAKES_NARROW = ("transpose", "relayout", "reshape", "cast")
 AXES: Axes = ((0,), (1,), (2,))
-"""Of the bytes of a place in DRAM: tiles, partitions, bytes in each."""
+"""The view of the bytes of a place in DRAM: tiles, partitions, bytes in each partition."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from systolic.compiler.lower.candidates import lane_by_lane, turned
 from systolic.hw.datatypes import data_type
 
 MOST_FACTORS = 8
-"""Of a move that is arranged here: the number of arrangements grows with it."""
+"""The most factors of a move that is arranged: the number of arrangements grows with them."""
 ROOM = 8
 """A tile takes no more than this part of a partition: tiles of both sides, in turn."""
 MOST_INSTRUCTIONS = 3000

@@ -105,8 +105,8 @@ def _shares(layers: Layers, roles: dict[str, Role], chip: Chip) -> dict[Role, Ri
 def _most_bytes(layers: Layers, roles: dict[str, Role]) -> dict[Role, int]:
     """Return the most bytes of each role that want to be on the chip together.
 
-    What is made there is there from the node that makes it to the last that reads it. What comes
-    from DRAM can come as early as there is room, so all of it counts.
+    A matrix that a node makes is on the chip from that node to the last node that reads it. A
+    matrix from DRAM can come as early as there is room, so all such matrices count at all times.
     """
     last = {name: number for number, node in enumerate(layers.nodes) for name in node.inputs}
     made = {node.output: number for number, node in reversed([*enumerate(layers.nodes)])}

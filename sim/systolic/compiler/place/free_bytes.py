@@ -56,7 +56,7 @@ class _Used:
 class Room:
     """Free intervals of [0, size_bytes), sorted; bytes that were given back keep their last users.
 
-    used: these, sorted as well; no two overlap.
+    used: the bytes that were given back, sorted as well; no two overlap.
     bank_bytes: a tile must not lie across two banks of that size (0: it may).
     """
 
@@ -127,9 +127,10 @@ class Room:
         return None
 
     def _longest_free(self, parts: list[Interval], size: int, end: End) -> int | None:
-        """Return the place whose bytes were all given back longest ago.
+        """Return the place whose bytes have all been free for longest.
 
-        Places begin, or end, where something that was given back does, or a free piece.
+        Only places that begin or end where a free piece, or bytes given back together, begin or end
+        are looked at.
         """
         high_first = end == "high"
         best: tuple[int, int] | None = None
@@ -141,11 +142,13 @@ class Room:
         return best and (-best[1] if high_first else best[1])
 
     def _oldest(self, piece: Interval, size: int, *, high_first: bool) -> tuple[int, int] | None:
-        """Return the best place in a free piece: the number of what was there last, and the place.
+        """Return the best place in a free piece, and before it the number of its latest bytes.
 
-        The place is negative if the highest is wanted. The places are gone through in order.
-        `latest` holds what lies in the place and was given back later than all that lies behind it
-        there, so that its first is the latest of all. So the time goes with what was given back.
+        The number is that of the bytes in the place that were given back last. The place is
+        negative if the highest is wanted. The places are gone through in order. `latest` is a queue
+        of bytes in the place. Bytes leave it once bytes behind them were given back later, so its
+        first entry was given back last of all. Each entry comes and goes once, so the work grows
+        with the number of entries, not with the number of places times entries.
         """
         first, last = piece.first, piece.stop - size
         if last < first:

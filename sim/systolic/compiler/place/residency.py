@@ -4,10 +4,10 @@ All uses of every tile are known beforehand. So a tile's memory is given back af
 memory is full, the tile that is needed again latest leaves (Belady): it is forgotten if DRAM has
 it, and spilled otherwise. Not here: the transfers (`schedule` makes them).
 
-A tile can only be brought when its bytes are no longer in use. Where tiles are gone through in
-turn, over and over, the tile that is needed again latest is the one that was used last. So each
-tile would come to bytes that have just been in use, and none could be brought ahead. With
-`rest_tasks` a tile that has not been used for so many tasks leaves before any other.
+A tile can only be brought when the bytes for it are no longer in use. If tiles are used in turn,
+over and over, the tile that is needed again latest is the one that was used last. So each new tile
+would get bytes that have just been in use, and no tile could be brought ahead. With `rest_tasks` a
+tile that has not been used for so many tasks leaves before any other.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class OnChip:
     def _piece_bytes(self, tile: MatrixTile) -> int:
         """Return the bytes that the sums of one bank make; 0 if a tile is waited for as a whole.
 
-        Only tiles of images are large: others end where the sums of a bank do, or soon after.
+        Only tiles of images are large: other tiles hold little more than the sums of one bank.
         """
         if self.matrices[tile.matrix].block is None:
             return 0

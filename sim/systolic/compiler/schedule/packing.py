@@ -1,8 +1,9 @@
 """Bytes and the elements in them, in the fourth pass: shifts and masks of an engine.
 
-The elements of a byte lie from its low bits on. Element k of every byte goes to every n-th place,
-by an instruction for each k. To pack, neighbours are joined: pairs of elements, then pairs of these
-pairs, until a byte is full; each time the second one is shifted left, and then or-ed to the first.
+The elements of a byte lie from its low bits on. To unpack n elements from each byte, one
+instruction for each k writes element k of every byte to every n-th place. To pack, neighbours are
+joined: pairs of elements, then pairs of these pairs, until a byte is full. Each time the second of
+a pair is shifted left and or-ed to the first.
 """
 
 from __future__ import annotations

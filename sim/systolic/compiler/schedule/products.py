@@ -38,7 +38,7 @@ _Made = tuple[Matrix, int]
 
 
 DRAINS_TICKS = 1 << 40
-"""Of the engine that drains: casts of what is turned go to another one, if one can do them."""
+"""Ticks that the draining engine counts as busy, so that another one casts what is turned."""
 
 
 class ProductMaker:

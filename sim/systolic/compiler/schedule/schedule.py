@@ -69,10 +69,10 @@ def schedule(
 
 
 def _inwards(layers: Layers, tiled: Tiled, chip: Chip, last_load: int) -> float:
-    """Return the share of the queues' time for what comes in, each matrix counted once.
+    """Return the share of the queues' time that loads take, each matrix counted once.
 
-    last_load: the task that needs the last tile from DRAM. What is stored behind it does not count:
-    all queues are free for it then.
+    last_load: the task that needs the last tile from DRAM. Stores behind that task do not count:
+    all queues are free for them then.
     """
     places = {place.name: place.shape for place in layers.dram}
     come = sum(

@@ -118,8 +118,8 @@ class CopyMaker:
         self._loads_are_over = False
         self.spilled_bytes = 0
         self.next_byte = max((p.base + p.size_bytes for p in layers.dram), default=0)
-        # Queues that share DRAM's rate would only hold one another's bank for longer; and a graph
-        # without products keeps all queues busy anyway.
+        # If queues share DRAM's rate, two that bring one tile only hold the port of its bank for
+        # longer. A graph without products keeps all queues busy anyway.
         shared = dram_rate(self._chip, 2) >= 2 * dram_rate(self._chip, 1)
         self.shareable = shared and tiles.multiplies
         # Where DRAM has rows to open, further queues at once would close one another's.
@@ -255,7 +255,7 @@ class CopyMaker:
         )
         anywhere = anywhere or shared == queues
         ways = shared or (queues if alone and self.shareable else self._ways(anywhere=anywhere))
-        if not shared and following >= ways:  # each queue that shares a tile waits for it as long
+        if not shared and following >= ways:  # sharing a tile would make every queue wait for it
             ways = 1
         taken: list[int] = []
         for part in self._parts(tensor, block, ways):

@@ -15,7 +15,7 @@ from systolic.compiler.ir.drafts import Draft
 from systolic.compiler.sync.semaphores import follows
 from systolic.isa import Instruction, Program
 
-Position = int
+StepSet = int
 """A set of instructions: bit n says that the n-th is in it."""
 
 
@@ -51,8 +51,8 @@ class _Verifier:
         self._drafts, self._program = drafts, program
         self._posted: list[list[_Posted]] = [[] for _ in program.semaphores]
         self._waited: list[set[int]] = [set() for _ in program.semaphores]
-        self._in_queue: dict[str, Position] = {}
-        self._known_at: list[Position] = []
+        self._in_queue: dict[str, StepSet] = {}
+        self._known_at: list[StepSet] = []
 
     def check(self, step: int, instruction: Instruction) -> None:
         """Check that an instruction waits for all that it depends on, and note its posts."""
@@ -80,13 +80,13 @@ class _Verifier:
             made = (_Posted(step, part, count) for part in range(1, count + 1))
             self._posted[post.semaphore] += made
 
-    def _is_known(self, ref: Ref, known: Position) -> bool:
+    def _is_known(self, ref: Ref, known: StepSet) -> bool:
         """Return whether an instruction is known to be done, or a later one that follows it."""
         if known >> ref.step & 1:
             return True
         return any(self._follows(ref.key, ref.step, later) for later in self._later(ref, known))
 
-    def _later(self, ref: Ref, known: Position) -> Iterator[int]:
+    def _later(self, ref: Ref, known: StepSet) -> Iterator[int]:
         """Yield the instructions behind a reference's in its queue that are known to be done."""
         for step in _members(known >> ref.step + 1):
             later = ref.step + 1 + step
@@ -121,7 +121,7 @@ class _Verifier:
         return BrokenPassError("sync", f"instruction {step} ({kind}) {message}")
 
 
-def _members(steps: Position) -> Iterator[int]:
+def _members(steps: StepSet) -> Iterator[int]:
     """Yield the numbers in a set."""
     while steps:
         lowest = steps & -steps

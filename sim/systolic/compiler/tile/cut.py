@@ -47,7 +47,7 @@ _Place = tuple[int, int, int]
 """A tile: the number of its matrix, its block row and block column."""
 
 MOST_LEAD = 3
-"""Sweeps of a batch ahead of which operands are turned: turned tiles take banks of sums."""
+"""The most sweeps of a batch by which a turn precedes its use: turns take banks of sums."""
 
 
 def cut_tiles(
@@ -478,7 +478,7 @@ class _Cutter:
             self._add(Task("move", number, (read,), (tile,), tile.number))
 
     def cut_gather(self, number: int, node: Node) -> None:
-        """Cut a gather: from one tile to one tile at a time; what has one value has no source."""
+        """Cut a gather: from one tile to one tile at a time; a part of one value has no source."""
         assert node.gather is not None
         self._in_images.add(node.output)
         for (rows, cols), tile in self._tiles(self._matrices[node.output]):

@@ -14,8 +14,8 @@ Spans = Sequence[Span]
 def taken_columns(step: LaneStep, rows: Span, columns: Span, block: int) -> tuple[Spans, Spans]:
     """Return the columns of which a select takes some element of these rows, and the others.
 
-    block: columns of a tile; what is taken and what is not lie in tiles of their own. A select has
-    a diagonal, so each of both is one span, or none.
+    block: columns of a tile. Columns that are taken and columns that are not lie in different
+    tiles. A select has a diagonal, so the columns of either kind are one span, or none.
     """
     tiles = list(spans(columns.first, columns.stop, block, block))
     taken = [tile for tile in tiles if step.selects(rows, tile)]

@@ -49,8 +49,8 @@ def _asked_columns(asked: int, p: int, widest: int) -> int:
 def _largest_columns(layers: Layers, chip: Chip, size: int) -> int:
     """Return how many columns of `size` bytes a tile has at most.
 
-    If queues meet in the banks of DRAM, a row of a tile should use each channel once: a longer row
-    comes back to banks in which other queues have opened rows meanwhile.
+    If queues meet in the banks of DRAM, a row of a tile should use each channel once. A longer row
+    comes to the same banks a second time, after other queues have opened rows in them.
     """
     dram = chip.dram.organisation
     if dram is None or _multiplies(layers):

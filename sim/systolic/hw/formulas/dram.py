@@ -1,6 +1,6 @@
 """Twin of the engines' `dram` rooms: what runs cost where no other copy runs, in closed form.
 
-A second oracle beside `hw.timing`; the machine never imports it. Cycles are the DMA engine's.
+A second oracle beside `timing`; the machine never imports it. Cycles are the DMA engine's.
 Source: docs/timing_model.md, section 6.
 """
 

@@ -86,9 +86,9 @@ class Product:
         return [min(max(P - n + self.diagonal, 0), P) for n in range(Q)]
 
     def streamed(self, P: int, Q: int, width: int) -> int:
-        """Return the vectors that a matrix streams through tiles of `width` columns, of one K-tile.
+        """Return the vectors that one K-tile of a matrix streams through tiles of `width` columns.
 
-        However columns are cut, a vector passes as many tiles as its results take.
+        However the columns are cut, a vector passes as many tiles as its results take.
         """
         if self.diagonal is None:
             return -(-P // width) * Q
@@ -168,7 +168,7 @@ def _bound(
     own = [*_product_tiles(chip, product, *sizes)]
     tiles = [*own, *_turn_tiles(chip, by_array)]
     work = _work(chip, tiles, product, sizes, by_array)
-    # What is injected last is the product, or its result that is turned: no operand that is.
+    # The last injection is of the product or of its result being turned, never of an operand.
     last = [*own, *_turn_tiles(chip, by_array[operands:])]
     finer = cut_finer(chip, work, _least(tiles), _least(last))
     if product.diagonal is not None:  # tiles at the diagonal are cut as small as may be
@@ -248,8 +248,9 @@ def _turn_tiles(chip: Chip, turns: Sequence[Turn]) -> Iterator[_Tiles]:
 def _moved_bound(chip: Chip, turns: Sequence[Turn]) -> Bound:
     """Return the least time in which engines and DMA queues turn matrices, element by element.
 
-    An engine copies between lanes that are equally far apart, and from one address to another in
-    all of them: of a matrix one element in an instruction, of a batch the same one of each.
+    In one instruction an engine copies between lanes that are all equally far apart, and its two
+    addresses are the same in every lane. So an instruction turns one element of a matrix, or the
+    same element of every matrix of a batch.
     """
     dma, period = chip.dma, chip.period
     elements = sum(turn.matrices * turn.rows * turn.cols for turn in turns)

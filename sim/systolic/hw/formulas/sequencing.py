@@ -24,8 +24,9 @@ def stream_start(fetch: Fetch, number: int, size_bytes: int, interval_cycles: in
 
     The stream is alone on the chip, in one queue, and could start an instruction every
     `interval_cycles`; all in cycles of one clock. Each start follows from the one before it
-    (interval), from the fetch before it (the path), or from the start that gave up its slot. So it
-    is the longest way back to cycle 0, with none of the third kind or with as many as there can be.
+    (interval), from the fetch before it (the path), or from the start that gave up its slot. So the
+    start is the longest chain of such steps from cycle 0 on. The longest chain has either no step
+    of the third kind or as many as it can have.
     """
     slots, path = fetch.buffer_instructions, path_cycles(fetch, size_bytes)
     arrival = path + fetch.latency_cycles

@@ -41,7 +41,7 @@ def load_reads(chip: Chip, K: int, N: int, dtype: str) -> int:
 
 
 def cut_reads(chip: Chip, reads: int) -> int:
-    """Return the least reads of what a tile that takes so many may be cut to, by its columns."""
+    """Return the least reads of one part of a tile that takes so many reads, cut by its columns."""
     sizes = [data_type(name).size_bytes for name in chip.pe_array.cycles_per_vector]
     passing = min(chip.pe_array.cols, chip.port_width_bytes // max(sizes))
     return -(-reads // -(-chip.pe_array.cols // passing))
@@ -70,7 +70,7 @@ def engine_reads(engine: Engine, elements: int) -> int:
 
 
 def drain_reads(chip: Chip, engine: Engine, elements: int, dtype: str) -> int:
-    """Return the same for results that are written to the state buffer as that type."""
+    """Return the cycles for so many results per lane, written to the state buffer as that type."""
     passing = chip.port_width_bytes // data_type(dtype).size_bytes
     return -(-elements // min(engine.elements_per_cycle, passing))
 
@@ -251,7 +251,7 @@ def _port_cycles(chip: Chip, work: ArrayWork) -> int:
 
     0 if there are several banks. Tiles begin in partition 0, R, 2R, ...: where partitions have
     ports of their own, reads from the left and vectors of each such group take the port of its
-    first partition, and groups work side by side. Of a row from the top that cannot be said.
+    first partition, and groups work side by side. For rows from the top no such bound is known: 0.
     """
     if chip.state_buffer.banks > 1:
         return 0
@@ -323,11 +323,13 @@ def transpose_bound(
 def cut_finer(
     chip: Chip, work: ArrayWork, any_tile: tuple[int, int], last_tile: tuple[int, int]
 ) -> list[ArrayWork]:
-    """Return the work of schedules that cut one tile more than need be, and two.
+    """Return the work of schedules that cut one tile more than need be, and two tiles more.
 
-    What is cut off may be loaded first, or have its results last: a columns of a tile of `width`
-    first and the others last, or, with two, a single one both times. any_tile and last_tile: the
-    vectors and cycles of the tile that costs least, of all and of those that may be last.
+    A schedule that cuts a tile of `width` columns may load `a` of its columns first of all, and the
+    others last of all. A schedule that cuts two tiles may load a single column of one tile first,
+    and a single column of the other last. Each cut streams the vectors of its tile once more.
+    any_tile, last_tile: the vectors and cycles of the cheapest tile, of all tiles and of those that
+    may come last.
     """
     array, width = chip.pe_array, work.width
     if array.weight_path == "left":
@@ -335,7 +337,7 @@ def cut_finer(
             -(-a // array.fast_load) + right_cycles(array, max(0, width - a - 1))
             for a in range(1, width + 1)
         )
-    else:  # rows are cut for a shorter load, columns for a shorter way, and load
+    else:  # cutting rows shortens the load; cutting columns shortens the way out and the load
         ends = min(1 + right_cycles(array, width - 1), cut_reads(chip, work.first))
     both = (any_tile[0] + last_tile[0], any_tile[1] + last_tile[1])
     return [

@@ -1,6 +1,7 @@
 """Which multiplies of an array that must warm up were slow, told from when they were made.
 
-A third statement of the rule of docs/timing_model.md (section 2), for reports and tests.
+The engines state the rule of docs/timing_model.md (section 2) twice. This is a third statement of
+it, for reports and tests.
 """
 
 from __future__ import annotations

@@ -215,7 +215,7 @@ class Chip(Spec):
                 operands = engine.reads if row.operands is None else row.operands
                 targets = (row.target,) if row.target else engine.writes
                 if row.does == ("pool",):
-                    targets = ()  # a window of any number of elements makes one
+                    targets = ()  # one element of the target comes from any number of others
                 smallest = min((DATA_TYPES[n].size_bytes for n in row.types), default=least)
                 if "state_buffer" in operands + targets:
                     yield f"{table}.rates entry {number}", row.elements, row.cycles, smallest

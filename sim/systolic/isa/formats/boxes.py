@@ -1,7 +1,8 @@
 """Where the elements of an array lie, as boxes of it that one access each enumerates.
 
-The other way round of what a binding says (`systolic.isa.formats.module`). Regularity is
-recognised from the places alone; how they came about, by tiles or layouts, is unknown here.
+A binding says where the elements of an array lie (`systolic.isa.formats.module`); here a binding's
+parts are found from the places of the elements. Only the places count, not the tiles or layouts
+that they come from.
 """
 
 from __future__ import annotations
@@ -93,8 +94,8 @@ def _pairs(elements: Integers) -> Pattern | None:
 def _cuts(partition: Integers, byte: Integers) -> tuple[int, list[int]]:
     """Return an axis and where to cut it: where its steps change, else at every index.
 
-    Of a box whose steps never change, the axis along which partitions do is cut: others than the
-    first cannot be enumerated by one access.
+    If no step changes in a box, the box is cut along the axis along which partitions change: one
+    access enumerates partitions along the first axis only.
     """
     axes = [axis for axis in range(byte.ndim) if byte.shape[axis] > 1]
     for axis in axes:

@@ -33,7 +33,7 @@ from systolic.isa.lint.order import Order
 from systolic.isa.opcodes import Rhythm
 
 MOST_OLDER = 256
-"""Of more older instructions than this none is looked at: overtaking is taken to be possible."""
+"""If more older instructions matter than this, overtaking is taken to be possible unseen."""
 
 
 class Overtaking:
@@ -68,7 +68,7 @@ class Overtaking:
         return rhythm(self._structure.program.instructions[index]) is Rhythm.BLOCKWISE
 
     def _is_refused_with(self, first: Access, second: Access) -> bool:
-        """Return whether what refuses a bank's port to `first` refuses it to `second`."""
+        """Return whether a bank's port that is refused to `first` is also refused to `second`."""
         if first.buffer is Buffer.STATE and self._structure.chip.state_buffer.is_split:
             return second.lanes.first <= first.lanes.first and first.lanes.stop <= second.lanes.stop
         return _share(first, second)

@@ -160,7 +160,8 @@ def _paired(
     """Assume that the two operands are read one after the other, if a group has but one step.
 
     Then the most steps lie between a write and a later read, so every late read is found. Where a
-    group has several steps, `left` is read in the last step or in the one before: here in the last.
+    group has several steps, `left` is read in the last step or in the one before, and is taken to
+    be read in the last.
     """
     slow = pace._replace(cycles=max(Fraction(2), pace.cycles))
     behind = int(pace.cycles > 1 or source == reads_per_element(instruction)[1])

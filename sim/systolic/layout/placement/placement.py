@@ -203,7 +203,7 @@ class Placement:
 
     @property
     def _levels(self) -> int:
-        """How many tiles do stand on one another: not more than there are."""
+        """How many tiles stand on one another: no more than there are."""
         return max(1, self.partitions_used // self.spreading.rows)
 
     def _digits(self) -> list[int]:

@@ -1,4 +1,4 @@
-"""Instruction fetch of the event engine: one path, a buffer for each queue, few events per fetch.
+"""Twin of `register.fetch`: one path, a buffer for each queue, and few events for each fetch.
 
 When the fetch of an instruction begins, the tick from which it may start is known. So a queue
 sleeps until the fetch of its head has begun, and the path until it is free or, if no queue has

@@ -1,4 +1,4 @@
-"""Instruction fetch of the register engine: path, pipeline and buffers, stepped cycle by cycle.
+"""Twin of `event.fetch`: path, pipeline and buffers of the instructions, cycle by cycle.
 
 A cycle of fetch comes before all units of its tick: it sees the slots as the ticks before left
 them, and the units see what has arrived.

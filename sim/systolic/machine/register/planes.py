@@ -1,7 +1,8 @@
 """The memories as planes [partition, element] of a type, so that one index is one access.
 
-What the program touches of state and result buffer is copied for the run and stored back at its
-end: rows a power of two apart would share cache sets, and an access takes a word of many rows.
+The bytes of the state and the result buffer that the program touches are copied for the run, and
+stored back at its end. An access takes a word of many rows, and rows that lie a power of two apart
+in the host's memory would share sets of its cache.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 float32: IEEE 754, nearest even, one rounding for each operation. int32: wrapping; a quotient is
 truncated, x / 0 = -1 and -2^31 / -1 = -2^31 (as XLA's); a shift by less than 0 or more than 31
-leaves nothing but zeros, or copies of the sign. Comparisons give 1 or 0. Of two equal
-values (+0 and -0 are) the maximum and the minimum are the later, of a NaN and anything the NaN.
+leaves nothing but zeros, or copies of the sign. Comparisons give 1 or 0. If two values are equal,
+as +0 and -0 are, both their maximum and their minimum are the later of the two. If one of two
+values is a NaN, the maximum and the minimum are that NaN.
 """
 
 from __future__ import annotations
@@ -26,7 +27,11 @@ Binary = Callable[[Any, Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """What it does to two float32 (None: nothing), and to two int32 (None: makes them float32)."""
+    """An operation: its function of two float32, and its function of two int32.
+
+    floats None: the operation takes no floats. Without a function of int32, integers are taken to
+    float32.
+    """
 
     floats: Binary | None
     integers: Binary | None

@@ -1,7 +1,7 @@
 """Colours of light paper on dark paper: lightness is turned round, hues stay what they are.
 
-Turned alone, a full colour that is dark on white would glare: a green would be mint. So the purer a
-colour is, the less bright it may become.
+If lightness alone were turned round, a full colour that is dark on white would glare: a green would
+become mint. So the purer a colour is, the less bright it may become.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ def darkened(pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
 
 
 def darkened_name(colour: str) -> str:
-    """Return a colour like "#0072b2" so."""
+    """Return a colour such as "#0072b2" as it is on dark paper."""
     red, green, blue = darkened(np.array(style.rgb(colour), np.uint8))
     return f"#{red:02x}{green:02x}{blue:02x}"
 
 
 def letters_on(ground: str, *, is_dark: bool) -> str:
-    """Return the colour of letters on a ground: ink or paper, what differs more in brightness.
+    """Return the colour of letters on a ground: ink or paper, whichever differs more in brightness.
 
     Both are colours of light paper, which dark paper turns.
     """

@@ -1,4 +1,4 @@
-"""Bars of counts: a row for each thing, its counts side by side, its name and a note beside it."""
+"""Bars of counts, row by row: the counts of a row side by side, its name and a note beside them."""
 
 from __future__ import annotations
 

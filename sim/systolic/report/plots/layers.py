@@ -20,7 +20,7 @@ from systolic.report.plots.subject import PlotSummary
 from systolic.report.summary.wording import number, percent, plural, ratio_text
 
 MOST_ROWS = 120
-"""Of more operations the longest are drawn, in their order; a line says what is left out."""
+"""The most operations that are drawn: the longest, in their order. A line counts the others."""
 TALL, LOW, FULL_PAGE = 0.36, 0.17, 10.0
 LONGEST_NAME = 20
 

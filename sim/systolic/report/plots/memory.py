@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 FILL, MAP, GAP = 0.9, 4.2, 0.25
 """Heights in inches: of the bytes alive over time, and of the map."""
 MOST_BOXES = 6000
-"""More lives than this are drawn as the columns in which equal bytes of an operation are alive."""
+"""If there are more lives, those of equal bytes and operation are joined, column by column."""
 OUTLINE, LEAST_OUTLINED = 0.3, 0.03
 """How wide an outline is, in points, and from which height in inches on a box has one."""
 MOST_NAMES, MOST_SWATCHES = 150, 7

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 HEIGHT, SCALE = 5.4, 0.75
-"""Of the axes, and the room at their left for the scale, in inches."""
+"""The height of the axes, and the room at their left for the scale, in inches."""
 ACROSS = WIDTH - 2 * MARGIN - SCALE - NOTES - 0.2
 BESIDE = 0.14
 """From a point to its number, and from one place for it to the next, in inches."""

@@ -83,7 +83,7 @@ class Stretches:
 def _passed(
     times: npt.NDArray[np.int64], edges: Edges, weights: npt.NDArray[Any]
 ) -> npt.NDArray[np.float64]:
-    """Return, for each edge, the sum over sorted times before it of how long ago, by weight."""
+    """Return, for each edge, the weighted sum of the distances to all sorted times before it."""
     count = np.searchsorted(times, edges, "right")
     weight, sums = (np.concatenate([[0], np.cumsum(each)]) for each in (weights, weights * times))
     return np.asarray(weight[count] * edges - sums[count])
@@ -104,8 +104,8 @@ class Coverage:
 def coverage(kinds: Mapping[str, Stretches], window: Interval, most_columns: int) -> Coverage:
     """Return the shares of a window that kinds of stretches cover.
 
-    Where there are few, a column goes from one begin or end to the next, so that shares are 0 or 1
-    and nothing is rounded; else columns are equally wide.
+    If there are few stretches, a column goes from one begin or end to the next; then every share is
+    0 or 1 and nothing is rounded. Otherwise the columns are equally wide.
     """
     inside = {kind: each.within(window) for kind, each in kinds.items()}
     ends = [side for each in inside.values() for side in (each.firsts, each.stops)]

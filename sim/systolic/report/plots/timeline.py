@@ -44,10 +44,10 @@ if TYPE_CHECKING:
 STRIP, LANE, TRACK, GAP = 0.06, 0.2, 0.13, 0.13
 """Heights in inches: of the strip of refused ports, of labels, of a track of instructions."""
 BAND = 0.16
-"""Of a track of operations."""
+"""The height of a track of operations, in inches."""
 MOST_TRACKS, MOST_OPERATION_TRACKS = 3, 8
 MOST_BARS = 1200
-"""More instructions than this in a lane are drawn as the share of time in which one was on."""
+"""If a lane has more instructions, it shows the share of time in which one of them was on."""
 MOST_ARROWS = 1000
 MOST_REASONS = 3
 

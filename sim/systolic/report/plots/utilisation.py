@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 COLUMNS = 260
-"""Of the picture: fewer than pixels, since an area that jumps at every pixel cannot be read."""
+"""Columns of the picture, fewer than pixels: an area that jumps at every pixel cannot be read."""
 TALL, LOW, GAP = 1.2, 0.42, 0.16
 BUSY = "streaming"
 PES = "PEs"

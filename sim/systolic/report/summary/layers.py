@@ -26,7 +26,7 @@ TO_THE_LEFT: frozenset[LayerColumn] = frozenset(
     {"operation", "op", "bound by", "lost most to", "waits most for"}
 )
 ENOUGH = 0.8
-"""Of the array: of an operation that uses less, the table says to what it is lost."""
+"""A share of the array. If an operation uses less, the table says to what the rest is lost."""
 LESS_AND_LESS: tuple[frozenset[LayerColumn], ...] = (
     frozenset(),
     frozenset({"bound by"}),
@@ -34,7 +34,7 @@ LESS_AND_LESS: tuple[frozenset[LayerColumn], ...] = (
     frozenset({"bound by", "bound", "waits most for"}),
     frozenset({"bound by", "bound", "waits most for", "turns", "DRAM bytes"}),
 )
-"""The columns that are left out: of these the first with which the table fits the screen."""
+"""Sets of columns to leave out. The first set with which the table fits the screen is taken."""
 FIXED = (
     "name", "op", "cycles", "multiply_adds", "utilisation", "bound_cycles", "bound_why",
     "dram_bytes", "on_chip_bytes", "streamed_cycles", "turned_cycles",

@@ -52,7 +52,7 @@ GRID, LARGEST_CELL = 4.2, 0.8
 COLOURS, PALETTE_OF, NEAR = 255, 6, 8
 """Colours of a GIF, how many of its frames they are taken from, and what is taken for the paper."""
 MOST_FRAMES = 200
-"""Of a longer window every second, third, ... cycle is a frame."""
+"""The most frames of a film: in a longer window every second, third, ... cycle is a frame."""
 LENGTH_MS, LEAST_MS, MOST_MS = 16_000, 60, 600
 """How long a film takes, and the shortest and longest time of a frame."""
 

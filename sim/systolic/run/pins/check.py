@@ -25,11 +25,12 @@ from systolic.run.processes import in_order
 class Selection:
     """Which runs are compared with which file of counts.
 
-    files: run files and programs; none: all in the folder `runs`, or if there is none all that come
-    with systolic. pins: the file of counts; None: the shipped one, which is only read. runs: the
-    folder from which the path of a file is its name among the counts. Default: the folder of
-    `pins`; for the shipped counts, and if no files are named, the folder of the shipped runs (a
-    shipped network is called networks/NAME). chip: a chip file in place of those that files name.
+    files: run files and programs. Without any: all in the folder `runs`, or, if there is no such
+    folder, all that come with systolic. pins: the file of counts; None: the shipped one, which is
+    only read. runs: the folder from which the path of a file is its name among the counts. Default:
+    the folder of `pins`; for the shipped counts, and if no files are named, the folder of the
+    shipped runs (a shipped network is called networks/NAME). chip: a chip file in place of those
+    that files name.
     """
 
     files: Sequence[Path] = ()

@@ -1,6 +1,6 @@
-"""Findings as files for CI: JUnit's XML, which CI servers read, and Markdown, for people.
+"""Findings as texts for CI: JUnit's XML, which CI servers read, and Markdown, for people.
 
-Both are texts. Not here: writing them (`systolic.cli.check`).
+Not here: writing the texts to files (`systolic.cli.check`).
 """
 
 from __future__ import annotations

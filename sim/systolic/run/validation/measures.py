@@ -70,7 +70,7 @@ def _dma_rate(row: ValidationRow) -> float:
 
 
 def _more(row: ValidationRow, count: Callable[[Program], int]) -> tuple[int, int, Chip]:
-    """Return what is counted, in how many ticks: of one more chain of lines, or of a whole run."""
+    """Return a count, the ticks that it took, and the chip: of one more chain or a whole run."""
     if row.run:
         result = _result(row)
         return count(result.program), max(result.trace.ticks, 1), result.chip

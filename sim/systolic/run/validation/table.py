@@ -31,7 +31,8 @@ class ValidationRow:
     chip: name or file. overrides: KEY=VALUE texts. run: path of a run file or program. program:
     instruction lines. before: instruction lines that stand once before them. repeat: how often the
     lines stand in the program. measure, of, unit: what is read of the run. tolerance: how far off
-    the value may be, in `unit`. reason: why so far. missing: the rule that the model does not have.
+    the value may be, in `unit`. reason: why it may be so far off. missing: the rule that the model
+    does not have.
     folder: where the names of files start from. where: how messages call the row.
     """
 

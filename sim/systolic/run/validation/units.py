@@ -1,7 +1,7 @@
 """The units that measures are told in: a unit's factor from the one that the measure is taken in.
 
-A time may also be told in cycles of a unit of the chip, ``vector cycles``; how long these are says
-the chip, so such units have no factor here.
+A time may also be told in cycles of a unit of the chip, ``vector cycles``. The chip says how long
+these cycles are, so such units have no factor here.
 """
 
 from __future__ import annotations

@@ -16,12 +16,12 @@ from systolic.trace.exports.vcd import vcd
 class Format(NamedTuple):
     """write: writes a run to an open file, piece by piece.
 
-    library: that it needs besides those of every installation; the extra that brings it has the
-    name of the format.
+    requires: the library that it needs besides those of every installation. The extra that brings
+    the library has the name of the format.
     """
 
     write: Callable[[Observed, BinaryIO], None]
-    library: str = ""
+    requires: str = ""
 
 
 def as_text(lines: Callable[[Observed], Iterator[str]]) -> Format:
@@ -36,13 +36,13 @@ def as_text(lines: Callable[[Observed], Iterator[str]]) -> Format:
 FORMATS: dict[str, Format] = {
     "perfetto": as_text(perfetto),
     "vcd": as_text(vcd),
-    "parquet": Format(parquet, library="pyarrow"),
+    "parquet": Format(parquet, requires="pyarrow"),
 }
 
 
 def require_library(form: str) -> None:
     """Raise SystolicError if the library that a format needs is not installed."""
-    library = FORMATS[form].library
+    library = FORMATS[form].requires
     try:
         if library:
             importlib.import_module(library)

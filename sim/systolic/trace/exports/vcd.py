@@ -1,4 +1,4 @@
-"""A run as a waveform, a Value SignalChange Dump (IEEE 1364), which GTKWave and Surfer open.
+"""A run as a waveform, a Value Change Dump (IEEE 1364), which GTKWave and Surfer open.
 
 Each unit is a scope of signals, and so are the semaphores and the rows of PEs. Only changes are
 written, so the file grows with the work and not with the cycles; there is no clock signal. Labels

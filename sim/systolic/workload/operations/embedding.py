@@ -16,7 +16,14 @@ from pydantic import Field
 from systolic.arrays import Array
 from systolic.errors import WorkloadError
 from systolic.layout import Shape
-from systolic.workload.operations.row import ONE_SHAPE, Attributes, Row, Rules, check_gives, plain
+from systolic.workload.operations.row import (
+    ONE_SHAPE,
+    Attributes,
+    Row,
+    check_gives,
+    plain,
+    unrounded,
+)
 
 RowNumbers = Annotated[tuple[int, ...], Field(strict=False)]
 
@@ -56,17 +63,11 @@ def _exact(arrays: Sequence[Array], out: Shape, attributes: EmbeddingAttributes)
     return np.take(arrays[0], attributes.indices, axis=0)
 
 
-def _reference(
-    arrays: Sequence[Array], out: Shape, attributes: EmbeddingAttributes, rules: Rules
-) -> Array:
-    return _exact(arrays, out, attributes)
-
-
 EMBEDDING = Row(
     operands=ONE_SHAPE,
     attributes=EmbeddingAttributes,
     check=_check,
     default_out=_default_out,
-    reference=_reference,
+    reference=unrounded(_exact),
     exact=_exact,
 )

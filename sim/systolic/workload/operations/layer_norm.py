@@ -25,10 +25,6 @@ from systolic.workload.operations.norms import (
 from systolic.workload.operations.row import Row
 
 
-def _check(shapes: Sequence[Shape], out: Shape, attributes: NormAttributes) -> None:
-    check_norm(shapes, out, attributes)
-
-
 def layer_norm_parts(
     shapes: Sequence[Shape], out: Shape, attributes: NormAttributes
 ) -> list[CompositePart]:
@@ -52,7 +48,7 @@ def _exact(arrays: Sequence[Array], out: Shape, attributes: NormAttributes) -> A
 LAYER_NORM = Row(
     operands=(SOURCE, FACTORS, TERMS),
     attributes=NormAttributes,
-    check=_check,
+    check=check_norm,
     default_out=norm_out,
     reference=reference_of(layer_norm_parts),
     exact=_exact,

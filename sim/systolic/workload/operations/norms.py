@@ -32,11 +32,11 @@ def check_norm(shapes: Sequence[Shape], out: Shape, attributes: NormAttributes) 
     if source.rank == 0:
         raise WorkloadError(f"needs at least one axis, found {plain(source)}")
     check_floats(*shapes, out)
-    for shape in numbers:
+    for name, shape in zip((FACTORS.name, TERMS.name), numbers, strict=False):
         if shape.dims != source.dims[-1:]:
             raise WorkloadError(
-                f"scale and bias have a number for each of {source.dims[-1]} elements of the last "
-                f"axis of {plain(source)}, found {plain(shape)}"
+                f"{name}: needs a number for each of {source.dims[-1]} elements of the last axis "
+                f"of {plain(source)}, found {plain(shape)}"
             )
     check_gives(source, out.element_type, source.dims, out)
 

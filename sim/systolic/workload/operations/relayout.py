@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from systolic.arrays import Array
 from systolic.layout import Shape
-from systolic.workload.operations.row import ONE_SHAPE, Attributes, Row, Rules, check_gives
+from systolic.workload.operations.row import ONE_SHAPE, Attributes, Row, check_gives, unrounded
 
 
 def _check(shapes: Sequence[Shape], out: Shape, attributes: Attributes) -> None:
@@ -18,10 +18,10 @@ def _exact(arrays: Sequence[Array], out: Shape, attributes: Attributes) -> Array
     return arrays[0]
 
 
-def _reference(arrays: Sequence[Array], out: Shape, attributes: Attributes, rules: Rules) -> Array:
-    return arrays[0]
-
-
 RELAYOUT = Row(
-    operands=ONE_SHAPE, attributes=Attributes, check=_check, reference=_reference, exact=_exact
+    operands=ONE_SHAPE,
+    attributes=Attributes,
+    check=_check,
+    reference=unrounded(_exact),
+    exact=_exact,
 )

@@ -12,9 +12,9 @@ from systolic.workload.operations.row import (
     ONE_SHAPE,
     Attributes,
     Row,
-    Rules,
     check_gives,
     plain,
+    unrounded,
 )
 
 
@@ -32,10 +32,10 @@ def _exact(arrays: Sequence[Array], out: Shape, attributes: Attributes) -> Array
     return arrays[0].reshape(out.dims)
 
 
-def _reference(arrays: Sequence[Array], out: Shape, attributes: Attributes, rules: Rules) -> Array:
-    return arrays[0].reshape(out.dims)
-
-
 RESHAPE = Row(
-    operands=ONE_SHAPE, attributes=Attributes, check=_check, reference=_reference, exact=_exact
+    operands=ONE_SHAPE,
+    attributes=Attributes,
+    check=_check,
+    reference=unrounded(_exact),
+    exact=_exact,
 )

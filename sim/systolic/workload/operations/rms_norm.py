@@ -24,10 +24,6 @@ from systolic.workload.operations.norms import (
 from systolic.workload.operations.row import Row
 
 
-def _check(shapes: Sequence[Shape], out: Shape, attributes: NormAttributes) -> None:
-    check_norm(shapes, out, attributes)
-
-
 def rms_norm_parts(
     shapes: Sequence[Shape], out: Shape, attributes: NormAttributes
 ) -> list[CompositePart]:
@@ -48,7 +44,7 @@ def _exact(arrays: Sequence[Array], out: Shape, attributes: NormAttributes) -> A
 RMS_NORM = Row(
     operands=(SOURCE, FACTORS),
     attributes=NormAttributes,
-    check=_check,
+    check=check_norm,
     default_out=norm_out,
     reference=reference_of(rms_norm_parts),
     exact=_exact,

@@ -92,6 +92,17 @@ AnyRow = Row[Any]
 ONE_SHAPE = (Operand("shape"),)
 
 
+def unrounded(
+    exact: Callable[[Sequence[Array], Shape, A], Array],
+) -> Callable[[Sequence[Array], Shape, A, Rules], Array]:
+    """Return the reference of an operation that only moves elements: its exact result."""
+
+    def reference(arrays: Sequence[Array], out: Shape, attributes: A, rules: Rules) -> Array:
+        return exact(arrays, out, attributes)
+
+    return reference
+
+
 def plain(shape: Shape) -> str:
     """Return type and dimensions of a shape without its layout."""
     return f"{shape.element_type}[{','.join(map(str, shape.dims))}]"

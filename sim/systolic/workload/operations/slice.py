@@ -12,7 +12,14 @@ from pydantic import Field
 from systolic.arrays import Array
 from systolic.errors import WorkloadError
 from systolic.layout import Shape
-from systolic.workload.operations.row import ONE_SHAPE, Attributes, Row, Rules, check_gives, plain
+from systolic.workload.operations.row import (
+    ONE_SHAPE,
+    Attributes,
+    Row,
+    check_gives,
+    plain,
+    unrounded,
+)
 
 Places = Annotated[tuple[int, ...], Field(strict=False)]
 
@@ -68,17 +75,11 @@ def _exact(arrays: Sequence[Array], out: Shape, attributes: SliceAttributes) -> 
     return np.ascontiguousarray(arrays[0][attributes.slices()])
 
 
-def _reference(
-    arrays: Sequence[Array], out: Shape, attributes: SliceAttributes, rules: Rules
-) -> Array:
-    return _exact(arrays, out, attributes)
-
-
 SLICE = Row(
     operands=ONE_SHAPE,
     attributes=SliceAttributes,
     check=_check,
     default_out=_default_out,
-    reference=_reference,
+    reference=unrounded(_exact),
     exact=_exact,
 )

@@ -28,7 +28,7 @@ from pydantic import Field
 from systolic.arrays import Array
 from systolic.errors import WorkloadError, shortened
 from systolic.layout import Shape
-from systolic.workload.operations.row import Attributes, Operand, Row, Rules, check_gives, plain
+from systolic.workload.operations.row import Attributes, Operand, Row, check_gives, plain, unrounded
 
 SLAB = 16
 
@@ -179,12 +179,6 @@ def _exact(arrays: Sequence[Array], out: Shape, attributes: TransposeAttributes)
     return np.ascontiguousarray(arrays[0].transpose(attributes.axes))
 
 
-def _reference(
-    arrays: Sequence[Array], out: Shape, attributes: TransposeAttributes, rules: Rules
-) -> Array:
-    return _exact(arrays, out, attributes)
-
-
 TRANSPOSE = Row(
     operands=(Operand("source"),),
     result="result",
@@ -192,6 +186,6 @@ TRANSPOSE = Row(
     settle=_settle,
     check=_check,
     default_out=_default_out,
-    reference=_reference,
+    reference=unrounded(_exact),
     exact=_exact,
 )

@@ -1,6 +1,7 @@
 """Twin of `register.dma.descriptors`: a DmaCopy cut into descriptors, a second time on purpose.
 
-Here as runs contiguous on both sides, of whole arrays, equal neighbours grouped.
+This twin finds runs that are contiguous on both sides, with whole arrays, and groups equal
+neighbours.
 """
 
 from __future__ import annotations

@@ -513,7 +513,8 @@ class DmaStream(Stream):
     def end_tick(self) -> int:
         """Return the tick of the last byte: final once it has moved, else the earliest possible.
 
-        Others may leave DRAM to this copy, so what is to come is reckoned at the best rate.
+        Other copies may end and leave DRAM to this one, so the bytes to come count at the best
+        rate.
         """
         self.advance(self._env.tick)
         if self._group == len(self._groups):

@@ -1,7 +1,7 @@
 """The compiled form of `steps`: the same functions, for large work; cached on disk.
 
-What is cached belongs to the text of all files that were compiled into it: numba itself looks only
-at the file of the function that is called.
+A cached function is used only while none of the files that were compiled into it has changed. Numba
+itself looks only at the file of the function that is called.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numba
 
 from systolic.machine.event.dram import control, hand, steps, tables
 
-# Nothing is allocated, so nothing needs to be counted: counting took most of the time.
+# The functions allocate nothing, so references need no counting, which took most of the time.
 _compile: Any = partial(numba.njit, nogil=True, boundscheck=False, _nrt=False)
 _MODULES = tables, hand, control, steps
 _stamp = 0

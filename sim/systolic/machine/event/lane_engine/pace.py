@@ -1,4 +1,4 @@
-"""At which pace an engine takes the elements of an instruction: chip data, by what it touches.
+"""Twin of `register.lane_engine.rate`: how fast an engine takes the elements of an instruction.
 
 The first of the engine's rates that fits the instruction holds; without one the engine takes
 `elements_per_cycle` in every cycle. If fewer elements pass a port of the state buffer in a cycle

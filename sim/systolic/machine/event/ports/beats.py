@@ -14,7 +14,7 @@ import numpy as np
 from systolic.machine.event.ports.meeting import Column
 
 AT_ONCE = 1024
-"""How many values are spread out into single uses together, for as long as their time goes."""
+"""How many values are spread out into single uses at a time."""
 
 
 class Beats(NamedTuple):

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from systolic.machine.event.ports.stream import Lost, RoundPart, Stream
 
 MOST_DECISIONS = 1 << 12
-"""What a contest remembers; a round of more decisions is not found."""
+"""The most decisions that a contest remembers; a longer round is not found."""
 
 
 class _Decision(NamedTuple):
@@ -102,7 +102,7 @@ class Contest:
         return None if None in states else states
 
     def _times(self, first: int) -> int:
-        """Return how often what was decided since then repeats, the streams' needs being alike."""
+        """Return how often the decisions since then repeat, while the streams' needs stay alike."""
         places = self._decisions[first].places
         return min(
             (stream.alike_ahead() - 1) // (stream.place() - place)
@@ -111,7 +111,7 @@ class Contest:
         )
 
     def _parts(self, first: int, number: int, now: int) -> Iterator[RoundPart]:
-        """Yield what became of a stream since then; equal neighbours are one part."""
+        """Yield what was decided of a stream since then; equal neighbours are one part."""
         ticks = [decision.tick for decision in self._decisions[first:]]
         cycles, lost = 0, self._decisions[first].lost[number]
         stretches = zip(self._decisions[first:], pairwise([*ticks, now]), strict=True)

@@ -34,11 +34,11 @@ CLIENT = "dma"
 class CopyJob(Job):
     """A DmaCopy under way: cycles of latency and fetching left, and the descriptors in hand.
 
-    bundle: descriptors that move side by side, byte 0 of each, then byte 1 of each, and so on; of
-    which, the chip's DMA engines say. words: the bytes they moved, in that order. shares: of DRAM's
-    bandwidth; passes: how often DRAM or the queue passes each byte on; moved: of the bundle, in
-    bytes passed on, so twice its bytes from DRAM to DRAM. engines: that serve the copy, where it is
-    spread.
+    bundle: descriptors that move side by side, byte 0 of each, then byte 1 of each, and so on; the
+    chip's DMA engines decide which do. words: the bytes they moved, in that order. shares: of
+    DRAM's bandwidth; passes: how often DRAM or the queue passes each byte on; moved: of the bundle,
+    in bytes passed on, so twice its bytes from DRAM to DRAM. engines: that serve the copy, where it
+    is spread.
     """
 
     def __init__(self, index: int, copy: DmaCopy, dma: Dma) -> None:

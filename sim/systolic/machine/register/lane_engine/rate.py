@@ -1,4 +1,4 @@
-"""How many elements of a lane an engine takes together, and in how many steps: chip data.
+"""Twin of `event.lane_engine.pace`: elements that an engine takes together, and their steps.
 
 An engine's list of rates is gone through from its top; the first that fits the instruction holds. A
 group that does not pass the ports of the state buffer in one step is divided: n elements of it have

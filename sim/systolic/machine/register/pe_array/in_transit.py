@@ -19,8 +19,8 @@ FEW = 64
 class _Lot:
     """Fronts that step in the same cycles: the PE each is at, and the value it leaves there.
 
-    They are at first <= place < last, in the order of `numbers`. Other places hold nothing of
-    interest, and step along.
+    The fronts are at first <= place < last, in the order of `numbers`. The other places hold no
+    front; what they hold steps along too, and means nothing.
     """
 
     def __init__(self, pe_step: int, value_step: int) -> None:

@@ -1,7 +1,7 @@
 """The compiled form of a plain step of all PEs. Imported only for large work; cached on disk.
 
-One pass over the planes instead of two. Without fast-math nothing is contracted: the product and
-the sum are rounded one by one, as numpy does it; int32 wraps.
+The compiled form makes one pass over the planes instead of two. Without fast-math no product is
+contracted with its sum: the two are rounded one after the other, as by numpy. Int32 wraps.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Looking at the grid from outside: the planes of one cycle, copied, in the accumulator's type.
 
-Costs nothing while it is not asked for.
+A run whose grid nobody looks at pays nothing for this.
 """
 
 from __future__ import annotations

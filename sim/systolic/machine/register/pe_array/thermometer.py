@@ -1,7 +1,8 @@
 """Twin of `event.pe_array.warm_up`: the array's warmth, from a count of its busy cycles.
 
-The count is a line of bends: it rises by one in every cycle in which the array is busy with a
-multiply. How often it was busy of late is what the line rose by.
+The count rises by one in every cycle in which the array is busy with a multiply, and is kept as the
+cycles in which it begins or stops to rise. The busy cycles of a window are the count at its end
+less the count at its beginning.
 """
 
 from __future__ import annotations
