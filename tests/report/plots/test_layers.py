@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from systolic.errors import SystolicError
-from systolic.report.plots.layers import LayerBar, layer_bars, longest
+from systolic.report.plots.layers import LayerBar, draw_layers, layer_bars, longest
+from systolic.report.plots.look import Look
+from systolic.report.plots.subject import PlotSummary
 from systolic.run.execute import run
 from systolic.shipped import CONFIGS
 
@@ -34,3 +39,13 @@ def test_the_longest_are_kept_in_their_order() -> None:
     ]  # fmt: skip
     assert [bar.name for bar in longest(bars, 3)] == ["1", "2", "4"]
     assert longest(bars, 9) == bars
+
+
+def test_large_numbers_stay_on_the_page() -> None:
+    summary = deepcopy(run(CONFIGS / "networks" / "digits_mlp.toml", values=False).summary)
+    for operation in summary["operations"]:
+        operation["cycles"] *= 1_000_000
+    sheet = draw_layers(PlotSummary(summary, None), Look("large"))
+    canvas = FigureCanvasAgg(sheet.figure)
+    rights = [text.get_window_extent(canvas.get_renderer()).x1 for text in sheet.figure.texts]
+    assert max(rights) <= sheet.figure.bbox.x1

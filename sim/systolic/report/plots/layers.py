@@ -15,7 +15,7 @@ from systolic.errors import SystolicError
 from systolic.report.paper import style
 from systolic.report.plots.look import Look
 from systolic.report.plots.marks import boxes
-from systolic.report.plots.sheet import FOOT, HEAD, MARGIN, MIDDLE, NAMES, Sheet
+from systolic.report.plots.sheet import FOOT, HEAD, MARGIN, MIDDLE, NAMES, WIDTH, Sheet
 from systolic.report.plots.subject import PlotSummary
 from systolic.report.summary.wording import number, percent, plural, ratio_text
 
@@ -126,12 +126,15 @@ def _scale(axes: Any) -> None:
 
 
 def _words(sheet: Sheet, bar: LayerBar, middle: float, size: float) -> None:
+    from systolic.report.paper.lettering import text_inches
+
     left, muted = MARGIN + NAMES, sheet.theme.muted
     name = bar.name if len(bar.name) <= LONGEST_NAME else bar.name[: LONGEST_NAME - 3] + "..."
     sheet.text(left - 0.1, middle, name, ha="right", va="center_baseline", fontsize=size)
+    note, room = _note(bar), WIDTH - left - MIDDLE - 2 * 0.1
     sheet.text(
-        left + MIDDLE + 0.1, middle, _note(bar), va="center_baseline", fontsize=size * 0.85,
-        color=muted,
+        left + MIDDLE + 0.1, middle, note, va="center_baseline", color=muted,
+        fontsize=size * 0.85 * min(1.0, room / text_inches(note, size * 0.85)),
     )  # fmt: skip
     if bar.worst and size >= style.BODY:  # there is room for a second line
         text = f"{bar.worst[0]} {number(bar.worst[1])}"

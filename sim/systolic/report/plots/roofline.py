@@ -18,7 +18,6 @@ from systolic.errors import SystolicError
 from systolic.hw.formulas.dram import dram_rate
 from systolic.hw.spec import Chip
 from systolic.report.paper import style
-from systolic.report.paper.lettering import text_inches
 from systolic.report.plots.layers import LONGEST_NAME
 from systolic.report.plots.look import Look
 from systolic.report.plots.sheet import (
@@ -157,6 +156,8 @@ def _scales(axes: Axes, points: Sequence[RoofPoint], roof: Roof) -> tuple[float,
 
 
 def _roof(axes: Axes, sheet: Sheet, roof: Roof, ends: tuple[float, float]) -> None:
+    from systolic.report.paper.lettering import text_inches
+
     theme, (low, high) = sheet.theme, ends
     axes.grid(visible=True, which="major", color=theme.hair, linewidth=0.5)
     axes.set_axisbelow(True)
