@@ -16,7 +16,7 @@ from systolic.arrays import Array
 from systolic.compiler import CompiledGraph, k_tiles
 from systolic.compiler.ir.carried import NARROW_BITS
 from systolic.compiler.ir.chip_tiles import block_rows, turn_rows
-from systolic.compiler.ir.nodes import Axes, Matrix
+from systolic.compiler.ir.nodes import Axes, Matrix, Node
 from systolic.compiler.ir.windows import StridedWindow
 from systolic.errors import ResultError
 from systolic.hw.spec import Chip
@@ -53,7 +53,7 @@ def graph_verdict(
     values = reference_values(graph, _as_turned(compiled, chip, inputs), rules_of(chip))
     true = exact_graph(graph, inputs)
     strict = sum(differences(outputs[n], values[n]) for n in outputs)
-    turned = any(node.kind == "turn" for node in compiled.layers.nodes)
+    turned = any(_multiplies_to_turn(compiled, chip, node) for node in compiled.layers.nodes)
     wrong = [_wrong(n, outputs[n], values[n], signed_zeros=not turned) for n in outputs]
     return _verdict(
         wrong=wrong,
@@ -148,10 +148,13 @@ def _turned(compiled: CompiledGraph, chip: Chip, matrix: Matrix, data: Array) ->
 def _turn(compiled: CompiledGraph, chip: Chip, matrix: Matrix, matrices: Array) -> Array:
     """Return what identity products make of a matrix that holds these, [batch..., columns, rows].
 
-    Of rows that share partitions, those of each strand are multiplied together.
+    Of rows that share partitions, those of each strand are multiplied together. What passes
+    through the array instead keeps its bits.
     """
     last = matrices.ndim - 1
     swapped = (*range(last - 1), last, last - 1)
+    if chip.pe_array.turns_by_passing(matrix.dtype):
+        return matrices.transpose(swapped)
     ways = _ways(compiled, matrix, matrices)
     if ways == 1:
         bounds = turn_rows(matrix, compiled.tiled.block, chip)
@@ -163,6 +166,13 @@ def _turn(compiled: CompiledGraph, chip: Chip, matrix: Matrix, matrices: Array) 
         turned = reference_transpose(rows, swapped, row_blocks=bounds, row_axes=(last - 1,))
         found[..., strand::ways] = turned
     return found
+
+
+def _multiplies_to_turn(compiled: CompiledGraph, chip: Chip, node: Node) -> bool:
+    """Return whether a node is made of identity products, in which signs of zeros are lost."""
+    if node.kind != "turn":
+        return False
+    return not chip.pe_array.turns_by_passing(compiled.layers.matrix(node.inputs[0]).dtype)
 
 
 def _ways(compiled: CompiledGraph, matrix: Matrix, matrices: Array) -> int:
@@ -202,7 +212,7 @@ def _as_turned(
         (name,) = first.inputs
         return {name: _as_strands_leave_it(compiled, chip, first, found[name])}
     for node in compiled.layers.nodes:
-        if node.kind != "turn":
+        if not _multiplies_to_turn(compiled, chip, node):
             continue
         matrix = compiled.layers.matrix(node.inputs[0])
         op = next(op for op in compiled.graph.operations if op.name == node.layer)

@@ -25,7 +25,17 @@ from systolic.compiler.place.psum import PsumMap, place_psum
 from systolic.compiler.place.tiles import OnChip
 from systolic.errors import CompileError
 from systolic.hw.datatypes import PSUM_WORD_BYTES, data_type
-from systolic.isa import Access, Buffer, Copy, LoadWeights, MatMul, Memset, OnEngine, Select
+from systolic.isa import (
+    Access,
+    Buffer,
+    Copy,
+    LoadWeights,
+    MatMul,
+    Memset,
+    OnEngine,
+    PassThrough,
+    Select,
+)
 from systolic.isa.access import MAX_PAIRS, Pattern
 from systolic.isa.instruction import Event
 from systolic.spans import Span
@@ -113,7 +123,7 @@ class ProductMaker:
         """Add one chunk's products to a bank; if they are the last, copy the sums out."""
         (b, out), (rows,) = matrices, task.rows
         number = operand_number(b, out, task.number)
-        sums, region = self._psum(b.dtype, cols.count, moving.count, bank)
+        sums, region = self._psum(data_type(b.dtype).accumulator, cols.count, moving.count, bank)
         place, vectors = self._tiles.reach(b, number, rows, moving)
         multiply = MatMul(moving=vectors, result=sums, accumulate=not task.first)
         self._drafts.add(multiply, (place.region,), (region,), accumulates=not task.first)
@@ -171,23 +181,27 @@ class ProductMaker:
     # Turns and conversions
 
     def turn(self, task: Task) -> None:
-        """Transpose a tile: each sub-block is stationary, the identity moves."""
+        """Transpose a tile: each sub-block is stationary, the identity moves.
+
+        Where that is not slower the array passes the sub-block on, and its bits stay as they are.
+        """
         node = self._nodes[task.node]
         matrix, out = self._matrices[node.inputs[0]], self._matrices[node.output]
         identity, held = self._identity[matrix.dtype]
+        kind, dtype = MatMul, data_type(matrix.dtype).accumulator
+        if self._chip.pe_array.turns_by_passing(matrix.dtype):
+            kind, dtype = PassThrough, matrix.dtype
         for rows in task.rows:
             for cols in task.cols:
                 source, weights = self._tiles.reach(matrix, task.number, rows, cols)
                 self._drafts.add(LoadWeights(weights=weights), (source.region,), ())
                 for some in _pieces(rows, self._chip.result_buffer.bank_words):
-                    sums, region = self._psum(
-                        identity.dtype, cols.count, some.count, self._free_bank()
-                    )
+                    sums, region = self._psum(dtype, cols.count, some.count, self._free_bank())
                     start = identity.start + (some.first - rows.first) * identity.element_bytes
                     ones = replace(
                         identity, partitions=rows.count, start=start, pattern=((1, some.count),)
                     )
-                    multiply = MatMul(moving=ones, result=sums)
+                    multiply = kind(moving=ones, result=sums)
                     self.turned += rows.count * cols.count * some.count
                     self._drafts.add(multiply, (held,), (region,), parts=self._posted(sums))
                     self._drain_turned((sums, region), (out, task.number), cols, some)
@@ -384,8 +398,7 @@ class ProductMaker:
     def _psum(self, dtype: str, columns: int, words: int, slot: int) -> tuple[Access, Region]:
         _, start = self._slots.at(slot)
         assert words <= self._slots.rows
-        accumulator = data_type(dtype).accumulator
-        access = Access(Buffer.RESULT, accumulator, 0, columns, start, ((1, words),))
+        access = Access(Buffer.RESULT, dtype, 0, columns, start, ((1, words),))
         return access, self._banks.setdefault(slot, Region(f"psum{slot}"))
 
 
