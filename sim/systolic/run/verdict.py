@@ -53,7 +53,9 @@ def graph_verdict(
     values = reference_values(graph, _as_turned(compiled, chip, inputs), rules_of(chip))
     true = exact_graph(graph, inputs)
     strict = sum(differences(outputs[n], values[n]) for n in outputs)
-    turned = any(node.kind == "turn" for node in compiled.layers.nodes)
+    turned = any(
+        _multiplies_to_turn(compiled, chip, k) for k, _ in enumerate(compiled.layers.nodes)
+    )
     wrong = [_wrong(n, outputs[n], values[n], signed_zeros=not turned) for n in outputs]
     return _verdict(
         wrong=wrong,
@@ -116,7 +118,8 @@ def _transpose_verdict(
     expected = numpy_transpose(data, axes)
     unlike_numpy = differing(result, expected)
     error = max_abs_error(result, expected) if unlike_numpy else 0.0
-    turned = [n.inputs[0] for n in compiled.layers.nodes if n.kind == "turn"]
+    nodes = enumerate(compiled.layers.nodes)
+    turned = [n.inputs[0] for k, n in nodes if _multiplies_to_turn(compiled, chip, k)]
     if _in_strands(compiled):
         expected = _as_strands_leave_it(compiled, chip, op, data)
     elif turned and compiled.graph.shape(op.output).element_type not in NARROW_BITS:
@@ -148,10 +151,13 @@ def _turned(compiled: CompiledGraph, chip: Chip, matrix: Matrix, data: Array) ->
 def _turn(compiled: CompiledGraph, chip: Chip, matrix: Matrix, matrices: Array) -> Array:
     """Return what identity products make of a matrix that holds these, [batch..., columns, rows].
 
-    Of rows that share partitions, those of each strand are multiplied together.
+    Of rows that share partitions, those of each strand are multiplied together. What passes
+    through the array instead keeps its bits.
     """
     last = matrices.ndim - 1
     swapped = (*range(last - 1), last, last - 1)
+    if chip.pe_array.turns_by_passing(matrix.dtype):
+        return matrices.transpose(swapped)
     ways = _ways(compiled, matrix, matrices)
     if ways == 1:
         bounds = turn_rows(matrix, compiled.tiled.block, chip)
@@ -163,6 +169,14 @@ def _turn(compiled: CompiledGraph, chip: Chip, matrix: Matrix, matrices: Array) 
         turned = reference_transpose(rows, swapped, row_blocks=bounds, row_axes=(last - 1,))
         found[..., strand::ways] = turned
     return found
+
+
+def _multiplies_to_turn(compiled: CompiledGraph, chip: Chip, number: int) -> bool:
+    """Return whether a node is made of identity products, in which signs of zeros are lost."""
+    node = compiled.layers.nodes[number]
+    if node.kind != "turn" or number in compiled.scheduled.by_engine:
+        return False
+    return not chip.pe_array.turns_by_passing(compiled.layers.matrix(node.inputs[0]).dtype)
 
 
 def _ways(compiled: CompiledGraph, matrix: Matrix, matrices: Array) -> int:
@@ -201,8 +215,8 @@ def _as_turned(
     if first.kind == "relayout" and not others and _in_strands(compiled):
         (name,) = first.inputs
         return {name: _as_strands_leave_it(compiled, chip, first, found[name])}
-    for node in compiled.layers.nodes:
-        if node.kind != "turn":
+    for number, node in enumerate(compiled.layers.nodes):
+        if not _multiplies_to_turn(compiled, chip, number):
             continue
         matrix = compiled.layers.matrix(node.inputs[0])
         op = next(op for op in compiled.graph.operations if op.name == node.layer)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from systolic.compiler.bounds.gaps import gapped_bytes
 from systolic.compiler.bounds.sequencing import of_transpose, queue_bound
+from systolic.compiler.cost.engine_turns import may_turn
 from systolic.compiler.cost.engines import drain_engine
 from systolic.compiler.ir.carried import carrier_shape, is_packed, memory_bytes
 from systolic.compiler.lower.blocks import blocks_of, goes_in_blocks
@@ -141,6 +142,8 @@ def _on_chip(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound
     if options.via == "dram":
         blocks = [block.extents for block in blocks_of(matrices, chip, options)]
         return bounce_bound(chip, blocks, size_bytes)
+    if may_turn(chip, options, *matrices.dims[-2:]):
+        return copied
     return _by_array(matrices, chip, options, "state_buffer")
 
 

@@ -106,7 +106,7 @@ class Planner:
         assert dtype is not None
         rows, cols = plan.count(plan.rows_in), plan.count(plan.rows_out)
         turns = plan.count(plan.batch) * plan.count(plan.rest)
-        each = max(rows * chip.pe_array.vector_cycles(dtype),
+        each = max(rows * chip.pe_array.turn_cycles(dtype),
                    load_reads(chip, rows, cols, dtype))  # fmt: skip
         sums = Access(Buffer.RESULT, data_type(dtype).accumulator, 0, cols, 0, ((1, rows),))
         name = drain_engine(chip, self.options)

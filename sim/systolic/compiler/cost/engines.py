@@ -63,7 +63,7 @@ def cheapest_engine(
 
     Raises CompileError if the chip has no engine for it.
     """
-    able = _able(chip, work)
+    able = engines_able(chip, work)
     if not able:
         raise CompileError(_no_engine_for(chip, work))
     if options.drain_engine in able:
@@ -82,13 +82,13 @@ def some_engine_does(chip: Chip, step: LaneStep, source: Buffer) -> bool:
     """
     near = Access(Buffer.STATE, "f32", 0, 1, 0, ((1, 1),))
     fields = {step.first: replace(near, buffer=source)} | dict.fromkeys(step.others, near)
-    return bool(_able(chip, step(engine="", target=near, **fields)))
+    return bool(engines_able(chip, step(engine="", target=near, **fields)))
 
 
 def some_engine_fills(chip: Chip) -> bool:
     """Return whether an engine writes a value to the state buffer."""
     near = Access(Buffer.STATE, "f32", 0, 1, 0, ((1, 1),))
-    return bool(_able(chip, Memset(engine="", target=near, value=0)))
+    return bool(engines_able(chip, Memset(engine="", target=near, value=0)))
 
 
 def engine_cycles(chip: Chip, name: str, work: OnEngine) -> int:
@@ -109,7 +109,7 @@ def drain_engine(chip: Chip, options: Options) -> str:
     """
     copy = _drain(chip, "f32")
     chosen = options.drain_engine
-    if chosen is not None and chosen not in (able := _able(chip, copy)):
+    if chosen is not None and chosen not in (able := engines_able(chip, copy)):
         raise CompileError(
             f"compile.drain_engine: needs one of {', '.join(able) or 'none'}, engines of "
             f"{chip.name} that copy from the result buffer to the state buffer, found "
@@ -137,17 +137,17 @@ def mover(chip: Chip, options: Options, piece: Piece, dtype: str) -> Copy | None
     source = Access(Buffer.STATE, dtype, piece.source_row, piece.rows, 0, piece.pairs)
     target = Access(Buffer.STATE, dtype, piece.row, piece.rows, 0, ((1, piece.cols),))
     copy = Copy(engine="", source=source, target=target)
-    if not _able(chip, copy):
+    if not engines_able(chip, copy):
         return None
     return replace(copy, engine=cheapest_engine(chip, options, copy))
 
 
 def lane_copy_engines(chip: Chip, copy: Copy) -> list[str]:
     """Return the engines that may execute a copy."""
-    return _able(chip, copy)
+    return engines_able(chip, copy)
 
 
-def _able(chip: Chip, work: OnEngine) -> list[str]:
+def engines_able(chip: Chip, work: OnEngine) -> list[str]:
     """Return the engines that do the instruction and reach all it touches, as the chip can."""
     if any(access_faults(work, chip)):
         return []

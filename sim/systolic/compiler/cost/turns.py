@@ -30,10 +30,10 @@ def _casts(chip: Chip, dtype: str, other: str) -> bool:
 def turn_cost(chip: Chip, dims: Sequence[int], dtype: str) -> int:
     """Return about how many cycles it takes to transpose matrices [batch..., rows, columns].
 
-    If the array takes the type, every block is loaded and multiplied with an identity. Load and
-    multiply overlap, and the last block has to go through the array and out. If another type
-    carries the elements, an engine casts them first. Otherwise the elements go one by one through a
-    DMA queue.
+    If the array takes the type, every block is loaded and multiplied with an identity, or passes
+    through the array. Load and vectors overlap, and the last block has to go through the array and
+    out. If another type carries the elements, an engine casts them first. Otherwise the elements go
+    one by one through a DMA queue.
     """
     *batch, rows, cols = dims
     array, matrices = chip.pe_array, math.prod(batch)
@@ -42,7 +42,7 @@ def turn_cost(chip: Chip, dims: Sequence[int], dtype: str) -> int:
         beside = chip.dma.most_beside if chip.dma.is_spread else 1
         return -(-matrices * rows * cols // beside) * int(descriptor_cycles(chip, 1, beside))
     height, width = min(rows, array.rows), min(cols, array.cols)
-    each = max(height * array.vector_cycles(taken), load_reads(chip, height, width, taken))
+    each = max(height * array.turn_cycles(taken), load_reads(chip, height, width, taken))
     blocks = matrices * -(-rows // array.rows) * -(-cols // array.cols)
     cast = 0 if taken == dtype else matrices * -(-rows // chip.state_buffer.partitions) * cols
     return cast + blocks * each + result_cycles(chip, width) + height

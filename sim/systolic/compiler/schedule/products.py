@@ -12,6 +12,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
+from systolic.compiler.cost.engine_turns import turned_by_engine
 from systolic.compiler.cost.engines import drain_engine, engine_cycles, on_cheapest
 from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.drafts import Drafts
@@ -25,7 +26,18 @@ from systolic.compiler.place.psum import PsumMap, place_psum
 from systolic.compiler.place.tiles import OnChip
 from systolic.errors import CompileError
 from systolic.hw.datatypes import PSUM_WORD_BYTES, data_type
-from systolic.isa import Access, Buffer, Copy, LoadWeights, MatMul, Memset, OnEngine, Select
+from systolic.isa import (
+    Access,
+    Buffer,
+    Copy,
+    LoadWeights,
+    MatMul,
+    Memset,
+    OnEngine,
+    PassThrough,
+    Select,
+    Transpose,
+)
 from systolic.isa.access import MAX_PAIRS, Pattern
 from systolic.isa.instruction import Event
 from systolic.spans import Span
@@ -44,15 +56,20 @@ DRAINS_TICKS = 1 << 40
 class ProductMaker:
     """Makes the instructions of tasks whose tiles are all in place.
 
+    by_engine: the side of the blocks of each node that an engine turns, by the node's number.
     stored: identities that must be in memory at cycle 0. given: the ticks of work that each engine
     has been given.
     """
 
-    def __init__(self, drafts: Drafts, tiles: OnChip, layers: Layers, options: Options) -> None:
+    def __init__(
+        self, drafts: Drafts, tiles: OnChip, layers: Layers, options: Options,
+        block: tuple[int, int],
+    ) -> None:  # fmt: skip
         self._drafts, self._tiles, self._options = drafts, tiles, options
         self._nodes, self._chip = layers.nodes, tiles.chip
         self._matrices = tiles.matrices
         self._multiplies = any(node.kind == "multiply" for node in layers.nodes)
+        self.by_engine = turned_by_engine(self._chip, options, layers, block)
         self._slots = self._place_sums()
         self._banks: dict[int, Region] = {}
         self._next_bank = 0
@@ -113,7 +130,7 @@ class ProductMaker:
         """Add one chunk's products to a bank; if they are the last, copy the sums out."""
         (b, out), (rows,) = matrices, task.rows
         number = operand_number(b, out, task.number)
-        sums, region = self._psum(b.dtype, cols.count, moving.count, bank)
+        sums, region = self._psum(data_type(b.dtype).accumulator, cols.count, moving.count, bank)
         place, vectors = self._tiles.reach(b, number, rows, moving)
         multiply = MatMul(moving=vectors, result=sums, accumulate=not task.first)
         self._drafts.add(multiply, (place.region,), (region,), accumulates=not task.first)
@@ -182,26 +199,47 @@ class ProductMaker:
     # Turns and conversions
 
     def turn(self, task: Task) -> None:
-        """Transpose a tile: each sub-block is stationary, the identity moves."""
+        """Transpose a tile: each sub-block is stationary, the identity moves.
+
+        Where that is not slower the array passes the sub-block on, and its bits stay as they are.
+        """
         node = self._nodes[task.node]
         matrix, out = self._matrices[node.inputs[0]], self._matrices[node.output]
+        if side := self.by_engine.get(task.node):
+            self._turn_by_engine(task, (matrix, out), side)
+            return
         identity, held = self._identity[matrix.dtype]
+        kind, dtype = MatMul, data_type(matrix.dtype).accumulator
+        if self._chip.pe_array.turns_by_passing(matrix.dtype):
+            kind, dtype = PassThrough, matrix.dtype
         for rows in task.rows:
             for cols in task.cols:
                 source, weights = self._tiles.reach(matrix, task.number, rows, cols)
                 self._drafts.add(LoadWeights(weights=weights), (source.region,), ())
                 for some in _pieces(rows, self._chip.result_buffer.bank_words):
-                    sums, region = self._psum(
-                        identity.dtype, cols.count, some.count, self._free_bank()
-                    )
+                    sums, region = self._psum(dtype, cols.count, some.count, self._free_bank())
                     start = identity.start + (some.first - rows.first) * identity.element_bytes
                     ones = replace(
                         identity, partitions=rows.count, start=start, pattern=((1, some.count),)
                     )
-                    multiply = MatMul(moving=ones, result=sums)
+                    multiply = kind(moving=ones, result=sums)
                     self.turned += rows.count * cols.count * some.count
                     self._drafts.add(multiply, (held,), (region,), parts=self._posted(sums))
                     self._drain_turned((sums, region), (out, task.number), cols, some)
+
+    def _turn_by_engine(self, task: Task, ends: tuple[Matrix, Matrix], side: int) -> None:
+        """Transpose a tile block by block: block (i, j) becomes block (j, i)."""
+        ((rows,), (cols,)), (matrix, out) = (task.rows, task.cols), ends
+        step = partial(Transpose, side=side)
+        for row in spans(rows.first, rows.stop, rows.stop, side):
+            for col in spans(cols.first, cols.stop, cols.stop, side):
+                source, taken = self._tiles.reach(matrix, task.number, row, col)
+                target, made = self._tiles.make_reach(out, task.number, col, row)
+                turned = on_cheapest(
+                    self._chip, self._options, step, self._busy, source=taken, target=made
+                )
+                self._note(turned)
+                self._drafts.add(turned, (source.region,), (target.region,))
 
     def _posted(self, sums: Access) -> tuple[Event, int] | None:
         """Return the event on which a multiply posts, and how often, if not once at its end."""
@@ -351,7 +389,10 @@ class ProductMaker:
             self._make_identity(dtype, rows)
 
     def _turned(self) -> Iterator[Matrix]:
-        return (self._matrices[n.inputs[0]] for n in self._nodes if n.kind == "turn")
+        """Yield the matrices that the array turns."""
+        for number, node in enumerate(self._nodes):
+            if node.kind == "turn" and number not in self.by_engine:
+                yield self._matrices[node.inputs[0]]
 
     def _turned_rows(self, matrix: Matrix) -> int:
         """Return the most rows of a matrix that one identity product takes."""
@@ -395,8 +436,7 @@ class ProductMaker:
     def _psum(self, dtype: str, columns: int, words: int, slot: int) -> tuple[Access, Region]:
         _, start = self._slots.at(slot)
         assert words <= self._slots.rows
-        accumulator = data_type(dtype).accumulator
-        access = Access(Buffer.RESULT, accumulator, 0, columns, start, ((1, words),))
+        access = Access(Buffer.RESULT, dtype, 0, columns, start, ((1, words),))
         return access, self._banks.setdefault(slot, Region(f"psum{slot}"))
 
 

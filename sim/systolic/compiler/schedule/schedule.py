@@ -37,7 +37,8 @@ class Scheduled:
     room. dram_bytes: how much of DRAM is used. identities: identity matrices that must be in memory
     at cycle 0. turned_with: all identity matrices, also those that are written. evictions: how many
     tiles had to leave before their last use. bases: the first byte of each matrix that lies in
-    unbroken rows. turned: multiply-adds of products with an identity.
+    unbroken rows. turned: multiply-adds of products with an identity. by_engine: the numbers of the
+    nodes whose matrices an engine turns.
     """
 
     drafts: tuple[Draft, ...]
@@ -51,6 +52,7 @@ class Scheduled:
     bases: tuple[tuple[str, int], ...] = ()
     turned: int = 0
     turned_with: tuple[Access, ...] = ()
+    by_engine: frozenset[int] = frozenset()
 
     @property
     def all_bytes(self) -> int:
@@ -106,7 +108,7 @@ class _Scheduler:
         self._last_load_task = self._find_last_load()
         share = _inwards(layers, tiled, chip, self._last_load_task)
         self.transfers = CopyMaker(self._drafts, self._tiles, layers, share)
-        self.array = ProductMaker(self._drafts, self._tiles, layers, options)
+        self.array = ProductMaker(self._drafts, self._tiles, layers, options, tiled.block)
         self.moves = MoveMaker(self._drafts, self._tiles, layers, options, self.transfers)
         self.gathers = GatherMaker(
             self._drafts, self._tiles, layers, options, self.transfers, busy=self.array.given
@@ -155,7 +157,7 @@ class _Scheduler:
             tuple(self._drafts.found), tuple(pieces), tuple(ends), tuple(self.array.stored),
             tuple(self._memory.stays), self.transfers.spilled_bytes, self.transfers.next_byte,
             self._evictions, tuple(self._tiles.bases.items()), self.array.turned,
-            self.array.identities,
+            self.array.identities, frozenset(self.array.by_engine),
         )  # fmt: skip
 
     def _task(self, task: Task) -> None:

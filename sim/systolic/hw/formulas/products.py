@@ -239,7 +239,7 @@ def _turn_tiles(chip: Chip, turns: Sequence[Turn]) -> Iterator[_Tiles]:
     """Yield the tiles of identity products: a tile of `rows` rows takes so many vectors."""
     array = chip.pe_array
     for turn in turns:
-        v = array.vector_cycles(turn.dtype)
+        v = array.turn_cycles(turn.dtype)
         for rows, n in _cut(turn.rows, array.rows):
             for cols, m in _cut(turn.cols, array.cols):
                 yield _Tiles(rows, cols, n * m * turn.matrices, rows, v, turn.dtype)

@@ -147,7 +147,10 @@ def transpose_block_cycles(chip: Chip, K: int, N: int, dtype: str, *, drain: str
     timing model; holds for engines without rates, fixed_cycles and min_interval_cycles, dispatch 0.
     """
     engine = chip.engine(unit)
-    v, passes = chip.pe_array.cycles_per_vector[dtype], chip.pe_array.passes.get(dtype, 1)
+    array = chip.pe_array
+    v, passes = array.cycles_per_vector[dtype], array.passes.get(dtype, 1)
+    if array.turns_by_passing(dtype):
+        v, passes = array.turn_cycles(dtype), 1
     last_injection = load_reads(chip, K, N, dtype) + (passes * K - 1) * v
     complete = last_injection + result_cycles(chip, N)
     seen = complete + chip.post_cycles("pe_array")
@@ -300,7 +303,7 @@ def transpose_bound(
     every schedule; else a schedule may cut others out of them, at the price of more vectors.
     """
     array, engine = chip.pe_array, chip.engine(unit)
-    v = array.vector_cycles(dtype)
+    v = array.turn_cycles(dtype)
     loads = [load_reads(chip, K, N, dtype) for K, N in tiles]
     vectors = [K for K, _ in tiles]
     words = sum(vectors)

@@ -73,6 +73,16 @@ class PEArray(Spec):
         """Return the cycles that a vector of a type takes in all passes together."""
         return self.cycles_per_vector[dtype] * self.passes.get(dtype, 1)
 
+    def turns_by_passing(self, dtype: str) -> bool:
+        """Return whether transposes of a type pass through: not slower than by a product."""
+        passed = self.pass_through.get(dtype)
+        return passed is not None and passed <= self.vector_cycles(dtype)
+
+    def turn_cycles(self, dtype: str) -> int:
+        """Return the cycles that a vector of the identity takes where a type is transposed."""
+        passes = self.turns_by_passing(dtype)
+        return self.pass_through[dtype] if passes else self.vector_cycles(dtype)
+
     @model_validator(mode="after")
     def _consistent(self) -> PEArray:
         for name in self.cycles_per_vector:
