@@ -56,9 +56,9 @@ def rows_of_all_taps(
     tiles = _shared_tiles(taps, p // channels) if p % channels == 0 else None
     if tiles is None or tiles.taps == len(taps):
         every = _TapTiles((taps,), ((0, 0),))
-        made = _gathered(builder, tensor, padded, images, groups, every)
+        made = _gathered(builder, padded, images, groups, every)
         return made, PixelWindow(made.name, images.first_pixels)
-    made = _gathered(builder, tensor, padded, images, groups, tiles)
+    made = _gathered(builder, padded, images, groups, tiles)
     builder.choose(f"{tensor} is there {tiles.taps} times for {len(taps)} taps of its windows")
     pixels = replace(images.pixels, tile_columns=_columns(images, tiles))
     firsts = tuple(number * p for number, _ in tiles.read)
@@ -85,9 +85,8 @@ def _columns(images: Images, tiles: _TapTiles) -> int:
 
 
 def _gathered(
-    builder: LayerBuilder, tensor: str, padded: Matrix, images: Images, groups: int,
-    tiles: _TapTiles,
-) -> Matrix:  # fmt: skip
+    builder: LayerBuilder, padded: Matrix, images: Images, groups: int, tiles: _TapTiles
+) -> Matrix:
     """Return the tiles in memory. What would lie behind the end of images is 0, and is not read."""
     channels, whole, short = (
         padded.rows // groups,
@@ -101,7 +100,7 @@ def _gathered(
     columns, stops = np.concatenate(places), np.minimum(np.concatenate(ends), padded.cols)
     shifts = [tap for held in tiles.held for tap in held]
     sizes = groups, len(shifts) * channels, len(columns)
-    made = builder.scratch(tensor, padded.dtype, sizes, (block_rows(builder.chip), short))
+    made = builder.scratch(padded.tensor, padded.dtype, sizes, (block_rows(builder.chip), short))
     parts = list[GatherPart]()
     for place, shift in enumerate(shifts):
         inside = columns + shift < stops
