@@ -11,6 +11,7 @@ import pytest
 import systolic
 from support.chips import ideal_chip
 from support.image_graphs import looped_convolution, looped_windows, made_sides
+from systolic.compiler import compile_graph
 from systolic.errors import WorkloadError
 from systolic.isa import Activate, Copy, DmaCopy, MatMul, OnEngine
 from systolic.isa.effects import reads
@@ -49,6 +50,9 @@ def convolution(images, weights, *, home: str = "dram", layout: str = "", **give
         ((3, 4, 4, 2), (1, 1, 2, 6), {"stride": [2, 2]}),
         ((9, 4, 4, 2), (4, 4, 2, 3), {}),  # one result for each image
         ((2, 4, 5, 6), (2, 2, 3, 4), {"groups": 2}),
+        ((3, 5, 6, 2), (3, 3, 2, 5), {"padding": [1, 1, 1, 1]}),  # tiles of two taps are alike
+        ((2, 6, 7, 2), (3, 4, 2, 3), {"stride": [2, 1], "dilation": [1, 2]}),
+        ((2, 4, 5, 4), (3, 3, 2, 4), {"groups": 2, "padding": [1, 0, 2, 1]}),
         ((2, 4, 5, 3), (3, 3, 1, 3), {"groups": 3, "padding": [1, 1, 1, 1]}),  # depthwise
     ],
 )
@@ -86,6 +90,67 @@ def test_channels_that_fill_the_rows_are_read_where_they_lie():
     starts = {each.moving.start - multiplies[0].moving.start for each in multiplies}
     assert {0, 4, 20, 24} <= starts  # the next pixel, the next row, and both
     assert not [each for each in program.instructions if isinstance(each, Memset)]
+
+
+def test_taps_that_lie_apart_alike_are_copied_once():
+    """Of 3 x 3 taps, two to a tile of 4 rows, in images of 6 x 6, columns from the window's first.
+
+    Taps 0 and 1 are read for 7 and 8, 12 and 13, and 14 too; taps 2 and 6 lie 4 columns apart. So
+    two channels of 36 columns are copied at distances of 0, 1, 0 and 4, and not for nine taps.
+    Before that they are copied once, from tiles that came from DRAM to a tile of whole images.
+    """
+    builder = convolution((1, 6, 6, 2), (3, 3, 2, 4), layout="{2,1,3,0}")
+    data = {"x": whole((1, 6, 6, 2)), "w": whole((3, 3, 2, 4), 2)}
+    found = systolic.run(builder.graph(), CHIP, data)
+    copied = [
+        each.target.partitions * each.target.elements
+        for each in found.compiled.program.instructions
+        if isinstance(each, Copy | DmaCopy)
+        and each.source.buffer == each.target.buffer == "state_buffer"
+    ]
+    assert sum(copied) == 2 * (36 + 36 + 35 + 36 + 32)
+    assert np.array_equal(found.outputs["y"], looped_convolution(data["x"], data["w"], PLAIN))
+
+
+@pytest.mark.parametrize("engine", ["event", "register"])
+@pytest.mark.parametrize("images", [1, 3])
+def test_sums_are_taken_out_to_where_their_padding_lies(images, engine):
+    """Of three convolutions, the sums of two go into padding; no engine copies them again."""
+    builder, padding = GraphBuilder("dram"), [1, 1, 1, 1]
+    data = {"x": whole((images, 5, 6, 4))}
+    builder.tensor("x", f"f32[{images},5,6,4]{{2,1,3,0}}")
+    expected = data["x"]
+    for number, (before, after) in enumerate(zip("xab", "abc", strict=True)):
+        data[f"w{after}"] = whole((3, 3, 4, 4), number + 2)
+        builder.tensor(f"w{after}", "f32[3,3,4,4]")
+        given = {**PLAIN, "padding": padding}
+        out = f"f32[{images},5,6,4]{{2,1,3,0}}"
+        builder.add("conv2d", (before, f"w{after}"), out, name=after, groups=1, **given)
+        expected = looped_convolution(expected, data[f"w{after}"], given)
+    found = systolic.run(builder.graph(), CHIP, data, engine=engine)
+    assert np.array_equal(found.outputs["c"], expected)
+    within = [
+        each for layer, each in zip(
+            found.compiled.synchronised.layers, found.compiled.program.instructions, strict=True
+        )
+        if isinstance(each, Copy | DmaCopy) and layer in ("b", "c")
+        and all(access.buffer == "state_buffer" for access in (each.source, each.target))
+    ]  # fmt: skip
+    assert within == []
+
+
+def test_padding_comes_right_before_what_is_made_within_it():
+    """If padding came first of all, its tiles would be on the chip long before they are used."""
+    builder, given = GraphBuilder("dram"), {**PLAIN, "padding": [1, 1, 1, 1]}
+    builder.tensor("x", "f32[1,5,6,4]{2,1,3,0}")
+    for before, after in zip("xab", "abc", strict=True):
+        builder.tensor(f"w{after}", "f32[3,3,4,4]")
+        builder.add("conv2d", (before, f"w{after}"), "f32[1,5,6,4]{2,1,3,0}", name=after,
+                    groups=1, **given)  # fmt: skip
+    compiled = compile_graph("padded", builder.graph(), CHIP)
+    order = [(task.kind, compiled.layers.nodes[task.node].layer) for task in compiled.tiled.tasks]
+    last = max(number for number, each in enumerate(order) if each == ("multiply", "a"))
+    assert min(number for number, each in enumerate(order) if each == ("gather", "b")) == last + 1
 
 
 def test_bias_and_ramp_take_the_sums_out():

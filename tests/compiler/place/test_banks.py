@@ -7,7 +7,7 @@ import pytest
 import systolic
 from support.chips import ideal_chip
 from systolic.compiler import compile_graph
-from systolic.compiler.place.free_bytes import Room, Wish
+from systolic.compiler.place.free_bytes import RECENT, Room, Wish
 from systolic.config import load_chip
 from systolic.isa import Buffer, Copy, DmaCopy, LoadWeights, MatMul
 from systolic.spans import Interval
@@ -50,7 +50,20 @@ def test_a_wish_is_followed_while_there_is_room():
     assert room.take(12, Wish("high"))[0] == 88
     room.give_back(40, 12, [])
     assert room.take(8, wish)[0] == 32  # fresh before used, within the wish
+    assert room.take(12, wish)[0] == 64  # who used bytes 40 to 51 may still be at work
+    for _ in range(RECENT):
+        start, _ = room.take(4, Wish("high"))
+        room.give_back(start, 4, [])
     assert room.take(12, wish)[0] == 40
+
+
+def test_bytes_given_back_just_now_are_taken_if_there_are_no_others():
+    room = Room(100)
+    wish = Wish("low", [Interval(40, 60)])
+    assert [room.take(size, Wish("low"))[0] for size in (40, 20, 40)] == [0, 40, 60]
+    room.give_back(40, 20, [])
+    assert room.take(12, wish)[0] == 40
+    assert room.take(12, wish) is None
 
 
 def test_banks_of_odd_sizes_hold_tiles_at_whole_words():

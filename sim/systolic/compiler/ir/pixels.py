@@ -110,13 +110,15 @@ class PixelWindow:
 
     taps: for each tap its column, counted from the window's first. channels: of an image; the
     holder has these rows. No taps: the holder has rows for all taps, and each lies there so that
-    it needs no distance.
+    it needs no distance. firsts: for each tap, which may stand for the several taps that fill a
+    tile of rows, the holder's first row (none: 0).
     """
 
     holder: str
     pixels: Pixels
     taps: tuple[int, ...] = ()
     channels: int = 0
+    firsts: tuple[int, ...] = ()
 
     def number(self, number: int) -> int:
         """Return which of the holder's matrices holds this matrix."""
@@ -124,7 +126,8 @@ class PixelWindow:
 
     def row(self, row: int) -> int:
         """Return the holder's row of a row."""
-        return row % self.channels if self.taps else row
+        first = self.firsts[row // self.channels] if self.firsts else 0
+        return first + row % self.channels if self.taps else row
 
     def column(self, row: int, col: int) -> int:
         """Return the holder's column of an element."""

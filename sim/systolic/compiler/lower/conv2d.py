@@ -30,9 +30,9 @@ from systolic.compiler.lower.images import (
     images_of,
     only,
     padded_images,
-    rows_of_all_taps,
 )
 from systolic.compiler.lower.matmul import refuse_types
+from systolic.compiler.lower.taps import rows_of_all_taps
 from systolic.compiler.lower.views import lies_as
 from systolic.hw.datatypes import data_type
 from systolic.isa import Buffer
@@ -83,9 +83,9 @@ def _moving(builder: LayerBuilder, op: Operation, images: Images, groups: int) -
         window = PixelWindow(padded.name, images.pixels, images.taps, channels)
         return builder.within_pixels(padded, window, len(images.taps) * channels, images.results)
     padded = padded_images(builder, source, images)
-    packed = rows_of_all_taps(builder, source, padded, images, groups)
-    window = PixelWindow(packed.name, images.first_pixels)
-    return builder.within_pixels(packed, window, packed.rows, images.results)
+    packed, window = rows_of_all_taps(builder, source, padded, images, groups)
+    rows = len(images.taps) * (channels // groups)
+    return builder.within_pixels(packed, window, rows, images.results)
 
 
 # Depthwise: one filter for each channel

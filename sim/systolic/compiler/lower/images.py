@@ -15,12 +15,11 @@ from systolic.compiler.ir.chip_tiles import LARGEST_COLUMNS, block_rows
 from systolic.compiler.ir.gathers import (
     Gather,
     GatheredBox,
-    GatherPart,
     around,
     part_of,
 )
 from systolic.compiler.ir.nodes import Axes, Matrix
-from systolic.compiler.ir.pixels import Pixels
+from systolic.compiler.ir.pixels import Pixels, PixelWindow
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.views import lies_as, swap
 from systolic.hw.spec import Chip
@@ -56,6 +55,14 @@ class Images:
         """Return where the first pixels of windows lie if a tile ends behind the last of them."""
         pixels = self.pixels
         return replace(pixels, tile_columns=pixels.tile_columns - self.taps[-1])
+
+    def inner(self, padded: str) -> PixelWindow:
+        """Return where the images lie within the matrix of that name, which has their padding."""
+        (height, width), (_, down, across, channels) = self.pixels.image, self.source.dims
+        top, _, left, _ = self.windows.padding
+        columns = self.in_a_tile * height * width
+        pixels = Pixels((height, width), (down, across), (1, 1), self.in_a_tile, columns)
+        return PixelWindow(padded, pixels, (top * width + left,), channels)
 
     @property
     def taps(self) -> tuple[int, ...]:
@@ -123,8 +130,27 @@ def padded_images(builder: LayerBuilder, tensor: str, images: Images, value: flo
     parts = tuple(part_of(box, CHANNELS_ON_ROWS, dims, images.source.dims) for box in boxes)
     sizes = 1, channels, count * images.pixels.image_columns
     padded = builder.scratch(tensor, images.source.element_type, sizes, block)
-    builder.node("gather", (matrix,), padded, gather=Gather(parts, value))
+    if _can_be_made_within(builder, tensor, matrix, images):
+        builder.make_within(matrix, images.inner(padded.name), Gather(parts[:-1], value))
+        builder.choose(f"{tensor} is made where its padding lies already")
+    else:
+        builder.node("gather", (matrix,), padded, gather=Gather(parts, value))
     return padded
+
+
+def _can_be_made_within(builder: LayerBuilder, tensor: str, matrix: Matrix, images: Images) -> bool:
+    """Return whether the sums of a convolution can be taken out to where their padding lies.
+
+    Nothing else takes them, and they lie in tiles of as many whole images.
+    """
+    maker = builder.maker(tensor)
+    if maker is None or maker.kind != "multiply" or tensor in builder.graph.outputs:
+        return False
+    if not any(images.windows.padding):
+        return False
+    moving, (_, height, width, _) = builder.matrix(maker.inputs[1]), images.source.dims
+    alike = (block_rows(builder.chip), images.in_a_tile * height * width)
+    return isinstance(moving.window, PixelWindow) and matrix.block == alike
 
 
 def channels_on_rows(builder: LayerBuilder, tensor: str) -> Matrix:
@@ -161,41 +187,6 @@ def _columns_of_a_copy(builder: LayerBuilder, tensor: str) -> int:
     share = -(-images * height * width // chip.dma.useful_queues)
     room = chip.state_buffer.bytes_per_partition // TILES_AT_ONCE // size
     return min(moved, share, room) // block_rows(chip) * block_rows(chip)
-
-
-def rows_of_all_taps(
-    builder: LayerBuilder, tensor: str, padded: Matrix, images: Images, groups: int
-) -> Matrix:
-    """Return padded images once for each tap, one below the other: a matrix for each group.
-
-    The images of a tap are shifted, so that what it multiplies lies in the column of its window's
-    first pixel. What lies behind the last of these columns is left out.
-    """
-    channels, taps = padded.rows // groups, images.taps
-    tile, short = images.block(builder.chip)[1], images.first_pixels.tile_columns
-    places = np.concatenate(
-        [
-            np.arange(first, min(first + tile, padded.cols) - taps[-1])
-            for first in range(0, padded.cols, tile)
-        ]
-    )
-    sizes = groups, len(taps) * channels, len(places)
-    made = builder.scratch(tensor, padded.dtype, sizes, (block_rows(builder.chip), short))
-    parts = [
-        GatherPart(0, only(groups, group), _rows(sizes, place, group, channels), places + tap)
-        for place, tap in enumerate(taps)
-        for group in range(groups)
-    ]
-    builder.node("gather", (padded,), made, gather=Gather(tuple(parts)))
-    return made
-
-
-def _rows(sizes: tuple[int, int, int], place: int, group: int, channels: int) -> Integers:
-    """Return where the rows of a tap come from: the channels of a group."""
-    rows = np.full(sizes[1], -1)
-    first = place * channels
-    rows[first : first + channels] = group * channels + np.arange(channels)
-    return rows
 
 
 def only(groups: int, group: int) -> Integers:

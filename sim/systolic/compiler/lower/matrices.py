@@ -222,6 +222,13 @@ class Matrices:
         self.add(made)
         return made
 
+    def make_within(self, matrix: Matrix, window: PixelWindow, rest: Gather) -> None:
+        """Let the node that makes a matrix write it within another one; a gather makes the rest."""
+        number = next(n for n, node in enumerate(self._nodes) if node.output == matrix.name)
+        layer = self._nodes[number].layer
+        self._nodes.insert(number, Node("gather", layer, (), window.holder, gather=rest))
+        self.add(replace(matrix, window=window))
+
     def within(self, holder: Matrix, window: MatrixWindow) -> Matrix:
         """Return a matrix whose elements lie within another one's tiles."""
         dims, axes = window.inner.dims, window.inner.axes

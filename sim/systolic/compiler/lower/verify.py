@@ -136,7 +136,7 @@ def _moved(node: Node, _: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
         yield f"node {node}: {source} and {out} have other elements"
 
 
-def _gathered(node: Node, _: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
+def _gathered(node: Node, layers: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
     out = matrices[node.output]
     if node.gather is None:
         yield f"node {node}: a gather without its parts"
@@ -146,7 +146,10 @@ def _gathered(node: Node, _: Layers, matrices: dict[str, Matrix]) -> Iterator[st
             yield _unlike(node, out, "as its parts have it")
         if part.source is not None and matrices[node.inputs[part.source]].dtype != out.dtype:
             yield f"node {node}: {matrices[node.inputs[part.source]]} becomes {out.dtype}"
-    if sum(part.elements for part in node.gather.parts) != math.prod(out.dims):
+    makers = [other for other in layers.nodes if other.kind != "gather"]
+    within = [matrices[other.output] for other in makers if other.output]
+    others = sum(math.prod(each.dims) for each in within if each.window and each.holder == out.name)
+    if sum(part.elements for part in node.gather.parts) + others != math.prod(out.dims):
         yield _unlike(node, out, "the sum of its parts")
 
 

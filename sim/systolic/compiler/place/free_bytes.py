@@ -22,6 +22,9 @@ FEW_BANKS = ALIGNMENT + 1
 Among so many, every way in which a whole bank can lie among whole words occurs.
 """
 
+RECENT = 8
+"""Of what is given back the last so many: of a few tasks."""
+
 End = Literal["low", "high"]
 
 
@@ -81,18 +84,39 @@ class Room:
         return start, self._users(start, start + size)
 
     def find(self, size: int, wish: Wish) -> int | None:
-        """Return the first place for whole words, in the order of the wish, fresh before used."""
+        """Return the first place for whole words, in the order of the wish, fresh before used.
+
+        Bytes that were given back just now are the last choice: their users may have much to do.
+        """
+        recent: int | None = None
         for parts, find in ((self.fresh, self._fit), (self.free, self._longest_free)):
             for wished in wish.ranges:
                 if wished.count < size:
                     break  # all ranges are alike, and there may be millions
                 inside = _within(parts, wished)
-                if (start := find(inside, size, wish.end)) is not None:
+                if (start := find(inside, size, wish.end)) is None:
+                    continue
+                if wish.only or not self._is_recent(start, size):
                     return start
+                recent = start if recent is None else recent
+        if recent is not None:
+            return self._elsewhere(size, wish.end, recent)
         for parts in () if wish.only else (self.fresh, self.free):
             if (start := self._fit(parts, size, wish.end)) is not None:
                 return start
         return None
+
+    def _elsewhere(self, size: int, end: End, recent: int) -> int:
+        """Return a place outside the wished-for ranges, or `recent` if there is none as good."""
+        if (start := self._fit(self.fresh, size, end)) is not None:
+            return start
+        start = self._longest_free(self.free, size, end)
+        return recent if start is None or self._is_recent(start, size) else start
+
+    def _is_recent(self, start: int, size: int) -> bool:
+        """Return whether some of these bytes are among the last that were given back."""
+        used = self._overlapping(start, start + size)
+        return any(self._given_back - each.number < RECENT for each in used)
 
     def give_back(self, start: int, size_bytes: int, users: list[Ref]) -> None:
         """Make bytes free again."""

@@ -244,7 +244,8 @@ class OnChip:
             return place, self.make_span(place, rows, cols)
         made = self.made(place.tile)
         within, _ = self._within(place, rows, cols)
-        made.add_columns(within, matrix.window.columns(number, rows.first, cols))
+        _, q = self._sides[place.tile.matrix]
+        made.add_columns(within, matrix.window.columns(number, rows.first, cols) % q)
         return place, access
 
     def whole(self, resident: Resident) -> Access:

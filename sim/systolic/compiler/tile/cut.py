@@ -167,8 +167,17 @@ class _Cutter:
                 self._deferred.setdefault(tile, []).append(each)
 
     def _need(self, tile: MatrixTile) -> None:
-        """Add the deferred tasks that write a tile."""
-        for each in self._deferred.pop(tile, ()):
+        """Add the deferred tasks that write a tile.
+
+        Padding comes right before the images that are made within it, and behind what these read.
+        Else all padding would take its bytes at the beginning.
+        """
+        waiting = self._deferred.pop(tile, [])
+        padding, images = waiting[:1], waiting[1:2]
+        if images and not any(task.reads for task in padding[0].tasks):
+            for task in images[0].tasks:
+                self._turn_for(task)
+        for each in waiting:
             if not each.added:
                 each.added = True
                 self._add_deferred(each)
