@@ -66,10 +66,17 @@ def _passing(trace: Trace, axis: CycleAxis) -> dict[Phase, tuple[Times, Times]]:
         fronts[stream_phase(place)].append(times[~drained])
         fronts["drain"].append(times[drained])
     empty = np.empty(0, np.int64)
-    return {
-        phase: np.unique(np.concatenate([empty, *times]), return_counts=True)
-        for phase, times in fronts.items()
-    }
+    return {phase: _counted(np.concatenate([empty, *times])) for phase, times in fronts.items()}
+
+
+def _counted(times: Times) -> tuple[Times, Times]:
+    """Return the distinct times in order, and how often each is there; dense ones unsorted."""
+    if not times.size or np.ptp(times) > 8 * times.size:
+        distinct, counts = np.unique(times, return_counts=True)
+        return distinct, counts
+    counts = np.bincount(times - times.min())
+    there = np.flatnonzero(counts)
+    return there + times.min(), counts[there]
 
 
 def _reaching(trace: Trace, axis: CycleAxis) -> Interval:
