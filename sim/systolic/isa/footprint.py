@@ -27,7 +27,7 @@ LARGEST_MASK = 1 << 26
 """Sets with more granules than this, and no cheaper proof, are taken to be not covered."""
 
 
-Steps = tuple[tuple[int, int], ...]
+StepCounts = tuple[tuple[int, int], ...]
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class Footprint:
     low: int
     high: int
     run: int
-    steps: Steps
+    steps: StepCounts
     repeats: bool
     _starts: npt.NDArray[np.int64] | None = field(default=None, repr=False)
 
@@ -164,7 +164,7 @@ class Footprint:
 
 
 @lru_cache(maxsize=1 << 14)
-def _runs_meet_at(run: int, steps: Steps, other_run: int, others: Steps, gap: int) -> bool | None:
+def _runs_meet_at(run: int, steps: StepCounts, other_run: int, others: StepCounts, gap: int) -> bool | None:
     """Return whether runs of two sets meet, the second beginning `gap` bytes after the first.
 
     Two runs meet if the distance of their first bytes lies in a range that their lengths give. The
@@ -198,11 +198,11 @@ def _has_sum(steps: list[tuple[int, int]], low: int, high: int) -> bool | None:
         divisor = divisors[number]
         if high < 0 or low > below[number] or high // divisor * divisor < low:
             continue
-        looked += 1
-        if looked > MOST_LOOKED:
-            return None
         step, most = steps[-number]
         first, last = max(0, -((below[number - 1] - low) // step)), min(most, high // step)
+        looked += max(0, last - first) + 1
+        if looked > MOST_LOOKED:
+            return None
         todo += [(number - 1, low - n * step, high - n * step) for n in range(first, last + 1)]
     return False
 
