@@ -322,6 +322,15 @@ class DmaStream(Stream):
             return 0
         return self._begun + self._piece.fetch - cycle
 
+    @property
+    def course_is_exact(self) -> bool:
+        """Return whether all is used that its course says, for as long.
+
+        Bytes may be over before the cost of a descriptor is, and there may be cycles without any.
+        """
+        paces = (self._through_ports(n, self._shared) for n in range(len(self._groups)))
+        return not self._overlaps and all(min(pace.amounts) for pace in paces)
+
     def _course_ahead(self) -> Course:
         """Return what it will use at the present pace, bundle by bundle."""
         cycle, index, parts = self.tick // self.period, self._index, [course_of(())]
@@ -608,6 +617,11 @@ class DmaUnit(Unit):
             self._ended = None
         return (yield from super()._await(instruction))
 
+    def _until(self, ready: int | None, instruction: Instruction) -> simpy.Event:
+        # While a port is refused to the copy in hand, its end moves on with every cycle.
+        held = self._stream.resumed() if self._stream and self._outstanding == 1 else None
+        return held or super()._until(ready, instruction)
+
     def start(self, index: int, instruction: Instruction, *, asks_last: bool) -> None:
         """Begin a copy in the present tick."""
         assert isinstance(instruction, DmaCopy)
@@ -640,7 +654,9 @@ class DmaUnit(Unit):
         """Announce the posts of a copy whose end can be told from its start on."""
         delay = self.post_delay
         stream.begin(ready)
-        return self.announce(copy.posts, lambda _: lambda: (stream.end_tick() + delay,))
+        return self.announce(
+            copy.posts, lambda _: lambda: (stream.end_tick() + delay,), stream.resumed
+        )
 
     def _look_at_line(self, cycles: int) -> None:
         """In that many cycles, begin with the first copy in line if its turn has come."""
