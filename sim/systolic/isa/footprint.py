@@ -164,7 +164,9 @@ class Footprint:
 
 
 @lru_cache(maxsize=1 << 14)
-def _runs_meet_at(run: int, steps: StepCounts, other_run: int, others: StepCounts, gap: int) -> bool | None:
+def _runs_meet_at(
+    run: int, steps: StepCounts, other_run: int, others: StepCounts, gap: int
+) -> bool | None:
     """Return whether runs of two sets meet, the second beginning `gap` bytes after the first.
 
     Two runs meet if the distance of their first bytes lies in a range that their lengths give. The
