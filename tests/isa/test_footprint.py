@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from systolic.isa import Access, Buffer
-from systolic.isa.footprint import Footprint, uncovered
+from systolic.isa.footprint import Footprint, _runs_meet_at, uncovered
 
 pairs = st.lists(st.tuples(st.integers(-7, 7), st.integers(1, 4)), min_size=1, max_size=3)
 
@@ -75,3 +76,22 @@ def test_very_large_sets_are_not_enumerated() -> None:
     two = Footprint.of(Access(Buffer.DRAM, "f32", 0, 1, 2, ((1 << 33, 1 << 12), *many)))
     assert one.meets(two)
     assert uncovered(one, [two]) == one.region
+
+
+@given(accesses(), accesses())
+@settings(max_examples=300, deadline=None)
+def test_meeting_where_steps_take_long(one: Access, other: Access) -> None:
+    """Where too many sums of steps would have to be looked at, all runs are compared."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("systolic.isa.footprint._runs_meet_at", lambda *_: None)
+        meets = Footprint.of(one).meets(Footprint.of(other))
+    assert meets == bool(as_set(one) & as_set(other))
+
+
+def test_sums_of_many_steps_are_not_all_looked_at() -> None:
+    """Steps of nearly one length, whose sums lie close together: any of many may be the one."""
+    steps = tuple((1 << 16) + (n << 4) for n in range(1, 9))
+    ranges = tuple((step, 64) for step in steps)
+    assert _runs_meet_at(1, ranges, 1, (), 3) is False  # all sums are even
+    assert _runs_meet_at(1, ranges, 1, (), sum(steps) * 63) is True
+    assert _runs_meet_at(1, ranges, 1, (), sum(steps) * 31 + 16) is None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,13 @@ from systolic.spans import Interval
 
 LARGEST_RUNS = 1 << 21
 """Two sets with more runs than this, and no cheaper proof, are taken to overlap."""
+MOST_LOOKED = 256
+"""Sums of so many steps are looked at before the runs of two sets are compared one by one."""
 LARGEST_MASK = 1 << 26
 """Sets with more granules than this, and no cheaper proof, are taken to be not covered."""
+
+
+StepCounts = tuple[tuple[int, int], ...]
 
 
 @dataclass(slots=True)
@@ -38,7 +44,7 @@ class Footprint:
     low: int
     high: int
     run: int
-    steps: tuple[tuple[int, int], ...]
+    steps: StepCounts
     repeats: bool
     _starts: npt.NDArray[np.int64] | None = field(default=None, repr=False)
 
@@ -105,15 +111,16 @@ class Footprint:
             return False
         if not self.steps and not other.steps:
             return True
-        return not self._apart_by_steps(other) and self._runs_meet(other)
-
-    def _apart_by_steps(self, other: Footprint) -> bool:
-        """Return whether all runs of the two lie apart modulo the greatest common step."""
-        step = math.gcd(*(s for s, _ in self.steps), *(s for s, _ in other.steps))
-        gap = (other.low - self.low) % step
-        return gap >= self.run and gap + other.run <= step
+        return self._runs_meet(other)
 
     def _runs_meet(self, other: Footprint) -> bool:
+        """Return whether a run of each has a byte in common."""
+        gap = other.low - self.low
+        found = _runs_meet_at(self.run, self.steps, other.run, other.steps, gap)
+        return self._starts_meet(other) if found is None else found
+
+    def _starts_meet(self, other: Footprint) -> bool:
+        """Return whether a run of each has a byte in common, from the places of all runs."""
         if self.runs + other.runs > LARGEST_RUNS:
             return True
         few, many = (self, other) if self.runs <= other.runs else (other, self)
@@ -145,9 +152,61 @@ class Footprint:
         """Return which of these byte addresses the set touches (in its partitions)."""
         if not self.steps:
             return (places >= self.low) & (places < self.high)
+        if not self.repeats:  # what a step repeats lies apart, so a quotient says which it is
+            rest = places - self.low
+            is_after = rest >= 0
+            for step, count in reversed(self.steps):
+                rest -= np.minimum(rest // step, count - 1) * step
+            return is_after & (rest < self.run)
         starts = self.starts()
         before = np.searchsorted(starts, places, "right") - 1
         return (before >= 0) & (places - starts[np.maximum(before, 0)] < self.run)
+
+
+@lru_cache(maxsize=1 << 14)
+def _runs_meet_at(
+    run: int, steps: StepCounts, other_run: int, others: StepCounts, gap: int
+) -> bool | None:
+    """Return whether runs of two sets meet, the second beginning `gap` bytes after the first.
+
+    Two runs meet if the distance of their first bytes lies in a range that their lengths give. The
+    distances are sums of multiples of both sets' steps. To have none but positive steps, the runs
+    of the second are counted from its last. None if that takes long to tell. A program repeats few
+    pairs of patterns at few distances, so the answers are kept.
+    """
+    most: dict[int, int] = {}
+    for step, count in (*steps, *others):
+        most[step] = most.get(step, 0) + count - 1
+    distance = gap + sum(step * (count - 1) for step, count in others)
+    return _has_sum(
+        sorted(most.items(), reverse=True), distance - run + 1, distance + other_run - 1
+    )
+
+
+def _has_sum(steps: list[tuple[int, int]], low: int, high: int) -> bool | None:
+    """Return whether multiples of the steps have a sum from low to high; None if that takes long.
+
+    steps: (step, most), the largest step first: it may be added 0 to `most` times.
+    """
+    below, divisors = [0], [0]  # the largest sum of the steps after each, and their divisor
+    for step, most in reversed(steps):
+        below.append(below[-1] + step * most)
+        divisors.append(math.gcd(divisors[-1], step))
+    todo, looked = [(len(steps), low, high)], 0
+    while todo:
+        number, low, high = todo.pop()
+        if low <= 0 <= high:
+            return True
+        divisor = divisors[number]
+        if high < 0 or low > below[number] or high // divisor * divisor < low:
+            continue
+        step, most = steps[-number]
+        first, last = max(0, -((below[number - 1] - low) // step)), min(most, high // step)
+        looked += max(0, last - first) + 1
+        if looked > MOST_LOOKED:
+            return None
+        todo += [(number - 1, low - n * step, high - n * step) for n in range(first, last + 1)]
+    return False
 
 
 def uncovered(

@@ -104,9 +104,11 @@ class Region:
 
     def touched(self, accesses: Iterable[Access]) -> Interval:
         """Return the bytes of this region that some accesses to the state buffer may touch."""
+        if not self.piece_bytes:
+            return EVERYWHERE
         spans = [access.span for access in accesses if access.buffer is Buffer.STATE]
         found = [span for span in spans if span.meets(self.place)]
-        if not self.piece_bytes or not found:
+        if not found:
             return EVERYWHERE
         return Interval(min(span.first for span in found), max(span.stop for span in found))
 
@@ -121,11 +123,10 @@ def _key(queue: str, what: str, name: str) -> Key:
     return (queue,) if queue.startswith("dma") else (what, name, queue)
 
 
-def ordered_by_queue(first: Ref, queue: str) -> bool:
-    """Return whether a queue by itself keeps the order of its instructions' accesses."""
-    return first.queue == queue and (queue == "pe_array" or queue.startswith("dma"))
-
-
 def needed(refs: Iterable[Ref], queue: str) -> list[Ref]:
-    """Return the references that need a semaphore."""
-    return [ref for ref in refs if not ordered_by_queue(ref, queue)]
+    """Return the references that need a semaphore.
+
+    The array's queue and those of DMA by themselves keep the order of their instructions' accesses.
+    """
+    keeps_order = queue == "pe_array" or queue.startswith("dma")
+    return [ref for ref in refs if not (keeps_order and ref.queue == queue)]

@@ -59,19 +59,21 @@ class Drafts:
         step, queue = len(self.found), instruction.queue
         refs: list[Ref] = []
         keys: list[Key] = []
+        read, written = effects.reads(instruction), effects.writes(instruction)
         for region in reads:
-            touched = region.touched(effects.reads(instruction))
+            touched = region.touched(read)
             streams = isinstance(instruction, MatMul)
             found = region.read(step, queue, streams=streams, touched=touched)
             refs += [replace(ref, part=part) for ref in found] if part else found
             keys.append(region.readers[-1].key)
-        data = len(dict.fromkeys(needed(refs, queue)))
+        needs = dict.fromkeys(needed(refs, queue))
+        data = len(needs)
         for region in writes:
-            touched = region.touched(effects.writes(instruction))
+            touched = region.touched(written)
             before = region.write(step, queue, accumulates=accumulates, touched=touched)
-            refs += [ref for ref in before if ref.step != step]  # it may read what it writes
+            others = [ref for ref in before if ref.step != step]  # it may read what it writes
+            needs.update(dict.fromkeys(needed(others, queue)))
             keys.append(region.writers[-1].key)
-        needs = tuple(dict.fromkeys(needed(refs, queue)))
         posted = None if parts is None else (keys[-1], *parts)
         keys = list(dict.fromkeys(keys))
-        self.found.append(Draft(instruction, self._layer, needs, tuple(keys), data, posted))
+        self.found.append(Draft(instruction, self._layer, tuple(needs), tuple(keys), data, posted))

@@ -239,11 +239,9 @@ class Room:
 def _places(used: Iterable[_Used], first: int, last: int, size: int) -> list[int]:
     """Return the places from first to last that begin, or end, where something was given back."""
     places = {first, last}
-    for old in used:
-        if old.start <= last:
-            places.add(max(old.start, first))
-        if old.stop - size >= first:
-            places.add(min(old.stop - size, last))
+    # The outermost are there already, so only what lies between them is to be added.
+    places.update([old.start for old in used if first < old.start < last])
+    places.update([old.stop - size for old in used if first < old.stop - size < last])
     return sorted(places)
 
 

@@ -1,7 +1,8 @@
 """Twin of `register.semaphores`: posts made, and posts announced before they are final.
 
 An announced post can only move later (its stream may be refused a port), never earlier; so a
-waiter may sleep until the announced tick and look again.
+waiter may sleep until the announced tick and look again. While the stream of the only one is held,
+that tick moves on with every cycle: a waiter then sleeps until the stream goes on.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from systolic.machine.event.ticks import TickEnvironment
 
 PostTicks = Callable[[], Sequence[int]]
 """Returns the ticks, ascending, at which posts become visible, as far as known."""
+
+Resumed = Callable[[], simpy.Event | None]
+"""Returns an event that comes when what makes a post goes on; None if nothing holds it."""
 
 
 def posted_in_order(program: Program, chip: Chip) -> list[bool]:
@@ -54,6 +58,7 @@ class _Semaphore:
     def __init__(self, env: TickEnvironment) -> None:
         self.final: list[int] = []
         self.sources: list[PostTicks] = []
+        self.held: dict[PostTicks, Resumed] = {}
         self.changed = env.event()
 
     def tick_of(self, value: int) -> int | None:
@@ -89,21 +94,39 @@ class Semaphores:
         self._semaphores = [_Semaphore(env) for _ in in_order]
         self._in_order = in_order
 
-    def announce(self, semaphore: int, source: PostTicks) -> None:
-        """Make known that `source` will post; its ticks may still move later."""
-        self._semaphores[semaphore].sources.append(source)
+    def announce(self, semaphore: int, source: PostTicks, resumed: Resumed | None = None) -> None:
+        """Make known that `source` will post; its ticks may still move later.
+
+        resumed: says whether what posts is held, if it posts but once, when it is over.
+        """
+        state = self._semaphores[semaphore]
+        state.sources.append(source)
+        if resumed is not None:
+            state.held[source] = resumed
         self._wake(semaphore)
 
     def settle(self, semaphore: int, source: PostTicks) -> None:
         """Take over the ticks of an announced source as final."""
         state = self._semaphores[semaphore]
         state.sources.remove(source)
+        state.held.pop(source, None)
         for tick in source():
             insort(state.final, tick)
 
     def tick_of(self, wait: Wait) -> int | None:
         """Return the tick from which the wait is satisfied, as now known; None if unknown."""
         return self._semaphores[wait.semaphore].tick_of(wait.value)
+
+    def resumed(self, wait: Wait) -> simpy.Event | None:
+        """Return an event before which the wait is not satisfied by what is announced.
+
+        None if the tick from which it is satisfied does not depend on a stream that is held.
+        """
+        state = self._semaphores[wait.semaphore]
+        if len(state.sources) != 1 or wait.value <= len(state.final):
+            return None
+        resumed = state.held.get(state.sources[0])
+        return resumed() if resumed else None
 
     def may_come_sooner(self, semaphore: int) -> bool:
         """Return whether a post announced later may be made before one announced now."""

@@ -16,7 +16,7 @@ from systolic.machine.event.ports.arbiter import Arbiter
 from systolic.machine.event.ports.beats import Beats, covered_ticks, stretch
 from systolic.machine.event.ports.ports import Need, Port
 from systolic.machine.event.ports.stream import Stream
-from systolic.machine.event.semaphores import PostTicks, Semaphores
+from systolic.machine.event.semaphores import PostTicks, Resumed, Semaphores
 from systolic.machine.event.ticks import TickEnvironment
 from systolic.machine.memory import Memory
 from systolic.trace.labels import Claim
@@ -179,6 +179,9 @@ class Unit(ABC):
         ]
         if ready is None:
             return self._first_of(news)
+        for wait in instruction.waits:
+            if resumed := semaphores.resumed(wait):
+                return self._first_of([resumed, *news])
         return self._first_of([self.env.timeout(ready - now), *news])
 
     def _first_of(self, events: list[simpy.Event]) -> simpy.Event:
@@ -233,12 +236,18 @@ class Unit(ABC):
             self._claims.append(Claim(first // period, stop // period, label, order))
 
     def announce(
-        self, posts: tuple[Post, ...], visible: Callable[[str], PostTicks]
+        self,
+        posts: tuple[Post, ...],
+        visible: Callable[[str], PostTicks],
+        resumed: Resumed | None = None,
     ) -> list[tuple[int, PostTicks]]:
-        """Announce posts; `visible` gives, for what a post is made on, when others see it."""
+        """Announce posts; `visible` gives, for what a post is made on, when others see it.
+
+        resumed: as `Semaphores.announce` takes it.
+        """
         sources = [(post.semaphore, visible(post.on)) for post in posts]
         for semaphore, ticks in sources:
-            self.context.semaphores.announce(semaphore, ticks)
+            self.context.semaphores.announce(semaphore, ticks, resumed)
         return sources
 
     @property

@@ -125,6 +125,23 @@ def touched_banks(group: BundleGroup, index: int, first: int, stop: int) -> tupl
     )
 
 
+def bank_edge(copy: DmaCopy, group: BundleGroup, byte: int) -> int:
+    """Return the first byte of a bundle, after `byte`, whose row has come to another bank.
+
+    Bytes before it, from `byte` on, touch the same banks of the buffers on the chip.
+    """
+    row = byte // group.rows
+    to_edge = [
+        bank - (base + row) % bank
+        for access, base, bank in (
+            (copy.source, group.source, group.bank_bytes[0]),
+            (copy.target, group.target, group.bank_bytes[1]),
+        )
+        if access.buffer is not Buffer.DRAM
+    ]
+    return (row + min(to_edge, default=group.size_bytes)) * group.rows
+
+
 def bank_bytes(access: Access, chip: Chip) -> int:
     """Return the bytes of a bank of the buffer on the chip that an access names (DRAM: any)."""
     in_results = access.buffer is Buffer.RESULT

@@ -17,6 +17,7 @@ from systolic.isa import Access, Buffer, DmaCopy, Instruction
 from systolic.machine.event.dma.descriptors import (
     BundleGroup,
     all_needs,
+    bank_edge,
     descriptor_groups,
     descriptor_needs,
     edges_of_lanes,
@@ -34,7 +35,13 @@ from systolic.machine.event.dma.pace import (
     SharedRate,
 )
 from systolic.machine.event.ports.beats import Beats, stretch
-from systolic.machine.event.ports.meeting import EVERY_PARTITION, Course, course_of, joined
+from systolic.machine.event.ports.meeting import (
+    EVERY_PARTITION,
+    Course,
+    Use,
+    course_of,
+    joined,
+)
 from systolic.machine.event.ports.ports import (
     Need,
     Needs,
@@ -293,10 +300,19 @@ class DmaStream(Stream):
         needed = self._ports_in(cycle)
         if not pace.amount(cycle):
             return needed, pace.alike(cycle)
-        if group.one_bank:
-            to_end = pace.cycles(cycle, self._piece.size - self._moved)
-            return needed, min(to_end, pace.alike(cycle))
-        return needed, 1
+        return needed, min(self._in_banks(group, cycle, self._moved, pace), pace.alike(cycle))
+
+    def _in_banks(self, group: BundleGroup, cycle: int, moved: int, pace: BytePace) -> int:
+        """Return for how many cycles from `cycle` on a bundle's bytes move in the same banks.
+
+        moved: bytes before. A cycle whose bytes lie on both sides of an edge is by itself; so it
+        takes one cycle in which bytes move at least.
+        """
+        left = group.size_bytes * group.rows * self._times - moved
+        within = left if group.one_bank else bank_edge(self._copy, group, moved) - moved
+        if left <= within:
+            return pace.cycles(cycle, left)
+        return max(pace.cycles(cycle, 1), pace.cycles(cycle, within + 1) - 1)
 
     def _quiet(self, cycle: int) -> int:
         """Return for how many cycles from `cycle` on the descriptor in hand moves nothing."""
@@ -306,6 +322,15 @@ class DmaStream(Stream):
             return 0
         return self._begun + self._piece.fetch - cycle
 
+    @property
+    def course_is_exact(self) -> bool:
+        """Return whether all is used that its course says, for as long.
+
+        Bytes may be over before the cost of a descriptor is, and there may be cycles without any.
+        """
+        paces = (self._through_ports(n, self._shared) for n in range(len(self._groups)))
+        return not self._overlaps and all(min(pace.amounts) for pace in paces)
+
     def _course_ahead(self) -> Course:
         """Return what it will use at the present pace, bundle by bundle."""
         cycle, index, parts = self.tick // self.period, self._index, [course_of(())]
@@ -313,7 +338,10 @@ class DmaStream(Stream):
             first = cycle if self._overlaps else cycle + self._piece.fetch - self._fetched
             cycle = self._descriptor_over(self._shared, cycle)
             group = self._groups[self._group]
-            parts.append(self._course_of(group, index, np.array([first]), np.array([cycle])))
+            if group.one_bank:
+                parts.append(self._course_of(group, index, np.array([first]), np.array([cycle])))
+            else:
+                parts.append(course_of(self._uses_over_banks(self._group, first, self._moved)))
             index += 1
         for place in range(self._group, len(self._groups)):
             group, piece = self._groups[place], self._pieces[place]
@@ -321,10 +349,26 @@ class DmaStream(Stream):
                 orbit = self._through_ports(place, self._shared).orbit(piece, cycle)
                 ends = cycle + orbit.ends(group.count - index)
                 moving = ends[:-1] if self._overlaps else ends[:-1] + piece.fetch
-                parts.append(self._course_of(group, index, moving, ends[1:]))
+                if group.one_bank:
+                    parts.append(self._course_of(group, index, moving, ends[1:]))
+                else:
+                    parts.append(course_of(self._uses_over_banks(place, int(moving[0]), 0)))
                 cycle = int(ends[-1])
             index = 0
         return joined(parts)
+
+    def _uses_over_banks(self, place: int, cycle: int, moved: int) -> Iterator[Use]:
+        """Yield when the one bundle of a group uses which bank, its bytes moving from `cycle` on.
+
+        moved: bytes before.
+        """
+        group, pace = self._groups[place], self._through_ports(place, self._shared)
+        while moved < self._pieces[place].size:
+            spent = self._in_banks(group, cycle, moved, pace)
+            stop = min(moved + pace.moved(cycle, spent), self._pieces[place].size)
+            for need in descriptor_needs(self._copy, group, 0, moved, stop):
+                yield Use(need, cycle * self.period, (cycle + spent) * self.period)
+            cycle, moved = cycle + spent, stop
 
     def _course_of(self, group: BundleGroup, index: int, first: Ticks, stop: Ticks) -> Course:
         """Return the use of ports by bundles that move from `first` to `stop`, in cycles."""
@@ -372,9 +416,10 @@ class DmaStream(Stream):
         """Return for how many cycles it asks for the same: its share may be another in the next."""
         if self._pace.phases == 1:
             return None
-        same = self._pace.alike(self.tick // self.period)
-        if not self._groups[self._group].one_bank:
+        group, most = self._groups[self._group], self._moved + max(self._pace.amounts)
+        if not group.one_bank and bank_edge(self._copy, group, self._moved) < most:
             return 1
+        same = self._pace.alike(self.tick // self.period)
         return None if same == FOREVER else same
 
     def _ports_in(self, cycle: int) -> Needs:
@@ -423,7 +468,7 @@ class DmaStream(Stream):
             self._end_if_over(group, cycle + spent)
             return spent
         pace, left = self._pace, self._piece.size - self._moved
-        spent = min(cycles, pace.cycles(cycle, left)) if group.one_bank else 1
+        spent = min(cycles, self._in_banks(group, cycle, self._moved, pace))
         moving = cycle + pace.cycles(cycle, 1) - 1
         if moving < cycle + spent:
             self._see_first_byte(moving)
@@ -573,6 +618,11 @@ class DmaUnit(Unit):
             self._ended = None
         return (yield from super()._await(instruction))
 
+    def _until(self, ready: int | None, instruction: Instruction) -> simpy.Event:
+        # While a port is refused to the copy in hand, its end moves on with every cycle.
+        held = self._stream.resumed() if self._stream and self._outstanding == 1 else None
+        return held or super()._until(ready, instruction)
+
     def start(self, index: int, instruction: Instruction, *, asks_last: bool) -> None:
         """Begin a copy in the present tick."""
         assert isinstance(instruction, DmaCopy)
@@ -605,7 +655,9 @@ class DmaUnit(Unit):
         """Announce the posts of a copy whose end can be told from its start on."""
         delay = self.post_delay
         stream.begin(ready)
-        return self.announce(copy.posts, lambda _: lambda: (stream.end_tick() + delay,))
+        return self.announce(
+            copy.posts, lambda _: lambda: (stream.end_tick() + delay,), stream.resumed
+        )
 
     def _look_at_line(self, cycles: int) -> None:
         """In that many cycles, begin with the first copy in line if its turn has come."""

@@ -17,7 +17,7 @@ import simpy
 
 from systolic.isa import Buffer
 from systolic.machine.event.ports.beats import Beats, stretch
-from systolic.machine.event.ports.meeting import NEVER, Course, first_meeting
+from systolic.machine.event.ports.meeting import NEVER, Course, first_meeting, taken_until
 from systolic.machine.event.ports.ports import Need, Needs, Port, mask_of
 from systolic.machine.event.ports.rounds import Contest, contests_of
 from systolic.machine.event.ports.stream import Granted, Lost, ShareOfBytes, Stream
@@ -272,17 +272,18 @@ class Arbiter:
         for hold in holds:
             _take_hold(taken, hold, now)
         changes: list[int] = []
-        refused = False
+        is_for_now = False
+        refused: dict[Stream, Needs] = {}
         for stream in contended:
             if stream.tick > now and stream.granted:
                 _take(taken, stream, stream.needs_in_progress())
-            refused |= not stream.granted and stream.tick > now
+            is_for_now |= not stream.granted and stream.tick > now
         ready = [s for s in contended if s.tick == now]
         for stream in sorted(ready, key=lambda s: (s.asks_last_at == now, s.rank)):
             needs, slots = stream.needs()
             if lost := self._first_refused(taken, stream, needs):
                 stream.refuse(lost)
-                refused = True
+                refused[stream] = needs
                 if (same := stream.patience()) is not None:
                     changes.append(now + same * stream.period)
             else:
@@ -291,31 +292,45 @@ class Arbiter:
                 changes.append(now + slots * stream.period)
             if stream.asks_last_at == now:
                 changes.append(now + stream.period)
-                refused = True  # in the next cycle it has another place in the line
+                is_for_now = True  # in the next cycle it has another place in the line
         # Only now is it known whether the multiplies go on.
         changes += [t for hold in holds if (t := hold.state(now)[1]) is not None]
         if len({s.period for s in contended}) > 1 or len(ready) < len(contended):
             changes += [s.tick + (s.period if s.tick == now else 0) for s in contended]
+            is_for_now |= bool(refused)
         soon = min(changes)
-        if refused or not self._is_split or not all(s.has_course for s in contended):
+        if is_for_now or not self._is_split or not all(s.has_course for s in contended):
             return soon
-        # A decision may last beyond `soon`: until a stream ends at the longest.
-        ends = min(s.tick + s.remaining() * s.period for s in contended)
+        # A decision may last beyond `soon`: until a stream that was granted ends at the longest.
+        granted = [s for s in contended if s not in refused]
+        waits = [now + n * s.period for s in refused if (n := s.patience()) is not None]
+        ends = min([*waits, *(s.tick + s.remaining() * s.period for s in granted)], default=soon)
         if ends <= soon:
             return soon
-        return max(soon, min(ends, self._undisturbed_until(contended, holds, now)))
+        wanted_in_vain = {need for needs in refused.values() for need in needs}
+        return max(soon, self._undisturbed_until(granted, wanted_in_vain, holds, now, ends))
 
-    def _undisturbed_until(self, contended: set[Stream], holds: list[Hold], now: int) -> int:
-        """Return a tick until which none of these streams, all granted now, can be refused."""
-        until = NEVER
+    def _undisturbed_until(
+        self, granted: list[Stream], refused: set[Need], holds: list[Hold], now: int, ends: int
+    ) -> int:
+        """Return a tick, `ends` at the latest, until which nothing decided now changes.
+
+        Until then none of the streams that were granted can be refused, and what others wanted in
+        vain stays taken by the same streams. refused: the needs of those.
+        """
+        until = ends
         for hold in holds:
             held, change = hold.state(now)
-            if held and any(stream.mask & hold.mask for stream in contended):
+            if held and any(hold.mask & mask for mask in _masks(granted, refused)):
                 return now
             until = min(until, change or NEVER)
-        for one, other in combinations(sorted(contended, key=lambda s: s.rank), 2):
+        for one, other in combinations(sorted(granted, key=lambda s: s.rank), 2):
             if until > now and one.mask & other.mask:
                 until = min(until, self._meeting(one, other, now))
+        for stream in granted if refused else ():
+            for need in refused:
+                if until > now and stream.mask & mask_of((need,)):
+                    until = min(until, _taken_alike_until(stream, need, now, until))
         return until
 
     def _meeting(self, one: Stream, other: Stream, now: int) -> int:
@@ -343,6 +358,23 @@ class Arbiter:
                 if not (own_lane or (in_flight and unit == stream.unit)):
                     return Lost(need.port, client)
         return None
+
+
+def _masks(streams: Iterable[Stream], needs: Iterable[Need]) -> Iterator[int]:
+    """Yield the ports of streams and of needs as masks."""
+    yield from (stream.mask for stream in streams)
+    yield mask_of(tuple(needs))
+
+
+def _taken_alike_until(stream: Stream, need: Need, now: int, until: int) -> int:
+    """Return until when a stream, granted now, keeps what is needed from others, or leaves it.
+
+    `until` is the latest tick asked for. `now` is returned where that cannot be told.
+    """
+    if not need.port.is_of_partitions:
+        return now
+    taken, change = taken_until(stream.course(), need, now, until)
+    return now if taken and not stream.course_is_exact else change
 
 
 def _groups(contended: set[Stream], *, is_split: bool) -> list[frozenset[Stream]]:

@@ -77,3 +77,28 @@ def first_meeting(one: Course, other: Course, now: int) -> int:
     if not meet.any():
         return NEVER
     return max(now, int(np.maximum(one.first[mine], other.first[theirs])[meet].min()))
+
+
+def taken_until(course: Course, need: Need, now: int, until: int) -> tuple[bool, int]:
+    """Return whether a course uses some of what is needed at `now`, and until when that stays so.
+
+    While it does, the lowest of the partitions that the use names stays the same too. `until` is
+    the latest tick that is asked for.
+    """
+    number, low, high = _place(need)
+    # In the order of time, so the uses between two ticks are neighbours.
+    begin = int(np.searchsorted(course.stop, now, side="right"))
+    end = int(np.searchsorted(course.first, until, side="left"))
+    port, lows, highs = (each[begin:end] for each in (course.port, course.low, course.high))
+    met = np.flatnonzero((port == number) & (lows < high) & (highs > low)) + begin
+    if not len(met):
+        return False, until
+    first, stop, lowest = course.first[met], course.stop[met], course.low[met]
+    if first[0] > now:
+        return False, int(first[0])
+    ends = np.flatnonzero((lowest[1:] != lowest[0]) | (first[1:] > stop[:-1]))
+    last = int(ends[0]) if len(ends) else len(met) - 1
+    over = int(stop[last])
+    if last + 1 < len(met):
+        over = min(over, int(first[last + 1]))
+    return True, min(over, until)

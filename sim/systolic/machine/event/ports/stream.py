@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import simpy
 
 from systolic.machine.event.ports.beats import Beats, stretch
 from systolic.machine.event.ports.meeting import Course, Use, course_of, joined
@@ -88,6 +89,11 @@ class Stream:
     has_course = True  # whether it is known in advance what a stream of its kind will use
     has_rounds = False  # whether what a stream of its kind asks for repeats (`rounds`)
 
+    @property
+    def course_is_exact(self) -> bool:
+        """Return whether all is used that its course says, for as long."""
+        return self.spacing == 1
+
     def settle_ports(self, *, among_themselves: bool) -> None:
         """Say whether streams of its kind are to do so from now on, or the arbiter."""
 
@@ -118,6 +124,7 @@ class Stream:
         self.progress: list[Granted] = []
         self.refusals: list[Refusal] = []
         self._on_finished: Callable[[], None] = _nothing
+        self._resumed: simpy.Event | None = None
         self._round: Sequence[RoundPart] = ()
         self._part = self._part_left = 0
         self._course: Course | None = None
@@ -262,6 +269,20 @@ class Stream:
     def grant(self) -> None:
         """Let the stream advance from now on."""
         self.granted = True
+        if self._resumed is not None:
+            event, self._resumed = self._resumed, None
+            event.succeed()
+
+    def resumed(self) -> simpy.Event | None:
+        """Return an event that comes when the stream advances again; None if it is not held.
+
+        Nothing of it ends before. So who waits for its end need not look before either.
+        """
+        if self.granted or not self.refusals:
+            return None
+        if self._resumed is None:
+            self._resumed = self._env.event()
+        return self._resumed
 
     def refuse(self, lost: Lost) -> None:
         """Hold the stream from now on."""
