@@ -3,8 +3,9 @@
 On the chip the matrices of a tensor without tiles lie side by side in the same partitions. So they
 are one matrix, [rows, all other dimensions]. If the same dimensions can lie on the partitions
 before and after, an engine puts the columns of all matrices in order, lane by lane. Which
-dimensions lie there is the compiler's choice. Not here: tensors with tiles, turns in blocks
-(`blocks`), and views of tensors that other work takes (`builder`).
+dimensions lie there is the compiler's choice. More rows than partitions are several tiles: row r
+is in partition r mod p before and after, so it keeps its lane as well. Not here: tensors with
+tiles, turns in blocks (`blocks`), and views of tensors that other work takes (`builder`).
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from systolic.compiler.ir.arrangement import Arrangement
 from systolic.compiler.ir.change_of_view import Spread
 from systolic.compiler.ir.chip_tiles import block_rows, whole_banks
 from systolic.compiler.ir.factors import Move
+from systolic.compiler.ir.homes import lies_unbroken
 from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.ir.windows import MatrixWindow
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.hw.datatypes import data_type
+from systolic.hw.spec import Chip
 from systolic.workload import Tensor
 from systolic.workload.options import Options
 
@@ -82,45 +85,64 @@ def _arrangements(planner: Planner, move: Move) -> Iterator[Arrangement]:
     """Yield arrangements of whole tensors with the same rows before and after, if there is room."""
     if not planner.can_copy(move.dtype):
         return
-    lanes = block_rows(planner.chip)
-    after = set(_neighbours(move, move.order, lanes))
-    for rows in _neighbours(move, range(len(move.sizes)), lanes):
-        plan = Arrangement(move, (), rows, rows)
-        few = plan.count(plan.engine_columns()[1]) <= MOST_INSTRUCTIONS
-        if rows in after and few and _fits(planner, plan):
+    after = set(_neighbours(move.order))
+    for rows in _neighbours(range(len(move.sizes))):
+        plan = Arrangement(move, _apart(planner.chip, move, rows), rows, rows)
+        if rows in after and _is_short(planner, plan) and _fits(planner, plan):
             yield plan
 
 
+def _apart(chip: Chip, move: Move, rows: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the factors whose matrices lie apart: those before the rows, if these are many.
+
+    Rows up to the partitions are one tile, with the columns of all matrices. Of more rows, each
+    matrix has tiles of its own, one after the other.
+    """
+    if math.prod(move.sizes[n] for n in rows) <= block_rows(chip):
+        return ()
+    orders = range(len(move.sizes)), move.order
+    ahead = {n for order in orders for n in list(order)[: list(order).index(rows[0])]}
+    return tuple(sorted(ahead))
+
+
+def _is_short(planner: Planner, plan: Arrangement) -> bool:
+    """Return whether the copies are few enough."""
+    copies = planner.tiles(plan) * plan.count(plan.engine_columns()[1])
+    return copies <= MOST_INSTRUCTIONS
+
+
 def _fits(planner: Planner, plan: Arrangement) -> bool:
-    chip = planner.chip
+    chip, p = planner.chip, block_rows(planner.chip)
     room = chip.state_buffer.bytes_per_partition // _SHARE
-    size = plan.count(plan.cols_in) * data_type(plan.move.dtype).size_bytes
+    rows, every = plan.count(plan.rows_in), range(len(plan.move.sizes))
+    lanes = [n for n in every if n not in plan.rows_in]
+    size = -(-rows // p) * plan.count(lanes) * data_type(plan.move.dtype).size_bytes
+    if rows > p and not lies_unbroken(rows, p, chip):
+        return False
     return size <= min(room, whole_banks(chip) or room)
 
 
-def _neighbours(move: Move, order: Sequence[int], most: int) -> Iterator[tuple[int, ...]]:
-    """Yield factors that follow one another and have room on partitions; not the minor-most."""
+def _neighbours(order: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Yield factors that follow one another, and may lie on partitions: not the minor-most."""
     for first in range(len(order) - 1):
         for stop in range(first + 1, len(order)):
-            rows = tuple(order[first:stop])
-            if math.prod(move.sizes[n] for n in rows) <= most:
-                yield rows
+            yield tuple(order[first:stop])
 
 
 def _emit(
     builder: LayerBuilder, plan: Arrangement, names: tuple[str, str], permutation: Sequence[int]
 ) -> None:
-    """Place source and result as whole rows, and add the copies between windows of them."""
+    """Place source and result, and add the copies between windows of them."""
     (source, output), move = names, plan.move
     together, apart = plan.engine_columns()
-    axes: Axes = (*((n,) for n in apart), plan.rows_in, together)
+    axes: Axes = (*plan.groups, *((n,) for n in apart), plan.rows_in, together)
     into = dict(enumerate(builder.graph.shape(source).layout.major_to_minor))
     back = {axis: place for place, axis in enumerate(permutation)}
     out_of = {n: back[axis] for n, axis in into.items()}
     view = _view(range(len(into)), plan.rows_in, into)
-    before = builder.in_whole_rows(source, view, given=True)
+    before = builder.in_lanes(source, view, given=True)
     view = _view(move.order, plan.rows_out, out_of)
-    after = builder.in_whole_rows(output, view, given=False)
+    after = builder.in_lanes(output, view, given=False)
     builder.node(
         "convert",
         (_window(builder, before, axes, into),),
