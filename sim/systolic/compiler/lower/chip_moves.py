@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from systolic.compiler.cost.arrangements import Planner
 from systolic.compiler.ir.arrangement import Arrangement
@@ -24,6 +25,7 @@ from systolic.compiler.ir.windows import MatrixWindow
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
+from systolic.layout import Shape
 from systolic.workload import Tensor
 from systolic.workload.options import Options
 
@@ -38,32 +40,113 @@ def may_stay_in_lanes(source: Tensor, result: Tensor, options: Options) -> bool:
     A single matrix has no others beside it, and is turned in blocks.
     """
     asked = options.via or options.block or options.tile_columns
-    return not asked and source.shape.rank > 2 and _is_free(source) and _is_free(result)
+    rank = max(source.shape.rank, result.shape.rank)
+    return not asked and rank > 2 and _is_free(source) and _is_free(result)
 
 
-def move_in_lanes(
+@dataclass(frozen=True, slots=True)
+class _End:
+    """A tensor whose dimensions are made of atoms, which the factors of a move are.
+
+    sizes: of the atoms. atoms: of each dimension, major to minor. atom_of: by the factor's number.
+    """
+
+    name: str
+    shape: Shape
+    sizes: tuple[int, ...]
+    atoms: Axes
+    atom_of: Mapping[int, int]
+
+    def in_order(self) -> list[int]:
+        """Return the atoms as the layout has them, major to minor."""
+        return [atom for axis in self.shape.layout.major_to_minor for atom in self.atoms[axis]]
+
+    def dims(self, factors: Sequence[int]) -> tuple[int, ...] | None:
+        """Return the dimensions that factors make up, in order; None if one is not whole."""
+        left, found = [self.atom_of[n] for n in factors], list[int]()
+        dim_of = {atoms[0]: axis for axis, atoms in enumerate(self.atoms)}
+        while left:
+            axis = dim_of.get(left[0])
+            if axis is None or tuple(left[: len(self.atoms[axis])]) != self.atoms[axis]:
+                return None
+            found.append(axis)
+            del left[: len(self.atoms[axis])]
+        return tuple(found)
+
+    def view(self, order: Sequence[int], rows: Sequence[int]) -> Axes | None:
+        """Return [batch..., rows, columns] in the order of memory; None if a dimension is cut."""
+        at = list(order).index(rows[0])
+        groups = [self.dims(n) for n in (order[:at], rows, order[at + len(rows) :])]
+        if None in groups:
+            return None
+        batch, down, along = (group or () for group in groups)
+        return (*((axis,) for axis in batch), down, along)
+
+
+def permute_in_lanes(
     builder: LayerBuilder, names: tuple[str, str], permutation: Sequence[int],
     other_cycles: int | None,
 ) -> bool:  # fmt: skip
-    """Move a tensor in the state buffer to an output there; return whether it is done.
+    """Permute a tensor in the state buffer to an output there; return whether it is done.
 
     names: of the source and of the result (`may_stay_in_lanes`). other_cycles: about how many of
     the array's cycles a turn in blocks takes (None: there is no room for one).
     """
-    source, output = names
-    graph, chip = builder.graph, builder.chip
+    before, after = (builder.graph.shape(name) for name in names)
+    alone = tuple((axis,) for axis in range(before.rank))
+    back = {axis: place for place, axis in enumerate(permutation)}
+    into = dict(enumerate(before.layout.major_to_minor))
+    out_of = {n: back[axis] for n, axis in into.items()}
+    source = _End(names[0], before, before.dims, alone, into)
+    result = _End(names[1], after, after.dims, alone, out_of)
+    return _moved(builder, (source, result), other_cycles)
+
+
+def reshape_in_lanes(
+    builder: LayerBuilder, names: tuple[str, str], nested: tuple[Axes, Axes], other_cycles: int
+) -> bool:
+    """Reshape a tensor in the state buffer to an output there; return whether it is done.
+
+    names: as above. nested: the common factors that make up the dimensions of each, in logical
+    order; no dimension has none.
+    """
+    before, after = (builder.graph.shape(name) for name in names)
+    old, new = nested
+    sizes = _sizes((before.dims, old), (after.dims, new))
+    order = [atom for axis in before.layout.major_to_minor for atom in old[axis]]
+    into = dict(enumerate(order))
+    source = _End(names[0], before, sizes, old, into)
+    return _moved(builder, (source, _End(names[1], after, sizes, new, into)), other_cycles)
+
+
+def _sizes(*ends: tuple[Sequence[int], Axes]) -> tuple[int, ...]:
+    """Return the sizes of the common factors of two shapes: dimensions, and the factors of each."""
+    dim_of = [{atom: axis for axis, atoms in enumerate(nest) for atom in atoms} for _, nest in ends]
+    left = [[*dims] for dims, _ in ends]
+    sizes: list[int] = []
+    for atom in sorted(dim_of[0]):
+        size = min(rest[of[atom]] for rest, of in zip(left, dim_of, strict=True))
+        for rest, of in zip(left, dim_of, strict=True):
+            rest[of[atom]] //= size
+        sizes.append(size)
+    return tuple(sizes)
+
+
+def _moved(builder: LayerBuilder, ends: tuple[_End, _End], other_cycles: int | None) -> bool:
+    chip = builder.chip
     planner = Planner(chip, builder.options)
-    move = _move(graph.tensor(source), graph.tensor(output), permutation)
-    plans = {plan: planner.by_engine(plan).work for plan in _arrangements(planner, move)}
+    move = _move(*ends)
+    plans = {plan: planner.by_engine(plan).work for plan in _arrangements(planner, move, ends)}
     if not plans:
         return False
     plan = min(plans, key=lambda plan: plans[plan])
     cycles = plans[plan] // chip.period("pe_array")
     if other_cycles is not None and other_cycles <= cycles:
         return False
-    builder.choose(f"{source} becomes {output} lane by lane, all matrices together (about {cycles} "
-                   f"cycles)")  # fmt: skip
-    _emit(builder, plan, names, permutation)
+    source, result = ends
+    builder.choose(f"{source.name} becomes {result.name} lane by lane, all matrices together "
+                   f"(about {cycles} cycles)")  # fmt: skip
+    _emit(builder, plan, ends)
     return True
 
 
@@ -72,23 +155,26 @@ def _is_free(tensor: Tensor) -> bool:
     return not (tensor.shape.layout.tiles or tensor.partition or tensor.byte is not None)
 
 
-def _move(before: Tensor, after: Tensor, permutation: Sequence[int]) -> Move:
-    """Return the move whose factors are the source's dimensions, from major to minor in memory."""
-    shape = before.shape
-    order = shape.layout.major_to_minor
-    place = {axis: at for at, axis in enumerate(order)}
-    result = tuple(place[permutation[axis]] for axis in after.shape.layout.major_to_minor)
-    return Move.dense(shape.element_type, [shape.dims[axis] for axis in order], result)
+def _move(before: _End, after: _End) -> Move:
+    """Return the move whose factors are the source's atoms, from major to minor in memory."""
+    number = {atom: n for n, atom in after.atom_of.items()}
+    sizes = [before.sizes[atom] for atom in before.in_order()]
+    result = [number[atom] for atom in after.in_order()]
+    return Move.dense(before.shape.element_type, sizes, result)
 
 
-def _arrangements(planner: Planner, move: Move) -> Iterator[Arrangement]:
+def _arrangements(planner: Planner, move: Move, ends: tuple[_End, _End]) -> Iterator[Arrangement]:
     """Yield arrangements of whole tensors with the same rows before and after, if there is room."""
     if not planner.can_copy(move.dtype):
         return
-    after = set(_neighbours(move.order))
-    for rows in _neighbours(range(len(move.sizes))):
+    before, after = ends
+    first = range(len(move.sizes))
+    there = {rows for rows in _neighbours(move.order) if after.view(move.order, rows)}
+    for rows in _neighbours(first):
+        if rows not in there or not before.view(first, rows):
+            continue
         plan = Arrangement(move, _apart(planner.chip, move, rows), rows, rows)
-        if rows in after and _is_short(planner, plan) and _fits(planner, plan):
+        if _is_short(planner, plan) and _fits(planner, plan):
             yield plan
 
 
@@ -129,40 +215,30 @@ def _neighbours(order: Sequence[int]) -> Iterator[tuple[int, ...]]:
             yield tuple(order[first:stop])
 
 
-def _emit(
-    builder: LayerBuilder, plan: Arrangement, names: tuple[str, str], permutation: Sequence[int]
-) -> None:
+def _emit(builder: LayerBuilder, plan: Arrangement, ends: tuple[_End, _End]) -> None:
     """Place source and result, and add the copies between windows of them."""
-    (source, output), move = names, plan.move
+    (before, after), move = ends, plan.move
     together, apart = plan.engine_columns()
-    axes: Axes = (*plan.groups, *((n,) for n in apart), plan.rows_in, together)
-    into = dict(enumerate(builder.graph.shape(source).layout.major_to_minor))
-    back = {axis: place for place, axis in enumerate(permutation)}
-    out_of = {n: back[axis] for n, axis in into.items()}
-    view = _view(range(len(into)), plan.rows_in, into)
-    before = builder.in_lanes(source, view, given=True)
-    view = _view(move.order, plan.rows_out, out_of)
-    after = builder.in_lanes(output, view, given=False)
+    factors: Axes = (*plan.groups, *((n,) for n in apart), plan.rows_in, together)
+    view, made = (
+        before.view(range(len(move.sizes)), plan.rows_in),
+        after.view(move.order, plan.rows_out),
+    )
+    assert view
+    assert made
+    source = builder.in_lanes(before.name, view, given=True)
+    result = builder.in_lanes(after.name, made, given=False)
     builder.node(
         "convert",
-        (_window(builder, before, axes, into),),
-        _window(builder, after, axes, out_of),
+        (_window(builder, source, factors, before),),
+        _window(builder, result, factors, after),
     )
-    builder.keep_matrix(output, after, after.axes)
+    builder.keep_matrix(after.name, result, result.axes)
 
 
-def _view(order: Sequence[int], rows: tuple[int, ...], axis_of: Mapping[int, int]) -> Axes:
-    """Return [batch..., rows, columns] in the order of memory, in dimensions of the tensor."""
-    at = list(order).index(rows[0])
-    groups: Axes = (*((n,) for n in order[:at]), rows, tuple(order[at + len(rows) :]))
-    return tuple(tuple(axis_of[n] for n in group) for group in groups)
-
-
-def _window(
-    builder: LayerBuilder, held: Matrix, factors: Axes, axis_of: Mapping[int, int]
-) -> Matrix:
+def _window(builder: LayerBuilder, held: Matrix, factors: Axes, end: _End) -> Matrix:
     """Return a matrix within whole rows, its axes given by factors of the move."""
-    dims = builder.graph.shape(held.tensor).dims
-    axes = tuple(tuple(axis_of[n] for n in group) for group in factors)
-    window = MatrixWindow(held.name, Spread(dims, held.axes), Spread(dims, axes))
+    outer = tuple(tuple(atom for axis in group for atom in end.atoms[axis]) for group in held.axes)
+    inner = tuple(tuple(end.atom_of[n] for n in group) for group in factors)
+    window = MatrixWindow(held.name, Spread(end.sizes, outer), Spread(end.sizes, inner))
     return builder.within(held, window)
