@@ -99,3 +99,65 @@ def test_lanes_that_keep_their_elements_need_one_instruction() -> None:
     hardware = load_chip(CHIPS / "ideal_128x128.toml")
     assert len(compile_graph("reversed", graph, hardware).program.instructions) == 1
     assert systolic.run(graph, hardware, values=False).cycles == 32 * 96 + 1
+
+
+def reshaped(rng: Random) -> Graph:
+    """Return a reshape that joins or cuts neighbours, with any order before and after."""
+    dims = [rng.randint(2, 6) for _ in range(rng.randint(3, 4))]
+    at = rng.randrange(len(dims) - 1)
+    after = [*dims[:at], dims[at] * dims[at + 1], *dims[at + 2 :]]
+    ends = [dims, after] if rng.random() < 0.5 else [after, dims]
+    dtype = rng.choice(["f32", "bf16", "s8", "u8", "s32"])
+    texts = []
+    for sizes in ends:
+        order = ",".join(map(str, rng.sample(range(len(sizes)), len(sizes))))
+        texts.append(f"{dtype}[{','.join(map(str, sizes))}]{{{order}}}")
+    builder = GraphBuilder(home="state_buffer")
+    builder.tensor("x", texts[0])
+    builder.add("reshape", ("x",), texts[1], name="y")
+    return builder.graph()
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_reshapes_put_elements_right_on_both_engines(seed: int) -> None:
+    rng = Random(9500 + seed)
+    graph, hardware = reshaped(rng), chip(rng)
+    inputs = {"x": random_values(rng, graph.shape("x"))}
+    compile_graph("reshaped", graph, hardware, verify=True)
+    event, register = (
+        systolic.run(graph, hardware, inputs, engine=engine) for engine in ("event", "register")
+    )
+    assert event.summary["values"]["equal"]
+    assert register.summary["values"]["equal"]
+    assert event.cycles == register.cycles
+    assert event.cycles >= event.summary["bound"]["cycles"]
+
+
+def test_some_of_the_random_reshapes_stay_in_their_lanes() -> None:
+    found = []
+    for seed in range(60):
+        rng = Random(9500 + seed)
+        found.append(" ".join(compile_graph("r", reshaped(rng), chip(rng)).layers.choices))
+    assert sum("lane by lane" in each for each in found) > 5
+
+
+def test_a_reshape_that_keeps_lanes_needs_one_instruction() -> None:
+    # Of s32[4,12,7,9] lane (i, j) has 63 elements, which [48,7,9] wants column by column.
+    builder = GraphBuilder(home="state_buffer")
+    builder.tensor("x", "s32[4,12,7,9]")
+    builder.add("reshape", ("x",), "s32[48,7,9]{1,2,0}", name="y")
+    hardware = load_chip(CHIPS / "ideal_128x128.toml")
+    assert len(compile_graph("reshaped", builder.graph(), hardware).program.instructions) == 1
+    assert systolic.run(builder.graph(), hardware, values=False).cycles == 7 * 9 + 1
+
+
+@pytest.mark.parametrize("rows", [200, 256, 384])
+def test_more_rows_than_partitions_keep_their_lanes(rows: int) -> None:
+    # Row r is in partition r mod 128 before and after: a copy for each matrix and tile of rows.
+    hardware = load_chip(CHIPS / "ideal_128x128.toml")
+    graph = permuted(f"f32[3,{rows},5]", (0, 1, 2), f"f32[3,{rows},5]{{0,2,1}}")
+    compiled = compile_graph("tall", graph, hardware, verify=True)
+    assert "lane by lane" in " ".join(compiled.layers.choices)
+    assert len(compiled.program.instructions) == 3 * -(-rows // 128)
+    inputs = {"x": random_values(Random(rows), graph.shape("x"))}
+    assert systolic.run(graph, hardware, inputs).summary["values"]["equal"]

@@ -132,14 +132,19 @@ def _drain(chip: Chip, dtype: str) -> Copy:
     return Copy(engine="", source=sums, target=Access(Buffer.STATE, dtype, 0, lanes, 0, pattern))
 
 
-def mover(chip: Chip, options: Options, piece: Piece, dtype: str) -> Copy | None:
-    """Return a copy like that of a piece of a change of view, on its engine; None without one."""
+def mover(
+    chip: Chip, options: Options, piece: Piece, dtype: str, busy: Mapping[str, int] | None = None
+) -> Copy | None:
+    """Return a copy like that of a piece of a change of view, on its engine; None without one.
+
+    busy: ticks of other work that each engine does before.
+    """
     source = Access(Buffer.STATE, dtype, piece.source_row, piece.rows, 0, piece.pairs)
     target = Access(Buffer.STATE, dtype, piece.row, piece.rows, 0, ((1, piece.cols),))
     copy = Copy(engine="", source=source, target=target)
     if not engines_able(chip, copy):
         return None
-    return replace(copy, engine=cheapest_engine(chip, options, copy))
+    return replace(copy, engine=cheapest_engine(chip, options, copy, busy))
 
 
 def lane_copy_engines(chip: Chip, copy: Copy) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 
 from systolic.compiler.cost.dma import inside_cycles
@@ -25,22 +24,30 @@ SAMPLE_COLUMNS = 512
 """The most columns of a matrix that an estimate looks at."""
 
 
-def moving_engine(chip: Chip, options: Options, piece: Piece, dtype: str) -> str | None:
-    """Return the engine that copies a piece, None if a DMA queue is faster."""
-    found = _by_engine(chip, options, piece, dtype)
-    return found[0] if found else None
+def moving_engine(
+    chip: Chip, options: Options, piece: Piece, dtype: str, busy: dict[str, int]
+) -> str | None:
+    """Return the engine that copies a piece, None if a DMA queue is faster.
 
-
-def _by_engine(chip: Chip, options: Options, piece: Piece, dtype: str) -> tuple[str, int] | None:
-    """Return the engine that copies a piece, and its cycles; None if a DMA queue is faster."""
-    if piece.source_rows != piece.rows or (copy := mover(chip, options, piece, dtype)) is None:
+    busy: the ticks that each engine has been given so far; they count, and are updated. An engine
+    whose lanes are independent gets all pieces: it does those of other lanes at once, and would
+    wait for another engine at the ports.
+    """
+    if piece.source_rows != piece.rows:
+        return None
+    copy = mover(chip, options, piece, dtype)
+    if copy is not None and not chip.engine(copy.engine).independent_lanes:
+        copy = mover(chip, options, piece, dtype, busy)
+    if copy is None:
         return None
     engine = chip.engine(copy.engine)
     pace = pace_of(copy, engine, chip)
     cycles = pace.fixed_cycles + pace.cycles_for(piece.cols)
     if cycles + engine.latency_cycles > _dma(chip, piece, data_type(dtype).size_bytes):
         return None
-    return copy.engine, cycles
+    ticks = engine_cycles(chip, copy.engine, copy) * chip.period(copy.engine)
+    busy[copy.engine] = busy.get(copy.engine, 0) + ticks
+    return copy.engine
 
 
 def lane_copy(
@@ -69,21 +76,23 @@ def _dma(chip: Chip, piece: Piece, size_bytes: int) -> int:
 
 
 def move_cost(chip: Chip, options: Options, change: ChangeOfView, dtype: str) -> int:
-    """Return about how many cycles a change of view takes, judged by the target's first tile."""
+    """Return about how many of the array's cycles a change of view takes.
+
+    It is judged by the target's first tile.
+    """
     count, rows, cols = change.target.sizes()
     p = block_rows(chip)
     block = min(rows, p), min(cols, SAMPLE_COLUMNS)
     logical = change.target.logical(0, Span(0, block[0]), Span(0, block[1]))
     number, down, across = change.source.locate(logical)
-    engines: Counter[str] = Counter()
+    engines: dict[str, int] = {}
     queues, size_bytes = 0, data_type(dtype).size_bytes
     for tile in {*zip(number.ravel().tolist(), (down // p).ravel().tolist(), strict=True)}:
         here = (number == tile[0]) & (down // p == tile[1])
         for piece in pieces(down % p, across, here):
-            if (found := _by_engine(chip, options, piece, dtype)) is not None:
-                name, cycles = found
-                engines[name] += cycles
-            else:
+            if moving_engine(chip, options, piece, dtype, engines) is None:
                 queues += _dma(chip, piece, size_bytes)
-    share = -(-queues // chip.dma.useful_queues)
-    return max(share, *engines.values(), 0) * -(-count * rows * cols // (block[0] * block[1]))
+    share = -(-queues // chip.dma.useful_queues) * chip.period("dma")
+    ticks = max(share, *engines.values(), 0)
+    cycles = -(-ticks // chip.period("pe_array"))
+    return cycles * -(-count * rows * cols // (block[0] * block[1]))

@@ -26,6 +26,7 @@ from systolic.compiler.cost.turns import carrier
 from systolic.compiler.ir.batch_groups import BatchGroups, batch_groups, group_counts
 from systolic.compiler.ir.change_of_view import Spread
 from systolic.compiler.ir.chip_tiles import block_rows, whole_banks
+from systolic.compiler.ir.homes import as_rows, lies_unbroken
 from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.ir.windows import MatrixWindow
 from systolic.compiler.lower.views import physical, swap
@@ -200,6 +201,77 @@ class Batches:
                       for view in views for n in group_counts(shape, view)]  # fmt: skip
         return min(found)
 
+    def place(self, tensor: str, axes: Axes) -> None:
+        """Let an input on the chip lie so that a product takes its matrices where they are.
+
+        Without tiles the layout says the order of the dimensions, and which of them lie on
+        partitions is free. If the rows of the view, or of its transpose, lie there, all matrices
+        lie side by side, each at a distance, and none need be moved.
+        """
+        builder = self._builder
+        alone = builder.uses(tensor) == 1 and tensor not in builder.graph.outputs
+        if not alone or not builder.is_unplaced(tensor):
+            return
+        for seen in (axes, swap(axes)):
+            if (view := self._rows_on_chip(tensor, seen)) is not None:
+                self._window_on_chip(tensor, view, seen, given=True)
+                return
+
+    def made_on_chip(self, tensor: str, axes: Axes) -> Matrix | None:
+        """Return the matrices of an output on the chip within rows of all; None if none suits."""
+        builder = self._builder
+        if tensor not in builder.graph.outputs or builder.uses(tensor):
+            return None
+        view = self._rows_on_chip(tensor, axes)
+        if view is None:
+            return None
+        made = self._window_on_chip(tensor, view, axes, given=False)
+        held = builder.matrix(made.holder)
+        builder.keep_matrix(tensor, held, held.axes)
+        return made
+
+    def _rows_on_chip(self, tensor: str, wanted: Axes) -> Axes | None:
+        """Return the view as which a tensor lies on the chip so that a wanted one is within it.
+
+        None: its usual view, or the one of its tiles, is wanted; or no other has these rows.
+        """
+        builder, (rows, cols) = self._builder, wanted[-2:]
+        home, shape = builder.graph.tensor(tensor), builder.graph.shape(tensor)
+        if home.home != "state_buffer" or builder.is_packed(tensor) or not self._may_arrange():
+            return None
+        if not _can_be_grouped(wanted):
+            return None
+        if shape.layout.tiles:
+            lies = as_rows(home, builder.chip)
+            view = lies.axes if lies else None
+        elif home.partition or home.byte is not None:
+            return None
+        else:
+            view = physical(shape)
+            if view not in (wanted, swap(wanted)):
+                view = _with_rows(shape, rows)
+        if view is None or view in (wanted, swap(wanted)) or view[-2] != rows:
+            return None
+        within = {*cols} <= {*view[-1]} and self._may_lie(shape, view)
+        return view if within else None
+
+    def _may_lie(self, shape: Shape, view: Axes) -> bool:
+        """Return whether tiles of whole rows may lie on the chip as unbroken rows."""
+        chip = self._builder.chip
+        rows, cols = (math.prod(shape.dims[d] for d in group) for group in view[-2:])
+        p, bank = block_rows(chip), whole_banks(chip)
+        if rows > p:
+            return lies_unbroken(rows, p, chip)
+        batch = math.prod(shape.dims[d] for group in view[:-2] for d in group)
+        return not bank or batch * cols * shape.dtype.itemsize <= bank
+
+    def _window_on_chip(self, tensor: str, view: Axes, seen: Axes, *, given: bool) -> Matrix:
+        builder, shape = self._builder, self._builder.graph.shape(tensor)
+        held = builder.in_lanes(tensor, view, given=given)
+        how = "lies" if given else "is made"
+        builder.choose(f"{tensor} {how} with its matrices side by side, each in reach of a product")
+        return self._within(tensor, seen, held, BatchGroups(shape, held.axes, seen))
+
     def _may_store(self, tensor: str, axes: Axes, groups: int) -> bool:
         """Return whether an output may be made in so many groups.
 
@@ -307,6 +379,16 @@ def _least(ways: Sequence[_InGroups]) -> _InGroups | None:
 def _can_be_grouped(axes: Axes) -> bool:
     """Return whether a view is a batch of which each matrix has its columns at one distance."""
     return any(axes[:-2]) and len(axes[-1]) == 1
+
+
+def _with_rows(shape: Shape, rows: tuple[int, ...]) -> Axes | None:
+    """Return the view of a layout's order that has these rows; None if there is none."""
+    order = shape.layout.major_to_minor
+    first = order.index(rows[0]) if rows else 0
+    stop = first + len(rows)
+    if not rows or order[first:stop] != rows or stop == len(order):
+        return None
+    return (*((axis,) for axis in order[:first]), rows, order[stop:])
 
 
 def _is_dense(shape: Shape) -> bool:

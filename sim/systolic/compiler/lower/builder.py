@@ -19,7 +19,7 @@ from systolic.compiler.cost.moves import move_cost
 from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.change_of_view import ChangeOfView, Spread
 from systolic.compiler.ir.chip_tiles import block_rows
-from systolic.compiler.ir.homes import in_unbroken_rows
+from systolic.compiler.ir.homes import as_rows, in_unbroken_rows
 from systolic.compiler.ir.nodes import Axes, Layers, Matrix, Source
 from systolic.compiler.lower.batches import Batches
 from systolic.compiler.lower.chip_homes import ChipHomes
@@ -82,7 +82,7 @@ class LayerBuilder(Matrices):
 
     def unplaced(self, tensor: str) -> bool:
         """Return whether a tensor is an input on the chip whose place can still be chosen."""
-        return tensor in self._unplaced and not self.graph.shape(tensor).layout.tiles
+        return self.is_unplaced(tensor) and not self.graph.shape(tensor).layout.tiles
 
     def views(self, tensor: str) -> list[tuple[Matrix, Axes]]:
         """Return all matrices that show the tensor, each with the axes of its view.
@@ -293,22 +293,27 @@ class LayerBuilder(Matrices):
         """Let strands also be `tensor`, seen as `axes`: the same elements, nothing is moved."""
         self.strand_tensors.rename(strands, tensor, axes)
 
-    def in_whole_rows(self, tensor: str, view: Axes, *, given: bool) -> Matrix:
-        """Return all matrices of a tensor on the chip side by side: the same bytes, as one matrix.
+    def in_lanes(self, tensor: str, view: Axes, *, given: bool) -> Matrix:
+        """Return a tensor on the chip in tiles of whole rows.
 
-        view: [batch..., rows, columns] in the order of memory, with no more rows than partitions.
+        Without tiles, all of its matrices lie side by side, as one matrix of the same bytes, unless
+        they have more rows than there are partitions.
+
+        view: [batch..., rows, columns] in the order of memory, that of its tiles if it has any.
         given: the tensor is there at cycle 0.
         """
-        *batch, rows, cols = view
-        axes: Axes = (rows, tuple(axis for group in (*batch, cols) for axis in group))
         shape, p = self.graph.shape(tensor), block_rows(self.chip)
-        columns = math.prod(shape.dims[axis] for axis in axes[-1])
+        *batch, rows, cols = axes = view
+        lies = as_rows(self.graph.tensor(tensor), self.chip) if shape.layout.tiles else None
+        if lies is None and self.size(tensor, rows) <= p:
+            axes = (rows, tuple(axis for group in (*batch, cols) for axis in group))
+        columns = self.size(tensor, axes[-1])
         self.placed(tensor)
         source: Source = "state_buffer" if given else "node"
         matrix = self.make(tensor, axes, source, (p, columns))
-        lies = in_unbroken_rows(shape, view, p)
-        self.homes.lies_at(tensor, lies, matrix, chosen=True)
-        return self.fixed(matrix, tensor, columns)
+        home = shape if lies else in_unbroken_rows(shape, view, p)
+        self.homes.lies_at(tensor, home, matrix, chosen=lies is None)
+        return self.fixed(matrix, tensor, lies.width if lies else columns)
 
     def keep_matrix(self, tensor: str, matrix: Matrix, axes: Axes) -> None:
         """Keep a matrix, which shows the tensor as `axes`, on the chip until the end."""

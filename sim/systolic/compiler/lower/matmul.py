@@ -48,6 +48,7 @@ def lower_matmul(builder: LayerBuilder, op: Operation) -> None:
     out = sizes.out if mapping == "lhs" else swap(sizes.out)
     for name, axes in zip(op.inputs, (sizes.lhs, sizes.rhs), strict=True):
         bring_without_gaps(builder, name, axes)
+        builder.batches.place(name, axes)
     of_lhs, of_rhs, of_out = _beside(builder, op, (sizes.lhs, sizes.rhs, out), cycles)
     left = builder.view(op.inputs[0], sizes.lhs, of_lhs)
     right = builder.view(op.inputs[1], sizes.rhs, of_rhs)
@@ -68,7 +69,11 @@ def _beside(
 
 def _result(builder: LayerBuilder, op: Operation, axes: Axes, beside: Beside) -> Matrix:
     """Return the matrices of the result: within whole rows of DRAM, or each for itself."""
-    return builder.batches.result(op.output, axes, beside) or builder.result(op.output, axes)
+    return (
+        builder.batches.result(op.output, axes, beside)
+        or builder.batches.made_on_chip(op.output, axes)
+        or builder.result(op.output, axes)
+    )
 
 
 def refuse_types(builder: LayerBuilder, op: Operation) -> None:

@@ -77,6 +77,10 @@ class Matrices:
         """Note that the place of an input on the chip is chosen."""
         self._unplaced.discard(tensor)
 
+    def is_unplaced(self, tensor: str) -> bool:
+        """Return whether no lowering has said yet how an input on the chip lies."""
+        return tensor in self._unplaced
+
     def is_shown(self, tensor: str) -> bool:
         """Return whether some matrix shows the tensor."""
         return tensor in self._views
@@ -236,7 +240,7 @@ class Matrices:
         matrix = replace(
             holder, name=self.new_name(holder.tensor), batch=tuple(batch), rows=rows,
             cols=cols, axes=axes, block=holder.block and (holder.block[0], cols), window=window,
-            keep=False, width=None,
+            keep=False, width=None, byte=None,
         )  # fmt: skip
         return self.add(matrix)
 

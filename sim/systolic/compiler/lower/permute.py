@@ -20,7 +20,7 @@ from systolic.compiler.lower.blocks import (
     may_be_carried,
 )
 from systolic.compiler.lower.builder import LayerBuilder
-from systolic.compiler.lower.chip_moves import may_stay_in_lanes, move_in_lanes
+from systolic.compiler.lower.chip_moves import may_stay_in_lanes, permute_in_lanes
 from systolic.compiler.lower.moves import move_in_dram
 from systolic.compiler.lower.recognise import (
     MatrixSet,
@@ -95,7 +95,7 @@ def _moved_in_lanes(builder: LayerBuilder, op: Operation, permutation: Sequence[
         *tensors, permutation, builder.chip, options
     )
     cost = turn_cost(builder.chip, matrices.dims, source.shape.element_type) if blocks else None
-    return move_in_lanes(builder, (name, op.output), permutation, cost)
+    return permute_in_lanes(builder, (name, op.output), permutation, cost)
 
 
 def _blocks_are_cheaper(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -> bool:

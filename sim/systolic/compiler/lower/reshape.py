@@ -14,7 +14,9 @@ from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.change_of_view import ChangeOfView, Spread
 from systolic.compiler.ir.nodes import Axes
 from systolic.compiler.lower.builder import LayerBuilder
+from systolic.compiler.lower.chip_moves import may_stay_in_lanes, reshape_in_lanes
 from systolic.compiler.lower.moves import move_in_dram
+from systolic.compiler.lower.permute import both_at
 from systolic.compiler.lower.views import home_views, lies_as, physical, row_major, swap
 from systolic.layout import Shape
 from systolic.workload import Graph, Operation
@@ -32,6 +34,8 @@ def lower_reshape(builder: LayerBuilder, op: Operation) -> None:
         if stays and move_in_dram(builder, source, output, None):
             return
         _in_dram(builder, source, output)
+        return
+    if _moved_in_lanes(builder, op):
         return
     _place(builder, op)
     before, after = builder.graph.shape(source), builder.graph.shape(output)
@@ -51,18 +55,52 @@ def lower_reshape(builder: LayerBuilder, op: Operation) -> None:
         _moved(builder, source, output)
 
 
+def _moved_in_lanes(builder: LayerBuilder, op: Operation) -> bool:
+    """Move a tensor on the chip lane by lane, if neither end is of use to others; return if done.
+
+    The dimensions nest, but no view in which the source may lie is one in which the result may.
+    """
+    (source,), output, graph = op.inputs, op.output, builder.graph
+    before, after = graph.tensor(source), graph.tensor(output)
+    packed = builder.is_packed(source) or builder.is_packed(output)
+    if packed or builder.uses(output) or both_at(graph, op) != "state_buffer":
+        return False
+    dims, others = before.shape.dims, after.shape.dims
+    nested = None if 1 in (*dims, *others) else common_factors(dims, others)
+    if nested is None or not may_stay_in_lanes(before, after, builder.options):
+        return False
+    usual = physical(before.shape)
+    if shared_home(before.shape, after.shape) or regroup(usual, dims, others):
+        return False
+    cycles, _, _ = _cheapest_move(builder, (source, output), [usual])
+    return reshape_in_lanes(builder, (source, output), nested, cycles)
+
+
 def _moved(builder: LayerBuilder, source: str, output: str) -> None:
     """Move the elements to the result's matrices; the source is turned before if that is cheaper.
 
     The result may be made as the transpose of its matrices, and turned by what takes it.
     """
-    graph, chip = builder.graph, builder.chip
+    views = [seen for _, seen in builder.views(source)]
+    _, first, change = _cheapest_move(builder, (source, output), views)
+    assert isinstance(change.target, Spread)
+    builder.moved(builder.view(source, first), change, output, change.target.axes)
+
+
+def _cheapest_move(
+    builder: LayerBuilder, names: tuple[str, str], views: Sequence[Axes]
+) -> tuple[int, Axes, ChangeOfView]:
+    """Return the cycles of the cheapest move of a source, the view that it takes, and the change.
+
+    views: in which the source is there.
+    """
+    graph, chip, (source, output) = builder.graph, builder.chip, names
     before, after = graph.shape(source), graph.shape(output)
     turns = builder.can_turn(before.element_type)
     wanted = physical(after)
     turned_home = builder.interleaved(output) is not None
     ways: list[tuple[int, Axes, ChangeOfView]] = []
-    for _, seen in builder.views(source):
+    for seen in views:
         for first in (seen, swap(seen)) if turns else (seen,):
             for last in (wanted, swap(wanted)) if turns else (wanted,):
                 change = ChangeOfView(Spread(before.dims, first), Spread(after.dims, last))
@@ -72,9 +110,7 @@ def _moved(builder: LayerBuilder, source: str, output: str) -> None:
                 if output in graph.outputs and (last != wanted) != turned_home:
                     cycles += turn_cost(chip, _sizes(after, last), before.element_type)
                 ways.append((cycles, first, change))
-    _, first, change = min(ways, key=lambda way: way[0])
-    assert isinstance(change.target, Spread)
-    builder.moved(builder.view(source, first), change, output, change.target.axes)
+    return min(ways, key=lambda way: way[0])
 
 
 def _sizes(shape: Shape, axes: Axes) -> list[int]:

@@ -28,14 +28,18 @@ from systolic.workload.options import Options
 
 
 class MoveMaker:
-    """Makes the instructions of moves whose tiles are in place."""
+    """Makes the instructions of moves whose tiles are in place.
+
+    busy: the ticks that engines have been given so far, by all work of the array's results too.
+    """
 
     def __init__(
         self, drafts: Drafts, tiles: OnChip, layers: Layers, options: Options,
-        transfers: CopyMaker,
+        transfers: CopyMaker, *, busy: dict[str, int],
     ) -> None:  # fmt: skip
         self._drafts, self._tiles, self._options = drafts, tiles, options
         self._nodes, self._transfers = layers.nodes, transfers
+        self._busy = busy
 
     def move(self, task: Task) -> None:
         """Copy the elements that one tile has of another."""
@@ -44,7 +48,7 @@ class MoveMaker:
         source, target = (self._tiles.memory.resident[t] for t in (*task.reads, *task.writes))
         for piece in self._pieces(change, source.tile, target.tile):
             out_of, into = self._source(source, piece), self._target(target, piece)
-            engine = moving_engine(self._tiles.chip, self._options, piece, out_of.dtype)
+            engine = moving_engine(self._tiles.chip, self._options, piece, out_of.dtype, self._busy)
             copy = Copy(engine=engine or "", source=out_of, target=into)
             if engine is not None and not any(access_faults(copy, self._tiles.chip)):
                 self._drafts.add(copy, (source.region,), (target.region,))

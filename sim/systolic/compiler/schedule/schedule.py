@@ -109,7 +109,9 @@ class _Scheduler:
         share = _inwards(layers, tiled, chip, self._last_load_task)
         self.transfers = CopyMaker(self._drafts, self._tiles, layers, share)
         self.array = ProductMaker(self._drafts, self._tiles, layers, options, tiled.block)
-        self.moves = MoveMaker(self._drafts, self._tiles, layers, options, self.transfers)
+        self.moves = MoveMaker(
+            self._drafts, self._tiles, layers, options, self.transfers, busy=self.array.given
+        )
         self.gathers = GatherMaker(
             self._drafts, self._tiles, layers, options, self.transfers, busy=self.array.given
         )

@@ -481,7 +481,7 @@ class _Cutter:
             (MatrixTile(source.name, *read), MatrixTile(out.name, *made)) for read, made in places
         ]
         tiles = {tile for pair in pairs for tile in pair}
-        each = q * data_type(out.dtype).size_bytes
+        each = min(q, max(source.cols, out.cols)) * data_type(out.dtype).size_bytes
         roomy = 4 * len(tiles) * each <= self._room_bytes
         for read, tile in _crosswise(pairs) if roomy else pairs:
             self._add(Task("move", number, (read,), (tile,), tile.number))
