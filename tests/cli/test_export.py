@@ -58,13 +58,16 @@ def test_a_library_that_is_not_there(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_disk_that_is_full_half_way(form, tmp_path):
-    """Of a few thousand bytes: the file that was there stays."""
+    """Of a few thousand bytes: the file that was there stays.
+
+    -B: Python would leave bytecode cut off at that size, and every later process would fail on it.
+    """
     file = tmp_path / "run.old"
     file.write_text("old")
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))"
     call = f"{limit}; import sys; from systolic.cli.main import main; sys.exit(main())"
     told = subprocess.run(
-        [sys.executable, "-c", call, "export", form, str(CHAIN), "--out", str(file)],
+        [sys.executable, "-B", "-c", call, "export", form, str(CHAIN), "--out", str(file)],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     line = f"systolic: error: {file}: cannot be written (File too large)\n"

@@ -252,14 +252,17 @@ def test_a_folder_in_the_way_and_a_full_disk(form: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", PICTURE_FORMATS)
 def test_a_disk_that_is_full_half_way(form: str, tmp_path: Path) -> None:
-    """Of a few thousand bytes: the file that was there stays."""
+    """Of a few thousand bytes: the file that was there stays.
+
+    -B: Python would leave bytecode cut off at that size, and every later process would fail on it.
+    """
     file = tmp_path / "picture.old"
     file.write_text("old")
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))"
     call = f"{limit}; import sys; from systolic.cli.main import main; sys.exit(main())"
     arguments = ["plot", "timeline", str(FIG_3), "--out", str(file), "--format", form]
     told = subprocess.run(
-        [sys.executable, "-c", call, *arguments], capture_output=True, text=True, check=False
+        [sys.executable, "-B", "-c", call, *arguments], capture_output=True, text=True, check=False
     )
     line = f"systolic: error: {file}: cannot be written (File too large)\n"
     assert (told.returncode, told.stdout, told.stderr) == (2, "", line)
