@@ -71,12 +71,21 @@ LayerRange = Annotated[
 ]
 
 
+ImageRange = Annotated[
+    str | None,
+    typer.Option(
+        "--images",
+        metavar="FIRST:STOP",
+        help="Only these images of a network's batch, counted from 0, STOP not among them.",
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class WorkOptions:
     """The options that say how a run file or a program is run; None: the option was not given.
 
-    inputs, overrides, layers: the texts of `--input`, `--set` and `--layers`. values: False for
-    times only.
+    inputs, overrides, layers, images: the texts of these options. values: False for times only.
     """
 
     engine: str | None = None
@@ -86,6 +95,7 @@ class WorkOptions:
     no_check: bool = False
     values: bool = True
     layers: str | None = None
+    images: str | None = None
 
 
 @contextmanager
@@ -115,6 +125,7 @@ def refuse_with_again(config: Path | None, options: WorkOptions) -> None:
         "--chip": options.chip,
         "--input": options.inputs,
         "--layers": options.layers,
+        "--images": options.images,
         "--no-check": options.no_check,
         "--values none": not options.values,
     }
@@ -167,19 +178,23 @@ def run_file_overrides(config: Path, options: WorkOptions) -> list[Override]:
     if options.engine is not None:
         engine = checked_engine(options.engine)
         found.append(Override(("engine",), engine, "--engine", Path(), f"engine={engine}"))
-    if options.layers is not None:
-        part = _part(options.layers)
-        key, text = ("workload", "layers"), f"workload.layers={part}"
-        found.append(Override(key, part, "--layers", Path(), text))
+    for key, given, what in (
+        ("layers", options.layers, "operations"),
+        ("images", options.images, "images"),
+    ):
+        if given is not None:
+            part, option = _part(f"--{key}", given, what), f"--{key}"
+            text = f"workload.{key}={part}"
+            found.append(Override(("workload", key), part, option, Path(), text))
     return found
 
 
-def _part(text: str) -> list[int]:
-    """Return the numbers of --layers; SystolicError if there are not two."""
+def _part(option: str, text: str, what: str) -> list[int]:
+    """Return the two numbers of an option; SystolicError if there are not two."""
     numbers = text.split(":")
     if len(numbers) != 2 or not all(map(is_number, numbers)):
         raise SystolicError(
-            f'--layers: needs FIRST:STOP, two numbers of operations, found "{shortened(text)}"'
+            f'{option}: needs FIRST:STOP, two numbers of {what}, found "{shortened(text)}"'
         )
     return list(map(int, numbers))
 

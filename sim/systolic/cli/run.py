@@ -16,6 +16,7 @@ from systolic.cli.options import (
     NO_CONFIG,
     ChipName,
     EngineOption,
+    ImageRange,
     Inputs,
     LayerRange,
     NoCheck,
@@ -60,6 +61,7 @@ def run_command(
     no_check: NoCheck = False,
     overrides: Overrides = None,
     layers: LayerRange = None,
+    images: ImageRange = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print summary.json, no table.")] = False,
     no_plots: Annotated[bool, typer.Option("--no-plots", help="Draw no pictures.")] = False,
     values: Annotated[
@@ -83,6 +85,7 @@ def run_command(
         no_check=no_check,
         values=values_wanted(values),
         layers=layers,
+        images=images,
     )
     report = Reporting(out=out, as_json=as_json, plots=not no_plots, jobs=jobs)
     if again is not None:

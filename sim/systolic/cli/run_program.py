@@ -63,8 +63,9 @@ class ProgramJob:
 def prepare(path: Path, options: WorkOptions) -> ProgramJob:
     """Return the job of running a program file as the command line says."""
     engine = checked_engine(options.engine or "event")
-    if options.layers is not None:
-        raise SystolicError(f"--layers: is for run files of networks, and {path} is a program")
+    for option, given in (("--layers", options.layers), ("--images", options.images)):
+        if given is not None:
+            raise SystolicError(f"{option}: is for run files of networks, and {path} is a program")
     module, sha256 = read_program(path)
     chip_path = _chip_path(module, path, options.chip)
     chip = chip_of(module, path, options.chip, set_values(options.overrides))

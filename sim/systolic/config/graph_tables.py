@@ -29,7 +29,9 @@ from systolic.workload import (
     check_host_memory,
     make_graph,
 )
+from systolic.workload.batch import some_images
 from systolic.workload.data.archives import READERS
+from systolic.workload.data.sources import BatchPart
 from systolic.workload.graph import named_operation, part_of
 from systolic.workload.lone import default_out, lone_graph, refuse_other
 from systolic.workload.operation import make_attributes, required_attributes
@@ -53,7 +55,7 @@ def _lone(table: WorkloadTable, kind: str, row: AnyRow, blame: Blame) -> Graph:
     """Return the graph of one operation, whose keys stand in the table itself."""
     keys = operand_keys(row)
     others = WORKLOAD_KEYS - {*keys, *attribute_keys(row)}
-    _refuse_keys(table, (*sorted(others), "layers"), blame)
+    _refuse_keys(table, (*sorted(others), "layers", "images"), blame)
     inputs = [_tensor(table, key, blame) for key in keys]
     given = _given_attributes(table, row)
     for key in required_attributes(row):
@@ -111,11 +113,14 @@ def _graph(table: WorkloadTable, blame: Blame) -> Graph:
             tensors[operation.output] = op.out.tensor(table.home)
         operations.append(operation)
     with blame.on("workload", "ops"):
-        whole = make_graph(tensors, operations)
-    if table.layers is None:
-        return whole
-    with blame.on("workload", "layers"):
-        return part_of(whole, *table.layers)
+        graph = make_graph(tensors, operations)
+    if table.images is not None:
+        with blame.on("workload", "images"):
+            graph = some_images(graph, *table.images)
+    if table.layers is not None:
+        with blame.on("workload", "layers"):
+            graph = part_of(graph, *table.layers)
+    return graph
 
 
 def _operation(number: int, op: OperationTable) -> Operation:
@@ -140,8 +145,19 @@ def input_sources(
         source = read(_with_entry(table, entry), blame)
         if source.kind == "random" and (entry is None or entry.seed is None):
             source = replace(source, seed=source.seed + number)
+        source = replace(source, images=_images(table, name, graph))
         found[name] = _of_archive(source, name, entry)
     return found
+
+
+def _images(table: WorkloadTable, name: str, graph: Graph) -> BatchPart | None:
+    """Return which images of an input are wanted; None if all are, or it is no batch."""
+    if table.images is None:
+        return None
+    entry = table.tensors.get(name)
+    out = {op.name or f"{op.op}{number}": op.out for number, op in enumerate(table.ops)}
+    whole = (entry or out[name]).tensor(table.home).shape
+    return None if whole.dims == graph.shape(name).dims else BatchPart(*table.images, whole.dims[0])
 
 
 def _of_archive(source: DataSource, name: str, entry: TensorTable | None) -> DataSource:

@@ -74,6 +74,11 @@ class WorkloadTable(OperandKeys, AttributeKeys):
         description="of a graph only these operations, from the first number to before the "
         "second; what earlier ones would have made is drawn as `data` says (default: all)",
     )
+    images: Annotated[tuple[int, int], Field(strict=False)] | None = Field(
+        default=None,
+        description="of the batch that a network takes only these images, from the first number "
+        "to before the second (default: all)",
+    )
     out: ShapeTable | None = Field(
         default=None, description="the result, for its layout (default: row major)"
     )

@@ -15,12 +15,15 @@ from systolic.config import RunConfig
 from systolic.errors import ConfigError, WorkloadError
 from systolic.layout import Shape
 from systolic.workload import DataSource, Graph, load_data
+from systolic.workload.data.sources import BatchPart
 
 Judge = Callable[[Mapping[str, Array]], float]
 
 
 def judge_of(config: RunConfig) -> Judge | None:
     """Return the function that gives the accuracy of a run's outputs; None if nothing is asked.
+
+    Of a run of some images those of them count that count among all; None if there are none.
 
     Raises:
         ConfigError: there are no such scores. WorkloadError: the labels are no such file.
@@ -31,17 +34,27 @@ def judge_of(config: RunConfig) -> Judge | None:
         return None
     where = f"{config.path}: [workload.accuracy]"
     scores = _scores(config.graph, asked.scores, where)
-    images, classes = config.graph.shape(scores).dims
-    labels = _labels(config, images, classes, where)
-    judged = slice(asked.first, None, asked.step)
-    if asked.first >= images:
-        raise ConfigError(f"{where} first: needs at most {images - 1}, found {asked.first}")
+    rows, classes = config.graph.shape(scores).dims
+    images = _images(config) or BatchPart(0, rows, rows)
+    labels = _labels(config, images.count, classes, where)
+    if asked.first >= images.count:
+        raise ConfigError(f"{where} first: needs at most {images.count - 1}, found {asked.first}")
+    counts = np.zeros(images.count, dtype=bool)
+    counts[asked.first :: asked.step] = True
+    labels, judged = images.of(labels), images.of(counts)
+    if not judged.any():
+        return None
 
     def accuracy(outputs: Mapping[str, Array]) -> float:
         found = outputs[scores].astype(np.float64).argmax(axis=1)
         return float((found[judged] == labels[judged]).mean())
 
     return accuracy
+
+
+def _images(config: RunConfig) -> BatchPart | None:
+    """Return which images of its batch a run takes; None if it takes all."""
+    return next((s.images for s in config.sources.values() if s.images is not None), None)
 
 
 def scored_images(config: RunConfig) -> int | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,11 +29,24 @@ CHUNK_ELEMENTS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
+class BatchPart:
+    """Images `first` to before `stop` of a batch of `count`, along the first dimension."""
+
+    first: int
+    stop: int
+    count: int
+
+    def of(self, array: Array) -> Array:
+        """Return these images of the whole batch."""
+        return array[self.first : self.stop]
+
+
+@dataclass(frozen=True, slots=True)
 class DataSource:
     """Where elements come from: "arange", "random" (with a seed), or "file" (with a path).
 
     deviation: the standard deviation of random floating-point numbers. array: which array of a file
-    that holds several by name.
+    that holds several by name. images: of these elements only those of some images.
     """
 
     kind: Literal["arange", "random", "file"]
@@ -41,8 +54,12 @@ class DataSource:
     path: Path = Path()
     deviation: float = 1.0
     array: str = ""
+    images: BatchPart | None = None
 
     def __str__(self) -> str:
+        if self.images is not None:
+            whole = replace(self, images=None)
+            return f"{whole}, images {self.images.first} to {self.images.stop - 1}"
         if self.kind == "file":
             return f"{self.path}, {self.array}" if self.array else str(self.path)
         if self.kind == "arange":
@@ -67,6 +84,9 @@ def load_data(source: DataSource, shape: Shape) -> Array:
             found), or the array would not fit this computer's memory.
 
     """
+    if (images := source.images) is not None:
+        whole = Shape(shape.element_type, (images.count, *shape.dims[1:]))
+        return np.array(images.of(load_data(replace(source, images=None), whole)))
     check_host_memory(shape)
     if source.kind == "file":
         return _from_file(source.path, _read(source), shape)
