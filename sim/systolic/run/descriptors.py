@@ -94,9 +94,15 @@ def _sides(
             ("read", copy.source, source), ("write", copy.target, target),
         ):  # fmt: skip
             yield DescriptorSide(
-                copy.queue, first // period, last // period, direction, access.buffer.value,
-                int(side[0, at]), int(side[1, at]), (stop - at) * size,
-            )  # fmt: skip
+                copy.queue,
+                first // period,
+                last // period,
+                direction,
+                access.buffer.value,
+                int(side[0, at]),
+                int(side[1, at]),
+                (stop - at) * size,
+            )
 
 
 def _order(dma: Dma, copy: DmaCopy, sources: Array, targets: Array) -> Array:

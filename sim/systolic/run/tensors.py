@@ -153,9 +153,13 @@ def _region(placement: Placement) -> Access:
     if dtype in NARROW_BITS:
         dtype, count = CARRIER, placement.bytes_per_partition_used
     return Access(
-        Buffer.STATE, dtype, placement.base_partition, placement.partitions_used,
-        placement.base_byte, ((1, count),),
-    )  # fmt: skip
+        Buffer.STATE,
+        dtype,
+        placement.base_partition,
+        placement.partitions_used,
+        placement.base_byte,
+        ((1, count),),
+    )
 
 
 def _gather(

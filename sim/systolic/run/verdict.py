@@ -237,9 +237,7 @@ def _in_strands(compiled: CompiledGraph) -> bool:
     return any(isinstance(window, StridedWindow) for window in windows)
 
 
-def _as_strands_leave_it(
-    compiled: CompiledGraph, chip: Chip, op: Operation, data: Array
-) -> Array:  # fmt: skip
+def _as_strands_leave_it(compiled: CompiledGraph, chip: Chip, op: Operation, data: Array) -> Array:
     """Return the result of a lone transpose or relayout as all its identity products leave it.
 
     It may be turned twice, and each time a NaN or an infinity spreads over a block.
@@ -255,10 +253,12 @@ def _as_strands_leave_it(
         if made.holder not in held:
             before = held[source.holder]
             held[made.holder] = (
-                _turn(compiled, chip, source, before) if node.kind == "turn"
-                else _moved(compiled, op, (source, made), before) if node.kind == "move"
+                _turn(compiled, chip, source, before)
+                if node.kind == "turn"
+                else _moved(compiled, op, (source, made), before)
+                if node.kind == "move"
                 else before
-            )  # fmt: skip
+            )
     last = layers.matrix(layers.nodes[-1].output).holder
     axes = layers.matrix(last).axes
     return as_tensor(held[last], axes, compiled.graph.shape(op.output).dims)

@@ -103,9 +103,16 @@ def product_of(graph: Graph, op: Operation) -> Product:
     if diagonal is not None and not left == right == batch:  # one of them bounds all
         return Product(1, M, K, N, lhs.element_type, (), None, out.element_type, diagonal)
     return Product(
-        left * right // batch, M * batch // right, K, N * batch // left, lhs.element_type,
-        tuple(turns), minor, out.element_type, diagonal,
-    )  # fmt: skip
+        left * right // batch,
+        M * batch // right,
+        K,
+        N * batch // left,
+        lhs.element_type,
+        tuple(turns),
+        minor,
+        out.element_type,
+        diagonal,
+    )
 
 
 def _diagonal(graph: Graph, op: Operation) -> int | None:
@@ -125,9 +132,15 @@ def _of_convolution(graph: Graph, op: Operation) -> Product:
     source, weights = (graph.shape(name) for name in op.inputs)
     out, groups = graph.shape(op.output), op.attributes_as(Conv2dAttributes).groups
     return Product(
-        1, math.prod(out.dims[:3]), groups * math.prod(weights.dims[:3]), out.dims[3] // groups,
-        source.element_type, (), None, out.element_type,
-    )  # fmt: skip
+        1,
+        math.prod(out.dims[:3]),
+        groups * math.prod(weights.dims[:3]),
+        out.dims[3] // groups,
+        source.element_type,
+        (),
+        None,
+        out.element_type,
+    )
 
 
 def product_multiply_adds(graph: Graph) -> dict[str, int]:

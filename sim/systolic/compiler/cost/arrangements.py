@@ -111,9 +111,10 @@ class Planner:
         sums = Access(Buffer.RESULT, data_type(dtype).accumulator, 0, cols, 0, ((1, rows),))
         name = drain_engine(chip, self.options)
         drain = Copy(
-            engine=name, source=sums,
+            engine=name,
+            source=sums,
             target=Access(Buffer.STATE, plan.move.dtype, 0, cols, 0, ((1, rows),)),
-        )  # fmt: skip
+        )
         ticks = turns * max(
             each * chip.period("pe_array"), engine_cycles(chip, name, drain) * chip.period(name)
         )
@@ -133,14 +134,21 @@ class Planner:
         moved = math.prod(plan.move.sizes) * data_type(plan.move.dtype).size_bytes
         least = moved // dram_rate(chip, queues)
         return Estimate(
-            max(inwards // queues, least) * period, max(outwards // queues, least) * period, work,
-            tiles, dma_latency_cycles(chip) * period,
-        )  # fmt: skip
+            max(inwards // queues, least) * period,
+            max(outwards // queues, least) * period,
+            work,
+            tiles,
+            dma_latency_cycles(chip) * period,
+        )
 
     def _copies(
-        self, plan: Arrangement, rows: Sequence[int], cols: Sequence[int], places: FactorPlaces,
+        self,
+        plan: Arrangement,
+        rows: Sequence[int],
+        cols: Sequence[int],
+        places: FactorPlaces,
         run: int,
-    ) -> int:  # fmt: skip
+    ) -> int:
         """Return the cycles of the queues' copies of all tiles in one direction."""
         chip, tiles = self.chip, self.tiles(plan)
         size = run * data_type(plan.move.dtype).size_bytes

@@ -38,9 +38,12 @@ from systolic.workload.options import Options
 
 
 def on_cheapest(
-    chip: Chip, options: Options, make: EngineInstruction, busy: dict[str, int] | None = None,
+    chip: Chip,
+    options: Options,
+    make: EngineInstruction,
+    busy: dict[str, int] | None = None,
     **fields: Access,
-) -> OnEngine:  # fmt: skip
+) -> OnEngine:
     """Return the instruction that `make` makes of its operands, on the engine that suits it best.
 
     busy: the ticks that each engine has been given so far; they count, and are updated.

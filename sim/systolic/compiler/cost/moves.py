@@ -51,9 +51,14 @@ def moving_engine(
 
 
 def lane_copy(
-    chip: Chip, options: Options, source: Access, target: Access, *, busy: dict[str, int],
+    chip: Chip,
+    options: Options,
+    source: Access,
+    target: Access,
+    *,
+    busy: dict[str, int],
     dma_ticks: int,
-) -> Copy | None:  # fmt: skip
+) -> Copy | None:
     """Return a copy lane by lane, on the engine that will be free first; None if DMA is faster.
 
     busy: the ticks that each engine has been given so far; they are updated. dma_ticks: when a

@@ -48,9 +48,15 @@ class Drafts:
         self._layer = layer
 
     def add(
-        self, instruction: Instruction, reads: Iterable[Region], writes: Iterable[Region], *,
-        accumulates: bool = False, parts: tuple[Event, int] | None = None, part: int = 0,
-    ) -> None:  # fmt: skip
+        self,
+        instruction: Instruction,
+        reads: Iterable[Region],
+        writes: Iterable[Region],
+        *,
+        accumulates: bool = False,
+        parts: tuple[Event, int] | None = None,
+        part: int = 0,
+    ) -> None:
         """Add an instruction that reads and writes these regions.
 
         accumulates: it adds to the words it writes. parts: its results are posted part by part.

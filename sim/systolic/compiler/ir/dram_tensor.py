@@ -92,9 +92,13 @@ class DramTensor:
         return Access(Buffer.DRAM, self.shape.element_type, 0, 1, self.base, ((1, places),))
 
     def rectangles(
-        self, batch: Sequence[int], origin: tuple[int, int], extents: tuple[int, int],
-        *, by_column: bool = False,
-    ) -> Iterator[Rectangle]:  # fmt: skip
+        self,
+        batch: Sequence[int],
+        origin: tuple[int, int],
+        extents: tuple[int, int],
+        *,
+        by_column: bool = False,
+    ) -> Iterator[Rectangle]:
         """Yield accesses that together reach a block; `by_column` enumerates columns outermost."""
         if not self._separable:
             yield from self._row_by_row(batch, origin, extents, by_column=by_column)
@@ -123,9 +127,13 @@ class DramTensor:
                 yield from self._emit(outer, row, part, by_column=by_column)
 
     def _row_by_row(
-        self, batch: Sequence[int], origin: tuple[int, int], extents: tuple[int, int],
-        *, by_column: bool,
-    ) -> Iterator[Rectangle]:  # fmt: skip
+        self,
+        batch: Sequence[int],
+        origin: tuple[int, int],
+        extents: tuple[int, int],
+        *,
+        by_column: bool,
+    ) -> Iterator[Rectangle]:
         """Yield accesses for a layout that mixes dimensions: one row or column at a time."""
         grid = self._grid(batch, origin, extents)
         if by_column:

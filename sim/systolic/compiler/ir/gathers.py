@@ -129,9 +129,11 @@ def runs_of(target: Integers, source: Integers) -> Iterator[ColumnRun]:
             counts = [count for _, count in pairs]
             first, second = _apart(base)
             yield ColumnRun(
-                first, tuple((step, n) for (step, _), n in zip(whole, counts, strict=True)),
-                second, tuple((step, n) for (_, step), n in zip(whole, counts, strict=True)),
-            )  # fmt: skip
+                first,
+                tuple((step, n) for (step, _), n in zip(whole, counts, strict=True)),
+                second,
+                tuple((step, n) for (_, step), n in zip(whole, counts, strict=True)),
+            )
 
 
 def _apart(number: int) -> tuple[int, int]:

@@ -76,9 +76,12 @@ class _Stretch:
 
 
 def move_parts(
-    source: Shape, result: Shape, permutation: Sequence[int] | None = None, *,
+    source: Shape,
+    result: Shape,
+    permutation: Sequence[int] | None = None,
+    *,
     over_padding: bool = False,
-) -> tuple[MovePart, ...] | None:  # fmt: skip
+) -> tuple[MovePart, ...] | None:
     """Return the moves that bring a shape to another one; None if there are too many.
 
     permutation: axis i of the result is axis permutation[i] of the source; None: a reshape, or the

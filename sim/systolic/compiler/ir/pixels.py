@@ -98,10 +98,13 @@ class PooledPixels:
         (_, right), (below, beside) = self.pixels.stride, self.dilation
         return coalesced(
             (
-                (self.pixels.image_columns, images), (self.columns_down, rows or height),
-                (right, across), (below * width, self.size[0]), (beside, self.size[1]),
+                (self.pixels.image_columns, images),
+                (self.columns_down, rows or height),
+                (right, across),
+                (below * width, self.size[0]),
+                (beside, self.size[1]),
             )
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,18 +124,26 @@ class Batches:
         shape, dims = builder.dram.shape(tensor), builder.graph.shape(tensor).dims
         before, turned = _across(shape, axes)
         held = builder.place_matrix(
-            shape, before.held, tensor, dram=builder.dram.of(tensor),
-            shared=builder.chip.dma.useful_queues, height=block_rows(builder.chip),
-        )  # fmt: skip
-        made = builder.place_matrix(
-            Shape(shape.element_type, dims), turned.held, tensor, shared=1,
+            shape,
+            before.held,
+            tensor,
+            dram=builder.dram.of(tensor),
+            shared=builder.chip.dma.useful_queues,
             height=block_rows(builder.chip),
-        )  # fmt: skip
+        )
+        made = builder.place_matrix(
+            Shape(shape.element_type, dims),
+            turned.held,
+            tensor,
+            shared=1,
+            height=block_rows(builder.chip),
+        )
         source, target = (
-            builder.within(holder, MatrixWindow(holder.name, Spread(dims, side.held),
-                                                Spread(dims, side.rows)))
+            builder.within(
+                holder, MatrixWindow(holder.name, Spread(dims, side.held), Spread(dims, side.rows))
+            )
             for holder, side in ((held, before), (made, turned))
-        )  # fmt: skip
+        )
         builder.node("turn", (source,), target)
         builder.choose(
             f"{tensor} is brought matrix by partition and turned (about {cycles} cycles with the "
@@ -313,10 +321,13 @@ class Batches:
             builder.dram.alias(name, dram, groups.shape)
             dram = name
         held = builder.place_matrix(
-            groups.shape, groups.tiles, tensor, dram=dram,
+            groups.shape,
+            groups.tiles,
+            tensor,
+            dram=dram,
             shared=sharing_queues(builder.chip, shape, way.axes, way.groups),
             height=block_rows(builder.chip),
-        )  # fmt: skip
+        )
         if way.groups == 1:
             builder.rename(held, tensor, groups.tiles)
             window = self.window(tensor, way.axes)

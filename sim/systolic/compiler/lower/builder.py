@@ -49,10 +49,16 @@ class LayerBuilder(Matrices):
     """Collects nodes and matrices while operations are lowered one by one."""
 
     def __init__(
-        self, graph: Graph, chip: Chip, options: Options, dram: DramPlaces | None = None, *,
-        types: Mapping[str, str] | None = None, packed: Collection[str] = (),
+        self,
+        graph: Graph,
+        chip: Chip,
+        options: Options,
+        dram: DramPlaces | None = None,
+        *,
+        types: Mapping[str, str] | None = None,
+        packed: Collection[str] = (),
         whole: Mapping[str, Shape] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Begin with a graph.
 
         dram: places that there are already. types: those that narrow tensors, which the graph has

@@ -84,9 +84,11 @@ class _End:
 
 
 def permute_in_lanes(
-    builder: LayerBuilder, names: tuple[str, str], permutation: Sequence[int],
+    builder: LayerBuilder,
+    names: tuple[str, str],
+    permutation: Sequence[int],
     other_cycles: int | None,
-) -> bool:  # fmt: skip
+) -> bool:
     """Permute a tensor in the state buffer to an output there; return whether it is done.
 
     names: of the source and of the result (`may_stay_in_lanes`). other_cycles: about how many of

@@ -149,10 +149,11 @@ def _by_group(builder: LayerBuilder, tensor: str, weights: Matrix, groups: int) 
     filters = weights.cols // groups
     made = builder.scratch(tensor, weights.dtype, (groups, weights.rows, filters), None)
     parts = tuple(
-        GatherPart(0, only(groups, group), np.arange(weights.rows),
-                   group * filters + np.arange(filters))
+        GatherPart(
+            0, only(groups, group), np.arange(weights.rows), group * filters + np.arange(filters)
+        )
         for group in range(groups)
-    )  # fmt: skip
+    )
     builder.node("gather", (weights,), made, gather=Gather(parts))
     return made
 

@@ -171,9 +171,12 @@ def _joined_binary(builder: LayerBuilder, op: Operation, place: int) -> bool:
 
 
 def join(
-    builder: LayerBuilder, op: Operation, tensor: str, step: LaneStep,
+    builder: LayerBuilder,
+    op: Operation,
+    tensor: str,
+    step: LaneStep,
     others: tuple[Matrix, ...] = (),
-) -> bool:  # fmt: skip
+) -> bool:
     """Let the maker of a tensor do an operation on it as well; return whether it can."""
     found = _joined_step(builder, tensor, step)
     if found is None:

@@ -37,9 +37,15 @@ class Matrices:
     """What operations have made so far of a graph: matrices, nodes, places in DRAM."""
 
     def __init__(
-        self, graph: Graph, chip: Chip, options: Options, dram: DramPlaces | None = None, *,
-        types: Mapping[str, str], packed: Collection[str],
-    ) -> None:  # fmt: skip
+        self,
+        graph: Graph,
+        chip: Chip,
+        options: Options,
+        dram: DramPlaces | None = None,
+        *,
+        types: Mapping[str, str],
+        packed: Collection[str],
+    ) -> None:
         """Begin with a graph; the arguments are those of the builder."""
         self.graph, self.chip, self.options = graph, chip, options
         self._types, self._packed = types, frozenset(packed)
@@ -141,9 +147,17 @@ class Matrices:
         if block is None and tensor in self._dealt and self._is_narrow(cols, shape):
             block = block_rows(self.chip), cols
         matrix = Matrix(
-            self.new_name(tensor), tensor, shape.element_type, tuple(batch), rows,
-            cols, axes, source, dram=dram, block=block,
-        )  # fmt: skip
+            self.new_name(tensor),
+            tensor,
+            shape.element_type,
+            tuple(batch),
+            rows,
+            cols,
+            axes,
+            source,
+            dram=dram,
+            block=block,
+        )
         self.add(matrix)
         self.rename(matrix, tensor, axes)
         return matrix
@@ -192,9 +206,15 @@ class Matrices:
         return self._matrices[made.name]
 
     def place_matrix(
-        self, shape: ShapeInDram, axes: Axes, tensor: str, *, dram: str = "", shared: int = 0,
+        self,
+        shape: ShapeInDram,
+        axes: Axes,
+        tensor: str,
+        *,
+        dram: str = "",
+        shared: int = 0,
         height: int = 0,
-    ) -> Matrix:  # fmt: skip
+    ) -> Matrix:
         """Return a matrix of a place seen as `shape`, for a move to `tensor`.
 
         dram: the place it is brought from ("": a node makes it). shared: so many queues move each
@@ -204,9 +224,18 @@ class Matrices:
         *batch, rows, cols = (math.prod(shape.dims[d] for d in group) for group in axes)
         block = (height or self.chip.state_buffer.partitions, cols) if shared else None
         matrix = Matrix(
-            self.new_name(tensor), tensor, shape.element_type, tuple(batch), rows,
-            cols, axes, "dram" if dram else "node", dram=dram, block=block, shared=shared,
-        )  # fmt: skip
+            self.new_name(tensor),
+            tensor,
+            shape.element_type,
+            tuple(batch),
+            rows,
+            cols,
+            axes,
+            "dram" if dram else "node",
+            dram=dram,
+            block=block,
+            shared=shared,
+        )
         return self.add(matrix)
 
     def scratch(
@@ -238,10 +267,18 @@ class Matrices:
         dims, axes = window.inner.dims, window.inner.axes
         *batch, rows, cols = (math.prod(dims[d] for d in group) for group in axes)
         matrix = replace(
-            holder, name=self.new_name(holder.tensor), batch=tuple(batch), rows=rows,
-            cols=cols, axes=axes, block=holder.block and (holder.block[0], cols), window=window,
-            keep=False, width=None, byte=None,
-        )  # fmt: skip
+            holder,
+            name=self.new_name(holder.tensor),
+            batch=tuple(batch),
+            rows=rows,
+            cols=cols,
+            axes=axes,
+            block=holder.block and (holder.block[0], cols),
+            window=window,
+            keep=False,
+            width=None,
+            byte=None,
+        )
         return self.add(matrix)
 
     def whole_rows(self, tensor: str, dims: tuple[int, ...], axes: Axes, tall: int) -> Matrix:
@@ -257,9 +294,12 @@ class Matrices:
     def at_place(self, matrix: Matrix, home: Tensor, width: int, *, given: bool) -> Matrix:
         """Return a matrix in unbroken rows where a home says; given: it is there at cycle 0."""
         found = replace(
-            matrix, source="state_buffer" if given else "node", width=width,
-            partition=home.partition, byte=home.byte,
-        )  # fmt: skip
+            matrix,
+            source="state_buffer" if given else "node",
+            width=width,
+            partition=home.partition,
+            byte=home.byte,
+        )
         return self.add(found)
 
     def temporary(self, like: Matrix, dtype: str, cols: int) -> Matrix:
@@ -291,9 +331,17 @@ class Matrices:
         if dtype is None or dtype == source.dtype:
             return source
         matrix = replace(
-            source, name=self.new_name(source.tensor), dtype=dtype, source="node",
-            dram="", keep=False, width=None, partition=0, byte=None, window=None,
-        )  # fmt: skip
+            source,
+            name=self.new_name(source.tensor),
+            dtype=dtype,
+            source="node",
+            dram="",
+            keep=False,
+            width=None,
+            partition=0,
+            byte=None,
+            window=None,
+        )
         self.add(matrix)
         self.choose(f"{source.tensor} is turned as {dtype}, which carries {source.dtype} exactly")
         self.node("convert", (source,), matrix)
@@ -311,11 +359,18 @@ class Matrices:
         self._views.setdefault(tensor, []).append((matrix.name, axes))
 
     def node(
-        self, kind: NodeKind, inputs: tuple[Matrix, ...], output: Matrix,
-        change: ChangeOfView | None = None, *, step: LaneStep = COPY, layer: str = "",
-        gather: Gather | None = None, pooled: PooledPixels | None = None,
+        self,
+        kind: NodeKind,
+        inputs: tuple[Matrix, ...],
+        output: Matrix,
+        change: ChangeOfView | None = None,
+        *,
+        step: LaneStep = COPY,
+        layer: str = "",
+        gather: Gather | None = None,
+        pooled: PooledPixels | None = None,
         diagonal: Diagonal | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Add a node to the operation that was begun last, or to `layer`."""
         names = tuple(m.name for m in inputs)
         self._nodes.append(

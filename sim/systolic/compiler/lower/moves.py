@@ -47,9 +47,12 @@ class _WithoutGaps:
 
 
 def move_in_dram(
-    builder: LayerBuilder, source: str, output: str, permutation: Sequence[int] | None,
+    builder: LayerBuilder,
+    source: str,
+    output: str,
+    permutation: Sequence[int] | None,
     other_cycles: int | None = None,
-) -> bool:  # fmt: skip
+) -> bool:
     """Bring a tensor in DRAM to the place of an output in DRAM; return whether it is done.
 
     permutation: of the axes (None: a reshape). other_cycles: about how many of the array's cycles
@@ -132,9 +135,11 @@ def _ends(builder: LayerBuilder, part: MovePart, move: _Places, number: int) -> 
 
 
 def _arranged(
-    builder: LayerBuilder, parts: Sequence[MovePart], names: tuple[str, str],
+    builder: LayerBuilder,
+    parts: Sequence[MovePart],
+    names: tuple[str, str],
     other_cycles: int | None,
-) -> bool:  # fmt: skip
+) -> bool:
     """Let a move go the cheapest way; return False if none suits or another lowering is cheaper.
 
     names: of the source and of the result.
@@ -231,7 +236,10 @@ def _cycles_to_bring(builder: LayerBuilder, shape: Shape, axes: Axes) -> int:
     if builder.can_turn(shape.element_type):
         ways[swap(axes)] = builder.cost_of_turning(shape, swap(axes))
     return min(
-        load_cost(chip, shape, view) // chip.dma.useful_queues * chip.period("dma")
-        // chip.period("pe_array") + turn
+        load_cost(chip, shape, view)
+        // chip.dma.useful_queues
+        * chip.period("dma")
+        // chip.period("pe_array")
+        + turn
         for view, turn in ways.items()
-    )  # fmt: skip
+    )

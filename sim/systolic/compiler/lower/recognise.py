@@ -108,9 +108,14 @@ def _size(source: Shape, group: Sequence[int]) -> int:
 
 
 def _set(
-    source: Shape, result: Shape, permutation: Sequence[int], groups: Groups,
-    axes: Sequence[int], *, turned: bool,
-) -> MatrixSet:  # fmt: skip
+    source: Shape,
+    result: Shape,
+    permutation: Sequence[int],
+    groups: Groups,
+    axes: Sequence[int],
+    *,
+    turned: bool,
+) -> MatrixSet:
     """Return the matrices [batch..., rows, columns] = `axes`, each a group of dimensions."""
     before = source.layout.major_to_minor
     seen = tuple(tuple(before[place] for place in groups[axis]) for axis in axes)

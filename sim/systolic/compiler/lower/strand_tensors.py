@@ -45,9 +45,16 @@ class StrandTensors:
         *batch, rows, cols = (math.prod(shape.dims[d] for d in group) for group in axes)
         block = block_rows(builder.chip), cols * ways
         holder = Matrix(
-            builder.new_name(tensor), tensor, shape.element_type, tuple(batch),
-            -(-rows // ways), cols * ways, axes, source, block=block,
-        )  # fmt: skip
+            builder.new_name(tensor),
+            tensor,
+            shape.element_type,
+            tuple(batch),
+            -(-rows // ways),
+            cols * ways,
+            axes,
+            source,
+            block=block,
+        )
         builder.add(holder)
         self._known[tensor] = Strands(holder, axes, ways, rows)
         return self._known[tensor]
@@ -64,10 +71,16 @@ class StrandTensors:
         held = strands.holder
         if (held.name, part) not in self._parts:
             matrix = replace(
-                held, name=builder.new_name(held.tensor), rows=part.rows, cols=part.cols,
-                block=(block_rows(builder.chip), part.cols), keep=False, width=None, byte=None,
+                held,
+                name=builder.new_name(held.tensor),
+                rows=part.rows,
+                cols=part.cols,
+                block=(block_rows(builder.chip), part.cols),
+                keep=False,
+                width=None,
+                byte=None,
                 window=StridedWindow(held.name, part.first, part.step),
-            )  # fmt: skip
+            )
             builder.add(matrix)
             self._parts[held.name, part] = matrix
         return self._parts[held.name, part]
@@ -100,10 +113,17 @@ class StrandTensors:
         if dtype is None or dtype == held.dtype:
             return strands
         holder = replace(
-            held, name=builder.new_name(held.tensor), dtype=dtype, source="node",
-            dram="", keep=False, width=None, block=(block_rows(builder.chip), held.cols),
-            partition=0, byte=None,
-        )  # fmt: skip
+            held,
+            name=builder.new_name(held.tensor),
+            dtype=dtype,
+            source="node",
+            dram="",
+            keep=False,
+            width=None,
+            block=(block_rows(builder.chip), held.cols),
+            partition=0,
+            byte=None,
+        )
         builder.add(holder)
         made = replace(strands, holder=holder)
         builder.choose(f"{held.tensor} is turned as {dtype}, which carries {held.dtype} exactly")
@@ -155,10 +175,18 @@ class StrandTensors:
         if matrix.window is None and matrix.block and matrix.block[1] >= matrix.cols:
             return matrix
         copy = replace(
-            matrix, name=builder.new_name(matrix.tensor), source="node", dram="",
-            block=(block_rows(builder.chip), matrix.cols), keep=False, width=None, partition=0,
-            byte=None, window=None, shared=0,
-        )  # fmt: skip
+            matrix,
+            name=builder.new_name(matrix.tensor),
+            source="node",
+            dram="",
+            block=(block_rows(builder.chip), matrix.cols),
+            keep=False,
+            width=None,
+            partition=0,
+            byte=None,
+            window=None,
+            shared=0,
+        )
         builder.add(copy)
         builder.node("convert", (matrix,), copy)
         return copy

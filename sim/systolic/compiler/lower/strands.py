@@ -35,9 +35,11 @@ class Strands:
     def part(self, row: int, col: int = 0, every: int = 1) -> StrandPart:
         """Return the rows of a strand; of their columns every so many, from `col` on."""
         return StrandPart(
-            -(-(self.rows - row) // self.ways), -(-(self.cols - col) // every),
-            col * self.ways + row, self.ways * every,
-        )  # fmt: skip
+            -(-(self.rows - row) // self.ways),
+            -(-(self.cols - col) // every),
+            col * self.ways + row,
+            self.ways * every,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,9 +34,15 @@ class MoveMaker:
     """
 
     def __init__(
-        self, drafts: Drafts, tiles: OnChip, layers: Layers, options: Options,
-        transfers: CopyMaker, *, busy: dict[str, int],
-    ) -> None:  # fmt: skip
+        self,
+        drafts: Drafts,
+        tiles: OnChip,
+        layers: Layers,
+        options: Options,
+        transfers: CopyMaker,
+        *,
+        busy: dict[str, int],
+    ) -> None:
         self._drafts, self._tiles, self._options = drafts, tiles, options
         self._nodes, self._transfers = layers.nodes, transfers
         self._busy = busy

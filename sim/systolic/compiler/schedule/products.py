@@ -62,9 +62,13 @@ class ProductMaker:
     """
 
     def __init__(
-        self, drafts: Drafts, tiles: OnChip, layers: Layers, options: Options,
+        self,
+        drafts: Drafts,
+        tiles: OnChip,
+        layers: Layers,
+        options: Options,
         block: tuple[int, int],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._drafts, self._tiles, self._options = drafts, tiles, options
         self._nodes, self._chip = layers.nodes, tiles.chip
         self._matrices = tiles.matrices
@@ -158,9 +162,14 @@ class ProductMaker:
             self._lane_step(node, held, out, where)
 
     def _lane_step(
-        self, node: Node, first: _HeldAccess, out: _Made, where: tuple[Span, Span],
-        *, busy: dict[str, int] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        node: Node,
+        first: _HeldAccess,
+        out: _Made,
+        where: tuple[Span, Span],
+        *,
+        busy: dict[str, int] | None = None,
+    ) -> None:
         """Let an engine write rows and columns of a result of its operands there.
 
         busy: what engines have been given before, if not all work of this kind counts.
@@ -315,9 +324,13 @@ class ProductMaker:
         source, taken = self._tiles.reach(matrix, task.number, rows, read)
         target, given = self._tiles.make_reach(out, task.number, rows, made)
         written = on_cheapest(
-            self._chip, self._options, partial(node.step, window=window), self._busy,
-            source=taken, target=given,
-        )  # fmt: skip
+            self._chip,
+            self._options,
+            partial(node.step, window=window),
+            self._busy,
+            source=taken,
+            target=given,
+        )
         self._drafts.add(written, (source.region,), (target.region,))
 
     def pool(self, task: Task) -> None:

@@ -156,11 +156,19 @@ class _Scheduler:
         for resident in list(self._memory.resident.values()):
             self._memory.drop(resident)
         return Scheduled(
-            tuple(self._drafts.found), tuple(pieces), tuple(ends), tuple(self.array.stored),
-            tuple(self._memory.stays), self.transfers.spilled_bytes, self.transfers.next_byte,
-            self._evictions, tuple(self._tiles.bases.items()), self.array.turned,
-            self.array.identities, frozenset(self.array.by_engine),
-        )  # fmt: skip
+            tuple(self._drafts.found),
+            tuple(pieces),
+            tuple(ends),
+            tuple(self.array.stored),
+            tuple(self._memory.stays),
+            self.transfers.spilled_bytes,
+            self.transfers.next_byte,
+            self._evictions,
+            tuple(self._tiles.bases.items()),
+            self.array.turned,
+            self.array.identities,
+            frozenset(self.array.by_engine),
+        )
 
     def _task(self, task: Task) -> None:
         self._gather(task.reads, task.writes)

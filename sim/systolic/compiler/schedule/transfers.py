@@ -317,9 +317,16 @@ class CopyMaker:
         return self._tensors[key], region
 
     def _move(
-        self, source: Access, target: Access, read: Region, written: Region, *,
-        inwards: bool, anywhere: bool = False, besides: Collection[int] = (),
-    ) -> int:  # fmt: skip
+        self,
+        source: Access,
+        target: Access,
+        read: Region,
+        written: Region,
+        *,
+        inwards: bool,
+        anywhere: bool = False,
+        besides: Collection[int] = (),
+    ) -> int:
         """Add a copy, and return its queue."""
         time = copy_time(self._chip, source, target)
         queue = self._queues.pick(inwards=inwards, time=time, anywhere=anywhere, besides=besides)

@@ -75,9 +75,14 @@ def synchronise_drafts(name: str, drafts: Sequence[Draft]) -> Synchronised:
     edges = sum(len(d.needs) for d in drafts)
     data = sum(d.data for d in drafts)
     saving = Saving(
-        data, edges - data, sum(map(len, asked)), sum(map(len, kept)),
-        sum(map(len, posters.values())), sum(map(len, posts)), len(names),
-    )  # fmt: skip
+        data,
+        edges - data,
+        sum(map(len, asked)),
+        sum(map(len, kept)),
+        sum(map(len, posters.values())),
+        sum(map(len, posts)),
+        len(names),
+    )
     return Synchronised(program, tuple(d.layer for d in drafts), saving)
 
 

@@ -51,9 +51,13 @@ MOST_LEAD = 3
 
 
 def cut_tiles(
-    layers: Layers, chip: Chip, options: Options, room_bytes: int | None = None, *,
+    layers: Layers,
+    chip: Chip,
+    options: Options,
+    room_bytes: int | None = None,
+    *,
     most_sums: bool = False,
-) -> Tiled:  # fmt: skip
+) -> Tiled:
     """Return the tasks of all nodes.
 
     room_bytes: the bytes of each partition of the state buffer to plan with (None: all of them).
@@ -91,9 +95,15 @@ class _Cutter:
     """
 
     def __init__(
-        self, layers: Layers, chip: Chip, options: Options, block: tuple[int, int],
-        room_bytes: int, *, most_sums: bool,
-    ) -> None:  # fmt: skip
+        self,
+        layers: Layers,
+        chip: Chip,
+        options: Options,
+        block: tuple[int, int],
+        room_bytes: int,
+        *,
+        most_sums: bool,
+    ) -> None:
         self._room_bytes, self._most_sums = room_bytes, most_sums
         self._layers, self._chip, self._options, self._block = layers, chip, options, block
         self._matrices = {m.name: m for m in layers.matrices}
@@ -262,9 +272,12 @@ class _Cutter:
             self._add_sweep(tasks, ahead)
 
     def _cut_masked(
-        self, number: int, matrices: tuple[Matrix, Matrix, Matrix],
-        groups: Sequence[tuple[Sequence[Span], Sequence[Span]]], ahead: int,
-    ) -> None:  # fmt: skip
+        self,
+        number: int,
+        matrices: tuple[Matrix, Matrix, Matrix],
+        groups: Sequence[tuple[Sequence[Span], Sequence[Span]]],
+        ahead: int,
+    ) -> None:
         """Cut a product of which a select takes some tiles only; the others are filled."""
         step, p = self._layers.nodes[number].step, self._block[0]
         for matrix in range(matrices[2].matrices):
@@ -320,9 +333,12 @@ class _Cutter:
         return max(0, min(MOST_LEAD, -(-latency // sweep), room))
 
     def _choose(
-        self, node: Node, matrices: tuple[Matrix, Matrix, Matrix], counts: tuple[int, int],
+        self,
+        node: Node,
+        matrices: tuple[Matrix, Matrix, Matrix],
+        counts: tuple[int, int],
         chunk: int,
-    ) -> tuple[Loops, int, int]:  # fmt: skip
+    ) -> tuple[Loops, int, int]:
         """Return the loops, how many tasks ahead of its use an operand is turned, banks for sums.
 
         All operands of a sweep are turned ahead if there is room for them; otherwise they are
@@ -335,10 +351,19 @@ class _Cutter:
             P, counts = min(P, self._block[0]), (1, counts[1])
             K = node.diagonal.taps * P
         work = ProductToCut(
-            P, b.cols, K, b.dtype, data_type(out.dtype).size_bytes, self._block,
-            "dram" in (a.source, b.source), chunk, counts, node.layer, self._room_bytes,
+            P,
+            b.cols,
+            K,
+            b.dtype,
+            data_type(out.dtype).size_bytes,
+            self._block,
+            "dram" in (a.source, b.source),
+            chunk,
+            counts,
+            node.layer,
+            self._room_bytes,
             self._most_sums,
-        )  # fmt: skip
+        )
         loops = choose_loops(self._chip, self._options, work)
         sweep = len(k_tiles(self._chip, K)) - 1
         if self._turned_bytes((a, b), loops) * 4 <= self._room_bytes:
@@ -361,9 +386,11 @@ class _Cutter:
         return total
 
     def _last_sums(
-        self, operands: tuple[Matrix, Matrix], group: tuple[Sequence[Span], Sequence[Span]],
+        self,
+        operands: tuple[Matrix, Matrix],
+        group: tuple[Sequence[Span], Sequence[Span]],
         banks: int,
-    ) -> list[tuple[Sequence[Span], Sequence[Span]]]:  # fmt: skip
+    ) -> list[tuple[Sequence[Span], Sequence[Span]]]:
         """Cut the last group so that few sums are left to copy out and to store at the end.
 
         Its operands are used several times then, so they must have room on the chip meanwhile. Each
@@ -391,9 +418,13 @@ class _Cutter:
         return [*one_by_one[:-1], ([col], parts)]
 
     def _sweep(
-        self, node: int, matrices: tuple[Matrix, Matrix, Matrix], number: int,
-        cols: Sequence[Span], moving: Sequence[Span],
-    ) -> Iterator[Task]:  # fmt: skip
+        self,
+        node: int,
+        matrices: tuple[Matrix, Matrix, Matrix],
+        number: int,
+        cols: Sequence[Span],
+        moving: Sequence[Span],
+    ) -> Iterator[Task]:
         a, b, out = matrices
         rows, diagonal = self._block[0], self._layers.nodes[node].diagonal
         most = min(rows, self._chip.pe_array.rows)
@@ -412,9 +443,17 @@ class _Cutter:
                 step, made = self._layers.nodes[node], ((c, m) for c in cols for m in moving)
                 reads += [tile for where in made for tile in self._others(step, number, *where)]
             yield Task(
-                "multiply", node, tuple(dict.fromkeys(reads)), tuple(outs) if last else (),
-                number, (tall,), tuple(cols), tuple(moving), place == 0, last,
-            )  # fmt: skip
+                "multiply",
+                node,
+                tuple(dict.fromkeys(reads)),
+                tuple(outs) if last else (),
+                number,
+                (tall,),
+                tuple(cols),
+                tuple(moving),
+                place == 0,
+                last,
+            )
 
     # Other nodes
 
@@ -494,9 +533,10 @@ class _Cutter:
             tasks = list[Task]()
             for place, part in enumerate(node.gather.parts):
                 there, down, across = (
-                    part.numbers[tile.number], part.rows[rows.first : rows.stop],
+                    part.numbers[tile.number],
+                    part.rows[rows.first : rows.stop],
                     part.cols[cols.first : cols.stop],
-                )  # fmt: skip
+                )
                 if there < 0 or (down < 0).all() or (across < 0).all():
                     continue
                 for reads in self._gathered(node, part.source, int(there), down, across):

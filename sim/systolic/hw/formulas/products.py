@@ -158,9 +158,15 @@ class _Tiles:
 
 
 def _bound(
-    chip: Chip, product: Product, sizes: Sequence[int], turns: Sequence[Turn],
-    ways: Sequence[str], *, from_dram: bool, to_dram: bool,
-) -> Bound:  # fmt: skip
+    chip: Chip,
+    product: Product,
+    sizes: Sequence[int],
+    turns: Sequence[Turn],
+    ways: Sequence[str],
+    *,
+    from_dram: bool,
+    to_dram: bool,
+) -> Bound:
     """Return the bound of one mapping, each turn made in the way said."""
     by_array = [turn for turn, way in zip(turns, ways, strict=True) if way == "array"]
     moved = [turn for turn, way in zip(turns, ways, strict=True) if way == "moved"]
@@ -186,9 +192,12 @@ def _least(tiles: Sequence[_Tiles]) -> tuple[int, int]:
 
 
 def _work(
-    chip: Chip, tiles: Sequence[_Tiles], product: Product, sizes: Sequence[int],
+    chip: Chip,
+    tiles: Sequence[_Tiles],
+    product: Product,
+    sizes: Sequence[int],
     turns: Sequence[Turn],
-) -> ArrayWork:  # fmt: skip
+) -> ArrayWork:
     """Return what the array does if it runs these tiles: of one mapping, as wide as can be."""
     (P, Q), array = sizes, chip.pe_array
     words = product.matrices * product.streamed(P, Q, array.cols)

@@ -294,9 +294,14 @@ def last_byte(chip: Chip, tick: int) -> int:
 
 
 def transpose_bound(
-    chip: Chip, tiles: Sequence[tuple[int, int]], dtype: str, unit: str, dram_bytes: int = 0,
-    *, whole: bool = True,
-) -> Bound:  # fmt: skip
+    chip: Chip,
+    tiles: Sequence[tuple[int, int]],
+    dtype: str,
+    unit: str,
+    dram_bytes: int = 0,
+    *,
+    whole: bool = True,
+) -> Bound:
     """Return the best possible time for transposing these K x N tiles on the array.
 
     `dram_bytes` are moved in and moved out as well (0: on chip). whole: the tiles are those of
@@ -313,9 +318,15 @@ def transpose_bound(
     if not whole and array.weight_path == "top":
         first = 1  # rows can be cut, which costs no vectors
     work = ArrayWork(
-        first, first + right_cycles(array, width - 1), sum(loads), sum(vectors),
-        (sum(vectors) - 1) * v, width, words, (min(vectors) - 1) * v if whole else 0,
-    )  # fmt: skip
+        first,
+        first + right_cycles(array, width - 1),
+        sum(loads),
+        sum(vectors),
+        (sum(vectors) - 1) * v,
+        width,
+        words,
+        (min(vectors) - 1) * v if whole else 0,
+    )
     outside, extra = bool(dram_bytes), (min(vectors), min(vectors) * v)
     cuts = [work] if whole else [work, *cut_finer(chip, work, extra, extra)]
     found = [array_bound(chip, w, [unit], from_dram=outside, to_dram=outside) for w in cuts]

@@ -275,10 +275,15 @@ class Unit(ABC):
                 port, winner, partition = refusal.lost
                 recorder.stalls.append(
                     Stall(
-                        refusal.tick, self.name, times.instruction, refusal.cycles, *port, winner,
+                        refusal.tick,
+                        self.name,
+                        times.instruction,
+                        refusal.cycles,
+                        *port,
+                        winner,
                         partition,
                     )
-                )  # fmt: skip
+                )
         for need, uses in stream.port_use():
             self.context.use_port(need, uses)
         self.context.retire(times.done + self.period)

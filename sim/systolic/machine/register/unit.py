@@ -234,10 +234,17 @@ class Unit:
         tick, partition = job.stall_first * self.period, job.stall_port.partition
         self.context.recorder.stalls.append(
             Stall(
-                tick, self.name, job.index, cycles, buffer, bank, direction, job.stall_winner,
+                tick,
+                self.name,
+                job.index,
+                cycles,
+                buffer,
+                bank,
+                direction,
+                job.stall_winner,
                 partition,
             )
-        )  # fmt: skip
+        )
         job.stall_port = None
 
     def _retire(self, job: Job, tick: int) -> None:

@@ -33,8 +33,12 @@ def write_figure(figure: Figure, form: PictureFormat, path: Path) -> None:
     made = io.BytesIO()
     with matplotlib.rc_context(SETTINGS):
         figure.savefig(
-            made, format=form, dpi=style.DPI, metadata=DATES[form],
-            facecolor=figure.get_facecolor(), **ENCODING.get(form, {}),
-        )  # fmt: skip
+            made,
+            format=form,
+            dpi=style.DPI,
+            metadata=DATES[form],
+            facecolor=figure.get_facecolor(),
+            **ENCODING.get(form, {}),
+        )
     with replacing(path) as partial:
         partial.write_bytes(made.getvalue())

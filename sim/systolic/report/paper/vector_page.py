@@ -78,16 +78,24 @@ class VectorPage(Page):
         x, y, wide, high = box
         pixels = np.rint(plane * 255).astype(np.uint8)
         self.axes.imshow(
-            darkened(pixels) if self.is_dark else pixels, interpolation="none", aspect="auto",
-            extent=(x, x + wide, y + high, y), zorder=self._above(),
-        )  # fmt: skip
+            darkened(pixels) if self.is_dark else pixels,
+            interpolation="none",
+            aspect="auto",
+            extent=(x, x + wide, y + high, y),
+            zorder=self._above(),
+        )
 
     def upright(self, x: float, top: float, bottom: float, colour: str, opacity: float) -> None:
         """Draw a hairline from top to bottom."""
         self.axes.plot(
-            [x, x], [top, bottom], color=self._colour(colour), alpha=opacity,
-            linewidth=HAIR_POINTS, solid_capstyle="butt", zorder=self._above(),
-        )  # fmt: skip
+            [x, x],
+            [top, bottom],
+            color=self._colour(colour),
+            alpha=opacity,
+            linewidth=HAIR_POINTS,
+            solid_capstyle="butt",
+            zorder=self._above(),
+        )
 
     def text(
         self,
@@ -107,10 +115,19 @@ class VectorPage(Page):
         ground = {"facecolor": self._colour(style.PAPER), "edgecolor": "none",
                   "pad": BACKING_MARGIN}  # fmt: skip
         self.axes.text(
-            x, y + BELOW[va] * size / POINTS, text, fontsize=size, color=self._colour(colour),
-            weight=weight, ha=ha, va="baseline", alpha=opacity, bbox=ground if backed else None,
-            zorder=self._above(), parse_math=False,
-        )  # fmt: skip
+            x,
+            y + BELOW[va] * size / POINTS,
+            text,
+            fontsize=size,
+            color=self._colour(colour),
+            weight=weight,
+            ha=ha,
+            va="baseline",
+            alpha=opacity,
+            bbox=ground if backed else None,
+            zorder=self._above(),
+            parse_math=False,
+        )
 
     def save(self, path: str | Path) -> None:
         """Write the file, whole or not at all."""

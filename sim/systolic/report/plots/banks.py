@@ -173,6 +173,10 @@ def _words(sheet: Sheet, lane: BankLane, middle: float) -> None:
     sheet.text(left - 0.12, middle, name, ha="right", va="center_baseline")
     text = f"ports read {number(lane.cycles[READ])}, written {number(lane.cycles[WRITE])}"
     sheet.text(
-        left + MIDDLE + 0.12, middle, text, fontsize=style.TINY + 0.5, va="center_baseline",
+        left + MIDDLE + 0.12,
+        middle,
+        text,
+        fontsize=style.TINY + 0.5,
+        va="center_baseline",
         color=sheet.theme.muted,
-    )  # fmt: skip
+    )

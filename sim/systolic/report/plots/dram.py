@@ -212,10 +212,20 @@ def _words(
     if name == ALL:
         text += f"\n{percent(size, found.limit * cycles)} of {found.limit:,.4g}, the most"
         sheet.text(
-            left - 0.5, middle + 0.2, "bytes in a cycle", ha="right", va="center_baseline",
-            fontsize=style.TINY, color=sheet.theme.muted,
-        )  # fmt: skip
+            left - 0.5,
+            middle + 0.2,
+            "bytes in a cycle",
+            ha="right",
+            va="center_baseline",
+            fontsize=style.TINY,
+            color=sheet.theme.muted,
+        )
     sheet.text(
-        left + MIDDLE + 0.12, middle, text, va="center", fontsize=style.TINY + 0.5,
-        color=sheet.theme.muted, linespacing=1.5,
-    )  # fmt: skip
+        left + MIDDLE + 0.12,
+        middle,
+        text,
+        va="center",
+        fontsize=style.TINY + 0.5,
+        color=sheet.theme.muted,
+        linespacing=1.5,
+    )

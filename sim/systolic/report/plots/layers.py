@@ -110,9 +110,12 @@ def _draw(sheet: Sheet, bars: Sequence[LayerBar], row: float, colour_of: Mapping
             boxes(axes, x, y, colour_of[bar.bound_why])
             if bar.bound_cycles:
                 axes.plot(
-                    [bar.bound_cycles] * 2, [place + 0.04, place + 0.96], color=sheet.theme.ink,
-                    linewidth=1.4, solid_capstyle="butt",
-                )  # fmt: skip
+                    [bar.bound_cycles] * 2,
+                    [place + 0.04, place + 0.96],
+                    color=sheet.theme.ink,
+                    linewidth=1.4,
+                    solid_capstyle="butt",
+                )
         _words(sheet, bar, HEAD + (place + 0.5) * row, size)
 
 
@@ -133,15 +136,23 @@ def _words(sheet: Sheet, bar: LayerBar, middle: float, size: float) -> None:
     sheet.text(left - 0.1, middle, name, ha="right", va="center_baseline", fontsize=size)
     note, room = _note(bar), WIDTH - left - MIDDLE - 2 * 0.1
     sheet.text(
-        left + MIDDLE + 0.1, middle, note, va="center_baseline", color=muted,
+        left + MIDDLE + 0.1,
+        middle,
+        note,
+        va="center_baseline",
+        color=muted,
         fontsize=size * 0.85 * min(1.0, room / text_inches(note, size * 0.85)),
-    )  # fmt: skip
+    )
     if bar.worst and size >= style.BODY:  # there is room for a second line
         text = f"{bar.worst[0]} {number(bar.worst[1])}"
         sheet.text(
-            left + MIDDLE + 0.1, middle + 0.13, text, va="center_baseline",
-            fontsize=style.TINY, color=muted,
-        )  # fmt: skip
+            left + MIDDLE + 0.1,
+            middle + 0.13,
+            text,
+            va="center_baseline",
+            fontsize=style.TINY,
+            color=muted,
+        )
 
 
 def _note(bar: LayerBar) -> str:

@@ -164,6 +164,13 @@ def words(
             continue
         beyond = stop
         axes.text(
-            (first + stop) / 2, y, text, ha="center", va="center_baseline", fontsize=size,
-            color=colour, clip_on=True, parse_math=False,
-        )  # fmt: skip
+            (first + stop) / 2,
+            y,
+            text,
+            ha="center",
+            va="center_baseline",
+            fontsize=size,
+            color=colour,
+            clip_on=True,
+            parse_math=False,
+        )

@@ -178,9 +178,14 @@ def _fill(sheet: Sheet, run: PlotRun, lives: Sequence[Life], cycles: Interval) -
     peak = number(round(found.max()))
     text = f"at most {peak}\nof {number(capacity)} bytes ({percent(most, capacity)})"
     sheet.text(
-        MARGIN + NAMES + MIDDLE + 0.12, HEAD + FILL / 2, text, va="center", fontsize=style.SMALL,
-        color=sheet.theme.muted, linespacing=1.5,
-    )  # fmt: skip
+        MARGIN + NAMES + MIDDLE + 0.12,
+        HEAD + FILL / 2,
+        text,
+        va="center",
+        fontsize=style.SMALL,
+        color=sheet.theme.muted,
+        linespacing=1.5,
+    )
 
 
 def _map(
@@ -262,10 +267,16 @@ def _names(
             continue
         taken.append(box)
         axes.text(
-            (box.first + box.stop) / 2, (top + bottom) / 2, box.name, ha="center",
-            va="center_baseline", fontsize=size, color=sheet.theme.on_series, clip_on=True,
+            (box.first + box.stop) / 2,
+            (top + bottom) / 2,
+            box.name,
+            ha="center",
+            va="center_baseline",
+            fontsize=size,
+            color=sheet.theme.on_series,
+            clip_on=True,
             parse_math=False,
-        )  # fmt: skip
+        )
 
 
 def _meet(one: MemoryBox, other: MemoryBox) -> bool:

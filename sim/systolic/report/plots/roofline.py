@@ -143,11 +143,13 @@ def _scales(axes: Axes, points: Sequence[RoofPoint], roof: Roof) -> tuple[float,
     high = 10 ** math.ceil(math.log10(max(*finite, ridge) * 2))
     slowest = min(min(point.rate for point in points), roof.at(low))
     axes.set(
-        xscale="log", yscale="log", xlim=(low, high),
+        xscale="log",
+        yscale="log",
+        xlim=(low, high),
         ylim=(10 ** math.floor(math.log10(slowest)), roof.flats[0][0] * 3),
         xlabel="multiply-adds for each byte from or to DRAM",
         ylabel="multiply-adds in a cycle of the array",
-    )  # fmt: skip
+    )
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_visible(True)
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}"))
@@ -166,9 +168,14 @@ def _roof(axes: Axes, sheet: Sheet, roof: Roof, ends: tuple[float, float]) -> No
         ink = theme.ink if place == 0 else theme.muted
         axes.plot([ridge, high], [flat, flat], color=ink, linewidth=1.6)
         axes.text(
-            high, flat * 1.12, f"{number(round(flat))} a cycle: {types} ", ha="right", color=ink,
-            fontsize=style.SMALL, parse_math=False,
-        )  # fmt: skip
+            high,
+            flat * 1.12,
+            f"{number(round(flat))} a cycle: {types} ",
+            ha="right",
+            color=ink,
+            fontsize=style.SMALL,
+            parse_math=False,
+        )
     ridge = roof.flats[0][0] / roof.dram_bytes
     axes.plot([low, ridge], [low * roof.dram_bytes, roof.flats[0][0]], color=theme.ink,
               linewidth=1.6)  # fmt: skip
@@ -177,9 +184,14 @@ def _roof(axes: Axes, sheet: Sheet, roof: Roof, ends: tuple[float, float]) -> No
     room = (axes.transData.transform(at)[0] - axes.bbox.x0) / style.DPI
     is_above = room > text_inches(said, style.SMALL) + 0.2
     axes.annotate(
-        said, at, xytext=(-8, 4) if is_above else (8, -12), textcoords="offset points",
-        ha="right" if is_above else "left", fontsize=style.SMALL, color=theme.ink,
-    )  # fmt: skip
+        said,
+        at,
+        xytext=(-8, 4) if is_above else (8, -12),
+        textcoords="offset points",
+        ha="right" if is_above else "left",
+        fontsize=style.SMALL,
+        color=theme.ink,
+    )
 
 
 def _point(axes: Axes, sheet: Sheet, point: RoofPoint, high: float) -> tuple[float, float]:
@@ -187,10 +199,15 @@ def _point(axes: Axes, sheet: Sheet, point: RoofPoint, high: float) -> tuple[flo
     theme, beyond, is_run = sheet.theme, not point.dram_bytes, point.name == RUN
     x = high / 1.25 if beyond else point.intensity
     axes.plot(
-        [x], [point.rate], marker=">" if beyond else "D" if is_run else "o",
-        markersize=9 if is_run else 7, color=theme.paper if is_run else theme.series_colour(0),
-        markeredgecolor=theme.ink, markeredgewidth=0.8, zorder=4,
-    )  # fmt: skip
+        [x],
+        [point.rate],
+        marker=">" if beyond else "D" if is_run else "o",
+        markersize=9 if is_run else 7,
+        color=theme.paper if is_run else theme.series_colour(0),
+        markeredgecolor=theme.ink,
+        markeredgewidth=0.8,
+        zorder=4,
+    )
     return x, point.rate
 
 
@@ -207,10 +224,16 @@ def _numbers(axes: Axes, sheet: Sheet, points: Sequence[tuple[float, float]]) ->
         free = next(at for at in steps if not any(_lie_on((at, y), other) for other in taken))
         taken.append((free, y))
         axes.annotate(
-            str(place), points[place - 1], xytext=((free - x) * 72, 0), zorder=5,
-            textcoords="offset points", ha="center", va="center_baseline", fontsize=style.TINY,
+            str(place),
+            points[place - 1],
+            xytext=((free - x) * 72, 0),
+            zorder=5,
+            textcoords="offset points",
+            ha="center",
+            va="center_baseline",
+            fontsize=style.TINY,
             color=sheet.theme.ink,
-        )  # fmt: skip
+        )
 
 
 def _lie_on(one: tuple[float, ...], other: tuple[float, ...]) -> bool:

@@ -67,9 +67,12 @@ class Sheet:
         for side in axes.spines.values():
             side.set_visible(False)
         axes.tick_params(
-            colors=self.theme.muted, labelsize=style.SMALL, length=3, width=0.6,
+            colors=self.theme.muted,
+            labelsize=style.SMALL,
+            length=3,
+            width=0.6,
             color=self.theme.hair,
-        )  # fmt: skip
+        )
         axes.xaxis.label.set(color=self.theme.muted, fontsize=style.SMALL)
         axes.yaxis.label.set(color=self.theme.muted, fontsize=style.SMALL)
         axes.xaxis.set_visible(False)
@@ -85,9 +88,13 @@ class Sheet:
         for colour, words in swatches:
             corner = left / WIDTH, 1 - (middle + 0.06) / self.height
             square = Rectangle(
-                corner, 0.12 / WIDTH, 0.12 / self.height, facecolor=colour, linewidth=0,
+                corner,
+                0.12 / WIDTH,
+                0.12 / self.height,
+                facecolor=colour,
+                linewidth=0,
                 transform=self.figure.transFigure,
-            )  # fmt: skip
+            )
             self.figure.add_artist(square)
             self.text(left + 0.18, middle, words, fontsize=style.SMALL, va="center")
             left += 0.18 + text_inches(words, style.SMALL) + 0.25

@@ -283,9 +283,12 @@ class _Picture:
         if data.idle:
             text = f"idle: {_name_list(data.idle)}"
             sheet.text(
-                MARGIN, HEAD + height + idle + 0.3, text, fontsize=style.SMALL,
+                MARGIN,
+                HEAD + height + idle + 0.3,
+                text,
+                fontsize=style.SMALL,
                 color=self.theme.muted,
-            )  # fmt: skip
+            )
         return sheet
 
     def _said(self) -> str:
@@ -318,10 +321,15 @@ class _Picture:
                 continue
             written[each.track] = each.words.stop
             axes.text(
-                each.words.first / self.period + WORD_MARGIN / self.inches_per_cycle, sum(y) / 2,
-                each.name, va="center_baseline", fontsize=style.TINY + 0.5, color=self.theme.ink,
-                clip_on=True, parse_math=False,
-            )  # fmt: skip
+                each.words.first / self.period + WORD_MARGIN / self.inches_per_cycle,
+                sum(y) / 2,
+                each.name,
+                va="center_baseline",
+                fontsize=style.TINY + 0.5,
+                color=self.theme.ink,
+                clip_on=True,
+                parse_math=False,
+            )
 
     def _lane(self, axes: Axes, sheet: Sheet, lane: UnitLane, top: float) -> None:
         y, cycles = top + STRIP, self.data.cycles
@@ -337,9 +345,14 @@ class _Picture:
             self._instructions(axes, part, below)
             if part.name:
                 sheet.text(
-                    MARGIN + NAMES - 0.12, HEAD + below + 0.01 + TRACK / 2, part.name, ha="right",
-                    va="center_baseline", fontsize=style.TINY + 0.5, color=self.theme.muted,
-                )  # fmt: skip
+                    MARGIN + NAMES - 0.12,
+                    HEAD + below + 0.01 + TRACK / 2,
+                    part.name,
+                    ha="right",
+                    va="center_baseline",
+                    fontsize=style.TINY + 0.5,
+                    color=self.theme.muted,
+                )
             below += part.tracks * TRACK
         self.middles[lane.unit] = y + LANE + lane.tracks * TRACK / 2
         self._names(sheet, lane, HEAD + y + LANE / 2)
@@ -379,11 +392,13 @@ class _Picture:
         for place, (label, cycles) in enumerate(kept):
             stalled = label.startswith("stalled")
             sheet.text(
-                left + MIDDLE + 0.12, middle + place * 0.135,
+                left + MIDDLE + 0.12,
+                middle + place * 0.135,
                 f"{percent(cycles, total)}  {label}",
-                fontsize=style.TINY + 0.5, va="center_baseline",
+                fontsize=style.TINY + 0.5,
+                va="center_baseline",
                 color=self.theme.activities["stalled"] if stalled else self.theme.muted,
-            )  # fmt: skip
+            )
 
     def _arrows(self, axes: Axes, sheet: Sheet) -> None:
         """Draw the first arrows from posts to starts, and say how many are left out."""

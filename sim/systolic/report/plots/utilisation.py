@@ -133,6 +133,10 @@ def _words(sheet: Sheet, name: str, mean: float, middle: float) -> None:
     sheet.text(left - 0.52, middle, name, ha="right", va="center_baseline")
     what = "of all PEs, multiplying" if name == PES else BUSY
     sheet.text(
-        left + MIDDLE + 0.12, middle, f"{percent(mean, 1)}  {what}", fontsize=style.TINY + 0.5,
-        va="center_baseline", color=sheet.theme.muted,
-    )  # fmt: skip
+        left + MIDDLE + 0.12,
+        middle,
+        f"{percent(mean, 1)}  {what}",
+        fontsize=style.TINY + 0.5,
+        va="center_baseline",
+        color=sheet.theme.muted,
+    )

@@ -20,9 +20,13 @@ def draw_wavefront(run: PlotRun, look: Look) -> Page:
     from systolic.report.wavefront.picture import wavefront_page
 
     return wavefront_page(
-        run.chip, run.trace, look.title,
-        page_of=_paper(look), cycles=_cycles(run, look), manner=look.manner,
-    )  # fmt: skip
+        run.chip,
+        run.trace,
+        look.title,
+        page_of=_paper(look),
+        cycles=_cycles(run, look),
+        manner=look.manner,
+    )
 
 
 def film(run: PlotRun, look: Look) -> Film:

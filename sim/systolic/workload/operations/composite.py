@@ -51,9 +51,13 @@ class Recipe:
         self._shapes = {str(number): shape for number, shape in enumerate(shapes)}
 
     def add(
-        self, kind: str, inputs: tuple[str, ...], shape: Shape, attributes: Attributes,
+        self,
+        kind: str,
+        inputs: tuple[str, ...],
+        shape: Shape,
+        attributes: Attributes,
         name: str = "",
-    ) -> str:  # fmt: skip
+    ) -> str:
         """Add a part; return its name."""
         made = name or f"{kind}{len(self.parts)}"
         self.parts.append(CompositePart(kind, inputs, made, shape, attributes))
@@ -83,9 +87,13 @@ class Recipe:
         return self.add("reduce", (source,), Shape(shape.element_type, dims), attributes)
 
     def binary(
-        self, operator: OperatorName, lhs: str, rhs: str, matched: tuple[int, ...],
+        self,
+        operator: OperatorName,
+        lhs: str,
+        rhs: str,
+        matched: tuple[int, ...],
         out: Shape | None = None,
-    ) -> str:  # fmt: skip
+    ) -> str:
         """Return lhs operator rhs, which has the dimensions `matched` of lhs; `out`: the result."""
         shape, other = self._shapes[lhs], self._shapes[rhs]
         given = matched if other.rank not in (0, shape.rank) else None

@@ -30,9 +30,14 @@ class BurstStream(Stream):
     has_course = False  # when its bursts move depends on the other queues
 
     def __init__(
-        self, env: TickEnvironment, channels: Channels, copy: DmaCopy, queue: int,
-        chip: Chip, **of_client: Any,
-    ) -> None:  # fmt: skip
+        self,
+        env: TickEnvironment,
+        channels: Channels,
+        copy: DmaCopy,
+        queue: int,
+        chip: Chip,
+        **of_client: Any,
+    ) -> None:
         super().__init__(env, timeline=Timeline([], 0), **of_client)
         self.port_cycles: dict[Port, int] = {}  # `Channels` counts them
         self._channels, self._queue = channels, queue

@@ -683,9 +683,15 @@ class DmaUnit(Unit):
         return DmaStream(self.env, self.chip, copy, descriptor_groups(copy, self.chip), **of_client)
 
     def _finish(
-        self, index: int, copy: DmaCopy, stream: DmaStream | BurstStream, start: int,
-        *, values: Any, sources: Any,
-    ) -> None:  # fmt: skip
+        self,
+        index: int,
+        copy: DmaCopy,
+        stream: DmaStream | BurstStream,
+        start: int,
+        *,
+        values: Any,
+        sources: Any,
+    ) -> None:
         if not isinstance(stream, DmaStream):
             stream.conclude()
         first, done = stream.span()

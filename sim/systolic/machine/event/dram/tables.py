@@ -209,14 +209,31 @@ class Tables(NamedTuple):
             fixed=fixed,
             queue=np.zeros((QUEUE_ROWS, queues), np.int64),
             slot=_filled(SLOT_ROWS, queues * fixed.outstanding, {BEAT: -1}),
-            bank=_filled(BANK_ROWS, fixed.channels * fixed.banks, {
-                OPEN_ROW: -1, HOLDER: -1, HEAD: -1, TAIL: -1, BANK_ACTIVATED: LONG_AGO}),
-            group=_filled(GROUP_ROWS, fixed.channels * fixed.groups, {
-                GROUP_ACTIVATED: LONG_AGO, GROUP_BEGAN: LONG_AGO}),
-            channel=_filled(CHANNEL_ROWS, fixed.channels, {
-                BUS: -1, NEXT: NEVER, BEGAN: LONG_AGO, ENDED: LONG_AGO,
-                DUE: fixed.refresh_interval or NEVER, ACT_4: LONG_AGO, ACT_3: LONG_AGO,
-                ACT_2: LONG_AGO, ACT_1: LONG_AGO}),
+            bank=_filled(
+                BANK_ROWS,
+                fixed.channels * fixed.banks,
+                {OPEN_ROW: -1, HOLDER: -1, HEAD: -1, TAIL: -1, BANK_ACTIVATED: LONG_AGO},
+            ),
+            group=_filled(
+                GROUP_ROWS,
+                fixed.channels * fixed.groups,
+                {GROUP_ACTIVATED: LONG_AGO, GROUP_BEGAN: LONG_AGO},
+            ),
+            channel=_filled(
+                CHANNEL_ROWS,
+                fixed.channels,
+                {
+                    BUS: -1,
+                    NEXT: NEVER,
+                    BEGAN: LONG_AGO,
+                    ENDED: LONG_AGO,
+                    DUE: fixed.refresh_interval or NEVER,
+                    ACT_4: LONG_AGO,
+                    ACT_3: LONG_AGO,
+                    ACT_2: LONG_AGO,
+                    ACT_1: LONG_AGO,
+                },
+            ),
             spare=slots.astype(np.int64),
             moving=np.zeros((queues, min(fixed.channels, fixed.outstanding)), np.int64),
             work=np.zeros((fixed.channels, fixed.banks), np.int64),
@@ -228,7 +245,7 @@ class Tables(NamedTuple):
             log=np.zeros((LOG_ROWS, log_length + fixed.reserve), np.int64),
             runs=np.zeros((RUN_ROWS, 0), np.int64),
             end=np.zeros(0, np.int64),
-        )  # fmt: skip
+        )
 
     def copy(self) -> Tables:
         """Return tables of which what is under way may be changed without changing these."""

@@ -40,8 +40,11 @@ def group_rate(instruction: OnEngine, spec: Engine, width: int) -> GroupRate:
     """Return how an engine takes the elements of an instruction. width: bytes that pass a port."""
     found = [row for row in spec.rates if not _misfits(row, instruction)]
     elements, steps, fixed, apart = (
-        spec.elements_per_cycle, 1, spec.fixed_cycles, spec.min_interval_cycles,
-    )  # fmt: skip
+        spec.elements_per_cycle,
+        1,
+        spec.fixed_cycles,
+        spec.min_interval_cycles,
+    )
     if found:
         row = found[0]
         elements, steps = row.elements, row.cycles

@@ -66,9 +66,14 @@ class Notes:
             injections, vectors = np.array(self._injections, np.int64), np.stack(self._vectors)
             silent = np.array(self._silent, np.int64)
             one = MatMulPass(
-                job.index, injections, vectors, job.cols, job.is_first,
-                silent=silent, is_pass_through=job.is_pass_through,
-            )  # fmt: skip
+                job.index,
+                injections,
+                vectors,
+                job.cols,
+                job.is_first,
+                silent=silent,
+                is_pass_through=job.is_pass_through,
+            )
             self._recorder.matmuls.append(one)
         self._silent.clear()
         self._injections.clear()

@@ -39,9 +39,11 @@ class ArrayUnit(Unit):
         states = GridStates(context.program)
         instructions = context.program.instructions
         self._grid = Grid(
-            chip, states.is_mixed, context.program.products(),
+            chip,
+            states.is_mixed,
+            context.program.products(),
             has_pass_through=any(isinstance(each, PassThrough) for each in instructions),
-        )  # fmt: skip
+        )
         period = chip.period(UNIT)
         self._results = Results(context, self._grid, period)
         self._look: Callable[[int], None] | None = None

@@ -193,9 +193,10 @@ class Ports:
             return max(users, key=users.__getitem__)
         if port < self._split_below:
             return next(
-                h.client for h in self._held[port]
+                h.client
+                for h in self._held[port]
                 if h.until > tick and h.lanes.first <= partition < h.lanes.stop
-            )  # fmt: skip
+            )
         return SUMS if self.sums_until[port] > tick else self.holder[port]
 
     def accessor(self, refused: Refused, tick: int) -> str:
