@@ -98,10 +98,15 @@ def text(found: Explanation) -> Iterator[str]:
 
 def _path(found: Explanation) -> Iterator[str]:
     rows = [
-        (number(row.cycles), percent(row.cycles, found.cycles), row.unit, row.reason,
-         printable(row.operation or ""))
+        (
+            number(row.cycles),
+            percent(row.cycles, found.cycles),
+            row.unit,
+            row.reason,
+            printable(row.operation or ""),
+        )
         for row in found.path[:MOST_ROWS]
-    ]  # fmt: skip
+    ]
     rest = found.path[MOST_ROWS:]
     if rest:
         cycles = sum(row.cycles for row in rest)
@@ -115,10 +120,16 @@ def _path(found: Explanation) -> Iterator[str]:
 
 def _links(found: Explanation) -> Iterator[str]:
     rows = [
-        (number(link.end - link.start), number(link.start), number(link.end),
-         f"#{link.instruction} {link.name}", link.unit, _why(link))
+        (
+            number(link.end - link.start),
+            number(link.start),
+            number(link.end),
+            f"#{link.instruction} {link.name}",
+            link.unit,
+            _why(link),
+        )
         for link in found.links
-    ]  # fmt: skip
+    ]
     yield "longest links: the path was with one instruction, most of it for the reason named"
     header = ("cycles", "from", "to", "instruction", "unit", "reason")
     yield from table(header, rows, numbers=3)
@@ -137,10 +148,13 @@ def _why(link: LongLink) -> str:
 
 def _slack(found: Explanation) -> Iterator[str]:
     rows = [
-        (row.unit, *map(number, (row.instructions, row.on_path, row.critical)),
-         *map(number, (row.least, row.median, row.most)))
+        (
+            row.unit,
+            *map(number, (row.instructions, row.on_path, row.critical)),
+            *map(number, (row.least, row.median, row.most)),
+        )
         for row in found.slack
-    ]  # fmt: skip
+    ]
     yield "slack: how many cycles later an instruction could come and the run be no longer"
     header = ("unit", "instructions", "on the path", "no slack", "least", "median", "most")
     yield from table(header, rows, numbers=-6)
@@ -148,10 +162,14 @@ def _slack(found: Explanation) -> Iterator[str]:
 
 def _outlooks(found: Explanation) -> Iterator[str]:
     rows = [
-        (each.change.what, number(each.cycles), _change(each.cycles, found.cycles),
-         "the chip is so already" if each.already else each.program)
+        (
+            each.change.what,
+            number(each.cycles),
+            _change(each.cycles, found.cycles),
+            "the chip is so already" if each.already else each.program,
+        )
         for each in found.outlooks
-    ]  # fmt: skip
+    ]
     yield "what if: one thing made ideal at a time"
     yield from table(("change", "cycles", "", ""), rows, numbers=(1, 2))
 

@@ -95,10 +95,14 @@ def draw_command(
         _look(work, picture_format, theme, cycles, arrows=arrows), manner=_manner(by, colour)
     )
     given = {
-        "cycles": cycles is not None, "arrows": arrows, "index": index is not None,
+        "cycles": cycles is not None,
+        "arrows": arrows,
+        "index": index is not None,
         "tensor": tensor is not None,
-        "animate": animate is not None, "by": by != "row", "colour": colour != "activity",
-    }  # fmt: skip
+        "animate": animate is not None,
+        "by": by != "row",
+        "colour": colour != "activity",
+    }
     _refuse_idle_options(view, plot, given)
     _require_free(path, work)
     options = WorkOptions(chip=chip, overrides=overrides, no_check=no_check, values=False)

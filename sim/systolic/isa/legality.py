@@ -444,8 +444,9 @@ def _check_tensor_scalar_reduce(one: TensorScalarReduce) -> None:
 def _check_scalar_tensor_tensor(three: ScalarTensorTensor) -> None:
     integers = _check_operation("op", three.op, {"source": three.source, "scalar": three.scalar})
     first = 0 if integers else 0.0
-    _check_operation("then", three.then, {f"the result of {three.op}": first,
-                                          "tensor": three.tensor})  # fmt: skip
+    _check_operation(
+        "then", three.then, {f"the result of {three.op}": first, "tensor": three.tensor}
+    )
 
 
 def _check_operation(name: str, op: str, operands: dict[str, Access | float]) -> bool:

@@ -91,8 +91,9 @@ def _sides(
     rows = zip(firsts.tolist(), stops.tolist(), begun.tolist(), ends.tolist(), strict=True)
     for at, stop, first, last in rows:
         for direction, access, side in (
-            ("read", copy.source, source), ("write", copy.target, target),
-        ):  # fmt: skip
+            ("read", copy.source, source),
+            ("write", copy.target, target),
+        ):
             yield DescriptorSide(
                 copy.queue,
                 first // period,

@@ -199,9 +199,11 @@ class GridHistory:
         """Yield, row by row, the sums [V, C] that leave it, of the V vectors `injected` then."""
         found = self._injected(cycles)
         whole = self._are_whole(found)
-        parts = [(part, self._accumulate(_chosen(found, part), kind))
-                 for part, kind in ((~whole, np.dtype(np.float32)), (whole, np.dtype(np.int32)))
-                 if part.any()]  # fmt: skip
+        parts = [
+            (part, self._accumulate(_chosen(found, part), kind))
+            for part, kind in ((~whole, np.dtype(np.float32)), (whole, np.dtype(np.int32)))
+            if part.any()
+        ]
         for _ in range(self.shape.rows):
             sums = np.zeros((found.times.size, self.shape.cols))
             for part, rows in parts:

@@ -121,8 +121,9 @@ def _on_chip(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound
         stays = shared_home(source, result) is not None
     else:
         stays = moves_nothing(source, result, axes)
-    if stays or (axes is not None and both_at(graph, op) is None
-                 and moves_only_ones(source, result, axes)):  # fmt: skip
+    if stays or (
+        axes is not None and both_at(graph, op) is None and moves_only_ones(source, result, axes)
+    ):
         return NOTHING
     if is_packed(source) or is_packed(result):
         return copied_bound(chip, max(memory_bytes(source), memory_bytes(result)), 1)

@@ -106,8 +106,7 @@ class Planner:
         assert dtype is not None
         rows, cols = plan.count(plan.rows_in), plan.count(plan.rows_out)
         turns = plan.count(plan.batch) * plan.count(plan.rest)
-        each = max(rows * chip.pe_array.turn_cycles(dtype),
-                   load_reads(chip, rows, cols, dtype))  # fmt: skip
+        each = max(rows * chip.pe_array.turn_cycles(dtype), load_reads(chip, rows, cols, dtype))
         sums = Access(Buffer.RESULT, data_type(dtype).accumulator, 0, cols, 0, ((1, rows),))
         name = drain_engine(chip, self.options)
         drain = Copy(
@@ -129,8 +128,9 @@ class Planner:
         chip, tiles = self.chip, self.tiles(plan)
         period, queues = chip.period("dma"), moving_queues(chip, tiles)
         inwards = self._copies(plan, plan.rows_in, cols_in, plan.move.before, plan.run_in(cols_in))
-        outwards = self._copies(plan, plan.rows_out, cols_out, plan.move.after,
-                                plan.run_out(cols_out))  # fmt: skip
+        outwards = self._copies(
+            plan, plan.rows_out, cols_out, plan.move.after, plan.run_out(cols_out)
+        )
         moved = math.prod(plan.move.sizes) * data_type(plan.move.dtype).size_bytes
         least = moved // dram_rate(chip, queues)
         return Estimate(

@@ -37,8 +37,11 @@ def groups_cost(chip: Chip, shape: Shape, axes: Axes, groups: int, beside: Besid
     moved during the work on others.
     """
     every = queue_cycles(chip, shape, axes, groups)
-    first = every // chip.dma.useful_queues if groups == 1 else every // groups // sharing_queues(
-        chip, shape, axes, groups)  # fmt: skip
+    first = (
+        every // chip.dma.useful_queues
+        if groups == 1
+        else every // groups // sharing_queues(chip, shape, axes, groups)
+    )
     all_queues = (every + beside.queue_cycles) // chip.dma.useful_queues
     first, moving = (_in_array_cycles(chip, cycles) for cycles in (first, all_queues))
     return first + max(beside.work_cycles, moving - first)

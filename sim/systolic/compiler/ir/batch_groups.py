@@ -45,8 +45,11 @@ def batch_groups(shape: Shape, axes: Axes, count: int) -> BatchGroups:
         return BatchGroups(shape, whole_rows(shape, axes), axes)
     cut = _cut_axis(shape, axes)
     order = [n for axis in shape.layout.major_to_minor for n in _numbers(axis, cut)]
-    dims = [size for axis, size in enumerate(shape.dims)
-            for size in ((count, size // count) if axis == cut else (size,))]  # fmt: skip
+    dims = [
+        size
+        for axis, size in enumerate(shape.dims)
+        for size in ((count, size // count) if axis == cut else (size,))
+    ]
     finer = Shape(shape.element_type, tuple(dims), Layout(tuple(reversed(order))))
     matrices = tuple(tuple(n for axis in group for n in _numbers(axis, cut)) for group in axes)
     rows = matrices[-2]

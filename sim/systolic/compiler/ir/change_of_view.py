@@ -155,8 +155,9 @@ def pieces(rows: Integers, cols: Integers, here: npt.NDArray[np.bool_]) -> list[
             for part in _parts(a, b, known):
                 at = part.col
                 moved = _RowStretch(stretch.first + part.col, part.cols, part.rows, part.pairs)
-                piece = Piece(row, 1, moved.col, part.cols, int(a[at]), part.rows, int(b[at]),
-                              part.pairs)  # fmt: skip
+                piece = Piece(
+                    row, 1, moved.col, part.cols, int(a[at]), part.rows, int(b[at]), part.pairs
+                )
                 before = open_.pop(moved, None)
                 joined = _joined(before, piece, part) if before else None
                 if before and not joined:
@@ -258,8 +259,16 @@ def _joined(before: Piece, piece: Piece, part: _RowStretch) -> Piece | None:
         and before.pairs == part.pairs
         and (piece.source_row, piece.source_col) == follows
     ):
-        return Piece(before.row, before.rows + 1, before.col, columns, before.source_row,
-                     before.source_rows + part.rows, before.source_col, part.pairs)  # fmt: skip
+        return Piece(
+            before.row,
+            before.rows + 1,
+            before.col,
+            columns,
+            before.source_row,
+            before.source_rows + part.rows,
+            before.source_col,
+            part.pairs,
+        )
     if part.rows > 1 or piece.source_row != before.source_row or before.source_rows > 1:
         return None
     step = piece.source_col - before.source_col
@@ -269,5 +278,13 @@ def _joined(before: Piece, piece: Piece, part: _RowStretch) -> Piece | None:
             return None
     elif len(part.pairs) == MOST_PAIRS:
         return None
-    return Piece(before.row, before.rows + 1, before.col, columns, before.source_row, 1,
-                 before.source_col, ((step, before.rows + 1), *part.pairs))  # fmt: skip
+    return Piece(
+        before.row,
+        before.rows + 1,
+        before.col,
+        columns,
+        before.source_row,
+        1,
+        before.source_col,
+        ((step, before.rows + 1), *part.pairs),
+    )

@@ -68,8 +68,11 @@ class LaneStep:
 
         They may take none only of a select, which fills them with its other value.
         """
-        corners = (self._affine(row, col) for row in (rows.first, rows.stop - 1)
-                   for col in (cols.first, cols.stop - 1))  # fmt: skip
+        corners = (
+            self._affine(row, col)
+            for row in (rows.first, rows.stop - 1)
+            for col in (cols.first, cols.stop - 1)
+        )
         return self.cls is not Select or max(corners) >= 0
 
     def _affine(self, row: int, col: int) -> int:
@@ -118,9 +121,12 @@ def select_up_to(offset: int, other: float, *, turned: bool) -> LaneStep:
     """
     down, along = (-1, 1) if turned else (1, -1)
     settings = {
-        "compare": "greater_equal", "base": offset, "per_partition": down, "per_element": along,
+        "compare": "greater_equal",
+        "base": offset,
+        "per_partition": down,
+        "per_element": along,
         "other": other,
-    }  # fmt: skip
+    }
     return LaneStep(Select, settings, first="value")
 
 
@@ -163,8 +169,10 @@ def _with_tensor(before: LaneStep, after: LaneStep) -> LaneStep | None:
     if before.settings["op"] == "power":  # of integers it gives a float
         return None
     settings = {
-        **before.settings, "then": after.settings["op"], "then_reverse": after.first == "right",
-    }  # fmt: skip
+        **before.settings,
+        "then": after.settings["op"],
+        "then_reverse": after.first == "right",
+    }
     return LaneStep(ScalarTensorTensor, settings, others=(*before.others, "tensor"))
 
 

@@ -103,9 +103,13 @@ def move_parts(
     boxes = product(*(each for each in stretches if each is not None))
     parts = [_part(source.element_type, box) for box in boxes]
     if over_padding:
-        boxes = product(*(_over_padding(result, group, each)
-                          for group, each in zip(groups, stretches, strict=True)
-                          if each is not None))  # fmt: skip
+        boxes = product(
+            *(
+                _over_padding(result, group, each)
+                for group, each in zip(groups, stretches, strict=True)
+                if each is not None
+            )
+        )
         longer = [_part(source.element_type, box) for box in boxes]
         places = source.padded_elements()
         parts = [
@@ -121,7 +125,9 @@ def _readable(part: MovePart, longer: MovePart, places: int) -> Iterator[MovePar
         return
     head, tail = longer.first_indices(), part.last_index()
     alike = (head.move.sizes[0] + 1, longer.move.before.steps[0]) == (
-        part.move.sizes[0], part.move.before.steps[0])  # fmt: skip
+        part.move.sizes[0],
+        part.move.before.steps[0],
+    )
     if head.move.sizes[0] and alike and head.stop <= places:
         yield from (head, tail)
     else:

@@ -97,8 +97,7 @@ class Batches:
             if n == 1 or beside != ALONE
             if self._has_room(shape, batch_groups(shape, view, n).columns)
         ]
-        apart = min(apart_cost(chip, shape, view, beside) + turn
-                    for view, turn in seen.items())  # fmt: skip
+        apart = min(apart_cost(chip, shape, view, beside) + turn for view, turn in seen.items())
         return _least(found), apart
 
     def _cost_across(self, shape: Shape, axes: Axes, beside: Beside) -> int | None:
@@ -187,8 +186,9 @@ class Batches:
         counts = [n for n in group_counts(shape, axes) if self._may_store(tensor, axes, n)]
         if not counts or not _is_dense(shape):
             return None
-        best = _least([_InGroups(groups_cost(builder.chip, shape, axes, n, beside), n, axes)
-                       for n in counts])  # fmt: skip
+        best = _least(
+            [_InGroups(groups_cost(builder.chip, shape, axes, n, beside), n, axes) for n in counts]
+        )
         apart = apart_cost(builder.chip, shape, axes, beside)
         if physical(shape)[-1] == axes[-2]:
             apart = apart_cost(builder.chip, shape, swap(axes), beside)
@@ -205,8 +205,11 @@ class Batches:
         views = [axes, *([swap(axes)] if builder.can_turn(shape.element_type) else [])]
         found = [apart_queue_cycles(builder.chip, shape, view) for view in views]
         if _is_dense(shape):
-            found += [queue_cycles(builder.chip, shape, view, n)
-                      for view in views for n in group_counts(shape, view)]  # fmt: skip
+            found += [
+                queue_cycles(builder.chip, shape, view, n)
+                for view in views
+                for n in group_counts(shape, view)
+            ]
         return min(found)
 
     def place(self, tensor: str, axes: Axes) -> None:

@@ -200,8 +200,12 @@ class LayerBuilder(Matrices):
 
     def changed(self, tensor: str, *targets: Axes) -> Matrix:
         """Move a tensor on the chip to the cheapest of some views, directly or with a turn."""
-        ways = [way for matrix, seen in self.views(tensor) for axes in targets
-                for way in self._ways(tensor, matrix, seen, axes)]  # fmt: skip
+        ways = [
+            way
+            for matrix, seen in self.views(tensor)
+            for axes in targets
+            for way in self._ways(tensor, matrix, seen, axes)
+        ]
         way = min(ways, key=lambda way: way.cycles)
         self.choose(f"{tensor} changes its view on the chip (about {way.cycles} cycles)")
         first = self.known(tensor, way.first) or self.turned(way.matrix, tensor, way.first)

@@ -70,8 +70,10 @@ def _batches(
             if plan.count(batch) > MOST_TILES:
                 continue
             yield plan
-            following = {before[first] if first < len(before) else -1,
-                         after[second] if second < len(after) else -1}  # fmt: skip
+            following = {
+                before[first] if first < len(before) else -1,
+                after[second] if second < len(after) else -1,
+            }
             for factor in sorted(following - {-1, *batch}):
                 yield from _with_part(plan, factor)
 
@@ -79,8 +81,9 @@ def _batches(
 def _with_part(plan: Arrangement, factor: int) -> Iterator[Arrangement]:
     """Yield the arrangement with the major part of one more factor in its batch."""
     size = plan.move.sizes[factor]
-    parts = {next(n for n in range(part, size + 1) if size % n == 0) for part in PARTS
-             if part < size}  # fmt: skip
+    parts = {
+        next(n for n in range(part, size + 1) if size % n == 0) for part in PARTS if part < size
+    }
     for part in sorted(parts - {size}):
         if plan.count(plan.batch) * part > MOST_TILES:
             break

@@ -146,8 +146,10 @@ def _moved(builder: LayerBuilder, ends: tuple[_End, _End], other_cycles: int | N
     if other_cycles is not None and other_cycles <= cycles:
         return False
     source, result = ends
-    builder.choose(f"{source.name} becomes {result.name} lane by lane, all matrices together "
-                   f"(about {cycles} cycles)")  # fmt: skip
+    builder.choose(
+        f"{source.name} becomes {result.name} lane by lane, all matrices together "
+        f"(about {cycles} cycles)"
+    )
     _emit(builder, plan, ends)
     return True
 

@@ -184,8 +184,14 @@ def join(
     maker, both = found
     inputs, axes = builder.withdraw(maker)
     result = builder.result_like(op.output, axes, builder.matrix(maker.output))
-    builder.node(maker.kind, (*inputs, *others), result, step=both, layer=maker.layer,
-                 diagonal=maker.diagonal)  # fmt: skip
+    builder.node(
+        maker.kind,
+        (*inputs, *others),
+        result,
+        step=both,
+        layer=maker.layer,
+        diagonal=maker.diagonal,
+    )
     builder.choose(f"{op.output} is made with {tensor}, by one instruction for each tile")
     return True
 

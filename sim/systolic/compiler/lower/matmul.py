@@ -62,8 +62,10 @@ def _beside(
 ) -> list[Beside]:
     """Return what happens while lhs, rhs and the result are moved: the product, other copies."""
     names = *op.inputs, op.output
-    queues = [builder.batches.least_queue_cycles(name, axes)
-              for name, axes in zip(names, views, strict=True)]  # fmt: skip
+    queues = [
+        builder.batches.least_queue_cycles(name, axes)
+        for name, axes in zip(names, views, strict=True)
+    ]
     return [Beside(cycles, sum(queues) - own) for own in queues]
 
 
@@ -158,8 +160,11 @@ def _turned_by_the_next(builder: LayerBuilder, tensor: str) -> set[tuple[int, ..
     """Return the dimensions along the address with which the next product must turn a tensor."""
     axes = _axes(builder.graph.shape(tensor).rank)
     users = [user for user in builder.graph.operations if tensor in user.inputs]
-    along = {user.inputs.index(tensor): axes[-1 - user.inputs.index(tensor) :][0]
-             for user in users if user.kind == "matmul"}  # fmt: skip
+    along = {
+        user.inputs.index(tensor): axes[-1 - user.inputs.index(tensor) :][0]
+        for user in users
+        if user.kind == "matmul"
+    }
     return set() if len(along) > 1 else set(along.values())
 
 

@@ -189,8 +189,18 @@ class Matrices:
         if matrix.block == block or matrix.shared:
             return matrix
         name = self.new_name(matrix.tensor)
-        copy = replace(matrix, name=name, source="node", dram="", keep=False, block=block,
-                       width=None, partition=0, byte=None, window=None)  # fmt: skip
+        copy = replace(
+            matrix,
+            name=name,
+            source="node",
+            dram="",
+            keep=False,
+            block=block,
+            width=None,
+            partition=0,
+            byte=None,
+            window=None,
+        )
         self.add(copy)
         self.node("convert", (matrix,), copy)
         return copy
@@ -305,9 +315,21 @@ class Matrices:
     def temporary(self, like: Matrix, dtype: str, cols: int) -> Matrix:
         """Return a new matrix of so many columns, which is no view of a tensor of the graph."""
         name = self.new_name(like.tensor)
-        made = replace(like, name=name, dtype=dtype, cols=cols, source="node", dram="",
-                       keep=False, block=None, width=None, partition=0, byte=None, window=None,
-                       shared=0)  # fmt: skip
+        made = replace(
+            like,
+            name=name,
+            dtype=dtype,
+            cols=cols,
+            source="node",
+            dram="",
+            keep=False,
+            block=None,
+            width=None,
+            partition=0,
+            byte=None,
+            window=None,
+            shared=0,
+        )
         self.add(made)
         return made
 
@@ -318,9 +340,21 @@ class Matrices:
         """
         name = self.new_name(tensor)
         tall = min(rows, block_rows(self.chip))
-        made = replace(matrix, name=name, rows=tall, source="node", dram="", keep=False,
-                       block=None, width=None, partition=0, byte=None, window=None,
-                       shared=0, repeats=True)  # fmt: skip
+        made = replace(
+            matrix,
+            name=name,
+            rows=tall,
+            source="node",
+            dram="",
+            keep=False,
+            block=None,
+            width=None,
+            partition=0,
+            byte=None,
+            window=None,
+            shared=0,
+            repeats=True,
+        )
         self.add(made)
         self.node("repeat", (matrix,), made)
         return made

@@ -95,8 +95,9 @@ def carried_graph(graph: Graph, chip: Chip) -> Carried:
         _check_bits(tensor.shape)
         if tensor.home == "state_buffer" and tensor.shape.layout.tiles:
             Scattered.of(tensor, chip)  # raises for tiles that are too high, in the user's words
-    narrow = {name: tensor for name, tensor in graph.tensors
-              if tensor.shape.element_type in NARROW_BITS}  # fmt: skip
+    narrow = {
+        name: tensor for name, tensor in graph.tensors if tensor.shape.element_type in NARROW_BITS
+    }
     if not narrow:
         return Carried(graph, {}, (), ())
     for op in graph.operations:
@@ -123,10 +124,12 @@ def _in_bytes(
     """
     names = {name: packed[name].elements if name in packed else name for name, _ in graph.tensors}
     tensors = [
-        (names[name], byte_tensor(whole[name]) if name in whole
-         else _carried(tensor, packed.get(name)))
+        (
+            names[name],
+            byte_tensor(whole[name]) if name in whole else _carried(tensor, packed.get(name)),
+        )
         for name, tensor in graph.tensors
-    ]  # fmt: skip
+    ]
     operations = tuple(
         replace(op, inputs=tuple(names[name] for name in op.inputs), output=names[op.output])
         for op in graph.operations

@@ -61,9 +61,12 @@ def _permute(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -
     elif _moved_in_lanes(builder, op, permutation):
         return
     elif goes_in_blocks(
-        builder.graph.tensor(source), builder.graph.tensor(op.output), permutation, builder.chip,
+        builder.graph.tensor(source),
+        builder.graph.tensor(op.output),
+        permutation,
+        builder.chip,
         builder.options,
-    ) or _blocks_are_cheaper(builder, op, permutation):  # fmt: skip
+    ) or _blocks_are_cheaper(builder, op, permutation):
         _in_blocks(builder, op, recognise_transpose(before, after, permutation))
     else:
         _see(builder, source, op.output, permutation)

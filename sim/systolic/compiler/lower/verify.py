@@ -99,8 +99,11 @@ def _diagonal(node: Node, _: Layers, matrices: dict[str, Matrix]) -> Iterator[st
     if (source.rows, source.cols) != (diagonal.channels, diagonal.taps):
         yield _unlike(node, source, f"{diagonal.channels} channels x {diagonal.taps} taps")
     if (out.rows, out.cols, *out.block) != (
-        diagonal.rows, diagonal.channels, diagonal.p, diagonal.p,
-    ):  # fmt: skip
+        diagonal.rows,
+        diagonal.channels,
+        diagonal.p,
+        diagonal.p,
+    ):
         yield _unlike(node, out, f"{diagonal.rows} x {diagonal.channels} in square tiles")
     if source.dtype != out.dtype:
         yield f"node {node}: {source.dtype} becomes {out.dtype}"

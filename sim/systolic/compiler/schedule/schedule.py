@@ -189,8 +189,9 @@ class _Scheduler:
         number, tasks = self._memory.task, self._tiled.tasks
         is_last = number == len(tasks) - 1 and tasks[number - 1].kind != "store"
         self._stores -= 1
-        self.transfers.store(node, resident, anywhere=anywhere, alone=anywhere and is_last,
-                             following=self._stores)  # fmt: skip
+        self.transfers.store(
+            node, resident, anywhere=anywhere, alone=anywhere and is_last, following=self._stores
+        )
 
     def _gather(
         self,
@@ -234,8 +235,9 @@ class _Scheduler:
             return self._fix(tile, pinned)
         backed = self.transfers.backed(tile)
         dirty = write or not backed
-        while not isinstance(found := self._memory.place(tile, dirty=dirty, pinned=pinned,
-                                                         wish=wish), Resident):  # fmt: skip
+        while not isinstance(
+            found := self._memory.place(tile, dirty=dirty, pinned=pinned, wish=wish), Resident
+        ):
             if not found:
                 return False
             self._evict(found[-1])

@@ -143,8 +143,9 @@ class CopyMaker:
         ways = matrix.shared or self._ways(anywhere=anywhere)
         for part in self._parts(tensor, self._tiles.block(tile), ways):
             target = self._tiles.part(resident, part.rows, part.cols)
-            self._move(part.access, target, region, resident.region, inwards=True,
-                       anywhere=anywhere)  # fmt: skip
+            self._move(
+                part.access, target, region, resident.region, inwards=True, anywhere=anywhere
+            )
 
     def spill(self, resident: Resident) -> None:
         """Copy the finished part of a tile to DRAM, except the part that DRAM has already.
@@ -260,8 +261,15 @@ class CopyMaker:
         taken: list[int] = []
         for part in self._parts(tensor, block, ways):
             source = self._tiles.part(resident, part.rows, part.cols)
-            queue = self._move(source, part.access, resident.region, region, inwards=False,
-                               anywhere=anywhere, besides=taken)  # fmt: skip
+            queue = self._move(
+                source,
+                part.access,
+                resident.region,
+                region,
+                inwards=False,
+                anywhere=anywhere,
+                besides=taken,
+            )
             taken.append(queue)
 
     def _begin_phase(self, node: Node, region: Region) -> None:

@@ -59,8 +59,7 @@ class Synchronised:
 def synchronise_drafts(name: str, drafts: Sequence[Draft]) -> Synchronised:
     """Return the program of these drafts."""
     posters = _posters(drafts)
-    places = {(key, step): at for key, steps in posters.items()
-              for at, step in enumerate(steps, 1)}  # fmt: skip
+    places = {(key, step): at for key, steps in posters.items() for at, step in enumerate(steps, 1)}
     asked = [_asked(drafts, draft.needs, places) for draft in drafts]
     kept = _reduce(drafts, asked, posters)
     waits, posts, names = _number(kept, posters, drafts)
@@ -175,9 +174,10 @@ def _posting(
     for value in values:
         last = drafts[steps[value - 1]].instruction
         found += [
-            n for n in range(low + 1, value)
+            n
+            for n in range(low + 1, value)
             if not follows(key, drafts[steps[n - 1]].instruction, last)
-        ]  # fmt: skip
+        ]
         found.append(value)
         low = value
     return found

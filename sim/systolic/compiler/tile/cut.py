@@ -115,8 +115,12 @@ class _Cutter:
         self._deferred: dict[MatrixTile, list[_Deferred]] = {}
         self._in_images: set[str] = set()
         self._made = {node.output for node in layers.nodes if node.kind == "multiply"}
-        self._multiplied = {n for node in layers.nodes if node.kind in ("multiply", "diagonal")
-                            for n in node.inputs[:2]}  # fmt: skip
+        self._multiplied = {
+            n
+            for node in layers.nodes
+            if node.kind in ("multiply", "diagonal")
+            for n in node.inputs[:2]
+        }
         self._turned_late = self._multiplied | self._with_images()
 
     def _with_images(self) -> set[str]:
@@ -209,7 +213,8 @@ class _Cutter:
         held, moving = (*self._layers.nodes[task.node].inputs, "", "")[:2]
         if task.kind == "multiply" and tile.matrix in (held, moving):
             columns = (task.cols if tile.matrix == held else ()) + (
-                task.moving if tile.matrix == moving else ())  # fmt: skip
+                task.moving if tile.matrix == moving else ()
+            )
         for span in columns:
             yield from range(span.first // p, -(-span.stop // p))
 
@@ -263,8 +268,10 @@ class _Cutter:
             alone = out.matrices * len(groups) == 1 and "dram" in (a.source, b.source)
             is_last = matrix == out.matrices - 1 and not alone
             last = self._last_sums((a, b), groups[-1], banks) if is_last else groups[-1:]
-            sweeps += [list(self._sweep(number, (a, b, out), matrix, some, others))
-                       for some, others in [*groups[:-1], *last]]  # fmt: skip
+            sweeps += [
+                list(self._sweep(number, (a, b, out), matrix, some, others))
+                for some, others in [*groups[:-1], *last]
+            ]
         lead = self._lead((a, b, out), loops)
         for place, tasks in enumerate(sweeps):
             for soon in sweeps[place + 1 : place + 1 + lead]:

@@ -374,8 +374,11 @@ def _needed_rows(node: Node, stationary: Matrix, task: Task) -> Sequence[int]:
     if node.diagonal is None:
         return range(stationary.rows)
     (cols,), each = task.cols, stationary.rows // node.diagonal.taps
-    return [tap * each + col for tap in range(node.diagonal.taps)
-            for col in range(cols.first, cols.stop)]  # fmt: skip
+    return [
+        tap * each + col
+        for tap in range(node.diagonal.taps)
+        for col in range(cols.first, cols.stop)
+    ]
 
 
 _CHECKS: Mapping[NodeKind, Callable[[_Verifier, Task, Node], None]] = for_every_kind(

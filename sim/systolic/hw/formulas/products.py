@@ -128,9 +128,11 @@ def product_bound(
         _bound(chip, product, sizes, turns, ways, from_dram=bool(dram_bytes), to_dram=to_dram)
         for *sizes, turns in product.mappings()
         for ways in choices(("array", "moved"), repeat=len(turns))
-        if all(w == "moved" or t.dtype in chip.pe_array.cycles_per_vector
-               for w, t in zip(ways, turns, strict=True))
-    ]  # fmt: skip
+        if all(
+            w == "moved" or t.dtype in chip.pe_array.cycles_per_vector
+            for w, t in zip(ways, turns, strict=True)
+        )
+    ]
     best = min(bounds, key=lambda bound: bound.ticks)
     return largest([best, dram_bound(chip, dram_bytes)]) if dram_bytes else best
 

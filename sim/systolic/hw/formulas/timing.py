@@ -355,10 +355,17 @@ def cut_finer(
         ends = min(1 + right_cycles(array, width - 1), cut_reads(chip, work.first))
     both = (any_tile[0] + last_tile[0], any_tile[1] + last_tile[1])
     return [
-        replace(work, first=1, width=1, ends=found, vectors=work.vectors + vectors,
-                stream=work.stream + cycles, last=0)
+        replace(
+            work,
+            first=1,
+            width=1,
+            ends=found,
+            vectors=work.vectors + vectors,
+            stream=work.stream + cycles,
+            last=0,
+        )
         for found, (vectors, cycles) in ((ends, any_tile), (1, both))
-    ]  # fmt: skip
+    ]
 
 
 def dram_bound(chip: Chip, bytes_moved: int, copied_bytes: int = 0) -> Bound:

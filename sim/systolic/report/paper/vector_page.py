@@ -112,8 +112,11 @@ class VectorPage(Page):
         backed: bool = False,
     ) -> None:
         """Write one line of text at (x, y), as `Page` does."""
-        ground = {"facecolor": self._colour(style.PAPER), "edgecolor": "none",
-                  "pad": BACKING_MARGIN}  # fmt: skip
+        ground = {
+            "facecolor": self._colour(style.PAPER),
+            "edgecolor": "none",
+            "pad": BACKING_MARGIN,
+        }
         self.axes.text(
             x,
             y + BELOW[va] * size / POINTS,

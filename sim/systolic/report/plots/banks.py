@@ -69,14 +69,18 @@ def bank_lanes(run: PlotRun, window: Interval) -> list[BankLane]:
         BankLane(
             buffer,
             bank,
-            {way: Stretches.of(on[buffer, bank, way]).merged.within(window)
-             for way in (READ, WRITE)},
+            {
+                way: Stretches.of(on[buffer, bank, way]).merged.within(window)
+                for way in (READ, WRITE)
+            },
             Stretches.of(refused[buffer, bank]).within(window),
-            {way: -(-run.trace.port_cycles.get((buffer, bank, way), 0) // run.period)
-             for way in (READ, WRITE)},
+            {
+                way: -(-run.trace.port_cycles.get((buffer, bank, way), 0) // run.period)
+                for way in (READ, WRITE)
+            },
         )
         for buffer, bank in sorted(used)
-    ]  # fmt: skip
+    ]
 
 
 def _uses(run: PlotRun) -> Iterator[tuple[tuple[str, int, str], int, int]]:

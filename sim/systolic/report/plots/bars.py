@@ -44,7 +44,14 @@ def draw_bars(
     left = MARGIN + NAMES
     for row, bar in enumerate(bars):
         middle = top + (row + 0.5) * BAR
-        sheet.text(left - 0.12, middle, bar.name, ha="right", va="center_baseline",
-                   fontsize=style.SMALL)  # fmt: skip
-        sheet.text(left + MIDDLE + 0.12, middle, bar.note, va="center_baseline",
-                   fontsize=style.TINY + 0.5, color=sheet.theme.muted)  # fmt: skip
+        sheet.text(
+            left - 0.12, middle, bar.name, ha="right", va="center_baseline", fontsize=style.SMALL
+        )
+        sheet.text(
+            left + MIDDLE + 0.12,
+            middle,
+            bar.note,
+            va="center_baseline",
+            fontsize=style.TINY + 0.5,
+            color=sheet.theme.muted,
+        )

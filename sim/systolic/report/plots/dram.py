@@ -164,8 +164,10 @@ def _lanes(sheet: Sheet, run: PlotRun, found: DramTraffic, cycles: Interval) -> 
     """Draw all queues, up to their limit unless they keep far below it, then each of them."""
     every = {FROM: found.total(FROM), TO: found.total(TO)}
     widths = np.diff(found.edges) / run.period
-    rates = {name: {way: moved / widths for way, moved in ways.items()}
-             for name, ways in {ALL: every, **found.queues}.items()}  # fmt: skip
+    rates = {
+        name: {way: moved / widths for way, moved in ways.items()}
+        for name, ways in {ALL: every, **found.queues}.items()
+    }
     most = {name: float((ways[FROM] + ways[TO]).max()) for name, ways in rates.items()}
     together = max(found.limit, most[ALL]) if most[ALL] * 3 > found.limit else most[ALL]
     alone = max(most[name] for name in found.queues)

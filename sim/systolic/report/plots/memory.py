@@ -209,8 +209,9 @@ def _map(
         scale.tops, [number(each.first) for each in scale.used], va="top", fontsize=style.TINY
     )
     axes.set_ylabel("byte of a partition (unused ones left out)")
-    across = [box._replace(first=box.first / run.period, stop=box.stop / run.period)
-              for box in found]  # fmt: skip
+    across = [
+        box._replace(first=box.first / run.period, stop=box.stop / run.period) for box in found
+    ]
     _boxes(axes, scale, across, [colour_of[box.name] for box in found], sheet)
     _names(axes, scale, across, sheet, MIDDLE / cycles.count)
 
@@ -242,8 +243,9 @@ def _boxes(
         for box in found
         for low, high in [(scale.place(box.bytes.first), scale.place(box.bytes.stop))]
     ]
-    outlines = [OUTLINE if (each[1][1] - each[0][1]) * MAP > LEAST_OUTLINED else 0
-                for each in corners]  # fmt: skip
+    outlines = [
+        OUTLINE if (each[1][1] - each[0][1]) * MAP > LEAST_OUTLINED else 0 for each in corners
+    ]
     axes.add_collection(
         PolyCollection(
             corners, facecolors=colours, edgecolors=sheet.theme.paper, linewidths=outlines

@@ -177,8 +177,9 @@ def _roof(axes: Axes, sheet: Sheet, roof: Roof, ends: tuple[float, float]) -> No
             parse_math=False,
         )
     ridge = roof.flats[0][0] / roof.dram_bytes
-    axes.plot([low, ridge], [low * roof.dram_bytes, roof.flats[0][0]], color=theme.ink,
-              linewidth=1.6)  # fmt: skip
+    axes.plot(
+        [low, ridge], [low * roof.dram_bytes, roof.flats[0][0]], color=theme.ink, linewidth=1.6
+    )
     middle = low**0.35 * ridge**0.65
     said, at = f"DRAM: {roof.dram_bytes:,.4g} bytes a cycle", (middle, middle * roof.dram_bytes)
     room = (axes.transData.transform(at)[0] - axes.bbox.x0) / style.DPI

@@ -152,11 +152,14 @@ class UnitTimes:
         for each in self.run.trace.times:
             stop = each.done + self.run.trace.periods[each.unit]
             found[layers[each.instruction]].append((each.start, stop))
-        inside = {name: Stretches.of(pairs).merged.within(self.window)
-                  for name, pairs in found.items()}  # fmt: skip
+        inside = {
+            name: Stretches.of(pairs).merged.within(self.window) for name, pairs in found.items()
+        }
         shown = [(name, on, self._words(name, on)) for name, on in inside.items() if on.ticks]
-        spans = [(min(int(on.firsts[0]), words.first), max(int(on.stops[-1]), words.stop), place)
-                 for place, (_, on, words) in enumerate(shown)]  # fmt: skip
+        spans = [
+            (min(int(on.firsts[0]), words.first), max(int(on.stops[-1]), words.stop), place)
+            for place, (_, on, words) in enumerate(shown)
+        ]
         bars = []
         for bar in _on_tracks(spans, MOST_OPERATION_TRACKS):
             name, on, words = shown[bar.instruction]
@@ -366,11 +369,15 @@ class _Picture:
         kinds = [layers[bar.instruction] if layers else "" for bar in lane.bars]
         least = self.data.cycles.count / COLUMNS
         lefts = [bar.first / self.period for bar in lane.bars]
-        rights = [max(bar.stop / self.period, left + least)
-                  for bar, left in zip(lane.bars, lefts, strict=True)]  # fmt: skip
+        rights = [
+            max(bar.stop / self.period, left + least)
+            for bar, left in zip(lane.bars, lefts, strict=True)
+        ]
         joint = 1.5 * least
-        shown = [right - joint if right - left > 4 * joint else right
-                 for left, right in zip(lefts, rights, strict=True)]  # fmt: skip
+        shown = [
+            right - joint if right - left > 4 * joint else right
+            for left, right in zip(lefts, rights, strict=True)
+        ]
         lows = [top + bar.track * TRACK + 0.02 for bar in lane.bars]
         highs = [low + TRACK - 0.02 for low in lows]
         fills = [self.colour_of.get(kind, plain) for kind in kinds]

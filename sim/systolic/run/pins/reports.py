@@ -42,9 +42,15 @@ def markdown(findings: Sequence[Finding]) -> str:
     """Return the findings as Markdown: a table of all runs, and what moved in those that moved."""
     failed = [finding for finding in findings if not finding.ok]
     right = len(findings) - len(failed)
-    lines = ["# Cycle counts", "", f"{plural(len(findings), 'run')}: {right} as pinned, "
-             f"{len(failed)} not.", "", "| run | pinned | found | change |",
-             "|---|---:|---:|---:|", *map(_row, findings)]  # fmt: skip
+    lines = [
+        "# Cycle counts",
+        "",
+        f"{plural(len(findings), 'run')}: {right} as pinned, {len(failed)} not.",
+        "",
+        "| run | pinned | found | change |",
+        "|---|---:|---:|---:|",
+        *map(_row, findings),
+    ]
     for finding in failed:
         lines += ["", "```text", *_lines(finding), "```"]
     return "\n".join(lines) + "\n"

@@ -99,9 +99,15 @@ class _Tracks:
             ends = ("s", arrow.poster, arrow.posted), ("f", arrow.waiter, arrow.started)
             for phase, instruction, tick in ends:
                 yield {
-                    "ph": phase, "id": number, "name": "semaphore", "cat": "semaphore", "bp": "e",
-                    "pid": UNITS, "tid": self._of[instruction], "ts": tick,
-                }  # fmt: skip
+                    "ph": phase,
+                    "id": number,
+                    "name": "semaphore",
+                    "cat": "semaphore",
+                    "bp": "e",
+                    "pid": UNITS,
+                    "tid": self._of[instruction],
+                    "ts": tick,
+                }
 
     def _labels(self, unit: str) -> Iterator[_Slice]:
         period = self._observed.trace.periods[unit]
@@ -116,9 +122,11 @@ class _Tracks:
             if observed.part_of(unit, index) != part:
                 continue
             args: dict[str, Any] = {
-                "instruction": index, "cycle": times.start // period,
-                "first": times.first // period, "last": times.last // period,
-            }  # fmt: skip
+                "instruction": index,
+                "cycle": times.start // period,
+                "first": times.first // period,
+                "last": times.last // period,
+            }
             if observed.operations is not None:
                 args["operation"] = observed.operations[index]
             name = f"{observed.names[index]} #{index}"
@@ -145,9 +153,14 @@ class _Tracks:
             heapq.heappush(busy, (each.stop, track))
             self._of[each.instruction] = track
             yield {
-                "ph": "X", "name": each.name, "pid": group, "tid": track,
-                "ts": each.first, "dur": each.stop - each.first, "args": each.args,
-            }  # fmt: skip
+                "ph": "X",
+                "name": each.name,
+                "pid": group,
+                "tid": track,
+                "ts": each.first,
+                "dur": each.stop - each.first,
+                "args": each.args,
+            }
 
 
 def _counters(observed: Observed) -> Iterator[TraceEvent]:
@@ -156,6 +169,10 @@ def _counters(observed: Observed) -> Iterator[TraceEvent]:
         if event.kind == "post":
             name = observed.semaphores[event.semaphore]
             yield {
-                "ph": "C", "name": name, "pid": SEMAPHORES, "id": event.semaphore,
-                "ts": event.tick, "args": {"count": event.value},
-            }  # fmt: skip
+                "ph": "C",
+                "name": name,
+                "pid": SEMAPHORES,
+                "id": event.semaphore,
+                "ts": event.tick,
+                "args": {"count": event.value},
+            }

@@ -88,10 +88,13 @@ def _rows(source: Array, weights: Array, attributes: Conv2dAttributes) -> Array:
     down = (padded.shape[1] - windows.extents[0]) // attributes.stride[0] + 1
     across = (padded.shape[2] - windows.extents[1]) // attributes.stride[1] + 1
     taps = [
-        padded[:, y : y + (down - 1) * attributes.stride[0] + 1 : attributes.stride[0],
-               x : x + (across - 1) * attributes.stride[1] + 1 : attributes.stride[1]]
+        padded[
+            :,
+            y : y + (down - 1) * attributes.stride[0] + 1 : attributes.stride[0],
+            x : x + (across - 1) * attributes.stride[1] + 1 : attributes.stride[1],
+        ]
         for y, x in windows.taps()
-    ]  # fmt: skip
+    ]
     seen = np.stack(taps, axis=3).reshape(-1, len(taps), attributes.groups, taken)
     return seen.transpose(2, 0, 1, 3).reshape(attributes.groups, len(seen), -1)
 

@@ -34,8 +34,9 @@ def layer_norm_parts(
     x, scale, bias = (recipe.single(str(number)) for number in range(3))
     centred = recipe.binary("subtract", x, recipe.reduce("mean", x, last), others)
     factor = row_factor(recipe, centred, last, attributes)
-    scaled = recipe.binary("multiply", recipe.binary("multiply", centred, factor, others), scale,
-                           (last,))  # fmt: skip
+    scaled = recipe.binary(
+        "multiply", recipe.binary("multiply", centred, factor, others), scale, (last,)
+    )
     recipe.binary("add", scaled, bias, (last,), out)
     return recipe.parts
 

@@ -671,10 +671,13 @@ class DmaUnit(Unit):
 
     def _make(self, index: int, copy: DmaCopy, is_dram: bool) -> DmaStream | BurstStream:
         of_client: dict[str, Any] = {
-            "unit": self.name, "client": "dma", "instruction": index,
-            "rank": (self._rank, self._number), "period": self.period,
+            "unit": self.name,
+            "client": "dma",
+            "instruction": index,
+            "rank": (self._rank, self._number),
+            "period": self.period,
             "holdings": holdings(self.chip, copy, self._number),
-        }  # fmt: skip
+        }
         channels = self.context.dram
         if is_dram and channels is not None:
             from systolic.machine.event.dma.bursts import BurstStream

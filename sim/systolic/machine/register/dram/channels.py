@@ -123,8 +123,18 @@ class DramChannels:
         self._in_hand: list[Burst] = []
         self._now = -1
 
-    def ask(self, queue: int, run: int, base: int, low: int, size: int, *, to_dram: bool, now: int,
-            width: int) -> Burst:  # fmt: skip
+    def ask(
+        self,
+        queue: int,
+        run: int,
+        base: int,
+        low: int,
+        size: int,
+        *,
+        to_dram: bool,
+        now: int,
+        width: int,
+    ) -> Burst:
         """Take in hand the burst of byte `low` of a descriptor of `size` bytes at `base`.
 
         width: the bytes of it that move in a cycle.

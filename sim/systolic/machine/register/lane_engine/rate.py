@@ -75,17 +75,19 @@ def _misfits(row: Rate, instruction: OnEngine) -> bool:
     """Return whether a key of the row excludes the instruction."""
     read, written = list(reads_per_element(instruction)), [target_of(instruction)]
     places = sorted(str(access.buffer) for access in read)
-    return any((
-        len(row.does) > 0 and capability(instruction) not in row.does,
-        len(row.functions) > 0 and calculation(instruction) not in row.functions,
-        row.value is not None
-        and not (isinstance(instruction, Memset) and row.value == instruction.value),
-        row.operands is not None and places != sorted(row.operands),
-        row.target is not None and any(str(a.buffer) != row.target for a in written),
-        len(row.types) > 0 and any(a.dtype not in row.types for a in read + written),
-        row.stride_bytes is not None
-        and any(_apart(a) > row.stride_bytes for a in read + written),
-    ))  # fmt: skip
+    return any(
+        (
+            len(row.does) > 0 and capability(instruction) not in row.does,
+            len(row.functions) > 0 and calculation(instruction) not in row.functions,
+            row.value is not None
+            and not (isinstance(instruction, Memset) and row.value == instruction.value),
+            row.operands is not None and places != sorted(row.operands),
+            row.target is not None and any(str(a.buffer) != row.target for a in written),
+            len(row.types) > 0 and any(a.dtype not in row.types for a in read + written),
+            row.stride_bytes is not None
+            and any(_apart(a) > row.stride_bytes for a in read + written),
+        )
+    )
 
 
 def _apart(access: Access) -> int:
