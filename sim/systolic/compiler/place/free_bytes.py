@@ -22,7 +22,7 @@ FEW_BANKS = ALIGNMENT + 1
 Among so many, every way in which a whole bank can lie among whole words occurs.
 """
 
-RECENT = 8
+RECENT = 4
 """Of what is given back the last so many: of a few tasks."""
 
 End = Literal["low", "high"]
