@@ -102,7 +102,8 @@ def draw_utilisation(run: PlotRun, look: Look) -> Sheet:
     found = utilisation(run, cycles)
     heights = [TALL, *(LOW for _ in found.units)]
     below = sum(heights) + GAP * len(found.units)
-    said = f"{said_of(run, cycles)}; a column is {(cycles.count / len(found.pes)):.4g} of them"
+    per_column = f"{cycles.count / len(found.pes):,.1f}".removesuffix(".0")
+    said = f"{said_of(run, cycles)}; a column is {per_column} of them"
     sheet = Sheet(look, HEAD - 0.35 + below + FOOT, said)
     top = HEAD - 0.35
     for place, (name, shares) in enumerate({PES: found.pes, **found.units}.items()):
