@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from systolic.report.summary.table import (
+    arrays_text,
     bar,
     bound_text,
     layouts_text,
@@ -207,3 +208,13 @@ def test_values_are_short_but_not_wrong() -> None:
         "1.2e8",
     ]
     assert value_text(1.5) == "1.5"
+
+
+def test_of_many_arrays_the_first_are_named_and_all_are_counted() -> None:
+    arrays = {f"w{n}": {"type": "f32", "shape": [n, 1_000]} for n in range(1, 9)}
+    assert arrays_text(arrays) == ", ".join(f"w{n} f32[{n},1000]" for n in range(1, 9))
+    arrays["scale"] = {"type": "bf16", "shape": []}  # a scalar is one element
+    assert arrays_text(arrays) == (
+        "w1 f32[1,1000], w2 f32[2,1000], w3 f32[3,1000], w4 f32[4,1000], and 5 more: "
+        "36,001 elements together"
+    )

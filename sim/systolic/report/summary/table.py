@@ -7,7 +7,8 @@ that they are given.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import groupby
+from itertools import groupby, islice
+from math import prod
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -25,6 +26,9 @@ from systolic.report.summary.wording import number, percent, plural, time_text
 BAR_CELLS = 16
 UNLIMITED = 1 << 16
 """So many columns that every table has room."""
+MOST_ARRAYS = 8
+"""So many inputs or outputs are listed one by one; a network's weights would fill the screen."""
+FIRST_ARRAYS = 4
 BUSY = "streaming"
 UNCHECKED = (
     "skipped: a race may end otherwise on another chip or engine; systolic lint lists what it finds"
@@ -118,12 +122,21 @@ def place_text(name: str, place: Mapping[str, Any]) -> str:
 
 
 def arrays_text(arrays: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return names, types, shapes and files: ``a f32[4,4] in a.npy, b s8[3] in b.npy``."""
-    return ", ".join(
+    """Return names, types, shapes and files: ``a f32[4,4] in a.npy, b s8[3] in b.npy``.
+
+    Of more than MOST_ARRAYS arrays the first are named; of the others their number, and the
+    elements of all arrays together.
+    """
+    named = len(arrays) if len(arrays) <= MOST_ARRAYS else FIRST_ARRAYS
+    text = ", ".join(
         f"{name} {array['type']}[{','.join(map(str, array['shape']))}]"
         + (f" in {array['file']}" if array.get("file") else "")
-        for name, array in arrays.items()
+        for name, array in islice(arrays.items(), named)
     )
+    if len(arrays) == named:
+        return text
+    elements = sum(prod(array["shape"]) for array in arrays.values())
+    return f"{text}, and {number(len(arrays) - named)} more: {number(elements)} elements together"
 
 
 def bound_text(summary: Mapping[str, Any]) -> str:
