@@ -73,15 +73,18 @@ class Region:
     def _writers_of(self, touched: Interval) -> list[Ref]:
         """Return the writers of some bytes, and those that share a key with one of them.
 
-        Posts of one key may come in any order, so a reader waits for all of them. If the bytes were
-        written in an earlier phase, any writer of this phase has waited for it: all are returned.
+        Posts of one key may come in any order, so a reader waits for all of them, unless a DMA
+        queue posts: its copies end in order. If the bytes were written in an earlier phase, any
+        writer of this phase has waited for it: all are returned.
         """
-        keys = {
-            writer.key
+        found = [
+            writer
             for writer, written in zip(self.writers, self.written, strict=True)
             if written.meets(touched)
-        }
-        return [writer for writer in self.writers if writer.key in keys] or list(self.writers)
+        ]
+        keys = {writer.key for writer in found if not _is_in_order(writer.queue)}
+        wanted = {writer.step for writer in found}
+        return [w for w in self.writers if w.step in wanted or w.key in keys] or list(self.writers)
 
     def write(
         self, step: int, queue: str, *, accumulates: bool = False, touched: Interval = EVERYWHERE
@@ -120,7 +123,12 @@ class Region:
 
 def _key(queue: str, what: str, name: str) -> Key:
     """Return the key of a semaphore: the copies of a DMA queue, which end in order, share one."""
-    return (queue,) if queue.startswith("dma") else (what, name, queue)
+    return (queue,) if _is_in_order(queue) else (what, name, queue)
+
+
+def _is_in_order(queue: str) -> bool:
+    """Return whether the instructions of a queue end in order: those of DMA do."""
+    return queue.startswith("dma")
 
 
 def needed(refs: Iterable[Ref], queue: str) -> list[Ref]:
@@ -128,5 +136,5 @@ def needed(refs: Iterable[Ref], queue: str) -> list[Ref]:
 
     The array's queue and those of DMA by themselves keep the order of their instructions' accesses.
     """
-    keeps_order = queue == "pe_array" or queue.startswith("dma")
+    keeps_order = queue == "pe_array" or _is_in_order(queue)
     return [ref for ref in refs if not (keeps_order and ref.queue == queue)]

@@ -20,7 +20,8 @@ from systolic.compiler.ir.lane_step import ALONG_DIAGONAL, COPY
 from systolic.compiler.ir.nodes import Layers, Matrix, Node, operand_number
 from systolic.compiler.ir.pixels import PooledPixels
 from systolic.compiler.ir.ranges import spans
-from systolic.compiler.ir.tasks import Task
+from systolic.compiler.ir.tasks import MatrixTile, Task
+from systolic.compiler.ir.windows import AnyWindow
 from systolic.compiler.place.free_bytes import Wish, in_words
 from systolic.compiler.place.psum import PsumMap, place_psum
 from systolic.compiler.place.tiles import OnChip
@@ -273,23 +274,46 @@ class ProductMaker:
                 line = Span(rows.first + lane, 1)
                 self._drain((part, region), out, line, cols, part=lane + 1)
 
-    def convert(self, task: Task) -> None:
+    def convert(self, task: Task, came: int = 0) -> None:
         """Let an engine write one tile from another, element by element.
 
         A tile of many sums is written piece by piece, so that what reads it need not wait for all.
+
+        came: in how many parts the tile that is read has come from DRAM, if not at once.
         """
         node, (rows,), (cols,) = self._nodes[task.node], task.rows, task.cols
         matrix, out = self._matrices[node.inputs[0]], self._matrices[node.output]
         number = operand_number(matrix, out, task.number)
         casts = out.name in self._cast_to_turn
         busy = {self._drain_engine: DRAINS_TICKS} if casts else None
-        used = (*node.inputs, node.output)
-        cut = all(self._matrices[name].window is None for name in used)
-        piece = self._chip.multiply_vectors if cut else cols.count
-        for part in spans(cols.first, cols.stop, cols.stop, piece):
+        piece = cols.count if self._windows(node) else self._chip.multiply_vectors
+        parts = self.comes_in(task, task.reads[0], came) if came else []
+        for part in parts or spans(cols.first, cols.stop, cols.stop, piece):
             source, read = self._tiles.spread(matrix, number, rows, part)
             made = out, task.number
             self._lane_step(node, (read, source.region), made, (rows, part), busy=busy)
+
+    def _windows(self, node: Node) -> list[AnyWindow]:
+        """Return the windows through which a node reads and writes."""
+        matrices = (self._matrices[name] for name in (*node.inputs, node.output))
+        return [matrix.window for matrix in matrices if matrix.window is not None]
+
+    def comes_in(self, task: Task, tile: MatrixTile, many: int) -> list[Span]:
+        """Return the columns that `convert` may take one after another, in so many equal parts.
+
+        None unless the tile is all that the task reads, and each part is one access in all windows.
+        """
+        node = self._nodes[task.node]
+        if node.kind != "convert" or task.reads != (tile,) or task.cols[0].count % many:
+            return []
+        (rows,), (cols,) = task.rows, task.cols
+        parts = list(spans(cols.first, cols.stop, cols.stop, cols.count // many))
+        regular = all(
+            len(window.segments(task.number, rows.first, part)) == 1
+            for window in self._windows(node)
+            for part in parts
+        )
+        return parts if regular else []
 
     def diagonal(self, task: Task) -> None:
         """Let an engine write a weight of each lane along the diagonal of a tile, zeros beside it.

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from systolic.compiler.cost.dma import load_cost
 from systolic.compiler.ir.drafts import Draft, Drafts
@@ -246,7 +247,10 @@ class _Scheduler:
         return True
 
     def _bring(self, tile: MatrixTile, resident: Resident) -> None:
-        self.transfers.bring(tile, resident, anywhere=self.transfers.joinable and not self._begun)
+        anywhere = self.transfers.joinable and not self._begun
+        task = self._tiled.tasks[self._memory.task]
+        parts = partial(self.array.comes_in, task, tile) if anywhere else None
+        self.transfers.bring(tile, resident, anywhere=anywhere, parts=parts)
 
     def _fix(self, tile: MatrixTile, pinned: Collection[MatrixTile]) -> bool:
         """Place the matrix of a tile for good; False if there is no room beside pinned tiles.
@@ -279,7 +283,9 @@ _MAKERS: Mapping[NodeKind, Callable[[_Scheduler, Task], None]] = for_every_kind(
         "bounce": lambda scheduler, task: scheduler.transfers.bounce(task),
         "move": lambda scheduler, task: scheduler.moves.move(task),
         "gather": lambda scheduler, task: scheduler.gathers.gather(task),
-        "convert": lambda scheduler, task: scheduler.array.convert(task),
+        "convert": lambda scheduler, task: scheduler.array.convert(
+            task, len(scheduler.transfers.came.get(task.reads[0], ()))
+        ),
         "copy": lambda scheduler, task: scheduler.transfers.copy(task),
         "reduce": lambda scheduler, task: scheduler.array.reduce(task),
         "pool": lambda scheduler, task: scheduler.array.pool(task),

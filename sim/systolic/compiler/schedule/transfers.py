@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -12,7 +12,7 @@ from systolic.compiler.cost.dma import CopyTime, copy_time, engine_pool
 from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.dram_tensor import DramTensor, Rectangle, whole_bursts
-from systolic.compiler.ir.nodes import Axes, Layers, Node
+from systolic.compiler.ir.nodes import Axes, Layers, Matrix, Node
 from systolic.compiler.ir.parts import RowPart, parts_of
 from systolic.compiler.ir.tasks import MatrixTile, Task
 from systolic.compiler.place.residency import Resident
@@ -23,6 +23,9 @@ from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, DmaCopy
 from systolic.layout import Block
 from systolic.spans import Span
+
+MOST_PARTS = 4, 2
+"""Into how many parts of its columns a tile is cut at most that work waits for."""
 
 SPARED = 0.25
 """Where stores would fill less than this part of one queue, loads use that queue as well."""
@@ -103,7 +106,8 @@ class _Spill:
 class CopyMaker:
     """Makes the copies between DRAM and the tiles on the chip.
 
-    spilled_bytes: written to DRAM for want of room. next_byte: how much of DRAM is used.
+    spilled_bytes: written to DRAM for want of room. next_byte: how much of DRAM is used. came: the
+    columns of a tile that came one after another.
     """
 
     def __init__(self, drafts: Drafts, tiles: OnChip, layers: Layers, inwards_share: float) -> None:
@@ -115,22 +119,36 @@ class CopyMaker:
         self._regions: dict[int, Region] = {}
         self._spills: dict[MatrixTile, _Spill] = {}
         self._backgrounds: set[str] = set()
+        self.came: dict[MatrixTile, list[Span]] = {}
         self._loads_are_over = False
         self.spilled_bytes = 0
         self.next_byte = max((p.base + p.size_bytes for p in layers.dram), default=0)
         # If queues share DRAM's rate, two that bring one tile only hold the port of its bank for
-        # longer. A graph without products keeps all queues busy anyway.
+        # longer.
         shared = dram_rate(self._chip, 2) >= 2 * dram_rate(self._chip, 1)
         self.shareable = shared and tiles.multiplies
-        # Where DRAM has rows to open, further queues at once would close one another's.
-        self.joinable = tiles.multiplies and (shared or self._chip.dram.organisation is None)
+        # Where DRAM has rows to open, further queues at once would close one another's. Where all
+        # engines move each copy, further queues gain nothing unless products leave some idle.
+        idle = tiles.multiplies or not self._chip.dma.is_spread
+        self.joinable = idle and (shared or self._chip.dram.organisation is None)
 
     def backed(self, tile: MatrixTile) -> bool:
         """Return whether DRAM has the tile."""
         return self._tiles.matrices[tile.matrix].source == "dram" or tile in self._spills
 
-    def bring(self, tile: MatrixTile, resident: Resident, *, anywhere: bool) -> None:
-        """Copy a tile from DRAM to its place; `anywhere`: the queues of stores are free as well."""
+    def bring(
+        self,
+        tile: MatrixTile,
+        resident: Resident,
+        *,
+        anywhere: bool,
+        parts: Callable[[int], list[Span]] | None = None,
+    ) -> None:
+        """Copy a tile from DRAM to its place.
+
+        anywhere: the queues of stores are free as well. parts: the columns of so many parts with
+        which work may begin one after another, if all else waits for the tile.
+        """
         if spill := self._spills.get(tile):
             for held in parts_of(spill.stored):
                 source, target = self._spilled_part(spill, tile, held), self._held(resident, held)
@@ -138,14 +156,38 @@ class CopyMaker:
             return
         matrix = self._tiles.matrices[tile.matrix]
         tensor, region = self._tensor(matrix.dram, matrix.axes, matrix.picked)
+        queues, shared = self._chip.dma.useful_queues, self._sharing(matrix, alone=anywhere)
         # Copies of rows one by one are short, so that their latency counts more than their bytes.
-        anywhere = anywhere or matrix.shared == self._chip.dma.useful_queues or bool(matrix.picked)
-        ways = matrix.shared or self._ways(anywhere=anywhere)
-        for part in self._parts(tensor, self._tiles.block(tile), ways):
-            target = self._tiles.part(resident, part.rows, part.cols)
-            self._move(
-                part.access, target, region, resident.region, inwards=True, anywhere=anywhere
-            )
+        anywhere = anywhere or shared == queues or bool(matrix.picked)
+        ways = shared or self._ways(anywhere=anywhere)
+        block = self._tiles.block(tile)
+        if parts is not None and resident.region.piece_bytes:
+            self.came[tile] = self._columns(tensor, block, ways, parts)
+        for cols in self.came.get(tile) or [Span(0, block.extents[1])]:
+            for part in self._parts(tensor, block, ways, cols):
+                target = self._tiles.part(resident, part.rows, part.cols)
+                self._move(
+                    part.access, target, region, resident.region, inwards=True, anywhere=anywhere
+                )
+
+    def _columns(
+        self, tensor: DramTensor, block: Block, ways: int, parts: Callable[[int], list[Span]]
+    ) -> list[Span]:
+        """Return the columns of a tile that come one after another, none if all come at once.
+
+        An engine that takes an element in a cycle must still be busy with one part when the next
+        has come, latency included.
+        """
+        width = block.extents[1]
+        first = next(iter(self._parts(tensor, block, ways, Span(0, width))))
+        target = replace(first.access, buffer=Buffer.STATE, partitions=first.rows.count)
+        time = copy_time(self._chip, first.access, target)
+        busy = width * min(map(self._chip.period, self._chip.lane_engines))
+        for many in MOST_PARTS:
+            taken = (many * time.latency + time.moving) * self._chip.period("dma")
+            if taken <= busy and (found := parts(many)):
+                return [Span(each.first % width, each.count) for each in found]
+        return []
 
     def spill(self, resident: Resident) -> None:
         """Copy the finished part of a tile to DRAM, except the part that DRAM has already.
@@ -250,16 +292,14 @@ class CopyMaker:
         tensor, region = self._tensor(node.dram, node.axes)
         self._begin_phase(node, region)
         block = self._tiles.block(resident.tile)
-        queues, shared = (
-            self._chip.dma.useful_queues,
-            self._tiles.matrices[resident.tile.matrix].shared,
-        )
+        matrix = self._tiles.matrices[resident.tile.matrix]
+        queues, shared = self._chip.dma.useful_queues, self._sharing(matrix, alone=alone)
         anywhere = anywhere or shared == queues
         ways = shared or (queues if alone and self.shareable else self._ways(anywhere=anywhere))
         if not shared and following >= ways:  # sharing a tile would make every queue wait for it
             ways = 1
         taken: list[int] = []
-        for part in self._parts(tensor, block, ways):
+        for part in self._parts(tensor, block, ways, Span(0, block.extents[1])):
             source = self._tiles.part(resident, part.rows, part.cols)
             queue = self._move(
                 source,
@@ -296,6 +336,14 @@ class CopyMaker:
         dtype = self._tiles.matrices[tile.matrix].dtype
         return Access(Buffer.DRAM, dtype, 0, 1, base, ((1, rows * cols),))
 
+    def _sharing(self, matrix: Matrix, *, alone: bool) -> int:
+        """Return how many queues share each tile of a matrix, 0 if the matrix does not say.
+
+        alone: no other tile is moved meanwhile, so that all queues are free for this one.
+        """
+        dma = self._chip.dma
+        return dma.useful_queues if matrix.shared and alone and not dma.is_spread else matrix.shared
+
     def _ways(self, *, anywhere: bool) -> int:
         """Return how many queues share a tile.
 
@@ -304,15 +352,20 @@ class CopyMaker:
         """
         return max(1, self._chip.dma.useful_queues // 2) if anywhere and self.shareable else 1
 
-    def _parts(self, tensor: DramTensor, block: Block, ways: int) -> Iterator[Rectangle]:
-        """Yield a tile's rectangles in DRAM, its rows shared out."""
-        (row, col), (rows, cols) = block.origin, block.extents
+    def _parts(
+        self, tensor: DramTensor, block: Block, ways: int, cols: Span
+    ) -> Iterator[Rectangle]:
+        """Yield the rectangles in DRAM of a tile's columns, its rows shared out."""
+        (row, col), (rows, _) = block.origin, block.extents
         share = -(-rows // ways)
         for first in range(0, rows, share):
             count = min(share, rows - first)
-            for part in tensor.rectangles(block.batch, (row + first, col), (count, cols)):
+            origin, extents = (row + first, col + cols.first), (count, cols.count)
+            for part in tensor.rectangles(block.batch, origin, extents):
                 yield Rectangle(
-                    part.access, Span(first + part.rows.first, part.rows.count), part.cols
+                    part.access,
+                    Span(first + part.rows.first, part.rows.count),
+                    Span(cols.first + part.cols.first, part.cols.count),
                 )
 
     def _tensor(
