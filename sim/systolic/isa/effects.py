@@ -31,7 +31,8 @@ def reads_per_lane(instruction: Instruction) -> tuple[Access, ...]:
 
 def reads_beside(instruction: Instruction) -> tuple[Access, ...]:
     """Return the operand that is read beside the first elements of another; it has few."""
-    return _accesses(instruction, BY_CLASS[type(instruction)].operands.beside)
+    names = BY_CLASS[type(instruction)].operands.beside
+    return _accesses(instruction, names) if names else ()  # it is asked often, and most have none
 
 
 def few_per_lane(instruction: Instruction) -> list[tuple[str, Access, int]]:
