@@ -24,8 +24,10 @@ from systolic.isa import (
     CopyPredicated,
     DmaCopy,
     Dropout,
+    FindIndex8,
     Iota,
     LoadWeights,
+    MatchReplace8,
     MatMul,
     Max8,
     Memset,
@@ -55,6 +57,8 @@ A, B = state(0, 4, 0, ELEMENTS), state(0, 4, 2048, ELEMENTS)
 OTHER_BANK, TARGET = state(0, 4, 16384, ELEMENTS), state(0, 4, 40960, ELEMENTS)
 ONE, SUM = state(0, 4, 32768, 1), state(0, 4, 49152, 1)
 WIDE = state(0, 4, 0, 3 * ELEMENTS)
+EIGHT, INDICES = state(0, 4, 32768, 8), state(0, 4, 49152, 8, "s32")
+LONG = state(0, 4, 0, 16385, "s8")
 LOAD = LoadWeights(weights=state(0, 8, 0, 7))
 MUL = MatMul(moving=state(0, 8, 4096, 5), result=psum(0, 7, 0, 5))
 # -- legality -------------------------------------------------------------------------------------
@@ -94,6 +98,9 @@ LEGAL: dict[str, Any] = {
     "bn_aggr": BnAggr(engine="pooling", source=A, target=state(0, 4, 40960, 2)),
     "max8": Max8(engine="pooling", source=A, target=state(0, 4, 40960, 8)),
     "dropout": Dropout(engine="pooling", source=A, target=TARGET, probability=ONE),
+    "find_index8": FindIndex8(engine="pooling", source=A, values=EIGHT, target=INDICES),
+    "match_replace8": MatchReplace8(engine="pooling", source=A, values=EIGHT, target=TARGET,
+                                    other=0.0, indices=INDICES),
     "partition_reduce": PartitionReduce(engine="pooling", fold="max", source=A,
                                         target=state(0, 1, 40960, ELEMENTS)),
     "requantise": Requantise(engine="pooling", source=A, target=replace(TARGET, dtype="s32"),
@@ -184,6 +191,22 @@ def breaks(rule: str, instruction: Any) -> list[Any]:
             replace(instruction, target=replace(target, pattern=((1, target.elements + 1),))),
             *([] if isinstance(instruction, BnStats) else [replace(instruction, source=short)]),
         ]
+    if rule.startswith("the target has as many partitions, eight elements"):
+        short = replace(A, pattern=((1, 7),))
+        targets = (
+            replace(INDICES, partitions=3),
+            replace(INDICES, pattern=((1, 9),)),
+            replace(INDICES, dtype="f32"),
+        )
+        return [
+            *(replace(instruction, target=target) for target in targets),
+            *(replace(instruction, source=source) for source in (short, LONG)),
+        ]
+    if rule.startswith("at most 16,384 elements"):
+        return [
+            replace(instruction, source=LONG, target=replace(LONG, start=20480)),
+            replace(instruction, indices=replace(INDICES, dtype="f32")),
+        ]
     if rule.startswith("the target has one partition"):
         target = instruction.target
         return [
@@ -224,7 +247,8 @@ def test_every_operation_has_a_rule_and_no_rule_is_left_out() -> None:
     others = {key for key in rows if key.split()[:1] not in [[name] for name in LEGAL]}
     assert others == {
         "bias scalar other reduced initial bound end probability",
-        "reduced",
+        "values indices",
+        "reduced indices",
         " ".join(INTEGERS_ONLY),
         "",
     }
@@ -258,11 +282,30 @@ def test_one_element_in_each_partition(field: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("field", "name"),
+    [("values", "find_index8"), ("values", "match_replace8"), ("indices", "match_replace8")],
+)
+def test_eight_elements_in_each_partition(field: str, name: str) -> None:
+    instruction = LEGAL[name]
+    eight = getattr(instruction, field)
+    for access in (replace(eight, partitions=3), replace(eight, pattern=((1, 7),))):
+        assert not is_legal(replace(instruction, **{field: access}))
+    assert is_legal(replace(LEGAL["match_replace8"], indices=None))
+
+
+@pytest.mark.parametrize(
     "name", ["activate_reduce", "tensor_scalar_reduce", "select_reduce", "range_select"]
 )
 def test_reduced_lies_in_the_buffer_of_the_target(name: str) -> None:
     assert not is_legal(replace(LEGAL[name], reduced=psum(0, 4, 0, 1)))
     assert is_legal(replace(LEGAL[name], reduced=psum(0, 4, 0, 1), target=psum(0, 4, 1, ELEMENTS)))
+
+
+def test_indices_lie_in_the_buffer_of_the_target() -> None:
+    there = psum(0, 4, 0, 8, "s32")
+    assert not is_legal(replace(LEGAL["match_replace8"], indices=there))
+    target = psum(0, 4, 8, ELEMENTS)
+    assert is_legal(replace(LEGAL["match_replace8"], indices=there, target=target))
 
 
 @pytest.mark.parametrize("op", typing.get_args(AluOperation))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import typing
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,10 +25,12 @@ from systolic.isa import (
     CopyPredicated,
     DmaCopy,
     Dropout,
+    FindIndex8,
     Fold,
     Instruction,
     Iota,
     LoadWeights,
+    MatchReplace8,
     MatMul,
     Max8,
     Memset,
@@ -88,7 +91,7 @@ def test_queue_and_operands(opcode: Opcode) -> None:
     places = [f.name for f in opcode.fields if f.name in ("source", "target", "left", "right",
               "weights", "moving", "result", "value", "scalar", "bias", "base", "tensor",
               "reduced", "fold", "predicate", "initial", "mask", "side", "bound",
-              "end", "probability", "seed")]  # fmt: skip
+              "end", "probability", "seed", "values", "other", "indices")]  # fmt: skip
     assert [name for name in places if name not in mentioned] == []
 
 
@@ -122,8 +125,8 @@ def three(scalar: Any, tensor: Access) -> ScalarTensorTensor:
     )  # fmt: skip
 
 
-def few(elements: int) -> Access:
-    return state(0, 4, 40960, elements)
+def few(elements: int, start: int = 40960) -> Access:
+    return state(0, 4, start, elements)
 
 
 def between(bound: Any, end: Any) -> RangeSelect:
@@ -145,6 +148,19 @@ def chosen(other: Any, predicate: Access) -> SelectReduce:
         engine="pooling", fold="max", source=A, predicate=predicate, other=other, target=TARGET,
         reduced=SUM,
     )  # fmt: skip
+
+
+def searched(values: Access, elements: int) -> FindIndex8:
+    source, eight = few(elements, 0), replace(values, pattern=((1, 8),))
+    target = replace(few(8), dtype="s32")
+    return FindIndex8(engine="pooling", source=source, values=eight, target=target)
+
+
+def replaced(values: Access, elements: int) -> MatchReplace8:
+    source, eight = few(elements, 0), replace(values, pattern=((1, 8),))
+    return MatchReplace8(
+        engine="pooling", source=source, values=eight, target=few(elements), other=0.0
+    )
 
 
 LOAD = LoadWeights(weights=state(0, 8, 0, 7))
@@ -196,6 +212,16 @@ COSTS: dict[str, list[tuple[Any, Callable[[int], int]]]] = {
         (BnStats(engine="pooling", source=WIDE, target=few(6)), lambda e: up(3 * ELEMENTS, e)),
         (BnAggr(engine="pooling", source=WIDE, target=few(2)), lambda e: up(3 * ELEMENTS, e)),
         (Max8(engine="pooling", source=WIDE, target=few(8)), lambda e: up(3 * ELEMENTS, e)),
+    ],
+    "ceil(n / e), n elements of the source; + ceil(8 / e) if `values` lie in its bank and share a "
+    "lane": [
+        (searched(OTHER_BANK, ELEMENTS), lambda e: up(ELEMENTS, e)),
+        (searched(B, ELEMENTS), lambda e: up(ELEMENTS, e) + up(8, e)),
+    ],
+    "ceil(max(n, 8) / e); + ceil(8 / e) if `values` lie in the source's bank and share a lane": [
+        (replaced(OTHER_BANK, ELEMENTS), lambda e: up(ELEMENTS, e)),
+        (replaced(OTHER_BANK, 3), lambda e: up(8, e)),
+        (replaced(B, ELEMENTS), lambda e: up(ELEMENTS, e) + up(8, e)),
     ],
     "ceil(n / e), + 1 for each of bound and end that is an access": [
         (between(0, 5.0), lambda e: up(ELEMENTS, e)),

@@ -192,6 +192,12 @@ def test_a_table_without_a_rhythm_fails_at_import(module, monkeypatch):
         (MatMul, operands("moving", "result", Rhythm.PAIRED), "instructions of engines, and no"),
         (Copy, operands("source", "target", Rhythm.PAIRED), "PAIRED does not fit its operands"),
         (Copy, operands("source", "target", Rhythm.WINDOWED), "WINDOWED instructions, and no"),
+        (Copy, operands("source", "target", Rhythm.BESIDE), "BESIDE instructions, and no others"),
+        (
+            Copy,
+            operands("source", "target", Rhythm.ELEMENTWISE, made=2),
+            "BLOCKWISE instructions, and no others",
+        ),
     ],
 )
 def test_a_row_that_does_not_fit_its_fields_fails_at_import(cls, parts, text):

@@ -38,9 +38,11 @@ from systolic.isa import (
     CopyPredicated,
     DmaCopy,
     Dropout,
+    FindIndex8,
     Instruction,
     Iota,
     LoadWeights,
+    MatchReplace8,
     MatMul,
     Max8,
     Memset,
@@ -63,7 +65,7 @@ from systolic.isa import (
     Wait,
 )
 from systolic.isa.instruction import ActivationFunction, AluOperation, Fold, Reduction, Relation
-from systolic.isa.legality import INTEGERS_ONLY
+from systolic.isa.legality import INTEGERS_ONLY, MAX_SEARCHED
 from systolic.isa.opcodes import BY_CLASS
 from systolic.machine import Image
 
@@ -337,6 +339,9 @@ class RandomProgram:
         self.rng = aside(self.rng, "requantise")  # behind all draws, so that these stay as they are
         for _ in range(length // 8 if self.elementwise else 0):
             self._requantise()
+        self.rng = aside(self.rng, "search")
+        for _ in range(length // 8 if self.later else 0):
+            self._search()
         names = tuple(f"s{n}" for n in range(self.semaphores))
         return Program("random", tuple(self.instructions), names), self.images
 
@@ -619,6 +624,10 @@ class RandomProgram:
         target = self._place(*shape)
         if target is None:
             return
+        if make is FindIndex8:
+            if target.element_bytes != 4:
+                return
+            target = replace(target, dtype="s32")
         if make is Requantise and data_type(target.dtype).accumulator != "s32":
             same_size = {4: "s32", 1: "s8"}
             if target.element_bytes not in same_size:
@@ -633,14 +642,19 @@ class RandomProgram:
             if (reduced := self._reduced(target)) is None:
                 return
             fields["reduced"] = reduced
+        if fields.pop("has_indices", False):
+            if (indices := self._eight_indices(target)) is None:
+                return
+            fields["indices"] = indices
         keeps = BY_CLASS[make].operands.keeps
         if keeps is not None and keeps(SimpleNamespace(**fields)):
             if (filled := self._filled(target)) is None:
                 return
             waits = (*waits, *filled)
         self._emit(make, waits, target)
-        if "reduced" in fields:
-            self.written.append((fields["reduced"], self.semaphores - 1))
+        for name in ("reduced", "indices"):
+            if name in fields:
+                self.written.append((fields[name], self.semaphores - 1))
         self.instructions.append(
             make(target=target, waits=self._waits, posts=self._posts, **fields)
         )
@@ -829,6 +843,47 @@ class RandomProgram:
         makes += [(Max8, 8)] * (source.elements >= 8)
         make, made = self.rng.choice(makes)
         self._add(make, waits, (source.partitions, made), source=source)
+
+    def _search(self) -> None:
+        """Add a search for eight values: constants, part of the source itself, or a result."""
+        if (found := self._operands()) is None:
+            return
+        source, waits = found
+        results = [
+            (access, (Wait(*posted),) if isinstance(posted, tuple) else (Wait(posted, 1),))
+            for access, posted in self.written
+            if (access.partitions, access.elements) == (source.partitions, 8)
+            and access.buffer is not Buffer.DRAM
+        ]
+        values, more = self._shuffled(self._constant("f32", source.partitions, 8)), ()
+        kind = self.rng.random()
+        if results and kind < 0.4:
+            values, more = self.rng.choice(results)
+        elif kind < 0.7 and len(source.pattern) == 1 and source.elements >= 8:
+            ((step, _),) = source.pattern
+            values = replace(source, pattern=((step, 8),))
+        shape = source.partitions, source.elements
+        waits = (*waits, *more)
+        if self.rng.random() < 0.5 and 8 <= source.elements <= MAX_SEARCHED:
+            for _ in range(4):  # until a place has elements of 32 bits
+                self._add(FindIndex8, waits, (shape[0], 8), source=source, values=values)
+        elif source.elements <= MAX_SEARCHED:
+            self._add(
+                MatchReplace8,
+                waits,
+                shape,
+                source=source,
+                values=values,
+                other=self.rng.choice([0, 1.5, float("-inf")]),
+                has_indices=self.rng.random() < 0.5,
+            )
+
+    def _eight_indices(self, target: Access) -> Access | None:
+        """Return eight s32 for each lane in the target's buffer, in any partitions."""
+        if target.buffer is Buffer.RESULT:
+            return self._psum(target.partitions, 8, "s32")
+        first = self.rng.randint(0, self.chip.state_buffer.partitions - target.partitions)
+        return self._state("s32", first, target.partitions, 8)
 
     def _pool(self) -> None:
         if (found := self._operands()) is None:

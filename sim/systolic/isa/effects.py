@@ -16,9 +16,9 @@ from systolic.spans import Interval
 
 
 def reads(instruction: Instruction) -> tuple[Access, ...]:
-    """Return what an instruction reads: element by element, per lane, accumulated, kept."""
+    """Return what an instruction reads: by element, per lane, beside, accumulated, kept."""
     operands = BY_CLASS[type(instruction)].operands
-    found = _accesses(instruction, operands.reads + operands.per_lane)
+    found = _accesses(instruction, operands.reads + operands.per_lane + operands.beside)
     if isinstance(instruction, OnEngine):
         return (*found, target_of(instruction)) if keeps(instruction) else found
     return found + writes(instruction) if accumulates(instruction) else found
@@ -29,10 +29,21 @@ def reads_per_lane(instruction: Instruction) -> tuple[Access, ...]:
     return _accesses(instruction, BY_CLASS[type(instruction)].operands.per_lane)
 
 
-def per_lane_operands(instruction: Instruction) -> list[tuple[str, Access]]:
-    """Return what has one element in each partition, read or written, with the fields' names."""
+def reads_beside(instruction: Instruction) -> tuple[Access, ...]:
+    """Return the operand that is read beside the first elements of another; it has few."""
+    names = BY_CLASS[type(instruction)].operands.beside
+    return _accesses(instruction, names) if names else ()  # it is asked often, and most have none
+
+
+def few_per_lane(instruction: Instruction) -> list[tuple[str, Access, int]]:
+    """Return what has a fixed number of elements in each partition: (field, access, number).
+
+    What is written element by element is not among it.
+    """
     operands = BY_CLASS[type(instruction)].operands
-    return _named(instruction, operands.per_lane + operands.results)
+    single = _named(instruction, operands.per_lane)
+    several = _named(instruction, operands.beside + operands.results)
+    return [(*one, 1) for one in single] + [(*one, operands.few) for one in several]
 
 
 def per_element_operands(instruction: Instruction) -> list[tuple[str, Access]]:

@@ -17,6 +17,7 @@ from systolic.isa.effects import (
     accesses,
     calculation,
     capability,
+    reads_beside,
     reads_per_element,
     steps,
     target_of,
@@ -68,7 +69,7 @@ def out_of_reach(instruction: OnEngine, engine: Engine) -> Iterator[tuple[str, s
     """Yield (field, "reads" or "writes", access) of what lies where the engine does not reach."""
     operands = BY_CLASS[type(instruction)].operands
     for verb, names, buffers in (
-        ("reads", operands.reads + operands.per_lane, engine.reads),
+        ("reads", operands.reads + operands.per_lane + operands.beside, engine.reads),
         ("writes", operands.writes + operands.results, engine.writes),
     ):
         for name in names:
@@ -133,7 +134,8 @@ def pace_of(instruction: OnEngine, engine: Engine, chip: Chip) -> Pace:
 
 def _passing(instruction: OnEngine, chip: Chip) -> Iterator[int]:
     """Yield how many elements pass each port of the state buffer that the instruction needs."""
-    parts = [(access, 1) for access in reads_per_element(instruction)]
+    read = reads_per_element(instruction) + reads_beside(instruction)
+    parts = [(access, 1) for access in read]
     parts.append((target_of(instruction), window(instruction)))
     for access, elements in parts:
         if access.buffer is Buffer.STATE:

@@ -15,11 +15,11 @@ from systolic.isa.access import Access
 
 __all__ = [
     "Activate", "ActivateReduce", "ActivationFunction", "AluOperation", "BnAggr", "BnStats",
-    "Copy", "CopyPredicated", "DmaCopy", "Dropout", "EngineName", "Event", "Fold", "Instruction",
-    "Iota", "LoadWeights", "MatMul", "Max8", "Memset", "OnEngine", "PartitionReduce",
-    "PassThrough", "Pool", "Post", "RangeSelect", "Reduction", "Relation", "Requantise",
-    "ScalarTensorTensor", "Scan", "Select", "SelectReduce", "Shuffle", "TensorScalar",
-    "TensorScalarReduce", "TensorTensor", "Transpose", "Wait",
+    "Copy", "CopyPredicated", "DmaCopy", "Dropout", "EngineName", "Event", "FindIndex8", "Fold",
+    "Instruction", "Iota", "LoadWeights", "MatMul", "MatchReplace8", "Max8", "Memset", "OnEngine",
+    "PartitionReduce", "PassThrough", "Pool", "Post", "RangeSelect", "Reduction", "Relation",
+    "Requantise", "ScalarTensorTensor", "Scan", "Select", "SelectReduce", "Shuffle",
+    "TensorScalar", "TensorScalarReduce", "TensorTensor", "Transpose", "Wait",
 ]  # fmt: skip
 
 Event = Literal["done", "row", "partition"]
@@ -323,6 +323,36 @@ class Max8(OnEngine):
 
     source: Access
     target: Access
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindIndex8(OnEngine):
+    """For each of the eight `values` of a lane: which element of the source equals it.
+
+    That is the first one, counted from 0; of values that are equal, the second one is given the
+    second such element, and so on. A value that none is left for gives -1, all bits of a word.
+    Each lane of `values` and of the target has eight elements; those of the target are s32.
+    """
+
+    source: Access
+    values: Access
+    target: Access
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatchReplace8(OnEngine):
+    """target = source, but `other` in place of an element for each of the lane's eight `values`.
+
+    That is the first element which equals the value; of values that are equal, the last one is
+    given the first such element, the one before it the second, and so on. indices: where those
+    elements are, as FindIndex8 says it, eight in each lane of s32.
+    """
+
+    source: Access
+    values: Access
+    target: Access
+    other: float
+    indices: Access | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,10 +18,9 @@ from systolic.isa.accumulation_groups import OpenGroups
 from systolic.isa.effects import (
     calculation,
     capability,
+    few_per_lane,
     per_element_operands,
-    per_lane_operands,
     reads_per_element,
-    results_per_lane,
     rhythm,
     target_of,
     window,
@@ -39,8 +38,10 @@ from systolic.isa.instruction import (
     UNCHANGED,
     BnAggr,
     DmaCopy,
+    FindIndex8,
     Instruction,
     LoadWeights,
+    MatchReplace8,
     MatMul,
     Max8,
     OnEngine,
@@ -60,6 +61,8 @@ from systolic.isa.program import Program
 MAX_ELEMENTS, MAX_DRAM_ELEMENTS = 1 << 24, 1 << 32
 """The most elements of an access, in a partition and in DRAM; repeated ones count again."""
 MAX_STEP = 1 << 40
+MAX_SEARCHED = 1 << 14
+"""The most elements of a lane in which `find_index8` and `match_replace8` search (nki.isa)."""
 INTEGERS_ONLY = (
     "and", "or", "xor", "shift_left", "shift_right_logical", "shift_right_arithmetic",
 )  # fmt: skip
@@ -310,19 +313,18 @@ def _check_number(name: str, value: float) -> None:
 
 
 def _check_per_lane(instruction: OnEngine) -> None:
-    """Hold the operands of one element per lane against the lanes of the instruction."""
-    lanes = target_of(instruction).partitions
-    for name, access in per_lane_operands(instruction):
-        if (access.partitions, access.elements) != (lanes, 1):
+    """Hold the operands of one element per lane, or of few, against the instruction's lanes."""
+    target, behind = target_of(instruction), BY_CLASS[type(instruction)].operands.results
+    for name, access, many in few_per_lane(instruction):
+        if (access.partitions, access.elements) != (target.partitions, many):
+            count = "one element" if many == 1 else f"{many} elements"
             raise ProgramError(
-                f"{name}: needed one element in each of {lanes} partitions, "
+                f"{name}: needed {count} in each of {target.partitions} partitions, "
                 f"found {access.partitions} x {access.elements}"
             )
-    for access in results_per_lane(instruction):
-        if access.buffer is not target_of(instruction).buffer:
+        if name in behind and access.buffer is not target.buffer:
             raise ProgramError(
-                f"reduced: must lie in the target's buffer, {target_of(instruction).buffer}, "
-                f"found {access.buffer}"
+                f"{name}: must lie in the target's buffer, {target.buffer}, found {access.buffer}"
             )
 
 
@@ -423,6 +425,30 @@ def _check_max8(largest: Max8) -> None:
         )
 
 
+def _check_find_index8(search: FindIndex8) -> None:
+    _check_searched(search.source, search.target.elements)
+    _check_indices("target", search.target)
+
+
+def _check_match_replace8(search: MatchReplace8) -> None:
+    _check_searched(search.source, 1)
+    if search.indices is not None:
+        _check_indices("indices", search.indices)
+
+
+def _check_searched(source: Access, least: int) -> None:
+    if not least <= source.elements <= MAX_SEARCHED:
+        raise ProgramError(
+            f"source: needed {least} to {MAX_SEARCHED} elements in each partition, "
+            f"found {source.elements}"
+        )
+
+
+def _check_indices(name: str, access: Access) -> None:
+    if access.dtype != "s32":
+        raise ProgramError(f"{name}: where an element is, is an s32, found {access.dtype}")
+
+
 def _check_tensor_tensor(both: TensorTensor) -> None:
     _check_operation("op", both.op, {"left": both.left, "right": both.right})
 
@@ -482,6 +508,8 @@ _ENGINE_RULES: dict[type, Callable[[Any], None]] = {
     Scan: _check_scan,
     BnAggr: _check_bn_aggr,
     Max8: _check_max8,
+    FindIndex8: _check_find_index8,
+    MatchReplace8: _check_match_replace8,
     Requantise: _check_requantise,
 }
 """The further rules of some instructions, beyond engine, accesses, shapes and numbers."""

@@ -29,8 +29,10 @@ from systolic.isa.instruction import (
     CopyPredicated,
     DmaCopy,
     Dropout,
+    FindIndex8,
     Iota,
     LoadWeights,
+    MatchReplace8,
     MatMul,
     Max8,
     Memset,
@@ -99,25 +101,35 @@ class Rhythm(Enum):
     The first group of the block is complete in that step, and one more group in each step that
     follows. Groups that come behind the last read hold up nothing.
     """
+    BESIDE = auto()
+    """Beside the first groups of the operand, those of another are read that has few elements.
+
+    A group of each is read in one step, or in two where both need the same port. Nothing of the
+    target is complete before all of the other operand has been read. From then on it is that of
+    ELEMENTWISE, or of BLOCKWISE with a block of all elements, a group in a step.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operands:
     """The names of the fields through which an instruction reads and writes memory, by their part.
 
-    Every field that is an access, or an access or a number, stands in one of the first four; a
-    field that holds a number moves nothing.
+    Every field that is an access, or an access or a number, stands in one of the first five; a
+    field that holds a number, or None, moves nothing.
 
     Args:
         reads: read element by element.
         per_lane: read once per lane: one element in each partition, before all others.
+        beside: read beside the first elements of the operand: `few` elements in each partition.
         writes: written element by element.
-        results: written once per lane: one element in each partition, in a step of its own behind
-            all that is written element by element.
+        results: written once per lane: `few` elements in each partition, each in a step of its own
+            behind all that is written element by element.
+        few: how many elements of each partition `beside` and `results` have.
         accumulate: a flag; where it is set, what is written is read as well.
         window: how many elements of the operand make one of the target (WINDOWED).
         block: how many elements of the operand make as many of the target (BLOCKWISE).
-        made: how many elements of the target all of the operand makes (BLOCKWISE without block).
+        made: how many elements of the target all of the operand makes (BLOCKWISE without block, and
+            BESIDE if the target has not as many elements as the operand).
         keeps: whether an instruction leaves some of what it writes as it is, and so reads it too,
             at no cost.
         is_running: an element of the target depends on those before it.
@@ -128,8 +140,10 @@ class Operands:
 
     reads: tuple[str, ...] = ()
     per_lane: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
+    few: int = 1
     accumulate: str | None = None
     window: str | None = None
     block: str | None = None
@@ -164,13 +178,13 @@ def _kind(hint: Any) -> tuple[Kind, bool, tuple[str, ...]]:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
         rest = tuple(a for a in arguments if a is not type(None))
+        if len(rest) == 1:
+            kind, _, words = _kind(rest[0])
+            return kind, True, words
         if Access in rest and set(rest) <= {Access, int, float}:
             return Kind.OPERAND, len(rest) < len(arguments), ()
         if set(rest) == {int, float}:
             return Kind.NUMBER, len(rest) < len(arguments), ()
-        if len(rest) == 1:
-            kind, _, words = _kind(rest[0])
-            return kind, True, words
     elif origin is Literal:
         return Kind.WORD, False, tuple(str(a) for a in arguments)
     elif origin is tuple and arguments == (int, ...):
@@ -208,18 +222,18 @@ def opcode(number: int, mnemonic: str, cls: Any, parts: Operands) -> Opcode:
 def _check_operands(row: Opcode) -> None:
     """Hold the names of operands against the fields: each has one part, and is of its kind."""
     found, kinds = row.operands, {field.name: field.kind for field in row.fields}
-    parts = [*found.reads, *found.per_lane, *found.writes, *found.results]
+    parts = [*found.reads, *found.per_lane, *found.beside, *found.writes, *found.results]
     for name, kind in kinds.items():
         wanted = kind in (Kind.ACCESS, Kind.OPERAND)
         if parts.count(name) != wanted:
             raise TypeError(
                 f"{row.mnemonic}: {name} stands {parts.count(name)} times in reads, per_lane, "
-                f"writes and results of its row in OPCODES, needed {int(wanted)}"
+                f"beside, writes and results of its row in OPCODES, needed {int(wanted)}"
             )
     needed: list[tuple[str, tuple[Kind, ...]]] = [
         (name, (Kind.ACCESS, Kind.OPERAND)) for name in parts
     ]
-    needed += [(name, (Kind.ACCESS,)) for name in found.writes + found.results]
+    needed += [(name, (Kind.ACCESS,)) for name in found.beside + found.writes + found.results]
     needed += [(found.accumulate, (Kind.FLAG,))] if found.accumulate else []
     needed += [(name, (Kind.INTEGER,)) for name in (found.window, found.block) if name]
     for name, allowed in needed:
@@ -238,7 +252,10 @@ def _check_rhythm(row: Opcode) -> None:
         raise TypeError(f"{row.mnemonic}: {rhythm.name} does not fit its operands")
     if (found.window is not None) != (rhythm is Rhythm.WINDOWED):
         raise TypeError(f"{row.mnemonic}: WINDOWED instructions, and no others, have a window")
-    if [found.block, found.made].count(None) != 2 - (rhythm is Rhythm.BLOCKWISE):
+    if len(found.beside) != (rhythm is Rhythm.BESIDE):
+        raise TypeError(f"{row.mnemonic}: BESIDE instructions, and no others, have one beside")
+    makes = found.made is not None and rhythm is not Rhythm.BESIDE
+    if makes + (found.block is not None) != (rhythm is Rhythm.BLOCKWISE):
         raise TypeError(f"{row.mnemonic}: BLOCKWISE instructions, and no others, have a block")
 
 
@@ -247,6 +264,7 @@ _READS = {
     Rhythm.PAIRED: (2,),
     Rhythm.WINDOWED: (1,),
     Rhythm.BLOCKWISE: (1,),
+    Rhythm.BESIDE: (1,),
 }
 """How many operands that are read element by element a rhythm has."""
 
@@ -326,6 +344,11 @@ OPCODES = tuple(
             operands("source", "target", Rhythm.ELEMENTWISE, is_across=True)),
         (25, "dropout", Dropout,
             operands("source", "target", Rhythm.ELEMENTWISE, per_lane=("probability",))),
+        (26, "find_index8", FindIndex8,
+            operands("source", "target", Rhythm.BESIDE, beside=("values",), few=8, made=8)),
+        (27, "match_replace8", MatchReplace8,
+            operands("source", "target", Rhythm.BESIDE, beside=("values",), results=("indices",),
+                     few=8, is_running=True)),
         (40, "requantise", Requantise,
             operands("source", "target", Rhythm.ELEMENTWISE, per_lane=("bias", "scale"))),
         (41, "pass_through", PassThrough,

@@ -39,6 +39,8 @@ from systolic.isa.instruction import (
     BnStats,
     CopyPredicated,
     Dropout,
+    FindIndex8,
+    MatchReplace8,
     Max8,
     RangeSelect,
     ScalarTensorTensor,
@@ -187,6 +189,16 @@ CASES: dict[Row, list[tuple[tuple[Chip, ...], Make]]] = {
                                 probability=0.5))],
     ("max8", "N", "8<=N<=16384"): [
         (ALL, lambda n: Max8(engine="vector", source=state(n), target=state(8, 1)))],
+    ("nc_find_index8", "N", "8<=N<=16384"): [
+        (ALL, lambda n: FindIndex8(engine="vector", source=state(n), values=state(8, 3),
+                                   target=state(8, 2, "s32"))),
+        (ALL, lambda n: FindIndex8(engine="vector", source=sums(n), values=bf16(8, 3),
+                                   target=state(8, 1, "s32")))],
+    ("nc_match_replace8", "max(64,N)", "N<=16384"): [
+        (ALL, lambda n: MatchReplace8(engine="vector", source=state(n), values=state(8, 3),
+                                      target=state(n, 2), other=0.0)),
+        (ALL, lambda n: MatchReplace8(engine="vector", source=bf16(n, 0), values=bf16(8, 3),
+                                      target=bf16(n, 0), other=0.0))],
     (TENSOR, "N/4 (4x v2)", "v3+"): [
         (LATER, lambda n: Copy(engine="vector", source=bf16(n, 0), target=state(n, 1, "f16"))),
         (LATER, lambda n: scalar("vector", bf16(n, 0), bf16(n, 1))),
@@ -209,9 +221,9 @@ SAID = {
 """What the table says in words, as a formula."""
 ABSENT = {
     "nc_matmul", "MultiplyMoving (raw)", "LoadStationary (raw)", "nc_matmul double_row",
-    "nc_matmul_mx", "tensor_copy_dynamic_src / _dst", "nc_find_index8",
-    "nc_match_replace8", "select_reduce", "tensor_partition_reduce", "local_gather", "topk",
-    "quantize_mx", "dma_copy (static descriptors)", "dma_copy (hardware DGE)", "dma_transpose",
+    "nc_matmul_mx", "tensor_copy_dynamic_src / _dst", "select_reduce",
+    "tensor_partition_reduce", "local_gather", "topk", "quantize_mx",
+    "dma_copy (static descriptors)", "dma_copy (hardware DGE)", "dma_transpose",
 }  # fmt: skip
 """Rows of the array and of DMA, of instructions that do not exist here, and without a formula."""
 OF_THE_ARRAY = ("nc_transpose", "Tensor")
@@ -251,12 +263,15 @@ def test_every_row_is_held_or_names_something_absent() -> None:
         absent = row["instruction"] in ABSENT
         absent |= (row["instruction"], row["engine"]) == OF_THE_ARRAY
         assert (row in held) != absent, row
-    words = {"find_index8", "match_replace8", "local_gather", "topk", "quantize_mx"}
+    words = {"local_gather", "topk", "quantize_mx"}
     assert BY_MNEMONIC.keys().isdisjoint(words), "a row that has an instruction by now"
 
 
-BEHIND: dict[type, int] = {Transpose: 31, BnStats: 5, Max8: 7}
-"""Results of a block are written a group in each cycle: so many cycles behind the first."""
+BEHIND: dict[type, int] = {Transpose: 31, BnStats: 5, Max8: 7, FindIndex8: 7, MatchReplace8: 7}
+"""Results of a block are written a group in each cycle: so many cycles behind the first.
+
+The first of MatchReplace8 waits for the last of the eight values, which is read in cycle 7.
+"""
 CHOSEN = [
     pytest.param(row, chip, make, id=f"{row[0]}, {row[1]}, {row[2]} {place} {chip.name}")
     for row, cases in CASES.items()

@@ -13,6 +13,7 @@ from support import exact
 from support import scalar_lanes as lanes
 from support.chips import able_chip
 from support.lane_values import (
+    ENGINES,
     REDUCED,
     SOURCE,
     TARGET,
@@ -23,6 +24,7 @@ from support.lane_values import (
     operand,
     patterns,
     run,
+    stored,
 )
 from systolic.hw.datatypes import DATA_TYPES, data_type
 from systolic.isa import (
@@ -31,7 +33,9 @@ from systolic.isa import (
     BnStats,
     CopyPredicated,
     Dropout,
+    FindIndex8,
     Fold,
+    MatchReplace8,
     Max8,
     PartitionReduce,
     Program,
@@ -341,6 +345,99 @@ def test_max8(source: str, count: int) -> None:
     ]
     for turn in range(2):
         check(run(made, {made.source: values}, turn)["target"], wanted, target)
+
+
+def searched(rng: np.random.Generator, source: str, values: str, count: int) -> tuple[Any, Any]:
+    """Return a source and eight values, most of which it has, and some of which are equal."""
+    data = drawn(rng, source, count)
+    values_of = drawn(rng, values, 8)
+    some = rng.integers(0, count, values_of.shape)
+    with np.errstate(all="ignore"):
+        mine = np.take_along_axis(data, some, axis=1).astype(data_type(values).numpy)
+    return data, np.where(rng.random(values_of.shape) < 0.8, mine, values_of)
+
+
+def by_hand(row: list[Any], values: list[Any], order: range) -> list[int]:
+    """Return where each value is: they take turns in that order, each the first that is left."""
+    left, found = dict(enumerate(row)), dict.fromkeys(range(8), -1)
+    for place in order:
+        equal = [at for at, element in left.items() if element == values[place]]
+        if equal:
+            found[place] = min(equal)
+            del left[found[place]]
+    return [found[place] for place in range(8)]
+
+
+TYPES_SEARCHED = [(t, t) for t in DATA_TYPES] + [("bf16", "f32"), ("s8", "f32"), ("s32", "u8")]
+
+
+@pytest.mark.parametrize(("source", "values"), TYPES_SEARCHED)
+@pytest.mark.parametrize("count", [8, 15])
+def test_find_index8(source: str, values: str, count: int) -> None:
+    for turn in range(4):
+        data, sought = searched(np.random.default_rng(count + turn), source, values, count)
+        made = FindIndex8(
+            engine="pooling", source=operand(source, SOURCE, count),
+            values=operand(values, TENSOR, 8), target=operand("s32", TARGET, 8),
+        )  # fmt: skip
+        found = run(made, {made.source: data, made.values: sought}, turn)["target"]
+        wanted = [
+            by_hand(row, eight, range(8))
+            for row, eight in zip(numbers(data, source), numbers(sought, values), strict=True)
+        ]
+        assert found.tolist() == wanted
+
+
+@pytest.mark.parametrize(("source", "values"), TYPES_SEARCHED)
+@pytest.mark.parametrize("count", [3, 8, 15])
+@pytest.mark.parametrize("other", [-1.5, 7, -math.inf])
+def test_match_replace8(source: str, values: str, count: int, other: float) -> None:
+    """Bit for bit: what is not replaced keeps the payload of a NaN, and the sign of -0."""
+    for turn in range(2):
+        data, sought = searched(np.random.default_rng(count + turn), source, values, count)
+        made = MatchReplace8(
+            engine="pooling", source=operand(source, SOURCE, count), other=other,
+            values=operand(values, TENSOR, 8), target=operand(source, TARGET, count),
+            indices=operand("s32", REDUCED, 8),
+        )  # fmt: skip
+        images = [Image(made.source, data), Image(made.values, sought)]
+        program = Program("searched", (made,))
+        memory = simulate(able_chip(4, 4), program, images, engine=ENGINES[turn]).memory
+        wanted = [
+            by_hand(row, eight, range(7, -1, -1))
+            for row, eight in zip(numbers(data, source), numbers(sought, values), strict=True)
+        ]
+        assert memory.read(made.indices).tolist() == wanted
+        expected = patterns(data)
+        for row, places in zip(expected, wanted, strict=True):
+            for place in places:
+                if place >= 0:
+                    row[place] = stored(other, source)
+        assert patterns(memory.read(made.target)) == expected
+
+
+def test_equal_values_as_published() -> None:
+    """The example of nki.isa, SDK 2.32: `nc_find_index8` gives them in ascending order instead."""
+    data = np.array([[1, 2, 3, 4, 8, 8, 8, 8, 8, 8, 8]], np.float32)
+    sought = np.array([[3, 8, 8, 8, 8, 8, 8, 8]], np.float32)
+    source, values = operand("f32", SOURCE, 11, 1), operand("f32", TENSOR, 8, 1)
+    index = operand("s32", REDUCED, 8, 1)
+    replace = MatchReplace8(
+        engine="pooling", source=source, values=values, target=operand("f32", TARGET, 11, 1),
+        other=0.0, indices=index,
+    )  # fmt: skip
+    find = FindIndex8(engine="pooling", source=source, values=values, target=index)
+    for engine in ENGINES:
+        both = [
+            simulate(
+                able_chip(4, 4), Program("equal", (made,)),
+                [Image(source, data), Image(values, sought)], engine=engine,
+            ).memory
+            for made in (replace, find)
+        ]  # fmt: skip
+        assert both[0].read(index).tolist() == [[2, 10, 9, 8, 7, 6, 5, 4]]
+        assert both[1].read(index).tolist() == [[2, 4, 5, 6, 7, 8, 9, 10]]
+        assert both[0].read(replace.target).tolist() == [[1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0]]
 
 
 @pytest.mark.parametrize("fold", get_args(Fold))

@@ -10,8 +10,9 @@ bank may overtake A. B cannot overtake A if all of this holds:
   in each cycle either A and B are both refused the port, or A takes it, because it is older. Where
   each partition has ports of its own (`port_scope`), A may be refused a port in a lane that B does
   not write, so B must write to all target lanes of A.
-* Each writes one access: neither has results of one element per lane behind its target. A writes
-  nothing later than its latency after its last read: it makes no block of several elements.
+* Each writes one access: neither has results of few elements per lane behind its target. A writes
+  nothing later than its latency after its last read: it makes no block of several elements, nor
+  waits with its first one for an operand that is read beside the first elements of another.
 * A writes in every cycle until it is done, or in one cycle only. If A pauses between two writes (a
   window of several elements, a slow rate), it may be behind and yet leave the port to B.
 * No third instruction separates them. A still older instruction C of the same engine that is
@@ -32,6 +33,8 @@ from systolic.isa.instruction import OnEngine
 from systolic.isa.lint.order import Order
 from systolic.isa.opcodes import Rhythm
 
+LATE = (Rhythm.BLOCKWISE, Rhythm.BESIDE)
+"""In which rhythms something is written later than the latency after the last read."""
 MOST_OLDER = 256
 """If more older instructions matter than this, overtaking is taken to be possible unseen."""
 
@@ -48,7 +51,7 @@ class Overtaking:
         """Return whether `first` surely is done before `second`, of the same engine, writes."""
         instructions = self._structure.program.instructions
         written, after = writes(instructions[first]), writes(instructions[second])
-        if len(written) > 1 or len(after) > 1 or self._makes_blocks(first):
+        if len(written) > 1 or len(after) > 1 or self._writes_late(first):
             return False
         (target,), (other,) = written, after
         position = int(self._structure.position[second])
@@ -64,8 +67,8 @@ class Overtaking:
         older = self._older[first]
         return older is not None and all(_share(access, other) for access in older)
 
-    def _makes_blocks(self, index: int) -> bool:
-        return rhythm(self._structure.program.instructions[index]) is Rhythm.BLOCKWISE
+    def _writes_late(self, index: int) -> bool:
+        return rhythm(self._structure.program.instructions[index]) in LATE
 
     def _is_refused_with(self, first: Access, second: Access) -> bool:
         """Return whether a bank's port that is refused to `first` is also refused to `second`."""

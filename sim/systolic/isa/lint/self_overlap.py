@@ -18,6 +18,7 @@ from systolic.isa.access import Access
 from systolic.isa.effects import (
     block,
     reads,
+    reads_beside,
     reads_per_element,
     reads_per_lane,
     results_per_lane,
@@ -178,11 +179,32 @@ def _blockwise(
     return _in_groups(np.arange(source.elements), pace), _in_groups(last, pace)
 
 
+def _beside(
+    instruction: OnEngine, source: Access, target: Access, pace: Pace
+) -> tuple[Integers, Integers]:
+    """Take what has few elements to be read in the steps of the operand's first groups.
+
+    Where both need the same port, each of these groups takes a step more, and all that follows
+    comes later by as much. But the few are complete a step before the last of these groups, so an
+    element may be read a step later than it is here, seen from what is written.
+    """
+    (few,), (operand,) = reads_beside(instruction), reads_per_element(instruction)
+    read, made = block(instruction)
+    group = np.arange(target.elements) // pace.elements
+    needed = (np.arange(target.elements) // made + 1) * read - 1
+    whole = _in_groups(np.array([few.elements - 1]), pace)
+    ready = np.maximum(_in_groups(needed, pace), whole) - group
+    written = group + np.maximum.accumulate(ready)
+    late = 0 if read == operand.elements else 1
+    return _in_groups(np.arange(source.elements), pace) + late, written
+
+
 _STEPS: dict[Rhythm, Callable[[OnEngine, Access, Access, Pace], tuple[Integers, Integers]]] = {
     Rhythm.ELEMENTWISE: _elementwise,
     Rhythm.PAIRED: _paired,
     Rhythm.WINDOWED: _windowed,
     Rhythm.BLOCKWISE: _blockwise,
+    Rhythm.BESIDE: _beside,
 }
 require_rows("lint.self_overlap._STEPS", _STEPS, Rhythm)
 

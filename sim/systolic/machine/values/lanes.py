@@ -8,7 +8,7 @@ that was computed is 0x7FC00000; the result is cast to the target's type. What o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,8 +24,10 @@ from systolic.isa import (
     Copy,
     CopyPredicated,
     Dropout,
+    FindIndex8,
     Fold,
     Iota,
+    MatchReplace8,
     Max8,
     Memset,
     OnEngine,
@@ -56,9 +58,9 @@ from systolic.machine.values.random_bits import uniform
 class OperandValues:
     """What was read for some consecutive elements of the target.
 
-    elements: [lanes, read] for each operand that is read element by element; per_lane: [lanes, 1]
-    for each operand that is not; first, count: which elements of the target. kept: what the target
-    has there, of an instruction that leaves some of it as it is.
+    elements: [lanes, read] for each operand that is read element by element; per_lane: [lanes, 1],
+    or [lanes, few], for each operand that is not; first, count: which elements of the target. kept:
+    what the target has there, of an instruction that leaves some of it as it is.
     """
 
     elements: Sequence[Array]
@@ -68,7 +70,7 @@ class OperandValues:
     kept: Array | None = None
 
 
-KEEPING_BITS = (Copy, Select, Transpose, Shuffle, CopyPredicated, Dropout)
+KEEPING_BITS = (Copy, Select, Transpose, Shuffle, CopyPredicated, Dropout, MatchReplace8)
 """What moves elements, and so keeps the bits of a NaN where it casts nothing."""
 
 
@@ -90,7 +92,7 @@ def compute_all(instruction: OnEngine, operands: OperandValues) -> tuple[Array, 
         values = _COMPUTE[type(instruction)](instruction, operands)
         found = [_stored(instruction, values, target_of(instruction))]
         if behind := results_per_lane(instruction):
-            made = _RESULTS[type(instruction)](instruction, values)
+            made = _RESULTS[type(instruction)](instruction, operands, values)
             found += [_stored(instruction, v, a) for v, a in zip(made, behind, strict=True)]
         return tuple(found)
 
@@ -270,6 +272,40 @@ def _max8(_: Max8, operands: OperandValues) -> Array:
     return np.take_along_axis(values, order[:, :8], axis=-1)
 
 
+def _find_index8(_: FindIndex8, operands: OperandValues) -> Array:
+    return _first_equals(operands, range(8))
+
+
+def _match_replace8(search: MatchReplace8, operands: OperandValues) -> Array:
+    (source,), dtype = operands.elements, search.target.dtype
+    at = _first_equals(operands, range(7, -1, -1))
+    lanes, values = np.nonzero(at >= 0)
+    found = cast(source, dtype).copy()
+    found[lanes, at[lanes, values]] = cast(constant(search.other), dtype)
+    return found
+
+
+def _first_equals(operands: OperandValues, order: Iterable[int]) -> Array:
+    """Return [lanes, 8], int32: the first element that equals each value; -1 where none does.
+
+    The values are gone through in that order, and an element is given to one of them only.
+    """
+    (source,), (values,) = operands.elements, operands.per_lane
+    source, values = _plain(source), _plain(values)
+    if source.dtype != values.dtype:
+        source, values = source.astype(np.float32), values.astype(np.float32)
+    lane = np.arange(len(source))
+    is_free = np.ones(source.shape, np.bool_)
+    at = np.empty(values.shape, np.int32)
+    for place in order:
+        equals = (source == values[:, place : place + 1]) & is_free
+        first = equals.argmax(axis=1)
+        is_found = equals[lane, first]
+        is_free[lane, first] &= ~is_found
+        at[:, place] = np.where(is_found, first, -1)
+    return at
+
+
 def _dropout(dropout: Dropout, operands: OperandValues) -> Array:
     (values,), target = operands.elements, dropout.target
     given = operands.per_lane[0] if operands.per_lane else constant(dropout.probability)  # type: ignore[arg-type]
@@ -339,6 +375,8 @@ _COMPUTE: dict[type, Callable[[Any, OperandValues], Array]] = {
     BnStats: _bn_stats,
     BnAggr: _bn_aggr,
     Max8: _max8,
+    FindIndex8: _find_index8,
+    MatchReplace8: _match_replace8,
     PartitionReduce: _partition_reduce,
     Dropout: _dropout,
     Iota: _iota,
@@ -348,23 +386,29 @@ _COMPUTE: dict[type, Callable[[Any, OperandValues], Array]] = {
 require_rows("values.lanes._COMPUTE", _COMPUTE, engine_instructions())
 
 
-def _sum(_: ActivateReduce, values: Array) -> tuple[Array, ...]:
+def _sum(_: ActivateReduce, __: OperandValues, values: Array) -> tuple[Array, ...]:
     return (_fold("sum", values),)
 
 
 def _folded(
-    one: TensorScalarReduce | SelectReduce | RangeSelect, values: Array
+    one: TensorScalarReduce | SelectReduce | RangeSelect, _: OperandValues, values: Array
 ) -> tuple[Array, ...]:
     return (_fold(one.fold, values),)
 
 
-_RESULTS: dict[type, Callable[[Any, Array], tuple[Array, ...]]] = {
+def _indices(_: MatchReplace8, operands: OperandValues, __: Array) -> tuple[Array, ...]:
+    return (_first_equals(operands, range(7, -1, -1)),)
+
+
+_RESULTS: dict[type, Callable[[Any, OperandValues, Array], tuple[Array, ...]]] = {
     ActivateReduce: _sum,
     TensorScalarReduce: _folded,
     SelectReduce: _folded,
     RangeSelect: _folded,
+    MatchReplace8: _indices,
 }
-"""What is written once per lane, from all results [lanes, elements] before their cast."""
+"""What is written once per lane, from what was read and all results [lanes, elements] before their
+cast."""
 require_rows(
     "values.lanes._RESULTS",
     _RESULTS,

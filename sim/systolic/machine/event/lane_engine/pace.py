@@ -14,7 +14,14 @@ from fractions import Fraction
 from systolic.hw.datatypes import SIZE_BYTES
 from systolic.hw.spec import Chip, Engine, Rate
 from systolic.isa import Access, Buffer, Memset, OnEngine
-from systolic.isa.effects import calculation, capability, reads_per_element, target_of, window
+from systolic.isa.effects import (
+    calculation,
+    capability,
+    reads_beside,
+    reads_per_element,
+    target_of,
+    window,
+)
 
 ONE_SLOT = Fraction(1)
 WIDEST_BYTES = max(SIZE_BYTES.values())
@@ -56,7 +63,8 @@ def _passing(instruction: OnEngine, group: int, width: int) -> int:
     if group * WIDEST_BYTES <= width:
         return group
     target = target_of(instruction)
-    sources = [a for a in reads_per_element(instruction) if a.buffer is Buffer.STATE]
+    read = reads_per_element(instruction) + reads_beside(instruction)
+    sources = [a for a in read if a.buffer is Buffer.STATE]
     counts = [group, *(width // a.element_bytes for a in sources)]
     if target.buffer is Buffer.STATE:
         counts.append(width // target.element_bytes * window(instruction))

@@ -19,6 +19,7 @@ from systolic.hw.units import EngineName
 from systolic.isa import Access, Buffer, OnEngine
 from systolic.isa.effects import (
     block,
+    reads_beside,
     reads_per_element,
     reads_per_lane,
     results_per_lane,
@@ -105,8 +106,8 @@ def plan_of(instruction: OnEngine, spec: Engine, chip: Chip) -> LanePlan:
     moves += _MOVES[rhythm(instruction)](instruction, pace, spec.latency_cycles, chip)
     write = moves[-1]
     steps = _steps(moves, spec.latency_cycles)
-    behind = enumerate(results_per_lane(instruction), write.last + 1)
-    moves += [Moves(access, "write", slot) for slot, access in behind]
+    for access in results_per_lane(instruction):
+        moves.append(Moves(access, "write", moves[-1].last + 1))
     timeline = _timeline(moves, chip, instruction.engine)
     return LanePlan(
         tuple(moves), timeline, steps, write.first, pace.fixed_cycles, pace.interval_cycles
@@ -200,19 +201,51 @@ def _paired(instruction: OnEngine, pace: SlotPace, latency: int, chip: Chip) -> 
     ]
 
 
+def _beside_few(instruction: OnEngine, pace: SlotPace, latency: int, chip: Chip) -> list[Moves]:
+    """Return groups of few elements beside the first of the others, in one slot or one before.
+
+    A group of the target comes no sooner than what it is made of, and than all of the few.
+    """
+    lead = len(reads_per_lane(instruction))
+    (few,), (source,) = reads_beside(instruction), reads_per_element(instruction)
+    reading = _slots_per_group(
+        Moves(few, "read", lead, pace.group), Moves(source, "read", lead, pace.group), chip
+    )
+    own = np.diff(_last_slots(np.arange(len(reading)) * pace.group, pace), prepend=-1)
+    last = lead + np.cumsum(np.maximum(reading, own)) - 1
+    first = last - reading + 1
+    group_of_few = np.arange(few.elements, dtype=np.int64) // pace.group
+    group_of_source = np.arange(source.elements, dtype=np.int64) // pace.group
+    target, (read, made) = target_of(instruction), block(instruction)
+    element = np.arange(target.elements, dtype=np.int64)
+    needed = (element // made + 1) * read - 1
+    ready = np.maximum(last[needed // pace.group], first[group_of_few[-1]])
+    group = element // pace.group
+    written = group + np.maximum.accumulate(ready - group) + latency
+    return [
+        Moves(few, "read", table=first[group_of_few]),
+        Moves(source, "read", table=last[group_of_source]),
+        Moves(target, "write", table=written),
+    ]
+
+
 _MOVES: dict[Rhythm, Callable[[OnEngine, SlotPace, int, Chip], list[Moves]]] = {
     Rhythm.ELEMENTWISE: _elementwise,
     Rhythm.PAIRED: _paired,
     Rhythm.WINDOWED: _windowed,
     Rhythm.BLOCKWISE: _blockwise,
+    Rhythm.BESIDE: _beside_few,
 }
 require_rows("event.lane_engine.plan._MOVES", _MOVES, Rhythm)
 
 
 def _slots_per_group(left: Moves, right: Moves, chip: Chip) -> Slots:
-    """Return in how many slots each group is read; the operands begin in the same slot."""
+    """Return in how many slots each group is read; the operands begin in the same slot.
+
+    There are as many groups as the operand with more of them has.
+    """
     left, right = replace(left, shift=0), replace(right, shift=0)
-    groups = left.last + 1
+    groups = max(left.last, right.last) + 1
     mine, theirs = left.timeline(chip, groups), right.timeline(chip, groups)
     cost = np.ones(groups, np.int64)
     group = 0

@@ -15,6 +15,7 @@ from systolic.isa.effects import (
     calculation,
     keeps,
     lanes,
+    reads_beside,
     reads_per_element,
     reads_per_lane,
     steps,
@@ -121,7 +122,7 @@ class EngineUnit(Unit):
         lanes, elements = reads_per_lane(instruction), reads_per_element(instruction)
         what = type(instruction), calculation(instruction), block(instruction)
         value = instruction.value if isinstance(instruction, Memset) else None
-        key = what, value, lanes, elements, writes(instruction)
+        key = what, value, lanes, reads_beside(instruction), elements, writes(instruction)
         plan = self._plans.get(key)
         if plan is None:
             plan = self._plans[key] = plan_of(instruction, self._spec, self.chip)
@@ -143,7 +144,8 @@ class EngineUnit(Unit):
     def _compute(self, instruction: OnEngine) -> tuple[Array, ...]:
         """Do the arithmetic and store it; return what was read, in the order of the plan."""
         memory, written = self.context.memory, writes(instruction)
-        per_lane = [memory.read(access) for access in reads_per_lane(instruction)]
+        few = reads_per_lane(instruction) + reads_beside(instruction)
+        per_lane = [memory.read(access) for access in few]
         elements = [memory.read(access) for access in reads_per_element(instruction)]
         target = target_of(instruction)
         kept = memory.read(target) if keeps(instruction) else None

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from systolic.isa import Access, OnEngine
 from systolic.isa.effects import (
     block,
+    reads_beside,
     reads_per_element,
     reads_per_lane,
     results_per_lane,
@@ -29,7 +30,8 @@ from systolic.spans import Interval
 class Step:
     """reads: (operand, its elements); outputs: elements of the target complete after the step.
 
-    result: the number of the result of one element per lane that is complete after the step.
+    result: the number of a result of few elements per lane, and that of its element, which is
+    complete after the step.
     read_ports, write_ports: needed to read, and later to write outputs or result. is_behind: the
     last element has been read before; the engine can take the next instruction.
     """
@@ -37,7 +39,7 @@ class Step:
     reads: list[tuple[int, slice]] = field(default_factory=list)
     read_ports: list[Wanted] = field(default_factory=list)
     outputs: slice | None = None
-    result: int | None = None
+    result: tuple[int, int] | None = None
     is_behind: bool = False
     write_ports: list[Wanted] = field(default_factory=list)
 
@@ -52,31 +54,44 @@ class Step:
 
 
 def steps_of(instruction: OnEngine, rate: GroupRate, ports: Ports) -> list[Step]:
-    """Return all steps; operands are numbered, those of one element per lane first."""
-    per_lane = reads_per_lane(instruction)
+    """Return all steps; operands are numbered, those of one element per lane first.
+
+    Behind them comes what is read beside the first elements of the others.
+    """
+    per_lane, few = reads_per_lane(instruction), reads_beside(instruction)
     steps = [_of_one_element(number, access, ports) for number, access in enumerate(per_lane)]
     operands = [
         _Grouped(number, access, ports.of_groups(access, "read", rate.elements))
-        for number, access in enumerate(reads_per_element(instruction), len(per_lane))
+        for number, access in enumerate((*few, *reads_per_element(instruction)), len(per_lane))
     ]
     target = target_of(instruction)
     read, made = block(instruction)
     elements = target.elements // made * read
     complete = [0] * len(steps)
-    for group, first in enumerate(range(0, elements, rate.elements)):
-        part = slice(first, min(first + rate.elements, elements))
-        reading = _of_a_group(operands, group, part)
+    most_elements = max(elements, *(access.elements for access in few)) if few else elements
+    for group, first in enumerate(range(0, most_elements, rate.elements)):
+        part = slice(min(first, elements), min(first + rate.elements, elements))
+        reading = _of_a_group(operands, group, rate.elements)
         steps += [Step() for _ in range(rate.steps_of(group) - len(reading))] + reading
         complete += [part.start // read * made] * (len(steps) - len(complete) - 1)
         complete.append(part.stop // read * made)
+    if few:
+        waiting = _steps_before_all_is_read(steps, operands[: len(few)])
+        complete[:waiting] = [0] * waiting
     most = _MOST[rhythm(instruction)](made, rate.elements)
     _add_outputs(steps, complete, most)
     _add_write_ports(steps, target, ports)
     for number, access in enumerate(results_per_lane(instruction)):
-        near = ports.of_groups(access, "write", 1)[0]
-        of_ports = [*wanted(near, access.lanes)]
-        steps.append(Step(result=number, write_ports=of_ports, is_behind=True))
+        for element, near in enumerate(ports.of_groups(access, "write", 1)):
+            of_ports = [*wanted(near, access.lanes)]
+            steps.append(Step(result=(number, element), write_ports=of_ports, is_behind=True))
     return steps
+
+
+def _steps_before_all_is_read(steps: list[Step], few: list[_Grouped]) -> int:
+    """Return how many steps come before the one that reads the last of these operands."""
+    numbers = {operand.number for operand in few}
+    return max(n for n, step in enumerate(steps) if any(o in numbers for o, _ in step.reads))
 
 
 def _add_outputs(steps: list[Step], complete: list[int], most: Callable[[int], int]) -> None:
@@ -112,6 +127,7 @@ _MOST: dict[Rhythm, Callable[[int, int], Callable[[int], int]]] = {
     Rhythm.PAIRED: _a_group,
     Rhythm.WINDOWED: _a_group,
     Rhythm.BLOCKWISE: _a_group_of_the_block,
+    Rhythm.BESIDE: _a_group,
 }
 """How many elements of the target a step takes; blocks of `made` do not share a step."""
 require_rows("register.lane_engine.plan._MOST", _MOST, Rhythm)
@@ -131,10 +147,16 @@ def _of_one_element(number: int, access: Access, ports: Ports) -> Step:
     return step
 
 
-def _of_a_group(operands: list[_Grouped], group: int, part: slice) -> list[Step]:
-    """Return a step in which a group of every operand is read, or more where ports collide."""
+def _of_a_group(operands: list[_Grouped], group: int, size: int) -> list[Step]:
+    """Return a step in which a group of every operand is read, or more where ports collide.
+
+    An operand that has no such group any more is not read.
+    """
     steps = [Step()]
     for operand in operands:
+        if group >= len(operand.ports):
+            continue
+        part = slice(group * size, min((group + 1) * size, operand.access.elements))
         near, lanes = operand.ports[group], operand.access.lanes
         if steps[-1].collides(near, lanes):
             steps.append(Step())

@@ -11,7 +11,14 @@ from typing import NamedTuple
 
 from systolic.hw.spec import Engine, Rate
 from systolic.isa import Access, Buffer, Memset, OnEngine
-from systolic.isa.effects import calculation, capability, reads_per_element, target_of, window
+from systolic.isa.effects import (
+    calculation,
+    capability,
+    reads_beside,
+    reads_per_element,
+    target_of,
+    window,
+)
 
 
 class GroupRate(NamedTuple):
@@ -59,6 +66,7 @@ def group_rate(instruction: OnEngine, spec: Engine, width: int) -> GroupRate:
 def _elements_per_step(instruction: OnEngine, most: int, width: int) -> int:
     """Return the most elements per lane, up to `most`, that pass every port in one step."""
     target = target_of(instruction)
+    sources = (*reads_beside(instruction), *reads_per_element(instruction))
 
     def passes(access: Access, elements: int) -> bool:
         return access.buffer is not Buffer.STATE or elements * access.element_bytes <= width
@@ -66,7 +74,7 @@ def _elements_per_step(instruction: OnEngine, most: int, width: int) -> int:
     return next(
         count
         for count in range(most, 0, -1)
-        if all(passes(access, count) for access in reads_per_element(instruction))
+        if all(passes(access, count) for access in sources)
         and passes(target, -(-count // window(instruction)))
     )
 

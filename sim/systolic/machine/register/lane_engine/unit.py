@@ -15,6 +15,7 @@ from systolic.isa.effects import (
     is_running,
     keeps,
     lanes,
+    reads_beside,
     reads_per_element,
     reads_per_lane,
     steps,
@@ -34,7 +35,7 @@ class LaneJob(Job):
     """An instruction in its lanes.
 
     fixed_cycles: before its first step; apart_cycles: from its start to the next one's, at least;
-    step: cycles it was not held back since it started; operands: those of one element per lane
+    step: cycles it was not held back since it started; operands: those of few elements per lane
     first; held: what was read of each, in its place; written: the target, then what is written once
     per lane; values: results to be written, by the step that completed them; begun, wrote: cycles
     of its start and first write.
@@ -48,7 +49,7 @@ class LaneJob(Job):
         self.instruction = instruction
         self.steps = steps
         self.lanes = lanes(instruction)
-        per_lane = reads_per_lane(instruction)
+        per_lane = reads_per_lane(instruction) + reads_beside(instruction)
         self.per_lane = len(per_lane)
         self.operands = (*per_lane, *reads_per_element(instruction))
         self.offsets = [access.offsets() for access in self.operands]
@@ -82,7 +83,7 @@ class LaneJob(Job):
         return values[:, outputs.start - first * made : outputs.stop - first * made]
 
     def result(self, number: int) -> Array:
-        """Return a result of one element per lane, when all operands have been read."""
+        """Return a result of few elements per lane, when all operands have been read."""
         _, made = block(self.instruction)
         whole = slice(0, self.target.elements // made)
         return results(self.instruction, self._read(whole, None))[number]
@@ -221,7 +222,8 @@ class LaneEngine(Unit):
         if step.outputs is not None:
             job.values[number] = job.outputs(step.outputs, self._kept(job, step.outputs))
         elif step.result is not None:
-            job.values[number] = job.result(step.result)
+            result, element = step.result
+            job.values[number] = job.result(result)[:, element : element + 1]
 
     def _kept(self, job: LaneJob, outputs: slice) -> Array | None:
         """Return what the target has in the places of these results, if some of it stays."""
@@ -236,8 +238,9 @@ class LaneEngine(Unit):
         if step.outputs is not None:
             access, columns = job.target, job.target_offsets[step.outputs]
         elif step.result is not None:
-            access = job.written[1 + step.result]
-            columns = access.offsets()
+            result, element = step.result
+            access = job.written[1 + result]
+            columns = access.offsets()[element : element + 1]
         else:
             return
         if job.wrote == NEVER:
