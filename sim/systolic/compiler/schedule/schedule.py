@@ -248,8 +248,9 @@ class _Scheduler:
 
     def _bring(self, tile: MatrixTile, resident: Resident) -> None:
         anywhere = self.transfers.joinable and not self._begun
-        task = self._tiled.tasks[self._memory.task]
-        parts = partial(self.array.comes_in, task, tile) if anywhere else None
+        number, tasks = self._memory.task, self._tiled.tasks
+        in_parts = anywhere and number < len(tasks)
+        parts = partial(self.array.comes_in, tasks[number], tile) if in_parts else None
         self.transfers.bring(tile, resident, anywhere=anywhere, parts=parts)
 
     def _fix(self, tile: MatrixTile, pinned: Collection[MatrixTile]) -> bool:

@@ -339,10 +339,12 @@ class CopyMaker:
     def _sharing(self, matrix: Matrix, *, alone: bool) -> int:
         """Return how many queues share each tile of a matrix, 0 if the matrix does not say.
 
-        alone: no other tile is moved meanwhile, so that all queues are free for this one.
+        alone: no other tile is moved meanwhile. Then all queues are free for this one, unless they
+        bring the other operand of a product.
         """
-        dma = self._chip.dma
-        return dma.useful_queues if matrix.shared and alone and not dma.is_spread else matrix.shared
+        if not matrix.shared or not alone or self._chip.dma.is_spread or self._tiles.multiplies:
+            return matrix.shared
+        return self._chip.dma.useful_queues
 
     def _ways(self, *, anywhere: bool) -> int:
         """Return how many queues share a tile.
