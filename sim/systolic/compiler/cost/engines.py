@@ -83,9 +83,17 @@ def some_engine_does(chip: Chip, step: LaneStep, source: Buffer) -> bool:
 
     Its other operands, and its target, are in the state buffer.
     """
+    return bool(engines_for(chip, step, source))
+
+
+def engines_for(chip: Chip, step: LaneStep, source: Buffer) -> list[str]:
+    """Return the engines that do a step with its first operand in that buffer.
+
+    Its other operands, and its target, are in the state buffer.
+    """
     near = Access(Buffer.STATE, "f32", 0, 1, 0, ((1, 1),))
     fields = {step.first: replace(near, buffer=source)} | dict.fromkeys(step.others, near)
-    return bool(engines_able(chip, step(engine="", target=near, **fields)))
+    return engines_able(chip, step(engine="", target=near, **fields))
 
 
 def some_engine_fills(chip: Chip) -> bool:
