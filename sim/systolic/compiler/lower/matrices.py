@@ -20,7 +20,7 @@ from systolic.compiler.ir.lane_step import COPY, LaneStep
 from systolic.compiler.ir.nodes import Axes, Kept, Matrix, Node, NodeKind, Source
 from systolic.compiler.ir.pixels import PixelWindow, PooledPixels
 from systolic.compiler.ir.strided import ShapeInDram
-from systolic.compiler.ir.windows import MatrixWindow
+from systolic.compiler.ir.windows import FoldedWindow, MatrixWindow
 from systolic.compiler.lower.dram_places import DramPlaces
 from systolic.hw.spec import Chip
 from systolic.layout import Shape
@@ -264,6 +264,12 @@ class Matrices:
         made = replace(holder, name=name, rows=rows, cols=cols, window=window)
         self.add(made)
         return made
+
+    def folded_within(self, holder: Matrix, axes: Axes) -> Matrix:
+        """Return the column, seen as `axes`, whose pieces are the columns of a matrix."""
+        window, rows = FoldedWindow(holder.name, holder.rows), holder.rows * holder.cols
+        name = self.new_name(holder.tensor)
+        return self.add(replace(holder, name=name, rows=rows, cols=1, axes=axes, window=window))
 
     def make_within(self, matrix: Matrix, window: PixelWindow, rest: Gather) -> None:
         """Let the node that makes a matrix write it within another one; a gather makes the rest."""

@@ -284,7 +284,8 @@ class ProductMaker:
         casts = out.name in self._cast_to_turn
         busy = {self._drain_engine: DRAINS_TICKS} if casts else None
         used = (*node.inputs, node.output)
-        cut = all(self._matrices[name].window is None for name in used)
+        windows = [m for m in map(self._matrices.__getitem__, used) if m.window]
+        cut = all(matrix.cols == 1 for matrix in windows)
         piece = self._chip.multiply_vectors if cut else cols.count
         for part in spans(cols.first, cols.stop, cols.stop, piece):
             source, read = self._tiles.spread(matrix, number, rows, part)

@@ -145,7 +145,7 @@ class _Cutter:
             for name in node.inputs:
                 taken[name] = waits and taken.get(name, True)
         further = {name for node in self._layers.nodes for _, name in node.others}
-        return {name for name in further if taken[name]}
+        return {self._matrices[name].holder for name in further if taken[name]}
 
     def result(self) -> Tiled:
         """Return the tasks in order."""
