@@ -52,9 +52,9 @@ def loads_of_bias(filters: int, *, images: bool = False) -> int:
     """Return how many loads of weights turn the bias."""
     graph, held = biased(filters, images=images), Options(stationary=None if images else "rhs")
     compiled = compile_graph("run", graph, CHIP, held, verify=True)
-    nodes = compiled.layers.nodes
-    turns = [n for n, node in enumerate(nodes)
-             if node.kind == "turn" and compiled.layers.matrix(node.inputs[0]).tensor == "bias"]  # fmt: skip
+    layers = compiled.layers
+    turns = [n for n, node in enumerate(layers.nodes) if node.kind == "turn"]
+    turns = [n for n in turns if layers.matrix(layers.nodes[n].inputs[0]).tensor == "bias"]
     tasks = [task for task in compiled.tiled.tasks if task.node in turns]
     assert any(isinstance(d.instruction, LoadWeights) for d in compiled.scheduled.drafts)
     return sum(len(task.rows) * len(task.cols) for task in tasks)

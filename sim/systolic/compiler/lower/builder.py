@@ -162,7 +162,7 @@ class LayerBuilder(Matrices):
         return self.changed(tensor, axes)
 
     def _folded(self, tensor: str, axes: Axes) -> Matrix | None:
-        """Return a vector in DRAM as a column, turned many rows at once; None if that saves nothing.
+        """Return a vector in DRAM as a column, turned many rows at once; None if no time is saved.
 
         A row of 2048 elements takes an array of 128 columns 16 loads of weights, each for a single
         vector. The same bytes as 16 rows of 128 take one.
@@ -190,8 +190,8 @@ class LayerBuilder(Matrices):
         column = self.folded_within(holder, axes)
         self._folds[tensor, axes] = column.name
         self.choose(
-            f"{tensor} is turned as {pieces} rows of {p} (about {cycles} cycles; a transposing DMA: "
-            f"{direct})"
+            f"{tensor} is turned as {pieces} rows of {p} (about {cycles} cycles; a transposing "
+            f"DMA: {direct})"
         )
         return column
 
