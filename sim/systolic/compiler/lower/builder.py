@@ -74,7 +74,7 @@ class LayerBuilder(Matrices):
 
     def layers(self) -> Layers:
         """Return the layers with all nodes and matrices."""
-        used = {n for node in self._nodes for n in (*node.inputs, node.output)}
+        used = {n for node in self._nodes for n in (*node.inputs, node.output, node.reduced)}
         used |= {kept.matrix for kept in self._kept}
         used |= {self._matrices[name].holder for name in used if name}
         matrices = tuple(m for m in self._matrices.values() if m.name in used)

@@ -129,7 +129,8 @@ class Matrices:
         (name, _), every = shown[0], [view for views in self._views.values() for view in views]
         if sum(matrix == name for matrix, _ in every) > 1:
             return None
-        return next((node for node in self._nodes if node.output == name), None)
+        made = (node for node in self._nodes if node.output == name and not node.reduced)
+        return next(made, None)
 
     def matrix(self, name: str) -> Matrix:
         """Return the matrix of that name."""
@@ -426,6 +427,17 @@ class Matrices:
                 diagonal=diagonal,
             )
         )
+
+    def sum_up(self, matrix: Matrix, sums: Matrix, step: LaneStep) -> None:
+        """Let the node that makes a matrix sum its segments up, by a step that does both."""
+        number = next(n for n, node in enumerate(self._nodes) if node.output == matrix.name)
+        both = replace(self._nodes[number], step=step, reduced=sums.name)
+        self._nodes[number] = both
+
+    def converted(self, matrix: Matrix) -> Node | None:
+        """Return the node that makes a matrix element by element, and does nothing else."""
+        made = (node for node in self._nodes if node.output == matrix.name)
+        return next((node for node in made if node.kind == "convert" and not node.reduced), None)
 
     def unpack(
         self, packed: Matrix, elements: Matrix, bits: int, *, background: bool = False

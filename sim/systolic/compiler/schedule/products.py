@@ -189,9 +189,19 @@ class ProductMaker:
             self._beneath((source, regions.pop(0)), (made, target.region), busy)
             regions.append(target.region)
         step = node.step.at(*(span.first for span in where))
+        wrote = [target.region]
+        if node.reduced:
+            fields["reduced"], sums = self._sums_of(node, number, *where)
+            wrote.append(sums)
         written = on_cheapest(self._chip, self._options, step, busy, target=made, **fields)
         self._note(written)
-        self._drafts.add(written, regions, (target.region,))
+        self._drafts.add(written, regions, wrote)
+
+    def _sums_of(self, node: Node, number: int, rows: Span, cols: Span) -> _HeldAccess:
+        """Return the place of the sums of a segment of columns."""
+        made = Span(cols.first // self._tiles.p, 1)
+        place, access = self._tiles.make_reach(self._matrices[node.reduced], number, rows, made)
+        return access, place.region
 
     def _beneath(self, held: _HeldAccess, out: _HeldAccess, busy: dict[str, int]) -> None:
         """Let an engine copy what the next instruction keeps some of to that one's target."""
@@ -287,6 +297,8 @@ class ProductMaker:
         windows = [m for m in map(self._matrices.__getitem__, used) if m.window]
         cut = all(matrix.cols == 1 for matrix in windows)
         piece = self._chip.multiply_vectors if cut else cols.count
+        if node.reduced:
+            piece = self._tiles.p
         for part in spans(cols.first, cols.stop, cols.stop, piece):
             source, read = self._tiles.spread(matrix, number, rows, part)
             made = out, task.number

@@ -609,13 +609,20 @@ class _Cutter:
                     first = self._operand(source, out, tile.number, rows, cols)
                     others = self._others(node, tile.number, rows, cols)
                     reads = tuple(dict.fromkeys((first, *others)))
+                    made = (write, *self._sums_made(node, tile.number, rows, cols))
                     tasks.append(
-                        Task("convert", number, reads, (write,), tile.number, (rows,), (cols,))
+                        Task("convert", number, reads, made, tile.number, (rows,), (cols,))
                     )
             if deferred:
                 self._defer([tasks])
             for task in () if deferred else tasks:
                 self._add(task)
+
+    def _sums_made(self, node: Node, number: int, rows: Span, cols: Span) -> Iterator[MatrixTile]:
+        """Yield the tile of the sums that a step makes of segments of what it makes."""
+        if node.reduced:
+            sums = self._matrices[node.reduced]
+            yield self._tile(sums, number, rows.first, cols.first // self._block[0])
 
     def _sides(self, name: str) -> int:
         """Return the columns of an operand's tiles, if it has several in tiles of its own."""

@@ -51,10 +51,10 @@ def waits_for_engines(layers: Layers) -> bool:
                 return True
             multiplied.add(holders[node.output])
         elif not worked.isdisjoint(inputs):
-            worked.add(node.output and holders[node.output])
+            worked.update(holders[name] for name in node.made)
         elif not multiplied.isdisjoint(inputs):
             made = worked if node.kind in WORKING else multiplied
-            made.add(node.output and holders[node.output])
+            made.update(holders[name] for name in node.made)
     return False
 
 
