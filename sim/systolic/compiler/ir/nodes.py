@@ -155,13 +155,13 @@ class Node:
     and of one value, as `gather` says. convert: an engine runs `step` on every element, such as a
     Copy to another type; with `reduced`, its segments of columns are summed up by the same
     instructions, as a reduce would. reduce: one column of each segment of columns, as many as a
-    block has rows, by the Pool in `step`. pool: one column of each window of pixels, as `pooled` says.
-    repeat: the only row of a matrix in every partition of a tile. unpack: the elements of `bits` in
-    each byte, a byte for each; pack: the reverse, in which the elements are lost. `background`:
-    work writes over some of the elements that are unpacked or stored. copy: all bytes of one place
-    in DRAM to another, `origin` to `dram`. store: to the DRAM tensor `dram`, seen as the input's
-    axes (or `axes`). Inputs of a step that have one row of tiles, one column or one matrix
-    broadcast.
+    block has rows, by the Pool in `step`. pool: one column of each window of pixels, as `pooled`
+    says. repeat: the only row of a matrix in every partition of a tile. unpack: the elements of
+    `bits` in each byte, a byte for each; pack: the reverse, in which the elements are lost.
+    `background`: work writes over some of the elements that are unpacked or stored. copy: all bytes
+    of one place in DRAM to another, `origin` to `dram`. store: to the DRAM tensor `dram`, seen as
+    the input's axes (or `axes`). Inputs of a step that have one row of tiles, one column or one
+    matrix broadcast.
     """
 
     kind: NodeKind
