@@ -104,16 +104,16 @@ def step_cycles(chip: Chip, step: LaneStep, columns: int) -> int:
 
 
 def _near(step: LaneStep, source: Buffer, columns: int) -> OnEngine:
-    """Return a step's instruction on so many columns; what it takes or gives per lane is one."""
+    """Return a step's instruction on so many columns; what it takes or gives per lane is one.
+
+    What is copied to the target before the step has left the source's buffer by then.
+    """
     one = Access(Buffer.STATE, "f32", 0, 1, 0, ((1, 1),))
     many = replace(one, pattern=((1, columns),))
+    first = many if step.onto else replace(many, buffer=source)
     others = {name: one if step.per_lane(name) else many for name in step.others}
-    fields = {
-        step.first: replace(many, buffer=source),
-        **others,
-        **dict.fromkeys(step.results, one),
-    }
-    return step(engine="", target=many, **fields)
+    results = dict.fromkeys(step.results, one)
+    return step(**{"engine": "", "target": many, step.first: first, **others, **results})
 
 
 def some_engine_fills(chip: Chip) -> bool:
