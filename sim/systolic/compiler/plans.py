@@ -21,6 +21,7 @@ from systolic.compiler.ir.nodes import Layers
 from systolic.compiler.ir.tasks import Tiled
 from systolic.compiler.schedule.schedule import Scheduled, schedule
 from systolic.compiler.tile.cut import cut_tiles
+from systolic.compiler.tile.flow import MOST_TASKS, in_order_of_flow, waits_for_engines
 from systolic.errors import CompileError
 from systolic.hw.spec import Chip
 from systolic.isa import DmaCopy
@@ -75,6 +76,8 @@ def best_plan(layers: Layers, chip: Chip, options: Options) -> Plan:
     """
     have = chip.state_buffer.bytes_per_partition
     tiled = cut_tiles(layers, chip, options)
+    if (flowing := _flowing_plan(layers, tiled, chip, options)) is not None:
+        return flowing
     rested = _rested_plan(layers, tiled, chip, options) if _is_large(tiled) else None
     if rested and rested.scheduled.evictions and _is_near_the_array(rested, chip):
         return rested
@@ -90,6 +93,20 @@ def best_plan(layers: Layers, chip: Chip, options: Options) -> Plan:
         found += [rested] if rested else []
     found += _smaller_plans(layers, tiled, chip, options)
     return _best(found, chip) if found else _least(layers, chip, options)
+
+
+def _flowing_plan(layers: Layers, tiled: Tiled, chip: Chip, options: Options) -> Plan | None:
+    """Return the plan of the same tasks in the order of flow, if that helps and no tile must leave.
+
+    More tiles are on the chip then: those of several matrices, each at another stage.
+    """
+    if len(tiled.tasks) > MOST_TASKS or not waits_for_engines(layers):
+        return None
+    flowing = in_order_of_flow(tiled, layers, chip)
+    scheduled = _scheduled(layers, flowing, chip, options)
+    if scheduled is None or scheduled.evictions:
+        return None
+    return Plan(chip.state_buffer.bytes_per_partition, flowing, scheduled)
 
 
 def _best(found: list[Plan], chip: Chip) -> Plan:

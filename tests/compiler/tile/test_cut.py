@@ -160,3 +160,38 @@ def test_turns_go_down_until_a_tile_of_the_result_is_complete():
     ).tiled.tasks
     read = [(task.reads[0].row, task.reads[0].col) for task in tasks if task.kind == "turn"]
     assert read == [(row, col) for rows in ((0, 1), (2, 3)) for col in (0, 1) for row in rows]
+
+
+def product_of_a_product(last: str) -> Graph:
+    """Return it with an operation behind it, operands in DRAM."""
+    builder = GraphBuilder("dram")
+    x, v = builder.tensor("x", "f32[64,64]"), builder.tensor("v", "f32[64,64]")
+    hidden = builder.matmul(x, v, "f32[64,64]", name="hidden")
+    w = builder.tensor("w", "f32[64,8]")
+    sums = builder.matmul(hidden, w, "f32[64,8]", name="sums")
+    if last == "softmax":
+        builder.softmax(sums, name="y")
+    return builder.graph()
+
+
+@pytest.mark.parametrize(("last", "groups"), [("softmax", 16), ("nothing", 1)])
+def test_sums_that_engines_go_over_are_made_tile_by_tile(last, groups):
+    """All 16 tiles of 4 rows have banks together; engines would wait for the last K-tile of all.
+
+    The weights of the second product have come while the first one was made.
+    """
+    chip = ideal_chip(4, 4, result_buffer={"banks": 32, "bank_bytes": 64})
+    graph = product_of_a_product(last)
+    compiled = compile_graph("run", graph, chip, Options(stationary="lhs"))
+    nodes = [(node.layer, node.kind) for node in compiled.layers.nodes]
+    node = nodes.index(("sums", "multiply"))
+    begun = [task for task in compiled.tiled.tasks if task.node == node and task.first]
+    assert len(begun) == groups
+    inputs = small_integers(graph)
+    run = systolic.run(graph, chip, inputs, options=Options(stationary="lhs"))
+    sums = inputs["x"].astype(np.float64) @ inputs["v"] @ inputs["w"]
+    if last == "nothing":
+        assert np.array_equal(run.outputs["sums"], sums)
+    else:
+        powers = np.exp(sums - sums.max(axis=-1, keepdims=True))
+        assert np.allclose(run.outputs["y"], powers / powers.sum(axis=-1, keepdims=True))

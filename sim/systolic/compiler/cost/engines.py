@@ -83,9 +83,37 @@ def some_engine_does(chip: Chip, step: LaneStep, source: Buffer) -> bool:
 
     Its other operands, and its target, are in the state buffer.
     """
-    near = Access(Buffer.STATE, "f32", 0, 1, 0, ((1, 1),))
-    fields = {step.first: replace(near, buffer=source)} | dict.fromkeys(step.others, near)
-    return bool(engines_able(chip, step(engine="", target=near, **fields)))
+    return bool(engines_for(chip, step, source))
+
+
+def engines_for(chip: Chip, step: LaneStep, source: Buffer) -> list[str]:
+    """Return the engines that do a step with its first operand in that buffer.
+
+    Its other operands, and its target, are in the state buffer.
+    """
+    return engines_able(chip, _near(step, source, 1))
+
+
+def step_cycles(chip: Chip, step: LaneStep, columns: int) -> int:
+    """Return the least cycles of the array in which an engine does a step on so many columns."""
+    work = _near(step, Buffer.STATE, columns)
+    ticks = (
+        engine_cycles(chip, name, work) * chip.period(name) for name in engines_able(chip, work)
+    )
+    return min(ticks) // chip.period("pe_array")
+
+
+def _near(step: LaneStep, source: Buffer, columns: int) -> OnEngine:
+    """Return a step's instruction on so many columns; what it takes or gives per lane is one.
+
+    What is copied to the target before the step has left the source's buffer by then.
+    """
+    one = Access(Buffer.STATE, "f32", 0, 1, 0, ((1, 1),))
+    many = replace(one, pattern=((1, columns),))
+    first = many if step.onto else replace(many, buffer=source)
+    others = {name: one if step.per_lane(name) else many for name in step.others}
+    results = dict.fromkeys(step.results, one)
+    return step(**{"engine": "", "target": many, step.first: first, **others, **results})
 
 
 def some_engine_fills(chip: Chip) -> bool:

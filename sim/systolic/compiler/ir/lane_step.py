@@ -13,6 +13,7 @@ from typing import Any
 
 from systolic.isa.instruction import (
     Activate,
+    ActivateReduce,
     Copy,
     CopyPredicated,
     OnEngine,
@@ -57,6 +58,11 @@ class LaneStep:
         """Return whether an operand's field takes one element for each lane."""
         return name in BY_CLASS[self.cls].operands.per_lane
 
+    @property
+    def results(self) -> tuple[str, ...]:
+        """Return the fields that take what is written once for each lane."""
+        return BY_CLASS[self.cls].operands.results
+
     def at(self, row: int, col: int) -> LaneStep:
         """Return the step for the part of its result that begins with a row and a column."""
         if self.cls is not Select:
@@ -88,6 +94,11 @@ COPY = LaneStep()
 def activate(function: str, scale: float = 1.0, bias: float = NOTHING) -> LaneStep:
     """Return function(x * scale + bias)."""
     return LaneStep(Activate, {"function": function, "scale": scale, "bias": bias})
+
+
+def summed(step: LaneStep) -> LaneStep | None:
+    """Return the step whose instruction adds its results up as well; None if there is none."""
+    return replace(step, cls=ActivateReduce) if step.cls is Activate else None
 
 
 def with_each(op: str, *, first: str = "left") -> LaneStep:

@@ -153,14 +153,15 @@ class Node:
     the transpose of each matrix, by an identity product; bounce: by a trip to DRAM and back. move:
     the same elements as other matrices, on the chip, as `change` says. gather: boxes of the inputs,
     and of one value, as `gather` says. convert: an engine runs `step` on every element, such as a
-    Copy to another type. reduce: one column of each segment of columns, as many as a block has
-    rows, by the Pool in `step`. pool: one column of each window of pixels, as `pooled` says.
-    repeat: the only row of a matrix in every partition of a tile. unpack: the elements of `bits` in
-    each byte, a byte for each; pack: the reverse, in which the elements are lost. `background`:
-    work writes over some of the elements that are unpacked or stored. copy: all bytes of one place
-    in DRAM to another, `origin` to `dram`. store: to the DRAM tensor `dram`, seen as the input's
-    axes (or `axes`). Inputs of a step that have one row of tiles, one column or one matrix
-    broadcast.
+    Copy to another type; with `reduced`, its segments of columns are summed up by the same
+    instructions, as a reduce would. reduce: one column of each segment of columns, as many as a
+    block has rows, by the Pool in `step`. pool: one column of each window of pixels, as `pooled`
+    says. repeat: the only row of a matrix in every partition of a tile. unpack: the elements of
+    `bits` in each byte, a byte for each; pack: the reverse, in which the elements are lost.
+    `background`: work writes over some of the elements that are unpacked or stored. copy: all bytes
+    of one place in DRAM to another, `origin` to `dram`. store: to the DRAM tensor `dram`, seen as
+    the input's axes (or `axes`). Inputs of a step that have one row of tiles, one column or one
+    matrix broadcast.
     """
 
     kind: NodeKind
@@ -177,6 +178,12 @@ class Node:
     origin: str = ""
     bits: int = 0
     background: bool = False
+    reduced: str = ""
+
+    @property
+    def made(self) -> tuple[str, ...]:
+        """Return the names of the matrices that the node makes."""
+        return tuple(name for name in (self.output, self.reduced) if name)
 
     @property
     def others(self) -> tuple[tuple[str, str], ...]:
@@ -187,7 +194,7 @@ class Node:
     def __str__(self) -> str:
         if self.kind == "copy":
             return f"dram:{self.dram} = copy(dram:{self.origin})"
-        target = f"dram:{self.dram}" if self.kind == "store" else self.output
+        target = f"dram:{self.dram}" if self.kind == "store" else ", ".join(self.made)
         return f"{target} = {self.kind}({', '.join(self.inputs)})"
 
 

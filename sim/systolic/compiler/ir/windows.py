@@ -79,6 +79,37 @@ class StridedWindow:
 
 
 @dataclass(frozen=True, slots=True)
+class FoldedWindow:
+    """A column whose rows are cut into pieces of `height`, which lie side by side in the holder.
+
+    So row `height` is the first row of the holder's second column.
+    """
+
+    holder: str
+    height: int
+
+    def number(self, number: int) -> int:
+        """Return which of the holder's matrices holds this matrix: the only one."""
+        return 0
+
+    def row(self, row: int) -> int:
+        """Return the holder's row of a row."""
+        return row % self.height
+
+    def column(self, row: int, col: int) -> int:
+        """Return the holder's column of an element."""
+        return row // self.height
+
+    def columns(self, number: int, row: int, cols: Span) -> Integers:
+        """Return the holder's column of the only column, in a row."""
+        return np.full(cols.count, row // self.height)
+
+    def segments(self, number: int, row: int, cols: Span) -> list[Segment]:
+        """Return the holder's column as a regular segment."""
+        return [Segment(0, cols.count, row // self.height, ((1, cols.count),))]
+
+
+@dataclass(frozen=True, slots=True)
 class MatrixWindow:
     """Where the elements of a matrix lie in another one, the holder.
 

@@ -25,6 +25,7 @@ from systolic.hw.datatypes import PSUM_WORD_BYTES
 from systolic.hw.spec import Chip
 from systolic.workload import Operation
 from systolic.workload.operations.binary import BinaryAttributes, placed_dims
+from systolic.workload.operations.reduce import ReduceAttributes
 from systolic.workload.operations.requantise import scaled_axes
 
 ELEMENTWISE = ("activation", "binary", "cast", "requantise")
@@ -102,7 +103,7 @@ def _mapping(builder: LayerBuilder, op: Operation, axes: _ProductAxes) -> tuple[
     """
     graph = builder.graph
     spread, end = _followed(builder, op)
-    unwanted = _turned_by_the_next(builder, end)
+    unwanted = _turned_by_the_next(builder, end, axes.out[-2:])
     shape = graph.shape(end)
     *batch, M, N = (math.prod(shape.dims[d] for d in group) for group in axes.out)
     dtype = graph.shape(op.inputs[0]).element_type
@@ -156,8 +157,12 @@ def _followed(builder: LayerBuilder, op: Operation) -> tuple[set[tuple[int, ...]
         tensor = user.output
 
 
-def _turned_by_the_next(builder: LayerBuilder, tensor: str) -> set[tuple[int, ...]]:
-    """Return the dimensions along the address with which the next product must turn a tensor."""
+def _turned_by_the_next(builder: LayerBuilder, tensor: str, views: Axes) -> set[tuple[int, ...]]:
+    """Return the dimensions along the address with which what comes next must turn a tensor.
+
+    views: those that may lie there. The next product turns one operand of the two. Engines reduce
+    along the address only, as a softmax and a layer norm do first.
+    """
     axes = _axes(builder.graph.shape(tensor).rank)
     users = [user for user in builder.graph.operations if tensor in user.inputs]
     along = {
@@ -165,7 +170,15 @@ def _turned_by_the_next(builder: LayerBuilder, tensor: str) -> set[tuple[int, ..
         for user in users
         if user.kind == "matmul"
     }
-    return set() if len(along) > 1 else set(along.values())
+    unwanted = set() if len(along) > 1 else set(along.values())
+    reduced = {
+        user.attributes_as(ReduceAttributes).reduced(len(axes))
+        for user in users
+        if user.kind == "reduce"
+    }
+    if not reduced.isdisjoint(views):
+        unwanted |= set(views) - reduced
+    return unwanted
 
 
 def _varying(builder: LayerBuilder, op: Operation, place: int) -> tuple[int, ...]:

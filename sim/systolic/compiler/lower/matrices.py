@@ -20,7 +20,7 @@ from systolic.compiler.ir.lane_step import COPY, LaneStep
 from systolic.compiler.ir.nodes import Axes, Kept, Matrix, Node, NodeKind, Source
 from systolic.compiler.ir.pixels import PixelWindow, PooledPixels
 from systolic.compiler.ir.strided import ShapeInDram
-from systolic.compiler.ir.windows import MatrixWindow
+from systolic.compiler.ir.windows import FoldedWindow, MatrixWindow
 from systolic.compiler.lower.dram_places import DramPlaces
 from systolic.hw.spec import Chip
 from systolic.layout import Shape
@@ -129,7 +129,8 @@ class Matrices:
         (name, _), every = shown[0], [view for views in self._views.values() for view in views]
         if sum(matrix == name for matrix, _ in every) > 1:
             return None
-        return next((node for node in self._nodes if node.output == name), None)
+        made = (node for node in self._nodes if node.output == name and not node.reduced)
+        return next(made, None)
 
     def matrix(self, name: str) -> Matrix:
         """Return the matrix of that name."""
@@ -264,6 +265,12 @@ class Matrices:
         made = replace(holder, name=name, rows=rows, cols=cols, window=window)
         self.add(made)
         return made
+
+    def folded_within(self, holder: Matrix, axes: Axes) -> Matrix:
+        """Return the column, seen as `axes`, whose pieces are the columns of a matrix."""
+        window, rows = FoldedWindow(holder.name, holder.rows), holder.rows * holder.cols
+        name = self.new_name(holder.tensor)
+        return self.add(replace(holder, name=name, rows=rows, cols=1, axes=axes, window=window))
 
     def make_within(self, matrix: Matrix, window: PixelWindow, rest: Gather) -> None:
         """Let the node that makes a matrix write it within another one; a gather makes the rest."""
@@ -420,6 +427,17 @@ class Matrices:
                 diagonal=diagonal,
             )
         )
+
+    def sum_up(self, matrix: Matrix, sums: Matrix, step: LaneStep) -> None:
+        """Let the node that makes a matrix sum its segments up, by a step that does both."""
+        number = next(n for n, node in enumerate(self._nodes) if node.output == matrix.name)
+        both = replace(self._nodes[number], step=step, reduced=sums.name)
+        self._nodes[number] = both
+
+    def converted(self, matrix: Matrix) -> Node | None:
+        """Return the node that makes a matrix element by element, and does nothing else."""
+        made = (node for node in self._nodes if node.output == matrix.name)
+        return next((node for node in made if node.kind == "convert" and not node.reduced), None)
 
     def unpack(
         self, packed: Matrix, elements: Matrix, bits: int, *, background: bool = False

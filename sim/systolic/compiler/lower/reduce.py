@@ -7,15 +7,23 @@ left for each row. Axes that lie on the partitions are turned first.
 
 from __future__ import annotations
 
+from systolic.compiler.cost.engines import some_engine_does, step_cycles
 from systolic.compiler.ir.chip_tiles import block_rows
-from systolic.compiler.ir.lane_step import LaneStep
-from systolic.compiler.ir.nodes import Axes
+from systolic.compiler.ir.lane_step import LaneStep, summed
+from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.errors import CompileError
 from systolic.hw.datatypes import data_type
+from systolic.isa import Buffer
 from systolic.isa.instruction import Pool, TensorScalar
 from systolic.workload import Operation
 from systolic.workload.operations.reduce import ReduceAttributes, kept_axes
+
+MOST_LONGER = 1.5
+"""Instructions that sum up as well may take so many times as long as one that does not.
+
+The engine that would reduce is spared about as many cycles as that one takes.
+"""
 
 
 def lower_reduce(builder: LayerBuilder, op: Operation) -> None:
@@ -29,6 +37,11 @@ def lower_reduce(builder: LayerBuilder, op: Operation) -> None:
     several = count > segment
     in_order = "sum" if several and given.reduction == "mean" else given.reduction
     step = LaneStep(Pool, {"function": in_order})
+    if several and in_order == "sum" and (both := _summing(builder, matrix)) is not None:
+        fewer = builder.temporary(matrix, accumulator, -(-matrix.cols // segment))
+        builder.sum_up(matrix, fewer, both)
+        builder.choose(f"segments of {source} are summed up by the instructions that make it")
+        matrix = fewer
     while matrix.cols > segment:
         fewer = builder.temporary(matrix, accumulator, -(-matrix.cols // segment))
         builder.node("reduce", (matrix,), fewer, step=step)
@@ -40,6 +53,24 @@ def lower_reduce(builder: LayerBuilder, op: Operation) -> None:
     builder.node("reduce", (matrix,), total, step=step)
     divide = LaneStep(TensorScalar, {"op": "divide", "scalar": float(count)})
     builder.node("convert", (total,), builder.result(op.output, seen), step=divide)
+
+
+def _summing(builder: LayerBuilder, matrix: Matrix) -> LaneStep | None:
+    """Return the step that makes a matrix and sums up its segments; None if no time is saved.
+
+    The instruction adds float32 results before their cast, so these must be what is stored. It
+    needs one for each segment: where each costs much, two instructions for many segments are less.
+    """
+    maker = builder.converted(matrix)
+    if maker is None or matrix.dtype != "f32" or matrix.window or matrix.block:
+        return None
+    both = summed(maker.step)
+    if both is None or not some_engine_does(builder.chip, both, Buffer.STATE):
+        return None
+    columns = min(matrix.cols, builder.chip.multiply_vectors)
+    segments = -(-columns // block_rows(builder.chip))
+    cut = segments * step_cycles(builder.chip, both, -(-columns // segments))
+    return both if cut <= MOST_LONGER * step_cycles(builder.chip, maker.step, columns) else None
 
 
 def _segment(builder: LayerBuilder, op: Operation) -> int:

@@ -44,7 +44,7 @@ def _order(layers: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
     for node in layers.nodes:
         if node.kind not in _AGREE:
             yield f"node {node}: there is no kind {node.kind}"
-        if unknown := {*node.inputs, *([node.output] if node.output else [])} - matrices.keys():
+        if unknown := {*node.inputs, *node.made} - matrices.keys():
             yield f"node {node}: there is no matrix {min(unknown)}"
         for place in (node.dram, node.origin):
             if place and place not in places:
@@ -58,7 +58,7 @@ def _order(layers: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
             given = matrices[node.output].source != "node" and node.kind != "pack"
             if again or given:
                 yield f"node {node}: {node.output} is there already"
-            made |= {node.output, matrices[node.output].holder}
+            made |= {*node.made, matrices[node.output].holder}
             background |= {node.output} if node.background else set()
 
 
@@ -158,6 +158,10 @@ def _gathered(node: Node, layers: Layers, matrices: dict[str, Matrix]) -> Iterat
 
 def _converted(node: Node, _: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
     yield from _spread(node, matrices, node.inputs)
+    if node.reduced:
+        out, sums = matrices[node.output], matrices[node.reduced]
+        if (sums.batch, sums.rows) != (out.batch, out.rows) or sums.cols > out.cols:
+            yield f"node {node}: {sums} has no sums of segments of {out}"
 
 
 def _spread(node: Node, matrices: dict[str, Matrix], names: Sequence[str]) -> Iterator[str]:

@@ -109,7 +109,9 @@ def _most_bytes(layers: Layers, roles: dict[str, Role]) -> dict[Role, int]:
     matrix from DRAM can come as early as there is room, so all such matrices count at all times.
     """
     last = {name: number for number, node in enumerate(layers.nodes) for name in node.inputs}
-    made = {node.output: number for number, node in reversed([*enumerate(layers.nodes)])}
+    made = {
+        name: number for number, node in reversed([*enumerate(layers.nodes)]) for name in node.made
+    }
     load: dict[Role, int] = {}
     steps: dict[Role, dict[int, int]] = {}
     for matrix in layers.matrices:

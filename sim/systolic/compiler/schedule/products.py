@@ -190,9 +190,19 @@ class ProductMaker:
             self._beneath((source, regions.pop(0)), (made, target.region), busy)
             regions.append(target.region)
         step = node.step.at(*(span.first for span in where))
+        wrote = [target.region]
+        if node.reduced:
+            fields["reduced"], sums = self._sums_of(node, number, *where)
+            wrote.append(sums)
         written = on_cheapest(self._chip, self._options, step, busy, target=made, **fields)
         self._note(written)
-        self._drafts.add(written, regions, (target.region,))
+        self._drafts.add(written, regions, wrote)
+
+    def _sums_of(self, node: Node, number: int, rows: Span, cols: Span) -> _HeldAccess:
+        """Return the place of the sums of a segment of columns."""
+        made = Span(cols.first // self._tiles.p, 1)
+        place, access = self._tiles.make_reach(self._matrices[node.reduced], number, rows, made)
+        return access, place.region
 
     def _beneath(self, held: _HeldAccess, out: _HeldAccess, busy: dict[str, int]) -> None:
         """Let an engine copy what the next instruction keeps some of to that one's target."""
@@ -287,6 +297,8 @@ class ProductMaker:
         casts = out.name in self._cast_to_turn
         busy = {self._drain_engine: DRAINS_TICKS} if casts else None
         piece = cols.count if self._windows(node) else self._chip.multiply_vectors
+        if node.reduced:
+            piece = self._tiles.p
         parts = self.comes_in(task, task.reads[0], came) if came else []
         for part in parts or spans(cols.first, cols.stop, cols.stop, piece):
             source, read = self._tiles.spread(matrix, number, rows, part)
@@ -294,9 +306,9 @@ class ProductMaker:
             self._lane_step(node, (read, source.region), made, (rows, part), busy=busy)
 
     def _windows(self, node: Node) -> list[AnyWindow]:
-        """Return the windows through which a node reads and writes."""
+        """Return the windows through which a node reads and writes several columns."""
         matrices = (self._matrices[name] for name in (*node.inputs, node.output))
-        return [matrix.window for matrix in matrices if matrix.window is not None]
+        return [m.window for m in matrices if m.window is not None and m.cols > 1]
 
     def comes_in(self, task: Task, tile: MatrixTile, many: int) -> list[Span]:
         """Return the columns that `convert` may take one after another, in so many equal parts.
@@ -304,7 +316,9 @@ class ProductMaker:
         None unless the tile is all that the task reads, and each part is one access in all windows.
         """
         node = self._nodes[task.node]
-        if node.kind != "convert" or task.reads != (tile,) or task.cols[0].count % many:
+        if node.kind != "convert" or node.reduced or task.reads != (tile,):
+            return []
+        if task.cols[0].count % many:
             return []
         (rows,), (cols,) = task.rows, task.cols
         parts = list(spans(cols.first, cols.stop, cols.stop, cols.count // many))

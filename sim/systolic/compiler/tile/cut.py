@@ -36,6 +36,7 @@ from systolic.compiler.ir.tasks import Loops, MatrixTile, Task, Tiled, tiling
 from systolic.compiler.tile.masks import taken_columns
 from systolic.compiler.tile.width import tile_columns
 from systolic.hw.datatypes import data_type
+from systolic.hw.formulas.dram import dram_rate
 from systolic.hw.formulas.timing import load_reads, result_cycles
 from systolic.hw.spec import Chip
 from systolic.isa import Select
@@ -110,10 +111,18 @@ class _Cutter:
         self._tasks: list[tuple[tuple[int, int], Task]] = []
         self._written: dict[MatrixTile, int] = {}
         self._loops: list[tuple[int, Loops]] = []
+        self._loaded: set[str] = set()
+        self._brought = 0.0
         self._ends: list[int] = []
         self._turns: dict[tuple[MatrixTile, int], Task] = {}
         self._deferred: dict[MatrixTile, list[_Deferred]] = {}
         self._in_images: set[str] = set()
+        self._gone_over = {
+            name
+            for node in layers.nodes
+            if node.kind in ("convert", "reduce")
+            for name in node.inputs
+        }
         self._made = {node.output for node in layers.nodes if node.kind == "multiply"}
         self._multiplied = {
             n
@@ -136,7 +145,7 @@ class _Cutter:
             for name in node.inputs:
                 taken[name] = waits and taken.get(name, True)
         further = {name for node in self._layers.nodes for _, name in node.others}
-        return {name for name in further if taken[name]}
+        return {self._matrices[name].holder for name in further if taken[name]}
 
     def result(self) -> Tiled:
         """Return the tasks in order."""
@@ -263,9 +272,9 @@ class _Cutter:
             self._cut_masked(number, (a, b, out), groups, ahead)
             return
         sweeps = list[list[Task]]()
+        arrives = self._taken_as_it_arrives((a, b), out)
         for matrix in range(out.matrices):
-            # A lone group whose operands are still arriving takes them K-tile by K-tile.
-            alone = out.matrices * len(groups) == 1 and "dram" in (a.source, b.source)
+            alone = arrives and out.matrices * len(groups) == 1
             is_last = matrix == out.matrices - 1 and not alone
             last = self._last_sums((a, b), groups[-1], banks) if is_last else groups[-1:]
             sweeps += [
@@ -381,6 +390,27 @@ class _Cutter:
         if taken == banks:
             return loops, sweep, banks
         return spared, 2, max(1, banks - spare)
+
+    def _taken_as_it_arrives(self, operands: tuple[Matrix, Matrix], out: Matrix) -> bool:
+        """Return whether a lone group of sums should grow K-tile by K-tile, as operands arrive.
+
+        It need not if the products before take longer than these operands, and those of all
+        products before, take to come; and it should not if engines go over the result, which they
+        can do tile by tile while the array makes the next one.
+        """
+        self._brought += sum(self._load_cycles(matrix) for matrix in operands)
+        if "dram" not in (matrix.source for matrix in operands):
+            return False
+        before = sum(loops.estimate for _, loops in self._loops[:-1])
+        waits = self._brought * self._chip.period("dma") > before * self._chip.period("pe_array")
+        return waits or out.name not in self._gone_over
+
+    def _load_cycles(self, matrix: Matrix) -> float:
+        """Return about how many cycles all queues take to bring a matrix, the first time."""
+        if matrix.source != "dram" or matrix.name in self._loaded:
+            return 0.0
+        self._loaded.add(matrix.name)
+        return matrix.size_bytes / dram_rate(self._chip, self._chip.dma.useful_queues)
 
     def _turned_bytes(self, operands: tuple[Matrix, Matrix], loops: Loops) -> int:
         """Return the bytes of each partition that a sweep's turned tiles take."""
@@ -579,13 +609,20 @@ class _Cutter:
                     first = self._operand(source, out, tile.number, rows, cols)
                     others = self._others(node, tile.number, rows, cols)
                     reads = tuple(dict.fromkeys((first, *others)))
+                    made = (write, *self._sums_made(node, tile.number, rows, cols))
                     tasks.append(
-                        Task("convert", number, reads, (write,), tile.number, (rows,), (cols,))
+                        Task("convert", number, reads, made, tile.number, (rows,), (cols,))
                     )
             if deferred:
                 self._defer([tasks])
             for task in () if deferred else tasks:
                 self._add(task)
+
+    def _sums_made(self, node: Node, number: int, rows: Span, cols: Span) -> Iterator[MatrixTile]:
+        """Yield the tile of the sums that a step makes of segments of what it makes."""
+        if node.reduced:
+            sums = self._matrices[node.reduced]
+            yield self._tile(sums, number, rows.first, cols.first // self._block[0])
 
     def _sides(self, name: str) -> int:
         """Return the columns of an operand's tiles, if it has several in tiles of its own."""

@@ -175,6 +175,10 @@ class _Verifier:
         self._operand(self._matrices[node.inputs[0]], task, node, (rows, cols))
         self._others(task, node, (rows, cols))
         self._write(self._matrices[node.output], task.number, rows, cols, task.writes)
+        if node.reduced:
+            p = self._tiled.block[0]
+            made = Span(cols.first // p, -(-cols.count // p))
+            self._write(self._matrices[node.reduced], task.number, rows, made, task.writes)
 
     def _others(self, task: Task, node: Node, where: tuple[Span, Span]) -> None:
         """Check that a step's further operands are there for all that is written."""
@@ -348,7 +352,7 @@ class _Verifier:
     def _tiles(self, task: Task, node: Node) -> list[tuple[MatrixTile, tuple[str, ...]]]:
         """Return the tiles of a task, and of which matrices each may be."""
         reads = [(tile, node.inputs) for tile in task.reads]
-        return reads + [(tile, (node.output,)) for tile in task.writes]
+        return reads + [(tile, node.made) for tile in task.writes]
 
     def _exists(self, tile: MatrixTile) -> bool:
         blocks, matrix = self._blocks[tile.matrix], self._matrices[tile.matrix]
