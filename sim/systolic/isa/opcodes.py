@@ -28,6 +28,7 @@ from systolic.isa.instruction import (
     Copy,
     CopyPredicated,
     DmaCopy,
+    DmaTranspose,
     Dropout,
     Iota,
     LoadWeights,
@@ -330,6 +331,7 @@ OPCODES = tuple(
             operands("source", "target", Rhythm.ELEMENTWISE, per_lane=("bias", "scale"))),
         (41, "pass_through", PassThrough,
             operands("moving", "result", accumulate="accumulate")),
+        (42, "dma_transpose", DmaTranspose, operands("source", "target")),
     )
 )  # fmt: skip
 require_rows(
