@@ -13,6 +13,7 @@ from support.blocks import psum, state
 from support.chips import able_chip
 from support.page_tables import TEXT, table, words
 from systolic.errors import ProgramError
+from systolic.hw.spec import Chip
 from systolic.isa import (
     Activate,
     ActivateReduce,
@@ -23,6 +24,7 @@ from systolic.isa import (
     Copy,
     CopyPredicated,
     DmaCopy,
+    DmaTranspose,
     Dropout,
     FindIndex8,
     Iota,
@@ -65,6 +67,7 @@ MUL = MatMul(moving=state(0, 8, 4096, 5), result=psum(0, 7, 0, 5))
 
 THROUGH = PassThrough(moving=MUL.moving, result=MUL.result)
 DMA = DmaCopy(dma_queue=0, source=A, target=TARGET)
+TURNED = DmaTranspose(dma_queue=0, source=A, target=state(0, ELEMENTS, 40960, 4))
 LEGAL: dict[str, Any] = {
     "load": LOAD,
     "matmul": MUL,
@@ -72,6 +75,7 @@ LEGAL: dict[str, Any] = {
     "copy": Copy(engine="pooling", source=A, target=TARGET),
     "memset": Memset(engine="pooling", target=TARGET, value=1),
     "dma": DMA,
+    "dma_transpose": TURNED,
     "activate": Activate(function="sin", source=A, target=TARGET, bias=ONE),
     "pool": Pool(function="max", window=3, source=WIDE, target=TARGET),
     "tensor_tensor": TensorTensor(engine="pooling", op="add", left=A, right=B, target=TARGET),
@@ -109,10 +113,16 @@ LEGAL: dict[str, Any] = {
 DRAM = replace(A, buffer=Buffer.DRAM, partitions=1)
 
 
+def turning_chip() -> Chip:
+    """Return a chip that does everything, with DMA that transposes what has 4 bytes."""
+    every = {"element_bytes": (4,), "dram_percent": 90, "state_buffer_percent": 50}
+    return able_chip(8, 8, dma={"transposes": every}, state_buffer={"partitions": 16})
+
+
 def is_legal(instruction: Any) -> bool:
     queue = (LOAD, instruction) if isinstance(instruction, MatMul) else (instruction,)
     try:
-        check_program(Program("p", queue), able_chip(8, 8))
+        check_program(Program("p", queue), turning_chip())
     except ProgramError:
         return False
     return True
@@ -159,6 +169,17 @@ def breaks(rule: str, instruction: Any) -> list[Any]:
             replace(instruction, source=psum(0, 4, 0, ELEMENTS)),
             replace(instruction, target=short),
             replace(instruction, target=replace(TARGET, dtype="s32")),
+        ]
+    if rule.startswith("obeys the rules of `dma`"):
+        source, target = instruction.source, instruction.target
+        short = replace(source, dtype="bf16"), replace(target, dtype="bf16")
+        return [
+            replace(instruction, dma_queue=99),
+            replace(instruction, source=short[0], target=short[1]),
+            replace(instruction, target=replace(DRAM, pattern=((1, 4 * ELEMENTS),))),
+            replace(instruction, source=replace(DRAM, pattern=((1, 4), (4, ELEMENTS)))),
+            replace(instruction, source=state(0, 8, 0, ELEMENTS // 2)),
+            replace(instruction, source=state(0, 4, 8192 - 4, ELEMENTS)),
         ]
     if rule.startswith("all operands on chip"):
         places = [f.name for f in BY_MNEMONIC[mnemonic_of(instruction)].fields

@@ -78,7 +78,7 @@ def queues(opcode: Opcode) -> str:
     """Return the queues an operation can stand in, as the page calls them."""
     if any(field.name == "engine" for field in opcode.fields):
         return "an engine"
-    return "dma0, dma1, ..." if opcode.cls is DmaCopy else "pe_array"
+    return "dma0, dma1, ..." if issubclass(opcode.cls, DmaCopy) else "pe_array"
 
 
 @pytest.mark.parametrize("opcode", OPCODES, ids=lambda opcode: opcode.mnemonic)
@@ -265,7 +265,9 @@ COSTS: dict[str, list[tuple[Any, Callable[[int], int]]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("mnemonic", [o.mnemonic for o in OPCODES if o.number not in (1, 2, 5, 41)])
+@pytest.mark.parametrize(
+    "mnemonic", [o.mnemonic for o in OPCODES if o.number not in (1, 2, 5, 41, 42)]
+)
 def test_cycles_of_the_engines(mnemonic: str) -> None:
     """What the page says an instruction costs is what both rates of the engine make of it."""
     mine = [c for c in COSTS[ROWS[mnemonic][4]] if isinstance(c[0], BY_MNEMONIC[mnemonic].cls)]

@@ -15,11 +15,11 @@ from systolic.isa.access import Access
 
 __all__ = [
     "Activate", "ActivateReduce", "ActivationFunction", "AluOperation", "BnAggr", "BnStats",
-    "Copy", "CopyPredicated", "DmaCopy", "Dropout", "EngineName", "Event", "FindIndex8", "Fold",
-    "Instruction", "Iota", "LoadWeights", "MatMul", "MatchReplace8", "Max8", "Memset", "OnEngine",
-    "PartitionReduce", "PassThrough", "Pool", "Post", "RangeSelect", "Reduction", "Relation",
-    "Requantise", "ScalarTensorTensor", "Scan", "Select", "SelectReduce", "Shuffle",
-    "TensorScalar", "TensorScalarReduce", "TensorTensor", "Transpose", "Wait",
+    "Copy", "CopyPredicated", "DmaCopy", "DmaTranspose", "Dropout", "EngineName", "Event",
+    "FindIndex8", "Fold", "Instruction", "Iota", "LoadWeights", "MatMul", "MatchReplace8", "Max8",
+    "Memset", "OnEngine", "PartitionReduce", "PassThrough", "Pool", "Post", "RangeSelect",
+    "Reduction", "Relation", "Requantise", "ScalarTensorTensor", "Scan", "Select", "SelectReduce",
+    "Shuffle", "TensorScalar", "TensorScalarReduce", "TensorTensor", "Transpose", "Wait",
 ]  # fmt: skip
 
 Event = Literal["done", "row", "partition"]
@@ -434,6 +434,16 @@ class DmaCopy:
     def queue(self) -> str:
         """Return the name of the unit whose queue holds the instruction."""
         return dma_queue(self.dma_queue)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DmaTranspose(DmaCopy):
+    """Copy a matrix to the state buffer, turned: its rows become elements, its columns partitions.
+
+    The target has a partition for each of the C columns of the source, and in it an element for
+    each of the R rows: element r of partition c is number r * C + c of the source, in the order of
+    its access. So a source in the state buffer has R partitions of C elements.
+    """
 
 
 Instruction: TypeAlias = LoadWeights | MatMul | OnEngine | DmaCopy

@@ -38,6 +38,7 @@ from systolic.isa.instruction import (
     UNCHANGED,
     BnAggr,
     DmaCopy,
+    DmaTranspose,
     FindIndex8,
     Instruction,
     LoadWeights,
@@ -208,6 +209,52 @@ def _check_dma(copy: DmaCopy, chip: Chip) -> None:
         raise ProgramError(f"DMA does not cast: source {source.dtype}, target {target.dtype}")
 
 
+def _check_dma_transpose(copy: DmaTranspose, chip: Chip) -> None:
+    """Hold a transpose against what the chip's DMA turns, and against the shape of a matrix."""
+    _check_dma(copy, chip)
+    source, target = copy.source, copy.target
+    turns = chip.dma.transposes
+    if turns is None:
+        raise ProgramError(f"DMA of {chip.name} does not transpose (dma.transposes)")
+    need("target", target, target.buffer is Buffer.STATE, "in the state buffer")
+    need("source", source, source.buffer is not Buffer.RESULT, "in the state buffer or in DRAM")
+    if source.buffer is Buffer.STATE and turns.state_buffer_percent is None:
+        raise ProgramError(
+            f"source: DMA of {chip.name} transposes from DRAM alone "
+            f"(dma.transposes.state_buffer_percent), found {source.buffer}"
+        )
+    if source.element_bytes not in turns.element_bytes:
+        sizes = " or ".join(map(str, turns.element_bytes))
+        raise ProgramError(
+            f"source: DMA of {chip.name} transposes elements of {sizes} bytes "
+            f"(dma.transposes.element_bytes), {source.dtype} has {source.element_bytes}"
+        )
+    _check_matrix(source, target, chip)
+
+
+def _check_matrix(source: Access, target: Access, chip: Chip) -> None:
+    """Hold the source of a transpose against its R rows of C elements side by side."""
+    rows, cols = target.elements, target.partitions
+    if source.buffer is Buffer.STATE:
+        if (source.partitions, source.elements) != (rows, cols):
+            raise ProgramError(
+                f"source: the target has {cols} partitions of {rows} elements, so needed {rows} "
+                f"partitions of {cols}, found {source.partitions} of {source.elements}"
+            )
+        low, high = source.span
+        if low // chip.state_buffer.bank_bytes != (high - 1) // chip.state_buffer.bank_bytes:
+            raise ProgramError(
+                f"source: what is transposed on the chip must lie in one bank of "
+                f"{chip.state_buffer.bank_bytes} bytes, found bytes {low} to {high}"
+            )
+    step, count = source.pattern[-1]
+    if cols > 1 and (step != 1 or count % cols):
+        raise ProgramError(
+            f"source: the {cols} elements of a row, one for each partition of the target, must "
+            f"lie side by side, found {count} with a step of {step}"
+        )
+
+
 def _check_bypass(chip: Chip) -> None:
     """Raise ProgramError unless DMA may read the result buffer."""
     if not chip.result_buffer.dma_readable:
@@ -234,6 +281,7 @@ _RULES: dict[type, Callable[[Any, Chip], None]] = {
     MatMul: _check_matmul,
     PassThrough: _check_matmul,
     DmaCopy: _check_dma,
+    DmaTranspose: _check_dma_transpose,
 }
 require_rows("legality._RULES", _RULES, [c for c in BY_CLASS if not issubclass(c, OnEngine)])
 

@@ -28,6 +28,7 @@ from systolic.isa.instruction import (
     Copy,
     CopyPredicated,
     DmaCopy,
+    DmaTranspose,
     Dropout,
     FindIndex8,
     Iota,
@@ -353,6 +354,7 @@ OPCODES = tuple(
             operands("source", "target", Rhythm.ELEMENTWISE, per_lane=("bias", "scale"))),
         (41, "pass_through", PassThrough,
             operands("moving", "result", accumulate="accumulate")),
+        (46, "dma_transpose", DmaTranspose, operands("source", "target")),
     )
 )  # fmt: skip
 require_rows(

@@ -114,6 +114,10 @@ class Memory:
         else:
             self.write(target, self.read(source))
 
+    def turn(self, source: Access, target: Access) -> None:
+        """Copy a matrix, turned: element c of row r goes to element r of partition c."""
+        self.write(target, self.read(source).reshape(target.elements, target.partitions).T)
+
     def bytes_of(self, buffer: Buffer) -> npt.NDArray[np.uint8]:
         """Return the raw bytes of a buffer, [partitions, bytes] (a view)."""
         return self._storage(buffer)

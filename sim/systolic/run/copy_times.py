@@ -13,7 +13,7 @@ from functools import cached_property
 from systolic.critical_path.points import Lives
 from systolic.hw.formulas.dram import queue_rate, run_cycles
 from systolic.hw.units import unit_of
-from systolic.isa import Access, Buffer, DmaCopy, Program
+from systolic.isa import Access, Buffer, DmaCopy, DmaTranspose, Program
 from systolic.machine import simulate
 
 BYTES, DESCRIPTORS, ROWS = "moving bytes", "descriptors", "descriptors and DRAM rows"
@@ -55,7 +55,18 @@ class CopyTimes:
         return Buffer.DRAM in (copy.source.buffer, copy.target.buffer)
 
     def _least_cycles(self, copy: DmaCopy) -> int:
-        """Return the cycles of the bytes alone, at the full rate of the queue."""
+        """Return the cycles of the bytes alone, at the full rate of the queue.
+
+        While a matrix is turned, bytes move in a share of the cycles only.
+        """
+        cycles = self._full_rate_cycles(copy)
+        turns = self.lives.chip.dma.transposes
+        if turns is None or not isinstance(copy, DmaTranspose):
+            return cycles
+        first, of = turns.working(outside=self._is_outside(copy))
+        return cycles * of // first
+
+    def _full_rate_cycles(self, copy: DmaCopy) -> int:
         chip, size = self.lives.chip, copy.source.size_bytes
         rows = chip.dma.most_beside
         if not self._is_outside(copy):
@@ -65,7 +76,7 @@ class CopyTimes:
 
     def _alone_cycles(self, copy: DmaCopy) -> int:
         """Return the cycles in which a copy would move if there were no other queue."""
-        key = _shape(copy.source), _shape(copy.target)
+        key = type(copy), _shape(copy.source), _shape(copy.target)
         if key not in self._alone:
             lone = replace(copy, waits=(), posts=())
             trace = simulate(

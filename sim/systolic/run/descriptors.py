@@ -14,7 +14,7 @@ import numpy as np
 from systolic.arrays import Array
 from systolic.hw.formulas.timing import dma_latency_cycles
 from systolic.hw.spec import Chip, Dma
-from systolic.isa import Access, Buffer, DmaCopy
+from systolic.isa import Access, Buffer, DmaCopy, DmaTranspose
 from systolic.run.result import Result
 
 KIND = "descriptor"
@@ -28,7 +28,8 @@ class DescriptorSide(NamedTuple):
     """One side of a descriptor: the bytes it read, or those it wrote.
 
     first, last: cycles of the DMA engine; in `first` the descriptor was begun. direction: "read" or
-    "write". partition: 0 for DRAM. address: of the first byte in the partition.
+    "write". partition: 0 for DRAM. address: of the first byte in the partition. What a transpose
+    writes side by side it reads apart: there the first element's place is given.
     """
 
     unit: str
@@ -80,8 +81,12 @@ def _sides(
 ) -> Iterator[DescriptorSide]:
     """Yield the descriptors of a copy. ticks: at which each element was recorded."""
     source, target = _places(copy.source), _places(copy.target)
-    size = copy.source.element_bytes
-    follows = [np.diff(side, axis=1) == [[0], [size]] for side in (source, target)]
+    size, sides = copy.source.element_bytes, [source, target]
+    if isinstance(copy, DmaTranspose):
+        shape = copy.target.elements, copy.target.partitions
+        source = source.reshape(2, *shape).transpose(0, 2, 1).reshape(2, -1)
+        sides = [target]
+    follows = [np.diff(side, axis=1) == [[0], [size]] for side in sides]
     firsts = np.flatnonzero(np.append(True, ~np.concatenate(follows).all(axis=0)))
     stops = np.append(firsts[1:], len(ticks))
     order = _order(chip.dma, copy, source[0, firsts], target[0, firsts])

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from systolic.compiler.cost.dma import bundle_cycles
+from systolic.compiler.cost.dma import bundle_cycles, transpose_cycles, transposes_type
 from systolic.compiler.cost.engines import drain_engine, engine_cycles, lane_copy_engines
 from systolic.compiler.cost.turns import carrier
 from systolic.compiler.ir.arrangement import Arrangement
@@ -25,7 +25,13 @@ from systolic.workload.options import Options
 
 
 def moving_queues(chip: Chip, tiles: int) -> int:
-    """Return how many queues bring tiles: half of them, unless one tile comes and then goes."""
+    """Return how many queues bring tiles: half of them, unless one tile comes and then goes.
+
+    Where copies are spread one queue has all engines: a second one would halve the partitions of
+    each, and meet the first at the port of the tile's bank.
+    """
+    if chip.dma.is_spread:
+        return 1
     return chip.dma.useful_queues if tiles == 1 else max(1, chip.dma.useful_queues // 2)
 
 
@@ -60,6 +66,10 @@ class Planner:
         access = Access(Buffer.STATE, dtype, 0, 1, 0, ((1, 1),))
         return bool(lane_copy_engines(self.chip, Copy(engine="", source=access, target=access)))
 
+    def can_transpose(self, dtype: str) -> bool:
+        """Return whether DMA transposes elements of a type while it brings them."""
+        return transposes_type(self.chip, dtype)
+
     def tiles(self, plan: Arrangement) -> int:
         """Return how many tiles come: rows beyond the partitions are a tile of their own."""
         return plan.count(plan.batch) * self._tall(plan)
@@ -83,6 +93,21 @@ class Planner:
     def by_runs(self, plan: Arrangement, cols: Sequence[int]) -> Estimate:
         """Return the estimate for tiles that are stored as they were brought."""
         return self._estimate(plan, cols, cols, 0)
+
+    def by_transposes(self, plan: Arrangement) -> Estimate:
+        """Return the estimate for tiles that DMA turns as it brings them: rows are runs there."""
+        chip, dma = self.chip, self.chip.dma
+        size = plan.count(plan.cols_out) * data_type(plan.move.dtype).size_bytes
+        lines = dma.partitions_per_cycle
+        if dma.is_spread:
+            lines = dma.most_engines(plan.count(plan.rows_in))
+        rounds = -(-plan.count(plan.batch) * plan.count(plan.rows_in) // lines)
+        copies = self.tiles(plan) * self.shared(plan)
+        copies *= _accesses(plan, plan.rows_in, plan.cols_out, plan.move.before)
+        inwards = copies * dma_latency_cycles(chip) + rounds * transpose_cycles(chip, size, lines)
+        stored = self._estimate(plan, plan.cols_out, plan.cols_out, 0)
+        queues = moving_queues(chip, stored.tiles)
+        return replace(stored, inwards=inwards // queues * chip.period("dma"))
 
     def by_engine(self, plan: Arrangement) -> Estimate:
         """Return the estimate for tiles whose columns an engine puts in order, lane by lane."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from systolic.compiler.cost.dram import burst_time, scattered_cycles
-from systolic.compiler.ir.dram_tensor import DramTensor
+from systolic.compiler.ir.dram_tensor import DramTensor, Rectangle, coalesced
 from systolic.compiler.ir.nodes import Axes
 from systolic.compiler.ir.strided import ShapeInDram
+from systolic.hw.datatypes import data_type
 from systolic.hw.formulas.dram import (
     ContiguousBytes,
     dram_rate,
@@ -19,7 +21,7 @@ from systolic.hw.formulas.dram import (
 )
 from systolic.hw.formulas.timing import descriptor_cycles, dma_cycles
 from systolic.hw.spec import Chip
-from systolic.isa import Access, Buffer
+from systolic.isa import Access, Buffer, DmaCopy, DmaTranspose
 
 SAMPLE = 8, 256
 """The most rows and columns of a matrix that an estimate looks at."""
@@ -71,6 +73,67 @@ def copy_time(chip: Chip, source: Access, target: Access) -> CopyTime:
     moving += bundles * rows * chip.dma.descriptor_cycles
     busy = tuple(map(sum, zip(*(time.channels for time in times), strict=True)))
     return CopyTime(latency, moving, engine, busy)
+
+
+def time_of(chip: Chip, copy: DmaCopy) -> CopyTime:
+    """Return about what a copy or a transpose takes."""
+    if isinstance(copy, DmaTranspose):
+        return transpose_time(chip, copy.source, copy.target)
+    return copy_time(chip, copy.source, copy.target)
+
+
+def as_transpose(chip: Chip, source: Access, target: Access) -> Access | None:
+    """Return the source of the transpose by DMA that does what a copy does; None if none does.
+
+    Such a copy brings each column of a matrix in DRAM to a partition of its own, element by
+    element: the first pair of its source goes from column to column. In a transpose it comes last.
+    """
+    columns, *rows = source.pattern
+    if not may_transpose(chip, source) or target.buffer is not Buffer.STATE or not rows:
+        return None
+    if columns != (1, target.partitions) or target.partitions == 1:
+        return None
+    return replace(source, pattern=coalesced((*rows, columns)))
+
+
+def may_transpose(chip: Chip, source: Access) -> bool:
+    """Return whether DMA transposes what an access names: elements in DRAM, of such a type."""
+    return source.buffer is Buffer.DRAM and transposes_type(chip, source.dtype)
+
+
+def transposes_type(chip: Chip, dtype: str) -> bool:
+    """Return whether DMA transposes elements of a type that it brings from DRAM."""
+    turns = chip.dma.transposes
+    return turns is not None and data_type(dtype).size_bytes in turns.element_bytes
+
+
+def transpose_time(chip: Chip, source: Access, target: Access) -> CopyTime:
+    """Return about what a transpose by DMA takes: a descriptor for each run of its target."""
+    size, run, rows = source.size_bytes, run_bytes(target), chip.dma.partitions_per_cycle
+    if chip.dma.is_spread:
+        rows = _engines_at_once(chip, source, target)
+    outside = source.buffer is Buffer.DRAM
+    moving = -(-size // (run * rows)) * transpose_cycles(chip, run, rows, outside=outside)
+    busy = size / (chip.dma.bytes_per_cycle * (rows if chip.dma.is_spread else 1))
+    latency = chip.dma.latency_cycles + (chip.dram.latency_cycles if outside else 0)
+    channels = (size / chip.dram.bytes_per_cycle,) if outside else ()
+    return CopyTime(latency, moving, busy / _working_share(chip, outside=outside), channels)
+
+
+def transpose_cycles(chip: Chip, run: int, rows: int, *, outside: bool = True) -> int:
+    """Return the cycles of `rows` descriptors side by side, of a run of bytes each."""
+    moving = run_cycles(chip, run * rows, rows=rows) if outside else 0
+    if not outside:
+        moving = -(-run * rows // queue_rate(chip, rows))
+    turning = math.ceil(moving / _working_share(chip, outside=outside))
+    return int(descriptor_cycles(chip, turning, rows))
+
+
+def _working_share(chip: Chip, *, outside: bool) -> Fraction:
+    """Return the share of the cycles in which bytes of a transpose move."""
+    turns = chip.dma.transposes
+    assert turns is not None
+    return Fraction(*turns.working(outside=outside))
 
 
 def engine_pool(chip: Chip, queue: int) -> int:
@@ -177,6 +240,18 @@ def lone_cycles(chip: Chip, access: Access, count: int, size: int) -> int:
     return lone_copy_cycles(chip, runs) - chip.dma.latency_cycles - chip.dram.latency_cycles
 
 
+def _turned_cycles(chip: Chip, part: Rectangle, size: int) -> int:
+    """Return the cycles of a queue alone for a rectangle as a transpose, latency apart."""
+    rows, cols = part.rows.count, part.cols.count
+    first, _ = part.access.pattern[0]
+    if first != 1 or rows == 1:
+        return lone_cycles(chip, part.access, rows * cols, size)
+    lanes, beside = chip.state_buffer.partitions, chip.dma.partitions_per_cycle
+    if chip.dma.is_spread:  # the rectangle is a part of a tile that has all partitions
+        beside = chip.dma.most_engines(lanes)
+    return -(-rows // beside) * transpose_cycles(chip, cols * size, min(beside, rows))
+
+
 def load_cost(chip: Chip, shape: ShapeInDram, axes: Axes) -> int:
     """Return about how many cycles one queue takes to bring a tensor from DRAM, seen as `axes`."""
     *batch, all_rows, all_cols = (math.prod(shape.dims[d] for d in group) for group in axes)
@@ -187,5 +262,8 @@ def load_cost(chip: Chip, shape: ShapeInDram, axes: Axes) -> int:
         step, run = part.access.pattern[-1]
         length = min(run, part.cols.count) if step == 1 else 1
         count = part.rows.count * part.cols.count // length
-        cycles += lone_cycles(chip, part.access, count, length * size)
+        found = lone_cycles(chip, part.access, count, length * size)
+        if length == 1 and may_transpose(chip, part.access):
+            found = min(found, _turned_cycles(chip, part, size))
+        cycles += found
     return cycles * math.prod(batch) * all_rows * all_cols // (rows * cols)

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from systolic.compiler.cost.dma import CopyTime, copy_time, engine_pool
+from systolic.compiler.cost.dma import CopyTime, engine_pool, time_of
 from systolic.compiler.ir.drafts import Draft
 from systolic.hw.formulas.timing import load_reads, result_cycles
 from systolic.hw.spec import Chip
@@ -134,7 +134,7 @@ class _Timetable:
         return end + engine.latency_cycles * period
 
     def _copy(self, copy: DmaCopy, ready: int) -> int:
-        time, period = copy_time(self.chip, copy.source, copy.target), self.chip.period("dma")
+        time, period = time_of(self.chip, copy), self.chip.period("dma")
         begin = max(ready, self.free.get(copy.queue, 0))
         moves = begin + time.latency * period
         end = moves + time.moving * period

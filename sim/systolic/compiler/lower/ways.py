@@ -144,8 +144,24 @@ def _emit_array(builder: LayerBuilder, plan: Arrangement, ends: Ends) -> None:
     builder.store_at(after, ends.target, after.axes)
 
 
+def _emit_transposes(builder: LayerBuilder, plan: Arrangement, ends: Ends) -> None:
+    axes = (*plan.groups, plan.rows_in, plan.cols_out)
+    matrix = _tile(builder, plan, ends, axes, made=False)
+    builder.store_at(matrix, ends.target, axes)
+
+
 def _on_lanes(planner: Planner, move: Move) -> Iterator[Arrangement]:
     return lane_by_lane(move, planner.chip.state_buffer.partitions)
+
+
+def _on_turned_lanes(planner: Planner, move: Move) -> Iterator[Arrangement]:
+    """Yield arrangements whose rows lie side by side in the source: DMA transposes such tiles."""
+    if not planner.can_transpose(move.dtype):
+        return
+    for plan in _on_lanes(planner, move):
+        rows = plan.count(plan.rows_in)
+        if 1 < rows == plan.run_in(plan.rows_in) and plan.count(plan.cols_out) > 1:
+            yield plan
 
 
 def _on_copying_lanes(planner: Planner, move: Move) -> Iterator[Arrangement]:
@@ -168,6 +184,13 @@ WAYS: tuple[Way, ...] = (
         lambda planner, plan: planner.by_runs(plan, _runs_columns(plan)),
         lambda plan: 0,
         emit=_emit_runs,
+    ),
+    Way(
+        "by DMA transposes",
+        _on_turned_lanes,
+        Planner.by_transposes,
+        lambda plan: 0,
+        emit=_emit_transposes,
     ),
     Way(
         "by engines, lane by lane",

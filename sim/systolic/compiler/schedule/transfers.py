@@ -8,7 +8,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from systolic.arrays import Mask
-from systolic.compiler.cost.dma import CopyTime, copy_time, engine_pool
+from systolic.compiler.cost.dma import (
+    CopyTime,
+    as_transpose,
+    copy_time,
+    engine_pool,
+    transpose_time,
+)
 from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.dram_tensor import DramTensor, Rectangle, whole_bursts
@@ -20,7 +26,7 @@ from systolic.compiler.place.tiles import OnChip
 from systolic.errors import CompileError
 from systolic.hw.formulas.dram import dram_rate
 from systolic.hw.spec import Chip
-from systolic.isa import Access, Buffer, DmaCopy
+from systolic.isa import Access, Buffer, DmaCopy, DmaTranspose
 from systolic.layout import Block
 from systolic.spans import Span
 
@@ -391,8 +397,17 @@ class CopyMaker:
         besides: Collection[int] = (),
     ) -> int:
         """Add a copy, and return its queue."""
-        time = copy_time(self._chip, source, target)
+        copy, time = self._cheapest(source, target)
         queue = self._queues.pick(inwards=inwards, time=time, anywhere=anywhere, besides=besides)
-        copy = DmaCopy(dma_queue=queue, source=source, target=target)
-        self._drafts.add(copy, (read,), (written,))
+        self._drafts.add(replace(copy, dma_queue=queue), (read,), (written,))
         return queue
+
+    def _cheapest(self, source: Access, target: Access) -> tuple[DmaCopy, CopyTime]:
+        """Return a copy, or the transpose by DMA that does the same sooner, and its time."""
+        time = copy_time(self._chip, source, target)
+        matrix = as_transpose(self._chip, source, target)
+        if matrix is not None:
+            turned = transpose_time(self._chip, matrix, target)
+            if turned.cycles < time.cycles:
+                return DmaTranspose(dma_queue=0, source=matrix, target=target), turned
+        return DmaCopy(dma_queue=0, source=source, target=target), time

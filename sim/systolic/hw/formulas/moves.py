@@ -33,6 +33,8 @@ def bounce_bound(chip: Chip, tiles: Sequence[tuple[int, int]], size_bytes: int) 
 
         max(sum of both copies of all blocks / queues, both copies of the quickest block)
 
+    Where DMA transposes elements of that size, a block may be read back at the full rate.
+
     Where copies of a queue overlap their latencies, the first latency comes before that, and the
     copies cost what they do without. Dispatch that is serial is part of a copy's latency here. The
     engines' bytes per cycle are a bound as well.
@@ -43,7 +45,7 @@ def bounce_bound(chip: Chip, tiles: Sequence[tuple[int, int]], size_bytes: int) 
     least = [
         2 * each
         + least_moving_cycles(chip, K, N * size_bytes)
-        + least_moving_cycles(chip, *((1, K * size_bytes) if N == 1 else (K * N, size_bytes)))
+        + _read_back_cycles(chip, K, N, size_bytes)
         for K, N in tiles
     ]
     moved = 2 * sum(K * N for K, N in tiles) * size_bytes
@@ -53,6 +55,16 @@ def bounce_bound(chip: Chip, tiles: Sequence[tuple[int, int]], size_bytes: int) 
     )
     ticks = after(chip, 0, "dma", cycles)
     return Bound(ticks, "descriptors of all DMA queues", chip.period("pe_array"))
+
+
+def _read_back_cycles(chip: Chip, K: int, N: int, size_bytes: int) -> int:
+    """Return the least cycles in which a queue reads a block's columns, element by element."""
+    if N == 1:
+        return least_moving_cycles(chip, 1, K * size_bytes)
+    turns = chip.dma.transposes
+    if turns is not None and size_bytes in turns.element_bytes:
+        return -(-K * N * size_bytes // chip.dma.lone_bytes_per_cycle)
+    return least_moving_cycles(chip, K * N, size_bytes)
 
 
 def least_moving_cycles(chip: Chip, descriptors: int, size_bytes: int) -> int:
@@ -109,6 +121,8 @@ class GappedBytes:
         """
         rate = max(chip.dma.bytes_per_cycle, chip.dma.queue_bytes_per_cycle)
         moving = Fraction(self.size_bytes, rate)
+        if chip.dma.transposes is not None:  # whose descriptors are the runs of the target
+            return int(moving)
         each, gap = Fraction(chip.dma.descriptor_cycles), Fraction(self.gap_bytes, rate)
         if chip.dma.descriptor_cost != "max":
             return int(moving + (self.lines - 1) * min(each, gap))

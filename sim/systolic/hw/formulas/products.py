@@ -281,7 +281,13 @@ def _moved_bound(chip: Chip, turns: Sequence[Turn]) -> Bound:
 
 
 def _element_cycles(chip: Chip, size_bytes: int) -> Fraction:
-    """Return the least cycles of a queue for an element with a descriptor of its own."""
+    """Return the least cycles of a queue for an element that is turned.
+
+    It has a descriptor of its own, unless DMA transposes elements of its size.
+    """
+    turns = chip.dma.transposes
+    if turns is not None and size_bytes in turns.element_bytes:  # in rows as long as may be
+        return Fraction(size_bytes, chip.dma.lone_bytes_per_cycle)
     cost = Fraction(descriptor_cycles(chip, -(-size_bytes // queue_rate(chip))))
     rows = chip.dma.most_beside
     if rows > 1:  # then bytes of several elements may move in one cycle

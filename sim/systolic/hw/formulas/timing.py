@@ -8,6 +8,7 @@ several are for a chip with one clock. Source: docs/timing_model.md.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -138,6 +139,48 @@ def _moving_cycles(chip: Chip, size: int, rows: int, *, dram: bool, within: bool
     if chip.dram.organisation is not None:
         return rows * run_cycles(chip, size, within=within)
     return run_cycles(chip, rows * size, within=within, rows=rows)
+
+
+def dma_transpose_cycles(
+    chip: Chip, rows: int, cols: int, size_bytes: int, *, from_dram: bool, start: int = 0
+) -> int:
+    """Return the cycles of one DmaTranspose alone, of elements of `size_bytes`.
+
+    rows, cols: of its source; its target is in partitions 0 to cols - 1, contiguous in each. Each
+    partition is a descriptor of `rows` elements. start: the cycle in which the copy starts; in
+    which cycles bytes move counts from cycle 0.
+    """
+    at = start + dma_latency_cycles(chip, dram=from_dram)
+    for beside in _side_by_side(chip, cols):
+        rate = queue_rate(chip, beside)
+        if from_dram:
+            rate = min(rate, chip.dram.bytes_per_cycle)
+        begun = at
+        if chip.dma.descriptor_cost == "sum":
+            at += int(descriptor_cycles(chip, 0, beside))
+        at += _turning_cycles(chip, -(-beside * rows * size_bytes // rate), at, from_dram=from_dram)
+        at = max(at, begun + int(descriptor_cycles(chip, 0, beside)))
+    return at - start
+
+
+def _side_by_side(chip: Chip, partitions: int) -> list[int]:
+    """Return how many of the first partitions' descriptors move at once, one after another."""
+    dma = chip.dma
+    if not dma.is_spread:
+        whole, rest = divmod(partitions, dma.partitions_per_cycle)
+        return [dma.partitions_per_cycle] * whole + [rest] * (rest > 0)
+    mine = Counter(map(dma.engine_of, range(partitions)))
+    return [sum(n > turn for n in mine.values()) for turn in range(max(mine.values()))]
+
+
+def _turning_cycles(chip: Chip, moving: int, at: int, *, from_dram: bool) -> int:
+    """Return the cycles from `at` to the end of the last of so many in which a transpose moves."""
+    turns = chip.dma.transposes
+    assert turns is not None
+    m, n = turns.working(outside=from_dram)
+    before = at // n * m + min(at % n, m)
+    whole, rest = divmod(before + moving - 1, m)
+    return whole * n + rest + 1 - at
 
 
 def transpose_block_cycles(chip: Chip, K: int, N: int, dtype: str, *, drain: str, unit: str) -> int:

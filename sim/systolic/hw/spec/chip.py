@@ -143,6 +143,7 @@ class Chip(Spec):
             raise ValueError(f"port_priority: must name each of {', '.join(clients)} once{meant}")
         self._ports_wide_enough()
         self._can_spread()
+        self._can_transpose()
         if self.provenance is not None:
             check_keys(self.provenance, self.model_dump(exclude={"provenance"}))
         return self
@@ -160,6 +161,22 @@ class Chip(Spec):
             raise ValueError(
                 "dma.partitions_per_engine: copies spread over engines have no order of bursts, so "
                 "that dram cannot have an organisation"
+            )
+
+    def _can_transpose(self) -> None:
+        """Refuse transposes by DMA where bursts would need an order, or a byte might never move."""
+        if self.dma.transposes is None:
+            return
+        if self.dram.organisation is not None:
+            raise ValueError(
+                "dma.transposes: what is transposed has no order of bursts, so that dram cannot "
+                "have an organisation"
+            )
+        shares = 2 * self.dma.queues
+        if self.dram.bytes_per_cycle < shares:
+            raise ValueError(
+                f"dma.transposes: each of up to {shares} shares of DRAM (two for each queue) needs "
+                f"a byte in every cycle, but dram.bytes_per_cycle is {self.dram.bytes_per_cycle}"
             )
 
     def _engines_once(self) -> None:

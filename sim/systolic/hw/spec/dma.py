@@ -2,11 +2,47 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from systolic.hw.spec.base import DISPATCH, Count, Cycles, DispatchKind, Side, Spec
+
+Percent = Annotated[int, Field(ge=1, le=100)]
+
+
+class DmaTransposes(Spec):
+    """Transposes on the way (dma_transpose): of which types, and how fast.
+
+    While a matrix is turned, an engine moves bytes in `percent` of its cycles: at 90 in the first 9
+    of every 10, at 50 in every other one.
+    """
+
+    element_bytes: tuple[Side, ...] = Field(
+        strict=False, min_length=1, description="sizes of the elements that can be turned"
+    )
+    dram_percent: Percent = Field(
+        description="cycles, of 100, in which bytes move from DRAM to the state buffer"
+    )
+    state_buffer_percent: Percent | None = Field(
+        default=None,
+        description="the same within the state buffer (default: nothing is turned there)",
+    )
+
+    def percent(self, *, outside: bool) -> int | None:
+        """Return in how many cycles of 100 bytes move; None if nothing is turned there.
+
+        outside: the source lies in DRAM.
+        """
+        return self.dram_percent if outside else self.state_buffer_percent
+
+    def working(self, *, outside: bool) -> tuple[int, int]:
+        """Return (m, n): bytes move in the first m of every n cycles, in lowest terms."""
+        percent = self.percent(outside=outside)
+        assert percent is not None
+        common = math.gcd(percent, 100)
+        return percent // common, 100 // common
 
 
 class Dma(Spec):
@@ -39,6 +75,9 @@ class Dma(Spec):
     )
     partitions_per_cycle: Side = Field(
         default=1, description="partitions of which a queue moves descriptors side by side"
+    )
+    transposes: DmaTransposes | None = Field(
+        default=None, description="copies that transpose on the way (default: there are none)"
     )
     dispatch_cycles: Cycles = Field(default=0, description="cycles to dispatch an instruction")
     dispatch: DispatchKind = Field(default="overlapped", description=DISPATCH)

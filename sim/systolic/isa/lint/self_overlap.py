@@ -29,7 +29,7 @@ from systolic.isa.effects import (
 )
 from systolic.isa.engines import Pace, pace_of
 from systolic.isa.footprint import Footprint
-from systolic.isa.instruction import Instruction, LoadWeights, MatMul, OnEngine
+from systolic.isa.instruction import DmaTranspose, Instruction, LoadWeights, MatMul, OnEngine
 from systolic.isa.lint.diagnostic import BufferBox, Diagnostic, named
 from systolic.isa.opcodes import Rhythm, require_rows
 from systolic.isa.program import Program
@@ -68,10 +68,13 @@ def _overlaps(
             yield from _met_by_result(instruction, target, cache)
             continue
         for source in reads(instruction):
-            if source.buffer is not target.buffer or source == target:
+            is_turned = isinstance(instruction, DmaTranspose)
+            if source.buffer is not target.buffer or (source == target and not is_turned):
                 continue
             read = _footprint(cache, source)
-            if read.meets(written) and _reads_late(instruction, source, target, chip):
+            if read.meets(written) and (
+                is_turned or _reads_late(instruction, source, target, chip)
+            ):
                 yield read.shared_box(written), "reads what it may have overwritten in"
 
 

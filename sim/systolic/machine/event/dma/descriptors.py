@@ -7,7 +7,7 @@ neighbours.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -17,9 +17,12 @@ import numpy.typing as npt
 
 from systolic.arrays import Integers
 from systolic.hw.spec import Chip
-from systolic.isa import Access, Buffer, DmaCopy
+from systolic.isa import Access, Buffer, DmaCopy, DmaTranspose
 from systolic.machine.event.ports.ports import Need, Needs, need_of
 from systolic.spans import Interval
+
+ONE_BANK = 1 << 40
+"""The bytes of a bank where all of a side lies in one: more than a partition has."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,7 +75,7 @@ class Runs(NamedTuple):
 
 def descriptor_runs(copy: DmaCopy) -> Runs:
     """Return the descriptors of a copy, one by one."""
-    runs = _runs(_pattern(copy.source), _pattern(copy.target))
+    runs = _runs_of(copy)
     source, target = runs.source + copy.source.start, runs.target + copy.target.start
     return Runs(source, target, runs.lengths, runs.partitions + _first_partitions(copy))
 
@@ -83,13 +86,16 @@ def _first_partitions(copy: DmaCopy) -> Integers:
 
 def descriptor_groups(copy: DmaCopy, chip: Chip) -> list[BundleGroup]:
     """Return the descriptors of a copy, in order, as groups."""
-    runs = _runs(_pattern(copy.source), _pattern(copy.target))
+    runs = _runs_of(copy)
     if chip.dma.is_spread:
         runs = _spread(copy, runs, chip)
     elif chip.dma.partitions_per_cycle > 1:
         runs = _side_by_side(copy, runs, chip.dma.partitions_per_cycle)
     bank = bank_bytes(copy.source, chip), bank_bytes(copy.target, chip)
     source, target = runs.source + copy.source.start, runs.target + copy.target.start
+    if isinstance(copy, DmaTranspose):  # its source is read in all partitions, and in one bank
+        source = np.full_like(source, copy.source.span.first // bank[0] * ONE_BANK)
+        bank = ONE_BANK, bank[1]
     partitions = runs.partitions + _first_partitions(copy)
     edges, straddles = runs.edges, np.zeros(0, bool)
     if not (_in_one_bank(copy.source, bank[0]) and _in_one_bank(copy.target, bank[1])):
@@ -175,6 +181,8 @@ def descriptor_needs(
 ) -> Needs:
     """Return the ports of bytes first <= byte < stop of a bundle, in the partitions of its rows."""
     lanes = [_lanes(p, p + group.rows) for p in group.partitions[:, index].tolist()]
+    if isinstance(copy, DmaTranspose):
+        lanes[0] = copy.source.lanes
     return needs_of(copy, touched_banks(group, index, first, stop), lanes)
 
 
@@ -196,12 +204,33 @@ def all_needs(copy: DmaCopy, groups: Sequence[BundleGroup]) -> list[Need]:
     return [need for group in groups for _, need in group_needs(copy, group)]
 
 
+def source_order(copy: DmaTranspose) -> Integers:
+    """Return the numbers of the source's elements in the order of the target's, int64."""
+    shape = copy.target.elements, copy.target.partitions
+    return np.arange(shape[0] * shape[1]).reshape(shape).T.ravel()
+
+
 _Pattern = tuple[int, int, tuple[tuple[int, int], ...]]
 
 
 def _pattern(access: Access) -> _Pattern:
     """Return what of an access decides its runs: element size, partitions, pairs."""
     return access.element_bytes, access.partitions, access.pattern
+
+
+def _runs_of(copy: DmaCopy) -> _RegularDescriptors:
+    """Return the descriptors of a copy, or of a transpose, whose runs are those of its target."""
+    if isinstance(copy, DmaTranspose):
+        return _turned_runs(_pattern(copy.target))
+    return _runs(_pattern(copy.source), _pattern(copy.target))
+
+
+@lru_cache(maxsize=256)
+def _turned_runs(target: _Pattern) -> _RegularDescriptors:
+    """Return the runs of a target that are filled from every row of a matrix."""
+    runs = _runs(target, target)
+    places = np.stack([np.zeros_like(runs.partitions[0]), runs.partitions[1]])
+    return replace(runs, partitions=places, source=np.zeros_like(runs.source))
 
 
 @lru_cache(maxsize=256)
@@ -226,7 +255,8 @@ def _side_by_side(copy: DmaCopy, runs: _RegularDescriptors, most: int) -> _Regul
     """Return the same descriptors in bundles of at most `most`, the first of each for all.
 
     A descriptor goes beside the one before it if both have one length and, wherever on the chip the
-    copy reads or writes, the same place in neighbouring partitions.
+    copy reads or writes, the same place in neighbouring partitions. What a transpose reads for each
+    lies in all partitions of its source.
     """
     sides = [
         (places, offsets)
@@ -235,6 +265,7 @@ def _side_by_side(copy: DmaCopy, runs: _RegularDescriptors, most: int) -> _Regul
             (copy.target, runs.partitions[1], runs.target),
         )
         if access.buffer is not Buffer.DRAM
+        and not (isinstance(copy, DmaTranspose) and access is copy.source)
     ]
     beside = np.zeros(len(runs.lengths), bool)
     beside[1:] = (np.diff(runs.lengths) == 0) & bool(sides)
@@ -257,7 +288,7 @@ def spread_order(copy: DmaCopy, chip: Chip) -> Integers:
     All engines work at once: first comes the first descriptor of each engine, then the second of
     each. int64 [descriptors].
     """
-    runs = _runs(_pattern(copy.source), _pattern(copy.target))
+    runs = _runs_of(copy)
     engine, turn = _deal(copy, runs, chip)
     return np.lexsort((engine, turn))
 

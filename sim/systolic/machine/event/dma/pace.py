@@ -18,6 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 FOREVER = 1 << 62
+ALWAYS = 1, 1
+"""Of (first, of): bytes move in the first of so many cycles, here in each."""
 
 
 class Orbit:
@@ -164,6 +166,13 @@ def steady_pace(rate: int) -> BytePace:
     return BytePace((rate,))
 
 
+@lru_cache(maxsize=4096)
+def resting_pace(rate: int, working: tuple[int, int]) -> BytePace:
+    """Return the pace that is `rate` in the first of so many cycles, and 0 in the others."""
+    first, of = working
+    return BytePace((rate,) * first + (0,) * (of - first))
+
+
 class HeldShares(NamedTuple):
     """What a copy holds of a bandwidth of `total` bytes per cycle that is dealt out in `shares`.
 
@@ -184,14 +193,22 @@ class HeldShares(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def shared_pace(engine: HeldShares, dram: HeldShares | None, engines: int = 1) -> BytePace:
+def shared_pace(
+    engine: HeldShares,
+    dram: HeldShares | None,
+    engines: int = 1,
+    working: tuple[int, int] = ALWAYS,
+) -> BytePace:
     """Return the pace of a copy that has these parts of its DMA engine and of DRAM.
 
     engines: so many at once, each of which it has such a part of. The pace of a copy from DRAM to
-    DRAM counts every byte twice.
+    DRAM counts every byte twice. working: bytes move in the first of so many cycles.
     """
-    cycles = range(math.lcm(engine.shares, dram.shares if dram else 1))
-    amounts = tuple(_amount(engine, dram, cycle, engines) for cycle in cycles)
+    first, of = working
+    cycles = range(math.lcm(engine.shares, dram.shares if dram else 1, of))
+    amounts = tuple(
+        _amount(engine, dram, cycle, engines) if cycle % of < first else 0 for cycle in cycles
+    )
     return steady_pace(amounts[0]) if len(set(amounts)) == 1 else BytePace(amounts)
 
 
@@ -207,37 +224,46 @@ def _amount(engine: HeldShares, dram: HeldShares | None, cycle: int, engines: in
 
 
 class SharedRate(NamedTuple):
-    """Parts of a DMA engine and of DRAM that a copy has, whatever number of engines serves it."""
+    """Parts of a DMA engine and of DRAM that a copy has, whatever number of engines serves it.
+
+    working: bytes move in the first of so many cycles, which are not all where a matrix is turned.
+    """
 
     engine: HeldShares
     dram: HeldShares | None
+    working: tuple[int, int] = ALWAYS
 
     @property
     def phases(self) -> int:
         """Return after how many cycles every pace at this rate repeats."""
-        return math.lcm(self.engine.shares, self.dram.shares if self.dram else 1)
+        return math.lcm(self.engine.shares, self.dram.shares if self.dram else 1, self.working[1])
 
     def pace(self, engines: int) -> BytePace:
         """Return the pace of what so many engines move side by side."""
-        return shared_pace(self.engine, self.dram, engines)
+        return shared_pace(self.engine, self.dram, engines, self.working)
 
 
 class BestRate(NamedTuple):
-    """A rate that a copy never exceeds: its engine's own, and DRAM's of which it holds shares."""
+    """A rate that a copy never exceeds: its engine's own, and DRAM's of which it holds shares.
+
+    working: bytes move in the first of so many cycles.
+    """
 
     own: int
     total: int
     held: int
+    working: tuple[int, int] = ALWAYS
 
     @property
     def phases(self) -> int:
         """Return after how many cycles every pace at this rate repeats."""
-        return 1
+        return self.working[1]
 
     def pace(self, engines: int) -> BytePace:
         """Return the pace of what so many engines move side by side."""
         own = self.own * engines
-        return best_pace(own, self.total, self.held) if self.held else steady_pace(own)
+        best = best_pace(own, self.total, self.held) if self.held else steady_pace(own)
+        return best if self.working == ALWAYS else resting_pace(best.amount(0), self.working)
 
 
 CopyRate = SharedRate | BestRate

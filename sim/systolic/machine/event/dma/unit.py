@@ -13,7 +13,7 @@ import simpy
 
 from systolic.hw.spec import Chip
 from systolic.hw.units import dma_queue
-from systolic.isa import Access, Buffer, DmaCopy, Instruction
+from systolic.isa import Access, Buffer, DmaCopy, DmaTranspose, Instruction
 from systolic.machine.event.dma.descriptors import (
     BundleGroup,
     all_needs,
@@ -22,9 +22,11 @@ from systolic.machine.event.dma.descriptors import (
     descriptor_needs,
     edges_of_lanes,
     group_needs,
+    source_order,
     spread_order,
 )
 from systolic.machine.event.dma.pace import (
+    ALWAYS,
     FOREVER,
     BestRate,
     BytePace,
@@ -100,14 +102,26 @@ def _lowest(need: Need, partitions: Ticks) -> Ticks:
     return partitions * 0 if need.port.buffer == Buffer.RESULT else partitions
 
 
-def _partitions(need: Need, group: BundleGroup) -> int:
-    return EVERY_PARTITION if need.port.buffer == Buffer.RESULT else group.rows
+def _partitions(copy: DmaCopy, side: int, need: Need, group: BundleGroup) -> int:
+    """Return how many partitions a bundle reads, or (side 1) writes, from the lowest on."""
+    if need.port.buffer == Buffer.RESULT:
+        return EVERY_PARTITION
+    is_turned = isinstance(copy, DmaTranspose) and side == 0
+    return copy.source.partitions if is_turned else group.rows
 
 
 def latency_cycles(chip: Chip, copy: DmaCopy) -> int:
     """Return the cycles from the start of a copy to that of its first descriptor."""
     touches_dram = Buffer.DRAM in (copy.source.buffer, copy.target.buffer)
     return chip.dma.latency_cycles + touches_dram * chip.dram.latency_cycles
+
+
+def working_cycles(chip: Chip, copy: DmaCopy) -> tuple[int, int]:
+    """Return (m, n): bytes of a copy move in the first m of every n cycles."""
+    turns = chip.dma.transposes
+    if turns is None or not isinstance(copy, DmaTranspose):
+        return ALWAYS
+    return turns.working(outside=copy.source.buffer is Buffer.DRAM)
 
 
 class _Finished(NamedTuple):
@@ -148,7 +162,8 @@ class DmaStream(Stream):
         self._own_rate, self._dram_rate = chip.dma.bytes_per_cycle, chip.dram.bytes_per_cycle
         dram_shares = dict(self.holdings).get(DRAM, 0)
         self._times = max(1, dram_shares)
-        self._best: CopyRate = BestRate(self._own_rate, self._dram_rate, dram_shares)
+        self._working = working_cycles(chip, copy)
+        self._best: CopyRate = BestRate(self._own_rate, self._dram_rate, dram_shares, self._working)
         self._is_spread = chip.dma.is_spread
         every = dram_ends(copy) > 1  # within DRAM all engines share every descriptor
         self._engines = [
@@ -217,6 +232,7 @@ class DmaStream(Stream):
         rate = SharedRate(
             HeldShares(self._own_rate, *engine),
             HeldShares(self._dram_rate, *dram) if dram else None,
+            self._working,
         )
         if rate != self._shared:
             self._shared, self._course = rate, None
@@ -377,7 +393,7 @@ class DmaStream(Stream):
             return course_of(())
         each, bundles = len(needs), slice(index, index + len(first))
         low = np.stack([_lowest(need, group.partitions[s, bundles]) for s, need in needs], axis=1)
-        many = np.array([_partitions(need, group) for _, need in needs])
+        many = np.array([_partitions(self._copy, s, need, group) for s, need in needs])
         ports = np.tile(np.array([number_of(need.port) for _, need in needs]), len(first))
         begin, end = (np.repeat(ticks * self.period, each) for ticks in (first, stop))
         return Course(begin, end, ports, low.ravel(), (low + many).ravel())
@@ -633,7 +649,7 @@ class DmaUnit(Unit):
         if self.context.values:
             if recorder.wants("read") or recorder.wants("write"):
                 values = self.context.memory.read(instruction.source)
-            self.context.memory.move(instruction.source, instruction.target)
+            self._copy_values(instruction)
         start, ready = self.env.tick, self.env.tick + latency * self.period
         sources: Any = None
         if isinstance(stream, DmaStream) and self._outstanding == 1:
@@ -650,6 +666,12 @@ class DmaUnit(Unit):
         else:
             self._line.append(_InLine(stream, ready))
             self._look_at_line(latency)
+
+    def _copy_values(self, copy: DmaCopy) -> None:
+        if isinstance(copy, DmaTranspose):
+            self.context.memory.turn(copy.source, copy.target)
+        else:
+            self.context.memory.move(copy.source, copy.target)
 
     def _foretell(self, stream: DmaStream, copy: DmaCopy, ready: int) -> Any:
         """Announce the posts of a copy whose end can be told from its start on."""
@@ -710,8 +732,12 @@ class DmaUnit(Unit):
         for port, cycles in stream.port_cycles.items():
             self.context.recorder.port_cycles[port] += cycles * self.period
         if values is not None:
-            self._record("read", index, copy.source, stream, values)
-            self._record("write", index, copy.target, stream, values)
+            order: Any = slice(None)
+            if isinstance(copy, DmaTranspose):
+                order = source_order(copy)
+            moved = values.ravel()[order]
+            self._record("read", index, copy.source, stream, moved, order=order)
+            self._record("write", index, copy.target, stream, moved)
         if not isinstance(stream, DmaStream):
             stream.leave()
         if not is_foretold:
@@ -727,8 +753,16 @@ class DmaUnit(Unit):
             self._look_at_line(0)
 
     def _record(
-        self, kind: str, index: int, access: Access, stream: DmaStream | BurstStream, values: Any
+        self,
+        kind: str,
+        index: int,
+        access: Access,
+        stream: DmaStream | BurstStream,
+        values: Any,
+        *,
+        order: Any = slice(None),
     ) -> None:
+        """Record the words of one side. order: in which its elements move, if not in their own."""
         if not self.context.recorder.wants(kind):
             return
         sizes = stream.sizes // access.element_bytes
@@ -739,9 +773,9 @@ class DmaUnit(Unit):
             index,
             Words(
                 ticks=np.repeat(stream.descriptor_ticks(), sizes),
-                partitions=partitions,
-                addresses=np.tile(access.offsets(), access.partitions),
+                partitions=partitions[order],
+                addresses=np.tile(access.offsets(), access.partitions)[order],
                 dtype=access.dtype,
-                values=values.ravel(),
+                values=values,
             ),
         )

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import reduce
 from itertools import combinations
+from operator import or_
 from typing import NamedTuple
 
 import simpy
 
 from systolic.isa import Buffer
 from systolic.machine.event.ports.beats import Beats, stretch
+from systolic.machine.event.ports.edges import edges_that_count, next_edge
 from systolic.machine.event.ports.meeting import NEVER, Course, first_meeting, taken_until
 from systolic.machine.event.ports.ports import Need, Needs, Port, mask_of
 from systolic.machine.event.ports.rounds import Contest, contests_of
@@ -294,9 +297,15 @@ class Arbiter:
                 changes.append(now + stream.period)
                 is_for_now = True  # in the next cycle it has another place in the line
         # Only now is it known whether the multiplies go on.
-        changes += [t for hold in holds if (t := hold.state(now)[1]) is not None]
+        of_holds = [t for hold in holds if (t := hold.state(now)[1]) is not None]
+        changes += of_holds
         if len({s.period for s in contended}) > 1 or len(ready) < len(contended):
-            changes += [s.tick + (s.period if s.tick == now else 0) for s in contended]
+            if self._is_split or self._contests or any(s.settles_ports for s in contended):
+                changes += [next_edge(s, now) for s in contended]
+            else:
+                held = reduce(or_, (hold.mask for hold in holds if hold.state(now)[0]), 0)
+                last = [now + s.period for s in ready if s.asks_last_at == now]
+                return min([*edges_that_count(contended, now, held), *of_holds, *last])
             is_for_now |= bool(refused)
         soon = min(changes)
         if is_for_now or not self._is_split or not all(s.has_course for s in contended):

@@ -201,6 +201,17 @@ class Stream:
             return needs, 1
         return needs, (until - access) * self.spacing
 
+    def accesses_ahead(self) -> tuple[Needs, int, int]:
+        """Return what the next accesses need, the slots to the first, and to the end of the last.
+
+        They are those from the next slot on that all need the same.
+        """
+        access = -(-self.position // self.spacing)
+        needs, until = self.timeline.at(min(access, self.timeline.slots - 1))
+        if access >= self.timeline.slots:
+            return (), self.slots - self.position, self.slots - self.position
+        return needs, access * self.spacing - self.position, until * self.spacing - self.position
+
     def remaining(self) -> int:
         """Return the cycles to the end if nothing is refused any more."""
         return self.slots - self.position

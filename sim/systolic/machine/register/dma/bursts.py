@@ -219,8 +219,8 @@ class BurstQueue(DmaQueue):
             if number == job.newest and self.now + 1 < job.fetched_at:
                 continue
             run = job.runs.pop(number)
-            self._record("read", job, job.source, run.part.source, run.staged, tick=tick)
-            self._record("write", job, job.target, run.part.target, run.staged, tick=tick)
+            self._record("read", job, run.part, run.staged, tick=tick)
+            self._record("write", job, run.part, run.staged, tick=tick)
             job.sizes.append(run.part.size_bytes)
         if job.is_over:
             job.end_work(tick)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from systolic.arrays import Array
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip, Dma
 from systolic.hw.units import dma_queue
-from systolic.isa import Access, Buffer, DmaCopy
+from systolic.isa import Access, Buffer, DmaCopy, DmaTranspose
 from systolic.machine.register.context import Context
 from systolic.machine.register.dma.descriptors import (
     Descriptor,
@@ -45,6 +46,7 @@ class CopyJob(Job):
         super().__init__(index)
         self.source = copy.source
         self.target = copy.target
+        self.is_turned = isinstance(copy, DmaTranspose)
         self.is_dram = Buffer.DRAM in (copy.source.buffer, copy.target.buffer)
         self.shares = (copy.source.buffer, copy.target.buffer).count(Buffer.DRAM)
         self.passes = max(1, self.shares)
@@ -70,8 +72,8 @@ class CopyJob(Job):
 
 def _bundles(copy: DmaCopy, dma: Dma) -> Iterator[tuple[Descriptor, ...]]:
     if dma.is_spread:
-        return spread_bundles(copy.source, copy.target, dma)
-    return bundles(copy.source, copy.target, dma.partitions_per_cycle)
+        return spread_bundles(copy, dma)
+    return bundles(copy, dma.partitions_per_cycle)
 
 
 def _engines(copy: DmaCopy, dma: Dma) -> frozenset[int]:
@@ -87,6 +89,15 @@ def latency_cycles(chip: Chip, job: CopyJob) -> int:
     if job.is_dram:
         return chip.dma.latency_cycles + chip.dram.latency_cycles
     return chip.dma.latency_cycles
+
+
+def _from_everywhere(bundle: Sequence[Descriptor], first: int, size: int) -> Any:
+    """Return the index of `size` bytes that fill the runs of a transpose, from byte `first` on."""
+    column, row = np.divmod(np.arange(first, first + size), len(bundle))
+    gathered = [part.gathered for part in bundle if part.gathered is not None]
+    places = np.stack(gathered)  # [rows, 2, elements]
+    element, byte = np.divmod(column, bundle[0].size_bytes // places.shape[2])
+    return places[row, 0, element], places[row, 1, element] + byte
 
 
 def _where(places: Sequence[RunStart], first: int, size: int) -> Any:
@@ -194,6 +205,8 @@ class DmaQueue(Unit):
 
     def _allowance(self, job: CopyJob) -> int:
         """Return what the copy may pass on in this cycle, from DRAM to DRAM counted twice."""
+        if job.is_turned and self._rests(job):
+            return 0
         held = self.context.dma_shares.items()
         active = {queue: shares for queue, (cycle, shares) in held if cycle == self.now}
         if self._spec.is_spread:
@@ -213,6 +226,15 @@ class DmaQueue(Unit):
         if total < shares:
             return sum(got)  # one byte for each share at most, and perhaps never both at once
         return 2 * min(own, *got)
+
+    def _rests(self, job: CopyJob) -> bool:
+        """Return whether nothing of a transpose moves in this cycle."""
+        turns = self._spec.transposes
+        assert turns is not None
+        percent = turns.percent(outside=job.is_dram)
+        assert percent is not None
+        moving = Fraction(percent, 100)
+        return self.now % moving.denominator >= moving.numerator
 
     def _share(self, total: int, number: int, shares: int) -> int:
         """Return the bytes of one share in this cycle: what remains of all goes round."""
@@ -243,10 +265,21 @@ class DmaQueue(Unit):
         """
         rows = len(job.bundle)
         first, size = low // rows, -(-high // rows) - low // rows
+        if job.is_turned:
+            return (
+                *self._ports_of_matrix(job.source),
+                *self._ports_of(job.target, job.descriptor.target, first, size, "write", rows=rows),
+            )
         return (
             *self._ports_of(job.source, job.descriptor.source, first, size, "read", rows=rows),
             *self._ports_of(job.target, job.descriptor.target, first, size, "write", rows=rows),
         )
+
+    def _ports_of_matrix(self, source: Access) -> tuple[Wanted, ...]:
+        """Return the ports of a transpose's source: its only bank, in all of its partitions."""
+        low, high = source.span
+        ports = self._ports.of_bytes(source.buffer, low, high, "read")
+        return wanted(ports, source.lanes)
 
     def _take_ports(self, job: Job, needs: tuple[Wanted, ...], tick: int) -> bool:
         """Take all ports for this cycle, or none and note the first that is refused."""
@@ -280,7 +313,11 @@ class DmaQueue(Unit):
         job.begin_work(tick)
         planes = self.context.planes
         source, target = planes.bytes_of(job.source.buffer), planes.bytes_of(job.target.buffer)
-        moving = source[_where([part.source for part in job.bundle], first, size)].copy()
+        if job.is_turned:
+            out_of = _from_everywhere(job.bundle, first, size)
+        else:
+            out_of = _where([part.source for part in job.bundle], first, size)
+        moving = source[out_of].copy()
         where = _where([part.target for part in job.bundle], first, size)
         self._landing.append((target, where, moving))
         job.words.append(moving)
@@ -295,8 +332,8 @@ class DmaQueue(Unit):
         moved = np.concatenate(job.words)
         for row, part in enumerate(job.bundle):
             mine = np.ascontiguousarray(moved[row :: len(job.bundle)])
-            self._record("read", job, job.source, part.source, mine, tick=tick)
-            self._record("write", job, job.target, part.target, mine, tick=tick)
+            self._record("read", job, part, mine, tick=tick)
+            self._record("write", job, part, mine, tick=tick)
             job.sizes.append(part.size_bytes)
         job.words.clear()
         job.moved = 0
@@ -309,20 +346,27 @@ class DmaQueue(Unit):
             self._retire(job, tick)
 
     def _record(
-        self, kind: str, job: CopyJob, access: Access, place: RunStart, moved: Array, *, tick: int
+        self, kind: str, job: CopyJob, part: Descriptor, moved: Array, *, tick: int
     ) -> None:
+        """Record the words of a descriptor that were read, or written."""
         if not self.context.recorder.wants(kind):
             return
+        access, place = (job.source, part.source) if kind == "read" else (job.target, part.target)
         values = moved.view(data_type(access.dtype).numpy)
         count = len(values)
-        addresses = place.byte // access.element_bytes + np.arange(count)
+        if kind == "read" and part.gathered is not None:
+            partitions, starts = part.gathered
+            addresses = starts // access.element_bytes
+        else:
+            partitions = np.full(count, place.partition)
+            addresses = place.byte // access.element_bytes + np.arange(count)
         self.context.recorder.words(
             kind,
             self.name,
             job.index,
             Words(
                 ticks=np.full(count, tick, np.int64),
-                partitions=np.full(count, place.partition),
+                partitions=partitions,
                 addresses=addresses,
                 dtype=access.dtype,
                 values=values,
