@@ -18,8 +18,10 @@ from systolic.hw.formulas.timing import right_cycles
 from systolic.hw.spec import Dma, Engine, PEArray
 from systolic.hw.units import unit_of, units_of
 from systolic.isa import DmaCopy, Instruction, LoadWeights, MatMul, OnEngine
+from systolic.isa.array_tile import ArrayTile
 from systolic.isa.effects import lanes
 from systolic.isa.engines import pace_of, table_loaded
+from systolic.isa.tiling import array_tile
 
 SEMAPHORE, DISPATCH, INTERVAL, QUEUE, FETCH = "semaphore", "dispatch", "interval", "queue", "fetch"
 """What passes between a point and the start that waited for it: the post until it is seen,
@@ -130,28 +132,49 @@ class Causes:
             yield Cause(point, point.tick + ticks, DISPATCH if decode else QUEUE)
 
     def _array(self, queue: Sequence[int]) -> Iterator[list[Cause]]:
-        """Yield the rules of the weight buffer, and the least distance of two multiplies."""
-        lives, array = self.lives, self.lives.chip.pe_array
-        load: int | None = None
-        multiply: int | None = None
+        """Yield the rules of the weight buffer, and the least distance of two multiplies.
+
+        They hold between an instruction and the last ones of the tiles that it meets.
+        """
+        lives, loads, multiplies = self.lives, dict[ArrayTile, int](), dict[ArrayTile, int]()
         for index in queue:
             instruction = lives.instruction(index)
-            found = [] if load is None else [_at(lives.last(load))]
+            assert isinstance(instruction, LoadWeights | MatMul)
+            tile = array_tile(instruction, lives.chip.pe_array)
+            found = [_at(lives.last(load)) for other, load in loads.items() if other.meets(tile)]
+            met = [multiply for other, multiply in multiplies.items() if other.meets(tile)]
             if isinstance(instruction, LoadWeights):
-                if multiply is not None:
-                    found.insert(0, _at(self._load_after(multiply)))
-                load = index
+                found[:0] = [_at(self._load_after(multiply)) for multiply in met]
+                loads[tile] = index
             else:
-                if multiply is not None:
-                    before = lives.instruction(multiply)
-                    assert isinstance(before, MatMul)
-                    how = lives.streaming(multiply)
-                    found.append(_at(lives.last(multiply, cycles=how.spacing)))
-                    held = min(array.min_vectors, before.result.partitions)
-                    least = held * how.vector_cycles
-                    found.append(self._interval(multiply, max(array.min_interval_cycles, least)))
-                multiply = index
+                beside = [
+                    each
+                    for other, each in multiplies.items()
+                    if not other.meets(tile) and other.columns.meets(tile.columns)
+                ]
+                met += [each for each in beside if self._bank(each) == self._bank(index)]
+                for multiply in met:
+                    found += self._multiply_after(multiply)
+                multiplies[tile] = index
             yield found
+
+    def _bank(self, multiply: int) -> int:
+        """Return the bank of the result buffer that a multiply writes."""
+        instruction = self.lives.instruction(multiply)
+        assert isinstance(instruction, MatMul)
+        return instruction.result.span.first // self.lives.chip.result_buffer.bank_bytes
+
+    def _multiply_after(self, multiply: int) -> list[Cause]:
+        """Return what holds back a multiply that must follow another one."""
+        lives, array = self.lives, self.lives.chip.pe_array
+        before = lives.instruction(multiply)
+        assert isinstance(before, MatMul)
+        how = lives.streaming(multiply)
+        least = min(array.min_vectors, before.result.partitions) * how.vector_cycles
+        return [
+            _at(lives.last(multiply, cycles=how.spacing)),
+            self._interval(multiply, max(array.min_interval_cycles, least)),
+        ]
 
     def _load_after(self, multiply: int) -> Point:
         """Return the point of a multiply from which the next load may start."""
@@ -160,10 +183,12 @@ class Causes:
             return lives.first(multiply)
         if array.weight_buffer == "single":
             return lives.last(multiply, before=True)
-        down = array.hop[0] * (array.rows // array.cell[0])
-        return lives.drained(
-            multiply, array.entry_cycles + down + right_cycles(array, array.cols - 1)
-        )
+        instruction = lives.instruction(multiply)
+        assert isinstance(instruction, MatMul)
+        tile = array_tile(instruction, array)
+        down = array.hop[0] * ((tile.row + tile.rows) // array.cell[0])
+        across = right_cycles(array, tile.columns.stop - 1)
+        return lives.drained(multiply, array.entry_cycles + down + across)
 
     def _engine(self, queue: Sequence[int]) -> Iterator[list[Cause]]:
         """Yield when lanes are free, the least distance of two starts, when a table is loaded."""

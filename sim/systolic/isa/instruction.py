@@ -12,14 +12,15 @@ from typing import Literal, TypeAlias
 from systolic.hw.functions import ActivationFunction, AluOperation, Fold, Reduction, Relation
 from systolic.hw.units import EngineName, dma_queue
 from systolic.isa.access import Access
+from systolic.isa.array_tile import ArrayTile
 
 __all__ = [
     "Activate", "ActivateReduce", "ActivationFunction", "AluOperation", "BnAggr", "BnStats",
     "Copy", "CopyPredicated", "DmaCopy", "Dropout", "EngineName", "Event", "Fold", "Instruction",
-    "Iota", "LoadWeights", "MatMul", "Max8", "Memset", "OnEngine", "PartitionReduce",
-    "PassThrough", "Pool", "Post", "RangeSelect", "Reduction", "Relation", "Requantise",
-    "ScalarTensorTensor", "Scan", "Select", "SelectReduce", "Shuffle", "TensorScalar",
-    "TensorScalarReduce", "TensorTensor", "Transpose", "Wait",
+    "Iota", "LoadTile", "LoadWeights", "MatMul", "MatMulTile", "Max8", "Memset", "OnEngine",
+    "PartitionReduce", "PassThrough", "Pool", "Post", "RangeSelect", "Reduction", "Relation",
+    "Requantise", "ScalarTensorTensor", "Scan", "Select", "SelectReduce", "Shuffle",
+    "TensorScalar", "TensorScalarReduce", "TensorTensor", "Transpose", "Wait",
 ]  # fmt: skip
 
 Event = Literal["done", "row", "partition"]
@@ -54,6 +55,11 @@ class LoadWeights:
         """Return the name of the unit whose queue holds the instruction."""
         return "pe_array"
 
+    @property
+    def tile(self) -> ArrayTile | None:
+        """Return the tile of the array that is loaded; None: the array is one."""
+        return None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatMul:
@@ -75,6 +81,11 @@ class MatMul:
         """Return the name of the unit whose queue holds the instruction."""
         return "pe_array"
 
+    @property
+    def tile(self) -> ArrayTile | None:
+        """Return the tile of the array that multiplies; None: the array is one."""
+        return None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassThrough(MatMul):
@@ -85,6 +96,40 @@ class PassThrough(MatMul):
     result: of the weights' type; an element takes a word, its upper bits are 0. Nothing is added:
     accumulate is False.
     """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadTile(LoadWeights):
+    """A LoadWeights of one tile of the array; tiles without a PE in common keep their weights.
+
+    tile_size: rows and columns. tile_position: its first row and column in the array, multiples of
+    them. weights: K partitions from that row on, K and N no more than the tile's rows and columns.
+    """
+
+    tile_size: tuple[int, ...]
+    tile_position: tuple[int, ...]
+
+    @property
+    def tile(self) -> ArrayTile:
+        """Return the tile of the array that is loaded."""
+        return ArrayTile.at(self.tile_position, self.tile_size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatMulTile(MatMul):
+    """A MatMul on one tile of the array, beside those on other tiles.
+
+    tile_size, tile_position: those of the LoadTile whose weights it takes. moving: K partitions
+    from the tile's first row on. result: N partitions from the tile's first column on.
+    """
+
+    tile_size: tuple[int, ...]
+    tile_position: tuple[int, ...]
+
+    @property
+    def tile(self) -> ArrayTile:
+        """Return the tile of the array that multiplies."""
+        return ArrayTile.at(self.tile_position, self.tile_size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from systolic.hw.datatypes import DATA_TYPES, PSUM_WORD_BYTES, data_type
 from systolic.hw.spec import Chip
 from systolic.isa.access import MAX_PAIRS, Access, Buffer
 from systolic.isa.accumulation_groups import OpenGroups
+from systolic.isa.array_tile import ArrayTile
 from systolic.isa.effects import (
     calculation,
     capability,
@@ -40,8 +41,10 @@ from systolic.isa.instruction import (
     BnAggr,
     DmaCopy,
     Instruction,
+    LoadTile,
     LoadWeights,
     MatMul,
+    MatMulTile,
     Max8,
     OnEngine,
     PassThrough,
@@ -56,6 +59,7 @@ from systolic.isa.instruction import (
 )
 from systolic.isa.opcodes import BY_CLASS, Field, Rhythm, require_rows
 from systolic.isa.program import Program
+from systolic.isa.tiling import LoadedTiles, array_tile
 
 MAX_ELEMENTS, MAX_DRAM_ELEMENTS = 1 << 24, 1 << 32
 """The most elements of an access, in a partition and in DRAM; repeated ones count again."""
@@ -68,14 +72,13 @@ INT32 = range(-(1 << 31), 1 << 31)
 
 def check_program(program: Program, chip: Chip) -> None:
     """Raise ProgramError for the first instruction that the chip cannot execute."""
-    loaded: LoadWeights | None = None
-    groups = OpenGroups(chip)
+    loaded, groups = LoadedTiles(chip.pe_array), OpenGroups(chip)
     for index, instruction in enumerate(program.instructions):
         try:
             _check_semaphores(instruction, len(program.semaphores))
             _check_instruction(instruction, chip)
             if isinstance(instruction, LoadWeights):
-                loaded = instruction
+                loaded.note(instruction)
             elif isinstance(instruction, MatMul):
                 _check_weights(instruction, loaded)
                 groups.admit(instruction)
@@ -105,12 +108,10 @@ def _check_instruction(instruction: Instruction, chip: Chip) -> None:
 
 
 def _check_load(load: LoadWeights, chip: Chip) -> None:
-    weights = load.weights
+    weights, tile = load.weights, _checked_tile(load, chip)
     check_access("weights", weights, chip)
-    _check_operand("weights", weights, chip)
-    at_most(
-        "weights: elements per partition (N)", weights.elements, "array columns", chip.pe_array.cols
-    )
+    _check_operand("weights", load.weights, tile, chip)
+    at_most("weights: elements per partition (N)", weights.elements, "array columns", tile.cols)
     if chip.pe_array.weight_path == "top":
         low, high = weights.span
         bank = chip.state_buffer.bank_bytes
@@ -119,9 +120,9 @@ def _check_load(load: LoadWeights, chip: Chip) -> None:
 
 
 def _check_matmul(matmul: MatMul, chip: Chip) -> None:
-    moving, result = matmul.moving, matmul.result
+    moving, result, tile = matmul.moving, matmul.result, _checked_tile(matmul, chip)
     check_access("moving", moving, chip)
-    _check_operand("moving", moving, chip)
+    _check_operand("moving", moving, tile, chip)
     check_access("result", result, chip)
     need("result", result, result.buffer is Buffer.RESULT, "in the result buffer")
     if isinstance(matmul, PassThrough):
@@ -130,8 +131,10 @@ def _check_matmul(matmul: MatMul, chip: Chip) -> None:
         raise ProgramError(
             f"result: {moving.dtype} operands accumulate in {accumulator}, found {result.dtype}"
         )
-    if result.partition != 0:
-        raise ProgramError(f"result: must begin at partition 0, found {result.partition}")
+    if result.partition != tile.col:
+        raise ProgramError(f"result: must begin at partition {tile.col}, found {result.partition}")
+    if matmul.tile is not None:
+        at_most("result: partitions (N)", result.partitions, "columns of the tile", tile.cols)
     most = chip.pe_array.moving_max
     if most is not None and moving.elements > most:
         raise ProgramError(
@@ -162,9 +165,37 @@ def _check_pass_through(through: PassThrough, chip: Chip) -> None:
         raise ProgramError("accumulate: what passes through is added to nothing")
 
 
-def _check_weights(matmul: MatMul, loaded: LoadWeights | None) -> None:
+def _checked_tile(instruction: LoadWeights | MatMul, chip: Chip) -> ArrayTile:
+    """Return the tile an instruction has; refuse one that the chip's array is not cut into."""
+    array = chip.pe_array
+    if not isinstance(instruction, LoadTile | MatMulTile):
+        return array_tile(instruction, array)
+    size, position = instruction.tile_size, instruction.tile_position
+    if size not in array.tile_sizes:
+        known = ", ".join(f"{rows} x {cols}" for rows, cols in array.tile_sizes)
+        found = " x ".join(str(side) for side in size)
+        raise ProgramError(
+            f"tile_size: the array of {chip.name} has tiles of {known or 'no size'} "
+            f"(pe_array.tile_sizes), not of {found or 'nothing'}"
+        )
+    sides = zip(position, size, (array.rows, array.cols), strict=False)
+    if len(position) != len(size) or any(
+        first % side or not 0 <= first < whole for first, side, whole in sides
+    ):
+        raise ProgramError(
+            f"tile_position: needed a row below {array.rows} that is a multiple of {size[0]} and a "
+            f"column below {array.cols} that is a multiple of {size[1]}, "
+            f"found {', '.join(str(place) for place in position) or 'nothing'}"
+        )
+    return instruction.tile
+
+
+def _check_weights(matmul: MatMul, tiles: LoadedTiles) -> None:
+    loaded, other = tiles.of(matmul), tiles.lost_to(matmul)
     if loaded is None:
-        raise ProgramError("no LoadWeights before it")
+        its = "" if matmul.tile is None else f" of its tile ({matmul.tile})"
+        since = "" if other is None else f": a load of {other} has taken PEs of it since"
+        raise ProgramError(f"no LoadWeights{its} before it{since}")
     weights, moving = loaded.weights, matmul.moving
     if moving.partitions > weights.partitions:
         raise ProgramError(
@@ -213,23 +244,26 @@ def _check_bypass(chip: Chip) -> None:
         )
 
 
-def _check_operand(name: str, access: Access, chip: Chip) -> None:
+def _check_operand(name: str, access: Access, tile: ArrayTile, chip: Chip) -> None:
     need(name, access, access.buffer is Buffer.STATE, "in the state buffer")
     if access.dtype not in chip.pe_array.cycles_per_vector:
         known = ", ".join(chip.pe_array.cycles_per_vector)
         raise ProgramError(f"{name}: the array of {chip.name} takes {known}, not {access.dtype}")
-    if access.partition % chip.pe_array.rows:
+    if access.partition % chip.pe_array.rows != tile.row:
+        behind = f"row {tile.row} of its tile behind a " if tile.row else ""
         raise ProgramError(
-            f"{name}: row r is fed by partitions r, r + R, r + 2R, ..., so the first must be a "
-            f"multiple of R = {chip.pe_array.rows}, found {access.partition}"
+            f"{name}: row r is fed by partitions r, r + R, r + 2R, ..., so the first must be "
+            f"{behind or 'a '}multiple of R = {chip.pe_array.rows}, found {access.partition}"
         )
-    at_most(f"{name}: partitions (K)", access.partitions, "array rows", chip.pe_array.rows)
+    at_most(f"{name}: partitions (K)", access.partitions, "array rows", tile.rows)
 
 
 _RULES: dict[type, Callable[[Any, Chip], None]] = {
     LoadWeights: _check_load,
     MatMul: _check_matmul,
     PassThrough: _check_matmul,
+    LoadTile: _check_load,
+    MatMulTile: _check_matmul,
     DmaCopy: _check_dma,
 }
 require_rows("legality._RULES", _RULES, [c for c in BY_CLASS if not issubclass(c, OnEngine)])

@@ -30,8 +30,10 @@ from systolic.isa.instruction import (
     DmaCopy,
     Dropout,
     Iota,
+    LoadTile,
     LoadWeights,
     MatMul,
+    MatMulTile,
     Max8,
     Memset,
     OnEngine,
@@ -330,6 +332,8 @@ OPCODES = tuple(
             operands("source", "target", Rhythm.ELEMENTWISE, per_lane=("bias", "scale"))),
         (41, "pass_through", PassThrough,
             operands("moving", "result", accumulate="accumulate")),
+        (42, "load_tile", LoadTile, operands("weights")),
+        (43, "matmul_tile", MatMulTile, operands("moving", "result", accumulate="accumulate")),
     )
 )  # fmt: skip
 require_rows(

@@ -9,7 +9,7 @@ is decided here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -20,6 +20,21 @@ from systolic.array_distances import cycles_to
 from systolic.spans import Interval
 
 Plane: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class GridPlace:
+    """A tile of the array: its first row and column, and how many rows and columns it has."""
+
+    row: int
+    col: int
+    rows: int
+    cols: int
+
+    @property
+    def within(self) -> tuple[slice, slice]:
+        """Return the index of the tile in a plane [R, C]."""
+        return slice(self.row, self.row + self.rows), slice(self.col, self.col + self.cols)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +57,12 @@ class GridShape:
         right = cycles_to(np.arange(self.cols), self.hop[1], self.cell[1])
         return self.entry + down[:, None] + right[None, :]
 
+    def part(self, place: GridPlace) -> GridShape:
+        """Return the shape of a tile: an array whose first PE is reached as late as the tile's."""
+        row, col = place.row // self.cell[0], place.col // self.cell[1]
+        entry = self.entry + self.hop[0] * row + self.hop[1] * col
+        return replace(self, rows=place.rows, cols=place.cols, entry=entry)
+
     def read_of(self, rows: int, cols: int, columns: int = 0) -> npt.NDArray[np.int64]:
         """Return [rows, cols]: which read of a load of that size brings the weight of each PE.
 
@@ -59,13 +80,14 @@ class LoadPass:
     """One LoadWeights: cycle of each read (int64 [L]) and the tile read, [K, N].
 
     columns: that a read brings, of all rows on the left path, of f rows on the top path (0: as
-    many as the array takes, f or all N).
+    many as the array takes, f or all N). place: the tile of the array (None: all of it).
     """
 
     instruction: int
     reads: npt.NDArray[np.int64]
     weights: npt.NDArray[Any]
     columns: int = 0
+    place: GridPlace | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +97,7 @@ class MatMulPass:
     `exchange`: the first after a load, so weights are exchanged with its first injection.
     `silent`: the injections before e[0], of the passes whose vectors the PEs do not see.
     `is_pass_through`: weights pass through unchanged where the moving element is not 0.
+    `place`: the tile of the array that multiplies (None: all of it).
     """
 
     instruction: int
@@ -84,6 +107,7 @@ class MatMulPass:
     exchange: bool
     silent: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     is_pass_through: bool = False
+    place: GridPlace | None = None
 
     @property
     def first(self) -> int:
@@ -109,6 +133,31 @@ class GridState:
     vector: npt.NDArray[np.int64]
     matmul: npt.NDArray[np.int64]
 
+    def put(self, place: GridPlace, tile: GridState) -> None:
+        """Show the grid of a tile in these planes: its registers, and its vectors where it has any.
+
+        A PE that has no vector of this tile may have one of another tile.
+        """
+        for mine, its in ((self.weight, tile.weight), (self.shadow, tile.shadow)):
+            mine[place.within] = its
+        for mine, its in (
+            (self.moving, tile.moving),
+            (self.sum, tile.sum),
+            (self.valid, tile.valid),
+            (self.vector, tile.vector),
+            (self.matmul, tile.matmul),
+        ):
+            mine[place.within][tile.valid] = its[tile.valid]
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """The history of a tile, and the places of its passes among all."""
+
+    place: GridPlace
+    history: GridHistory
+    chosen: Plane
+
 
 @dataclass(frozen=True, eq=False)
 class _Vectors:
@@ -133,8 +182,56 @@ class GridHistory:
     loads: tuple[LoadPass, ...] = ()
     matmuls: tuple[MatMulPass, ...] = ()
 
+    @cached_property
+    def has_tiles(self) -> bool:
+        """Return whether some pass has a tile of the array."""
+        tiled = [each.place for each in self.loads] + [each.place for each in self.matmuls]
+        return any(place is not None for place in tiled)
+
+    @cached_property
+    def _parts(self) -> list[_Part]:
+        """Return the history of each tile."""
+        whole = GridPlace(0, 0, self.shape.rows, self.shape.cols)
+        places = {each.place or whole for each in self.loads}
+        places |= {each.place or whole for each in self.matmuls}
+        return [self._part(place, whole) for place in places]
+
+    def _part(self, place: GridPlace, whole: GridPlace) -> _Part:
+        chosen = [n for n, each in enumerate(self.matmuls) if (each.place or whole) == place]
+        loads = [each for each in self.loads if (each.place or whole) == place]
+        history = GridHistory(
+            self.shape.part(place),
+            tuple(replace(each, place=None) for each in loads),
+            tuple(replace(self.matmuls[n], place=None) for n in chosen),
+        )
+        return _Part(place, history, np.array(chosen, np.int64))
+
+    def _state_of_tiles(self, cycle: int) -> GridState:
+        """Return what every PE holds: registers of the tile loaded last, vectors of any tile."""
+        shape = self.shape.rows, self.shape.cols
+        numbers, nowhere = np.zeros(shape, self._dtype), np.full(shape, -1, np.int64)
+        found = GridState(
+            moving=numbers,
+            weight=numbers.copy(),
+            shadow=numbers.copy(),
+            sum=numbers.copy(),
+            valid=np.zeros(shape, np.bool_),
+            vector=nowhere,
+            matmul=nowhere.copy(),
+        )
+        for part in sorted(self._parts, key=lambda each: each.history.loaded(cycle)):
+            found.put(part.place, part.history.at(cycle))
+        return found
+
+    def loaded(self, cycle: int) -> int:
+        """Return the cycle of the first read of the last load begun up to a cycle, or -1."""
+        return max((int(p.reads[0]) for p in self.loads if p.reads[0] <= cycle), default=-1)
+
     def interval(self) -> Interval:
         """Return the cycles from the first read or injection to the last in which a PE acts."""
+        if self.has_tiles:
+            spans = [part.history.interval() for part in self._parts]
+            return Interval(min(each.first for each in spans), max(each.stop for each in spans))
         schedules = [p.reads for p in self.loads] + [p.injections for p in self.matmuls]
         if not schedules:
             return Interval(0, 0)
@@ -147,8 +244,20 @@ class GridHistory:
 
         Two planes [R, C], at a cost of O(R * C); no operand is touched.
         """
+        if self.has_tiles:
+            return self._vectors_of_tiles(cycle)
         flying, slot = self._flying(cycle)
         return _pick(flying.matmul, slot, -1), _pick(flying.vector, slot, -1)
+
+    def _vectors_of_tiles(self, cycle: int) -> tuple[Plane, Plane]:
+        matmuls = np.full((self.shape.rows, self.shape.cols), -1, np.int64)
+        vectors = matmuls.copy()
+        for part in self._parts:
+            mine, number = part.history.vectors(cycle)
+            there = mine >= 0
+            matmuls[part.place.within][there] = part.chosen[mine[there]]
+            vectors[part.place.within][there] = number[there]
+        return matmuls, vectors
 
     def passes(self, cycles: Interval) -> range:
         """Return the places in `matmuls` of the passes under way in these cycles.
@@ -167,6 +276,8 @@ class GridHistory:
 
     def at(self, cycle: int) -> GridState:
         """Return what every PE holds in that cycle (timing contract, section 2)."""
+        if self.has_tiles:
+            return self._state_of_tiles(cycle)
         flying, slot = self._flying(cycle)
         front = cycle - self.shape.delay()
         shadow, weight = np.zeros_like(front, self._dtype), self._registers(front)
@@ -185,6 +296,9 @@ class GridHistory:
 
     def results(self, index: int) -> npt.NDArray[Any]:
         """Return the finished column sums [M, N] of `matmuls[index]`, before any accumulation."""
+        for part in self._parts if self.has_tiles else ():
+            if index in part.chosen:
+                return part.history.results(int(np.searchsorted(part.chosen, index)))
         one = self.matmuls[index]
         vectors = self._vectors_of(range(index, index + 1))
         *_, final = self._accumulate(vectors, _accumulator(one.moving.dtype))

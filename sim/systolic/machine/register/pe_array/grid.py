@@ -11,6 +11,7 @@ import numpy as np
 
 from systolic.arrays import Array
 from systolic.hw.spec import Chip
+from systolic.isa.array_tile import ArrayTile
 from systolic.machine.register.pe_array.control import Control, cols_of
 from systolic.machine.register.pe_array.distances import Stages
 from systolic.machine.register.pe_array.multiply import multiply_add, plain_step
@@ -23,7 +24,9 @@ SPARE = 256
 
 
 class Grid:
-    """Registers of an array. Cycles are the array's.
+    """Registers of a tile of the array, or of all of it. Cycles are the array's.
+
+    Tiles have registers of their own: nothing of one enters another.
 
     products: how many a run makes, which decides how they are made; base: where the planes begin;
     quiet: the cycle from which all moving and sum registers are 0 again unless a vector is
@@ -31,9 +34,15 @@ class Grid:
     """
 
     def __init__(
-        self, chip: Chip, is_mixed: bool, products: int, *, has_pass_through: bool = False
+        self,
+        chip: Chip,
+        tile: ArrayTile,
+        is_mixed: bool,
+        products: int,
+        *,
+        has_pass_through: bool = False,
     ) -> None:
-        self.stages = stages = Stages.of(chip)
+        self.stages = stages = Stages.of(chip, tile)
         self.control = Control(stages, SPARE)
         self.base = SPARE
         self.quiet = 0
@@ -41,10 +50,11 @@ class Grid:
         moving, sums = SPARE + stages.rows * stages.wide, (SPARE + stages.deep) * stages.cols
         self._moving_bits, self._sum_bits, active, shadow = _planes(moving, sums, size, size)
         self._plain_step = plain_step(products)
-        self.weights = Weights(chip, active, shadow, is_mixed)
+        self.weights = Weights(chip, stages, active, shadow, is_mixed=is_mixed)
         self.bits: Weights | None = None
         if has_pass_through:
-            self.bits = Weights(chip, np.zeros(size, np.int32), np.zeros(size, np.int32), False)
+            active, shadow = np.zeros(size, np.int32), np.zeros(size, np.int32)
+            self.bits = Weights(chip, stages, active, shadow, is_mixed=False)
         self._passing_until = 0
         self._sum_rows = self._sum_bits.reshape(-1, stages.cols)
         self._float_rows = self._sum_rows.view(np.float32)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from systolic.hw.datatypes import data_type
 from systolic.isa import Buffer, LoadWeights, MatMul, PassThrough
+from systolic.machine.array_shape import placed
 from systolic.machine.register.context import Context
 from systolic.machine.register.pe_array.control import ACCUMULATES, INTEGER, THROUGH, code_of
 from systolic.machine.register.pe_array.distances import Stages
@@ -104,6 +105,7 @@ class LoadJob(ArrayJob):
         super().__init__(index)
         access, array = load.weights, context.chip.pe_array
         self.access, self.rows = access, context.planes.rows_of(access)
+        self.place = placed(load)
         self.is_left = array.weight_path == "left"
         self.is_integer = data_type(access.dtype).accumulator == "s32"
         self.offsets = access.offsets()
@@ -138,8 +140,8 @@ class MatMulJob(ArrayJob):
     Of its passes only the last injects vectors that take part; `silent` counts the injections
     before, whose operands are read and leave nothing in the array.
     full_kind: its kind, or NARROW if it does not use all columns; arrivals: cycle of each vector's
-    write into partition 0; entered: how many have begun to be written; is_first: it is the first
-    since a load, so weights are exchanged with its first vector.
+    write into the tile's first partition; entered: how many have begun to be written; is_first: it
+    is the first since a load, so weights are exchanged with its first vector.
     """
 
     def __init__(
@@ -147,7 +149,7 @@ class MatMulJob(ArrayJob):
     ) -> None:
         super().__init__(index)
         moving, result, ports = matmul.moving, matmul.result, context.ports
-        self.access = moving
+        self.access, self.place = moving, placed(matmul)
         self.vectors = moving.elements
         self.cols = result.partitions
         array = context.chip.pe_array

@@ -19,7 +19,7 @@ from systolic.trace.words import Words
 
 
 class Notes:
-    """Operands of the load and of the multiply in hand. Cycles are the array's."""
+    """Operands of the load and of the multiply of a tile in hand. Cycles are the array's."""
 
     def __init__(self, recorder: Recorder, period: int) -> None:
         self._recorder = recorder
@@ -73,6 +73,7 @@ class Notes:
                 job.is_first,
                 silent=silent,
                 is_pass_through=job.is_pass_through,
+                place=job.place,
             )
             self._recorder.matmuls.append(one)
         self._silent.clear()
@@ -87,7 +88,8 @@ class Notes:
             for where, operand in self._tile:
                 tile[where] = operand
             reads = np.array(self._reads, np.int64)
-            self._recorder.loads.append(LoadPass(job.index, reads, tile, job.columns_per_read))
+            one = LoadPass(job.index, reads, tile, job.columns_per_read, job.place)
+            self._recorder.loads.append(one)
         self._reads.clear()
         self._tile.clear()
 
