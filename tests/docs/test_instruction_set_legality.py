@@ -25,8 +25,10 @@ from systolic.isa import (
     DmaCopy,
     Dropout,
     Iota,
+    LoadTile,
     LoadWeights,
     MatMul,
+    MatMulTile,
     Max8,
     Memset,
     PartitionReduce,
@@ -60,11 +62,15 @@ MUL = MatMul(moving=state(0, 8, 4096, 5), result=psum(0, 7, 0, 5))
 # -- legality -------------------------------------------------------------------------------------
 
 THROUGH = PassThrough(moving=MUL.moving, result=MUL.result)
+PLACE: dict[str, Any] = {"tile_size": (4, 4), "tile_position": (4, 4)}
+LOAD_TILE = LoadTile(weights=state(4, 4, 0, 3), **PLACE)
 DMA = DmaCopy(dma_queue=0, source=A, target=TARGET)
 LEGAL: dict[str, Any] = {
     "load": LOAD,
     "matmul": MUL,
     "pass_through": THROUGH,
+    "load_tile": LOAD_TILE,
+    "matmul_tile": MatMulTile(moving=state(4, 4, 4096, 5), result=psum(4, 3, 0, 5), **PLACE),
     "copy": Copy(engine="pooling", source=A, target=TARGET),
     "memset": Memset(engine="pooling", target=TARGET, value=1),
     "dma": DMA,
@@ -103,9 +109,11 @@ DRAM = replace(A, buffer=Buffer.DRAM, partitions=1)
 
 
 def is_legal(instruction: Any) -> bool:
-    queue = (LOAD, instruction) if isinstance(instruction, MatMul) else (instruction,)
+    load = LOAD_TILE if isinstance(instruction, MatMulTile) else LOAD
+    queue = (load, instruction) if isinstance(instruction, MatMul) else (instruction,)
+    array = {"pass_through": {"f32": 2}, "tile_sizes": [[4, 4]]}
     try:
-        check_program(Program("p", queue), able_chip(8, 8))
+        check_program(Program("p", queue), able_chip(8, 8, pe_array=array))
     except ProgramError:
         return False
     return True
@@ -138,6 +146,26 @@ def breaks(rule: str, instruction: Any) -> list[Any]:
                                           psum(0, 7, 0, 5, "s32"), state(0, 7, 0, 5))),
             ]  # fmt: skip
         return [replace(instruction, **change) for change in changes]
+    if rule.startswith("as `load` and `matmul`"):
+        name = "weights" if cls is LoadTile else "moving"
+        access = getattr(instruction, name)
+        moves = [
+            {name: replace(access, partition=0)},
+            {name: replace(access, partitions=5)},
+            {"tile_size": (4, 8)},
+            {"tile_size": (4,)},
+            {"tile_position": (4, 2)},
+            {"tile_position": (8, 4)},
+        ]
+        if cls is LoadTile:
+            moves.append({name: replace(access, pattern=((1, 5),))})
+        else:
+            moves += [
+                {"result": replace(instruction.result, partition=0)},
+                {"result": replace(instruction.result, partitions=5)},
+                {"tile_position": (4, 0), "result": psum(0, 3, 0, 5)},  # not loaded
+            ]
+        return [replace(instruction, **move) for move in moves]
     if rule.startswith("of a type that passes through"):
         short = replace(instruction.moving, dtype="bf16"), replace(instruction.result, dtype="bf16")
         return [

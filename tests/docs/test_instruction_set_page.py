@@ -27,8 +27,10 @@ from systolic.isa import (
     Fold,
     Instruction,
     Iota,
+    LoadTile,
     LoadWeights,
     MatMul,
+    MatMulTile,
     Max8,
     Memset,
     PartitionReduce,
@@ -239,7 +241,10 @@ COSTS: dict[str, list[tuple[Any, Callable[[int], int]]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("mnemonic", [o.mnemonic for o in OPCODES if o.number not in (1, 2, 5, 41)])
+ARRAY_AND_DMA = (1, 2, 5, 41, 42, 43)
+
+
+@pytest.mark.parametrize("mnemonic", [o.mnemonic for o in OPCODES if o.number not in ARRAY_AND_DMA])
 def test_cycles_of_the_engines(mnemonic: str) -> None:
     """What the page says an instruction costs is what both rates of the engine make of it."""
     mine = [c for c in COSTS[ROWS[mnemonic][4]] if isinstance(c[0], BY_MNEMONIC[mnemonic].cls)]
@@ -259,6 +264,12 @@ def test_cycles_of_the_array() -> None:
     assert ROWS["pass_through"][4] == "M x `pass_through`"
     through = PassThrough(moving=MUL.moving, result=MUL.result)
     assert steps(LOAD, through, passes={"f32": 2}, pass_through={"f32": 4}) == (5 - 1) * 4 + 1
+    assert (ROWS["load_tile"][4], ROWS["matmul_tile"][4]) == ("as `load`", "as `matmul`")
+    place: Any = {"tile_size": (8, 8), "tile_position": (0, 0)}
+    load = LoadTile(weights=LOAD.weights, **place)
+    multiply = MatMulTile(moving=MUL.moving, result=MUL.result, **place)
+    assert steps(load, fast_load=2, tile_sizes=[[8, 8]]) == up(7, 2)
+    assert steps(load, multiply, tile_sizes=[[8, 8]]) == (5 - 1) * 3 + 1
 
 
 # -- names and examples ---------------------------------------------------------------------------

@@ -132,7 +132,7 @@ def changed(chip: Chip, change: Ideal) -> Chip:
 def _spares(result: Result, spared: Spared) -> bool:
     """Return whether what is spared is there in the run: refused ports, or loads."""
     return (spared.ports and bool(result.trace.stalls)) or (
-        spared.loads and "LoadWeights" in result.program.count()
+        spared.loads and not {"LoadWeights", "LoadTile"}.isdisjoint(result.program.count())
     )
 
 

@@ -16,6 +16,8 @@ import pytest
 from support.blocks import psum, state
 from support.chips import ideal_chip
 from support.compare_traces import assert_same
+from systolic.critical_path.causes import Causes
+from systolic.critical_path.points import Lives
 from systolic.errors import ProgramError
 from systolic.hw.spec import Chip
 from systolic.isa import (
@@ -35,8 +37,10 @@ from systolic.isa import (
     parse_text,
 )
 from systolic.isa.formats.module import Module
-from systolic.machine import Image, simulate
+from systolic.machine import Image, Memory, simulate
+from systolic.machine.register.machine import run_register
 from systolic.run.busy import busy_cycles
+from systolic.trace.records import Recorder
 from systolic.trace.words import KINDS
 
 both = pytest.mark.parametrize("engine", ["event", "register"])
@@ -364,9 +368,30 @@ def meet(one: Any, other: Any) -> bool:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_engines_agree_on_random_tiles(seed: int) -> None:
-    """Word by word and cycle by cycle, and no run is shorter than its bound."""
+    """Word by word and cycle by cycle; no run is shorter than its bound, every start explained."""
     made, program, images = random_program(seed)
     event = simulate(made, program, images, kinds=KINDS, grid=True)
     register = simulate(made, program, images, kinds=KINDS, engine="register", grid=True)
     assert_same(event, register)
     assert busy_cycles(made, program)["pe_array"] <= event.trace.cycles()
+    run = Lives(made, program, event.trace)
+    causes = Causes(run)
+    for index in run.times:
+        last = causes.last(index)
+        assert (0 if last is None else last.tick) == causes.could_start(index), (index, last)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_history_shows_what_the_registers_hold(seed: int) -> None:
+    """Every PE in every cycle, weights, vectors and sums."""
+    made, program, images = random_program(seed)
+    history = simulate(made, program, images, grid=True).trace.grid
+    states = dict[int, Any]()
+    run_register(
+        made, program, Memory(made, program, images), Recorder(made.units),
+        observer=lambda cycle, grid: states.__setitem__(cycle, grid),
+    )  # fmt: skip
+    for cycle, held in states.items():
+        told = history.at(cycle)
+        for name in ("moving", "weight", "shadow", "sum", "valid", "vector", "matmul"):
+            assert np.array_equal(getattr(held, name), getattr(told, name)), (cycle, name)

@@ -15,7 +15,7 @@ from systolic.hw.spec import Chip
 from systolic.isa import LoadWeights, MatMul, PassThrough, Program
 from systolic.machine.register.pe_array.grid import Grid
 from systolic.machine.register.pe_array.pass_through import elements_of
-from systolic.machine.register.pe_array.tile import Tile
+from systolic.machine.register.pe_array.tile import TileRegisters
 from systolic.trace.grid import GridPlace, GridState
 
 
@@ -35,7 +35,7 @@ class GridStates:
         """Return whether the program uses both accumulators."""
         return len(self._dtypes) > 1
 
-    def of_all(self, tiles: Sequence[Tile], chip: Chip) -> GridState:
+    def of_all(self, tiles: Sequence[TileRegisters], chip: Chip) -> GridState:
         """Return the grid at the end of the present cycle: registers of the tile loaded last."""
         shape = chip.pe_array.rows, chip.pe_array.cols
         if shape == (tiles[0].tile.rows, tiles[0].tile.cols) and len(tiles) == 1:

@@ -26,7 +26,7 @@ class Verdict(Enum):
     LAST = 2
 
 
-class Tile:
+class TileRegisters:
     """At most one load reads and one multiply injects at a time. Cycles are the array's.
 
     gate: the last multiply; loaded: the cycle of the first read of the last load, -1 without one.

@@ -12,7 +12,7 @@ from systolic.machine.register.pe_array.jobs import NARROW, LoadJob, MatMulJob
 from systolic.machine.register.pe_array.results import CLIENT, UNIT
 from systolic.machine.register.pe_array.state import GridStates
 from systolic.machine.register.pe_array.thermometer import Thermometer
-from systolic.machine.register.pe_array.tile import Tile, Verdict, tiles_of
+from systolic.machine.register.pe_array.tile import TileRegisters, Verdict, tiles_of
 from systolic.machine.register.ports.ports import Refused
 from systolic.machine.register.unit import Job, Unit
 from systolic.trace.grid import GridState
@@ -32,8 +32,9 @@ class ArrayUnit(Unit):
         whole = ArrayTile(0, 0, chip.pe_array.rows, chip.pe_array.cols)
         work = [i for i in context.program.instructions if isinstance(i, LoadWeights | MatMul)]
         self._whole = whole
+        is_mixed = states.is_mixed
         self._tiles = {
-            tile: Tile(context, tile, is_mixed=states.is_mixed, is_noted=is_noted, period=period)
+            tile: TileRegisters(context, tile, is_mixed=is_mixed, is_noted=is_noted, period=period)
             for tile in tiles_of(work, whole)
         }
         self._all = list(self._tiles.values())
@@ -41,7 +42,7 @@ class ArrayUnit(Unit):
         self._look: Callable[[int], None] | None = None
         if observer is not None:
             self._look = lambda cycle: observer(cycle, states.of_all(self._all, chip))
-        self._met: dict[int, tuple[list[Tile], list[Tile]]] = {}
+        self._met: dict[int, tuple[list[TileRegisters], list[TileRegisters]]] = {}
         self._thermometer = Thermometer(chip.pe_array.warm_up_cycles)
         self._cold_factor = chip.pe_array.warm_up_factor
         self._asks_last = False
@@ -71,7 +72,7 @@ class ArrayUnit(Unit):
         for _, tile in sorted(at_work, key=_earliest):
             self._inject_of(tile, tick)
 
-    def _inject_of(self, tile: Tile, tick: int) -> None:
+    def _inject_of(self, tile: TileRegisters, tick: int) -> None:
         job = tile.multiply
         if job is None or self.now < job.due:
             return
@@ -96,7 +97,7 @@ class ArrayUnit(Unit):
         for _, tile in sorted(at_work, key=_earliest):
             self._read_of(tile, tick)
 
-    def _read_of(self, tile: Tile, tick: int) -> None:
+    def _read_of(self, tile: TileRegisters, tick: int) -> None:
         job = tile.load
         if job is None:
             return
@@ -125,7 +126,7 @@ class ArrayUnit(Unit):
         if self._look is not None:
             self._look(cycle)
 
-    def _end_of(self, tile: Tile, cycle: int, tick: int) -> None:
+    def _end_of(self, tile: TileRegisters, cycle: int, tick: int) -> None:
         grid = tile.grid
         if cycle < grid.quiet:
             grid.step(cycle)
@@ -165,7 +166,7 @@ class ArrayUnit(Unit):
                 return
             self._issue(cycle)
 
-    def _tile_of(self, instruction: LoadWeights | MatMul) -> Tile:
+    def _tile_of(self, instruction: LoadWeights | MatMul) -> TileRegisters:
         return self._tiles[instruction.tile or self._whole]
 
     def _verdict(self, cycle: int) -> Verdict:
@@ -180,7 +181,7 @@ class ArrayUnit(Unit):
         may = may and not any(self._writes_there(tile, cycle) for tile in below)
         return Verdict.YES if may else Verdict.NO
 
-    def _met_by_head(self) -> tuple[list[Tile], list[Tile]]:
+    def _met_by_head(self) -> tuple[list[TileRegisters], list[TileRegisters]]:
         """Return the tiles that have a PE of the head's, and those that only share its columns."""
         head = self.head
         assert isinstance(head, LoadWeights | MatMul)
@@ -193,7 +194,7 @@ class ArrayUnit(Unit):
             self._met[self.head_index] = met, below
         return self._met[self.head_index]
 
-    def _writes_there(self, tile: Tile, cycle: int) -> bool:
+    def _writes_there(self, tile: TileRegisters, cycle: int) -> bool:
         """Return whether the last multiply of a tile holds back the head for the bank of both."""
         head, gate = self.head, tile.gate
         if gate is None or tile.is_over(cycle):
@@ -204,7 +205,7 @@ class ArrayUnit(Unit):
         return bank in gate.result_ports
 
     @staticmethod
-    def _load_verdict(met: list[Tile], cycle: int) -> Verdict:
+    def _load_verdict(met: list[TileRegisters], cycle: int) -> Verdict:
         verdicts = {tile.load_verdict(cycle) for tile in met}
         for worst in (Verdict.NO, Verdict.LAST):
             if worst in verdicts:
@@ -250,7 +251,7 @@ class ArrayUnit(Unit):
         """Return the client that has a port: sums do not keep the array from it."""
         return self._ports.accessor(refused, self.now * self.period)
 
-    def _inject(self, tile: Tile, job: MatMulJob, tick: int) -> None:
+    def _inject(self, tile: TileRegisters, job: MatMulJob, tick: int) -> None:
         cycle, grid, notes = self.now, tile.grid, tile.notes
         operand = job.rows[:, job.offsets[job.sent % job.vectors]]
         is_silent = job.sent < job.silent
@@ -269,7 +270,7 @@ class ArrayUnit(Unit):
         if job.is_injected:
             self._end_injection(tile, job, tick)
 
-    def _accompany(self, tile: Tile, job: MatMulJob, operand: Array) -> None:
+    def _accompany(self, tile: TileRegisters, job: MatMulJob, operand: Array) -> None:
         """Send the control words along with a vector that takes part."""
         cycle, grid, notes = self.now, tile.grid, tile.notes
         control, base = grid.control, grid.base
@@ -280,7 +281,7 @@ class ArrayUnit(Unit):
             notes.vector(job, operand, cycle, base, control)
         job.arrivals.append(cycle + grid.stages.to_result)
 
-    def _end_injection(self, tile: Tile, job: MatMulJob, tick: int) -> None:
+    def _end_injection(self, tile: TileRegisters, job: MatMulJob, tick: int) -> None:
         job.end_work(tick)
         tile.end_multiply(job)
         self._thermometer.end(job.due)
@@ -288,7 +289,7 @@ class ArrayUnit(Unit):
         if tile.notes is not None:
             tile.notes.end_multiply(job)
 
-    def _read(self, tile: Tile, job: LoadJob, tick: int) -> None:
+    def _read(self, tile: TileRegisters, job: LoadJob, tick: int) -> None:
         cycle, rows, send, notes = self.now, job.rows, tile.grid.send, tile.notes
         tile.note_read(job, cycle)
         for lane, part, pe, delay in job.routes[job.sent]:
@@ -301,7 +302,7 @@ class ArrayUnit(Unit):
         if job.sent == job.reads:
             self._end_load(tile, job, tick)
 
-    def _end_load(self, tile: Tile, job: LoadJob, tick: int) -> None:
+    def _end_load(self, tile: TileRegisters, job: LoadJob, tick: int) -> None:
         job.end_work(tick)
         tile.end_load()
         self._end_run(job)
@@ -323,5 +324,5 @@ class ArrayUnit(Unit):
         return self._dispatched is None and all(tile.is_resting(self.now) for tile in self._all)
 
 
-def _earliest(work: tuple[int, Tile]) -> int:
+def _earliest(work: tuple[int, TileRegisters]) -> int:
     return work[0]
