@@ -25,9 +25,11 @@ from systolic.isa import (
     DmaCopy,
     Dropout,
     Iota,
+    LoadDoubleRow,
     LoadTile,
     LoadWeights,
     MatMul,
+    MatMulDoubleRow,
     MatMulTile,
     Max8,
     Memset,
@@ -63,6 +65,7 @@ MUL = MatMul(moving=state(0, 8, 4096, 5), result=psum(0, 7, 0, 5))
 
 THROUGH = PassThrough(moving=MUL.moving, result=MUL.result)
 PLACE: dict[str, Any] = {"tile_size": (4, 4), "tile_position": (4, 4)}
+LOAD_PAIRS = LoadDoubleRow(weights=state(0, 8, 0, 14))
 LOAD_TILE = LoadTile(weights=state(4, 4, 0, 3), **PLACE)
 DMA = DmaCopy(dma_queue=0, source=A, target=TARGET)
 LEGAL: dict[str, Any] = {
@@ -70,6 +73,8 @@ LEGAL: dict[str, Any] = {
     "matmul": MUL,
     "pass_through": THROUGH,
     "load_tile": LOAD_TILE,
+    "load_double_row": LOAD_PAIRS,
+    "matmul_double_row": MatMulDoubleRow(moving=state(0, 8, 4096, 10), result=psum(0, 7, 0, 5)),
     "matmul_tile": MatMulTile(moving=state(4, 4, 4096, 5), result=psum(4, 3, 0, 5), **PLACE),
     "copy": Copy(engine="pooling", source=A, target=TARGET),
     "memset": Memset(engine="pooling", target=TARGET, value=1),
@@ -109,9 +114,10 @@ DRAM = replace(A, buffer=Buffer.DRAM, partitions=1)
 
 
 def is_legal(instruction: Any) -> bool:
-    load = LOAD_TILE if isinstance(instruction, MatMulTile) else LOAD
+    loads = {MatMulTile: LOAD_TILE, MatMulDoubleRow: LOAD_PAIRS}
+    load = loads.get(type(instruction), LOAD)
     queue = (load, instruction) if isinstance(instruction, MatMul) else (instruction,)
-    array = {"pass_through": {"f32": 2}, "tile_sizes": [[4, 4]]}
+    array = {"pass_through": {"f32": 2}, "tile_sizes": [[4, 4]], "double_row": {"f32": 1}}
     try:
         check_program(Program("p", queue), able_chip(8, 8, pe_array=array))
     except ProgramError:
@@ -143,10 +149,19 @@ def breaks(rule: str, instruction: Any) -> list[Any]:
                 *({"moving": m} for m in (psum(0, 8, 0, 5), state(1, 8, 0, 5), state(0, 9, 0, 5),
                                           state(0, 8, 0, 5, "bf16"))),
                 *({"result": r} for r in (psum(1, 7, 0, 5), psum(0, 8, 0, 5), psum(0, 7, 511, 5),
-                                          psum(0, 7, 0, 5, "s32"), state(0, 7, 0, 5))),
+                                          psum(0, 7, 0, 5, "s32"), state(0, 7, 0, 5),
+                                          psum(0, 7, 0, 4))),
             ]  # fmt: skip
         return [replace(instruction, **change) for change in changes]
-    if rule.startswith("as `load` and `matmul`"):
+    if rule.startswith("as `load` and `matmul`, of a type"):
+        name = "weights" if cls is LoadDoubleRow else "moving"
+        access = getattr(instruction, name)
+        odd, short = replace(access, pattern=((1, 9),)), replace(access, dtype="bf16")
+        changed = [replace(instruction, **{name: found}) for found in (odd, short)]
+        if cls is MatMulDoubleRow:
+            changed.append(replace(instruction, result=psum(0, 7, 0, 10)))
+        return changed
+    if rule.startswith("as `load` and `matmul`, R"):
         name = "weights" if cls is LoadTile else "moving"
         access = getattr(instruction, name)
         moves = [

@@ -27,9 +27,11 @@ from systolic.isa import (
     Fold,
     Instruction,
     Iota,
+    LoadDoubleRow,
     LoadTile,
     LoadWeights,
     MatMul,
+    MatMulDoubleRow,
     MatMulTile,
     Max8,
     Memset,
@@ -241,7 +243,7 @@ COSTS: dict[str, list[tuple[Any, Callable[[int], int]]]] = {
 }  # fmt: skip
 
 
-ARRAY_AND_DMA = (1, 2, 5, 41, 42, 43)
+ARRAY_AND_DMA = (1, 2, 5, 41, 42, 43, 44, 45)
 
 
 @pytest.mark.parametrize("mnemonic", [o.mnemonic for o in OPCODES if o.number not in ARRAY_AND_DMA])
@@ -265,6 +267,14 @@ def test_cycles_of_the_array() -> None:
     through = PassThrough(moving=MUL.moving, result=MUL.result)
     assert steps(LOAD, through, passes={"f32": 2}, pass_through={"f32": 4}) == (5 - 1) * 4 + 1
     assert (ROWS["load_tile"][4], ROWS["matmul_tile"][4]) == ("as `load`", "as `matmul`")
+    assert (ROWS["load_double_row"][4], ROWS["matmul_double_row"][4]) == (
+        "as `load`",
+        "M x `double_row`",
+    )
+    pairs = LoadDoubleRow(weights=state(0, 8, 0, 14))
+    twice = MatMulDoubleRow(moving=state(0, 8, 4096, 10), result=MUL.result)
+    assert steps(pairs, fast_load=2, double_row={"f32": 2}) == up(7, 2)
+    assert steps(pairs, twice, passes={"f32": 2}, double_row={"f32": 2}) == (5 - 1) * 2 + 1
     place: Any = {"tile_size": (8, 8), "tile_position": (0, 0)}
     load = LoadTile(weights=LOAD.weights, **place)
     multiply = MatMulTile(moving=MUL.moving, result=MUL.result, **place)

@@ -180,7 +180,7 @@ class Lives:
 
     def _injections(self, index: int, multiply: MatMul) -> npt.NDArray[np.int64]:
         """Return the tick of every vector of the last pass: refused cycles shift what follows."""
-        vectors = multiply.moving.elements
+        vectors = multiply.vectors
         spacing, passes = self.streaming(index)
         period, start = self.period(index), self.times[index].start
         slots = np.arange(vectors * passes, dtype=np.int64) * spacing

@@ -17,10 +17,11 @@ from systolic.isa.array_tile import ArrayTile
 __all__ = [
     "Activate", "ActivateReduce", "ActivationFunction", "AluOperation", "BnAggr", "BnStats",
     "Copy", "CopyPredicated", "DmaCopy", "Dropout", "EngineName", "Event", "Fold", "Instruction",
-    "Iota", "LoadTile", "LoadWeights", "MatMul", "MatMulTile", "Max8", "Memset", "OnEngine",
-    "PartitionReduce", "PassThrough", "Pool", "Post", "RangeSelect", "Reduction", "Relation",
-    "Requantise", "ScalarTensorTensor", "Scan", "Select", "SelectReduce", "Shuffle",
-    "TensorScalar", "TensorScalarReduce", "TensorTensor", "Transpose", "Wait",
+    "Iota", "LoadDoubleRow", "LoadTile", "LoadWeights", "MatMul", "MatMulDoubleRow",
+    "MatMulTile", "Max8", "Memset", "OnEngine", "PartitionReduce", "PassThrough", "Pool", "Post",
+    "RangeSelect", "Reduction", "Relation", "Requantise", "ScalarTensorTensor", "Scan", "Select",
+    "SelectReduce", "Shuffle", "TensorScalar", "TensorScalarReduce", "TensorTensor", "Transpose",
+    "Wait",
 ]  # fmt: skip
 
 Event = Literal["done", "row", "partition"]
@@ -60,6 +61,16 @@ class LoadWeights:
         """Return the tile of the array that is loaded; None: the array is one."""
         return None
 
+    @property
+    def rows_per_pe(self) -> int:
+        """Return how many rows of the stationary matrix a PE holds."""
+        return 1
+
+    @property
+    def columns(self) -> int:
+        """Return N, the columns of weights that are loaded."""
+        return self.weights.elements // self.rows_per_pe
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatMul:
@@ -86,6 +97,16 @@ class MatMul:
         """Return the tile of the array that multiplies; None: the array is one."""
         return None
 
+    @property
+    def rows_per_pe(self) -> int:
+        """Return how many moving elements a PE takes of each vector."""
+        return 1
+
+    @property
+    def vectors(self) -> int:
+        """Return M, the number of moving vectors."""
+        return self.moving.elements // self.rows_per_pe
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassThrough(MatMul):
@@ -96,6 +117,34 @@ class PassThrough(MatMul):
     result: of the weights' type; an element takes a word, its upper bits are 0. Nothing is added:
     accumulate is False.
     """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadDoubleRow(LoadWeights):
+    """A LoadWeights of 2 K rows into K rows of PEs: each PE holds two of a column.
+
+    weights: K partitions, 2 N elements each; two that follow one another are of one column, the
+    first of row 2 r, the second of row 2 r + 1.
+    """
+
+    @property
+    def rows_per_pe(self) -> int:
+        """Return how many rows of the stationary matrix a PE holds."""
+        return 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatMulDoubleRow(MatMul):
+    """A MatMul of vectors of 2 K elements: a PE multiplies two pairs in the time of one.
+
+    moving: K partitions, 2 M elements each; two that follow one another are of one vector. A PE
+    adds the product of its first row to the sum from above, then that of its second row.
+    """
+
+    @property
+    def rows_per_pe(self) -> int:
+        """Return how many moving elements a PE takes of each vector."""
+        return 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,9 +41,11 @@ from systolic.isa.instruction import (
     BnAggr,
     DmaCopy,
     Instruction,
+    LoadDoubleRow,
     LoadTile,
     LoadWeights,
     MatMul,
+    MatMulDoubleRow,
     MatMulTile,
     Max8,
     OnEngine,
@@ -111,7 +113,8 @@ def _check_load(load: LoadWeights, chip: Chip) -> None:
     weights, tile = load.weights, _checked_tile(load, chip)
     check_access("weights", weights, chip)
     _check_operand("weights", load.weights, tile, chip)
-    at_most("weights: elements per partition (N)", weights.elements, "array columns", tile.cols)
+    _check_double_row("weights", load, weights, chip)
+    at_most("weights: elements per partition (N)", load.columns, "array columns", tile.cols)
     if chip.pe_array.weight_path == "top":
         low, high = weights.span
         bank = chip.state_buffer.bank_bytes
@@ -123,8 +126,14 @@ def _check_matmul(matmul: MatMul, chip: Chip) -> None:
     moving, result, tile = matmul.moving, matmul.result, _checked_tile(matmul, chip)
     check_access("moving", moving, chip)
     _check_operand("moving", moving, tile, chip)
+    _check_double_row("moving", matmul, moving, chip)
     check_access("result", result, chip)
     need("result", result, result.buffer is Buffer.RESULT, "in the result buffer")
+    if result.elements != matmul.vectors:
+        raise ProgramError(
+            f"result: needed a word in each partition for each of {matmul.vectors} vectors, "
+            f"found {result.elements}"
+        )
     if isinstance(matmul, PassThrough):
         _check_pass_through(matmul, chip)
     elif result.dtype != (accumulator := data_type(moving.dtype).accumulator):
@@ -136,16 +145,34 @@ def _check_matmul(matmul: MatMul, chip: Chip) -> None:
     if matmul.tile is not None:
         at_most("result: partitions (N)", result.partitions, "columns of the tile", tile.cols)
     most = chip.pe_array.moving_max
-    if most is not None and moving.elements > most:
+    if most is not None and matmul.vectors > most:
         raise ProgramError(
             f"moving: a multiply takes at most {most} vectors (pe_array.moving_max), "
-            f"found {moving.elements}"
+            f"found {matmul.vectors}"
         )
     low, high = result.span
     bank = chip.result_buffer.bank_bytes
     if low // bank != (high - 1) // bank:
         raise ProgramError(
             f"result: rows must lie in one bank of {bank} bytes, found bytes {low} to {high}"
+        )
+
+
+def _check_double_row(
+    name: str, instruction: LoadWeights | MatMul, access: Access, chip: Chip
+) -> None:
+    """Hold what only double rows must be: of a type that the PEs take so, and pairs."""
+    if instruction.rows_per_pe == 1:
+        return
+    if access.dtype not in (known := chip.pe_array.double_row):
+        raise ProgramError(
+            f"{name}: the array of {chip.name} takes two rows in a PE of "
+            f"{', '.join(known) or 'no type'} (pe_array.double_row), not of {access.dtype}"
+        )
+    if access.elements % 2:
+        raise ProgramError(
+            f"{name}: needed two elements for each PE, an even number in each partition, "
+            f"found {access.elements}"
         )
 
 
@@ -201,10 +228,15 @@ def _check_weights(matmul: MatMul, tiles: LoadedTiles) -> None:
         raise ProgramError(
             f"moving has {moving.partitions} rows (K), but only {weights.partitions} are loaded"
         )
-    if matmul.result.partitions > weights.elements:
+    if matmul.rows_per_pe != loaded.rows_per_pe:
+        raise ProgramError(
+            f"moving has {matmul.rows_per_pe} elements for a PE, but the weights before it were "
+            f"loaded with {loaded.rows_per_pe}"
+        )
+    if matmul.result.partitions > loaded.columns:
         raise ProgramError(
             f"result has {matmul.result.partitions} columns (N), "
-            f"but only {weights.elements} are loaded"
+            f"but only {loaded.columns} are loaded"
         )
     mine, theirs = data_type(moving.dtype), data_type(weights.dtype)
     if isinstance(matmul, PassThrough) and mine != theirs:
@@ -264,6 +296,8 @@ _RULES: dict[type, Callable[[Any, Chip], None]] = {
     PassThrough: _check_matmul,
     LoadTile: _check_load,
     MatMulTile: _check_matmul,
+    LoadDoubleRow: _check_load,
+    MatMulDoubleRow: _check_matmul,
     DmaCopy: _check_dma,
 }
 require_rows("legality._RULES", _RULES, [c for c in BY_CLASS if not issubclass(c, OnEngine)])

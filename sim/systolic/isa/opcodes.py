@@ -30,9 +30,11 @@ from systolic.isa.instruction import (
     DmaCopy,
     Dropout,
     Iota,
+    LoadDoubleRow,
     LoadTile,
     LoadWeights,
     MatMul,
+    MatMulDoubleRow,
     MatMulTile,
     Max8,
     Memset,
@@ -334,6 +336,9 @@ OPCODES = tuple(
             operands("moving", "result", accumulate="accumulate")),
         (42, "load_tile", LoadTile, operands("weights")),
         (43, "matmul_tile", MatMulTile, operands("moving", "result", accumulate="accumulate")),
+        (44, "load_double_row", LoadDoubleRow, operands("weights")),
+        (45, "matmul_double_row", MatMulDoubleRow,
+            operands("moving", "result", accumulate="accumulate")),
     )
 )  # fmt: skip
 require_rows(

@@ -40,7 +40,7 @@ class Program:
         products, columns = 0, dict[ArrayTile | None, int]()
         for instruction in self.instructions:
             if isinstance(instruction, LoadWeights):
-                columns[instruction.tile] = instruction.weights.elements
+                columns[instruction.tile] = instruction.columns
             elif isinstance(instruction, MatMul):
                 moving = instruction.moving
                 loaded = columns.get(instruction.tile, 0)

@@ -64,14 +64,14 @@ def _one_tile(chip: Chip, work: Sequence[LoadWeights | MatMul]) -> int:
     """
     array = chip.pe_array
     loads = sum(
-        load_reads(chip, i.weights.partitions, i.weights.elements, i.weights.dtype)
+        load_reads(chip, i.weights.partitions, i.columns, i.weights.dtype)
         for i in work
         if isinstance(i, LoadWeights)
     )
     multiplies = [i for i in work if isinstance(i, MatMul)]
     how = [streaming(i, array) for i in multiplies]
     spacing = [each.spacing for each in how]
-    vectors = [i.moving.elements * h.passes for i, h in zip(multiplies, how, strict=True)]
+    vectors = [i.vectors * h.passes for i, h in zip(multiplies, how, strict=True)]
     between = sum((n - 1) * apart for n, apart in zip(vectors, spacing, strict=True))
     if array.weight_buffer != "double":  # a load waits for the last vector of the multiply before
         return loads + between

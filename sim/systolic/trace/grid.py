@@ -81,6 +81,7 @@ class LoadPass:
 
     columns: that a read brings, of all rows on the left path, of f rows on the top path (0: as
     many as the array takes, f or all N). place: the tile of the array (None: all of it).
+    second: of a double row, [K, N] of the PEs' second rows; `weights` are those of the first.
     """
 
     instruction: int
@@ -88,6 +89,7 @@ class LoadPass:
     weights: npt.NDArray[Any]
     columns: int = 0
     place: GridPlace | None = None
+    second: npt.NDArray[Any] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +100,7 @@ class MatMulPass:
     `silent`: the injections before e[0], of the passes whose vectors the PEs do not see.
     `is_pass_through`: weights pass through unchanged where the moving element is not 0.
     `place`: the tile of the array that multiplies (None: all of it).
+    `second`: of a double row, [M, K] for the PEs' second rows; `moving` is for the first.
     """
 
     instruction: int
@@ -108,6 +111,7 @@ class MatMulPass:
     silent: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     is_pass_through: bool = False
     place: GridPlace | None = None
+    second: npt.NDArray[Any] | None = None
 
     @property
     def first(self) -> int:
@@ -121,6 +125,7 @@ class GridState:
     output in that cycle; `weight` and `shadow` the registers as they stand at its end; `valid`
     whether a vector is there; `vector` its number (-1 where none), `matmul` its instruction (-1).
 
+    Of double rows `moving`, `weight` and `shadow` are those of a PE's first row; `sum` is of both.
     Values are widened to the accumulator's type (float32 or int32, exact); in a run that uses
     both, to float64 (exact as well).
     """
@@ -387,20 +392,26 @@ class GridHistory:
         times = self._exchanges
         return _pick(times, np.searchsorted(times, front, side="right") - 1, 0)
 
-    def _registers(self, limit: Plane) -> npt.NDArray[Any]:
-        """Return [R, C] the registers that loads write, after all reads up to cycle `limit`."""
+    def _registers(self, limit: Plane, *, second: bool = False) -> npt.NDArray[Any]:
+        """Return [R, C] the registers that loads write, after all reads up to cycle `limit`.
+
+        second: those of the second rows, which only loads of double rows write.
+        """
         held = np.zeros(limit.shape, self._dtype)
         missing = np.ones(limit.shape, bool)
         begun = int(np.searchsorted(self._load_spans[0], limit.max(), side="right"))
         for load in reversed(self.loads[:begun]):
             if not missing.any():
                 break
-            rows, cols = load.weights.shape
+            weights = load.second if second else load.weights
+            if weights is None:
+                continue
+            rows, cols = weights.shape
             open_, into = missing[:rows, :cols], held[:rows, :cols]
             if not open_.any():
                 continue
             written = open_ & (load.reads[self._read_of(load)] <= limit[:rows, :cols])
-            into[written] = load.weights[written].astype(self._dtype)
+            into[written] = weights[written].astype(self._dtype)
             open_ &= ~written
         return held
 
@@ -440,20 +451,32 @@ class GridHistory:
         used = np.array([operand.size for operand in operands])
         through = np.array([p.is_pass_through for p in owners])[:, None]
         planes, plane = self._weights_met(vectors.times, kind)
+        is_double = np.array([p.second is not None for p in owners])[:, None]
+        if is_double.any():
+            also = np.zeros_like(moving)
+            for place, (one, v) in enumerate(zip(owners, vectors.vector, strict=True)):
+                if one.second is not None:
+                    also[place, : one.second.shape[1]] = one.second[v].astype(kind)
+            others, _ = self._weights_met(vectors.times, kind, second=True)
         total = np.zeros((count, self.shape.cols), kind)
         for r in range(self.shape.rows):
             with np.errstate(all="ignore"):
                 new = _multiply_add(moving[:, r, None], planes[plane, r], total, self.shape.fused)
+                if is_double.any():
+                    both = _multiply_add(also[:, r, None], others[plane, r], new, self.shape.fused)
+                    new = np.where(is_double, both, new)
             if through.any():
                 passed = np.where(moving[:, r, None] != 0, planes[plane, r], total)
                 new = np.where(through, passed, new)
             total = np.where((r < used)[:, None], new, total)
             yield total
 
-    def _weights_met(self, times: Plane, kind: np.dtype[Any]) -> tuple[npt.NDArray[Any], Plane]:
+    def _weights_met(
+        self, times: Plane, kind: np.dtype[Any], *, second: bool = False
+    ) -> tuple[npt.NDArray[Any], Plane]:
         """Return the distinct weight planes [G, R, C] that vectors meet, and each vector's [V].
 
-        times: [V] the cycles of the vectors' injections.
+        times: [V] the cycles of the vectors' injections. second: of the PEs' second rows.
         """
         seen = self._exchanged(times) if self.shape.weight_buffer == "double" else times
         reads = np.searchsorted(self._reads, seen - 1, side="right")
@@ -461,7 +484,9 @@ class GridHistory:
         sides = (self.shape.rows, self.shape.cols)
         limits = [int(self._reads[n - 1]) if n else -1 for n in counts]
         with np.errstate(all="ignore"):
-            planes = [self._registers(np.full(sides, n)).astype(kind) for n in limits]
+            planes = [
+                self._registers(np.full(sides, n), second=second).astype(kind) for n in limits
+            ]
         return np.stack(planes), plane
 
 

@@ -59,6 +59,11 @@ class PEArray(Spec):
         description="cycles each moving vector takes where weights pass through unchanged, by "
         "type, in one pass (default: no type passes through)",
     )
+    double_row: dict[str, Count] = Field(
+        default={},
+        description="cycles each moving vector takes where a PE multiplies two rows of the "
+        "contraction, by type, in one pass (default: no type)",
+    )
     tile_sizes: tuple[Annotated[tuple[Count, Count], Field(strict=False)], ...] = Field(
         default=(),
         strict=False,
@@ -103,7 +108,11 @@ class PEArray(Spec):
                 f"moving_max ({self.moving_max}) is less than rows ({self.rows}): an identity "
                 "product of a whole block must fit"
             )
-        for key, types in (("passes", self.passes), ("pass_through", self.pass_through)):
+        for key, types in (
+            ("passes", self.passes),
+            ("pass_through", self.pass_through),
+            ("double_row", self.double_row),
+        ):
             for name in types:
                 if name not in self.cycles_per_vector:
                     raise ValueError(

@@ -118,7 +118,7 @@ class Structure:
 
     def pass_cycles(self, multiply: MatMul) -> int:
         """Return the cycles of one of the passes in which a multiply streams its vectors."""
-        return multiply.moving.elements * self.vector_cycles(multiply)
+        return multiply.vectors * self.vector_cycles(multiply)
 
     def passes(self, multiply: MatMul) -> int:
         """Return the number of these passes; the last one makes the sums."""
@@ -145,7 +145,7 @@ class Structure:
         last_column = instruction.result.partitions - 1
         first = self.elapsed[index]
         first += (self.passes(instruction) - 1) * self.pass_cycles(instruction)
-        last = first + (instruction.moving.elements - 1) * self.vector_cycles(instruction)
+        last = first + (instruction.vectors - 1) * self.vector_cycles(instruction)
         end = last + self.right(last_column)
         if post.on == "row":
             return first + self.right(last_column), end

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from systolic.isa import Access, Instruction, MatMul
+from systolic.isa import Instruction, LoadWeights, MatMul
 from systolic.machine.event.pe_array.unit import PEArrayUnit
 from systolic.machine.event.ports.ports import Timeline, steady
 from systolic.machine.event.ports.stream import Stream
@@ -24,6 +24,6 @@ class FreeLoadsUnit(PEArrayUnit):
         """Return nothing: a load waits for no injection."""
         return ()
 
-    def _load_timeline(self, weights: Access) -> Timeline:
+    def _load_timeline(self, load: LoadWeights) -> Timeline:
         """Return one slot that needs no port."""
         return steady((), 1)

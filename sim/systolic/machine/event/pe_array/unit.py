@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from systolic.hw.datatypes import data_type
-from systolic.isa import Access, Instruction, LoadWeights, MatMul, PassThrough
+from systolic.isa import Access, Instruction, LoadWeights, MatMul, MatMulDoubleRow, PassThrough
 from systolic.isa.array_tile import ArrayTile
 from systolic.isa.tiling import array_tile
 from systolic.machine.array_shape import placed
@@ -153,7 +153,7 @@ class PEArrayUnit(Unit):
     # Loads
 
     def _start_load(self, index: int, load: LoadWeights, asks_last: bool) -> None:
-        stream = self._stream(index, "weights", self._load_timeline(load.weights))
+        stream = self._stream(index, "weights", self._load_timeline(load))
         tile, read = self._tile(load), None
         self._loads[tile] = stream
         self._fresh.add(tile)
@@ -168,10 +168,9 @@ class PEArrayUnit(Unit):
             lambda: self._finish_load(index, load, stream, start, weights=read, sources=sources)
         )
 
-    def _load_timeline(self, weights: Access) -> Timeline:
-        bank_bytes = self.chip.state_buffer.bank_bytes
-        columns = self._columns_per_read(weights)
-        parts = -(-weights.elements // columns)
+    def _load_timeline(self, load: LoadWeights) -> Timeline:
+        bank_bytes, weights = self.chip.state_buffer.bank_bytes, load.weights
+        parts = self._parts(load)
         groups = weights.partitions if self._spec.weight_path == "top" else 1
         reads = -(-groups // self._spec.fast_load) * parts
         bank = bank_of(weights, bank_bytes)
@@ -180,17 +179,18 @@ class PEArrayUnit(Unit):
             return self._row_timeline(weights, parts)
         if bank is not None:
             return steady(needs(weights, (bank,), "read"), reads)
-        return Timeline(group_stretches(weights, columns, bank_bytes, "read"), reads)
+        together = self._columns_per_read(load) * load.rows_per_pe
+        return Timeline(group_stretches(weights, together, bank_bytes, "read"), reads)
 
-    def _columns_per_read(self, weights: Access) -> int:
+    def _columns_per_read(self, load: LoadWeights) -> int:
         """Return the columns that a read brings: of all rows from the left, of f from the top."""
-        fitting = self._port_bytes // weights.element_bytes
-        most = self._spec.fast_load if self._spec.weight_path == "left" else weights.elements
+        fitting = self._port_bytes // (load.weights.element_bytes * load.rows_per_pe)
+        most = self._spec.fast_load if self._spec.weight_path == "left" else load.columns
         return min(most, fitting)
 
-    def _parts(self, weights: Access) -> int:
+    def _parts(self, load: LoadWeights) -> int:
         """Return the reads that bring a row whole."""
-        return -(-weights.elements // self._columns_per_read(weights))
+        return -(-load.columns // self._columns_per_read(load))
 
     def _row_timeline(self, weights: Access, parts: int) -> Timeline:
         """Return what a load on the top path needs where partitions keep reads apart."""
@@ -220,20 +220,26 @@ class PEArrayUnit(Unit):
         recorder = self.context.recorder
         if recorder.keep_grid:
             read = weights if weights is not None else np.zeros((0, 0), np.float32)
-            columns, cycles = self._columns_per_read(load.weights), stream.ticks() // self.period
-            recorder.loads.append(LoadPass(index, cycles, read, columns, placed(load)))
+            columns, cycles = self._columns_per_read(load), stream.ticks() // self.period
+            held, second = _pairs(read, load.rows_per_pe)
+            one = LoadPass(index, cycles, held, columns, placed(load), second=second)
+            recorder.loads.append(one)
         if recorder.wants("load") and weights is not None:
-            self._record_load(index, load.weights, stream.ticks(), weights)
+            self._record_load(index, load, stream.ticks(), weights)
 
     def _record_load(
-        self, index: int, access: Access, ticks: npt.NDArray[np.int64], weights: npt.NDArray[Any]
+        self,
+        index: int,
+        load: LoadWeights,
+        ticks: npt.NDArray[np.int64],
+        weights: npt.NDArray[Any],
     ) -> None:
-        K, N = weights.shape
-        number = np.arange(N)[None, :] // self._columns_per_read(access)
+        K, elements = weights.shape
+        number = np.arange(elements)[None, :] // load.rows_per_pe // self._columns_per_read(load)
         if self._spec.weight_path == "top":
             row = np.arange(K)[:, None] // self._spec.fast_load
-            number = row * self._parts(access) + number
-        self._record("load", index, access, ticks[number], weights)
+            number = row * self._parts(load) + number
+        self._record("load", index, load.weights, ticks[number], weights)
 
     def _record(
         self, kind: str, index: int, access: Access, ticks: npt.NDArray[np.int64], values: Any
@@ -304,22 +310,24 @@ class PEArrayUnit(Unit):
         """Return the cycles from a vector to the next."""
         if isinstance(multiply, PassThrough):
             return self._spec.pass_through[multiply.moving.dtype]
+        if isinstance(multiply, MatMulDoubleRow):
+            return self._spec.double_row[multiply.moving.dtype]
         return self._spec.cycles_per_vector[multiply.moving.dtype]
 
     def _passes(self, multiply: MatMul) -> int:
         """Return how often the vectors are streamed."""
-        if isinstance(multiply, PassThrough):
+        if isinstance(multiply, PassThrough | MatMulDoubleRow):
             return 1
         return self._spec.passes.get(multiply.moving.dtype, 1)
 
     def _silent(self, multiply: MatMul) -> int:
         """Return how many injections leave no sums: those of all passes but the last."""
-        return (self._passes(multiply) - 1) * multiply.moving.elements
+        return (self._passes(multiply) - 1) * multiply.vectors
 
     def _visible(self, on: str, multiply: MatMul, stream: Stream) -> PostTicks:
         """Return when others see that rows, partitions, or all of the result are complete."""
         silent, written = self._silent(multiply), multiply.result.lanes
-        last = silent + multiply.moving.elements - 1
+        last = silent + multiply.vectors - 1
         columns = range(*written) if on == "partition" else (written.stop - 1,)
         behind = [(self._depth + self._right(c)) * self.period + self.post_delay for c in columns]
         if on == "row":
@@ -331,15 +339,15 @@ class PEArrayUnit(Unit):
     def _multiply_timeline(self, multiply: MatMul) -> Timeline:
         bank_bytes, moving = self.chip.state_buffer.bank_bytes, multiply.moving
         silent = self._silent(multiply)
-        injections = silent + moving.elements
+        injections = silent + multiply.vectors
         bank = bank_of(moving, bank_bytes)
         depth = self._depth + self._right(multiply.result.partition)
         if depth and bank is not None:
             return steady(needs(moving, (bank,), "read"), injections)
         reads = [
             stretch
-            for first in range(0, injections, moving.elements)
-            for stretch in group_stretches(moving, 1, bank_bytes, "read", first)
+            for first in range(0, injections, multiply.vectors)
+            for stretch in group_stretches(moving, multiply.rows_per_pe, bank_bytes, "read", first)
         ]
         if depth:
             return Timeline(reads, injections)
@@ -365,15 +373,16 @@ class PEArrayUnit(Unit):
         memory = self.context.memory
         moving = memory.read(multiply.moving)
         loaded = self._weights[self._tile(multiply)]
-        weights = loaded[: moving.shape[0], : multiply.result.partitions]
+        used = multiply.result.partitions * multiply.rows_per_pe
+        weights = loaded[: moving.shape[0], :used]
         if isinstance(multiply, PassThrough):
             found = passed_through(moving, weights)
             memory.write(replace(multiply.result, dtype="s32"), words_of(found))
             return moving, found
         accumulator = data_type(multiply.moving.dtype).accumulator
         sums = row_order_product(
-            moving,
-            weights,
+            _rows_apart(moving, multiply.rows_per_pe),
+            _rows_apart(weights, multiply.rows_per_pe),
             accumulator,
             fused=self._spec.fused_multiply_add,
             form=self.context.product_form,
@@ -402,7 +411,7 @@ class PEArrayUnit(Unit):
             for need in hold.needs:
                 self.context.use_port(need, uses)
         period, silent, written = self.period, self._silent(multiply), multiply.result.lanes
-        first, last = stream.tick_of(0), stream.tick_of(silent + multiply.moving.elements - 1)
+        first, last = stream.tick_of(0), stream.tick_of(silent + multiply.vectors - 1)
         entered = stream.tick_of(silent) + self._depth * period
         first_write = entered + self._right(written.first) * period
         done = last + (self._depth + self._right(written.stop - 1)) * period
@@ -428,17 +437,19 @@ class PEArrayUnit(Unit):
     ) -> None:
         """Note the injections of all passes."""
         silent, N = self._silent(multiply), multiply.result.partitions
-        moving = values[0].T if values else np.zeros((len(e) - silent, 0), np.float32)
+        operand = values[0] if values else np.zeros((0, (len(e) - silent)), np.float32)
+        first, second = _pairs(operand, multiply.rows_per_pe if values else 1)
         through = isinstance(multiply, PassThrough)
         one = MatMulPass(
             index,
             e[silent:],
-            moving,
+            first.T,
             N,
             exchange,
             silent=e[:silent],
             is_pass_through=through,
             place=placed(multiply),
+            second=None if second is None else second.T,
         )
         self.context.recorder.matmuls.append(one)
 
@@ -450,11 +461,12 @@ class PEArrayUnit(Unit):
         moving: npt.NDArray[Any],
         sums: npt.NDArray[Any],
     ) -> None:
-        recorder, vectors = self.context.recorder, multiply.moving.elements
+        recorder, vectors = self.context.recorder, multiply.vectors
         if recorder.wants("inject"):
             for first in range(0, len(e), vectors):
                 part = e[first : first + vectors]
-                self._record("inject", index, multiply.moving, part, moving)
+                each = np.repeat(part, multiply.rows_per_pe)
+                self._record("inject", index, multiply.moving, each, moving)
         e = e[-vectors:]
         if recorder.wants("psum_write"):
             right = np.array([self._right(c) for c in range(*multiply.result.lanes)])
@@ -472,3 +484,19 @@ class PEArrayUnit(Unit):
             timeline=timeline,
             spacing=spacing,
         )
+
+
+def _pairs(
+    operand: npt.NDArray[Any], rows_per_pe: int
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:
+    """Return the first elements of all PEs, and the second ones where each has two."""
+    return (operand, None) if rows_per_pe == 1 else (operand[:, ::2], operand[:, 1::2])
+
+
+def _rows_apart(operand: npt.NDArray[Any], rows_per_pe: int) -> npt.NDArray[Any]:
+    """Return an operand [K, n * rows of a PE] with a row for each row of the contraction."""
+    if rows_per_pe == 1:
+        return operand
+    K = operand.shape[0]
+    apart = operand.reshape(K, -1, rows_per_pe).transpose(0, 2, 1)
+    return apart.reshape(K * rows_per_pe, -1)

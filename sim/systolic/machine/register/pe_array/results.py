@@ -10,7 +10,13 @@ import numpy as np
 from systolic.arrays import Array
 from systolic.isa import MatMul
 from systolic.machine.register.context import Context
-from systolic.machine.register.pe_array.control import ACCUMULATES, INTEGER, THROUGH, kind_of
+from systolic.machine.register.pe_array.control import (
+    ACCUMULATES,
+    DOUBLE,
+    INTEGER,
+    THROUGH,
+    kind_of,
+)
 from systolic.machine.register.pe_array.grid import Grid
 from systolic.machine.register.pe_array.jobs import NARROW, MatMulJob
 from systolic.machine.register.pe_array.pass_through import elements_of
@@ -101,7 +107,7 @@ class Results:
         control = self._grid.control
         index = control.at_results(control.word, base)[cols] + self._origins[cols]
         values = self._grid.results()[cols]
-        kinds = kind_of(control.at_results(control.code, base)[cols])
+        kinds = kind_of(control.at_results(control.code, base)[cols]) & ~DOUBLE
         for integer in (False, True):
             mine = (kinds == (ACCUMULATES | INTEGER * integer)).nonzero()[0]
             if mine.size:

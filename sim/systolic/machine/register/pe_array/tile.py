@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
-from systolic.isa import LoadWeights, MatMul, PassThrough
+from systolic.isa import LoadDoubleRow, LoadWeights, MatMul, PassThrough
 from systolic.isa.array_tile import ArrayTile
 from systolic.machine.register.context import Context
 from systolic.machine.register.pe_array.grid import Grid
@@ -43,6 +43,7 @@ class TileRegisters:
             is_mixed,
             program.products(),
             has_pass_through=any(isinstance(each, PassThrough) for each in program.instructions),
+            has_double_rows=any(isinstance(each, LoadDoubleRow) for each in program.instructions),
         )
         self.results = Results(context, self.grid, period, tile.col)
         self.notes = Notes(context.recorder, period) if is_noted else None

@@ -256,6 +256,11 @@ class ArrayUnit(Unit):
         operand = job.rows[:, job.offsets[job.sent % job.vectors]]
         is_silent = job.sent < job.silent
         grid.inject(cycle, operand[:0] if is_silent else operand, job.is_integer)
+        if job.second is not None:
+            also = job.rows[:, job.second[job.sent]]
+            grid.inject_second(also, job.is_integer)
+            if notes is not None:
+                notes.second_vector(job, also, cycle)
         if job.is_pass_through:
             grid.let_pass()
         if job.sent == 0 and job.is_first:
@@ -296,6 +301,11 @@ class ArrayUnit(Unit):
             left = job.is_left
             operand = rows[:, job.columns[lane]] if left else rows[lane, job.offsets[part]]
             send(operand, job.is_integer, pe, cycle + delay)
+            if job.second is not None:
+                also = rows[:, job.second[lane]] if left else rows[lane, job.second[part]]
+                tile.grid.send_second(also, job.is_integer, pe, cycle + delay)
+                if notes is not None:
+                    notes.second_lane(job, lane, part, also, cycle)
             if notes is not None:
                 notes.lane(job, lane, part, operand, cycle)
         job.send(cycle, tick, 1)
