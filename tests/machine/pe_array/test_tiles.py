@@ -18,7 +18,7 @@ from support.chips import ideal_chip
 from support.compare_traces import assert_same
 from systolic.critical_path.causes import Causes
 from systolic.critical_path.points import Lives
-from systolic.errors import ProgramError
+from systolic.errors import ProgramError, SystolicError
 from systolic.hw.spec import Chip
 from systolic.isa import (
     Copy,
@@ -39,6 +39,9 @@ from systolic.isa import (
 from systolic.isa.formats.module import Module
 from systolic.machine import Image, Memory, simulate
 from systolic.machine.register.machine import run_register
+from systolic.machine.spared import Spared
+from systolic.report.wavefront.moments import moments
+from systolic.report.wavefront.picture import plot_wavefront, require_whole
 from systolic.run.busy import busy_cycles
 from systolic.trace.records import Recorder
 from systolic.trace.words import KINDS
@@ -203,6 +206,15 @@ def test_a_throttled_array_counts_cycles_in_which_some_tile_multiplies(engine):
 
 
 @both
+def test_a_multiply_beside_one_that_is_at_work_finds_the_array_warm(engine):
+    """W = 2. The first is cold, five vectors in 2 to 10; the second starts in 4, and is warm."""
+    long = multiply(0, 0, moving=state(0, 2, 4 * BANK, 5), result=psum(0, 2, 0, 5))
+    outcome = run(engine, LOADS[0], long, LOADS[1], MULTIPLIES[1], on=chip(warm_up_cycles=2))
+    times = times_of(outcome)
+    assert (times[1][:2], times[3][:2]) == ((2, 10), (4, 6))
+
+
+@both
 def test_what_is_seen_of_the_grid(engine):
     """Vector 0 of the quadrants is in PE (r, c) in cycle 2 + r + c, also of those below."""
     outcome = run(engine, *LOADS, *MULTIPLIES, grid=True)
@@ -300,6 +312,37 @@ def test_lint_knows_that_a_tile_does_not_wait_for_another(waits_for: int) -> Non
     program = Program("p", (*LOADS[:2], *makes, copy), ("s0", "s1"))
     codes = [finding.code for finding in lint(program, chip())]
     assert codes == [*(["read-after-write"] if waits_for else []), "unused-post"]
+
+
+def test_lint_knows_that_posts_of_tiles_come_in_any_order() -> None:
+    """The first post of two to one semaphore may be the second multiply's."""
+    makes = [multiply(0, 2 * n, bank=4 + n, posts=(Post(0),)) for n in range(2)]
+    for value, codes in ((1, ["read-after-write"]), (2, [])):
+        copy = Copy(
+            engine="activation", source=makes[0].result, target=state(0, 2, 7 * BANK, 3),
+            waits=(Wait(0, value),),
+        )  # fmt: skip
+        program = Program("p", (*LOADS[:2], *makes, copy), ("s0",))
+        assert [finding.code for finding in lint(program, chip())] == codes
+
+
+def test_a_film_of_tiles_is_refused_and_the_picture_is_a_timeline(tmp_path) -> None:
+    outcome = run("event", *LOADS, *MULTIPLIES, grid=True)
+    assert moments(chip(), outcome.trace) is None
+    with pytest.raises(SystolicError, match="a wavefront shows one multiply after another"):
+        require_whole(outcome.trace)
+    plot_wavefront(chip(), outcome.trace, tmp_path / "tiles.png", title="tiles")
+    assert (tmp_path / "tiles.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_loads_for_free_cost_no_time(seed: int) -> None:
+    made, program, _ = random_program(seed)
+    runs = [
+        simulate(made, program, values=False, spared=Spared(loads=each)).trace.ticks
+        for each in (False, True)
+    ]
+    assert runs[1] <= runs[0]
 
 
 # Random programs.
