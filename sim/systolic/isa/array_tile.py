@@ -34,9 +34,13 @@ class ArrayTile:
 
     def meets(self, other: ArrayTile) -> bool:
         """Return whether the tiles have a PE in common."""
-        mine, theirs = Interval(self.row, self.row + self.rows), other.row
-        return self.columns.meets(other.columns) and mine.meets(
-            Interval(theirs, theirs + other.rows)
+        if other is self:  # nearly always: without tiles there is but one
+            return True
+        return (
+            self.col < other.col + other.cols
+            and other.col < self.col + self.cols
+            and self.row < other.row + other.rows
+            and other.row < self.row + self.rows
         )
 
     def __str__(self) -> str:

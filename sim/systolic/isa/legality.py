@@ -218,8 +218,9 @@ def _checked_tile(instruction: LoadWeights | MatMul, chip: Chip) -> ArrayTile:
 
 
 def _check_weights(matmul: MatMul, tiles: LoadedTiles) -> None:
-    loaded, other = tiles.of(matmul), tiles.lost_to(matmul)
+    loaded = tiles.of(matmul)
     if loaded is None:
+        other = tiles.lost_to(matmul)
         its = "" if matmul.tile is None else f" of its tile ({matmul.tile})"
         since = "" if other is None else f": a load of {other} has taken PEs of it since"
         raise ProgramError(f"no LoadWeights{its} before it{since}")

@@ -5,7 +5,7 @@ The history of the grid is its injection schedule; results reach PSUM at fixed d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,6 @@ import numpy.typing as npt
 from systolic.hw.datatypes import data_type
 from systolic.isa import Access, Instruction, LoadWeights, MatMul, MatMulDoubleRow, PassThrough
 from systolic.isa.array_tile import ArrayTile
-from systolic.isa.tiling import array_tile
 from systolic.machine.array_shape import placed
 from systolic.machine.event.pe_array.pass_through import passed_through, words_of
 from systolic.machine.event.pe_array.row_order import row_order_product
@@ -41,13 +40,13 @@ from systolic.trace.records import InstructionTimes
 from systolic.trace.words import Words
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Streamed:
-    """The last multiply of a tile: bank: of its results; over: before it no other may start."""
+    """The last multiply of a tile. over: before that tick no other may start that must follow."""
 
+    multiply: MatMul
     stream: Stream
     injections: int
-    bank: int
     over: int
 
     @property
@@ -68,6 +67,7 @@ class PEArrayUnit(Unit):
         down = spec.hop[0] * (spec.rows // spec.cell[0])
         latency = context.chip.result_buffer.write_latency_cycles
         self._depth = spec.entry_cycles + down - 1 + latency
+        self._whole = ArrayTile(0, 0, spec.rows, spec.cols)
         self._loads: dict[ArrayTile, Stream] = {}
         self._multiplies: dict[ArrayTile, _Streamed] = {}
         self._multiply_start = 0
@@ -80,29 +80,25 @@ class PEArrayUnit(Unit):
     def _right(self, column: int) -> int:
         return self._spec.hop[1] * (column // self._spec.cell[1])
 
-    def _tile(self, instruction: Instruction) -> ArrayTile:
-        assert isinstance(instruction, LoadWeights | MatMul)
-        return array_tile(instruction, self._spec)
+    def _tile(self, instruction: LoadWeights | MatMul) -> ArrayTile:
+        return instruction.tile or self._whole
 
     def earliest(self, instruction: Instruction) -> int:
         """Return the first tick the rules of the weight buffer allow, as now known.
 
         They hold between instructions whose tiles meet.
         """
-        tile, ticks = self._tile(instruction), [0]
+        assert isinstance(instruction, LoadWeights | MatMul)
+        tile, tick = self._tile(instruction), 0
         for other, load in self._loads.items():
             if other.meets(tile):
-                ticks.append(load.tick_of(load.timeline.slots - 1) + self.period)
+                tick = max(tick, load.tick_of(load.timeline.slots - 1) + self.period)
         if isinstance(instruction, MatMul):
-            ticks.append(self.after_multiplies(instruction))
-        else:
-            for other, multiply in self._met(tile):
-                ticks.append(self._load_after_multiply(other, multiply))
-        return max(ticks)
-
-    def _met(self, tile: ArrayTile) -> Iterator[tuple[ArrayTile, _Streamed]]:
-        """Yield the last multiply of each tile that has a PE of this one."""
-        return (each for each in self._multiplies.items() if each[0].meets(tile))
+            return max(tick, self.after_multiplies(instruction))
+        for other, multiply in self._multiplies.items():
+            if other.meets(tile):
+                tick = max(tick, self._load_after_multiply(other, multiply))
+        return tick
 
     def after_multiplies(self, multiply: MatMul) -> int:
         """Return the first tick at which the multiplies before let this one start, as now known.
@@ -110,13 +106,18 @@ class PEArrayUnit(Unit):
         It follows those whose tiles have a PE of its own, and those that write to its bank of its
         columns; beside all others it may start at once.
         """
-        tile, bank = self._tile(multiply), self._bank(multiply)
-        ticks = [0]
+        tile, tick = self._tile(multiply), 0
         for other, before in self._multiplies.items():
-            is_in_bank = before.bank == bank and other.columns.meets(tile.columns)
-            if is_in_bank or other.meets(tile):
-                ticks += [before.last + before.stream.spacing * self.period, before.over]
-        return max(ticks)
+            if other.meets(tile) or self._share_bank(other, before, multiply):
+                spacing = before.stream.spacing * self.period
+                tick = max(tick, before.last + spacing, before.over)
+        return tick
+
+    def _share_bank(self, tile: ArrayTile, before: _Streamed, multiply: MatMul) -> bool:
+        """Return whether two multiplies have a column, and a bank of results, in common."""
+        columns = self._tile(multiply).columns
+        is_below = tile.columns.meets(columns)
+        return is_below and self._bank(before.multiply) == self._bank(multiply)
 
     def _bank(self, multiply: MatMul) -> int:
         return multiply.result.span.first // self.chip.result_buffer.bank_bytes
@@ -137,7 +138,9 @@ class PEArrayUnit(Unit):
         """Return the injections in whose cycle a load may already start."""
         if isinstance(instruction, MatMul) or self._spec.weight_buffer == "serial":
             return ()
-        met = [multiply for _, multiply in self._met(self._tile(instruction))]
+        assert isinstance(instruction, LoadWeights)
+        tile = self._tile(instruction)
+        met = [multiply for other, multiply in self._multiplies.items() if other.meets(tile)]
         if self._spec.weight_buffer == "double":
             return [(multiply.stream, 0) for multiply in met]
         return [(multiply.stream, multiply.injections - 1) for multiply in met]
@@ -268,9 +271,9 @@ class PEArrayUnit(Unit):
         spacing = slower * self._spacing(multiply)
         stream = self._stream(index, "moving", timeline, spacing)
         over = self.env.tick + self._least_ticks(multiply, slower)
-        self._multiplies[tile] = _Streamed(stream, timeline.slots, self._bank(multiply), over)
-        exchange = tile in self._fresh
-        self._fresh.discard(tile)
+        self._multiplies[tile] = _Streamed(multiply, stream, timeline.slots, over)
+        if exchange := tile in self._fresh:
+            self._fresh.discard(tile)
         values = self._multiply_values(multiply) if self.context.values else None
         hold, start = self._hold(multiply, stream), self.env.tick
         self.context.arbiter.add(stream)
@@ -292,6 +295,8 @@ class PEArrayUnit(Unit):
 
     def _slower(self) -> int:
         """Return how many times as long a vector takes in a multiply that starts now."""
+        if not self._spec.warm_up_cycles:
+            return 1
         now = self.env.tick // self.period
         stops = [m.last // self.period + m.stream.spacing for m in self._multiplies.values()]
         if stops:  # of those side by side at least one is at work from the start before until then
@@ -322,7 +327,8 @@ class PEArrayUnit(Unit):
 
     def _silent(self, multiply: MatMul) -> int:
         """Return how many injections leave no sums: those of all passes but the last."""
-        return (self._passes(multiply) - 1) * multiply.vectors
+        passes = self._passes(multiply)
+        return (passes - 1) * multiply.vectors if passes > 1 else 0
 
     def _visible(self, on: str, multiply: MatMul, stream: Stream) -> PostTicks:
         """Return when others see that rows, partitions, or all of the result are complete."""
