@@ -25,9 +25,10 @@ KNOWN_CHIPS = ", ".join(sorted(path.stem for path in CHIPS.glob("*.toml")))
 TYPES = "f32, bf16, f16, f8e4m3fn, f8e5m2, s8, u8"
 
 ARRAY_KEYS = (
-    "known: cell, clock, cols, cycles_per_vector, dispatch, dispatch_cycles, entry_cycles, "
-    "fast_load, fused_multiply_add, hop, min_interval_cycles, min_vectors, moving_max, "
-    "pass_through, passes, rows, warm_up_cycles, warm_up_factor, weight_buffer, weight_path"
+    "known: cell, clock, cols, cycles_per_vector, dispatch, dispatch_cycles, double_row, "
+    "entry_cycles, fast_load, fused_multiply_add, hop, min_interval_cycles, min_vectors, "
+    "moving_max, pass_through, passes, rows, tile_sizes, warm_up_cycles, warm_up_factor, "
+    "weight_buffer, weight_path"
 )
 RUN_KEYS = "known: chip, compile, description, engine, name, sweep, workload"
 COMPILE_KEYS = (

@@ -28,9 +28,13 @@ from systolic.isa import (
     Dropout,
     FindIndex8,
     Iota,
+    LoadDoubleRow,
+    LoadTile,
     LoadWeights,
     MatchReplace8,
     MatMul,
+    MatMulDoubleRow,
+    MatMulTile,
     Max8,
     Memset,
     PartitionReduce,
@@ -66,12 +70,19 @@ MUL = MatMul(moving=state(0, 8, 4096, 5), result=psum(0, 7, 0, 5))
 # -- legality -------------------------------------------------------------------------------------
 
 THROUGH = PassThrough(moving=MUL.moving, result=MUL.result)
+PLACE: dict[str, Any] = {"tile_size": (4, 4), "tile_position": (4, 4)}
+LOAD_PAIRS = LoadDoubleRow(weights=state(0, 8, 0, 14))
+LOAD_TILE = LoadTile(weights=state(4, 4, 0, 3), **PLACE)
 DMA = DmaCopy(dma_queue=0, source=A, target=TARGET)
 TURNED = DmaTranspose(dma_queue=0, source=A, target=state(0, ELEMENTS, 40960, 4))
 LEGAL: dict[str, Any] = {
     "load": LOAD,
     "matmul": MUL,
     "pass_through": THROUGH,
+    "load_tile": LOAD_TILE,
+    "load_double_row": LOAD_PAIRS,
+    "matmul_double_row": MatMulDoubleRow(moving=state(0, 8, 4096, 10), result=psum(0, 7, 0, 5)),
+    "matmul_tile": MatMulTile(moving=state(4, 4, 4096, 5), result=psum(4, 3, 0, 5), **PLACE),
     "copy": Copy(engine="pooling", source=A, target=TARGET),
     "memset": Memset(engine="pooling", target=TARGET, value=1),
     "dma": DMA,
@@ -113,16 +124,21 @@ LEGAL: dict[str, Any] = {
 DRAM = replace(A, buffer=Buffer.DRAM, partitions=1)
 
 
-def turning_chip() -> Chip:
-    """Return a chip that does everything, with DMA that transposes what has 4 bytes."""
-    every = {"element_bytes": (4,), "dram_percent": 90, "state_buffer_percent": 50}
-    return able_chip(8, 8, dma={"transposes": every}, state_buffer={"partitions": 16})
+def modal_chip() -> Chip:
+    """Return a chip that does everything, whose array has every mode and whose DMA transposes."""
+    turns = {"element_bytes": (4,), "dram_percent": 90, "state_buffer_percent": 50}
+    array = {"pass_through": {"f32": 2}, "tile_sizes": [[4, 4]], "double_row": {"f32": 1}}
+    return able_chip(
+        8, 8, dma={"transposes": turns}, state_buffer={"partitions": 16}, pe_array=array
+    )
 
 
 def is_legal(instruction: Any) -> bool:
-    queue = (LOAD, instruction) if isinstance(instruction, MatMul) else (instruction,)
+    loads = {MatMulTile: LOAD_TILE, MatMulDoubleRow: LOAD_PAIRS}
+    load = loads.get(type(instruction), LOAD)
+    queue = (load, instruction) if isinstance(instruction, MatMul) else (instruction,)
     try:
-        check_program(Program("p", queue), turning_chip())
+        check_program(Program("p", queue), modal_chip())
     except ProgramError:
         return False
     return True
@@ -152,9 +168,38 @@ def breaks(rule: str, instruction: Any) -> list[Any]:
                 *({"moving": m} for m in (psum(0, 8, 0, 5), state(1, 8, 0, 5), state(0, 9, 0, 5),
                                           state(0, 8, 0, 5, "bf16"))),
                 *({"result": r} for r in (psum(1, 7, 0, 5), psum(0, 8, 0, 5), psum(0, 7, 511, 5),
-                                          psum(0, 7, 0, 5, "s32"), state(0, 7, 0, 5))),
+                                          psum(0, 7, 0, 5, "s32"), state(0, 7, 0, 5),
+                                          psum(0, 7, 0, 4))),
             ]  # fmt: skip
         return [replace(instruction, **change) for change in changes]
+    if rule.startswith("as `load` and `matmul`, of a type"):
+        name = "weights" if cls is LoadDoubleRow else "moving"
+        access = getattr(instruction, name)
+        odd, short = replace(access, pattern=((1, 9),)), replace(access, dtype="bf16")
+        changed = [replace(instruction, **{name: found}) for found in (odd, short)]
+        if cls is MatMulDoubleRow:
+            changed.append(replace(instruction, result=psum(0, 7, 0, 10)))
+        return changed
+    if rule.startswith("as `load` and `matmul`, R"):
+        name = "weights" if cls is LoadTile else "moving"
+        access = getattr(instruction, name)
+        moves = [
+            {name: replace(access, partition=0)},
+            {name: replace(access, partitions=5)},
+            {"tile_size": (4, 8)},
+            {"tile_size": (4,)},
+            {"tile_position": (4, 2)},
+            {"tile_position": (8, 4)},
+        ]
+        if cls is LoadTile:
+            moves.append({name: replace(access, pattern=((1, 5),))})
+        else:
+            moves += [
+                {"result": replace(instruction.result, partition=0)},
+                {"result": replace(instruction.result, partitions=5)},
+                {"tile_position": (4, 0), "result": psum(0, 3, 0, 5)},  # not loaded
+            ]
+        return [replace(instruction, **move) for move in moves]
     if rule.startswith("of a type that passes through"):
         short = replace(instruction.moving, dtype="bf16"), replace(instruction.result, dtype="bf16")
         return [

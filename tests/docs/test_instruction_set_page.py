@@ -29,9 +29,13 @@ from systolic.isa import (
     Fold,
     Instruction,
     Iota,
+    LoadDoubleRow,
+    LoadTile,
     LoadWeights,
     MatchReplace8,
     MatMul,
+    MatMulDoubleRow,
+    MatMulTile,
     Max8,
     Memset,
     PartitionReduce,
@@ -265,9 +269,10 @@ COSTS: dict[str, list[tuple[Any, Callable[[int], int]]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "mnemonic", [o.mnemonic for o in OPCODES if o.number not in (1, 2, 5, 41, 42)]
-)
+ARRAY_AND_DMA = (1, 2, 5, 41, 42, 43, 44, 45, 46)
+
+
+@pytest.mark.parametrize("mnemonic", [o.mnemonic for o in OPCODES if o.number not in ARRAY_AND_DMA])
 def test_cycles_of_the_engines(mnemonic: str) -> None:
     """What the page says an instruction costs is what both rates of the engine make of it."""
     mine = [c for c in COSTS[ROWS[mnemonic][4]] if isinstance(c[0], BY_MNEMONIC[mnemonic].cls)]
@@ -287,6 +292,20 @@ def test_cycles_of_the_array() -> None:
     assert ROWS["pass_through"][4] == "M x `pass_through`"
     through = PassThrough(moving=MUL.moving, result=MUL.result)
     assert steps(LOAD, through, passes={"f32": 2}, pass_through={"f32": 4}) == (5 - 1) * 4 + 1
+    assert (ROWS["load_tile"][4], ROWS["matmul_tile"][4]) == ("as `load`", "as `matmul`")
+    assert (ROWS["load_double_row"][4], ROWS["matmul_double_row"][4]) == (
+        "as `load`",
+        "M x `double_row`",
+    )
+    pairs = LoadDoubleRow(weights=state(0, 8, 0, 14))
+    twice = MatMulDoubleRow(moving=state(0, 8, 4096, 10), result=MUL.result)
+    assert steps(pairs, fast_load=2, double_row={"f32": 2}) == up(7, 2)
+    assert steps(pairs, twice, passes={"f32": 2}, double_row={"f32": 2}) == (5 - 1) * 2 + 1
+    place: Any = {"tile_size": (8, 8), "tile_position": (0, 0)}
+    load = LoadTile(weights=LOAD.weights, **place)
+    multiply = MatMulTile(moving=MUL.moving, result=MUL.result, **place)
+    assert steps(load, fast_load=2, tile_sizes=[[8, 8]]) == up(7, 2)
+    assert steps(load, multiply, tile_sizes=[[8, 8]]) == (5 - 1) * 3 + 1
 
 
 # -- names and examples ---------------------------------------------------------------------------

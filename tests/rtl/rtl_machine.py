@@ -70,9 +70,9 @@ def chip_around(config: RtlConfig, rng: Random, *, clocks: bool = False) -> Chip
     if side >= LARGE:
         tables["dma"] |= {"bytes_per_cycle": 64, "descriptor_cycles": 0}
         tables["dram"] |= {"bytes_per_cycle": 256}
-    # The RTL knows no passes, no pass-through, no least number of vectors and no warm-up.
+    # The RTL knows no passes, pass-through, tiles, no least number of vectors and no warm-up.
     none = {"passes": {}, "pass_through": {}, "min_vectors": 0, "warm_up_cycles": 0}
-    tables["pe_array"] |= {**none, **array_table(config)}
+    tables["pe_array"] |= {**none, "tile_sizes": (), "double_row": {}, **array_table(config)}
     banks = rng.choice([1, 2, 4])
     tables["result_buffer"] = {
         "banks": banks,

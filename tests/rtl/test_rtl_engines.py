@@ -43,7 +43,8 @@ from systolic.isa import LoadWeights, MatMul, Program
 from systolic.machine import Image
 from systolic.machine.event.pe_array.unit import PEArrayUnit
 from systolic.machine.register.pe_array.distances import Stages
-from systolic.machine.register.pe_array.unit import ArrayUnit, Verdict
+from systolic.machine.register.pe_array.tile import TileRegisters, Verdict
+from systolic.machine.register.pe_array.unit import ArrayUnit
 from systolic.machine.register.pe_array.weights import Weights
 from systolic.run.tensors import graph_images
 
@@ -219,24 +220,24 @@ Patch = pytest.MonkeyPatch
 
 def load_late(patch: Patch) -> None:
     """A load never starts in the cycle of the injection that frees it, always in the next."""
-    honest = ArrayUnit._load_verdict
+    honest = TileRegisters.load_verdict
 
-    def verdict(unit: ArrayUnit, cycle: int) -> Verdict:
-        found = honest(unit, cycle)
+    def verdict(tile: TileRegisters, cycle: int) -> Verdict:
+        found = honest(tile, cycle)
         return Verdict.NO if found is Verdict.LAST else found
 
-    patch.setattr(ArrayUnit, "_load_verdict", verdict)
+    patch.setattr(TileRegisters, "load_verdict", verdict)
 
 
 def load_early(patch: Patch) -> None:
     """A load into a single buffer overtakes the last vector."""
-    honest = ArrayUnit._load_verdict
+    honest = TileRegisters.load_verdict
 
-    def verdict(unit: ArrayUnit, cycle: int) -> Verdict:
-        gate = unit._gate
-        return Verdict.YES if gate and gate.sent + 2 >= gate.vectors else honest(unit, cycle)
+    def verdict(tile: TileRegisters, cycle: int) -> Verdict:
+        gate = tile.gate
+        return Verdict.YES if gate and gate.sent + 2 >= gate.vectors else honest(tile, cycle)
 
-    patch.setattr(ArrayUnit, "_load_verdict", verdict)
+    patch.setattr(TileRegisters, "load_verdict", verdict)
 
 
 def multiply_early(patch: Patch) -> None:
@@ -244,13 +245,14 @@ def multiply_early(patch: Patch) -> None:
     honest = ArrayUnit.begin
 
     def begin(unit: ArrayUnit, tick: int) -> None:
-        load = unit._load
+        (tile,) = unit._all
+        load = tile.load
         is_last = load is not None and load.sent + 1 == load.reads
         if not is_last or not isinstance(unit.head, MatMul):
             return honest(unit, tick)
-        unit._load = None
+        tile.load = None
         honest(unit, tick)
-        unit._load = load
+        tile.load = load
         return None
 
     patch.setattr(ArrayUnit, "begin", begin)
@@ -262,7 +264,8 @@ def next_multiply_late(patch: Patch) -> None:
 
     def end(unit: ArrayUnit, *arguments: object) -> None:
         honest(unit, *arguments)  # type: ignore[arg-type]
-        unit._next_multiply += 1
+        (tile,) = unit._all
+        tile._next_multiply += 1
 
     patch.setattr(ArrayUnit, "_end_injection", end)
 
@@ -277,8 +280,8 @@ def entered_late(patch: Patch) -> None:
     """The array has one register more before its first PE."""
     honest = Stages.of
 
-    def of(chip: object) -> Stages:
-        stages = honest(chip)  # type: ignore[arg-type]
+    def of(chip: object, tile: object) -> Stages:
+        stages = honest(chip, tile)  # type: ignore[arg-type]
         return replace(stages, entry=stages.entry + 1)
 
     patch.setattr(Stages, "of", of)
@@ -325,9 +328,9 @@ def event_load_late(patch: Patch) -> None:
     """A load starts a cycle later after a multiply than it may."""
     honest = PEArrayUnit._load_after_multiply
     patch.setattr(
-        PEArrayUnit, "_load_after_multiply", lambda unit, m: honest(unit, m) + unit.period
+        PEArrayUnit, "_load_after_multiply", lambda unit, t, m: honest(unit, t, m) + unit.period
     )
-    patch.setattr(PEArrayUnit, "release", lambda unit, instruction: None)
+    patch.setattr(PEArrayUnit, "release", lambda unit, instruction: ())
 
 
 def event_result_late(patch: Patch) -> None:

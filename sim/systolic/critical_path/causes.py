@@ -18,8 +18,10 @@ from systolic.hw.formulas.timing import right_cycles
 from systolic.hw.spec import Dma, Engine, PEArray
 from systolic.hw.units import unit_of, units_of
 from systolic.isa import DmaCopy, Instruction, LoadWeights, MatMul, OnEngine
+from systolic.isa.array_tile import ArrayTile
 from systolic.isa.effects import lanes
 from systolic.isa.engines import pace_of, table_loaded
+from systolic.isa.tiling import array_tile
 
 SEMAPHORE, DISPATCH, INTERVAL, QUEUE, FETCH = "semaphore", "dispatch", "interval", "queue", "fetch"
 """What passes between a point and the start that waited for it: the post until it is seen,
@@ -130,28 +132,72 @@ class Causes:
             yield Cause(point, point.tick + ticks, DISPATCH if decode else QUEUE)
 
     def _array(self, queue: Sequence[int]) -> Iterator[list[Cause]]:
-        """Yield the rules of the weight buffer, and the least distance of two multiplies."""
-        lives, array = self.lives, self.lives.chip.pe_array
-        load: int | None = None
-        multiply: int | None = None
+        """Yield the rules of the weight buffer, and the least distance of two multiplies.
+
+        They hold between an instruction and the last ones of the tiles that it meets.
+        """
+        lives, loads, multiplies = self.lives, dict[ArrayTile, int](), dict[ArrayTile, int]()
+        late: ArrayTile | None = None  # of the instruction before, if it was a load that asked last
         for index in queue:
             instruction = lives.instruction(index)
-            found = [] if load is None else [_at(lives.last(load))]
+            assert isinstance(instruction, LoadWeights | MatMul)
+            tile = array_tile(instruction, lives.chip.pe_array)
+            found = [_at(lives.last(load)) for other, load in loads.items() if other.meets(tile)]
+            if late is not None and not late.meets(tile):
+                found.append(self._behind_last(loads[late]))
+            late = None
+            met = [multiply for other, multiply in multiplies.items() if other.meets(tile)]
             if isinstance(instruction, LoadWeights):
-                if multiply is not None:
-                    found.insert(0, _at(self._load_after(multiply)))
-                load = index
+                found[:0] = [_at(self._load_after(multiply)) for multiply in met]
+                loads[tile] = index
+                late = tile if self._asked_last(index, met) else None
             else:
-                if multiply is not None:
-                    before = lives.instruction(multiply)
-                    assert isinstance(before, MatMul)
-                    how = lives.streaming(multiply)
-                    found.append(_at(lives.last(multiply, cycles=how.spacing)))
-                    held = min(array.min_vectors, before.result.partitions)
-                    least = held * how.vector_cycles
-                    found.append(self._interval(multiply, max(array.min_interval_cycles, least)))
-                multiply = index
+                met += [
+                    each
+                    for other, each in multiplies.items()
+                    if self._share_bank(each, index) and not other.meets(tile)
+                ]
+                for multiply in met:
+                    found += self._multiply_after(multiply)
+                multiplies[tile] = index
             yield found
+
+    def _asked_last(self, load: int, multiplies: Sequence[int]) -> bool:
+        """Return whether a load started in the cycle of an injection that it waited for."""
+        array, start = self.lives.chip.pe_array, self.lives.start(load).tick
+        if array.weight_buffer == "serial" or _Sequencer.of(array).serial_cycles:
+            return False
+        return any(self._load_after(each).tick == start for each in multiplies)
+
+    def _behind_last(self, load: int) -> Cause:
+        """Return what a load that asked last holds back: the next cycle is the first for others."""
+        point = self.lives.start(load)
+        return Cause(point, point.tick + self.lives.period(load), QUEUE)
+
+    def _share_bank(self, one: int, other: int) -> bool:
+        """Return whether two multiplies share a column and a bank of the result buffer."""
+        tiles = [array_tile(self._multiply(i), self.lives.chip.pe_array) for i in (one, other)]
+        return tiles[0].columns.meets(tiles[1].columns) and self._bank(one) == self._bank(other)
+
+    def _multiply(self, index: int) -> MatMul:
+        instruction = self.lives.instruction(index)
+        assert isinstance(instruction, MatMul)
+        return instruction
+
+    def _bank(self, multiply: int) -> int:
+        """Return the bank of the result buffer that a multiply writes."""
+        size = self.lives.chip.result_buffer.bank_bytes
+        return self._multiply(multiply).result.span.first // size
+
+    def _multiply_after(self, multiply: int) -> list[Cause]:
+        """Return what holds back a multiply that must follow another one."""
+        lives, array = self.lives, self.lives.chip.pe_array
+        how, columns = lives.streaming(multiply), self._multiply(multiply).result.partitions
+        least = min(array.min_vectors, columns) * how.vector_cycles
+        return [
+            _at(lives.last(multiply, cycles=how.spacing)),
+            self._interval(multiply, max(array.min_interval_cycles, least)),
+        ]
 
     def _load_after(self, multiply: int) -> Point:
         """Return the point of a multiply from which the next load may start."""
@@ -160,10 +206,10 @@ class Causes:
             return lives.first(multiply)
         if array.weight_buffer == "single":
             return lives.last(multiply, before=True)
-        down = array.hop[0] * (array.rows // array.cell[0])
-        return lives.drained(
-            multiply, array.entry_cycles + down + right_cycles(array, array.cols - 1)
-        )
+        tile = array_tile(self._multiply(multiply), array)
+        down = array.hop[0] * ((tile.row + tile.rows) // array.cell[0])
+        across = right_cycles(array, tile.columns.stop - 1)
+        return lives.drained(multiply, array.entry_cycles + down + across)
 
     def _engine(self, queue: Sequence[int]) -> Iterator[list[Cause]]:
         """Yield when lanes are free, the least distance of two starts, when a table is loaded."""

@@ -167,12 +167,12 @@ class Lives:
         if on == "done" or not isinstance(instruction, MatMul):
             return [self.end(index)]
         period, array = self.period(index), self.chip.pe_array
-        depth, columns = result_depth(self.chip), instruction.result.partitions
+        depth, columns = result_depth(self.chip), instruction.result.lanes
         if on == "partition":
             last = self.times[index].last
-            behind = [(depth + right_cycles(array, c) + 1) * period for c in range(columns)]
+            behind = [(depth + right_cycles(array, c) + 1) * period for c in range(*columns)]
             return [Point(index, last + ticks, last + period) for ticks in behind]
-        behind_row = (depth + right_cycles(array, columns - 1) + 1) * period
+        behind_row = (depth + right_cycles(array, columns.stop - 1) + 1) * period
         return [
             Point(index, tick + behind_row, tick + period)
             for tick in self._injections(index, instruction).tolist()
@@ -180,7 +180,7 @@ class Lives:
 
     def _injections(self, index: int, multiply: MatMul) -> npt.NDArray[np.int64]:
         """Return the tick of every vector of the last pass: refused cycles shift what follows."""
-        vectors = multiply.moving.elements
+        vectors = multiply.vectors
         spacing, passes = self.streaming(index)
         period, start = self.period(index), self.times[index].start
         slots = np.arange(vectors * passes, dtype=np.int64) * spacing

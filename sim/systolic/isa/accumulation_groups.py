@@ -2,13 +2,14 @@
 
 A multiply that overwrites its words begins a group; those that accumulate onto the same words, or
 some of them, belong to it. On a chip with `result_buffer.groups_per_bank` a bank keeps so many
-groups open: the next one closes the oldest, and nothing may be added to a closed group, nor to
-words that no multiply began. Not here: the order of time, which is that of the array's queue.
+groups open: the next one closes the oldest that has one of its partitions, and nothing may be
+added to a closed group, nor to words that no multiply began. Not here: the order of time, which is
+that of the array's queue.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from dataclasses import dataclass
 
 from systolic.errors import ProgramError
@@ -19,13 +20,14 @@ from systolic.isa.instruction import MatMul
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """The words of one group, in its first partitions."""
+    """The words of one group."""
 
     words: Access
 
     def holds(self, result: Access) -> bool:
         """Return whether all words of a result are among those of the group."""
-        if result.partitions > self.words.partitions:
+        mine, theirs = self.words.lanes, result.lanes
+        if theirs.first < mine.first or theirs.stop > mine.stop:
             return False
         if (result.start, result.pattern) == (self.words.start, self.words.pattern):
             return True
@@ -42,7 +44,7 @@ class OpenGroups:
     def __init__(self, chip: Chip) -> None:
         buffer = chip.result_buffer
         self._most, self._bank_bytes = buffer.groups_per_bank, buffer.bank_bytes
-        self._open = defaultdict[int, deque[_Group]](lambda: deque(maxlen=self._most))
+        self._open = defaultdict[int, list[_Group]](list)
 
     def admit(self, multiply: MatMul) -> None:
         """Let a multiply begin a group or add to one; ProgramError if that is not open."""
@@ -51,6 +53,10 @@ class OpenGroups:
         bank = multiply.result.span.first // self._bank_bytes
         groups = self._open[bank]
         if not multiply.accumulate:
+            lanes = multiply.result.lanes
+            beside = [group for group in groups if group.words.lanes.meets(lanes)]
+            if len(beside) >= self._most:
+                groups.remove(beside[0])
             groups.append(_Group(multiply.result))
         elif not any(group.holds(multiply.result) for group in groups):
             raise ProgramError(self._refusal(bank, multiply.result))

@@ -170,4 +170,4 @@ def times(instruction: Instruction, post: Post) -> int:
     """Return how often an instruction makes a post."""
     if post.on == "done" or not isinstance(instruction, MatMul):
         return 1
-    return instruction.moving.elements if post.on == "row" else instruction.result.partitions
+    return instruction.vectors if post.on == "row" else instruction.result.partitions

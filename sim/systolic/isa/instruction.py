@@ -12,14 +12,16 @@ from typing import Literal, TypeAlias
 from systolic.hw.functions import ActivationFunction, AluOperation, Fold, Reduction, Relation
 from systolic.hw.units import EngineName, dma_queue
 from systolic.isa.access import Access
+from systolic.isa.array_tile import ArrayTile
 
 __all__ = [
     "Activate", "ActivateReduce", "ActivationFunction", "AluOperation", "BnAggr", "BnStats",
     "Copy", "CopyPredicated", "DmaCopy", "DmaTranspose", "Dropout", "EngineName", "Event",
-    "FindIndex8", "Fold", "Instruction", "Iota", "LoadWeights", "MatMul", "MatchReplace8", "Max8",
-    "Memset", "OnEngine", "PartitionReduce", "PassThrough", "Pool", "Post", "RangeSelect",
-    "Reduction", "Relation", "Requantise", "ScalarTensorTensor", "Scan", "Select", "SelectReduce",
-    "Shuffle", "TensorScalar", "TensorScalarReduce", "TensorTensor", "Transpose", "Wait",
+    "FindIndex8", "Fold", "Instruction", "Iota", "LoadDoubleRow", "LoadTile", "LoadWeights",
+    "MatMul", "MatMulDoubleRow", "MatMulTile", "MatchReplace8", "Max8", "Memset", "OnEngine",
+    "PartitionReduce", "PassThrough", "Pool", "Post", "RangeSelect", "Reduction", "Relation",
+    "Requantise", "ScalarTensorTensor", "Scan", "Select", "SelectReduce", "Shuffle",
+    "TensorScalar", "TensorScalarReduce", "TensorTensor", "Transpose", "Wait",
 ]  # fmt: skip
 
 Event = Literal["done", "row", "partition"]
@@ -54,6 +56,21 @@ class LoadWeights:
         """Return the name of the unit whose queue holds the instruction."""
         return "pe_array"
 
+    @property
+    def tile(self) -> ArrayTile | None:
+        """Return the tile of the array that is loaded; None: the array is one."""
+        return None
+
+    @property
+    def rows_per_pe(self) -> int:
+        """Return how many rows of the stationary matrix a PE holds."""
+        return 1
+
+    @property
+    def columns(self) -> int:
+        """Return N, the columns of weights that are loaded."""
+        return self.weights.elements // self.rows_per_pe
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatMul:
@@ -75,6 +92,21 @@ class MatMul:
         """Return the name of the unit whose queue holds the instruction."""
         return "pe_array"
 
+    @property
+    def tile(self) -> ArrayTile | None:
+        """Return the tile of the array that multiplies; None: the array is one."""
+        return None
+
+    @property
+    def rows_per_pe(self) -> int:
+        """Return how many moving elements a PE takes of each vector."""
+        return 1
+
+    @property
+    def vectors(self) -> int:
+        """Return M, the number of moving vectors."""
+        return self.moving.elements // self.rows_per_pe
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassThrough(MatMul):
@@ -85,6 +117,68 @@ class PassThrough(MatMul):
     result: of the weights' type; an element takes a word, its upper bits are 0. Nothing is added:
     accumulate is False.
     """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadDoubleRow(LoadWeights):
+    """A LoadWeights of 2 K rows into K rows of PEs: each PE holds two of a column.
+
+    weights: K partitions, 2 N elements each; two that follow one another are of one column, the
+    first of row 2 r, the second of row 2 r + 1.
+    """
+
+    @property
+    def rows_per_pe(self) -> int:
+        """Return how many rows of the stationary matrix a PE holds."""
+        return 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatMulDoubleRow(MatMul):
+    """A MatMul of vectors of 2 K elements: a PE multiplies two pairs in the time of one.
+
+    moving: K partitions, 2 M elements each; two that follow one another are of one vector. A PE
+    adds the product of its first row to the sum from above, then that of its second row.
+    """
+
+    @property
+    def rows_per_pe(self) -> int:
+        """Return how many moving elements a PE takes of each vector."""
+        return 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadTile(LoadWeights):
+    """A LoadWeights of one tile of the array; tiles without a PE in common keep their weights.
+
+    tile_size: rows and columns. tile_position: its first row and column in the array, multiples of
+    them. weights: K partitions from that row on, K and N no more than the tile's rows and columns.
+    """
+
+    tile_size: tuple[int, ...]
+    tile_position: tuple[int, ...]
+
+    @property
+    def tile(self) -> ArrayTile:
+        """Return the tile of the array that is loaded."""
+        return ArrayTile.at(self.tile_position, self.tile_size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatMulTile(MatMul):
+    """A MatMul on one tile of the array, beside those on other tiles.
+
+    tile_size, tile_position: those of the LoadTile whose weights it takes. moving: K partitions
+    from the tile's first row on. result: N partitions from the tile's first column on.
+    """
+
+    tile_size: tuple[int, ...]
+    tile_position: tuple[int, ...]
+
+    @property
+    def tile(self) -> ArrayTile:
+        """Return the tile of the array that multiplies."""
+        return ArrayTile.at(self.tile_position, self.tile_size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from systolic.hw.datatypes import DATA_TYPES, PSUM_WORD_BYTES, data_type
 from systolic.hw.spec import Chip
 from systolic.isa.access import MAX_PAIRS, Access, Buffer
 from systolic.isa.accumulation_groups import OpenGroups
+from systolic.isa.array_tile import ArrayTile
 from systolic.isa.effects import (
     calculation,
     capability,
@@ -41,9 +42,13 @@ from systolic.isa.instruction import (
     DmaTranspose,
     FindIndex8,
     Instruction,
+    LoadDoubleRow,
+    LoadTile,
     LoadWeights,
     MatchReplace8,
     MatMul,
+    MatMulDoubleRow,
+    MatMulTile,
     Max8,
     OnEngine,
     PassThrough,
@@ -58,6 +63,7 @@ from systolic.isa.instruction import (
 )
 from systolic.isa.opcodes import BY_CLASS, Field, Rhythm, require_rows
 from systolic.isa.program import Program
+from systolic.isa.tiling import LoadedTiles, array_tile
 
 MAX_ELEMENTS, MAX_DRAM_ELEMENTS = 1 << 24, 1 << 32
 """The most elements of an access, in a partition and in DRAM; repeated ones count again."""
@@ -72,14 +78,13 @@ INT32 = range(-(1 << 31), 1 << 31)
 
 def check_program(program: Program, chip: Chip) -> None:
     """Raise ProgramError for the first instruction that the chip cannot execute."""
-    loaded: LoadWeights | None = None
-    groups = OpenGroups(chip)
+    loaded, groups = LoadedTiles(chip.pe_array), OpenGroups(chip)
     for index, instruction in enumerate(program.instructions):
         try:
             _check_semaphores(instruction, len(program.semaphores))
             _check_instruction(instruction, chip)
             if isinstance(instruction, LoadWeights):
-                loaded = instruction
+                loaded.note(instruction)
             elif isinstance(instruction, MatMul):
                 _check_weights(instruction, loaded)
                 groups.admit(instruction)
@@ -109,12 +114,11 @@ def _check_instruction(instruction: Instruction, chip: Chip) -> None:
 
 
 def _check_load(load: LoadWeights, chip: Chip) -> None:
-    weights = load.weights
+    weights, tile = load.weights, _checked_tile(load, chip)
     check_access("weights", weights, chip)
-    _check_operand("weights", weights, chip)
-    at_most(
-        "weights: elements per partition (N)", weights.elements, "array columns", chip.pe_array.cols
-    )
+    _check_operand("weights", load.weights, tile, chip)
+    _check_double_row("weights", load, weights, chip)
+    at_most("weights: elements per partition (N)", load.columns, "array columns", tile.cols)
     if chip.pe_array.weight_path == "top":
         low, high = weights.span
         bank = chip.state_buffer.bank_bytes
@@ -123,30 +127,56 @@ def _check_load(load: LoadWeights, chip: Chip) -> None:
 
 
 def _check_matmul(matmul: MatMul, chip: Chip) -> None:
-    moving, result = matmul.moving, matmul.result
+    moving, result, tile = matmul.moving, matmul.result, _checked_tile(matmul, chip)
     check_access("moving", moving, chip)
-    _check_operand("moving", moving, chip)
+    _check_operand("moving", moving, tile, chip)
+    _check_double_row("moving", matmul, moving, chip)
     check_access("result", result, chip)
     need("result", result, result.buffer is Buffer.RESULT, "in the result buffer")
+    if result.elements != matmul.vectors:
+        raise ProgramError(
+            f"result: needed a word in each partition for each of {matmul.vectors} vectors, "
+            f"found {result.elements}"
+        )
     if isinstance(matmul, PassThrough):
         _check_pass_through(matmul, chip)
     elif result.dtype != (accumulator := data_type(moving.dtype).accumulator):
         raise ProgramError(
             f"result: {moving.dtype} operands accumulate in {accumulator}, found {result.dtype}"
         )
-    if result.partition != 0:
-        raise ProgramError(f"result: must begin at partition 0, found {result.partition}")
+    if result.partition != tile.col:
+        raise ProgramError(f"result: must begin at partition {tile.col}, found {result.partition}")
+    if matmul.tile is not None:
+        at_most("result: partitions (N)", result.partitions, "columns of the tile", tile.cols)
     most = chip.pe_array.moving_max
-    if most is not None and moving.elements > most:
+    if most is not None and matmul.vectors > most:
         raise ProgramError(
             f"moving: a multiply takes at most {most} vectors (pe_array.moving_max), "
-            f"found {moving.elements}"
+            f"found {matmul.vectors}"
         )
     low, high = result.span
     bank = chip.result_buffer.bank_bytes
     if low // bank != (high - 1) // bank:
         raise ProgramError(
             f"result: rows must lie in one bank of {bank} bytes, found bytes {low} to {high}"
+        )
+
+
+def _check_double_row(
+    name: str, instruction: LoadWeights | MatMul, access: Access, chip: Chip
+) -> None:
+    """Hold what only double rows must be: of a type that the PEs take so, and pairs."""
+    if instruction.rows_per_pe == 1:
+        return
+    if access.dtype not in (known := chip.pe_array.double_row):
+        raise ProgramError(
+            f"{name}: the array of {chip.name} takes two rows in a PE of "
+            f"{', '.join(known) or 'no type'} (pe_array.double_row), not of {access.dtype}"
+        )
+    if access.elements % 2:
+        raise ProgramError(
+            f"{name}: needed two elements for each PE, an even number in each partition, "
+            f"found {access.elements}"
         )
 
 
@@ -166,18 +196,52 @@ def _check_pass_through(through: PassThrough, chip: Chip) -> None:
         raise ProgramError("accumulate: what passes through is added to nothing")
 
 
-def _check_weights(matmul: MatMul, loaded: LoadWeights | None) -> None:
+def _checked_tile(instruction: LoadWeights | MatMul, chip: Chip) -> ArrayTile:
+    """Return the tile an instruction has; refuse one that the chip's array is not cut into."""
+    array = chip.pe_array
+    if not isinstance(instruction, LoadTile | MatMulTile):
+        return array_tile(instruction, array)
+    size, position = instruction.tile_size, instruction.tile_position
+    if size not in array.tile_sizes:
+        known = ", ".join(f"{rows} x {cols}" for rows, cols in array.tile_sizes)
+        found = " x ".join(str(side) for side in size)
+        raise ProgramError(
+            f"tile_size: the array of {chip.name} has tiles of {known or 'no size'} "
+            f"(pe_array.tile_sizes), not of {found or 'nothing'}"
+        )
+    sides = zip(position, size, (array.rows, array.cols), strict=False)
+    if len(position) != len(size) or any(
+        first % side or not 0 <= first < whole for first, side, whole in sides
+    ):
+        raise ProgramError(
+            f"tile_position: needed a row below {array.rows} that is a multiple of {size[0]} and a "
+            f"column below {array.cols} that is a multiple of {size[1]}, "
+            f"found {', '.join(str(place) for place in position) or 'nothing'}"
+        )
+    return instruction.tile
+
+
+def _check_weights(matmul: MatMul, tiles: LoadedTiles) -> None:
+    loaded = tiles.of(matmul)
     if loaded is None:
-        raise ProgramError("no LoadWeights before it")
+        other = tiles.lost_to(matmul)
+        its = "" if matmul.tile is None else f" of its tile ({matmul.tile})"
+        since = "" if other is None else f": a load of {other} has taken PEs of it since"
+        raise ProgramError(f"no LoadWeights{its} before it{since}")
     weights, moving = loaded.weights, matmul.moving
     if moving.partitions > weights.partitions:
         raise ProgramError(
             f"moving has {moving.partitions} rows (K), but only {weights.partitions} are loaded"
         )
-    if matmul.result.partitions > weights.elements:
+    if matmul.rows_per_pe != loaded.rows_per_pe:
+        raise ProgramError(
+            f"moving has {matmul.rows_per_pe} elements for a PE, but the weights before it were "
+            f"loaded with {loaded.rows_per_pe}"
+        )
+    if matmul.result.partitions > loaded.columns:
         raise ProgramError(
             f"result has {matmul.result.partitions} columns (N), "
-            f"but only {weights.elements} are loaded"
+            f"but only {loaded.columns} are loaded"
         )
     mine, theirs = data_type(moving.dtype), data_type(weights.dtype)
     if isinstance(matmul, PassThrough) and mine != theirs:
@@ -263,23 +327,28 @@ def _check_bypass(chip: Chip) -> None:
         )
 
 
-def _check_operand(name: str, access: Access, chip: Chip) -> None:
+def _check_operand(name: str, access: Access, tile: ArrayTile, chip: Chip) -> None:
     need(name, access, access.buffer is Buffer.STATE, "in the state buffer")
     if access.dtype not in chip.pe_array.cycles_per_vector:
         known = ", ".join(chip.pe_array.cycles_per_vector)
         raise ProgramError(f"{name}: the array of {chip.name} takes {known}, not {access.dtype}")
-    if access.partition % chip.pe_array.rows:
+    if access.partition % chip.pe_array.rows != tile.row:
+        behind = f"row {tile.row} of its tile behind a " if tile.row else ""
         raise ProgramError(
-            f"{name}: row r is fed by partitions r, r + R, r + 2R, ..., so the first must be a "
-            f"multiple of R = {chip.pe_array.rows}, found {access.partition}"
+            f"{name}: row r is fed by partitions r, r + R, r + 2R, ..., so the first must be "
+            f"{behind or 'a '}multiple of R = {chip.pe_array.rows}, found {access.partition}"
         )
-    at_most(f"{name}: partitions (K)", access.partitions, "array rows", chip.pe_array.rows)
+    at_most(f"{name}: partitions (K)", access.partitions, "array rows", tile.rows)
 
 
 _RULES: dict[type, Callable[[Any, Chip], None]] = {
     LoadWeights: _check_load,
     MatMul: _check_matmul,
     PassThrough: _check_matmul,
+    LoadTile: _check_load,
+    MatMulTile: _check_matmul,
+    LoadDoubleRow: _check_load,
+    MatMulDoubleRow: _check_matmul,
     DmaCopy: _check_dma,
     DmaTranspose: _check_dma_transpose,
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from systolic.isa.array_tile import ArrayTile
 from systolic.isa.instruction import Instruction, LoadWeights, MatMul
 
 
@@ -36,13 +37,14 @@ class Program:
 
     def products(self) -> int:
         """Return how many products the array makes in all: rows x columns loaded x vectors."""
-        products = columns = 0
+        products, columns = 0, dict[ArrayTile | None, int]()
         for instruction in self.instructions:
             if isinstance(instruction, LoadWeights):
-                columns = instruction.weights.elements
+                columns[instruction.tile] = instruction.columns
             elif isinstance(instruction, MatMul):
                 moving = instruction.moving
-                products += moving.partitions * moving.elements * columns
+                loaded = columns.get(instruction.tile, 0)
+                products += moving.partitions * moving.elements * loaded
         return products
 
     def count(self) -> dict[str, int]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from systolic.hw.spec import Chip
-from systolic.trace.grid import GridShape
+from systolic.isa import LoadWeights, MatMul
+from systolic.trace.grid import GridPlace, GridShape
 
 
 def grid_shape(chip: Chip) -> GridShape:
@@ -20,3 +21,9 @@ def grid_shape(chip: Chip) -> GridShape:
         weight_buffer=spec.weight_buffer,
         fused=spec.fused_multiply_add,
     )
+
+
+def placed(instruction: LoadWeights | MatMul) -> GridPlace | None:
+    """Return the tile of an instruction as the trace keeps it; None: all of the array."""
+    tile = instruction.tile
+    return None if tile is None else GridPlace(tile.row, tile.col, tile.rows, tile.cols)

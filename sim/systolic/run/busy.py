@@ -16,9 +16,11 @@ from systolic.hw.formulas.timing import Bound, load_reads
 from systolic.hw.spec import Chip
 from systolic.hw.units import kind_of, unit_of
 from systolic.isa import Buffer, DmaCopy, Instruction, LoadWeights, MatMul, OnEngine, Program
+from systolic.isa.array_tile import ArrayTile
 from systolic.isa.effects import elements_taken, lanes, reads_per_lane
 from systolic.isa.engines import pace_of
 from systolic.isa.streaming import streaming
+from systolic.isa.tiling import array_tile
 
 
 def busy_cycles(chip: Chip, program: Program) -> dict[str, int]:
@@ -43,20 +45,33 @@ def busy_bound(chip: Chip, busy: dict[str, int]) -> Bound:
 
 
 def _array(chip: Chip, work: Sequence[Instruction]) -> int:
+    """Return the cycles of the array: of the busiest among the first PEs of all tiles."""
+    mine = [i for i in work if isinstance(i, LoadWeights | MatMul)]
+    if all(each.tile is None for each in mine):
+        return _one_tile(chip, mine)
+    tiles = [array_tile(each, chip.pe_array) for each in mine]
+    corners = {ArrayTile(tile.row, tile.col, 1, 1) for tile in tiles}
+    return max(
+        _one_tile(chip, [i for i, tile in zip(mine, tiles, strict=True) if tile.meets(corner)])
+        for corner in corners
+    )
+
+
+def _one_tile(chip: Chip, work: Sequence[LoadWeights | MatMul]) -> int:
     """Return the cycles of loads, or those of vectors, or both where they cannot overlap.
 
     Each vector keeps its distance from the next, also from the first of the next multiply.
     """
     array = chip.pe_array
     loads = sum(
-        load_reads(chip, i.weights.partitions, i.weights.elements, i.weights.dtype)
+        load_reads(chip, i.weights.partitions, i.columns, i.weights.dtype)
         for i in work
         if isinstance(i, LoadWeights)
     )
     multiplies = [i for i in work if isinstance(i, MatMul)]
     how = [streaming(i, array) for i in multiplies]
     spacing = [each.spacing for each in how]
-    vectors = [i.moving.elements * h.passes for i, h in zip(multiplies, how, strict=True)]
+    vectors = [i.vectors * h.passes for i, h in zip(multiplies, how, strict=True)]
     between = sum((n - 1) * apart for n, apart in zip(vectors, spacing, strict=True))
     if array.weight_buffer != "double":  # a load waits for the last vector of the multiply before
         return loads + between

@@ -11,7 +11,9 @@ from systolic.trace.exports.observed import Arrow, Observed
 
 TENSOR_PARTS = {
     "pe_array": {
-        "LoadWeights": "Tensor", "MatMul": "TensorMatrix", "PassThrough": "TensorMatrix",
+        "LoadWeights": "Tensor", "LoadTile": "Tensor", "LoadDoubleRow": "Tensor",
+        "MatMul": "TensorMatrix", "MatMulTile": "TensorMatrix", "MatMulDoubleRow": "TensorMatrix",
+        "PassThrough": "TensorMatrix",
     }
 }  # fmt: skip
 """The tracks of a NeuronCore's profiler: LDWEIGHTS are its Tensor, MATMUL its TensorMatrix."""

@@ -109,4 +109,4 @@ def _multiplies(result: Result) -> Iterator[Multiply]:
         if isinstance(each, MatMul):
             pes = each.moving.partitions * each.result.partitions
             cycles = streaming(each, array).vector_cycles
-            yield Multiply(index, pes, each.moving.elements, cycles)
+            yield Multiply(index, pes, each.vectors, cycles)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from systolic.hw.spec import Chip
-from systolic.isa import MatMul, PassThrough, Program
+from systolic.isa import MatMul, MatMulDoubleRow, MatMulTile, PassThrough, Program
 from systolic.isa.streaming import streaming
 
 
@@ -25,7 +25,8 @@ def array_utilisation(program: Program, chip: Chip, cycles: int) -> float:
 
 def multiplies(instructions: Mapping[str, int]) -> int:
     """Return how many multiplies there are among instructions, counted by the name of the class."""
-    return sum(instructions.get(kind.__name__, 0) for kind in (MatMul, PassThrough))
+    kinds = (MatMul, PassThrough, MatMulTile, MatMulDoubleRow)
+    return sum(instructions.get(kind.__name__, 0) for kind in kinds)
 
 
 def array_multiplies(program: Program, chip: Chip) -> int | None:
@@ -42,4 +43,4 @@ def array_multiplies(program: Program, chip: Chip) -> int | None:
 def _busy(multiply: MatMul, chip: Chip) -> int:
     moving = multiply.moving
     vector_cycles = streaming(multiply, chip.pe_array).vector_cycles
-    return moving.partitions * multiply.result.partitions * moving.elements * vector_cycles
+    return moving.partitions * multiply.result.partitions * multiply.vectors * vector_cycles

@@ -12,7 +12,7 @@ from typing import Any
 
 from systolic.compiler import compile_graph
 from systolic.hw.spec import Chip
-from systolic.isa import Program
+from systolic.isa import LoadWeights, Program
 from systolic.machine import simulate
 from systolic.machine.spared import NOTHING, Spared
 from systolic.run.result import Result
@@ -132,7 +132,7 @@ def changed(chip: Chip, change: Ideal) -> Chip:
 def _spares(result: Result, spared: Spared) -> bool:
     """Return whether what is spared is there in the run: refused ports, or loads."""
     return (spared.ports and bool(result.trace.stalls)) or (
-        spared.loads and "LoadWeights" in result.program.count()
+        spared.loads and any(isinstance(each, LoadWeights) for each in result.program.instructions)
     )
 
 

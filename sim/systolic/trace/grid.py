@@ -9,7 +9,7 @@ is decided here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -20,6 +20,21 @@ from systolic.array_distances import cycles_to
 from systolic.spans import Interval
 
 Plane: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class GridPlace:
+    """A tile of the array: its first row and column, and how many rows and columns it has."""
+
+    row: int
+    col: int
+    rows: int
+    cols: int
+
+    @property
+    def within(self) -> tuple[slice, slice]:
+        """Return the index of the tile in a plane [R, C]."""
+        return slice(self.row, self.row + self.rows), slice(self.col, self.col + self.cols)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +57,12 @@ class GridShape:
         right = cycles_to(np.arange(self.cols), self.hop[1], self.cell[1])
         return self.entry + down[:, None] + right[None, :]
 
+    def part(self, place: GridPlace) -> GridShape:
+        """Return the shape of a tile: an array whose first PE is reached as late as the tile's."""
+        row, col = place.row // self.cell[0], place.col // self.cell[1]
+        entry = self.entry + self.hop[0] * row + self.hop[1] * col
+        return replace(self, rows=place.rows, cols=place.cols, entry=entry)
+
     def read_of(self, rows: int, cols: int, columns: int = 0) -> npt.NDArray[np.int64]:
         """Return [rows, cols]: which read of a load of that size brings the weight of each PE.
 
@@ -59,13 +80,16 @@ class LoadPass:
     """One LoadWeights: cycle of each read (int64 [L]) and the tile read, [K, N].
 
     columns: that a read brings, of all rows on the left path, of f rows on the top path (0: as
-    many as the array takes, f or all N).
+    many as the array takes, f or all N). place: the tile of the array (None: all of it).
+    second: of a double row, [K, N] of the PEs' second rows; `weights` are those of the first.
     """
 
     instruction: int
     reads: npt.NDArray[np.int64]
     weights: npt.NDArray[Any]
     columns: int = 0
+    place: GridPlace | None = None
+    second: npt.NDArray[Any] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +99,8 @@ class MatMulPass:
     `exchange`: the first after a load, so weights are exchanged with its first injection.
     `silent`: the injections before e[0], of the passes whose vectors the PEs do not see.
     `is_pass_through`: weights pass through unchanged where the moving element is not 0.
+    `place`: the tile of the array that multiplies (None: all of it).
+    `second`: of a double row, [M, K] for the PEs' second rows; `moving` is for the first.
     """
 
     instruction: int
@@ -84,6 +110,8 @@ class MatMulPass:
     exchange: bool
     silent: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     is_pass_through: bool = False
+    place: GridPlace | None = None
+    second: npt.NDArray[Any] | None = None
 
     @property
     def first(self) -> int:
@@ -97,6 +125,7 @@ class GridState:
     output in that cycle; `weight` and `shadow` the registers as they stand at its end; `valid`
     whether a vector is there; `vector` its number (-1 where none), `matmul` its instruction (-1).
 
+    Of double rows `moving`, `weight` and `shadow` are those of a PE's first row; `sum` is of both.
     Values are widened to the accumulator's type (float32 or int32, exact); in a run that uses
     both, to float64 (exact as well).
     """
@@ -108,6 +137,31 @@ class GridState:
     valid: npt.NDArray[np.bool_]
     vector: npt.NDArray[np.int64]
     matmul: npt.NDArray[np.int64]
+
+    def put(self, place: GridPlace, tile: GridState) -> None:
+        """Show the grid of a tile in these planes: its registers, and its vectors where it has any.
+
+        A PE that has no vector of this tile may have one of another tile.
+        """
+        for mine, its in ((self.weight, tile.weight), (self.shadow, tile.shadow)):
+            mine[place.within] = its
+        for mine, its in (
+            (self.moving, tile.moving),
+            (self.sum, tile.sum),
+            (self.valid, tile.valid),
+            (self.vector, tile.vector),
+            (self.matmul, tile.matmul),
+        ):
+            mine[place.within][tile.valid] = its[tile.valid]
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """The history of a tile, and the places of its passes among all."""
+
+    place: GridPlace
+    history: GridHistory
+    chosen: Plane
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,8 +187,56 @@ class GridHistory:
     loads: tuple[LoadPass, ...] = ()
     matmuls: tuple[MatMulPass, ...] = ()
 
+    @cached_property
+    def has_tiles(self) -> bool:
+        """Return whether some pass has a tile of the array."""
+        tiled = [each.place for each in self.loads] + [each.place for each in self.matmuls]
+        return any(place is not None for place in tiled)
+
+    @cached_property
+    def _parts(self) -> list[_Part]:
+        """Return the history of each tile."""
+        whole = GridPlace(0, 0, self.shape.rows, self.shape.cols)
+        places = {each.place or whole for each in self.loads}
+        places |= {each.place or whole for each in self.matmuls}
+        return [self._part(place, whole) for place in places]
+
+    def _part(self, place: GridPlace, whole: GridPlace) -> _Part:
+        chosen = [n for n, each in enumerate(self.matmuls) if (each.place or whole) == place]
+        loads = [each for each in self.loads if (each.place or whole) == place]
+        history = GridHistory(
+            self.shape.part(place),
+            tuple(replace(each, place=None) for each in loads),
+            tuple(replace(self.matmuls[n], place=None) for n in chosen),
+        )
+        return _Part(place, history, np.array(chosen, np.int64))
+
+    def _state_of_tiles(self, cycle: int) -> GridState:
+        """Return what every PE holds: registers of the tile loaded last, vectors of any tile."""
+        shape = self.shape.rows, self.shape.cols
+        numbers, nowhere = np.zeros(shape, self._dtype), np.full(shape, -1, np.int64)
+        found = GridState(
+            moving=numbers,
+            weight=numbers.copy(),
+            shadow=numbers.copy(),
+            sum=numbers.copy(),
+            valid=np.zeros(shape, np.bool_),
+            vector=nowhere,
+            matmul=nowhere.copy(),
+        )
+        for part in sorted(self._parts, key=lambda each: each.history.loaded(cycle)):
+            found.put(part.place, part.history.at(cycle))
+        return found
+
+    def loaded(self, cycle: int) -> int:
+        """Return the cycle of the first read of the last load begun up to a cycle, or -1."""
+        return max((int(p.reads[0]) for p in self.loads if p.reads[0] <= cycle), default=-1)
+
     def interval(self) -> Interval:
         """Return the cycles from the first read or injection to the last in which a PE acts."""
+        if self.has_tiles:
+            spans = [part.history.interval() for part in self._parts]
+            return Interval(min(each.first for each in spans), max(each.stop for each in spans))
         schedules = [p.reads for p in self.loads] + [p.injections for p in self.matmuls]
         if not schedules:
             return Interval(0, 0)
@@ -147,8 +249,20 @@ class GridHistory:
 
         Two planes [R, C], at a cost of O(R * C); no operand is touched.
         """
+        if self.has_tiles:
+            return self._vectors_of_tiles(cycle)
         flying, slot = self._flying(cycle)
         return _pick(flying.matmul, slot, -1), _pick(flying.vector, slot, -1)
+
+    def _vectors_of_tiles(self, cycle: int) -> tuple[Plane, Plane]:
+        matmuls = np.full((self.shape.rows, self.shape.cols), -1, np.int64)
+        vectors = matmuls.copy()
+        for part in self._parts:
+            mine, number = part.history.vectors(cycle)
+            there = mine >= 0
+            matmuls[part.place.within][there] = part.chosen[mine[there]]
+            vectors[part.place.within][there] = number[there]
+        return matmuls, vectors
 
     def passes(self, cycles: Interval) -> range:
         """Return the places in `matmuls` of the passes under way in these cycles.
@@ -167,6 +281,8 @@ class GridHistory:
 
     def at(self, cycle: int) -> GridState:
         """Return what every PE holds in that cycle (timing contract, section 2)."""
+        if self.has_tiles:
+            return self._state_of_tiles(cycle)
         flying, slot = self._flying(cycle)
         front = cycle - self.shape.delay()
         shadow, weight = np.zeros_like(front, self._dtype), self._registers(front)
@@ -185,6 +301,9 @@ class GridHistory:
 
     def results(self, index: int) -> npt.NDArray[Any]:
         """Return the finished column sums [M, N] of `matmuls[index]`, before any accumulation."""
+        for part in self._parts if self.has_tiles else ():
+            if index in part.chosen:
+                return part.history.results(int(np.searchsorted(part.chosen, index)))
         one = self.matmuls[index]
         vectors = self._vectors_of(range(index, index + 1))
         *_, final = self._accumulate(vectors, _accumulator(one.moving.dtype))
@@ -273,20 +392,26 @@ class GridHistory:
         times = self._exchanges
         return _pick(times, np.searchsorted(times, front, side="right") - 1, 0)
 
-    def _registers(self, limit: Plane) -> npt.NDArray[Any]:
-        """Return [R, C] the registers that loads write, after all reads up to cycle `limit`."""
+    def _registers(self, limit: Plane, *, second: bool = False) -> npt.NDArray[Any]:
+        """Return [R, C] the registers that loads write, after all reads up to cycle `limit`.
+
+        second: those of the second rows, which only loads of double rows write.
+        """
         held = np.zeros(limit.shape, self._dtype)
         missing = np.ones(limit.shape, bool)
         begun = int(np.searchsorted(self._load_spans[0], limit.max(), side="right"))
         for load in reversed(self.loads[:begun]):
             if not missing.any():
                 break
-            rows, cols = load.weights.shape
+            weights = load.second if second else load.weights
+            if weights is None:
+                continue
+            rows, cols = weights.shape
             open_, into = missing[:rows, :cols], held[:rows, :cols]
             if not open_.any():
                 continue
             written = open_ & (load.reads[self._read_of(load)] <= limit[:rows, :cols])
-            into[written] = load.weights[written].astype(self._dtype)
+            into[written] = weights[written].astype(self._dtype)
             open_ &= ~written
         return held
 
@@ -326,20 +451,32 @@ class GridHistory:
         used = np.array([operand.size for operand in operands])
         through = np.array([p.is_pass_through for p in owners])[:, None]
         planes, plane = self._weights_met(vectors.times, kind)
+        is_double = np.array([p.second is not None for p in owners])[:, None]
+        if is_double.any():
+            also = np.zeros_like(moving)
+            for place, (one, v) in enumerate(zip(owners, vectors.vector, strict=True)):
+                if one.second is not None:
+                    also[place, : one.second.shape[1]] = one.second[v].astype(kind)
+            others, _ = self._weights_met(vectors.times, kind, second=True)
         total = np.zeros((count, self.shape.cols), kind)
         for r in range(self.shape.rows):
             with np.errstate(all="ignore"):
                 new = _multiply_add(moving[:, r, None], planes[plane, r], total, self.shape.fused)
+                if is_double.any():
+                    both = _multiply_add(also[:, r, None], others[plane, r], new, self.shape.fused)
+                    new = np.where(is_double, both, new)
             if through.any():
                 passed = np.where(moving[:, r, None] != 0, planes[plane, r], total)
                 new = np.where(through, passed, new)
             total = np.where((r < used)[:, None], new, total)
             yield total
 
-    def _weights_met(self, times: Plane, kind: np.dtype[Any]) -> tuple[npt.NDArray[Any], Plane]:
+    def _weights_met(
+        self, times: Plane, kind: np.dtype[Any], *, second: bool = False
+    ) -> tuple[npt.NDArray[Any], Plane]:
         """Return the distinct weight planes [G, R, C] that vectors meet, and each vector's [V].
 
-        times: [V] the cycles of the vectors' injections.
+        times: [V] the cycles of the vectors' injections. second: of the PEs' second rows.
         """
         seen = self._exchanged(times) if self.shape.weight_buffer == "double" else times
         reads = np.searchsorted(self._reads, seen - 1, side="right")
@@ -347,7 +484,9 @@ class GridHistory:
         sides = (self.shape.rows, self.shape.cols)
         limits = [int(self._reads[n - 1]) if n else -1 for n in counts]
         with np.errstate(all="ignore"):
-            planes = [self._registers(np.full(sides, n)).astype(kind) for n in limits]
+            planes = [
+                self._registers(np.full(sides, n), second=second).astype(kind) for n in limits
+            ]
         return np.stack(planes), plane
 
 

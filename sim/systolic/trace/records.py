@@ -7,8 +7,9 @@ that other runs do not pay for them.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ from systolic.trace.labels import Claim, LabelInterval, resolve
 from systolic.trace.transfers import Transfers
 from systolic.trace.words import KINDS, Words, WordTable
 
+_Pass = TypeVar("_Pass", LoadPass, MatMulPass)
 ALL_PARTITIONS = -1
 """Where a port belongs to a bank in all partitions, instead of the number of one."""
 EXCLUSIVE = "exclusive"
@@ -178,10 +180,15 @@ class Recorder:
             semaphores=tuple(sorted([*_counted(self.posts), *self.waits])),
             port_cycles=dict(sorted(self.port_cycles.items())),
             words=WordTable.join(self.chunks, self.units),
-            grid=GridHistory(shape, tuple(self.loads), tuple(self.matmuls)),
+            grid=GridHistory(shape, _in_order(self.loads), _in_order(self.matmuls)),
             transfers=self.transfers,
             fetches=tuple(sorted(self.fetches)),
         )
+
+
+def _in_order(passes: Sequence[_Pass]) -> tuple[_Pass, ...]:
+    """Return passes in the order of the queue: on tiles they end in any order."""
+    return tuple(sorted(passes, key=lambda each: each.instruction))
 
 
 def _counted(posts: list[tuple[int, str, int]]) -> list[SemaphoreEvent]:

@@ -208,6 +208,12 @@ class Chip(Spec):
                 f"state_buffer.port_bytes ({port}) is narrower than an element of {widest} "
                 f"({sizes[widest]} bytes)"
             )
+        for name in self.pe_array.double_row:
+            if port < 2 * sizes[name]:
+                raise ValueError(
+                    f"state_buffer.port_bytes ({port}) is narrower than the two elements of {name} "
+                    f"({2 * sizes[name]} bytes) that a PE takes together (pe_array.double_row)"
+                )
         for key, elements, cycles, least in self._rates_through_ports(sizes):
             if elements > cycles * (port // least):
                 each = f" in {cycles} cycles" if cycles > 1 else ""

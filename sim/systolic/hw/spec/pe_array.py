@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -59,7 +59,17 @@ class PEArray(Spec):
         description="cycles each moving vector takes where weights pass through unchanged, by "
         "type, in one pass (default: no type passes through)",
     )
-
+    double_row: dict[str, Count] = Field(
+        default={},
+        description="cycles each moving vector takes where a PE multiplies two rows of the "
+        "contraction, by type, in one pass (default: no type)",
+    )
+    tile_sizes: tuple[Annotated[tuple[Count, Count], Field(strict=False)], ...] = Field(
+        default=(),
+        strict=False,
+        description="sizes [rows, cols] of the tiles that multiply side by side, each with weights "
+        "of its own (default: the array is not cut into tiles)",
+    )
     warm_up_cycles: Cycles = Field(
         default=0,
         description="a cold array streams slowly until it has warmed up for so many cycles; of as "
@@ -98,7 +108,11 @@ class PEArray(Spec):
                 f"moving_max ({self.moving_max}) is less than rows ({self.rows}): an identity "
                 "product of a whole block must fit"
             )
-        for key, types in (("passes", self.passes), ("pass_through", self.pass_through)):
+        for key, types in (
+            ("passes", self.passes),
+            ("pass_through", self.pass_through),
+            ("double_row", self.double_row),
+        ):
             for name in types:
                 if name not in self.cycles_per_vector:
                     raise ValueError(
@@ -111,4 +125,14 @@ class PEArray(Spec):
         ):
             if size % cell:
                 raise ValueError(f"{side} ({size}) must be a multiple of its cell size ({cell})")
+        for tile in self.tile_sizes:
+            for side, part, size, cell in (
+                ("rows", tile[0], self.rows, self.cell[0]),
+                ("cols", tile[1], self.cols, self.cell[1]),
+            ):
+                if size % part or part % cell:
+                    raise ValueError(
+                        f"tile_sizes: {side} of a tile must divide those of the array ({size}) and "
+                        f"be a multiple of its cell size ({cell}), found {part}"
+                    )
         return self

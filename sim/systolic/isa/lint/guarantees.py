@@ -21,11 +21,15 @@ They follow from docs/timing_model.md, for any refused ports and any ratio of cl
    later MatMul uses fewer columns, and the difference is more than the vectors in between take.
    `window` gives the cycles.
 8. Two writes of one engine to a word: see `systolic.isa.lint.overtaking`.
+9. Tiles. In a program that has tiles of the array 4 and 5 hold between instructions whose tiles
+   have a PE in common, 5 also between multiplies with a column and a bank of results in common
+   (section 2). Two that share a word share both, so 6 holds as it stands. Nothing is guaranteed of
+   the order in which the array's posts are made.
 
 Instruction fetch, dispatch and least intervals (section 3) only make starts later, and leave those
 of a queue in order: nothing here relies on how late.
 
-Everything else is assumed to be possible. This module holds 1 to 7 as numbers.
+Everything else is assumed to be possible. This module holds 1 to 7 and 9 as numbers.
 """
 
 from __future__ import annotations
@@ -39,10 +43,12 @@ import numpy.typing as npt
 from systolic.array_distances import cycles_to
 from systolic.hw.spec import Chip
 from systolic.hw.units import QueueKind, kind_of
+from systolic.isa.array_tile import ArrayTile
 from systolic.isa.effects import lanes
-from systolic.isa.instruction import LoadWeights, MatMul, OnEngine, Post
+from systolic.isa.instruction import LoadTile, LoadWeights, MatMul, MatMulTile, OnEngine, Post
 from systolic.isa.program import Program
 from systolic.isa.streaming import streaming
+from systolic.isa.tiling import array_tile
 
 NEVER = (1 << 31) - 1
 """A position in a queue that no instruction has."""
@@ -56,7 +62,7 @@ class Structure:
     queue, position: the queue of each instruction and its place there.
     after_reads: the first position in the instruction's own queue that starts after its operands
     are read; after_done: the first that starts after it is done. elapsed: for the array's
-    instructions, the vector cycles of all MatMuls before them.
+    instructions, the vector cycles of all MatMuls before them. has_tiles: some have a tile.
     """
 
     program: Program
@@ -69,6 +75,7 @@ class Structure:
     after_reads: npt.NDArray[np.int32]
     after_done: npt.NDArray[np.int32]
     elapsed: list[int]
+    has_tiles: bool = False
 
     @cached_property
     def queue_of(self) -> list[int]:
@@ -92,6 +99,7 @@ class Structure:
             after_reads=np.full(count, NEVER, np.int32),
             after_done=np.full(count, NEVER, np.int32),
             elapsed=[0] * count,
+            has_tiles=any(isinstance(each, LoadTile | MatMulTile) for each in program.instructions),
         )
         for number, (kind, members) in enumerate(zip(made.kinds, made.members, strict=True)):
             made.queue[list(members)] = number
@@ -110,7 +118,7 @@ class Structure:
 
     def pass_cycles(self, multiply: MatMul) -> int:
         """Return the cycles of one of the passes in which a multiply streams its vectors."""
-        return multiply.moving.elements * self.vector_cycles(multiply)
+        return multiply.vectors * self.vector_cycles(multiply)
 
     def passes(self, multiply: MatMul) -> int:
         """Return the number of these passes; the last one makes the sums."""
@@ -128,6 +136,8 @@ class Structure:
         kind = self.kinds[self.queue[index]]
         if kind == "dma":
             return int(self.position[index]), int(self.position[index])
+        if self.has_tiles and kind == "array":
+            return -1, ANY_TIME
         if isinstance(instruction, LoadWeights):
             return -1, -1
         if not isinstance(instruction, MatMul):
@@ -135,7 +145,7 @@ class Structure:
         last_column = instruction.result.partitions - 1
         first = self.elapsed[index]
         first += (self.passes(instruction) - 1) * self.pass_cycles(instruction)
-        last = first + (instruction.moving.elements - 1) * self.vector_cycles(instruction)
+        last = first + (instruction.vectors - 1) * self.vector_cycles(instruction)
         end = last + self.right(last_column)
         if post.on == "row":
             return first + self.right(last_column), end
@@ -148,6 +158,9 @@ def _fill_dma(structure: Structure, members: tuple[int, ...]) -> None:
 
 
 def _fill_array(structure: Structure, members: tuple[int, ...]) -> None:
+    if structure.has_tiles:
+        _fill_tiles(structure, members)
+        return
     elapsed = 0
     for position, index in enumerate(members):
         instruction = structure.program.instructions[index]
@@ -162,6 +175,29 @@ def _fill_array(structure: Structure, members: tuple[int, ...]) -> None:
         if isinstance(structure.program.instructions[index], MatMul):
             structure.after_reads[index] = next_multiply
             next_multiply = position
+
+
+def _fill_tiles(structure: Structure, members: tuple[int, ...]) -> None:
+    """Find behind each instruction the first that waits for its operands (9)."""
+    chip, instructions = structure.chip, structure.program.instructions
+    behind = dict[tuple[ArrayTile, int], int]()  # by tile and bank of results, -1 for a load's
+    for position in range(len(members) - 1, -1, -1):
+        index = members[position]
+        instruction = instructions[index]
+        assert isinstance(instruction, LoadWeights | MatMul)
+        tile, bank = array_tile(instruction, chip.pe_array), -1
+        if isinstance(instruction, MatMul):
+            bank = instruction.result.span.first // chip.result_buffer.bank_bytes
+        waits = [
+            later
+            for (other, its_bank), later in behind.items()
+            if (other.meets(tile) and (bank < 0 or its_bank >= 0))
+            or (0 <= bank == its_bank and other.columns.meets(tile.columns))
+        ]
+        structure.after_reads[index] = min(waits, default=NEVER)
+        if bank < 0:
+            structure.after_done[index] = structure.after_reads[index]
+        behind[tile, bank] = position
 
 
 def _fill_engine(structure: Structure, members: tuple[int, ...]) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from systolic.errors import ProgramError
 from systolic.hw.spec import Chip
 from systolic.isa.access import Access
+from systolic.isa.array_tile import ArrayTile
 from systolic.isa.effects import times
 from systolic.isa.instruction import Instruction, LoadWeights, MatMul
 from systolic.isa.legality import check_program
@@ -63,26 +64,28 @@ def _illegal(program: Program, chip: Chip) -> list[Diagnostic]:
 
 
 def _each_illegal(program: Program, chip: Chip) -> Iterator[Diagnostic]:
-    """Check each instruction alone, and a multiply together with the load before it.
+    """Check each instruction alone, and a multiply together with the loads of tiles before it.
 
     A multiply behind an illegal load is not checked.
     """
-    loaded: Instruction | None = None
-    is_bad_load = False
+    loads, is_bad_load = dict[ArrayTile | None, Instruction](), False
     for index, instruction in enumerate(program.instructions):
         is_multiply = isinstance(instruction, MatMul)
         if is_multiply and is_bad_load:
             continue
-        alone = (loaded, instruction) if is_multiply and loaded else (instruction,)
+        alone = (*(loads.values() if is_multiply else ()), instruction)
         kind = type(instruction).__name__
         refused = _refusal(Program("", alone, program.semaphores), chip)
         if refused is not None:
             reason = refused.removeprefix(f": instruction {len(alone) - 1} ({kind}): ")
-            code: Code = "no-weights" if is_multiply and not loaded else "illegal"
+            code: Code = "no-weights" if reason.startswith("no LoadWeights") else "illegal"
             message = f"{named(index, instruction)}: {reason}"
             yield Diagnostic(code, "error", message, ((index, kind),))
         if isinstance(instruction, LoadWeights):
-            loaded, is_bad_load = instruction, refused is not None
+            is_bad_load = refused is not None
+            if not is_bad_load:
+                loads.pop(instruction.tile, None)
+                loads[instruction.tile] = instruction
 
 
 def _refusal(program: Program, chip: Chip) -> str | None:

@@ -93,9 +93,12 @@ class Order:
         """Give the known positions of each MatMul also to MatMuls that are done no later.
 
         A position that starts only after MatMul B is done starts after MatMul A is done too, if A
-        stands before B in the queue and its window ends no later than B's.
+        stands before B in the queue and its window ends no later than B's. Where multiplies are
+        made side by side, on tiles, nothing follows.
         """
         structure, program = self.structure, self.structure.program
+        if structure.has_tiles:
+            return
         members = [i for i, x in enumerate(program.instructions) if isinstance(x, MatMul)]
         if not members:
             return

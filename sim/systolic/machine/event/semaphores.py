@@ -29,17 +29,18 @@ def posted_in_order(program: Program, chip: Chip) -> list[bool]:
 
     They are in order if the queue takes one instruction at a time (DMA, an engine without
     independent lanes). They are in order too if the queue is the array's and either its loads alone
-    post, or its multiplies alone, with results of one width, all when done or all row by row. An
-    instruction that waits for such a semaphore need not listen for more posts.
+    post, or its multiplies alone, with results of one width, all when done or all row by row, and
+    all on one tile. An instruction that waits for such a semaphore need not listen for more posts.
     """
     posters: list[set[tuple[object, ...]]] = [set() for _ in program.semaphores]
     for instruction in program.instructions:
         for post in instruction.posts:
             match instruction:
                 case LoadWeights():
-                    kind: tuple[object, ...] = ("loads",)
+                    kind: tuple[object, ...] = ("loads", instruction.tile)
                 case MatMul():
-                    kind = ("multiplies", post.on, instruction.result.partitions)
+                    width = instruction.result.partitions
+                    kind = ("multiplies", post.on, width, instruction.tile)
                 case OnEngine() | DmaCopy():
                     kind = (instruction.queue,)
                 case _:

@@ -113,9 +113,9 @@ class Unit(ABC):
     def start(self, index: int, instruction: Instruction, *, asks_last: bool) -> None:
         """Begin the instruction in the present tick."""
 
-    def release(self, instruction: Instruction) -> tuple[Stream, int] | None:
-        """Return an access that must have been made, possibly in the very cycle of the start."""
-        return None
+    def release(self, instruction: Instruction) -> Sequence[tuple[Stream, int]]:
+        """Return accesses that must have been made, possibly in the very cycle of the start."""
+        return ()
 
     def process(self) -> Process:
         """Serve the queue: wait for each instruction's start, then begin it."""
@@ -132,7 +132,8 @@ class Unit(ABC):
             if fetch:
                 fetch.started(self.name)
             self.head_since = self.env.tick
-            self._decoded = self.head_since + self._decode_ticks
+            # What stands behind a load that asked last was not there when others asked.
+            self._decoded = self.head_since + max(self._decode_ticks, asks_last * self.period)
             self.place += 1
 
     def _await_fetch(self, fetch: InstructionFetch) -> Process:
@@ -147,11 +148,13 @@ class Unit(ABC):
             if ready is None or ready > self.env.tick:
                 yield self._until(ready, instruction)
                 continue
-            released = self.release(instruction)
-            asks_last = False
-            if released and released[0].tick_of(released[1]) >= self.env.tick:
+            now, asks_last = self.env.tick, False
+            released = [
+                each for each in self.release(instruction) if each[0].tick_of(each[1]) >= now
+            ]
+            if released:
                 yield self.context.arbiter.settled()
-                if not released[0].made(released[1], self.env.tick):
+                if not all(stream.made(slot, now) for stream, slot in released):
                     yield self.env.timeout(self.period)
                     continue
                 asks_last = True

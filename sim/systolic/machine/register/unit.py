@@ -31,9 +31,9 @@ class Claims:
         self._open: dict[str, list[int]] = {}
 
     def mark(self, label: str, first: int, stop: int) -> None:
-        """Claim first <= cycle < stop; calls for one label come in the order of `first`."""
+        """Claim first <= cycle < stop; calls for one label come about in the order of `first`."""
         run = self._open.get(label)
-        if run is not None and first <= run[1]:
+        if run is not None and run[0] <= first <= run[1]:
             if stop > run[1]:
                 run[1] = stop
             return

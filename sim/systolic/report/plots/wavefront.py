@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 def draw_wavefront(run: PlotRun, look: Look) -> Page:
     """Return the page."""
-    from systolic.report.wavefront.picture import wavefront_page
+    from systolic.report.wavefront.picture import require_whole, wavefront_page
 
+    require_whole(run.trace)
     return wavefront_page(
         run.chip,
         run.trace,
@@ -32,8 +33,9 @@ def draw_wavefront(run: PlotRun, look: Look) -> Page:
 def film(run: PlotRun, look: Look) -> Film:
     """Return the film of the same run."""
     from systolic.report.wavefront.animation import Film
-    from systolic.report.wavefront.picture import require_values
+    from systolic.report.wavefront.picture import require_values, require_whole
 
+    require_whole(run.trace)
     require_values(run.trace, look.manner)
     is_dark = look.theme_name == "dark"
     return Film(run.chip, run.trace, look.title, look.manner, _cycles(run, look), is_dark)

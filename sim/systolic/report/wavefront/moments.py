@@ -101,9 +101,12 @@ def _places(rows: npt.NDArray[np.void]) -> CycleNumbers:
 
 
 def moments(chip: Chip, trace: Trace) -> Moments | None:
-    """Return the turning points of the first tile; None if the array multiplied nothing."""
+    """Return the turning points of the first tile; None if the array multiplied nothing.
+
+    None too where multiplies are made on tiles of the array, side by side.
+    """
     history, period = trace.grid, trace.periods["pe_array"]
-    if not history.matmuls:
+    if not history.matmuls or history.has_tiles:
         return None
     first = history.matmuls[0]
     stream = _from_to(first.injections[0], first.injections[-1])

@@ -105,6 +105,15 @@ def has_values(trace: Trace) -> bool:
     return any(one.moving.size for one in trace.grid.matmuls)
 
 
+def require_whole(trace: Trace) -> None:
+    """Raise SystolicError if multiplies are made on tiles of the array, side by side."""
+    if trace.grid.has_tiles:
+        raise SystolicError(
+            "a wavefront shows one multiply after another on the whole array; needed a program "
+            "without load_tile and matmul_tile, found tiles (the timeline shows them)"
+        )
+
+
 def require_values(trace: Trace, manner: Manner) -> None:
     """Raise SystolicError if values are to be coloured and the run kept none."""
     if manner.colouring == "value" and not has_values(trace):

@@ -5,9 +5,12 @@ A load still has its turn in the queue, its dispatch and its fetch, and waits fo
 
 from __future__ import annotations
 
-from systolic.isa import Access, Instruction, LoadWeights
+from collections.abc import Sequence
+
+from systolic.isa import Instruction, LoadWeights, MatMul
 from systolic.machine.event.pe_array.unit import PEArrayUnit
 from systolic.machine.event.ports.ports import Timeline, steady
+from systolic.machine.event.ports.stream import Stream
 
 
 class FreeLoadsUnit(PEArrayUnit):
@@ -15,11 +18,12 @@ class FreeLoadsUnit(PEArrayUnit):
 
     def earliest(self, instruction: Instruction) -> int:
         """Return the first tick at which the array can take an instruction."""
-        return 0 if isinstance(instruction, LoadWeights) else self.after_multiply()
+        return self.after_multiplies(instruction) if isinstance(instruction, MatMul) else 0
 
-    def release(self, instruction: Instruction) -> None:
-        """Return None: a load waits for no injection."""
+    def release(self, instruction: Instruction) -> Sequence[tuple[Stream, int]]:
+        """Return nothing: a load waits for no injection."""
+        return ()
 
-    def _load_timeline(self, weights: Access) -> Timeline:
+    def _load_timeline(self, load: LoadWeights) -> Timeline:
         """Return one slot that needs no port."""
         return steady((), 1)

@@ -6,14 +6,16 @@ The history of the grid is its injection schedule; results reach PSUM at fixed d
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from systolic.hw.datatypes import data_type
-from systolic.isa import Access, Instruction, LoadWeights, MatMul, PassThrough
+from systolic.isa import Access, Instruction, LoadWeights, MatMul, MatMulDoubleRow, PassThrough
+from systolic.isa.array_tile import ArrayTile
+from systolic.machine.array_shape import placed
 from systolic.machine.event.pe_array.pass_through import passed_through, words_of
 from systolic.machine.event.pe_array.row_order import row_order_product
 from systolic.machine.event.pe_array.warm_up import WarmUp
@@ -38,6 +40,21 @@ from systolic.trace.records import InstructionTimes
 from systolic.trace.words import Words
 
 
+@dataclass(slots=True)
+class _Streamed:
+    """The last multiply of a tile. over: before that tick no other may start that must follow."""
+
+    multiply: MatMul
+    stream: Stream
+    injections: int
+    over: int
+
+    @property
+    def last(self) -> int:
+        """Return the tick of the last injection, as now known."""
+        return self.stream.tick_of(self.injections - 1)
+
+
 class PEArrayUnit(Unit):
     """Loads weights and streams vectors, as early as ports, weights and the queue allow."""
 
@@ -50,55 +67,83 @@ class PEArrayUnit(Unit):
         down = spec.hop[0] * (spec.rows // spec.cell[0])
         latency = context.chip.result_buffer.write_latency_cycles
         self._depth = spec.entry_cycles + down - 1 + latency
-        self._drained = spec.entry_cycles + down + self._right(spec.cols - 1)
-        self._load: Stream | None = None
-        self._multiply: Stream | None = None
-        self._multiply_injections = 0
-        self._multiply_over = 0
+        self._whole = ArrayTile(0, 0, spec.rows, spec.cols)
+        self._loads: dict[ArrayTile, Stream] = {}
+        self._multiplies: dict[ArrayTile, _Streamed] = {}
         self._multiply_start = 0
         self._warm_up = WarmUp(spec.warm_up_cycles)
-        self._fresh_weights = False
-        self._weights: npt.NDArray[Any] | None = None
+        self._fresh: set[ArrayTile] = set()
+        self._weights: dict[ArrayTile, npt.NDArray[Any]] = {}
         rank = context.chip.port_priority.index
         self._ranks = {"moving": rank("moving"), "weights": rank("weights")}
 
     def _right(self, column: int) -> int:
         return self._spec.hop[1] * (column // self._spec.cell[1])
 
+    def _tile(self, instruction: LoadWeights | MatMul) -> ArrayTile:
+        return instruction.tile or self._whole
+
     def earliest(self, instruction: Instruction) -> int:
-        """Return the first tick the rules of the weight buffer allow, as now known."""
-        ticks = [0]
-        if self._load:
-            ticks.append(self._load.tick_of(self._load.timeline.slots - 1) + self.period)
+        """Return the first tick the rules of the weight buffer allow, as now known.
+
+        They hold between instructions whose tiles meet.
+        """
+        assert isinstance(instruction, LoadWeights | MatMul)
+        tile, tick = self._tile(instruction), 0
+        for other, load in self._loads.items():
+            if other.meets(tile):
+                tick = max(tick, load.tick_of(load.timeline.slots - 1) + self.period)
         if isinstance(instruction, MatMul):
-            ticks.append(self.after_multiply())
-        elif self._multiply:
-            ticks.append(self._load_after_multiply(self._multiply))
-        return max(ticks)
+            return max(tick, self.after_multiplies(instruction))
+        for other, multiply in self._multiplies.items():
+            if other.meets(tile):
+                tick = max(tick, self._load_after_multiply(other, multiply))
+        return tick
 
-    def after_multiply(self) -> int:
-        """Return the first tick at which the multiply before lets another start, as now known."""
-        if not self._multiply:
-            return 0
-        last = self._multiply.tick_of(self._multiply_injections - 1)
-        return max(last + self._multiply.spacing * self.period, self._multiply_over)
+    def after_multiplies(self, multiply: MatMul) -> int:
+        """Return the first tick at which the multiplies before let this one start, as now known.
 
-    def _load_after_multiply(self, multiply: Stream) -> int:
+        It follows those whose tiles have a PE of its own, and those that write to its bank of its
+        columns; beside all others it may start at once.
+        """
+        tile, tick = self._tile(multiply), 0
+        for other, before in self._multiplies.items():
+            if other.meets(tile) or self._share_bank(other, before, multiply):
+                spacing = before.stream.spacing * self.period
+                tick = max(tick, before.last + spacing, before.over)
+        return tick
+
+    def _share_bank(self, tile: ArrayTile, before: _Streamed, multiply: MatMul) -> bool:
+        """Return whether two multiplies have a column, and a bank of results, in common."""
+        columns = self._tile(multiply).columns
+        is_below = tile.columns.meets(columns)
+        return is_below and self._bank(before.multiply) == self._bank(multiply)
+
+    def _bank(self, multiply: MatMul) -> int:
+        return multiply.result.span.first // self.chip.result_buffer.bank_bytes
+
+    def _load_after_multiply(self, tile: ArrayTile, multiply: _Streamed) -> int:
         if self._spec.weight_buffer == "double":
-            return multiply.tick_of(0)
-        last = multiply.tick_of(self._multiply_injections - 1)
+            return multiply.stream.tick_of(0)
         if self._spec.weight_buffer == "single":
-            return last
-        return last + self._drained * self.period
+            return multiply.last
+        return multiply.last + self._drained(tile) * self.period
 
-    def release(self, instruction: Instruction) -> tuple[Stream, int] | None:
-        """Return the injection in whose cycle a load may already start."""
-        if isinstance(instruction, LoadWeights) and self._multiply:
-            if self._spec.weight_buffer == "double":
-                return self._multiply, 0
-            if self._spec.weight_buffer == "single":
-                return self._multiply, self._multiply_injections - 1
-        return None
+    def _drained(self, tile: ArrayTile) -> int:
+        """Return the cycles from an injection until it has left the PEs of a tile."""
+        down = self._spec.hop[0] * ((tile.row + tile.rows) // self._spec.cell[0])
+        return self._spec.entry_cycles + down + self._right(tile.columns.stop - 1)
+
+    def release(self, instruction: Instruction) -> Sequence[tuple[Stream, int]]:
+        """Return the injections in whose cycle a load may already start."""
+        if isinstance(instruction, MatMul) or self._spec.weight_buffer == "serial":
+            return ()
+        assert isinstance(instruction, LoadWeights)
+        tile = self._tile(instruction)
+        met = [multiply for other, multiply in self._multiplies.items() if other.meets(tile)]
+        if self._spec.weight_buffer == "double":
+            return [(multiply.stream, 0) for multiply in met]
+        return [(multiply.stream, multiply.injections - 1) for multiply in met]
 
     def start(self, index: int, instruction: Instruction, *, asks_last: bool) -> None:
         """Begin a load or a multiply in the present tick."""
@@ -111,44 +156,47 @@ class PEArrayUnit(Unit):
     # Loads
 
     def _start_load(self, index: int, load: LoadWeights, asks_last: bool) -> None:
-        stream = self._stream(index, "weights", self._load_timeline(load.weights))
-        self._load, self._fresh_weights = stream, True
+        stream = self._stream(index, "weights", self._load_timeline(load))
+        tile, read = self._tile(load), None
+        self._loads[tile] = stream
+        self._fresh.add(tile)
         if self.context.values:
-            self._weights = np.asfortranarray(self.context.memory.read(load.weights))
+            read = self._weights[tile] = np.asfortranarray(self.context.memory.read(load.weights))
         self.context.arbiter.add(stream, asks_last=asks_last)
         last = stream.timeline.slots - 1
         delay = self.post_delay
         sources = self.announce(load.posts, lambda _: lambda: (stream.tick_of(last) + delay,))
-        start, weights = self.env.tick, self._weights
+        start = self.env.tick
         stream.then(
-            lambda: self._finish_load(index, load, stream, start, weights=weights, sources=sources)
+            lambda: self._finish_load(index, load, stream, start, weights=read, sources=sources)
         )
 
-    def _load_timeline(self, weights: Access) -> Timeline:
-        bank_bytes = self.chip.state_buffer.bank_bytes
-        columns = self._columns_per_read(weights)
-        parts = -(-weights.elements // columns)
+    def _load_timeline(self, load: LoadWeights) -> Timeline:
+        bank_bytes, weights = self.chip.state_buffer.bank_bytes, load.weights
+        parts = self._parts(load)
         groups = weights.partitions if self._spec.weight_path == "top" else 1
         reads = -(-groups // self._spec.fast_load) * parts
         bank = bank_of(weights, bank_bytes)
-        if self._spec.weight_path == "top" and self.chip.state_buffer.is_split:
+        is_parted = self.chip.state_buffer.is_split or bool(self._spec.tile_sizes)
+        if self._spec.weight_path == "top" and is_parted:
             return self._row_timeline(weights, parts)
         if bank is not None:
             return steady(needs(weights, (bank,), "read"), reads)
-        return Timeline(group_stretches(weights, columns, bank_bytes, "read"), reads)
+        together = self._columns_per_read(load) * load.rows_per_pe
+        return Timeline(group_stretches(weights, together, bank_bytes, "read"), reads)
 
-    def _columns_per_read(self, weights: Access) -> int:
+    def _columns_per_read(self, load: LoadWeights) -> int:
         """Return the columns that a read brings: of all rows from the left, of f from the top."""
-        fitting = self._port_bytes // weights.element_bytes
-        most = self._spec.fast_load if self._spec.weight_path == "left" else weights.elements
+        fitting = self._port_bytes // (load.weights.element_bytes * load.rows_per_pe)
+        most = self._spec.fast_load if self._spec.weight_path == "left" else load.columns
         return min(most, fitting)
 
-    def _parts(self, weights: Access) -> int:
+    def _parts(self, load: LoadWeights) -> int:
         """Return the reads that bring a row whole."""
-        return -(-weights.elements // self._columns_per_read(weights))
+        return -(-load.columns // self._columns_per_read(load))
 
     def _row_timeline(self, weights: Access, parts: int) -> Timeline:
-        """Return what a load on the top path needs where partitions have ports of their own."""
+        """Return what a load on the top path needs where partitions keep reads apart."""
         fast, stop = self._spec.fast_load, weights.partition + weights.partitions
         bank = weights.span.first // self.chip.state_buffer.bank_bytes  # legality: there is but one
         port = Port(weights.buffer.value, bank, "read")
@@ -174,21 +222,27 @@ class PEArrayUnit(Unit):
         self.finish(InstructionTimes(index, self.name, start, first, last, last), stream)
         recorder = self.context.recorder
         if recorder.keep_grid:
-            tile = weights if weights is not None else np.zeros((0, 0), np.float32)
-            columns = self._columns_per_read(load.weights)
-            recorder.loads.append(LoadPass(index, stream.ticks() // self.period, tile, columns))
+            read = weights if weights is not None else np.zeros((0, 0), np.float32)
+            columns, cycles = self._columns_per_read(load), stream.ticks() // self.period
+            held, second = _pairs(read, load.rows_per_pe)
+            one = LoadPass(index, cycles, held, columns, placed(load), second=second)
+            recorder.loads.append(one)
         if recorder.wants("load") and weights is not None:
-            self._record_load(index, load.weights, stream.ticks(), weights)
+            self._record_load(index, load, stream.ticks(), weights)
 
     def _record_load(
-        self, index: int, access: Access, ticks: npt.NDArray[np.int64], weights: npt.NDArray[Any]
+        self,
+        index: int,
+        load: LoadWeights,
+        ticks: npt.NDArray[np.int64],
+        weights: npt.NDArray[Any],
     ) -> None:
-        K, N = weights.shape
-        number = np.arange(N)[None, :] // self._columns_per_read(access)
+        K, elements = weights.shape
+        number = np.arange(elements)[None, :] // load.rows_per_pe // self._columns_per_read(load)
         if self._spec.weight_path == "top":
             row = np.arange(K)[:, None] // self._spec.fast_load
-            number = row * self._parts(access) + number
-        self._record("load", index, access, ticks[number], weights)
+            number = row * self._parts(load) + number
+        self._record("load", index, load.weights, ticks[number], weights)
 
     def _record(
         self, kind: str, index: int, access: Access, ticks: npt.NDArray[np.int64], values: Any
@@ -212,13 +266,14 @@ class PEArrayUnit(Unit):
     # Multiplies
 
     def _start_multiply(self, index: int, multiply: MatMul) -> None:
-        timeline = self._multiply_timeline(multiply)
+        timeline, tile = self._multiply_timeline(multiply), self._tile(multiply)
         slower = self._slower()
         spacing = slower * self._spacing(multiply)
         stream = self._stream(index, "moving", timeline, spacing)
-        self._multiply, self._multiply_injections = stream, timeline.slots
-        self._multiply_over = self.env.tick + self._least_ticks(multiply, slower)
-        exchange, self._fresh_weights = self._fresh_weights, False
+        over = self.env.tick + self._least_ticks(multiply, slower)
+        self._multiplies[tile] = _Streamed(multiply, stream, timeline.slots, over)
+        if exchange := tile in self._fresh:
+            self._fresh.discard(tile)
         values = self._multiply_values(multiply) if self.context.values else None
         hold, start = self._hold(multiply, stream), self.env.tick
         self.context.arbiter.add(stream)
@@ -240,12 +295,14 @@ class PEArrayUnit(Unit):
 
     def _slower(self) -> int:
         """Return how many times as long a vector takes in a multiply that starts now."""
-        if self._multiply is not None:
-            stop = self._multiply.tick_of(self._multiply_injections - 1) // self.period
-            stop += self._multiply.spacing
-            self._warm_up.note(Interval(self._multiply_start, stop))
-        self._multiply_start = self.env.tick // self.period
-        is_cold = self._warm_up.is_cold(self._multiply_start)
+        if not self._spec.warm_up_cycles:
+            return 1
+        now = self.env.tick // self.period
+        stops = [m.last // self.period + m.stream.spacing for m in self._multiplies.values()]
+        if stops:  # of those side by side at least one is at work from the start before until then
+            self._warm_up.note(Interval(self._multiply_start, min(max(stops), now)))
+        self._multiply_start = now
+        is_cold = self._warm_up.is_cold(now)
         return self._spec.warm_up_factor if is_cold else 1
 
     def _least_ticks(self, multiply: MatMul, slower: int) -> int:
@@ -258,23 +315,26 @@ class PEArrayUnit(Unit):
         """Return the cycles from a vector to the next."""
         if isinstance(multiply, PassThrough):
             return self._spec.pass_through[multiply.moving.dtype]
+        if isinstance(multiply, MatMulDoubleRow):
+            return self._spec.double_row[multiply.moving.dtype]
         return self._spec.cycles_per_vector[multiply.moving.dtype]
 
     def _passes(self, multiply: MatMul) -> int:
         """Return how often the vectors are streamed."""
-        if isinstance(multiply, PassThrough):
+        if isinstance(multiply, PassThrough | MatMulDoubleRow):
             return 1
         return self._spec.passes.get(multiply.moving.dtype, 1)
 
     def _silent(self, multiply: MatMul) -> int:
         """Return how many injections leave no sums: those of all passes but the last."""
-        return (self._passes(multiply) - 1) * multiply.moving.elements
+        passes = self._passes(multiply)
+        return (passes - 1) * multiply.vectors if passes > 1 else 0
 
     def _visible(self, on: str, multiply: MatMul, stream: Stream) -> PostTicks:
         """Return when others see that rows, partitions, or all of the result are complete."""
-        N, silent = multiply.result.partitions, self._silent(multiply)
-        last = silent + multiply.moving.elements - 1
-        columns = range(N) if on == "partition" else (N - 1,)
+        silent, written = self._silent(multiply), multiply.result.lanes
+        last = silent + multiply.vectors - 1
+        columns = range(*written) if on == "partition" else (written.stop - 1,)
         behind = [(self._depth + self._right(c)) * self.period + self.post_delay for c in columns]
         if on == "row":
             return lambda: (stream.ticks()[silent:] + behind[0]).tolist()
@@ -285,46 +345,50 @@ class PEArrayUnit(Unit):
     def _multiply_timeline(self, multiply: MatMul) -> Timeline:
         bank_bytes, moving = self.chip.state_buffer.bank_bytes, multiply.moving
         silent = self._silent(multiply)
-        injections = silent + moving.elements
+        injections = silent + multiply.vectors
         bank = bank_of(moving, bank_bytes)
-        if self._depth and bank is not None:
+        depth = self._depth + self._right(multiply.result.partition)
+        if depth and bank is not None:
             return steady(needs(moving, (bank,), "read"), injections)
         reads = [
             stretch
-            for first in range(0, injections, moving.elements)
-            for stretch in group_stretches(moving, 1, bank_bytes, "read", first)
+            for first in range(0, injections, multiply.vectors)
+            for stretch in group_stretches(moving, multiply.rows_per_pe, bank_bytes, "read", first)
         ]
-        if self._depth:
+        if depth:
             return Timeline(reads, injections)
         result = [Stretch(silent, injections, self._result_needs(multiply))]
         return merge(reads, result, injections)
 
     def _result_needs(self, multiply: MatMul) -> Any:
-        bank = multiply.result.span.first // self.chip.result_buffer.bank_bytes
+        bank = self._bank(multiply)
         want = needs(multiply.result, (bank,), "write")
         return needs(multiply.result, (bank,), "read") + want if multiply.accumulate else want
 
     def _hold(self, multiply: MatMul, stream: Stream) -> Hold:
-        width = self._right(multiply.result.partitions - 1) + 1
+        written = multiply.result.lanes
+        first = self._right(written.first)
+        width = self._right(written.stop - 1) + 1 - first
         wanted, silent = self._result_needs(multiply), self._silent(multiply)
-        if self._depth:
-            return Hold(stream, wanted, self._depth, width, silent=silent)
+        if self._depth + first:
+            return Hold(stream, wanted, self._depth + first, width, silent=silent)
         return Hold(stream, wanted, 1, width - 1, silent=silent)
 
     def _multiply_values(self, multiply: MatMul) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Do the arithmetic and store it; race-free programs cannot tell when."""
-        assert self._weights is not None
         memory = self.context.memory
         moving = memory.read(multiply.moving)
-        weights = self._weights[: moving.shape[0], : multiply.result.partitions]
+        loaded = self._weights[self._tile(multiply)]
+        used = multiply.result.partitions * multiply.rows_per_pe
+        weights = loaded[: moving.shape[0], :used]
         if isinstance(multiply, PassThrough):
             found = passed_through(moving, weights)
             memory.write(replace(multiply.result, dtype="s32"), words_of(found))
             return moving, found
         accumulator = data_type(multiply.moving.dtype).accumulator
         sums = row_order_product(
-            moving,
-            weights,
+            _rows_apart(moving, multiply.rows_per_pe),
+            _rows_apart(weights, multiply.rows_per_pe),
             accumulator,
             fused=self._spec.fused_multiply_add,
             form=self.context.product_form,
@@ -352,10 +416,11 @@ class PEArrayUnit(Unit):
         for uses in hold.uses():
             for need in hold.needs:
                 self.context.use_port(need, uses)
-        period, N, silent = self.period, multiply.result.partitions, self._silent(multiply)
-        first, last = stream.tick_of(0), stream.tick_of(silent + multiply.moving.elements - 1)
-        first_write = stream.tick_of(silent) + self._depth * period
-        done = last + (self._depth + self._right(N - 1)) * period
+        period, silent, written = self.period, self._silent(multiply), multiply.result.lanes
+        first, last = stream.tick_of(0), stream.tick_of(silent + multiply.vectors - 1)
+        entered = stream.tick_of(silent) + self._depth * period
+        first_write = entered + self._right(written.first) * period
+        done = last + (self._depth + self._right(written.stop - 1)) * period
         for run in stream.progress:
             self.claim("streaming", run.tick, run.tick + run.slots * period)
         self.claim("filling", first, first_write)
@@ -378,10 +443,19 @@ class PEArrayUnit(Unit):
     ) -> None:
         """Note the injections of all passes."""
         silent, N = self._silent(multiply), multiply.result.partitions
-        moving = values[0].T if values else np.zeros((len(e) - silent, 0), np.float32)
+        operand = values[0] if values else np.zeros((0, (len(e) - silent)), np.float32)
+        first, second = _pairs(operand, multiply.rows_per_pe if values else 1)
         through = isinstance(multiply, PassThrough)
         one = MatMulPass(
-            index, e[silent:], moving, N, exchange, silent=e[:silent], is_pass_through=through
+            index,
+            e[silent:],
+            first.T,
+            N,
+            exchange,
+            silent=e[:silent],
+            is_pass_through=through,
+            place=placed(multiply),
+            second=None if second is None else second.T,
         )
         self.context.recorder.matmuls.append(one)
 
@@ -393,14 +467,15 @@ class PEArrayUnit(Unit):
         moving: npt.NDArray[Any],
         sums: npt.NDArray[Any],
     ) -> None:
-        recorder, vectors = self.context.recorder, multiply.moving.elements
+        recorder, vectors = self.context.recorder, multiply.vectors
         if recorder.wants("inject"):
             for first in range(0, len(e), vectors):
                 part = e[first : first + vectors]
-                self._record("inject", index, multiply.moving, part, moving)
+                each = np.repeat(part, multiply.rows_per_pe)
+                self._record("inject", index, multiply.moving, each, moving)
         e = e[-vectors:]
         if recorder.wants("psum_write"):
-            right = np.array([self._right(c) for c in range(len(sums))])
+            right = np.array([self._right(c) for c in range(*multiply.result.lanes)])
             ticks = e[None, :] + (self._depth + right[:, None]) * self.period
             self._record("psum_write", index, multiply.result, ticks, sums)
 
@@ -415,3 +490,19 @@ class PEArrayUnit(Unit):
             timeline=timeline,
             spacing=spacing,
         )
+
+
+def _pairs(
+    operand: npt.NDArray[Any], rows_per_pe: int
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:
+    """Return the first elements of all PEs, and the second ones where each has two."""
+    return (operand, None) if rows_per_pe == 1 else (operand[:, ::2], operand[:, 1::2])
+
+
+def _rows_apart(operand: npt.NDArray[Any], rows_per_pe: int) -> npt.NDArray[Any]:
+    """Return an operand [K, n * rows of a PE] with a row for each row of the contraction."""
+    if rows_per_pe == 1:
+        return operand
+    K = operand.shape[0]
+    apart = operand.reshape(K, -1, rows_per_pe).transpose(0, 2, 1)
+    return apart.reshape(K * rows_per_pe, -1)

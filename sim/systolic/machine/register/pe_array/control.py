@@ -13,7 +13,7 @@ import numpy as np
 from systolic.arrays import Array
 from systolic.machine.register.pe_array.distances import Stages
 
-ACCUMULATES, INTEGER, THROUGH = 1, 2, 4
+ACCUMULATES, INTEGER, THROUGH, DOUBLE = 1, 2, 4, 8
 """Bits of a vector's kind."""
 _FIELD = 16
 _MASK = (1 << _FIELD) - 1
@@ -98,6 +98,10 @@ class Control:
     def pass_through(self, base: int) -> Array:
         """Return [R, C]: whether the vector in the PE lets weights pass through."""
         return np.asarray((kind_of(self.at_pes(self.code, base)) & THROUGH) != 0)
+
+    def double(self, base: int) -> Array:
+        """Return [R, C]: whether the vector in the PE has an element for its second row."""
+        return np.asarray((kind_of(self.at_pes(self.code, base)) & DOUBLE) != 0)
 
     def at_results(self, chain: Array, base: int) -> Array:
         """Return [C]: the word of the chain where each column enters the result buffer."""

@@ -14,12 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from systolic.hw.spec import Chip
+from systolic.isa.array_tile import ArrayTile
 
 
 @dataclass(frozen=True)
 class Stages:
-    """Register distances. Cells are groups of PEs without a register between them.
+    """Register distances in a tile. Cells are groups of PEs without a register between them.
 
+    entry: registers before the tile's first PE, those of the array's rows and columns before it
+    among them; write_latency: registers behind its last row, those of the rows below among them.
     deep: rows of sum registers, from the first cell to the result buffer; wide: moving registers
     of a row; to_result: cycles from injection to column 0's write (D); across: further cycles
     to the last column's.
@@ -35,16 +38,21 @@ class Stages:
     write_latency: int
 
     @classmethod
-    def of(cls, chip: Chip) -> Stages:
-        """Return the distances in that chip's array."""
+    def of(cls, chip: Chip, tile: ArrayTile) -> Stages:
+        """Return the distances in a tile of that chip's array."""
         array = chip.pe_array
+        (down, right), (cell_rows, cell_cols) = array.hop, array.cell
+        above, before = tile.row // cell_rows, tile.col // cell_cols
+        below = (array.rows - tile.row - tile.rows) // cell_rows
         return cls(
-            array.rows,
-            array.cols,
-            array.entry_cycles,
-            *array.hop,
-            *array.cell,
-            chip.result_buffer.write_latency_cycles,
+            tile.rows,
+            tile.cols,
+            array.entry_cycles + down * above + right * before,
+            down,
+            right,
+            cell_rows,
+            cell_cols,
+            chip.result_buffer.write_latency_cycles + down * below,
         )
 
     @cached_property

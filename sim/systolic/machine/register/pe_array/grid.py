@@ -11,29 +11,39 @@ import numpy as np
 
 from systolic.arrays import Array
 from systolic.hw.spec import Chip
+from systolic.isa.array_tile import ArrayTile
 from systolic.machine.register.pe_array.control import Control, cols_of
 from systolic.machine.register.pe_array.distances import Stages
 from systolic.machine.register.pe_array.multiply import multiply_add, plain_step
 from systolic.machine.register.pe_array.pass_through import bits_of, pass_on
+from systolic.machine.register.pe_array.second_rows import SPARE, SecondRows, operands_in
 from systolic.machine.register.pe_array.weights import Weights
 
 LINE_WORDS, APART_WORDS = 16, 272
-SPARE = 256
-"""Cycles until the planes are moved back. A matter of speed only."""
 
 
 class Grid:
-    """Registers of an array. Cycles are the array's.
+    """Registers of a tile of the array, or of all of it. Cycles are the array's.
+
+    Tiles have registers of their own: nothing of one enters another.
 
     products: how many a run makes, which decides how they are made; base: where the planes begin;
     quiet: the cycle from which all moving and sum registers are 0 again unless a vector is
-    injected; bits: the weights as the bits they were read as, if any are to pass through.
+    injected; bits: the weights as the bits they were read as, if any are to pass through; second:
+    what the PEs have for their second rows, if any vector is of double rows.
     """
 
     def __init__(
-        self, chip: Chip, is_mixed: bool, products: int, *, has_pass_through: bool = False
+        self,
+        chip: Chip,
+        tile: ArrayTile,
+        is_mixed: bool,
+        products: int,
+        *,
+        has_pass_through: bool = False,
+        has_double_rows: bool = False,
     ) -> None:
-        self.stages = stages = Stages.of(chip)
+        self.stages = stages = Stages.of(chip, tile)
         self.control = Control(stages, SPARE)
         self.base = SPARE
         self.quiet = 0
@@ -41,11 +51,15 @@ class Grid:
         moving, sums = SPARE + stages.rows * stages.wide, (SPARE + stages.deep) * stages.cols
         self._moving_bits, self._sum_bits, active, shadow = _planes(moving, sums, size, size)
         self._plain_step = plain_step(products)
-        self.weights = Weights(chip, active, shadow, is_mixed)
+        self.weights = Weights(chip, stages, active, shadow, is_mixed=is_mixed)
         self.bits: Weights | None = None
         if has_pass_through:
-            self.bits = Weights(chip, np.zeros(size, np.int32), np.zeros(size, np.int32), False)
-        self._passing_until = 0
+            active, shadow = np.zeros(size, np.int32), np.zeros(size, np.int32)
+            self.bits = Weights(chip, stages, active, shadow, is_mixed=False)
+        self.second: SecondRows | None = None
+        if has_double_rows:
+            self.second = SecondRows(chip, stages, is_mixed=is_mixed)
+        self._passing_until = self._double_until = 0
         self._sum_rows = self._sum_bits.reshape(-1, stages.cols)
         self._float_rows = self._sum_rows.view(np.float32)
         self._zeros = np.zeros(stages.cols, np.float32)
@@ -80,6 +94,8 @@ class Grid:
             plane[SPARE:] = plane[:-SPARE].copy()
             plane[:SPARE] = 0
         self.control.wrap()
+        if self.second is not None:
+            self.second.wrap()
         self.base = SPARE
         if not self._is_integer:
             self.weights.look_again()
@@ -92,6 +108,12 @@ class Grid:
         self._skewed[self.base, : len(operand)] = operand
         self.quiet = cycle + self.stages.drained + self.stages.write_latency + 1
 
+    def inject_second(self, operand: Array, is_integer: bool) -> None:
+        """Read what the vector injected in this cycle has for the second rows, [K]."""
+        assert self.second is not None
+        self.second.inject(self.base, operand, np.int32 if is_integer else np.float32)
+        self._double_until = self.quiet
+
     def let_pass(self) -> None:
         """The vector injected in this cycle lets weights pass through."""
         self._passing_until = self.quiet
@@ -102,15 +124,24 @@ class Grid:
         if self.bits is not None:
             self.bits.send(bits_of(operand), True, pe, arrival)
 
+    def send_second(self, operand: Array, is_integer: bool, pe: int, arrival: int) -> None:
+        """Send the weights of one lane for the second rows."""
+        assert self.second is not None
+        self.second.weights.send(operand, is_integer, pe, arrival)
+
     def begin_exchange(self, cycle: int) -> None:
         """The vector injected in this cycle takes an exchange of weights along."""
         self.weights.begin_exchange(cycle)
+        if self.second is not None:
+            self.second.weights.begin_exchange(cycle)
         if self.bits is not None:
             self.bits.begin_exchange(cycle)
 
     def write_weights(self, cycle: int) -> None:
         """Let weights that have arrived into their registers."""
         self.weights.write(cycle)
+        if self.second is not None:
+            self.second.weights.write(cycle)
         if self.bits is not None:
             self.bits.write(cycle)
 
@@ -130,8 +161,12 @@ class Grid:
             moving[:: stages.cols] = self._skewed_flat[first : last : self._skew_step]
         else:
             self._enter_anywhere(base)
+        if self.second is not None:
+            self.second.enter(base)
         if weights.has_exchanges:
             weights.exchange(cycle)
+            if self.second is not None:
+                self.second.weights.exchange(cycle)
             if self.bits is not None:
                 self.bits.exchange(cycle)
         if self._narrow:
@@ -144,7 +179,7 @@ class Grid:
 
     def _may_leak(self, cycle: int) -> bool:
         """Return whether an idle PE could leave a trace by multiplying like the others."""
-        if cycle < max(self._mixed_until, self._passing_until):
+        if cycle < max(self._mixed_until, self._passing_until, self._double_until):
             return True
         return self.weights.is_wild and not self._is_integer
 
@@ -167,15 +202,7 @@ class Grid:
     def operands(self) -> Array:
         """Return the bits [R, C] of every PE's moving operand (may be a view)."""
         stages = self.stages
-        size = self._moving_bits.itemsize
-        cells: Array = np.ndarray(
-            (stages.rows, stages.col_cells, stages.cell_cols),
-            np.int32,
-            buffer=self._moving_bits,
-            offset=self.base * size,
-            strides=(stages.wide * size, stages.right * size, 0),
-        )
-        return cells.reshape(stages.rows, stages.cols)
+        return operands_in(self._moving_bits, stages, self.base)
 
     def _enter_anywhere(self, base: int) -> None:
         stages = self.stages
@@ -204,6 +231,7 @@ class Grid:
         kinds = self._kinds(base, cycle)
         passing = self._passing(base, cycle)
         multiplying = active if passing is None else active & ~passing
+        doubling = self._doubling(base, cycle, active)
         for row in range(stages.cell_rows):
             rows = slice(row, None, stages.cell_rows)
             for dtype, takes_part in kinds:
@@ -214,6 +242,14 @@ class Grid:
                     multiplying[rows] & takes_part[rows],
                     self._is_fused,
                 )
+                if doubling is not None and self.second is not None:
+                    multiply_add(
+                        sums.view(dtype),
+                        self.second.operands(base)[rows].view(dtype),
+                        self.second.held()[rows].view(dtype),
+                        doubling[rows] & takes_part[rows],
+                        self._is_fused,
+                    )
                 if passing is not None:
                     here = passing[rows] & active[rows] & takes_part[rows]
                     pass_on(sums, moving[rows].view(dtype), self._passed()[rows], here)
@@ -222,6 +258,10 @@ class Grid:
     def _passing(self, base: int, cycle: int) -> Array | None:
         """Return [R, C]: whether the vector in the PE lets weights pass; None if none does."""
         return self.control.pass_through(base) if cycle < self._passing_until else None
+
+    def _doubling(self, base: int, cycle: int, active: Array) -> Array | None:
+        """Return [R, C]: whether the PE multiplies for its second row too; None if none does."""
+        return active & self.control.double(base) if cycle < self._double_until else None
 
     def _passed(self) -> Array:
         """Return the bits [R, C] that pass from every PE where its moving element is not 0."""

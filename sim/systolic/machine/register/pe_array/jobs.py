@@ -7,8 +7,15 @@ from typing import NamedTuple
 
 from systolic.hw.datatypes import data_type
 from systolic.isa import Buffer, LoadWeights, MatMul, PassThrough
+from systolic.machine.array_shape import placed
 from systolic.machine.register.context import Context
-from systolic.machine.register.pe_array.control import ACCUMULATES, INTEGER, THROUGH, code_of
+from systolic.machine.register.pe_array.control import (
+    ACCUMULATES,
+    DOUBLE,
+    INTEGER,
+    THROUGH,
+    code_of,
+)
 from systolic.machine.register.pe_array.distances import Stages
 from systolic.machine.register.ports.ports import Ports, PortTuple, Wanted, wanted
 from systolic.machine.register.unit import Job
@@ -104,16 +111,20 @@ class LoadJob(ArrayJob):
         super().__init__(index)
         access, array = load.weights, context.chip.pe_array
         self.access, self.rows = access, context.planes.rows_of(access)
+        self.place = placed(load)
         self.is_left = array.weight_path == "left"
         self.is_integer = data_type(access.dtype).accumulator == "s32"
-        self.offsets = access.offsets()
+        self.per_pe = load.rows_per_pe
+        self.offsets = access.offsets()[:: self.per_pe]
         self.columns: list[int] = self.offsets.tolist()
-        passing = context.chip.port_width_bytes // access.element_bytes
-        self.columns_per_read = min(passing, array.fast_load if self.is_left else access.elements)
+        self.second = access.offsets()[1::2] if self.per_pe == 2 else None
+        passing = context.chip.port_width_bytes // (access.element_bytes * self.per_pe)
+        cols = len(self.columns)
+        self.columns_per_read = min(passing, array.fast_load if self.is_left else cols)
         if self.is_left:
-            self.routes = left_routes(stages, access.elements, self.columns_per_read)
+            self.routes = left_routes(stages, cols, self.columns_per_read)
         else:
-            size = access.partitions, access.elements
+            size = access.partitions, cols
             self.routes = top_routes(stages, size, array.fast_load, self.columns_per_read)
         self.reads = len(self.routes)
         self.ports = self._read_ports(context, array.fast_load)
@@ -123,7 +134,7 @@ class LoadJob(ArrayJob):
         access, ports = self.access, context.ports
         lanes = access.lanes
         if self.is_left:
-            groups = ports.of_groups(access, "read", self.columns_per_read)
+            groups = ports.of_groups(access, "read", self.columns_per_read * self.per_pe)
             return [wanted(near, lanes) for near in groups]
         (row,) = ports.of_groups(access, "read", access.elements)
         firsts = range(lanes.first, lanes.stop, fast)
@@ -138,8 +149,8 @@ class MatMulJob(ArrayJob):
     Of its passes only the last injects vectors that take part; `silent` counts the injections
     before, whose operands are read and leave nothing in the array.
     full_kind: its kind, or NARROW if it does not use all columns; arrivals: cycle of each vector's
-    write into partition 0; entered: how many have begun to be written; is_first: it is the first
-    since a load, so weights are exchanged with its first vector.
+    write into the tile's first partition; entered: how many have begun to be written; is_first: it
+    is the first since a load, so weights are exchanged with its first vector.
     """
 
     def __init__(
@@ -147,29 +158,34 @@ class MatMulJob(ArrayJob):
     ) -> None:
         super().__init__(index)
         moving, result, ports = matmul.moving, matmul.result, context.ports
-        self.access = moving
-        self.vectors = moving.elements
+        self.access, self.place = moving, placed(matmul)
+        self.per_pe = matmul.rows_per_pe
+        self.vectors = moving.elements // self.per_pe
         self.cols = result.partitions
         array = context.chip.pe_array
         self.is_pass_through = isinstance(matmul, PassThrough)
-        rates = array.pass_through if self.is_pass_through else array.cycles_per_vector
+        passes, rates = array.passes.get(moving.dtype, 1), array.cycles_per_vector
+        if self.is_pass_through or self.per_pe == 2:
+            passes, rates = 1, array.pass_through if self.is_pass_through else array.double_row
         self.vector_cycles = rates[moving.dtype]
-        passes = 1 if self.is_pass_through else array.passes.get(moving.dtype, 1)
         self.silent = self.vectors * (passes - 1)
         self.injections = self.vectors * passes
         self._interval = array.min_interval_cycles
         self._held = min(self.cols, array.min_vectors) * passes
         self.is_integer = data_type(moving.dtype).accumulator == "s32"
         kind = ACCUMULATES * matmul.accumulate | INTEGER * self.is_integer
-        kind |= THROUGH * self.is_pass_through
+        kind |= THROUGH * self.is_pass_through | DOUBLE * (self.per_pe == 2)
         self.full_kind = kind if self.cols == stages.cols else NARROW
         self.code = code_of(self.cols, moving.partitions, kind)
         self.rows = context.planes.rows_of(moving)
-        self.offsets: list[int] = moving.offsets().tolist()
+        self.offsets: list[int] = moving.offsets()[:: self.per_pe].tolist()
+        self.second = moving.offsets()[1::2].tolist() if self.per_pe == 2 else None
         self.words: list[int] = result.offsets().tolist()
         self.result_ports = _result_ports(matmul, ports)
         behind = wanted(self.result_ports if stages.to_result == 0 else (), result.lanes)
-        reads = [wanted(near, moving.lanes) for near in ports.of_groups(moving, "read", 1)]
+        reads = [
+            wanted(near, moving.lanes) for near in ports.of_groups(moving, "read", self.per_pe)
+        ]
         self.ports = reads * (passes - 1) + [read + behind for read in reads]
         self.across = stages.across_to(self.cols - 1)
         self.row_posts = [p.semaphore for p in matmul.posts if p.on == "row"]

@@ -10,7 +10,13 @@ import numpy as np
 from systolic.arrays import Array
 from systolic.isa import MatMul
 from systolic.machine.register.context import Context
-from systolic.machine.register.pe_array.control import ACCUMULATES, INTEGER, THROUGH, kind_of
+from systolic.machine.register.pe_array.control import (
+    ACCUMULATES,
+    DOUBLE,
+    INTEGER,
+    THROUGH,
+    kind_of,
+)
 from systolic.machine.register.pe_array.grid import Grid
 from systolic.machine.register.pe_array.jobs import NARROW, MatMulJob
 from systolic.machine.register.pe_array.pass_through import elements_of
@@ -22,9 +28,12 @@ NAN_BITS = np.int32(0x7FC00000)
 
 
 class Results:
-    """Multiplies whose sums are on their way, oldest first, and the words about to be written."""
+    """Multiplies whose sums are on their way, oldest first, and the words about to be written.
 
-    def __init__(self, context: Context, grid: Grid, period: int) -> None:
+    first: the partition that column 0 of the grid writes.
+    """
+
+    def __init__(self, context: Context, grid: Grid, period: int, first: int) -> None:
         self.jobs: list[MatMulJob] = []
         self._context = context
         self._ports = context.ports
@@ -32,7 +41,8 @@ class Results:
         self._period = period
         cols = grid.stages.cols
         self._words, apart = context.planes.result_words()
-        self._origins = np.arange(cols) * apart
+        self._first = first
+        self._origins = np.arange(first, first + cols) * apart
         self._index = np.zeros(cols, np.int64)
         self._full = cols if grid.stages.is_plain else -1
         self._wants_words = context.recorder.wants("psum_write")
@@ -97,7 +107,7 @@ class Results:
         control = self._grid.control
         index = control.at_results(control.word, base)[cols] + self._origins[cols]
         values = self._grid.results()[cols]
-        kinds = kind_of(control.at_results(control.code, base)[cols])
+        kinds = kind_of(control.at_results(control.code, base)[cols]) & ~DOUBLE
         for integer in (False, True):
             mine = (kinds == (ACCUMULATES | INTEGER * integer)).nonzero()[0]
             if mine.size:
@@ -125,7 +135,7 @@ class Results:
                 int(owner),
                 Words(
                     ticks=np.full(mine.size, tick, np.int64),
-                    partitions=cols[mine],
+                    partitions=self._first + cols[mine],
                     addresses=words[mine],
                     dtype=dtype,
                     values=elements_of(values[mine].view(np.int32), dtype),

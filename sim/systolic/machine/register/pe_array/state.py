@@ -5,14 +5,18 @@ A run whose grid nobody looks at pays nothing for this.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from systolic.arrays import Array
 from systolic.hw.datatypes import data_type
+from systolic.hw.spec import Chip
 from systolic.isa import LoadWeights, MatMul, PassThrough, Program
 from systolic.machine.register.pe_array.grid import Grid
 from systolic.machine.register.pe_array.pass_through import elements_of
-from systolic.trace.grid import GridState
+from systolic.machine.register.pe_array.tile import TileRegisters
+from systolic.trace.grid import GridPlace, GridState
 
 
 class GridStates:
@@ -31,8 +35,31 @@ class GridStates:
         """Return whether the program uses both accumulators."""
         return len(self._dtypes) > 1
 
+    def of_all(self, tiles: Sequence[TileRegisters], chip: Chip) -> GridState:
+        """Return the grid at the end of the present cycle: registers of the tile loaded last."""
+        shape = chip.pe_array.rows, chip.pe_array.cols
+        if shape == (tiles[0].tile.rows, tiles[0].tile.cols) and len(tiles) == 1:
+            return self.of(tiles[0].grid)
+        dtype: type = np.float64 if self.is_mixed else self._dtypes[0]
+        nowhere = np.full(shape, -1, np.int64)
+        numbers: Array = np.zeros(shape, dtype)
+        found = GridState(
+            moving=numbers,
+            weight=numbers.copy(),
+            shadow=numbers.copy(),
+            sum=numbers.copy(),
+            valid=np.zeros(shape, bool),
+            vector=nowhere,
+            matmul=nowhere.copy(),
+        )
+        for each in sorted(tiles, key=lambda one: one.loaded):
+            tile = each.tile
+            place = GridPlace(tile.row, tile.col, tile.rows, tile.cols)
+            found.put(place, self.of(each.grid))
+        return found
+
     def of(self, grid: Grid) -> GridState:
-        """Return the grid at the end of the present cycle."""
+        """Return the grid of a tile at the end of the present cycle."""
         control, base, weights = grid.control, grid.base, grid.weights
         shape = grid.stages.rows, grid.stages.cols
         valid = control.valid(base)

@@ -20,18 +20,26 @@ class Warmth(Enum):
 
 
 class Thermometer:
-    """Told when multiplies begin and end, in cycles of the array."""
+    """Told when multiplies begin and end, in cycles of the array.
+
+    Multiplies on tiles may overlap: the count rises while at least one of them is at work.
+    """
 
     def __init__(self, window_cycles: int) -> None:
         self._window = window_cycles
         self._warmth = Warmth.UNUSED if window_cycles else Warmth.WARM
         self._chilled = 0
         self._bends: list[tuple[int, int]] = [(0, 0)]
+        self._at_work = self._rising_since = self._rises_until = 0
 
     def begin(self, cycle: int) -> bool:
         """A multiply begins; return whether it does so in a cold array."""
         if not self._window:
             return False
+        self._settle(cycle)
+        if not self._at_work and cycle >= self._rises_until:
+            self._rising_since = cycle
+        self._at_work += 1
         has_rested = 2 * (self._count(cycle) - self._count(cycle - self._window)) < self._window
         if self._warmth is Warmth.UNUSED or (self._warmth is Warmth.WARM and has_rested):
             self._warmth, self._chilled = Warmth.COLD, cycle
@@ -39,11 +47,18 @@ class Thermometer:
             self._warmth = Warmth.COLD if has_rested else Warmth.WARM
         return self._warmth is Warmth.COLD
 
-    def end(self, began: int, over: int) -> None:
-        """A multiply that began in a cycle is over in another one."""
-        if self._window:
+    def end(self, over: int) -> None:
+        """A multiply that has begun will be over in a cycle."""
+        self._at_work -= 1
+        self._rises_until = max(self._rises_until, over)
+
+    def _settle(self, cycle: int) -> None:
+        """Write down the rise up to a cycle, or up to where it ended before."""
+        stop = cycle if self._at_work else min(cycle, self._rises_until)
+        if stop > self._rising_since:
             count = self._bends[-1][1]
-            self._bends += [(began, count), (over, count + over - began)]
+            self._bends += [(self._rising_since, count), (stop, count + stop - self._rising_since)]
+            self._rising_since = stop
 
     def _count(self, cycle: int) -> int:
         """Return in how many cycles before this one the array was busy."""

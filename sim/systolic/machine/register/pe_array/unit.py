@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum
 
 from systolic.arrays import Array
-from systolic.isa import LoadWeights, MatMul, PassThrough
+from systolic.isa import Buffer, LoadWeights, MatMul
+from systolic.isa.array_tile import ArrayTile
 from systolic.machine.register.context import Context
-from systolic.machine.register.pe_array.grid import Grid
 from systolic.machine.register.pe_array.jobs import NARROW, LoadJob, MatMulJob
-from systolic.machine.register.pe_array.notes import Notes
-from systolic.machine.register.pe_array.results import CLIENT, UNIT, Results
+from systolic.machine.register.pe_array.results import CLIENT, UNIT
 from systolic.machine.register.pe_array.state import GridStates
 from systolic.machine.register.pe_array.thermometer import Thermometer
+from systolic.machine.register.pe_array.tile import TileRegisters, Verdict, tiles_of
 from systolic.machine.register.ports.ports import Refused
 from systolic.machine.register.unit import Job, Unit
 from systolic.trace.grid import GridState
@@ -22,44 +21,30 @@ Observer = Callable[[int, GridState], None]
 WEIGHTS = "weights"
 
 
-class Verdict(Enum):
-    """Whether the head may start: no, yes, or if the multiply before it injects in this cycle."""
-
-    NO = 0
-    YES = 1
-    LAST = 2
-
-
 class ArrayUnit(Unit):
-    """The array: at most one load reads and one multiply injects at a time."""
+    """The array: its tiles, of which a program without tiles has one, the whole array."""
 
     def __init__(self, context: Context, observer: Observer | None) -> None:
         chip, recorder = context.chip, context.recorder
-        self._buffer = chip.pe_array.weight_buffer
         states = GridStates(context.program)
-        instructions = context.program.instructions
-        self._grid = Grid(
-            chip,
-            states.is_mixed,
-            context.program.products(),
-            has_pass_through=any(isinstance(each, PassThrough) for each in instructions),
-        )
         period = chip.period(UNIT)
-        self._results = Results(context, self._grid, period)
+        is_noted = bool(recorder.keep_grid or recorder.kinds or observer is not None)
+        whole = ArrayTile(0, 0, chip.pe_array.rows, chip.pe_array.cols)
+        work = [i for i in context.program.instructions if isinstance(i, LoadWeights | MatMul)]
+        self._whole = whole
+        is_mixed = states.is_mixed
+        self._tiles = {
+            tile: TileRegisters(context, tile, is_mixed=is_mixed, is_noted=is_noted, period=period)
+            for tile in tiles_of(work, whole)
+        }
+        self._all = list(self._tiles.values())
+        self._is_tiled = len(self._all) > 1
         self._look: Callable[[int], None] | None = None
         if observer is not None:
-            self._look = lambda cycle: observer(cycle, states.of(self._grid))
-        is_noted = recorder.keep_grid or recorder.kinds or observer is not None
-        self._notes = Notes(recorder, period) if is_noted else None
-        self._load: LoadJob | None = None
-        self._multiply: MatMulJob | None = None
-        self._gate: MatMulJob | None = None
-        self._next_multiply = 0
-        self._interval_over = 0
-        self._began = 0
+            self._look = lambda cycle: observer(cycle, states.of_all(self._all, chip))
+        self._met: dict[int, tuple[list[TileRegisters], list[TileRegisters]]] = {}
         self._thermometer = Thermometer(chip.pe_array.warm_up_cycles)
         self._cold_factor = chip.pe_array.warm_up_factor
-        self._is_reloaded = False
         self._asks_last = False
         self._refusals: list[tuple[int, str]] = []
         super().__init__(context, UNIT, period, chip.pe_array)
@@ -67,62 +52,73 @@ class ArrayUnit(Unit):
     def begin(self, tick: int) -> None:
         """Start a cycle: land results, start what can start, take the result buffer's ports."""
         self.now = cycle = tick // self.period
-        self._results.land()
+        for tile in self._all:
+            tile.results.land()
         if self._dispatched is not None:
             self._begin_dispatched(cycle)
-        if self._load is None and not self.asleep and not self._is_engaged():
+        if not self.asleep and not self._is_engaged():
             self._start_ready(cycle)
-        self._results.hold_ports(cycle, tick)
-        if cycle < self._grid.quiet or self._multiply is not None:
-            self._grid.advance()
+        for tile in self._all:
+            tile.results.hold_ports(cycle, tick)
+            if cycle < tile.grid.quiet or tile.multiply is not None:
+                tile.grid.advance()
 
     def inject(self, tick: int) -> None:
-        """Read the next moving vector, if it is due and its ports are free."""
-        job = self._multiply
+        """Read the next moving vectors that are due and whose ports are free."""
+        if not self._is_tiled:
+            self._inject_of(self._all[0], tick)
+            return
+        at_work = [(tile.multiply.index, tile) for tile in self._all if tile.multiply is not None]
+        for _, tile in sorted(at_work, key=_earliest):
+            self._inject_of(tile, tick)
+
+    def _inject_of(self, tile: TileRegisters, tick: int) -> None:
+        job = tile.multiply
         if job is None or self.now < job.due:
             return
         ports = self._ports
         needed = job.ports[job.sent]
         for want in needed:
-            refused = ports.refused(want, tick)
+            refused = ports.refused(want, tick, CLIENT)
             if refused and not self._is_own(refused.port, job, tick):
                 self._refusals.append((job.index, self._record_stall(job, refused)))
                 self._end_run(job)
                 return
         for want in needed:
-            ports.take(want, tick, self.period, CLIENT)
-        self._inject(job, tick)
+            ports.take(want, tick, self.period, CLIENT, is_engine=self._is_tiled)
+        self._inject(tile, job, tick)
 
     def read_weights(self, tick: int) -> None:
-        """Read the next weights of the load in hand, if their ports are free."""
-        job = self._load
+        """Read the next weights of the loads in hand, if their ports are free."""
+        if not self._is_tiled:
+            self._read_of(self._all[0], tick)
+            return
+        at_work = [(tile.load.index, tile) for tile in self._all if tile.load is not None]
+        for _, tile in sorted(at_work, key=_earliest):
+            self._read_of(tile, tick)
+
+    def _read_of(self, tile: TileRegisters, tick: int) -> None:
+        job = tile.load
         if job is None:
             return
         ports = self._ports
         needed = job.ports[job.sent]
         for want in needed:
-            if refused := ports.refused(want, tick):
+            if refused := ports.refused(want, tick, WEIGHTS):
                 self._refusals.append((job.index, self._record_stall(job, refused)))
                 self._end_run(job)
                 return
         for want in needed:
-            ports.take(want, tick, self.period, WEIGHTS)
-        self._read(job, tick)
+            ports.take(want, tick, self.period, WEIGHTS, is_engine=self._is_tiled)
+        self._read(tile, job, tick)
 
     def end(self, tick: int) -> None:
         """End a cycle: the load that asks last, all registers, results, posts."""
         cycle = self.now
         if self._asks_last:
             self._ask_last(cycle, tick)
-        grid = self._grid
-        if cycle < grid.quiet:
-            grid.step(cycle)
-            self._results.write(tick)
-        if not grid.weights.are_still:
-            grid.write_weights(cycle)
-        if self._results.jobs:
-            for done in self._results.post(cycle, tick):
-                self._finish(done, tick)
+        for tile in self._all:
+            self._end_of(tile, cycle, tick)
         if self._refusals:
             _, winner = min(self._refusals)
             self.claims.mark(f"stalled by {winner}", cycle, cycle + 1)
@@ -130,9 +126,25 @@ class ArrayUnit(Unit):
         if self._look is not None:
             self._look(cycle)
 
+    def _end_of(self, tile: TileRegisters, cycle: int, tick: int) -> None:
+        grid = tile.grid
+        if cycle < grid.quiet:
+            grid.step(cycle)
+            tile.results.write(tick)
+        if not grid.weights.are_still:
+            grid.write_weights(cycle)
+        if tile.results.jobs:
+            for done in tile.results.post(cycle, tick):
+                self._finish(done, tick)
+
     def _is_engaged(self) -> bool:
-        """Return whether the head, a multiply, waits for the one that injects."""
-        return self._multiply is not None and isinstance(self.head, MatMul)
+        """Return whether the head waits for a load that reads, or a multiply that injects."""
+        if self._is_tiled:
+            return False
+        (tile,) = self._all
+        return tile.load is not None or (
+            tile.multiply is not None and isinstance(self.head, MatMul)
+        )
 
     def _end_run(self, job: LoadJob | MatMulJob) -> None:
         """Claim the cycles since `run`, in which the job was not held back."""
@@ -154,53 +166,82 @@ class ArrayUnit(Unit):
                 return
             self._issue(cycle)
 
+    def _tile_of(self, instruction: LoadWeights | MatMul) -> TileRegisters:
+        return self._tiles[instruction.tile or self._whole]
+
     def _verdict(self, cycle: int) -> Verdict:
-        if self._load is not None or cycle < self._decoded:
+        if cycle < self._decoded:
+            return Verdict.NO
+        met, below = self._met_by_head()
+        if any(tile.load is not None for tile in met):
             return Verdict.NO
         if isinstance(self.head, LoadWeights):
-            return self._load_verdict(cycle)
-        may = self._multiply is None and cycle >= max(self._next_multiply, self._interval_over)
+            return self._load_verdict(met, cycle)
+        may = all(tile.is_over(cycle) for tile in met)
+        may = may and not any(self._writes_there(tile, cycle) for tile in below)
         return Verdict.YES if may else Verdict.NO
 
-    def _load_verdict(self, cycle: int) -> Verdict:
-        gate = self._gate
-        if gate is None:
-            return Verdict.YES
-        if self._buffer == "serial":
-            stages = self._grid.stages
-            last = gate.arrivals[-1] - stages.to_result if gate.is_injected else cycle
-            return Verdict.YES if cycle >= last + stages.drained else Verdict.NO
-        needed = 1 if self._buffer == "double" else gate.injections
-        if gate.sent >= needed:
-            return Verdict.YES
-        return Verdict.LAST if gate.sent + 1 == needed and cycle >= gate.due else Verdict.NO
+    def _met_by_head(self) -> tuple[list[TileRegisters], list[TileRegisters]]:
+        """Return the tiles that have a PE of the head's, and those that only share its columns."""
+        head = self.head
+        assert isinstance(head, LoadWeights | MatMul)
+        if self.head_index not in self._met:
+            self._met.clear()
+            mine = self._tile_of(head).tile
+            met = [tile for tile in self._all if tile.tile.meets(mine)]
+            others = [tile for tile in self._all if tile not in met]
+            below = [tile for tile in others if tile.tile.columns.meets(mine.columns)]
+            self._met[self.head_index] = met, below
+        return self._met[self.head_index]
+
+    def _writes_there(self, tile: TileRegisters, cycle: int) -> bool:
+        """Return whether the last multiply of a tile holds back the head for the bank of both."""
+        head, gate = self.head, tile.gate
+        if gate is None or tile.is_over(cycle):
+            return False
+        assert isinstance(head, MatMul)
+        low, high = head.result.span
+        bank = self._ports.of_bytes(Buffer.RESULT, low, high, "write")[-1]
+        return bank in gate.result_ports
+
+    @staticmethod
+    def _load_verdict(met: list[TileRegisters], cycle: int) -> Verdict:
+        verdicts = {tile.load_verdict(cycle) for tile in met}
+        for worst in (Verdict.NO, Verdict.LAST):
+            if worst in verdicts:
+                return worst
+        return Verdict.YES
 
     def _ask_last(self, cycle: int, tick: int) -> None:
         self._asks_last = False
-        if self._load_verdict(cycle) is Verdict.YES:
+        met, _ = self._met_by_head()
+        if self._load_verdict(met, cycle) is Verdict.YES:
+            assert isinstance(self.head, LoadWeights)
+            tile = self._tile_of(self.head)
             self._issue(cycle)
-            self.read_weights(tick)
+            self._read_of(tile, tick)
 
     def _make_job(self) -> Job:
-        head, context, stages = self.head, self.context, self._grid.stages
+        head, context = self.head, self.context
+        assert isinstance(head, LoadWeights | MatMul)
+        tile = self._tile_of(head)
+        stages = tile.grid.stages
         if isinstance(head, LoadWeights):
-            self._is_reloaded = True
             return LoadJob(self.head_index, head, context, stages)
-        assert isinstance(head, MatMul)
-        is_first, self._is_reloaded = self._is_reloaded, False
+        is_first = tile.take_exchange()
         return MatMulJob(self.head_index, head, context, stages, is_first=is_first)
 
     def _launch(self, job: Job, cycle: int) -> None:
+        started = self.context.program.instructions[job.index]
+        assert isinstance(started, LoadWeights | MatMul)
+        tile = self._tile_of(started)
         if isinstance(job, LoadJob):
-            self._load = job
+            tile.begin_load(job)
         elif isinstance(job, MatMulJob):
-            self._multiply = self._gate = job
             job.make_due(cycle)
-            self._began = cycle
             if self._thermometer.begin(cycle):
                 job.slow_down(self._cold_factor)
-            self._interval_over = cycle + job.least_cycles
-            self._results.jobs.append(job)
+            tile.begin_multiply(job, cycle)
 
     def _is_own(self, port: int, job: MatMulJob, tick: int) -> bool:
         """Return whether only the array itself holds this port of the result buffer (D = 0)."""
@@ -210,63 +251,73 @@ class ArrayUnit(Unit):
         """Return the client that has a port: sums do not keep the array from it."""
         return self._ports.accessor(refused, self.now * self.period)
 
-    def _inject(self, job: MatMulJob, tick: int) -> None:
-        cycle, grid = self.now, self._grid
+    def _inject(self, tile: TileRegisters, job: MatMulJob, tick: int) -> None:
+        cycle, grid, notes = self.now, tile.grid, tile.notes
         operand = job.rows[:, job.offsets[job.sent % job.vectors]]
         is_silent = job.sent < job.silent
         grid.inject(cycle, operand[:0] if is_silent else operand, job.is_integer)
+        if job.second is not None:
+            also = job.rows[:, job.second[job.sent]]
+            grid.inject_second(also, job.is_integer)
+            if notes is not None:
+                notes.second_vector(job, also, cycle)
         if job.is_pass_through:
             grid.let_pass()
         if job.sent == 0 and job.is_first:
             grid.begin_exchange(cycle)
-        if is_silent and self._notes is not None:
-            self._notes.silent_vector(job, operand, cycle)
+        if is_silent and notes is not None:
+            notes.silent_vector(job, operand, cycle)
         elif not is_silent:
-            self._accompany(job, operand)
+            self._accompany(tile, job, operand)
         job.send(cycle, tick, job.vector_cycles)
         if not is_silent and grid.stages.to_result == 0:
-            self._results.enter_at_once(job)
+            tile.results.enter_at_once(job)
         if job.is_injected:
-            self._end_injection(job, tick)
+            self._end_injection(tile, job, tick)
 
-    def _accompany(self, job: MatMulJob, operand: Array) -> None:
+    def _accompany(self, tile: TileRegisters, job: MatMulJob, operand: Array) -> None:
         """Send the control words along with a vector that takes part."""
-        cycle, grid = self.now, self._grid
+        cycle, grid, notes = self.now, tile.grid, tile.notes
         control, base = grid.control, grid.base
         control.code[base], control.word[base] = job.code, job.words[job.sent - job.silent]
         if job.full_kind == NARROW:
             grid.narrow(job.cols, cycle)
-        if self._notes is not None:
-            self._notes.vector(job, operand, cycle, base, control)
+        if notes is not None:
+            notes.vector(job, operand, cycle, base, control)
         job.arrivals.append(cycle + grid.stages.to_result)
 
-    def _end_injection(self, job: MatMulJob, tick: int) -> None:
+    def _end_injection(self, tile: TileRegisters, job: MatMulJob, tick: int) -> None:
         job.end_work(tick)
-        self._multiply = None
-        self._next_multiply = job.due
-        self._thermometer.end(self._began, job.due)
+        tile.end_multiply(job)
+        self._thermometer.end(job.due)
         self._end_run(job)
-        if self._notes is not None:
-            self._notes.end_multiply(job)
+        if tile.notes is not None:
+            tile.notes.end_multiply(job)
 
-    def _read(self, job: LoadJob, tick: int) -> None:
-        cycle, rows, send = self.now, job.rows, self._grid.send
+    def _read(self, tile: TileRegisters, job: LoadJob, tick: int) -> None:
+        cycle, rows, send, notes = self.now, job.rows, tile.grid.send, tile.notes
+        tile.note_read(job, cycle)
         for lane, part, pe, delay in job.routes[job.sent]:
             left = job.is_left
             operand = rows[:, job.columns[lane]] if left else rows[lane, job.offsets[part]]
             send(operand, job.is_integer, pe, cycle + delay)
-            if self._notes is not None:
-                self._notes.lane(job, lane, part, operand, cycle)
+            if job.second is not None:
+                also = rows[:, job.second[lane]] if left else rows[lane, job.second[part]]
+                tile.grid.send_second(also, job.is_integer, pe, cycle + delay)
+                if notes is not None:
+                    notes.second_lane(job, lane, part, also, cycle)
+            if notes is not None:
+                notes.lane(job, lane, part, operand, cycle)
         job.send(cycle, tick, 1)
         if job.sent == job.reads:
-            self._end_load(job, tick)
+            self._end_load(tile, job, tick)
 
-    def _end_load(self, job: LoadJob, tick: int) -> None:
+    def _end_load(self, tile: TileRegisters, job: LoadJob, tick: int) -> None:
         job.end_work(tick)
-        self._load = None
+        tile.end_load()
         self._end_run(job)
-        if self._notes is not None:
-            self._notes.end_load(job)
+        if tile.notes is not None:
+            tile.notes.end_load(job)
         self._retire(job, tick)
 
     def _finish(self, job: MatMulJob, tick: int) -> None:
@@ -276,9 +327,12 @@ class ArrayUnit(Unit):
         self._retire(job, tick)
 
     def _land(self) -> None:
-        self._results.land()
+        for tile in self._all:
+            tile.results.land()
 
     def _is_resting(self) -> bool:
-        if self._load is not None or self._dispatched is not None or self._results.jobs:
-            return False
-        return self.now >= self._grid.quiet and self._grid.weights.are_still
+        return self._dispatched is None and all(tile.is_resting(self.now) for tile in self._all)
+
+
+def _earliest(work: tuple[int, TileRegisters]) -> int:
+    return work[0]

@@ -20,8 +20,9 @@ class Weights:
     active_is_integer, shadow_is_integer: [R * C], kept only in a run with both accumulators.
     """
 
-    def __init__(self, chip: Chip, active: Array, shadow: Array, is_mixed: bool) -> None:
-        stages = Stages.of(chip)
+    def __init__(
+        self, chip: Chip, stages: Stages, active: Array, shadow: Array, *, is_mixed: bool
+    ) -> None:
         array = chip.pe_array
         self.active, self.shadow = active, shadow
         self.active_is_integer = np.zeros(active.size, bool)
