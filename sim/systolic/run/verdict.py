@@ -248,7 +248,12 @@ def _as_strands_leave_it(compiled: CompiledGraph, chip: Chip, op: Operation, dat
             stored = layers.matrix(node.inputs[0]).holder
             return as_tensor(held[stored], node.axes, compiled.graph.shape(op.output).dims)
         source, made = layers.matrix(node.inputs[0]), layers.matrix(node.output)
-        if source.holder not in held:
+        if _is_scattered(source):  # it is collected from its tiles as a view
+            held[made.holder] = as_matrices(data, made.axes)
+        if _is_scattered(made):
+            dims = compiled.graph.shape(source.tensor).dims
+            return as_tensor(held[source.holder], source.axes, dims)
+        if source.holder not in held and not _is_scattered(source):
             held[source.holder] = as_matrices(data, source.axes)
         if made.holder not in held:
             before = held[source.holder]
@@ -262,6 +267,11 @@ def _as_strands_leave_it(compiled: CompiledGraph, chip: Chip, op: Operation, dat
     last = layers.matrix(layers.nodes[-1].output).holder
     axes = layers.matrix(last).axes
     return as_tensor(held[last], axes, compiled.graph.shape(op.output).dims)
+
+
+def _is_scattered(matrix: Matrix) -> bool:
+    """Return whether a matrix is the places of a tensor's tiles, which no view shows."""
+    return not any(matrix.axes)
 
 
 def _moved(
