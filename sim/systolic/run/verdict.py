@@ -17,7 +17,7 @@ from systolic.compiler import CompiledGraph, k_tiles
 from systolic.compiler.ir.carried import NARROW_BITS
 from systolic.compiler.ir.chip_tiles import block_rows, turn_rows
 from systolic.compiler.ir.nodes import Axes, Matrix
-from systolic.compiler.ir.windows import StridedWindow
+from systolic.compiler.ir.windows import ByteWindow, StridedWindow
 from systolic.errors import ResultError
 from systolic.hw.spec import Chip
 from systolic.layout import pack, unpack
@@ -176,7 +176,10 @@ def _multiplies_to_turn(compiled: CompiledGraph, chip: Chip, number: int) -> boo
     node = compiled.layers.nodes[number]
     if node.kind != "turn" or number in compiled.scheduled.by_engine:
         return False
-    return not chip.pe_array.turns_by_passing(compiled.layers.matrix(node.inputs[0]).dtype)
+    source, made = (compiled.layers.matrix(name) for name in (node.inputs[0], node.output))
+    if isinstance(made.window, ByteWindow):
+        return False  # bytes are integers, which products with an identity leave as they are
+    return not chip.pe_array.turns_by_passing(source.dtype)
 
 
 def _ways(compiled: CompiledGraph, matrix: Matrix, matrices: Array) -> int:

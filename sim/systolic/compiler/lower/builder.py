@@ -120,7 +120,7 @@ class LayerBuilder(Matrices):
     def turned(self, source: Matrix, tensor: str, axes: Axes) -> Matrix:
         """Return `source` turned by identity products, which shows the tensor as `axes`."""
         result = self.result(tensor, axes)
-        self.node("turn", (self.carried(source),), result)
+        self.turn(source, result)
         return result
 
     def moved(self, source: Matrix, change: ChangeOfView, tensor: str, axes: Axes) -> Matrix:
@@ -154,7 +154,7 @@ class LayerBuilder(Matrices):
         if self.options.via == "dram":
             self.to_dram(tensor)
             return self.load(tensor, axes)
-        if source is not None and self.can_turn(source.dtype):
+        if source is not None and self.can_turn(source.dtype, at_once=True):
             return self.turned(source, tensor, axes)
         return self.changed(tensor, axes)
 
@@ -266,13 +266,23 @@ class LayerBuilder(Matrices):
         views = [view for view in self.views(tensor) if ends_in(view[1][-1], minor)]
         if views:
             return views[0]
-        if ends_in(axes[-2], minor) and self.can_turn(matrix.dtype):
-            return self.turned(matrix, tensor, swap(axes)), swap(axes)
         rest = [axis for group in axes for axis in group if axis not in minor]
+        wanted = (*((axis,) for axis in rest), minor)
+        if ends_in(axes[-2], minor) and self._turn_is_best(matrix.dtype, tensor, axes, wanted):
+            return self.turned(matrix, tensor, swap(axes)), swap(axes)
         if self.options.via == "dram" or not rest:
             return matrix, axes
-        wanted = (*((axis,) for axis in rest), minor)
         return self.changed(tensor, wanted), wanted
+
+    def _turn_is_best(self, dtype: str, tensor: str, axes: Axes, wanted: Axes) -> bool:
+        """Return whether to turn a view that is wanted in another order.
+
+        Byte by byte that takes longer than to move the few elements of many small matrices.
+        """
+        if self.can_turn(dtype, at_once=True):
+            return True
+        turn = self.cost_of_turning(self.graph.shape(tensor), axes)
+        return self.can_turn(dtype) and turn <= self._move_cost(tensor, axes, wanted)
 
     def keep(self, tensor: str) -> None:
         """Keep the tensor on the chip until the end, as one of the views in which it may live."""

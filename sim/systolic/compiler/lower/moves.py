@@ -117,7 +117,7 @@ def _as_a_matrix(builder: LayerBuilder, part: MovePart, names: tuple[str, str]) 
     rows, cols = (0,), (1,)
     brought = builder.place_matrix(move.source, (rows, cols), output, dram=ends.source)
     turned = builder.place_matrix(move.source, (cols, rows), output)
-    builder.node("turn", (builder.carried(brought),), turned)
+    builder.turn(brought, turned)
     builder.store_at(turned, ends.target, (cols, rows))
     builder.come_home(output)
 

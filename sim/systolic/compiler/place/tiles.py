@@ -9,6 +9,7 @@ from systolic.compiler.ir.chip_tiles import whole_banks
 from systolic.compiler.ir.nodes import Layers, Matrix
 from systolic.compiler.ir.parts import Made
 from systolic.compiler.ir.tasks import MatrixTile, Task, Tiled, tiling
+from systolic.compiler.ir.windows import ByteWindow
 from systolic.compiler.place.banks import BanksByRole
 from systolic.compiler.place.free_bytes import ALIGNMENT, Room, Wish, in_words
 from systolic.compiler.place.residency import Residency, Resident
@@ -233,7 +234,10 @@ class OnChip:
         place = self.resident(held, matrix.window.number(number), row, col)
         (columns,) = matrix.window.segments(number, rows.first, cols)
         first = self.part(place, Span(row % p, rows.count), Span(columns.base % q, 1))
-        return place, replace(first, pattern=columns.pairs)
+        found = replace(first, pattern=columns.pairs)
+        if isinstance(matrix.window, ByteWindow):
+            found = matrix.window.of(found)
+        return place, found
 
     def make_reach(
         self, matrix: Matrix, number: int, rows: Span, cols: Span
