@@ -119,7 +119,8 @@ class Planner:
         )
         ticks += (result_cycles(chip, cols) + rows) * chip.period("pe_array")
         if dtype != plan.move.dtype:
-            ticks += self.tiles(plan) * plan.count(plan.cols_in) * chip.period(name)
+            columns = plan.count(plan.cols_in) * plan.move.spaced
+            ticks += self.tiles(plan) * columns * chip.period(name)
         return self._estimate(plan, plan.cols_in, plan.cols_out, ticks)
 
     def _estimate(
@@ -127,7 +128,14 @@ class Planner:
     ) -> Estimate:
         chip, tiles = self.chip, self.tiles(plan)
         period, queues = chip.period("dma"), moving_queues(chip, tiles)
-        inwards = self._copies(plan, plan.rows_in, cols_in, plan.move.before, plan.run_in(cols_in))
+        inwards = self._copies(
+            plan,
+            plan.rows_in,
+            cols_in,
+            plan.move.before,
+            plan.run_in(cols_in),
+            spaced=plan.move.spaced,
+        )
         outwards = self._copies(
             plan, plan.rows_out, cols_out, plan.move.after, plan.run_out(cols_out)
         )
@@ -148,10 +156,15 @@ class Planner:
         cols: Sequence[int],
         places: FactorPlaces,
         run: int,
+        *,
+        spaced: int = 1,
     ) -> int:
-        """Return the cycles of the queues' copies of all tiles in one direction."""
+        """Return the cycles of the queues' copies of all tiles in one direction.
+
+        spaced: elements are moved for each that is wanted.
+        """
         chip, tiles = self.chip, self.tiles(plan)
-        size = run * data_type(plan.move.dtype).size_bytes
+        size = run * spaced * data_type(plan.move.dtype).size_bytes
         lines = chip.dma.partitions_per_cycle if run == plan.count(cols) else 1
         if chip.dma.is_spread:
             lines = chip.dma.most_engines(plan.count(rows))

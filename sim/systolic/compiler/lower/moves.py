@@ -257,7 +257,7 @@ def _cheapest_without_gaps(
         if 2 * moved >= before:
             continue  # its bytes are moved a second time at least
         ends = (dense, shape) if stored else (shape, dense)
-        parts = move_parts(*ends, range(shape.rank))
+        parts = move_parts(*ends, range(shape.rank), over_padding=not stored)
         choices = None if parts is None else _choices(builder, parts)
         if parts is not None and choices is not None:
             cycles = _cycles(builder, choices) + moved

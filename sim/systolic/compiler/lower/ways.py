@@ -7,7 +7,7 @@ through tile by tile. The estimates are those of `systolic.compiler.cost.arrange
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from systolic.compiler.cost.arrangements import Estimate, Planner
 from systolic.compiler.cost.turns import carrier
@@ -81,7 +81,7 @@ def _is_small(planner: Planner, way: Way, plan: Arrangement) -> bool:
     """Return whether tiles have room, and the program is not too long."""
     chip, size = planner.chip, data_type(plan.move.dtype).size_bytes
     room = chip.state_buffer.bytes_per_partition // ROOM
-    wide = max(plan.count(plan.cols_in), plan.count(plan.cols_out)) * size
+    wide = max(plan.count(plan.cols_in) * plan.move.spaced, plan.count(plan.cols_out)) * size
     tiles = planner.tiles(plan)
     return (
         wide <= min(room, whole_banks(chip) or room)
@@ -105,7 +105,7 @@ def _tile(
 
 def _window(builder: LayerBuilder, plan: Arrangement, held: Matrix, axes: Axes) -> Matrix:
     """Return a matrix within another one: the same rows, some of its columns."""
-    sizes = plan.move.sizes
+    sizes = plan.move.source_sizes
     window = MatrixWindow(held.name, Spread(sizes, held.axes), Spread(sizes, axes))
     return builder.within(held, window)
 
@@ -123,7 +123,7 @@ def _emit_runs(builder: LayerBuilder, plan: Arrangement, ends: Ends) -> None:
 
 
 def _emit_engine(builder: LayerBuilder, plan: Arrangement, ends: Ends) -> None:
-    before = _tile(builder, plan, ends, (*plan.groups, plan.rows_in, plan.cols_in), made=False)
+    before = _tile(builder, plan, ends, (*plan.groups, plan.rows_in, plan.brought), made=False)
     after = _tile(builder, plan, ends, (*plan.groups, plan.rows_in, plan.cols_out), made=True)
     together, apart = plan.engine_columns()
     axes: Axes = (*plan.groups, *((n,) for n in apart), plan.rows_in, together)
@@ -134,7 +134,7 @@ def _emit_engine(builder: LayerBuilder, plan: Arrangement, ends: Ends) -> None:
 
 
 def _emit_array(builder: LayerBuilder, plan: Arrangement, ends: Ends) -> None:
-    before = _tile(builder, plan, ends, (*plan.groups, plan.rows_in, plan.cols_in), made=False)
+    before = _tile(builder, plan, ends, (*plan.groups, plan.rows_in, plan.brought), made=False)
     after = _tile(builder, plan, ends, (*plan.groups, plan.rows_out, plan.cols_out), made=True)
     batch: Axes = (*plan.groups, *((n,) for n in plan.rest))
     held = builder.carried(before)
@@ -161,10 +161,15 @@ def _on_array(planner: Planner, move: Move) -> Iterator[Arrangement]:
     return turned(move, rows, min(array.cols, lanes))
 
 
+def _as_they_lie(planner: Planner, move: Move) -> Iterator[Arrangement]:
+    """Yield arrangements of what is stored as it was brought: no padding is."""
+    return _on_lanes(planner, replace(move, spaced=1))
+
+
 WAYS: tuple[Way, ...] = (
     Way(
         "by DMA alone",
-        _on_lanes,
+        _as_they_lie,
         lambda planner, plan: planner.by_runs(plan, _runs_columns(plan)),
         lambda plan: 0,
         emit=_emit_runs,
