@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from systolic.compiler.cost.dma import bundle_cycles
 from systolic.compiler.cost.engines import drain_engine, engine_cycles, lane_copy_engines
-from systolic.compiler.cost.turns import carrier
+from systolic.compiler.cost.turns import BYTES, bytes_turned, carrier
 from systolic.compiler.ir.arrangement import Arrangement
-from systolic.compiler.ir.factors import FactorPlaces
+from systolic.compiler.ir.factors import FactorPlaces, Move
 from systolic.hw.datatypes import data_type
 from systolic.hw.formulas.dram import dram_rate
 from systolic.hw.formulas.timing import dma_latency_cycles, load_reads, result_cycles
@@ -100,26 +100,42 @@ class Planner:
             plan, plan.cols_in, plan.cols_out, -(-copies // len(each)) * max(each)
         )
 
+    def turns(self, move: Move) -> int:
+        """Return how often the array turns a move's elements: once, or each of their bytes."""
+        return max(1, bytes_turned(self.chip, move.dtype))
+
+    def least_by_array(self, move: Move) -> int:
+        """Return the fewest ticks in which the array turns all elements, if it can."""
+        chip = self.chip
+        dtype = carrier(chip, BYTES if bytes_turned(chip, move.dtype) else move.dtype)
+        if dtype is None:
+            return 0
+        vectors = -(-math.prod(move.sizes) // chip.pe_array.cols)
+        turn = chip.pe_array.turn_cycles(dtype) * chip.period("pe_array")
+        return self.turns(move) * vectors * turn
+
     def by_array(self, plan: Arrangement) -> Estimate:
-        """Return the estimate for tiles that the array turns, matrix by matrix."""
-        chip, dtype = self.chip, carrier(self.chip, plan.move.dtype)
+        """Return the estimate for tiles that the array turns, matrix by matrix or byte by byte."""
+        chip, size = self.chip, bytes_turned(self.chip, plan.move.dtype)
+        given = BYTES if size else plan.move.dtype
+        dtype = carrier(chip, given)
         assert dtype is not None
         rows, cols = plan.count(plan.rows_in), plan.count(plan.rows_out)
-        turns = plan.count(plan.batch) * plan.count(plan.rest)
+        turns = plan.count(plan.batch) * plan.count(plan.rest) * self.turns(plan.move)
         each = max(rows * chip.pe_array.turn_cycles(dtype), load_reads(chip, rows, cols, dtype))
         sums = Access(Buffer.RESULT, data_type(dtype).accumulator, 0, cols, 0, ((1, rows),))
         name = drain_engine(chip, self.options)
         drain = Copy(
             engine=name,
             source=sums,
-            target=Access(Buffer.STATE, plan.move.dtype, 0, cols, 0, ((1, rows),)),
+            target=Access(Buffer.STATE, given, 0, cols, 0, ((1, rows),)),
         )
         ticks = turns * max(
             each * chip.period("pe_array"), engine_cycles(chip, name, drain) * chip.period(name)
         )
         ticks += (result_cycles(chip, cols) + rows) * chip.period("pe_array")
-        if dtype != plan.move.dtype:
-            columns = plan.count(plan.cols_in) * plan.move.spaced
+        if dtype != given:
+            columns = plan.count(plan.cols_in) * plan.move.spaced * self.turns(plan.move)
             ticks += self.tiles(plan) * columns * chip.period(name)
         return self._estimate(plan, plan.cols_in, plan.cols_out, ticks)
 

@@ -123,32 +123,37 @@ class MatrixWindow:
 class ByteWindow:
     """One byte of every element of a matrix: a matrix of u8, `size` bytes from one to the next.
 
-    size: the bytes of an element of the holder. byte: which of them. Rows, columns and tiles are
-    those of the holder.
+    size: the bytes of an element of the holder. byte: which of them. within: how the elements lie
+    in the holder (None: they are the holder's, in tiles of the holder).
     """
 
     holder: str
     size: int
     byte: int
+    within: MatrixWindow | None = None
 
     def number(self, number: int) -> int:
-        """Return which of the holder's matrices holds this matrix: the same."""
-        return number
+        """Return which of the holder's matrices holds this matrix."""
+        return self.within.number(number) if self.within else number
 
     def row(self, row: int) -> int:
         """Return the holder's row of a row."""
-        return row
+        return self.within.row(row) if self.within else row
 
     def column(self, row: int, col: int) -> int:
         """Return a column of the holder's tile in which an element lies."""
-        return col
+        return self.within.column(row, col) if self.within else col
 
     def columns(self, number: int, row: int, cols: Span) -> Integers:
-        """Return the holder's column of each of these columns: the same."""
+        """Return the holder's column of each of these columns."""
+        if self.within:
+            return self.within.columns(number, row, cols)
         return np.arange(cols.first, cols.stop)
 
     def segments(self, number: int, row: int, cols: Span) -> list[Segment]:
-        """Return the holder's columns as one regular segment."""
+        """Return the holder's columns as regular segments; `first` counts from `cols.first`."""
+        if self.within:
+            return self.within.segments(number, row, cols)
         return [Segment(0, cols.count, cols.first, ((1, cols.count),))]
 
     def of(self, elements: Access) -> Access:

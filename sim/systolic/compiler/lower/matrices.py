@@ -365,7 +365,7 @@ class Matrices:
         if not size:
             self.node("turn", (self.carried(source),), result)
             return
-        if source.window is not None:
+        if not isinstance(source.window, MatrixWindow | None):
             window, source = source, self.temporary(source, source.dtype, source.cols)
             self.node("convert", (window,), source)
         through = carrier(self.chip, BYTES)
@@ -380,7 +380,8 @@ class Matrices:
 
     def _byte(self, matrix: Matrix, size: int, byte: int) -> Matrix:
         """Return one byte of every element of a matrix, as a matrix within it."""
-        window = ByteWindow(matrix.name, size, byte)
+        assert isinstance(matrix.window, MatrixWindow | None)
+        window = ByteWindow(matrix.holder, size, byte, matrix.window)
         name = self.new_name(matrix.tensor)
         found = replace(
             matrix, name=name, dtype=BYTES, keep=False, width=None, byte=None, window=window
