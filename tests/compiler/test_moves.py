@@ -191,10 +191,11 @@ def test_parts_of_a_move_between_tiles_with_gaps_say_where_every_element_goes(
     for part in parts:
         move = part.move
         factors = np.indices(move.sizes).reshape(len(move.sizes), math.prod(move.sizes))
-        here, hence = (
-            places(shape, factors) + first
-            for shape, first in ((move.source, part.source), (move.result, part.result))
-        )
+        alone = factors if move.spaced == 1 else np.vstack([factors, 0 * factors[:1]])
+        here = places(move.source, alone) + part.source
+        hence = places(move.result, factors) + part.result
+        brought = part.source + move.source.padded_elements()
+        assert move.spaced == 1 or (over_padding and brought <= source.padded_elements())
         found |= dict(zip(hence.tolist(), here.tolist(), strict=True))
     assert sum(math.prod(part.move.sizes) for part in parts) == len(found)  # each of them once
     assert {place: found[place] for place in wanted} == wanted
