@@ -21,8 +21,9 @@ from systolic.compiler.tile.cut import cut_tiles
 from systolic.compiler.tile.verify import verify_tiled
 from systolic.config import load_chip
 from systolic.hw.spec import Chip
+from systolic.layout import Shape
 from systolic.shipped import CHIPS
-from systolic.workload import Graph, GraphBuilder, TransposeAttributes
+from systolic.workload import Graph, GraphBuilder, Tensor, TransposeAttributes
 from systolic.workload.options import Options
 
 
@@ -128,18 +129,27 @@ def test_large_tensors_of_integers_change_their_order_on_the_chip(
     assert systolic.run(graph, load_chip(CHIPS / f"{chip}.toml"), values=False).cycles <= most
 
 
-def test_what_has_no_room_leaves_half_made_and_comes_back() -> None:
+@pytest.mark.parametrize("bytes_per_partition", [400, 512])
+def test_what_has_no_room_leaves_half_made_and_comes_back(bytes_per_partition: int) -> None:
     """Tiles of the result leave for DRAM when some of their bytes are turned, and lose none."""
     chip = ideal_chip(
         4, 4,
-        pe_array={"cycles_per_vector": {"u8": 1}},
-        state_buffer={"partitions": 4, "bytes_per_partition": 512, "banks": 1},
+        state_buffer={
+            "partitions": 10, "bytes_per_partition": bytes_per_partition, "banks": 1,
+        },
         result_buffer={"banks": 2, "bank_bytes": 64},
     )  # fmt: skip
-    graph = lone("dram", "transpose", "s32[24,40]", "s32[40,24]", permutation=(1, 0))
-    x = np.arange(960, dtype=np.int32).reshape(24, 40) * 1_000_003
-    result = systolic.run(graph, chip, {"x": x})
-    assert (result.outputs["y"] == x.T).all()
+    builder = GraphBuilder("dram")
+    builder.tensor("x", "s32[4,12,1,11]{1,3,0,2}")
+    out = Tensor(Shape.parse("s32[12,4,1,11]{1,0,3,2}"), "state_buffer")
+    builder.transpose("x", out, (1, 0, 2, 3), name="y")
+    graph, options = builder.graph(), Options(via="pe")
+    compiled = compile_graph("bytes", graph, chip, options, verify=True)
+    x = np.arange(528, dtype=np.int32).reshape(4, 12, 1, 11) * 1_000_003
+    assert compiled.plan.scheduled.evictions
+    for engine in ("event", "register"):
+        result = systolic.run(graph, chip, {"x": x}, options=options, engine=engine)
+        assert (result.outputs["y"] == x.transpose(1, 0, 2, 3)).all()
 
 
 def test_a_byte_that_is_never_made_is_found() -> None:

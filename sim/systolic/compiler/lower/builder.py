@@ -33,6 +33,9 @@ from systolic.layout import Shape
 from systolic.workload import Graph
 from systolic.workload.options import Options
 
+BY_FAR = 4
+"""A turn byte by byte takes the array, so a transposing DMA must take so many times its cycles."""
+
 
 @dataclass(frozen=True, slots=True)
 class _WayToView:
@@ -150,7 +153,7 @@ class LayerBuilder(Matrices):
         if source is None and self.dram.holds(tensor):
             if not self.turn_is_cheaper(tensor, axes):
                 return self.load(tensor, axes)
-            source = self.load(tensor, swap(axes))
+            return self.turned(self.load(tensor, swap(axes)), tensor, axes)
         if self.options.via == "dram":
             self.to_dram(tensor)
             return self.load(tensor, axes)
@@ -185,7 +188,8 @@ class LayerBuilder(Matrices):
             return False
         through = load_cost(self.chip, shape, swap(axes)) + self.cost_of_turning(shape, swap(axes))
         direct = load_cost(self.chip, shape, axes)
-        if self.options.via is None and direct <= through:
+        at_once = self.can_turn(shape.element_type, at_once=True)
+        if self.options.via is None and direct <= through * (1 if at_once else BY_FAR):
             return False
         self.choose(
             f"{tensor} is turned by identity products (about {through} cycles; a transposing "
