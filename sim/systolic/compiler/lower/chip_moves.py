@@ -193,10 +193,11 @@ def _arrangements(planner: Planner, move: Move, ends: tuple[_End, _End]) -> Iter
 def _turned(planner: Planner, move: Move, ends: tuple[_End, _End]) -> Iterator[Arrangement]:
     """Yield arrangements of whole tensors with other rows before than after, if there is room.
 
-    All matrices lie side by side, and the array turns one for each index of the other factors.
+    All matrices lie side by side, and the array turns one for each index of the other factors. Only
+    what is turned byte by byte goes so: other types are turned in blocks.
     """
     chip, (before, after) = planner.chip, ends
-    if carrier(chip, move.dtype) is None and not bytes_turned(chip, move.dtype):
+    if not bytes_turned(chip, move.dtype):
         return
     first = range(len(move.sizes))
     tall = min(chip.pe_array.rows, block_rows(chip), chip.result_buffer.bank_words)
