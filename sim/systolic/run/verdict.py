@@ -17,7 +17,7 @@ from systolic.compiler import CompiledGraph, k_tiles
 from systolic.compiler.ir.carried import NARROW_BITS
 from systolic.compiler.ir.chip_tiles import block_rows, turn_rows
 from systolic.compiler.ir.nodes import Axes, Matrix
-from systolic.compiler.ir.windows import StridedWindow
+from systolic.compiler.ir.windows import ByteWindow, StridedWindow
 from systolic.errors import ResultError
 from systolic.hw.spec import Chip
 from systolic.layout import pack, unpack
@@ -176,7 +176,10 @@ def _multiplies_to_turn(compiled: CompiledGraph, chip: Chip, number: int) -> boo
     node = compiled.layers.nodes[number]
     if node.kind != "turn" or number in compiled.scheduled.by_engine:
         return False
-    return not chip.pe_array.turns_by_passing(compiled.layers.matrix(node.inputs[0]).dtype)
+    source, made = (compiled.layers.matrix(name) for name in (node.inputs[0], node.output))
+    if isinstance(made.window, ByteWindow):
+        return False  # bytes are integers, which products with an identity leave as they are
+    return not chip.pe_array.turns_by_passing(source.dtype)
 
 
 def _ways(compiled: CompiledGraph, matrix: Matrix, matrices: Array) -> int:
@@ -248,7 +251,12 @@ def _as_strands_leave_it(compiled: CompiledGraph, chip: Chip, op: Operation, dat
             stored = layers.matrix(node.inputs[0]).holder
             return as_tensor(held[stored], node.axes, compiled.graph.shape(op.output).dims)
         source, made = layers.matrix(node.inputs[0]), layers.matrix(node.output)
-        if source.holder not in held:
+        if _is_scattered(source):  # it is collected from its tiles as a view
+            held[made.holder] = as_matrices(data, made.axes)
+        if _is_scattered(made):
+            dims = compiled.graph.shape(source.tensor).dims
+            return as_tensor(held[source.holder], source.axes, dims)
+        if source.holder not in held and not _is_scattered(source):
             held[source.holder] = as_matrices(data, source.axes)
         if made.holder not in held:
             before = held[source.holder]
@@ -262,6 +270,11 @@ def _as_strands_leave_it(compiled: CompiledGraph, chip: Chip, op: Operation, dat
     last = layers.matrix(layers.nodes[-1].output).holder
     axes = layers.matrix(last).axes
     return as_tensor(held[last], axes, compiled.graph.shape(op.output).dims)
+
+
+def _is_scattered(matrix: Matrix) -> bool:
+    """Return whether a matrix is the places of a tensor's tiles, which no view shows."""
+    return not any(matrix.axes)
 
 
 def _moved(

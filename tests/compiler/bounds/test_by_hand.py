@@ -385,10 +385,10 @@ def test_lanes_and_queues_begin_when_they_are_dispatched(elements, ticks):
 )
 def test_instructions_one_by_one_are_dispatched(engine, ticks):
     """The first of 15 + 1 apart comes 15 cycles late, of 12 + 4 apart 4: (T + 14 - 4) / 16."""
-    chip = ideal_chip(4, 4, pe_array={"cycles_per_vector": {"bf16": 1}},
+    chip = ideal_chip(4, 4, pe_array={"cycles_per_vector": {"f8e4m3fn": 1}},
                       activation=engine, pooling=engine,
                       dma={"queues": 1, "descriptor_cycles": 3, "bytes_per_cycle": 4})  # fmt: skip
-    bound = product_bound(chip, Product(1, 1, 255, 4, "bf16", (Turn(1, 4, 255, "f32"),)))
+    bound = product_bound(chip, Product(1, 1, 255, 4, "f8e4m3fn", (Turn(1, 4, 255, "f32"),)))
     assert (bound.ticks, bound.why) == (ticks, "elements turned one by one")
 
 
@@ -396,11 +396,29 @@ def test_elements_turned_one_by_one():
     """What the array cannot take: 1020 elements, by DMA one in 3 + 1 cycles, by each engine one in
     16, the first at once: T / 4 + 2 * (T + 14) / 16 >= 1020 from tick 2716 on."""
     engine = {"min_interval_cycles": 16}
-    chip = ideal_chip(4, 4, pe_array={"cycles_per_vector": {"bf16": 1}},
+    chip = ideal_chip(4, 4, pe_array={"cycles_per_vector": {"f8e4m3fn": 1}},
                       activation=engine, pooling=engine,
                       dma={"queues": 1, "descriptor_cycles": 3, "bytes_per_cycle": 4})  # fmt: skip
-    bound = product_bound(chip, Product(1, 1, 255, 4, "bf16", (Turn(1, 4, 255, "f32"),)))
+    bound = product_bound(chip, Product(1, 1, 255, 4, "f8e4m3fn", (Turn(1, 4, 255, "f32"),)))
     assert (bound.ticks, bound.why) == (2716, "elements turned one by one")
+
+
+@pytest.mark.parametrize(("dtype", "turns"), [("f32", 4), ("f16", 2)])
+def test_bytes_of_elements_are_turned(dtype, turns):
+    """An array of bf16 turns each byte of a 4 x 255 operand as bf16: so many matrices of it.
+
+    Engines and the DMA queue are too slow to move 1,020 elements one by one meanwhile.
+    """
+    engine = {"min_interval_cycles": 64}
+    chip = ideal_chip(4, 4, pe_array={"cycles_per_vector": {"bf16": 1}},
+                      activation=engine, pooling=engine,
+                      dma={"queues": 1, "descriptor_cycles": 60, "bytes_per_cycle": 4})  # fmt: skip
+    found, expected = (
+        product_bound(chip, Product(1, 1, 255, 4, "bf16", (turn,)))
+        for turn in (Turn(1, 4, 255, dtype), Turn(turns, 4, 255, "bf16"))
+    )
+    assert found == expected
+    assert found.why != "elements turned one by one"
 
 
 def test_vectors_of_all_operations():

@@ -151,6 +151,27 @@ def test_what_an_infinity_and_a_signed_zero_become_is_foretold(kind: str, out: s
     assert np.isnan(found.outputs["y"]).any() == turned
 
 
+BROKEN = "{1,0:T(4,4)(2,2)}"
+"""Tiles to which no access pattern leads: elements are moved one by one."""
+PAIRS = ("{0,1:T(8,4)(2,1)}", "{1,0:T(8,8)(2,1)}")
+
+
+@pytest.mark.parametrize("dtype", ["f32", "s8"])
+@pytest.mark.parametrize(
+    ("source", "out"), [(BROKEN, p) for p in PAIRS] + [(p, BROKEN) for p in PAIRS]
+)
+def test_scattered_elements_become_strands_and_strands_are_scattered(
+    dtype: str, source: str, out: str
+) -> None:
+    """An infinity spreads over a block wherever it is turned on the way, as is foretold."""
+    graph = lone("relayout", f"{dtype}[12,20]{source}", f"{dtype}[12,20]{out}")
+    data = np.arange(240).reshape(12, 20).astype(graph.shape("x").dtype)
+    if dtype == "f32":
+        data[7, 11], data[2, 3] = np.inf, -0.0
+    result = systolic.run(graph, chip_8x8(), {"x": data})
+    assert result.summary["values"]["equal"]
+
+
 def test_parts_of_a_tensor_and_of_its_transpose_cover_both_once() -> None:
     """Against the definition, element by element: 7 x 5, three ways, to two ways."""
     source, target = _strands(7, 5, 3), _strands(5, 7, 2)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 from systolic.compiler.cost.dma import bundle_cycles, transpose_cycles, transposes_type
 from systolic.compiler.cost.engines import drain_engine, engine_cycles, lane_copy_engines
-from systolic.compiler.cost.turns import carrier
+from systolic.compiler.cost.turns import BYTES, bytes_turned, carrier
 from systolic.compiler.ir.arrangement import Arrangement
-from systolic.compiler.ir.factors import FactorPlaces
+from systolic.compiler.ir.factors import FactorPlaces, Move
 from systolic.hw.datatypes import data_type
 from systolic.hw.formulas.dram import dram_rate
 from systolic.hw.formulas.timing import dma_latency_cycles, load_reads, result_cycles
@@ -125,26 +125,43 @@ class Planner:
             plan, plan.cols_in, plan.cols_out, -(-copies // len(each)) * max(each)
         )
 
+    def turns(self, move: Move) -> int:
+        """Return how often the array turns a move's elements: once, or each of their bytes."""
+        return max(1, bytes_turned(self.chip, move.dtype))
+
+    def least_by_array(self, move: Move) -> int:
+        """Return the fewest ticks in which the array turns all elements, if it can."""
+        chip = self.chip
+        dtype = carrier(chip, BYTES if bytes_turned(chip, move.dtype) else move.dtype)
+        if dtype is None:
+            return 0
+        vectors = -(-math.prod(move.sizes) // chip.pe_array.cols)
+        turn = chip.pe_array.turn_cycles(dtype) * chip.period("pe_array")
+        return self.turns(move) * vectors * turn
+
     def by_array(self, plan: Arrangement) -> Estimate:
-        """Return the estimate for tiles that the array turns, matrix by matrix."""
-        chip, dtype = self.chip, carrier(self.chip, plan.move.dtype)
+        """Return the estimate for tiles that the array turns, matrix by matrix or byte by byte."""
+        chip, size = self.chip, bytes_turned(self.chip, plan.move.dtype)
+        given = BYTES if size else plan.move.dtype
+        dtype = carrier(chip, given)
         assert dtype is not None
         rows, cols = plan.count(plan.rows_in), plan.count(plan.rows_out)
-        turns = plan.count(plan.batch) * plan.count(plan.rest)
+        turns = plan.count(plan.batch) * plan.count(plan.rest) * self.turns(plan.move)
         each = max(rows * chip.pe_array.turn_cycles(dtype), load_reads(chip, rows, cols, dtype))
         sums = Access(Buffer.RESULT, data_type(dtype).accumulator, 0, cols, 0, ((1, rows),))
         name = drain_engine(chip, self.options)
         drain = Copy(
             engine=name,
             source=sums,
-            target=Access(Buffer.STATE, plan.move.dtype, 0, cols, 0, ((1, rows),)),
+            target=Access(Buffer.STATE, given, 0, cols, 0, ((1, rows),)),
         )
         ticks = turns * max(
             each * chip.period("pe_array"), engine_cycles(chip, name, drain) * chip.period(name)
         )
         ticks += (result_cycles(chip, cols) + rows) * chip.period("pe_array")
-        if dtype != plan.move.dtype:
-            ticks += self.tiles(plan) * plan.count(plan.cols_in) * chip.period(name)
+        if dtype != given:
+            columns = plan.count(plan.cols_in) * plan.move.spaced * self.turns(plan.move)
+            ticks += self.tiles(plan) * columns * chip.period(name)
         return self._estimate(plan, plan.cols_in, plan.cols_out, ticks)
 
     def _estimate(
@@ -152,7 +169,14 @@ class Planner:
     ) -> Estimate:
         chip, tiles = self.chip, self.tiles(plan)
         period, queues = chip.period("dma"), moving_queues(chip, tiles)
-        inwards = self._copies(plan, plan.rows_in, cols_in, plan.move.before, plan.run_in(cols_in))
+        inwards = self._copies(
+            plan,
+            plan.rows_in,
+            cols_in,
+            plan.move.before,
+            plan.run_in(cols_in),
+            spaced=plan.move.spaced,
+        )
         outwards = self._copies(
             plan, plan.rows_out, cols_out, plan.move.after, plan.run_out(cols_out)
         )
@@ -173,10 +197,15 @@ class Planner:
         cols: Sequence[int],
         places: FactorPlaces,
         run: int,
+        *,
+        spaced: int = 1,
     ) -> int:
-        """Return the cycles of the queues' copies of all tiles in one direction."""
+        """Return the cycles of the queues' copies of all tiles in one direction.
+
+        spaced: elements are moved for each that is wanted.
+        """
         chip, tiles = self.chip, self.tiles(plan)
-        size = run * data_type(plan.move.dtype).size_bytes
+        size = run * spaced * data_type(plan.move.dtype).size_bytes
         lines = chip.dma.partitions_per_cycle if run == plan.count(cols) else 1
         if chip.dma.is_spread:
             lines = chip.dma.most_engines(plan.count(rows))

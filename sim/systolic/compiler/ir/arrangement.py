@@ -39,6 +39,12 @@ class Arrangement:
         return self._others(self.move.order, self.rows_out)
 
     @property
+    def brought(self) -> tuple[int, ...]:
+        """Return the columns of a tile as it is brought: with the padding behind each element."""
+        padding = (len(self.move.sizes),) if self.move.spaced > 1 else ()
+        return (*self.cols_in, *padding)
+
+    @property
     def rest(self) -> tuple[int, ...]:
         """Return the factors on the address before and after."""
         rows = (*self.rows_in, *self.rows_out)
@@ -55,7 +61,7 @@ class Arrangement:
 
     def run_in(self, cols: Sequence[int]) -> int:
         """Return the elements of a run of the source whose columns on the chip are `cols`."""
-        return _run(self.move.before, cols, self.move.sizes)
+        return _run(self.move.before, cols, self.move.sizes, self.move.spaced)
 
     def run_out(self, cols: Sequence[int]) -> int:
         """Return the elements of a run of the result whose columns on the chip are `cols`."""
@@ -75,10 +81,10 @@ class Arrangement:
         return tuple(n for n in order if n not in rows and n not in self.batch)
 
 
-def _run(places: FactorPlaces, cols: Sequence[int], sizes: Sequence[int]) -> int:
+def _run(places: FactorPlaces, cols: Sequence[int], sizes: Sequence[int], spaced: int = 1) -> int:
     run = 1
     for number, col in zip(reversed(places.order), reversed(cols), strict=False):
-        if number != col or places.steps[number] != run:
+        if number != col or places.steps[number] != run * spaced:
             break
         run *= sizes[number]
     return run

@@ -62,13 +62,15 @@ class Move:
     """The elements of a place in DRAM, in another order.
 
     sizes: of the factors, in the order of the source, major to minor. before, after: where they lie
-    in the source and in the result.
+    in the source and in the result. spaced: elements of the source from one to the next, at least;
+    those in between are padding that may be brought with them (1: no padding is brought).
     """
 
     dtype: str
     sizes: tuple[int, ...]
     before: FactorPlaces
     after: FactorPlaces
+    spaced: int = 1
 
     @classmethod
     def dense(cls, dtype: str, sizes: Sequence[int], order: Sequence[int]) -> Move:
@@ -83,8 +85,18 @@ class Move:
 
     @property
     def source(self) -> ShapeInDram:
-        """Return the source as a shape whose dimensions are the factors."""
+        """Return the source as a shape whose dimensions are the factors.
+
+        If elements lie apart, there is a last dimension: each of them with the padding behind it.
+        """
+        if self.spaced > 1:
+            return StridedShape(self.dtype, self.source_sizes, (*self.before.steps, 1))
         return self.before.shape(self.dtype, self.sizes)
+
+    @property
+    def source_sizes(self) -> tuple[int, ...]:
+        """Return the dimensions of the source as a shape."""
+        return (*self.sizes, self.spaced) if self.spaced > 1 else self.sizes
 
     @property
     def result(self) -> ShapeInDram:
@@ -101,7 +113,7 @@ class Move:
         sizes = list(self.sizes)
         sizes[factor : factor + 1] = [sizes[factor] // minor, minor]
         before, after = (side.cut(factor, minor) for side in (self.before, self.after))
-        return Move(self.dtype, tuple(sizes), before, after)
+        return Move(self.dtype, tuple(sizes), before, after, self.spaced)
 
 
 def move_of(source: Shape, result: Shape, permutation: Sequence[int] | None = None) -> Move | None:

@@ -25,6 +25,8 @@ from systolic.layout import COMBINE, Shape
 
 MOST_PARTS = 16
 """The most parts of a move. Dimensions that tiles cut unevenly on both sides give more of them."""
+MOST_SPACED = 8
+"""The most elements for one that is wanted: more of them take longer than another descriptor."""
 LEAST_FACTORS = 2
 """The fewest factors of a part: one lies on partitions, another one along the address."""
 
@@ -86,7 +88,8 @@ def move_parts(
 
     permutation: axis i of the result is axis permutation[i] of the source; None: a reshape, or the
     same axes. over_padding: where rows of the result lie side by side, element by element, the rows
-    that are padding may get anything that lies in the source's memory, so that runs stay whole.
+    that are padding may get anything that lies in the source's memory, so that runs stay whole; and
+    padding between elements of the source may be brought with them.
     """
     whole = move_of(source, result, permutation)
     if whole is not None:
@@ -115,7 +118,17 @@ def move_parts(
         parts = [
             one for pair in zip(parts, longer, strict=True) for one in _readable(*pair, places)
         ]
+        parts = [_spaced(part, places) for part in parts]
     return tuple(parts)
+
+
+def _spaced(part: MovePart, places: int) -> MovePart:
+    """Return a part that brings the padding between its elements, if these lie evenly apart."""
+    steps = part.move.before.steps
+    step = math.gcd(*steps)
+    if not 1 < step <= MOST_SPACED or step not in steps or part.stop + step - 1 > places:
+        return part
+    return replace(part, move=replace(part.move, spaced=step))
 
 
 def _readable(part: MovePart, longer: MovePart, places: int) -> Iterator[MovePart]:

@@ -4,12 +4,13 @@ A tensor is brought and stored in the order in which memory has it, row by row. 
 work needs lie within these rows, often at a distance: of [rows, columns and batch] matrix b has
 every batch-th column. An access with steps reaches it, so nothing has to move. So it is with a
 format that puts pairs of rows in a partition, column by column: the even rows are every second
-column of the holder. Not here: addresses.
+column of the holder. One byte of every element of a matrix is a matrix of bytes. Not here:
+addresses.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Protocol
 
@@ -18,6 +19,7 @@ import numpy as np
 from systolic.arrays import Integers
 from systolic.compiler.ir.change_of_view import Spread
 from systolic.compiler.ir.dram_tensor import Segment, segments
+from systolic.isa import Access
 from systolic.spans import Span
 
 
@@ -146,6 +148,50 @@ class MatrixWindow:
             Segment(part.first, part.count, start + part.base, part.pairs)
             for part in _segments(self.outer, self.inner, cols)
         ]
+
+
+@dataclass(frozen=True, slots=True)
+class ByteWindow:
+    """One byte of every element of a matrix: a matrix of u8, `size` bytes from one to the next.
+
+    size: the bytes of an element of the holder. byte: which of them. within: how the elements lie
+    in the holder (None: they are the holder's, in tiles of the holder).
+    """
+
+    holder: str
+    size: int
+    byte: int
+    within: MatrixWindow | None = None
+
+    def number(self, number: int) -> int:
+        """Return which of the holder's matrices holds this matrix."""
+        return self.within.number(number) if self.within else number
+
+    def row(self, row: int) -> int:
+        """Return the holder's row of a row."""
+        return self.within.row(row) if self.within else row
+
+    def column(self, row: int, col: int) -> int:
+        """Return a column of the holder's tile in which an element lies."""
+        return self.within.column(row, col) if self.within else col
+
+    def columns(self, number: int, row: int, cols: Span) -> Integers:
+        """Return the holder's column of each of these columns."""
+        if self.within:
+            return self.within.columns(number, row, cols)
+        return np.arange(cols.first, cols.stop)
+
+    def segments(self, number: int, row: int, cols: Span) -> list[Segment]:
+        """Return the holder's columns as regular segments; `first` counts from `cols.first`."""
+        if self.within:
+            return self.within.segments(number, row, cols)
+        return [Segment(0, cols.count, cols.first, ((1, cols.count),))]
+
+    def of(self, elements: Access) -> Access:
+        """Return the access to the byte of each element that an access of the holder names."""
+        pattern = tuple((step * self.size, count) for step, count in elements.pattern)
+        start = elements.start + self.byte
+        return replace(elements, dtype="u8", start=start, pattern=pattern)
 
 
 @lru_cache(maxsize=256)

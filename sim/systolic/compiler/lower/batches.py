@@ -30,7 +30,7 @@ from systolic.compiler.ir.homes import as_rows, lies_unbroken
 from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.ir.windows import MatrixWindow
 from systolic.compiler.lower.views import physical, swap
-from systolic.layout import Shape
+from systolic.layout import Layout, Shape
 
 if TYPE_CHECKING:
     from systolic.compiler.lower.builder import LayerBuilder
@@ -202,6 +202,9 @@ class Batches:
         if not (ends_there or builder.dram.holds(tensor)) or not _can_be_grouped(axes):
             return 0
         shape = builder.graph.shape(tensor) if ends_there else builder.dram.shape(tensor)
+        if ends_there and len(shape.layout.tiles) > 1:  # it is stored without gaps first
+            order = [axis for group in axes for axis in group]
+            shape = Shape(shape.element_type, shape.dims, Layout(tuple(order)[::-1]))
         views = [axes, *([swap(axes)] if builder.can_turn(shape.element_type) else [])]
         found = [apart_queue_cycles(builder.chip, shape, view) for view in views]
         if _is_dense(shape):

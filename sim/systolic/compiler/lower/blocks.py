@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from systolic.compiler.cost.turns import carrier
+from systolic.compiler.cost.turns import BYTES, bytes_turned, carrier
 from systolic.compiler.ir.homes import in_unbroken_rows, lies_unbroken
 from systolic.compiler.lower.recognise import MatrixSet, moves_nothing, recognise_transpose
 from systolic.errors import CompileError
@@ -77,10 +77,12 @@ def goes_in_blocks(
 def may_be_carried(
     source: Tensor, result: Tensor, permutation: Sequence[int], chip: Chip, options: Options
 ) -> bool:
-    """Return whether many small matrices can be turned in blocks, as a type that carries theirs."""
-    before = source.shape
+    """Return whether many small matrices can be turned in blocks, in another type or as bytes."""
+    before, dtype = source.shape, source.shape.element_type
     chosen = options.via or options.block or before.layout.tiles or result.shape.layout.tiles
-    if chosen or _array_takes(chip, before) or carrier(chip, before.element_type) is None:
+    if chosen or _array_takes(chip, before):
+        return False
+    if carrier(chip, dtype) is None and not bytes_turned(chip, dtype):
         return False
     matrices = recognise_transpose(before, result.shape, permutation)
     try:
@@ -121,8 +123,9 @@ def check_room(matrices: MatrixSet, chip: Chip, options: Options) -> None:
         height = min(chip.pe_array.rows, blocks.block[0], matrices.dims[-2])
         _check_result_bank(chip, height)
     dtype = matrices.element_type
-    carried = carrier(chip, dtype) if options.via != "dram" else dtype
-    others = data_type(carried).size_bytes if carried not in (None, dtype) else 0
+    given = BYTES if bytes_turned(chip, dtype) else dtype
+    carried = carrier(chip, given) if options.via != "dram" else dtype
+    others = data_type(carried).size_bytes if carried not in (None, given) else 0
     _check_state_buffer(chip, blocks, (data_type(dtype).size_bytes, others), height)
 
 

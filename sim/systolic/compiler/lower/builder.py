@@ -33,6 +33,9 @@ from systolic.layout import Shape
 from systolic.workload import Graph
 from systolic.workload.options import Options
 
+BY_FAR = 4
+"""A turn byte by byte takes the array, so a transposing DMA must take so many times its cycles."""
+
 
 @dataclass(frozen=True, slots=True)
 class _WayToView:
@@ -121,7 +124,7 @@ class LayerBuilder(Matrices):
     def turned(self, source: Matrix, tensor: str, axes: Axes) -> Matrix:
         """Return `source` turned by identity products, which shows the tensor as `axes`."""
         result = self.result(tensor, axes)
-        self.node("turn", (self.carried(source),), result)
+        self.turn(source, result)
         return result
 
     def moved(self, source: Matrix, change: ChangeOfView, tensor: str, axes: Axes) -> Matrix:
@@ -153,11 +156,11 @@ class LayerBuilder(Matrices):
         if source is None and self.dram.holds(tensor):
             if not self.turn_is_cheaper(tensor, axes):
                 return self.load(tensor, axes)
-            source = self.load(tensor, swap(axes))
+            return self.turned(self.load(tensor, swap(axes)), tensor, axes)
         if self.options.via == "dram":
             self.to_dram(tensor)
             return self.load(tensor, axes)
-        if source is not None and self.can_turn(source.dtype):
+        if source is not None and self.can_turn(source.dtype, at_once=True):
             return self.turned(source, tensor, axes)
         return self.changed(tensor, axes)
 
@@ -222,7 +225,8 @@ class LayerBuilder(Matrices):
             return False
         through = load_cost(self.chip, shape, swap(axes)) + self.cost_of_turning(shape, swap(axes))
         direct = load_cost(self.chip, shape, axes)
-        if self.options.via is None and direct <= through:
+        at_once = self.can_turn(shape.element_type, at_once=True)
+        if self.options.via is None and direct <= through * (1 if at_once else BY_FAR):
             return False
         self.choose(
             f"{tensor} is turned by identity products (about {through} cycles; a transposing "
@@ -303,13 +307,23 @@ class LayerBuilder(Matrices):
         views = [view for view in self.views(tensor) if ends_in(view[1][-1], minor)]
         if views:
             return views[0]
-        if ends_in(axes[-2], minor) and self.can_turn(matrix.dtype):
-            return self.turned(matrix, tensor, swap(axes)), swap(axes)
         rest = [axis for group in axes for axis in group if axis not in minor]
+        wanted = (*((axis,) for axis in rest), minor)
+        if ends_in(axes[-2], minor) and self._turn_is_best(matrix.dtype, tensor, axes, wanted):
+            return self.turned(matrix, tensor, swap(axes)), swap(axes)
         if self.options.via == "dram" or not rest:
             return matrix, axes
-        wanted = (*((axis,) for axis in rest), minor)
         return self.changed(tensor, wanted), wanted
+
+    def _turn_is_best(self, dtype: str, tensor: str, axes: Axes, wanted: Axes) -> bool:
+        """Return whether to turn a view that is wanted in another order.
+
+        Byte by byte that takes longer than to move the few elements of many small matrices.
+        """
+        if self.can_turn(dtype, at_once=True):
+            return True
+        turn = self.cost_of_turning(self.graph.shape(tensor), axes)
+        return self.can_turn(dtype) and turn <= self._move_cost(tensor, axes, wanted)
 
     def keep(self, tensor: str) -> None:
         """Keep the tensor on the chip until the end, as one of the views in which it may live."""

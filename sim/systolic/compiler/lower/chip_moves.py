@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from systolic.compiler.cost.arrangements import Planner
+from systolic.compiler.cost.turns import BYTES, bytes_turned, carrier
 from systolic.compiler.ir.arrangement import Arrangement
 from systolic.compiler.ir.change_of_view import Spread
 from systolic.compiler.ir.chip_tiles import block_rows, whole_banks
@@ -139,6 +140,10 @@ def _moved(builder: LayerBuilder, ends: tuple[_End, _End], other_cycles: int | N
     planner = Planner(chip, builder.options)
     move = _move(*ends)
     plans = {plan: planner.by_engine(plan).work for plan in _arrangements(planner, move, ends)}
+    turned = {plan: planner.by_array(plan).work for plan in _turned(planner, move, ends)}
+    plans |= {
+        plan: work for plan, work in turned.items() if work < min(plans.values(), default=work + 1)
+    }
     if not plans:
         return False
     plan = min(plans, key=lambda plan: plans[plan])
@@ -146,11 +151,14 @@ def _moved(builder: LayerBuilder, ends: tuple[_End, _End], other_cycles: int | N
     if other_cycles is not None and other_cycles <= cycles:
         return False
     source, result = ends
+    how = "by identity products of strided rows" if plan in turned else "lane by lane"
     builder.choose(
-        f"{source.name} becomes {result.name} lane by lane, all matrices together "
-        f"(about {cycles} cycles)"
+        f"{source.name} becomes {result.name} {how}, all matrices together (about {cycles} cycles)"
     )
-    _emit(builder, plan, ends)
+    if plan in turned:
+        _emit_turns(builder, plan, ends)
+    else:
+        _emit(builder, plan, ends)
     return True
 
 
@@ -180,6 +188,61 @@ def _arrangements(planner: Planner, move: Move, ends: tuple[_End, _End]) -> Iter
         plan = Arrangement(move, _apart(planner.chip, move, rows), rows, rows)
         if _is_short(planner, plan) and _fits(planner, plan):
             yield plan
+
+
+def _turned(planner: Planner, move: Move, ends: tuple[_End, _End]) -> Iterator[Arrangement]:
+    """Yield arrangements of whole tensors with other rows before than after, if there is room.
+
+    All matrices lie side by side, and the array turns one for each index of the other factors. Only
+    what is turned byte by byte goes so: other types are turned in blocks.
+    """
+    chip, (before, after) = planner.chip, ends
+    if not bytes_turned(chip, move.dtype):
+        return
+    first = range(len(move.sizes))
+    tall = min(chip.pe_array.rows, block_rows(chip), chip.result_buffer.bank_words)
+    wide = min(chip.pe_array.cols, block_rows(chip))
+    starts = [rows for rows in _neighbours(first) if before.view(first, rows)]
+    stops = [rows for rows in _neighbours(move.order) if after.view(move.order, rows)]
+    for rows_in in starts:
+        for rows_out in stops:
+            if {*rows_in} & {*rows_out}:
+                continue
+            plan = Arrangement(move, (), rows_in, rows_out)
+            narrow = plan.count(rows_in) <= tall and plan.count(rows_out) <= wide
+            turns = planner.turns(move) * plan.count(plan.rest)
+            if narrow and 3 * turns <= MOST_INSTRUCTIONS and _has_room_to_turn(planner, plan):
+                yield plan
+
+
+def _has_room_to_turn(planner: Planner, plan: Arrangement) -> bool:
+    """Return whether source and result have room, and the source in the type that is turned."""
+    chip, dtype = planner.chip, plan.move.dtype
+    room = chip.state_buffer.bytes_per_partition // _SHARE
+    room = min(room, whole_banks(chip) or room)
+    through = carrier(chip, BYTES if bytes_turned(chip, dtype) else dtype)
+    sizes = [data_type(dtype).size_bytes, data_type(through or dtype).size_bytes]
+    wide = max(plan.count(plan.cols_in), plan.count(plan.cols_out))
+    return wide * max(sizes) <= room
+
+
+def _emit_turns(builder: LayerBuilder, plan: Arrangement, ends: tuple[_End, _End]) -> None:
+    """Place source and result, and add the turns between windows of them."""
+    (before, after), move = ends, plan.move
+    view, made = (
+        before.view(range(len(move.sizes)), plan.rows_in),
+        after.view(move.order, plan.rows_out),
+    )
+    assert view
+    assert made
+    source = builder.carried(builder.in_lanes(before.name, view, given=True))
+    result = builder.in_lanes(after.name, made, given=False)
+    batch: Axes = tuple((n,) for n in plan.rest)
+    builder.turn(
+        _window(builder, source, (*batch, plan.rows_in, plan.rows_out), before),
+        _window(builder, result, (*batch, plan.rows_out, plan.rows_in), after),
+    )
+    builder.keep_matrix(after.name, result, result.axes)
 
 
 def _apart(chip: Chip, move: Move, rows: tuple[int, ...]) -> tuple[int, ...]:

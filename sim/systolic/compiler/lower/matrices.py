@@ -10,7 +10,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from systolic.compiler.cost.turns import carrier
+from systolic.compiler.cost.turns import BYTES, bytes_turned, carrier
 from systolic.compiler.ir.change_of_view import ChangeOfView
 from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.compiler.ir.diagonal import Diagonal
@@ -20,7 +20,7 @@ from systolic.compiler.ir.lane_step import COPY, LaneStep
 from systolic.compiler.ir.nodes import Axes, Kept, Matrix, Node, NodeKind, Source
 from systolic.compiler.ir.pixels import PixelWindow, PooledPixels
 from systolic.compiler.ir.strided import ShapeInDram
-from systolic.compiler.ir.windows import FoldedWindow, MatrixWindow
+from systolic.compiler.ir.windows import ByteWindow, FoldedWindow, MatrixWindow
 from systolic.compiler.lower.dram_places import DramPlaces
 from systolic.hw.spec import Chip
 from systolic.layout import Shape
@@ -366,11 +366,45 @@ class Matrices:
         self.node("repeat", (matrix,), made)
         return made
 
+    def turn(self, source: Matrix, result: Matrix) -> None:
+        """Let the array make the transpose of a matrix, byte by byte if no type carries its own."""
+        size = bytes_turned(self.chip, source.dtype)
+        if not size:
+            self.node("turn", (self.carried(source),), result)
+            return
+        if not isinstance(source.window, MatrixWindow | None):
+            window, source = source, self.temporary(source, source.dtype, source.cols)
+            self.node("convert", (window,), source)
+        through = carrier(self.chip, BYTES)
+        assert through is not None
+        cast = "" if through == BYTES else f", as {through}"
+        self.choose(f"{source.tensor} is turned byte by byte{cast}: {size} turns")
+        for byte in range(size):
+            taken = self._byte(source, size, byte)
+            if through != BYTES:
+                taken = self._cast(taken, through)
+            self.node("turn", (taken,), self._byte(result, size, byte))
+
+    def _byte(self, matrix: Matrix, size: int, byte: int) -> Matrix:
+        """Return one byte of every element of a matrix, as a matrix within it."""
+        assert isinstance(matrix.window, MatrixWindow | None)
+        window = ByteWindow(matrix.holder, size, byte, matrix.window)
+        name = self.new_name(matrix.tensor)
+        found = replace(
+            matrix, name=name, dtype=BYTES, keep=False, width=None, byte=None, window=window
+        )
+        return self.add(found)
+
     def carried(self, source: Matrix) -> Matrix:
         """Return a matrix in a type that the array takes and that has all of its numbers."""
         dtype = carrier(self.chip, source.dtype)
         if dtype is None or dtype == source.dtype:
             return source
+        self.choose(f"{source.tensor} is turned as {dtype}, which carries {source.dtype} exactly")
+        return self._cast(source, dtype)
+
+    def _cast(self, source: Matrix, dtype: str) -> Matrix:
+        """Return a copy of a matrix in another type, for the array."""
         matrix = replace(
             source,
             name=self.new_name(source.tensor),
@@ -384,7 +418,6 @@ class Matrices:
             window=None,
         )
         self.add(matrix)
-        self.choose(f"{source.tensor} is turned as {dtype}, which carries {source.dtype} exactly")
         self.node("convert", (source,), matrix)
         return matrix
 
@@ -504,7 +537,7 @@ class Matrices:
     def interleaved(self, tensor: str) -> Interleaved | None:
         """Return how a tensor's rows share partitions, if accesses with steps can use them so."""
         shape = self.graph.shape(tensor)
-        if self.options.via == "dram" or not self.can_turn(shape.element_type):
+        if self.options.via == "dram" or carrier(self.chip, shape.element_type) is None:
             return None
         found = as_interleaved(self.graph.tensor(tensor), self.chip)
         if found is None:
@@ -512,9 +545,13 @@ class Matrices:
         rows, cols = (math.prod(shape.dims[axis] for axis in group) for group in found.axes[-2:])
         return found if self._is_narrow(max(rows, cols * found.ways), shape) else None
 
-    def can_turn(self, dtype: str) -> bool:
-        """Return whether the array takes the type, or another one that carries it exactly."""
-        return carrier(self.chip, dtype) is not None
+    def can_turn(self, dtype: str, *, at_once: bool = False) -> bool:
+        """Return whether the array takes the type, one that carries it exactly, or its bytes.
+
+        at_once: the bytes of an element are not turned one after another.
+        """
+        whole = carrier(self.chip, dtype) is not None
+        return whole or (not at_once and bytes_turned(self.chip, dtype) > 0)
 
     def _is_narrow(self, cols: int, shape: Shape) -> bool:
         """Return whether a tile of so many columns leaves room for tiles of other matrices."""

@@ -3,7 +3,7 @@
 Whatever the operation is called, it is a move (`systolic.compiler.ir.factors`). A move of the same
 bytes is a copy. Any other goes by the cheapest of the ways (`ways`), unless the lowering of the
 operation itself has a cheaper one. An operand of a product whose tiles leave gaps is moved first
-if that pays. Not here: moves on the chip.
+if that pays, and a result in such tiles is moved last. Not here: moves on the chip.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from systolic.compiler.ir.factors import Move
 from systolic.compiler.ir.move_parts import MovePart, move_parts
 from systolic.compiler.ir.nodes import Axes
 from systolic.compiler.lower.builder import LayerBuilder
-from systolic.compiler.lower.views import swap
+from systolic.compiler.lower.views import physical, swap
 from systolic.compiler.lower.ways import Choice, Ends, cheapest
 from systolic.layout import Layout, Shape
 from systolic.workload.options import Options
@@ -38,9 +38,13 @@ class _Places:
 
 @dataclass(frozen=True, slots=True)
 class _WithoutGaps:
-    """A layout without gaps, the moves to it, and about how many cycles it takes to bring it."""
+    """A layout without gaps, and the moves to it or from it.
+
+    cycles: about how many it takes to move the tensor so. instead_of: from its tiles, or to them.
+    """
 
     cycles: int
+    instead_of: int
     shape: Shape
     parts: tuple[MovePart, ...]
     choices: list[Choice]
@@ -117,7 +121,7 @@ def _as_a_matrix(builder: LayerBuilder, part: MovePart, names: tuple[str, str]) 
     rows, cols = (0,), (1,)
     brought = builder.place_matrix(move.source, (rows, cols), output, dram=ends.source)
     turned = builder.place_matrix(move.source, (cols, rows), output)
-    builder.node("turn", (builder.carried(brought),), turned)
+    builder.turn(brought, turned)
     builder.store_at(turned, ends.target, (cols, rows))
     builder.come_home(output)
 
@@ -188,7 +192,7 @@ def _in_words(choices: Sequence[Choice]) -> str:
 
 
 def bring_without_gaps(builder: LayerBuilder, tensor: str, axes: Axes) -> None:
-    """Bring an input in DRAM to a place without the gaps of its tiles, if that pays.
+    """Bring an input in DRAM to a place without tiles, and so without gaps, if that pays.
 
     axes: the view as which work wants it. What takes the tensor then brings it from there.
     """
@@ -197,36 +201,69 @@ def bring_without_gaps(builder: LayerBuilder, tensor: str, axes: Axes) -> None:
     if not builder.dram.holds(tensor) or builder.dram.of(tensor) != tensor:
         return
     shape = builder.dram.shape(tensor)
-    if shape.padded_elements() == shape.num_elements():
-        return
-    before = _cycles_to_bring(builder, shape, axes)
-    order = [axis for group in axes for axis in group]
-    best = _cheapest_without_gaps(builder, shape, (order, shape.layout.major_to_minor), axes)
-    if best is None or best.cycles >= before:
+    best = _cheapest_without_gaps(builder, shape, axes, stored=False)
+    if best is None:
         return
     place = f"{tensor}.dense"
     builder.choose(
         f"{tensor} is brought to a place without gaps {_in_words(best.choices)} (about "
-        f"{best.cycles} cycles with what follows; from its tiles: {before})"
+        f"{best.cycles} cycles with what follows; from its tiles: {best.instead_of})"
     )
     builder.dram.reserve(place, best.shape)
     _emit(builder, best.parts, best.choices, _Places(tensor, place, tensor))
     builder.dram.put(tensor, place)
 
 
+def stored_without_gaps(builder: LayerBuilder, tensor: str) -> bool:
+    """Store an output that is on the chip without tiles, and move it from there to its own place.
+
+    Return whether it is done: whether that costs less than to store it in its tiles.
+    """
+    shape = builder.graph.shape(tensor)
+    if not shape.layout.tiles or _asked(builder.options) or builder.dram.holds(tensor):
+        return False
+    if builder.user_type(tensor) != shape.element_type:
+        return False  # the bits of padding of a narrow type stay as they were
+    _, axes = builder.any_view(tensor)
+    best = _cheapest_without_gaps(builder, shape, axes, stored=True)
+    if best is None:
+        return False
+    place = f"{tensor}.dense"
+    builder.choose(
+        f"{tensor} is stored without gaps and goes to its tiles {_in_words(best.choices)} (about "
+        f"{best.cycles} cycles; at once: {best.instead_of})"
+    )
+    matrix, seen = builder.storable(tensor, physical(best.shape)[-1])
+    builder.store(matrix, tensor, best.shape, seen, place)
+    _emit(builder, best.parts, best.choices, _Places(place, tensor, tensor))
+    builder.come_home(tensor)
+    return True
+
+
 def _cheapest_without_gaps(
-    builder: LayerBuilder, shape: Shape, orders: Sequence[Sequence[int]], axes: Axes
+    builder: LayerBuilder, shape: Shape, axes: Axes, *, stored: bool
 ) -> _WithoutGaps | None:
-    """Return the best of some orders, major to minor, in which a tensor lies without gaps."""
+    """Return the best order in which a tensor lies in a place without gaps; None if nothing pays.
+
+    axes: the view in which work has the tensor. stored: it is moved from there to its tiles.
+    """
+    if not shape.layout.tiles and shape.padded_elements() == shape.num_elements():
+        return None
+    before = _cycles_to_bring(builder, shape, axes)
     found: list[_WithoutGaps] = []
-    for order in orders:
+    for order in ([axis for group in axes for axis in group], shape.layout.major_to_minor):
         dense = Shape(shape.element_type, shape.dims, Layout(tuple(order)[::-1]))
-        parts = move_parts(shape, dense, range(shape.rank))
+        moved = _cycles_to_bring(builder, dense, axes)
+        if 2 * moved >= before:
+            continue  # its bytes are moved a second time at least
+        ends = (dense, shape) if stored else (shape, dense)
+        parts = move_parts(*ends, range(shape.rank), over_padding=not stored)
         choices = None if parts is None else _choices(builder, parts)
         if parts is not None and choices is not None:
-            cycles = _cycles(builder, choices) + _cycles_to_bring(builder, dense, axes)
-            found.append(_WithoutGaps(cycles, dense, parts, choices))
-    return min(found, key=lambda each: each.cycles, default=None)
+            cycles = _cycles(builder, choices) + moved
+            found.append(_WithoutGaps(cycles, before, dense, parts, choices))
+    best = min(found, key=lambda each: each.cycles, default=None)
+    return best if best and best.cycles < before else None
 
 
 def _cycles_to_bring(builder: LayerBuilder, shape: Shape, axes: Axes) -> int:

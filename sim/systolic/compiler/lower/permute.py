@@ -158,8 +158,10 @@ def _in_blocks(builder: LayerBuilder, op: Operation, matrices: MatrixSet) -> Non
     check_room(matrices, chip, options)
     source = builder.place(op.inputs[0], matrices.source, (p, q))
     result = builder.result(op.output, matrices.result, (q, p))
-    taken = builder.carried(source) if array else source
-    builder.node("turn" if array else "bounce", (taken,), result)
+    if array:
+        builder.turn(source, result)
+    else:
+        builder.node("bounce", (source,), result)
     builder.keep_matrix(op.output, result, matrices.result)
 
 
@@ -183,7 +185,7 @@ def _from_dram(builder: LayerBuilder, op: Operation, matrices: MatrixSet) -> Non
     else:
         loaded = builder.load(source, matrices.source, block)
         matrix = builder.result(source, turned, block and block[::-1])
-        builder.node("turn", (builder.carried(loaded),), matrix)
+        builder.turn(loaded, matrix)
     builder.store_home(matrix, op.output, matrices.result)
 
 

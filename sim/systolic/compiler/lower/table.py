@@ -26,6 +26,7 @@ from systolic.compiler.lower.elementwise import (
 from systolic.compiler.lower.embedding import lower_embedding
 from systolic.compiler.lower.gathers import lower_concat, lower_pad, lower_slice
 from systolic.compiler.lower.matmul import lower_matmul
+from systolic.compiler.lower.moves import stored_without_gaps
 from systolic.compiler.lower.packed import (
     carried_graph,
     pack_output,
@@ -148,6 +149,8 @@ def _finish(builder: LayerBuilder, name: str) -> None:
         return
     tensor = builder.graph.tensor(name)
     if tensor.home == "dram":
+        if stored_without_gaps(builder, name):
+            return
         matrix, axes = builder.storable(name, physical(tensor.shape)[-1])
         builder.store(matrix, name, tensor.shape, axes)
     else:

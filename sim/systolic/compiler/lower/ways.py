@@ -7,10 +7,10 @@ through tile by tile. The estimates are those of `systolic.compiler.cost.arrange
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from systolic.compiler.cost.arrangements import Estimate, Planner
-from systolic.compiler.cost.turns import carrier
+from systolic.compiler.cost.turns import bytes_turned, carrier
 from systolic.compiler.ir.arrangement import Arrangement
 from systolic.compiler.ir.change_of_view import Spread
 from systolic.compiler.ir.chip_tiles import whole_banks
@@ -41,14 +41,15 @@ class Ends:
 class Way:
     """A row: its name, the arrangements that suit it, its estimate, and its nodes.
 
-    work: how many instructions there are for a tile.
+    work: how many instructions there are for a tile. least: a lower limit of all its estimates.
     """
 
     name: str
     plans: Callable[[Planner, Move], Iterator[Arrangement]]
     estimate: Callable[[Planner, Arrangement], Estimate]
-    work: Callable[[Arrangement], int]
+    work: Callable[[Planner, Arrangement], int]
     emit: Callable[[LayerBuilder, Arrangement, Ends], None]
+    least: Callable[[Planner, Move], int] = lambda planner, move: 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,8 @@ def cheapest(move: Move, planner: Planner) -> Choice | None:
         return None
     best: Choice | None = None
     for way in WAYS:
+        if best and way.least(planner, move) >= best.ticks:
+            continue
         for plan in way.plans(planner, move):
             if not _is_small(planner, way, plan):
                 continue
@@ -81,11 +84,11 @@ def _is_small(planner: Planner, way: Way, plan: Arrangement) -> bool:
     """Return whether tiles have room, and the program is not too long."""
     chip, size = planner.chip, data_type(plan.move.dtype).size_bytes
     room = chip.state_buffer.bytes_per_partition // ROOM
-    wide = max(plan.count(plan.cols_in), plan.count(plan.cols_out)) * size
+    wide = max(plan.count(plan.cols_in) * plan.move.spaced, plan.count(plan.cols_out)) * size
     tiles = planner.tiles(plan)
     return (
         wide <= min(room, whole_banks(chip) or room)
-        and way.work(plan) * tiles + 2 * tiles <= MOST_INSTRUCTIONS
+        and way.work(planner, plan) * tiles + 2 * tiles <= MOST_INSTRUCTIONS
     )
 
 
@@ -105,7 +108,7 @@ def _tile(
 
 def _window(builder: LayerBuilder, plan: Arrangement, held: Matrix, axes: Axes) -> Matrix:
     """Return a matrix within another one: the same rows, some of its columns."""
-    sizes = plan.move.sizes
+    sizes = plan.move.source_sizes
     window = MatrixWindow(held.name, Spread(sizes, held.axes), Spread(sizes, axes))
     return builder.within(held, window)
 
@@ -123,7 +126,7 @@ def _emit_runs(builder: LayerBuilder, plan: Arrangement, ends: Ends) -> None:
 
 
 def _emit_engine(builder: LayerBuilder, plan: Arrangement, ends: Ends) -> None:
-    before = _tile(builder, plan, ends, (*plan.groups, plan.rows_in, plan.cols_in), made=False)
+    before = _tile(builder, plan, ends, (*plan.groups, plan.rows_in, plan.brought), made=False)
     after = _tile(builder, plan, ends, (*plan.groups, plan.rows_in, plan.cols_out), made=True)
     together, apart = plan.engine_columns()
     axes: Axes = (*plan.groups, *((n,) for n in apart), plan.rows_in, together)
@@ -134,13 +137,13 @@ def _emit_engine(builder: LayerBuilder, plan: Arrangement, ends: Ends) -> None:
 
 
 def _emit_array(builder: LayerBuilder, plan: Arrangement, ends: Ends) -> None:
-    before = _tile(builder, plan, ends, (*plan.groups, plan.rows_in, plan.cols_in), made=False)
+    before = _tile(builder, plan, ends, (*plan.groups, plan.rows_in, plan.brought), made=False)
     after = _tile(builder, plan, ends, (*plan.groups, plan.rows_out, plan.cols_out), made=True)
     batch: Axes = (*plan.groups, *((n,) for n in plan.rest))
     held = builder.carried(before)
     source = _window(builder, plan, held, (*batch, plan.rows_in, plan.rows_out))
     made = _window(builder, plan, after, (*batch, plan.rows_out, plan.rows_in))
-    builder.node("turn", (source,), made)
+    builder.turn(source, made)
     builder.store_at(after, ends.target, after.axes)
 
 
@@ -171,18 +174,23 @@ def _on_copying_lanes(planner: Planner, move: Move) -> Iterator[Arrangement]:
 def _on_array(planner: Planner, move: Move) -> Iterator[Arrangement]:
     chip = planner.chip
     array, lanes = chip.pe_array, chip.state_buffer.partitions
-    if carrier(chip, move.dtype) is None:
+    if carrier(chip, move.dtype) is None and not bytes_turned(chip, move.dtype):
         return iter(())
     rows = min(array.rows, lanes, chip.result_buffer.bank_words)
     return turned(move, rows, min(array.cols, lanes))
 
 
+def _as_they_lie(planner: Planner, move: Move) -> Iterator[Arrangement]:
+    """Yield arrangements of what is stored as it was brought: no padding is."""
+    return _on_lanes(planner, replace(move, spaced=1))
+
+
 WAYS: tuple[Way, ...] = (
     Way(
         "by DMA alone",
-        _on_lanes,
+        _as_they_lie,
         lambda planner, plan: planner.by_runs(plan, _runs_columns(plan)),
-        lambda plan: 0,
+        lambda planner, plan: 0,
         emit=_emit_runs,
     ),
     Way(
@@ -196,14 +204,15 @@ WAYS: tuple[Way, ...] = (
         "by engines, lane by lane",
         _on_copying_lanes,
         Planner.by_engine,
-        lambda plan: plan.count(plan.engine_columns()[1]),
+        lambda planner, plan: plan.count(plan.engine_columns()[1]),
         emit=_emit_engine,
     ),
     Way(
         "by identity products of strided rows",
         _on_array,
         Planner.by_array,
-        lambda plan: 3 * plan.count(plan.rest),
+        lambda planner, plan: 3 * planner.turns(plan.move) * plan.count(plan.rest),
         emit=_emit_array,
+        least=Planner.least_by_array,
     ),
 )

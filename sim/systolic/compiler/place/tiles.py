@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from systolic.arrays import Mask
 from systolic.compiler.ir.chip_tiles import whole_banks
 from systolic.compiler.ir.nodes import Layers, Matrix
 from systolic.compiler.ir.parts import Made
 from systolic.compiler.ir.tasks import MatrixTile, Task, Tiled, tiling
+from systolic.compiler.ir.windows import ByteWindow
 from systolic.compiler.place.banks import BanksByRole
 from systolic.compiler.place.free_bytes import ALIGNMENT, Room, Wish, in_words
 from systolic.compiler.place.residency import Residency, Resident
@@ -48,6 +52,7 @@ class OnChip:
         self.multiplies = any(node.kind == "multiply" for node in layers.nodes)
         self._padded = {home.matrix for home in layers.homes if home.shape.holds_padding}
         self._made: dict[MatrixTile, Made] = {}
+        self._bytes_made: dict[MatrixTile, list[Made]] = {}
         self.bases: dict[str, int] = {}
         """The first byte of each matrix in unbroken rows that has been placed."""
         self.most_together = max(map(self._bytes_of_task, tiled.tasks), default=0)
@@ -105,6 +110,31 @@ class OnChip:
             if self.matrices[tile.matrix].source != "node":
                 self._made[tile].add(rows, cols)
         return self._made[tile]
+
+    def made_mask(self, tile: MatrixTile) -> Mask:
+        """Return whether each element of a tile is made, with all of its bytes."""
+        found = self.made(tile).mask()
+        if tile in self._bytes_made:
+            found = found | np.logical_and.reduce([made.mask() for made in self._bytes_made[tile]])
+        return found
+
+    def bytes_made(self, tile: MatrixTile) -> list[tuple[ByteWindow, Mask]]:
+        """Return each byte of a tile's elements, and of which elements it is made byte by byte."""
+        made = self._bytes_made.get(tile, [])
+        return [
+            (ByteWindow(tile.matrix, len(made), byte), each.mask())
+            for byte, each in enumerate(made)
+        ]
+
+    def _made_of(self, tile: MatrixTile, matrix: Matrix) -> Made:
+        """Return what is noted of a tile by what makes a matrix: of its elements, or of a byte."""
+        if not isinstance(matrix.window, ByteWindow):
+            return self.made(tile)
+        if tile not in self._bytes_made:
+            rows, cols = self._all_of(tile)
+            each = [Made(rows.count, cols.count) for _ in range(matrix.window.size)]
+            self._bytes_made[tile] = each
+        return self._bytes_made[tile][matrix.window.byte]
 
     # Places
 
@@ -233,7 +263,10 @@ class OnChip:
         place = self.resident(held, matrix.window.number(number), row, col)
         (columns,) = matrix.window.segments(number, rows.first, cols)
         first = self.part(place, Span(row % p, rows.count), Span(columns.base % q, 1))
-        return place, replace(first, pattern=columns.pairs)
+        found = replace(first, pattern=columns.pairs)
+        if isinstance(matrix.window, ByteWindow):
+            found = matrix.window.of(found)
+        return place, found
 
     def make_reach(
         self, matrix: Matrix, number: int, rows: Span, cols: Span
@@ -242,7 +275,7 @@ class OnChip:
         place, access = self.reach(matrix, number, rows, cols)
         if matrix.window is None:
             return place, self.make_span(place, rows, cols)
-        made = self.made(place.tile)
+        made = self._made_of(place.tile, matrix)
         within, _ = self._within(place, rows, cols)
         _, q = self._sides[place.tile.matrix]
         made.add_columns(within, matrix.window.columns(number, rows.first, cols) % q)

@@ -21,6 +21,7 @@ from systolic.compiler.ir.dram_tensor import DramTensor, Rectangle, whole_bursts
 from systolic.compiler.ir.nodes import Axes, Layers, Matrix, Node
 from systolic.compiler.ir.parts import RowPart, parts_of
 from systolic.compiler.ir.tasks import MatrixTile, Task
+from systolic.compiler.ir.windows import ByteWindow
 from systolic.compiler.place.residency import Resident
 from systolic.compiler.place.tiles import OnChip
 from systolic.errors import CompileError
@@ -102,11 +103,15 @@ class _Queues:
 
 @dataclass(slots=True)
 class _Spill:
-    """The place of a tile in DRAM that has none of its own, and which elements are there."""
+    """The place of a tile in DRAM that has none of its own, and which elements are there.
+
+    bytes: of which elements only some bytes are there, for each of these bytes.
+    """
 
     base: int
     region: Region
     stored: Mask
+    bytes: dict[ByteWindow, Mask] = field(default_factory=dict)
 
 
 class CopyMaker:
@@ -159,6 +164,14 @@ class CopyMaker:
             for held in parts_of(spill.stored):
                 source, target = self._spilled_part(spill, tile, held), self._held(resident, held)
                 self._move(source, target, spill.region, resident.region, inwards=True)
+            for byte, stored in spill.bytes.items():
+                for held in parts_of(stored & ~spill.stored):
+                    source, target = (
+                        self._spilled_part(spill, tile, held),
+                        self._held(resident, held),
+                    )
+                    ends = byte.of(source), byte.of(target)
+                    self._move(*ends, spill.region, resident.region, inwards=True)
             return
         matrix = self._tiles.matrices[tile.matrix]
         tensor, region = self._tensor(matrix.dram, matrix.axes, matrix.picked)
@@ -198,11 +211,12 @@ class CopyMaker:
     def spill(self, resident: Resident) -> None:
         """Copy the finished part of a tile to DRAM, except the part that DRAM has already.
 
-        No element is made twice, so the part in DRAM is up to date.
+        No element is made twice, so the part in DRAM is up to date. If some bytes of elements are
+        made and others are not, these bytes are copied one by one.
         """
         tile = resident.tile
-        made = self._tiles.made(tile).mask()
-        if not made.any():
+        made, bytes_made = self._tiles.made_mask(tile), self._tiles.bytes_made(tile)
+        if not made.any() and not any(mask.any() for _, mask in bytes_made):
             return
         if tile not in self._spills:
             self._spills[tile] = _Spill(*self._reserve(tile), np.zeros_like(made))
@@ -212,6 +226,14 @@ class CopyMaker:
             self.spilled_bytes += target.size_bytes
             self._move(source, target, resident.region, spill.region, inwards=False)
         spill.stored |= made
+        for byte, mask in bytes_made:
+            there = spill.bytes.setdefault(byte, np.zeros_like(made))
+            for part in parts_of(mask & ~made & ~there):
+                source, target = self._held(resident, part), self._spilled_part(spill, tile, part)
+                source, target = byte.of(source), byte.of(target)
+                self.spilled_bytes += target.size_bytes
+                self._move(source, target, resident.region, spill.region, inwards=False)
+            there |= mask & ~made
 
     def _held(self, resident: Resident, part: RowPart) -> Access:
         """Return the access to a part of a tile in the state buffer."""

@@ -22,7 +22,7 @@ from systolic.compiler.ir.nodes import (
     spread_place,
 )
 from systolic.compiler.ir.tasks import MatrixTile, Task, Tiled, tiling
-from systolic.compiler.ir.windows import StridedWindow
+from systolic.compiler.ir.windows import ByteWindow, StridedWindow
 from systolic.spans import Span
 
 
@@ -50,6 +50,11 @@ class _Verifier:
             m.name: np.zeros((m.matrices, m.rows, m.cols), bool)
             for m in layers.matrices
             if m.source == "node" and not m.window
+        }
+        self._bytes: dict[str, npt.NDArray[np.bool_]] = {
+            m.holder: np.zeros((*self._written[m.holder].shape, m.window.size), bool)
+            for m in layers.matrices
+            if isinstance(m.window, ByteWindow) and m.holder in self._written
         }
         self._blocks = {m.name: tiling(m, tiled.block) for m in layers.matrices}
         self._taken = 0
@@ -311,7 +316,15 @@ class _Verifier:
         name, number, rows, some = self._held(matrix, number, rows, cols, tiles)
         lines = self._written[name][number, rows.first : rows.stop]
         self._require_fresh(name, bool(lines[:, some].any()))
-        lines[:, some] = True
+        every = self._bytes.get(name)
+        if every is None:
+            lines[:, some] = True
+            return
+        bytes_ = every[number, rows.first : rows.stop]
+        which = matrix.window.byte if isinstance(matrix.window, ByteWindow) else slice(None)
+        self._require_fresh(name, bool(bytes_[:, some, which].any()))
+        bytes_[:, some, which] = True
+        lines[:, some] = bytes_[:, some].all(axis=-1)
 
     def _held(
         self, matrix: Matrix, number: int, rows: Span, cols: Span, tiles: tuple[MatrixTile, ...]

@@ -38,6 +38,8 @@ from systolic.hw.formulas.timing import (
 from systolic.hw.spec import Chip
 
 Dimension = Literal["M", "N"]
+TYPES_OF_BYTES = ("u8", "bf16", "f16", "f32")
+"""The types that have every number of a byte, so that the array can turn bytes in one of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,8 @@ def product_bound(
         drain     head + first load + D + semaphore + words of a lane, by all engines + last write
         turning   what is not turned by the array: elements one by one, by DMA and engines
 
+    Matrices of a type that the array does not take are turned as so many of their bytes.
+
     head: latency of DMA and DRAM if operands come from there (`dram_bytes` of them and of the
     result move); tail: from the last injection to the last write, and to DRAM (`to_dram`). The
     largest of these, for the best mapping and the best choice of how each matrix is turned. Each
@@ -127,11 +131,7 @@ def product_bound(
     bounds = [
         _bound(chip, product, sizes, turns, ways, from_dram=bool(dram_bytes), to_dram=to_dram)
         for *sizes, turns in product.mappings()
-        for ways in choices(("array", "moved"), repeat=len(turns))
-        if all(
-            w == "moved" or t.dtype in chip.pe_array.cycles_per_vector
-            for w, t in zip(ways, turns, strict=True)
-        )
+        for ways in choices(*(_ways(chip, turn) for turn in turns))
     ]
     best = min(bounds, key=lambda bound: bound.ticks)
     return largest([best, dram_bound(chip, dram_bytes)]) if dram_bytes else best
@@ -142,6 +142,19 @@ def product_vectors(chip: Chip, product: Product, P: int, Q: int) -> int:
     array = chip.pe_array
     tiles = -(-product.K // array.rows)
     return product.matrices * tiles * product.streamed(P, Q, array.cols)
+
+
+def _ways(chip: Chip, turn: Turn) -> list[Turn | None]:
+    """Return what the array may turn in place of matrices; None: they are moved without it.
+
+    It turns them, or every byte of their elements in a type that has all numbers of a byte.
+    """
+    known = chip.pe_array.cycles_per_vector
+    if turn.dtype in known:
+        return [turn, None]
+    every = turn.matrices * data_type(turn.dtype).size_bytes
+    kinds = [dtype for dtype in TYPES_OF_BYTES if dtype in known]
+    return [*(replace(turn, matrices=every, dtype=dtype) for dtype in kinds), None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,15 +177,15 @@ def _bound(
     product: Product,
     sizes: Sequence[int],
     turns: Sequence[Turn],
-    ways: Sequence[str],
+    ways: Sequence[Turn | None],
     *,
     from_dram: bool,
     to_dram: bool,
 ) -> Bound:
-    """Return the bound of one mapping, each turn made in the way said."""
-    by_array = [turn for turn, way in zip(turns, ways, strict=True) if way == "array"]
-    moved = [turn for turn, way in zip(turns, ways, strict=True) if way == "moved"]
-    operands = ways[: len(product.turns)].count("array")
+    """Return the bound of one mapping; ways: what the array turns for each turn, if it does."""
+    by_array = [way for way in ways if way is not None]
+    moved = [turn for turn, way in zip(turns, ways, strict=True) if way is None]
+    operands = len(product.turns) - ways[: len(product.turns)].count(None)
     own = [*_product_tiles(chip, product, *sizes)]
     tiles = [*own, *_turn_tiles(chip, by_array)]
     work = _work(chip, tiles, product, sizes, by_array)
