@@ -189,7 +189,7 @@ class LayerBuilder(Matrices):
         self.dram.alias(place, self.dram.of(tensor), rows)
         source = self.place_matrix(rows, ((0,), (1,)), tensor, dram=place)
         holder = self.scratch(tensor, shape.element_type, (1, p, pieces), None)
-        self.node("turn", (self.carried(source),), holder)
+        self.turn(source, holder)
         column = self.folded_within(holder, axes)
         self._folds[tensor, axes] = column.name
         self.choose(

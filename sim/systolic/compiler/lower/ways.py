@@ -161,7 +161,7 @@ def _on_turned_lanes(planner: Planner, move: Move) -> Iterator[Arrangement]:
     """Yield arrangements whose rows lie side by side in the source: DMA transposes such tiles."""
     if not planner.can_transpose(move.dtype):
         return
-    for plan in _on_lanes(planner, move):
+    for plan in _as_they_lie(planner, move):
         rows = plan.count(plan.rows_in)
         if 1 < rows == plan.run_in(plan.rows_in) and plan.count(plan.cols_out) > 1:
             yield plan
@@ -197,7 +197,7 @@ WAYS: tuple[Way, ...] = (
         "by DMA transposes",
         _on_turned_lanes,
         Planner.by_transposes,
-        lambda plan: 0,
+        lambda planner, plan: 0,
         emit=_emit_transposes,
     ),
     Way(
