@@ -141,14 +141,14 @@ def test_random_work_is_transposed_by_dma_now_and_then() -> None:
 
 
 def test_a_type_that_the_array_does_not_take_goes_by_dma() -> None:
-    """s32 went element by element, 105 ns each; s8 still does, as only 2 and 4 bytes are turned."""
+    """The array turns s32 byte by byte, in four products; DMA needs one pass over the bytes."""
     builder = GraphBuilder("dram")
     source = builder.tensor("source", "s32[512,512]")
     builder.transpose(source, "s32[512,512]", permutation=(1, 0), name="made")
     graph = builder.graph()
     result, before = (systolic.run(graph, on, values=False) for on in (V3, without(V3)))
     assert transposes_of(result.program)
-    assert before.cycles > 50 * result.cycles
+    assert before.cycles > 1.5 * result.cycles
 
 
 def test_a_product_leaves_its_turns_to_dma() -> None:

@@ -357,7 +357,7 @@ GAPPED = {
     ),
     "a batch of 8 in tiles of 128": (
         product("f16[8,96,512]{0,1,2}", "f16[8,512,256]{0,2,1:T(8,128)(2,1)}", "f32[8,96,256]"),
-        "neuroncore_v3", 7,
+        "neuroncore_v2", 7,
     ),
     "a result in tiles of pairs of rows": (
         product("f16[8,96,96]", "f16[8,96,384]{1,0,2}", "f16[8,96,384]{1,0,2:T(8,128)(2,1)}"),

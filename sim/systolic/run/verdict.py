@@ -16,7 +16,7 @@ from systolic.arrays import Array
 from systolic.compiler import CompiledGraph, k_tiles
 from systolic.compiler.ir.carried import NARROW_BITS
 from systolic.compiler.ir.chip_tiles import block_rows, turn_rows
-from systolic.compiler.ir.nodes import Axes, Matrix
+from systolic.compiler.ir.nodes import Axes, Matrix, TensorInDram
 from systolic.compiler.ir.windows import ByteWindow, StridedWindow
 from systolic.errors import ResultError
 from systolic.hw.spec import Chip
@@ -126,7 +126,9 @@ def _transpose_verdict(
         del expected  # a large tensor's copies are the most memory a run takes
         matrix = compiled.layers.matrix(turned[0])
         if _is_of_factors(matrix, op):
-            expected = numpy_transpose(_factors_as_turned(compiled, chip, matrix, op, data), axes)
+            expected = numpy_transpose(
+                _factors_as_turned(compiled, chip, matrix, op.inputs[0], data), axes
+            )
             return _verdict(
                 wrong=[_wrong(op.output, result, expected)],
                 max_abs_error=error,
@@ -195,12 +197,20 @@ def _is_of_factors(matrix: Matrix, op: Operation) -> bool:
     return matrix.source == "dram" and matrix.tensor == op.output
 
 
+def _shown_place(compiled: CompiledGraph, matrix: Matrix) -> TensorInDram | None:
+    """Return the place in DRAM from which a matrix comes, as it is or in another type."""
+    nodes = {node.output: node for node in compiled.layers.nodes}
+    while not matrix.dram and (node := nodes.get(matrix.name)) and node.kind == "convert":
+        matrix = compiled.layers.matrix(node.inputs[0])
+    return next((place for place in compiled.layers.dram if place.name == matrix.dram), None)
+
+
 def _factors_as_turned(
-    compiled: CompiledGraph, chip: Chip, matrix: Matrix, op: Operation, data: Array
+    compiled: CompiledGraph, chip: Chip, matrix: Matrix, name: str, data: Array
 ) -> Array:
     """Return a tensor as identity products of its factors leave it, in logical order."""
-    shape = compiled.graph.shape(op.inputs[0])
-    place = next(place for place in compiled.layers.dram if place.name == matrix.dram)
+    shape, place = compiled.graph.shape(name), _shown_place(compiled, matrix)
+    assert place is not None
     factors = pack(data, shape).reshape(place.shape.dims)
     turned = np.swapaxes(_turned(compiled, chip, matrix, factors), -1, -2)
     return unpack(as_tensor(turned, matrix.axes, factors.shape).ravel(), shape)
@@ -226,8 +236,9 @@ def _as_turned(
         name = op.inputs[0] if _is_of_factors(matrix, op) else matrix.tensor
         if name not in inputs or _turns_whole(inputs[name]):
             continue
-        if _is_of_factors(matrix, op):
-            found[name] = _factors_as_turned(compiled, chip, matrix, op, inputs[name])
+        place = _shown_place(compiled, matrix)
+        if place is not None and place.shape.dims != inputs[name].shape:
+            found[name] = _factors_as_turned(compiled, chip, matrix, name, inputs[name])
             continue
         turned = np.swapaxes(_turned(compiled, chip, matrix, inputs[name]), -1, -2)
         found[name] = as_tensor(turned, matrix.axes, inputs[name].shape)

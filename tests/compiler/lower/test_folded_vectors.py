@@ -104,3 +104,21 @@ def test_a_way_that_is_asked_for_is_taken(via):
     assert np.array_equal(run.outputs["y"], expected(inputs, images=False))
     turned = [node.inputs[0] for node in run.compiled.layers.nodes if node.kind == "turn"]
     assert not any(name.startswith("bias") for name in turned)
+
+
+def test_what_an_identity_product_changes_is_known_of_a_vector_too():
+    """-0.0 becomes 0.0 in the products that turn rows of the vector."""
+    builder = GraphBuilder("dram")
+    x, w = builder.tensor("x", "f32[4,4]"), builder.tensor("w", "f32[4,16]")
+    bias = builder.tensor("bias", "f32[16]")
+    sums = builder.matmul(x, w, "f32[4,16]")
+    builder.binary(sums, bias, name="y", operator="multiply", out="f32[4,16]",
+                   broadcast_dimensions=[1])  # fmt: skip
+    inputs = {"x": np.ones((4, 4), np.float32), "w": np.ones((4, 16), np.float32)}
+    inputs["bias"] = np.full(16, 2, np.float32)
+    inputs["bias"][[1, 10]] = -0.0
+    run = systolic.run(builder.graph(), CHIP, inputs, options=Options(stationary="rhs"))
+    assert run.summary["values"]["equal"]
+    (y,) = run.outputs.values()
+    assert not np.signbit(y).any()
+    assert np.flatnonzero(y[0] == 0).tolist() == [1, 10]

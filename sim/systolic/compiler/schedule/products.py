@@ -313,14 +313,15 @@ class ProductMaker:
     def comes_in(self, task: Task, tile: MatrixTile, many: int) -> list[Span]:
         """Return the columns that `convert` may take one after another, in so many equal parts.
 
-        None unless the tile is all that the task reads, and each part is one access in all windows.
+        None unless the tile is all that the task reads, as it lies, and each part is one access in
+        all windows.
         """
         node = self._nodes[task.node]
         if node.kind != "convert" or node.reduced or task.reads != (tile,):
             return []
-        if task.cols[0].count % many:
+        (rows,), (cols,), matrix = task.rows, task.cols, self._matrices[node.inputs[0]]
+        if cols.count % many or not _is_as_held(matrix, task.number, rows, cols):
             return []
-        (rows,), (cols,) = task.rows, task.cols
         parts = list(spans(cols.first, cols.stop, cols.stop, cols.count // many))
         regular = all(
             len(window.segments(task.number, rows.first, part)) == 1
@@ -500,3 +501,14 @@ def _pieces(span: Span, most: int) -> Iterator[Span]:
 def identity_values(access: Access) -> np.ndarray:
     """Return the identity matrix that an access must hold, [rows, rows]."""
     return np.eye(access.partitions, dtype=data_type(access.dtype).numpy)
+
+
+def _is_as_held(matrix: Matrix, number: int, rows: Span, cols: Span) -> bool:
+    """Return whether columns of a matrix are the same columns of the matrix that holds it."""
+    if matrix.window is None:
+        return True
+    found = [
+        (segment.base, segment.pairs)
+        for segment in matrix.window.segments(number, rows.first, cols)
+    ]
+    return found == [(cols.first, ((1, cols.count),))]

@@ -204,8 +204,9 @@ class CopyMaker:
         busy = width * min(map(self._chip.period, self._chip.lane_engines))
         for many in MOST_PARTS:
             taken = (many * time.latency + time.moving) * self._chip.period("dma")
-            if taken <= busy and (found := parts(many)):
-                return [Span(each.first % width, each.count) for each in found]
+            found = parts(many) if taken <= busy else []
+            if sum(part.count for part in found) == width:
+                return [Span(part.first % width, part.count) for part in found]
         return []
 
     def spill(self, resident: Resident) -> None:
