@@ -116,6 +116,7 @@ def test_ctrl_c_ends_with_a_line_and_leaves_nothing(tmp_path: Path) -> None:
     """Interrupted as soon as the folder for its results could have been there."""
     command = [sys.executable, "-m", "systolic", "run"]
     command += [str(CONFIGS / "networks" / "bert_block.toml"), "--out", "o"]
+    command += ["--engine", "register"]  # which takes many minutes for it
     process = subprocess.Popen(
         command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
         start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
