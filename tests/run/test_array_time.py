@@ -36,10 +36,13 @@ def check(result) -> None:
     assert {reason: summary["lost"].get(reason) for reason in lost} == lost
     assert "other operations" not in summary["lost"]
     several_clocks = len(set(result.chip.queue_periods.values())) > 1
+    # Where clocks differ, an operation may take one cycle less than it touches. And a multiply of
+    # few vectors keeps the array streaming for `min_vectors`, behind its last sums, with which an
+    # operation may end.
+    beyond = max(0, array.min_vectors - 1) * max(array.cycles_per_vector.values())
     for each in summary["operations"]:
-        # Where clocks differ, an operation may take one cycle less than it touches.
         missing = each["turned_cycles"] - each["lost"].get("transposes", 0)
-        assert missing == 0 or (missing == 1 and several_clocks), each
+        assert 0 <= missing <= several_clocks + beyond, each
 
 
 def _useful(summary) -> int:

@@ -322,8 +322,10 @@ class LayerBuilder(Matrices):
         """
         if self.can_turn(dtype, at_once=True):
             return True
+        if not self.can_turn(dtype) or len(wanted) == 1:  # a vector is written as it is seen
+            return False
         turn = self.cost_of_turning(self.graph.shape(tensor), axes)
-        return self.can_turn(dtype) and turn <= self._move_cost(tensor, axes, wanted)
+        return turn <= self._move_cost(tensor, axes, wanted)
 
     def keep(self, tensor: str) -> None:
         """Keep the tensor on the chip until the end, as one of the views in which it may live."""

@@ -65,7 +65,9 @@ def _summing(builder: LayerBuilder, matrix: Matrix) -> LaneStep | None:
     if maker is None or matrix.dtype != "f32" or matrix.window or matrix.block:
         return None
     both = summed(maker.step)
-    if both is None or not some_engine_does(builder.chip, both, Buffer.STATE):
+    if both is None:
+        return None
+    if not all(some_engine_does(builder.chip, step, Buffer.STATE) for step in (maker.step, both)):
         return None
     columns = min(matrix.cols, builder.chip.multiply_vectors)
     segments = -(-columns // block_rows(builder.chip))

@@ -18,7 +18,7 @@ from systolic.compiler.cost.dma import (
 from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.dram_tensor import DramTensor, Rectangle, whole_bursts
-from systolic.compiler.ir.nodes import Axes, Layers, Matrix, Node
+from systolic.compiler.ir.nodes import Axes, Layers, Node
 from systolic.compiler.ir.parts import RowPart, parts_of
 from systolic.compiler.ir.tasks import MatrixTile, Task
 from systolic.compiler.ir.windows import ByteWindow
@@ -175,7 +175,7 @@ class CopyMaker:
             return
         matrix = self._tiles.matrices[tile.matrix]
         tensor, region = self._tensor(matrix.dram, matrix.axes, matrix.picked)
-        queues, shared = self._chip.dma.useful_queues, self._sharing(matrix, alone=anywhere)
+        queues, shared = self._chip.dma.useful_queues, matrix.shared
         # Copies of rows one by one are short, so that their latency counts more than their bytes.
         anywhere = anywhere or shared == queues or bool(matrix.picked)
         ways = shared or self._ways(anywhere=anywhere)
@@ -322,7 +322,9 @@ class CopyMaker:
         self._begin_phase(node, region)
         block = self._tiles.block(resident.tile)
         matrix = self._tiles.matrices[resident.tile.matrix]
-        queues, shared = self._chip.dma.useful_queues, self._sharing(matrix, alone=alone)
+        queues, shared = self._chip.dma.useful_queues, matrix.shared
+        if shared and alone and self.joinable and not self._tiles.multiplies:
+            shared = queues
         anywhere = anywhere or shared == queues
         ways = shared or (queues if alone and self.shareable else self._ways(anywhere=anywhere))
         if not shared and following >= ways:  # sharing a tile would make every queue wait for it
@@ -364,16 +366,6 @@ class CopyMaker:
         rows, cols = self._tiles.block(tile).extents
         dtype = self._tiles.matrices[tile.matrix].dtype
         return Access(Buffer.DRAM, dtype, 0, 1, base, ((1, rows * cols),))
-
-    def _sharing(self, matrix: Matrix, *, alone: bool) -> int:
-        """Return how many queues share each tile of a matrix, 0 if the matrix does not say.
-
-        alone: no other tile is moved meanwhile. Then all queues are free for this one, unless they
-        bring the other operand of a product.
-        """
-        if not matrix.shared or not alone or self._chip.dma.is_spread or self._tiles.multiplies:
-            return matrix.shared
-        return self._chip.dma.useful_queues
 
     def _ways(self, *, anywhere: bool) -> int:
         """Return how many queues share a tile.
