@@ -140,7 +140,10 @@ class CopyMaker:
         self.shareable = shared and tiles.multiplies
         # Where DRAM has rows to open, further queues at once would close one another's. Where all
         # engines move each copy, further queues gain nothing unless products leave some idle.
-        idle = tiles.multiplies or not self._chip.dma.is_spread
+        # More than two queues that share fewer bytes than they are take turns at single bytes.
+        queues = self._chip.dma.useful_queues
+        in_turn = queues > max(2, self._chip.dram.bytes_per_cycle)
+        idle = tiles.multiplies or not (self._chip.dma.is_spread or in_turn)
         self.joinable = idle and (shared or self._chip.dram.organisation is None)
 
     def backed(self, tile: MatrixTile) -> bool:
