@@ -20,7 +20,6 @@ import pytest
 import systolic
 from support.command_line import refused, run_command
 from systolic import __version__
-from systolic.cli import main as cli
 from systolic.cli.main import call
 from systolic.cli.run_file import ProgressBar
 from systolic.errors import SystolicError
@@ -424,13 +423,6 @@ class TestProgress:
         assert self.bar(monkeypatch, terminal=False, waited=2) == []
 
 
-def test_main_exits_with_the_status(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["systolic", "schema", "nope"])
-    with pytest.raises(SystemExit) as caught:
-        cli.main()
-    assert caught.value.code == 2
-
-
 # -- the program itself ---------------------------------------------------------------------------
 
 
@@ -443,6 +435,18 @@ def test_the_version_is_that_of_the_package(option: str) -> None:
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, line, "")
     assert importlib.metadata.version("systolic") == systolic.__version__
+
+
+def test_the_program_exits_with_the_status_of_its_command() -> None:
+    """In a process of its own: the program sets streams, environment and collector as it likes."""
+    done = subprocess.run(
+        [sys.executable, "-m", "systolic", "schema", "nope"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "nope" in done.stderr
 
 
 @pytest.mark.parametrize(
