@@ -87,6 +87,14 @@ _ROWS: tuple[tuple[str, int, Any], ...] = (
     ("c128", 128, np.complex128),
 )
 
+PACKED_TYPES = MappingProxyType(
+    {"f4e2m1fn_x4": ElementType("f4e2m1fn_x4", 16, np.dtype(np.uint16))}
+)
+"""Types whose element holds several values, as the bits of an integer; XLA does not name them.
+
+f4e2m1fn_x4: four of f4e2m1fn, the first in the lowest bits.
+"""
+
 ELEMENT_TYPES = MappingProxyType(
     {name: ElementType(name, bits, np.dtype(dtype)) for name, bits, dtype in _ROWS}
 )

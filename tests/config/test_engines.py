@@ -96,7 +96,7 @@ FAULTS = {
     "digits": ("[engines.scalar]", "[engines.3d]", f"[engines] 3d: {LETTERS}"),
     "unknown key": ('reads = ["result_buffer"]', "latency = 3",
                     '[engines.scalar] unknown key "latency" (known: clock, dispatch, '
-                    "dispatch_cycles, does, elements_per_cycle, fixed_cycles, functions, "
+                    "dispatch_cycles, does, elements_per_cycle, fixed_cycles, functions, gathers, "
                     "independent_lanes, latency_cycles, min_interval_cycles, rates, reads, "
                     "result_operands, table_cycles, tables, writes); "
                     'perhaps "latency_cycles" was meant'),
@@ -127,6 +127,10 @@ FAULTS = {
     "function of no instruction": ('reads = ["result_buffer"]', 'functions = { pool = ["max"] }',
                                    '[engines] scalar: functions: the engine does not do "pool" '
                                    "(it does: copy, activate)"),
+    "gathers of no engine": ('reads = ["result_buffer"]',
+                             "gathers = { index_cycles = 28, element_cycles = 4 }",
+                             '[engines] scalar: gathers: the engine does not do "local_gather" '
+                             "(it does: copy, activate)"),
     "no function": ('reads = ["result_buffer"]', "functions = { activate = [] }",
                     "[engines.scalar] functions: activate: needs at least one function"),
     "no such function": ('reads = ["result_buffer"]', 'functions = { activate = ["gleu"] }',

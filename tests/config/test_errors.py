@@ -27,7 +27,7 @@ TYPES = "f32, bf16, f16, f8e4m3fn, f8e5m2, s8, u8"
 ARRAY_KEYS = (
     "known: cell, clock, cols, cycles_per_vector, dispatch, dispatch_cycles, double_row, "
     "entry_cycles, fast_load, fused_multiply_add, hop, min_interval_cycles, min_vectors, "
-    "moving_max, pass_through, passes, rows, tile_sizes, warm_up_cycles, warm_up_factor, "
+    "moving_max, mx, pass_through, passes, rows, tile_sizes, warm_up_cycles, warm_up_factor, "
     "weight_buffer, weight_path"
 )
 RUN_KEYS = "known: chip, compile, description, engine, name, sweep, workload"
@@ -150,6 +150,12 @@ CHIP_FAULTS = [
         "queues = 2\nengines = 2\npartitions_per_engine = 1\npartitions_per_cycle = 2",
         "[dma] partitions_per_cycle stands beside partitions_per_engine, by which each engine "
         "moves one descriptor at a time",
+    ),
+    (
+        "queues = 2",
+        'queues = 2\nengines = 2\nposts = "each_engine"',
+        '[dma] posts = "each_engine" needs partitions_per_engine, by which all engines have a part '
+        "of each copy",
     ),
     (
         "queues = 2",

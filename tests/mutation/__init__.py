@@ -6,7 +6,7 @@
     python -m tests.mutation report                        score and survivors so far
 
 From the root of a checkout. PACKAGE_OR_FILE is below the package, such as `machine` or
-`isa/legality.py`; without any: machine, compiler, isa, layout, hw. The package is the one that the
+`isa/legality`; without any: machine, compiler, isa, layout, hw. The package is the one that the
 command `systolic` of pyproject.toml lies in, wherever it is.
 
 Everything runs in copies of the tree in a temporary folder; the checkout itself is only read.

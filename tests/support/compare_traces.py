@@ -58,6 +58,8 @@ def _canonical(table: WordTable) -> np.ndarray:
         if mask.any() and dtype.kind != "i" and dtype.kind != "u":
             bits = rows["bits"][mask].astype(f"u{dtype.itemsize}")
             values = bits.view(dtype)
-            bits[np.isnan(values)] = np.asarray(np.nan, dtype).view(f"u{dtype.itemsize}")
+            with np.errstate(invalid="ignore"):  # ml_dtypes warns of the NaNs of eight bits
+                missing = np.isnan(values)
+            bits[missing] = np.asarray(np.nan, dtype).view(f"u{dtype.itemsize}")
             rows["bits"][mask] = bits
     return rows

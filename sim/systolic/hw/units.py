@@ -32,6 +32,7 @@ Capability = Literal[
     PatentCapability, "activate_reduce", "tensor_scalar_reduce", "scalar_tensor_tensor",
     "transpose", "shuffle", "scan", "copy_predicated", "select_reduce", "range_select",
     "bn_stats", "bn_aggr", "max8", "partition_reduce", "dropout", "find_index8", "match_replace8",
+    "copy_dynamic_src", "copy_dynamic_dst", "local_gather", "topk", "quantize_mx",
 ]  # fmt: skip
 """What an engine may do: an instruction, by its mnemonic in the table of instructions."""
 PATENT_CAPABILITIES: tuple[PatentCapability, ...] = get_args(PatentCapability)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from systolic.isa import instruction
 from systolic.isa.access import Access, Buffer
 from systolic.isa.instruction import *  # noqa: F403
-from systolic.isa.legality import check_program
+from systolic.isa.legality.program import check_program
 from systolic.isa.lint.diagnostic import Diagnostic
 from systolic.isa.lint.lint import lint, require_clean
 from systolic.isa.program import Program

@@ -8,7 +8,7 @@ a partition with the last pair fastest.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 
@@ -23,6 +23,8 @@ MAX_PAIRS = 4
 
 class Buffer(StrEnum):
     """The memories an access can name."""
+
+    __hash__ = str.__hash__  # accesses are keys of many tables, and enum's own is Python code
 
     STATE = "state_buffer"
     RESULT = "result_buffer"
@@ -67,6 +69,36 @@ def _steps(pattern: Pattern) -> npt.NDArray[np.int64]:
         index = (index[:, None] + step * np.arange(count, dtype=np.int64)).reshape(-1)
     index.setflags(write=False)
     return index
+
+
+@lru_cache(maxsize=4096)
+def _joined(pattern: Pattern) -> Pattern:
+    """Return the same elements in the same order with as few pairs as can be."""
+    found: list[tuple[int, int]] = []
+    for step, count in reversed(pattern):
+        if found and found[-1][0] * found[-1][1] == step:
+            found[-1] = found[-1][0], found[-1][1] * count
+        elif count > 1:
+            found.append((step, count))
+    return tuple(reversed(found)) or ((1, 1),)
+
+
+@lru_cache(maxsize=4096)
+def _in_wider(pattern: Pattern, times: int) -> Pattern | None:
+    """Return the pattern in elements that are so many times as wide; None if it has none."""
+    *outer, (step, count) = _joined(pattern)
+    if step != 1 or count % times or any(far % times for far, _ in outer):
+        return None
+    return _joined((*((far // times, many) for far, many in outer), (1, count // times)))
+
+
+@lru_cache(maxsize=4096)
+def _in_narrower(pattern: Pattern, times: int) -> Pattern | None:
+    """Return the pattern in elements of which one has so many; None if its elements lie apart."""
+    *outer, (step, count) = _joined(pattern)
+    if step != 1 or count == 1:
+        return None
+    return (*((far * times, many) for far, many in outer), (1, count * times))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +160,22 @@ class Access:
     def offsets(self) -> npt.NDArray[np.int64]:
         """Return the element indices in the partition, int64, in the order of the accesses."""
         return _steps(self.pattern) + self.first_element
+
+    def seen_as(self, dtype: str) -> Access | None:
+        """Return the access to the same bytes, in the same order, as elements of another type.
+
+        None if there is none: elements that lie apart make none of another size, nor do wider ones
+        begin anywhere, and a word of the result buffer holds one element.
+        """
+        if self.buffer is Buffer.RESULT:
+            return None
+        size, wanted = self.element_bytes, SIZE_BYTES[dtype]
+        pattern: Pattern | None = self.pattern
+        if wanted > size:
+            pattern = None if self.start % wanted else _in_wider(self.pattern, wanted // size)
+        elif wanted < size:
+            pattern = _in_narrower(self.pattern, size // wanted)
+        return replace(self, dtype=dtype, pattern=pattern) if pattern else None
 
     def __str__(self) -> str:
         """Return the text form, such as ``state_buffer[0:4]+16 f32 (1x4)``."""

@@ -7,21 +7,56 @@ A new instruction needs nothing here. When things happen is not said here
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from systolic.hw.functions import THEN
+from systolic.hw.spec import Chip
 from systolic.isa.access import Access
-from systolic.isa.instruction import Instruction, MatMul, OnEngine, Post
-from systolic.isa.opcodes import BY_CLASS, Rhythm
+from systolic.isa.instruction import DmaCopy, Instruction, MatMul, OnEngine, Post
+from systolic.isa.opcodes import BY_CLASS, MOST, OFFSET, Rhythm
+from systolic.isa.scales import scale_parts
 from systolic.spans import Interval
 
 
 def reads(instruction: Instruction) -> tuple[Access, ...]:
-    """Return what an instruction reads: by element, per lane, beside, accumulated, kept."""
+    """Return what an instruction reads: by element, per lane, beside, scales, accumulated, kept.
+
+    Of what an offset moves these are all places that it may have.
+    """
     operands = BY_CLASS[type(instruction)].operands
-    found = _accesses(instruction, operands.reads + operands.per_lane + operands.beside)
+    found = _accesses(instruction, operands.all_read)
     if isinstance(instruction, OnEngine):
-        return (*found, target_of(instruction)) if keeps(instruction) else found
+        if operands.moved is not None and operands.moved in operands.reads:
+            found = _with_reach(instruction, operands.all_read)
+        return (*found, writes(instruction)[0]) if keeps(instruction) else found
+    if operands.scales:
+        found += scales_touched(instruction)
     return found + writes(instruction) if accumulates(instruction) else found
+
+
+def _with_reach(instruction: OnEngine, names: Iterable[str]) -> tuple[Access, ...]:
+    """Return what these fields hold, and all places of the one that an offset moves."""
+    moved = BY_CLASS[type(instruction)].operands.moved
+    named = _named(instruction, names)
+    return tuple([_swept(a, instruction) if name == moved else a for name, a in named])
+
+
+def _swept(access: Access, instruction: OnEngine) -> Access:
+    """Return the elements of all places that an access may be moved to, in no order."""
+    most: int = getattr(instruction, MOST)
+    *outer, (step, count) = access.pattern
+    further = [(1, count + most)] if step == 1 else [(step, count), (1, most + 1)]
+    return replace(access, pattern=(*outer, *further))
+
+
+def moved_access(instruction: Instruction) -> tuple[str, Access, Access] | None:
+    """Return what an offset moves: (field, its place at offset 0, all that it may reach)."""
+    name = BY_CLASS[type(instruction)].operands.moved
+    if name is None:
+        return None
+    assert isinstance(instruction, OnEngine)
+    access: Access = getattr(instruction, name)
+    return name, access, _swept(access, instruction)
 
 
 def reads_per_lane(instruction: Instruction) -> tuple[Access, ...]:
@@ -38,12 +73,14 @@ def reads_beside(instruction: Instruction) -> tuple[Access, ...]:
 def few_per_lane(instruction: Instruction) -> list[tuple[str, Access, int]]:
     """Return what has a fixed number of elements in each partition: (field, access, number).
 
-    What is written element by element is not among it.
+    What is written element by element is not among it, nor is an offset: it has one element in all.
     """
     operands = BY_CLASS[type(instruction)].operands
-    single = _named(instruction, operands.per_lane)
+    single = [one for one in _named(instruction, operands.per_lane) if one[0] != OFFSET]
+    if (few := operands.few) is None:
+        return [(*one, 1) for one in single]
     several = _named(instruction, operands.beside + operands.results)
-    return [(*one, 1) for one in single] + [(*one, operands.few) for one in several]
+    return [(*one, 1) for one in single] + [(*one, few) for one in several]
 
 
 def per_element_operands(instruction: Instruction) -> list[tuple[str, Access]]:
@@ -62,14 +99,53 @@ def _named(instruction: Instruction, names: Iterable[str]) -> list[tuple[str, Ac
 
 
 def reads_per_element(instruction: Instruction) -> tuple[Access, ...]:
-    """Return the operands of an engine's instruction that are read element by element."""
-    return _accesses(instruction, BY_CLASS[type(instruction)].operands.reads)
+    """Return the operands of an engine's instruction that are read element by element.
+
+    Of one from which elements are picked, its first element stands for each of them.
+    """
+    operands = BY_CLASS[type(instruction)].operands
+    found = _accesses(instruction, operands.reads)
+    if operands.picked is None:  # it is asked often, and most pick none
+        return found
+    assert isinstance(instruction, OnEngine)
+    (source,) = found
+    return (replace(source, pattern=((0, target_of(instruction).elements),)),)
+
+
+def picked_access(instruction: Instruction) -> Access | None:
+    """Return the access from which an instruction picks elements, by numbers that it reads."""
+    name = BY_CLASS[type(instruction)].operands.picked
+    return None if name is None else getattr(instruction, name)
 
 
 def writes(instruction: Instruction) -> tuple[Access, ...]:
-    """Return the accesses an instruction writes: element by element, then once per lane."""
+    """Return the accesses an instruction writes: by element, their scales, then once per lane.
+
+    Of a target that an offset moves these are all places that it may have.
+    """
     operands = BY_CLASS[type(instruction)].operands
-    return _accesses(instruction, operands.writes + operands.results)
+    if operands.moved is not None and operands.moved in operands.writes:
+        assert isinstance(instruction, OnEngine)
+        return _with_reach(instruction, operands.all_written)
+    if operands.scales and isinstance(instruction, OnEngine):
+        target = _accesses(instruction, operands.writes)
+        return target + scales_touched(instruction) + results_per_lane(instruction)
+    return _accesses(instruction, operands.all_written)
+
+
+def scales_of(instruction: Instruction) -> Access | None:
+    """Return the access to the scales of an instruction, from the first partition to the last."""
+    names = BY_CLASS[type(instruction)].operands.scales
+    if not names:  # it is asked often, and most have none
+        return None
+    (scales,) = _accesses(instruction, names)
+    return scales
+
+
+def scales_touched(instruction: Instruction) -> tuple[Access, ...]:
+    """Return what the scales of an instruction touch: an access for each quadrant."""
+    scales = scales_of(instruction)
+    return () if scales is None else scale_parts(scales)
 
 
 def target_of(instruction: OnEngine) -> Access:
@@ -116,8 +192,12 @@ def block(instruction: OnEngine) -> tuple[int, int]:
     if operands.block is not None:
         side = int(getattr(instruction, operands.block))
         return side, side
+    if operands.is_whole:
+        return elements_taken(instruction), target_of(instruction).elements
     if operands.made is not None:
         return elements_taken(instruction), operands.made
+    if operands.group is not None:
+        return operands.group, operands.group
     return window(instruction), 1
 
 
@@ -166,8 +246,10 @@ def _accesses(instruction: Instruction, names: Iterable[str]) -> tuple[Access, .
     return tuple([v for name in names if isinstance(v := getattr(instruction, name), Access)])
 
 
-def times(instruction: Instruction, post: Post) -> int:
-    """Return how often an instruction makes a post."""
+def times(instruction: Instruction, post: Post, chip: Chip) -> int:
+    """Return how often an instruction makes a post on a chip."""
+    if isinstance(instruction, DmaCopy):
+        return chip.dma.posts_per_copy
     if post.on == "done" or not isinstance(instruction, MatMul):
         return 1
     return instruction.vectors if post.on == "row" else instruction.result.partitions

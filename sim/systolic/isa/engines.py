@@ -5,13 +5,12 @@ The two engines that simulate the machine find the rate of an instruction on the
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import lru_cache
 from typing import NamedTuple
 
-from systolic.hw.spec import Chip, Engine, Rate
-from systolic.hw.spec.access_rules import AccessRules
+from systolic.hw.spec import Chip, Engine, Gathers, Rate
 from systolic.isa.access import Access, Buffer
 from systolic.isa.effects import (
     accesses,
@@ -19,11 +18,12 @@ from systolic.isa.effects import (
     capability,
     reads_beside,
     reads_per_element,
+    scales_of,
     steps,
     target_of,
     window,
 )
-from systolic.isa.instruction import DmaCopy, Instruction, Memset, OnEngine
+from systolic.isa.instruction import DmaCopy, Instruction, LocalGather, Memset, OnEngine
 from systolic.isa.opcodes import BY_CLASS
 
 
@@ -41,7 +41,8 @@ class Pace(NamedTuple):
 
     def cycles_for(self, elements: int) -> int:
         """Return the cycles that so many elements of a lane take."""
-        return math.ceil(-(-elements // self.elements) * self.cycles)
+        each, of = self.cycles.as_integer_ratio()
+        return -(-(-(-elements // self.elements) * each) // of)
 
 
 def able_engines(instruction: OnEngine, chip: Chip) -> list[str]:
@@ -70,7 +71,7 @@ def out_of_reach(instruction: OnEngine, engine: Engine) -> Iterator[tuple[str, s
     operands = BY_CLASS[type(instruction)].operands
     for verb, names, buffers in (
         ("reads", operands.reads + operands.per_lane + operands.beside, engine.reads),
-        ("writes", operands.writes + operands.results, engine.writes),
+        ("writes", operands.writes + operands.results + operands.scales, engine.writes),
     ):
         for name in names:
             value = getattr(instruction, name)
@@ -85,19 +86,22 @@ def too_many_results(instruction: OnEngine, engine: Engine) -> bool:
     return most is not None and len(sums) > most
 
 
-ANY_ACCESS = AccessRules()
-
-
 def access_faults(instruction: Instruction, chip: Chip) -> Iterator[tuple[str, str]]:
     """Yield the field of each access that the chip cannot make, and what is wrong with it.
 
-    DMA copies reach everything.
+    DMA copies reach everything. Scales lie in some partitions of those of their data, which the
+    rules of first partitions are not about.
     """
     rules = chip.access
-    if rules == ANY_ACCESS or isinstance(instruction, DmaCopy):
+    if rules.are_none or isinstance(instruction, DmaCopy):
         return
+    scales = scales_of(instruction)
     for name, access in accesses(instruction):
-        if fault := rules.fault(access.partition, access.partitions, access.pattern):
+        if access is scales:
+            fault = rules.pattern_fault(access.pattern)
+        else:
+            fault = rules.fault(access.partition, access.partitions, access.pattern)
+        if fault:
             yield name, fault
 
 
@@ -126,10 +130,26 @@ def pace_of(instruction: OnEngine, engine: Engine, chip: Chip) -> Pace:
     if row is not None:
         most, cycles = row.elements, row.cycles
         fixed = fixed if row.fixed_cycles is None else row.fixed_cycles
+        fixed += (row.cycles_per_result or 0) * target_of(instruction).elements
         interval = interval if row.min_interval_cycles is None else row.min_interval_cycles
-    elements = min([most, *_passing(instruction, chip)])
-    taken = max(Fraction(1), Fraction(cycles * elements, most))
-    return Pace(elements, taken, fixed, max(1, interval))
+    if isinstance(instruction, LocalGather) and engine.gathers is not None:
+        most, cycles = _gathered(instruction, engine.gathers)
+        elements = min([-(-most // cycles), *_passing(instruction, chip)])
+    else:
+        elements = min([most, *_passing(instruction, chip)])
+    return _pace(elements, cycles * elements, most, fixed, interval)
+
+
+def _gathered(gather: LocalGather, cost: Gathers) -> tuple[int, int]:
+    """Return (elements, cycles): so many elements of a gather take so many cycles."""
+    size, whole = gather.source.element_bytes, cost.element_cycles * gather.each
+    return (cost.index_cycles + whole) * size, whole * min(cost.word_bytes, gather.each * size)
+
+
+@lru_cache(maxsize=4096)
+def _pace(elements: int, cycles: int, most: int, fixed: int, interval: int) -> Pace:
+    """Return a pace of `cycles / most` cycles, one at least: few in a program."""
+    return Pace(elements, max(Fraction(1), Fraction(cycles, most)), fixed, max(1, interval))
 
 
 def _passing(instruction: OnEngine, chip: Chip) -> Iterator[int]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from systolic.isa.access import Access, Buffer
+from systolic.isa.access import Access, Buffer, Pattern
 from systolic.isa.lint.diagnostic import BufferBox
 from systolic.spans import Interval
 
@@ -51,19 +51,10 @@ class Footprint:
     @classmethod
     def of(cls, access: Access) -> Footprint:
         """Return the footprint of an access."""
-        size = access.element_bytes
         low, high = access.span
-        run, repeats = size, False
-        steps: list[tuple[int, int]] = []
-        for step, count in sorted((abs(s) * size, c) for s, c in access.pattern if c > 1):
-            extent = sum(s * (c - 1) for s, c in steps) + run
-            repeats |= step < extent
-            if step <= run and not steps:
-                run += step * (count - 1)
-            else:
-                steps.append((step, count))
+        run, steps, repeats = _shape(access.pattern, access.element_bytes)
         stop = access.partition + access.partitions
-        return cls(access.buffer, access.partition, stop, low, high, run, tuple(steps), repeats)
+        return cls(access.buffer, access.partition, stop, low, high, run, steps, repeats)
 
     @property
     def is_dense(self) -> bool:
@@ -163,6 +154,22 @@ class Footprint:
         return (before >= 0) & (places - starts[np.maximum(before, 0)] < self.run)
 
 
+@lru_cache(maxsize=4096)
+def _shape(pattern: Pattern, size: int) -> tuple[int, StepCounts, bool]:
+    """Return run, steps and repeats of the footprint of a pattern of elements of `size` bytes."""
+    run, repeats = size, False
+    extent = size  # from the first byte to behind the last of the pairs so far
+    steps: list[tuple[int, int]] = []
+    for step, count in sorted((abs(s) * size, c) for s, c in pattern if c > 1):
+        repeats |= step < extent
+        extent += step * (count - 1)
+        if step <= run and not steps:
+            run += step * (count - 1)
+        else:
+            steps.append((step, count))
+    return run, tuple(steps), repeats
+
+
 @lru_cache(maxsize=1 << 14)
 def _runs_meet_at(
     run: int, steps: StepCounts, other_run: int, others: StepCounts, gap: int
@@ -217,9 +224,10 @@ def uncovered(
     within: only bytes that all of these touch as well are asked for.
     """
     within = tuple(within)
+    for cover in covers:  # most of what is read was written as one
+        if cover.covers(wanted) and cover.runs <= LARGEST_RUNS:
+            return None
     covers = [cover for cover in covers if cover.runs <= LARGEST_RUNS]
-    if any(cover.covers(wanted) for cover in covers):
-        return None
     granule = granule_bytes([wanted, *covers, *within])
     per_run, parts = wanted.run // granule, wanted.stop - wanted.first
     if wanted.runs * per_run * parts > LARGEST_MASK:

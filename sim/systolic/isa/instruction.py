@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from systolic.hw.datatypes import data_type
 from systolic.hw.functions import ActivationFunction, AluOperation, Fold, Reduction, Relation
 from systolic.hw.units import EngineName, dma_queue
 from systolic.isa.access import Access
@@ -16,12 +17,13 @@ from systolic.isa.array_tile import ArrayTile
 
 __all__ = [
     "Activate", "ActivateReduce", "ActivationFunction", "AluOperation", "BnAggr", "BnStats",
-    "Copy", "CopyPredicated", "DmaCopy", "DmaTranspose", "Dropout", "EngineName", "Event",
-    "FindIndex8", "Fold", "Instruction", "Iota", "LoadDoubleRow", "LoadTile", "LoadWeights",
-    "MatMul", "MatMulDoubleRow", "MatMulTile", "MatchReplace8", "Max8", "Memset", "OnEngine",
-    "PartitionReduce", "PassThrough", "Pool", "Post", "RangeSelect", "Reduction", "Relation",
-    "Requantise", "ScalarTensorTensor", "Scan", "Select", "SelectReduce", "Shuffle",
-    "TensorScalar", "TensorScalarReduce", "TensorTensor", "Transpose", "Wait",
+    "Copy", "CopyDynamicDst", "CopyDynamicSrc", "CopyPredicated", "DmaCopy", "DmaTranspose",
+    "Dropout", "EngineName", "Event", "FindIndex8", "Fold", "Instruction", "Iota",
+    "LoadDoubleRow", "LoadMx", "LoadTile", "LoadWeights", "LocalGather", "MatMul",
+    "MatMulDoubleRow", "MatMulMx", "MatMulTile", "MatchReplace8", "Max8", "Memset", "OnEngine",
+    "PartitionReduce", "PassThrough", "Pool", "Post", "QuantizeMx", "RangeSelect", "Reduction",
+    "Relation", "Requantise", "ScalarTensorTensor", "Scan", "Select", "SelectReduce", "Shuffle",
+    "TensorScalar", "TensorScalarReduce", "TensorTensor", "TopK", "Transpose", "Wait",
 ]  # fmt: skip
 
 Event = Literal["done", "row", "partition"]
@@ -67,9 +69,14 @@ class LoadWeights:
         return 1
 
     @property
+    def elements_per_pe(self) -> int:
+        """Return how many elements of `weights` go to a PE."""
+        return self.rows_per_pe
+
+    @property
     def columns(self) -> int:
         """Return N, the columns of weights that are loaded."""
-        return self.weights.elements // self.rows_per_pe
+        return self.weights.elements // self.elements_per_pe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,13 +106,18 @@ class MatMul:
 
     @property
     def rows_per_pe(self) -> int:
-        """Return how many moving elements a PE takes of each vector."""
+        """Return how many moving values a PE takes of each vector."""
         return 1
+
+    @property
+    def elements_per_pe(self) -> int:
+        """Return how many elements of `moving` a PE takes of each vector."""
+        return self.rows_per_pe
 
     @property
     def vectors(self) -> int:
         """Return M, the number of moving vectors."""
-        return self.moving.elements // self.rows_per_pe
+        return self.moving.elements // self.elements_per_pe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +193,71 @@ class MatMulTile(MatMul):
         return ArrayTile.at(self.tile_position, self.tile_size)
 
 
+MX_ROWS = 4
+"""Rows of the contraction that a PE has of an MX product."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadMx(LoadWeights):
+    """A LoadWeights of 4 K rows into K rows of PEs, of numbers that share scales (OCP MX).
+
+    weights: K partitions, 4 N elements each, or N of a type that packs four; four that follow one
+    another are of one column, of rows 4 r to 4 r + 3. scales: a scale for each column and group of
+    8 partitions, N elements in each partition (`systolic.isa.scales`). tile_size, tile_position: a
+    tile of whole rows of the array, as of LoadTile; empty: all of it.
+    """
+
+    scales: Access
+    tile_size: tuple[int, ...] = ()
+    tile_position: tuple[int, ...] = ()
+
+    @property
+    def tile(self) -> ArrayTile | None:
+        """Return the tile of the array that is loaded; None: the array is one."""
+        return ArrayTile.at(self.tile_position, self.tile_size) if self.tile_size else None
+
+    @property
+    def rows_per_pe(self) -> int:
+        """Return how many rows of the stationary matrix a PE holds."""
+        return MX_ROWS
+
+    @property
+    def elements_per_pe(self) -> int:
+        """Return how many elements of `weights` go to a PE."""
+        return MX_ROWS // data_type(self.weights.dtype).packed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatMulMx(MatMul):
+    """A MatMul of vectors of 4 K numbers that share scales: a PE multiplies four pairs at a time.
+
+    moving: K partitions, 4 M elements each, or M of a type that packs four; four that follow one
+    another are of one vector. scales: a scale for each vector and group of 8 partitions. Each
+    number is taken to float32 times its scale. A PE adds the product of its first row to the sum
+    from above, then that of its second, third and fourth. tile_size, tile_position: those of the
+    LoadMx.
+    """
+
+    scales: Access
+    tile_size: tuple[int, ...] = ()
+    tile_position: tuple[int, ...] = ()
+
+    @property
+    def tile(self) -> ArrayTile | None:
+        """Return the tile of the array that multiplies; None: the array is one."""
+        return ArrayTile.at(self.tile_position, self.tile_size) if self.tile_size else None
+
+    @property
+    def rows_per_pe(self) -> int:
+        """Return how many moving values a PE takes of each vector."""
+        return MX_ROWS
+
+    @property
+    def elements_per_pe(self) -> int:
+        """Return how many elements of `moving` a PE takes of each vector."""
+        return MX_ROWS // data_type(self.moving.dtype).packed
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnEngine:
     """What the instructions of the engines have in common: which engine of the chip executes them.
@@ -206,6 +283,33 @@ class Copy(OnEngine):
 
     source: Access
     target: Access
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyDynamicSrc(OnEngine):
+    """A Copy whose source lies `offset` elements further: a number that is read as it is executed.
+
+    source: where it lies at offset 0. offset: one s32, 0 to `most`, in the state buffer. All places
+    that the source may have lie in one bank, so that no cycle depends on the number.
+    """
+
+    source: Access
+    offset: Access
+    most: int
+    target: Access
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyDynamicDst(OnEngine):
+    """A Copy whose target lies `offset` elements further, as the source of a CopyDynamicSrc does.
+
+    What else the target may have been keeps what it has.
+    """
+
+    source: Access
+    target: Access
+    offset: Access
+    most: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -450,6 +554,41 @@ class MatchReplace8(OnEngine):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LocalGather(OnEngine):
+    """target[p, j * each + k] = source[p, i + k] for the j-th index i of p's group of partitions.
+
+    A group is `group` partitions, whose indices follow one another down its partitions, then
+    element by element: the j-th is index[j % group, j // group]. An index counts the elements of
+    `source`, in the order of its access; it is an s32. source: all that may be read, in one bank.
+    each: how many elements that follow one another an index gives to each partition.
+    """
+
+    source: Access
+    index: Access
+    target: Access
+    each: int = 1
+    group: int = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopK(OnEngine):
+    """The k largest of the first `count` elements of each group of partitions, and their numbers.
+
+    The elements of a group of `group` partitions are numbered down these, then element by element:
+    number j is element j // group of its partition j % group. The results lie likewise, the largest
+    first, of equal ones that of the lower number. Where the last element of target and indices has
+    more places than results, those get -infinity and -1. All values are bf16, numbers s32.
+    """
+
+    source: Access
+    target: Access
+    indices: Access
+    count: int
+    k: int
+    group: int = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionReduce(OnEngine):
     """Fold over the partitions of the source, in their order; the target has one partition."""
 
@@ -512,6 +651,22 @@ class Requantise(OnEngine):
     bias: Access | float = 0
     lowest: int = -(1 << 31)
     highest: int = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuantizeMx(OnEngine):
+    """target = source divided by the scale of its group, in a type of MX; scales = these scales.
+
+    A group is 8 partitions and four elements of each that follow one another. Its scale is 2 to the
+    power of floor(log2 of the largest size in it) - e + headroom, 2^e being the largest power of
+    two of the target's type. headroom: NeuronCore's 1, or 0, as in the example of OCP MX 1.0.
+    scales: `systolic.isa.scales`.
+    """
+
+    source: Access
+    target: Access
+    scales: Access
+    headroom: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

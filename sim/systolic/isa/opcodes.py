@@ -13,7 +13,7 @@ import dataclasses
 import types
 import typing
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Literal
 
@@ -26,6 +26,8 @@ from systolic.isa.instruction import (
     BnAggr,
     BnStats,
     Copy,
+    CopyDynamicDst,
+    CopyDynamicSrc,
     CopyPredicated,
     DmaCopy,
     DmaTranspose,
@@ -33,11 +35,14 @@ from systolic.isa.instruction import (
     FindIndex8,
     Iota,
     LoadDoubleRow,
+    LoadMx,
     LoadTile,
     LoadWeights,
+    LocalGather,
     MatchReplace8,
     MatMul,
     MatMulDoubleRow,
+    MatMulMx,
     MatMulTile,
     Max8,
     Memset,
@@ -45,6 +50,7 @@ from systolic.isa.instruction import (
     PartitionReduce,
     PassThrough,
     Pool,
+    QuantizeMx,
     RangeSelect,
     Requantise,
     ScalarTensorTensor,
@@ -55,8 +61,13 @@ from systolic.isa.instruction import (
     TensorScalar,
     TensorScalarReduce,
     TensorTensor,
+    TopK,
     Transpose,
 )
+from systolic.isa.scales import GROUP_ELEMENTS
+
+OFFSET, MOST = "offset", "most"
+"""The fields of an instruction that moves an access: by how many elements, and the most."""
 
 
 class Kind(Enum):
@@ -119,7 +130,7 @@ class Rhythm(Enum):
 class Operands:
     """The names of the fields through which an instruction reads and writes memory, by their part.
 
-    Every field that is an access, or an access or a number, stands in one of the first five; a
+    Every field that is an access, or an access or a number, stands in one of the first six; a
     field that holds a number, or None, moves nothing.
 
     Args:
@@ -129,16 +140,27 @@ class Operands:
         writes: written element by element.
         results: written once per lane: `few` elements in each partition, each in a step of its own
             behind all that is written element by element.
-        few: how many elements of each partition `beside` and `results` have.
+        scales: scales of the operand, read with what they are for; or of what is written, written
+            with it: one for each group (`systolic.isa.scales`), which has `group` elements of a
+            partition.
+        few: how many elements of each partition `beside` and `results` have; None: the rules of the
+            instruction say it.
         accumulate: a flag; where it is set, what is written is read as well.
         window: how many elements of the operand make one of the target (WINDOWED).
         block: how many elements of the operand make as many of the target (BLOCKWISE).
+        group: as many elements of the operand make as many of the target (BLOCKWISE).
         made: how many elements of the target all of the operand makes (BLOCKWISE without block, and
             BESIDE if the target has not as many elements as the operand).
+        is_whole: all of the operand makes all of the target, however many elements that has
+            (BLOCKWISE).
         keeps: whether an instruction leaves some of what it writes as it is, and so reads it too,
             at no cost.
         is_running: an element of the target depends on those before it.
         is_across: what is made of all lanes goes to the one partition of the target.
+        moved: read or written so many elements further as the operand `offset` says, `most` at
+            most.
+        picked: of what it names, an instruction reads as many elements as its target has: which
+            ones is a value.
         rhythm: of an instruction of an engine; None for all others.
 
     """
@@ -148,15 +170,27 @@ class Operands:
     beside: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
-    few: int = 1
+    scales: tuple[str, ...] = ()
+    few: int | None = 1
     accumulate: str | None = None
     window: str | None = None
     block: str | None = None
+    group: int | None = None
     made: int | None = None
+    is_whole: bool = False
     keeps: Callable[[Any], bool] | None = None
     is_running: bool = False
     is_across: bool = False
+    moved: str | None = None
+    picked: str | None = None
     rhythm: Rhythm | None = None
+    all_read: tuple[str, ...] = field(init=False)
+    all_written: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Put together once what is asked for again and again."""
+        object.__setattr__(self, "all_read", self.reads + self.per_lane + self.beside)
+        object.__setattr__(self, "all_written", self.writes + self.results)
 
 
 def operands(
@@ -227,20 +261,23 @@ def opcode(number: int, mnemonic: str, cls: Any, parts: Operands) -> Opcode:
 def _check_operands(row: Opcode) -> None:
     """Hold the names of operands against the fields: each has one part, and is of its kind."""
     found, kinds = row.operands, {field.name: field.kind for field in row.fields}
-    parts = [*found.reads, *found.per_lane, *found.beside, *found.writes, *found.results]
+    parts = [*found.all_read, *found.all_written, *found.scales]
     for name, kind in kinds.items():
         wanted = kind in (Kind.ACCESS, Kind.OPERAND)
         if parts.count(name) != wanted:
             raise TypeError(
                 f"{row.mnemonic}: {name} stands {parts.count(name)} times in reads, per_lane, "
-                f"beside, writes and results of its row in OPCODES, needed {int(wanted)}"
+                f"beside, writes, results and scales of its row in OPCODES, needed {int(wanted)}"
             )
     needed: list[tuple[str, tuple[Kind, ...]]] = [
         (name, (Kind.ACCESS, Kind.OPERAND)) for name in parts
     ]
-    needed += [(name, (Kind.ACCESS,)) for name in found.beside + found.writes + found.results]
+    always = found.beside + found.writes + found.results + found.scales
+    needed += [(name, (Kind.ACCESS,)) for name in always]
     needed += [(found.accumulate, (Kind.FLAG,))] if found.accumulate else []
     needed += [(name, (Kind.INTEGER,)) for name in (found.window, found.block) if name]
+    if found.moved is not None:
+        needed += [(found.moved, (Kind.ACCESS,)), (OFFSET, (Kind.ACCESS,)), (MOST, (Kind.INTEGER,))]
     for name, allowed in needed:
         if kinds.get(name) not in allowed:
             raise TypeError(f"{row.mnemonic}: {name}, in its row in OPCODES, is no such field")
@@ -259,8 +296,9 @@ def _check_rhythm(row: Opcode) -> None:
         raise TypeError(f"{row.mnemonic}: WINDOWED instructions, and no others, have a window")
     if len(found.beside) != (rhythm is Rhythm.BESIDE):
         raise TypeError(f"{row.mnemonic}: BESIDE instructions, and no others, have one beside")
-    makes = found.made is not None and rhythm is not Rhythm.BESIDE
-    if makes + (found.block is not None) != (rhythm is Rhythm.BLOCKWISE):
+    makes = (found.made is not None or found.is_whole) and rhythm is not Rhythm.BESIDE
+    blocks = (found.block is not None) + (found.group is not None)
+    if makes + blocks != (rhythm is Rhythm.BLOCKWISE):
         raise TypeError(f"{row.mnemonic}: BLOCKWISE instructions, and no others, have a block")
 
 
@@ -354,6 +392,20 @@ OPCODES = tuple(
         (27, "match_replace8", MatchReplace8,
             operands("source", "target", Rhythm.BESIDE, beside=("values",), results=("indices",),
                      few=8, is_running=True)),
+        (28, "quantize_mx", QuantizeMx,
+            operands("source", "target", Rhythm.BLOCKWISE, scales=("scales",),
+                     group=GROUP_ELEMENTS)),
+        (32, "copy_dynamic_src", CopyDynamicSrc,
+            operands("source", "target", Rhythm.ELEMENTWISE, per_lane=(OFFSET,), moved="source")),
+        (33, "copy_dynamic_dst", CopyDynamicDst,
+            operands("source", "target", Rhythm.ELEMENTWISE, per_lane=(OFFSET,), moved="target",
+                     keeps=_always)),
+        (34, "local_gather", LocalGather,
+            operands("source", "target", Rhythm.BESIDE, beside=("index",), few=None,
+                     picked="source")),
+        (35, "topk", TopK,
+            operands("source", "target", Rhythm.BLOCKWISE, results=("indices",), few=None,
+                     is_whole=True)),
         (40, "requantise", Requantise,
             operands("source", "target", Rhythm.ELEMENTWISE, per_lane=("bias", "scale"))),
         (41, "pass_through", PassThrough,
@@ -364,6 +416,9 @@ OPCODES = tuple(
         (45, "matmul_double_row", MatMulDoubleRow,
             operands("moving", "result", accumulate="accumulate")),
         (46, "dma_transpose", DmaTranspose, operands("source", "target")),
+        (47, "load_mx", LoadMx, operands("weights", scales=("scales",))),
+        (48, "matmul_mx", MatMulMx,
+            operands("moving", "result", accumulate="accumulate", scales=("scales",))),
     )
 )  # fmt: skip
 require_rows(

@@ -12,7 +12,7 @@ from systolic.isa.array_tile import ArrayTile
 from systolic.isa.instruction import Instruction, LoadWeights, MatMul
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Program:
     """Instructions for all queues of one chip, and a name for each semaphore (by its number)."""
 
@@ -42,9 +42,8 @@ class Program:
             if isinstance(instruction, LoadWeights):
                 columns[instruction.tile] = instruction.columns
             elif isinstance(instruction, MatMul):
-                moving = instruction.moving
-                loaded = columns.get(instruction.tile, 0)
-                products += moving.partitions * moving.elements * loaded
+                rows = instruction.moving.partitions * instruction.rows_per_pe
+                products += rows * instruction.vectors * columns.get(instruction.tile, 0)
         return products
 
     def count(self) -> dict[str, int]:

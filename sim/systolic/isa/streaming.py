@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from systolic.hw.spec import PEArray
-from systolic.isa.instruction import MatMul, MatMulDoubleRow, PassThrough
+from systolic.isa.instruction import MatMul, MatMulDoubleRow, MatMulMx, PassThrough
 
 
 class Streaming(NamedTuple):
@@ -30,4 +30,6 @@ def streaming(multiply: MatMul, array: PEArray) -> Streaming:
         return Streaming(array.pass_through[dtype], 1)
     if isinstance(multiply, MatMulDoubleRow):
         return Streaming(array.double_row[dtype], 1)
+    if isinstance(multiply, MatMulMx):
+        return Streaming(array.mx[dtype], 1)
     return Streaming(array.cycles_per_vector[dtype], array.passes.get(dtype, 1))

@@ -98,6 +98,18 @@ class Memory:
         """Return a copy of the region, [partitions, elements]."""
         return self.view(access).copy().reshape(access.partitions, access.elements)
 
+    def pick(self, access: Access, columns: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        """Return elements of the access's partitions, [partitions, elements].
+
+        columns: the element indices in each partition, of the same shape.
+        """
+        storage, dtype = self._storage(access.buffer), data_type(access.dtype).numpy
+        size = access.element_bytes
+        rows = np.arange(*access.lanes)[:, None, None]
+        found = storage[rows, columns[:, :, None] * size + np.arange(dtype.itemsize)]
+        elements: npt.NDArray[Any] = found.view(dtype)[:, :, 0]
+        return elements
+
     def write(self, access: Access, values: npt.NDArray[Any]) -> None:
         """Store values [partitions, elements], already of the access's type."""
         view = self.view(access)

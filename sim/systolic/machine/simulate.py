@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from systolic.collector import collector_at_rest
 from systolic.engine_kind import EngineKind
 from systolic.hw.spec import Chip
 from systolic.isa import Program, check_program
@@ -59,10 +60,10 @@ def simulate(
     if engine == "register":
         from systolic.machine.register import run_register
 
-        trace = run_register(chip, program, memory, recorder, progress=progress)
-    else:
-        from systolic.machine.event import run_event
+        return Outcome(run_register(chip, program, memory, recorder, progress=progress), memory)
+    from systolic.machine.event import run_event
 
+    with collector_at_rest():  # a run has many objects, and leaves no cycles of references
         trace = run_event(
             chip, program, memory, recorder, values=values, progress=progress, spared=spared
         )

@@ -11,7 +11,12 @@ from support.blocks import state
 from support.chips import ideal_chip
 from systolic.errors import ProgramError
 from systolic.isa import Access, Buffer, LoadWeights, Program, check_program
-from systolic.isa.legality import MAX_DRAM_ELEMENTS, MAX_ELEMENTS, MAX_STEP, check_access
+from systolic.isa.legality.accesses import (
+    MAX_DRAM_ELEMENTS,
+    MAX_ELEMENTS,
+    MAX_STEP,
+    check_access,
+)
 
 CHIP = ideal_chip(
     4,

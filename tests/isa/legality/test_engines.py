@@ -44,6 +44,18 @@ def check(instruction):
     check_program(Program("p", (instruction,)), ideal_chip(4, 4))
 
 
+def test_halves_of_words_are_copied_and_nothing_is_calculated_with_them():
+    halves = state(0, 4, 0, 8, "u16")
+    for ends in ((halves, TARGET), (A, replace(TARGET, dtype="u16")), (psum(0, 4, 0, 8), halves)):
+        check(replace(COPY, source=ends[0], target=ends[1]))
+    with pytest.raises(ProgramError) as caught:
+        check(replace(ACTIVATE, source=halves))
+    assert str(caught.value) == (
+        "p: instruction 0 (Activate): source: engines calculate with f32, bf16, f16, f8e4m3fn, "
+        "f8e5m2, s8, u8, s32, not with u16"
+    )
+
+
 def test_an_element_must_pass_a_port():
     types = {"cycles_per_vector": {"s8": 1}}
     chip = ideal_chip(4, 4, pe_array=types, state_buffer={"port_bytes": 2})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 from support.scenes import codes, findings, program, small_chip
@@ -227,3 +229,17 @@ class TestRequireClean:
 
     def test_an_empty_program_is_clean(self) -> None:
         assert lint(Program("empty", ()), small_chip(), ()) == []
+
+
+def test_a_check_leaves_no_cycles_of_references() -> None:
+    """The search for such cycles rests meanwhile, and takes what is left for things to keep."""
+    lines = [LOAD, f"{MULTIPLY} post s0", f"{COPY} wait s0>=1"] * 20
+    one, chip = program(*lines), small_chip()
+    lint(one, chip)
+    gc.collect()
+    gc.disable()
+    try:
+        lint(one, chip, ())
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

@@ -10,7 +10,7 @@ from support.chips import ideal_chip
 from support.compare_traces import assert_same
 from systolic.errors import ProgramError
 from systolic.isa import Access, Buffer, DmaCopy, LoadWeights, MatMul, Post, Program, Wait, lint
-from systolic.isa.legality import check_program
+from systolic.isa.legality.program import check_program
 from systolic.machine import Image, simulate
 from systolic.trace.words import KINDS
 

@@ -170,7 +170,7 @@ def test_one_engine_of_all_partitions_is_a_queue_as_ever(seed: int) -> None:
     tables = spread_over_engines(random_chip(rng, largest=9), rng).model_dump()
     tables["dma"] |= {"engines": 1, "partitions_per_engine": 128}
     spread = Chip.model_validate(tables)
-    tables["dma"]["partitions_per_engine"] = None
+    tables["dma"] |= {"partitions_per_engine": None, "posts": "once"}
     program, images = RandomTransfers(rng, spread).build(rng.randint(2, 16))
     plain = simulate(Chip.model_validate(tables), program, images, kinds=KINDS)
     assert_same(simulate(spread, program, images, kinds=KINDS), plain)

@@ -26,7 +26,14 @@ from systolic.hw.formulas import timing
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, Copy, DmaCopy, Post, Program, Wait
 from systolic.machine import simulate
-from systolic.machine.event.dma.pace import BytePace, HeldShares, PacedDescriptor, shared_pace
+from systolic.machine.event.dma.pace import (
+    FOREVER,
+    BytePace,
+    HeldShares,
+    PacedDescriptor,
+    pace_of,
+    shared_pace,
+)
 from systolic.trace.words import KINDS
 
 QUEUES, BANK = 8, 4096
@@ -90,18 +97,24 @@ def test_the_closed_formula_of_a_share_is_the_sum_of_its_cycles(shares):
                     assert found == sum(got[first:stop])
 
 
-def test_a_pace_sums_and_ends_as_its_cycles_do():
+@pytest.mark.parametrize("make", [BytePace, pace_of])
+@pytest.mark.parametrize("choice", [[0, 0, 1, 2, 5], [3]], ids=["uneven", "steady"])
+def test_a_pace_sums_and_ends_as_its_cycles_do(make, choice):
     rng = Random(2)
     for _ in range(300):
-        amounts = tuple(rng.choice([0, 0, 1, 2, 5]) for _ in range(rng.randint(1, 6)))
+        amounts = tuple(rng.choice(choice) for _ in range(rng.randint(1, 6)))
         if not any(amounts):
             continue
-        pace, first = BytePace(amounts), rng.randint(0, 20)
+        pace, first = make(amounts), rng.randint(0, 20)
         row = [amounts[t % len(amounts)] for t in range(first, first + 400)]
         cycles, size = rng.randint(0, 40), rng.randint(1, 60)
         assert pace.moved(first, cycles) == sum(row[:cycles])
         assert pace.busy(first, cycles) == sum(a > 0 for a in row[:cycles])
         assert pace.cycles(first, size) == next(n for n in range(400) if sum(row[:n]) >= size)
+        assert pace.amount(first) == row[0]
+        others = (n for n in range(1, 400) if (row[n] > 0) != (row[0] > 0))
+        assert pace.alike(first) == next(others, FOREVER)
+        assert pace.at_most(1).moved(first, cycles) == sum(min(a, 1) for a in row[:cycles])
 
 
 def test_descriptors_in_a_row_are_those_one_by_one():
@@ -126,9 +139,7 @@ def test_descriptors_in_a_row_are_those_one_by_one():
         assert all(
             orbit.whole(cycles) == sum(end <= cycles for end in ends) for cycles in range(ends[-1])
         )
-        series = orbit.series(count)
-        found = [end + n * apart for end, number, apart in series for n in range(number)]
-        assert sorted(found) == ends
+        assert orbit.ends(count).tolist() == [0, *ends]
 
 
 # -- both engines, and the third model ------------------------------------------------------------

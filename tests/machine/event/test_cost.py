@@ -12,6 +12,7 @@ from support.events import events_and_cycles
 from systolic.isa import Buffer, Copy, DmaCopy, Program
 from systolic.isa.access import Access
 from systolic.machine import simulate
+from systolic.machine.event.ports.stream import Stream
 
 
 def test_a_block_costs_the_same_events_at_any_size():
@@ -52,6 +53,26 @@ def test_a_transfer_costs_the_same_events_at_any_size():
     small, large = events_and_cycles(chip, copy(64)), events_and_cycles(chip, copy(2048))
     assert large[0] == small[0]
     assert large[1] > small[1]
+
+
+def test_a_stream_that_meets_no_other_is_not_looked_at_before_its_end(monkeypatch):
+    """However many instructions come and go beside a long copy, it costs as often as it is told."""
+    seen = []
+    move = Stream.advance
+
+    def note(stream, tick):
+        seen.append(stream.unit)
+        move(stream, tick)
+
+    monkeypatch.setattr(Stream, "advance", note)
+    copy = Copy(engine="pooling", source=state(0, 2, 0, 2000), target=state(0, 2, 8192, 2000))
+    small = [
+        Copy(engine="activation", source=state(2, 2, 16384, 8), target=state(2, 2, 24576, 8))
+        for _ in range(100)
+    ]
+    simulate(ideal_chip(4, 4), Program("beside", (copy, *small)), values=False)
+    assert seen.count("activation") >= 100
+    assert seen.count("pooling") == 1
 
 
 @pytest.mark.parametrize("values", [False, True])

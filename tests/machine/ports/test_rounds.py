@@ -22,8 +22,10 @@ from support.random_transfers import RandomTransfers
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, Copy, DmaCopy, Instruction, Memset, Post, Program, Wait
 from systolic.machine import simulate
+from systolic.machine.event.dma import unit
 from systolic.machine.event.dma.unit import DmaStream
-from systolic.machine.event.ports.stream import RoundPart
+from systolic.machine.event.ports.arbiter import Arbiter
+from systolic.machine.event.ports.stream import RoundPart, Stream
 from systolic.trace.records import Stall
 
 NO_WAIT = {"latency_cycles": 0}
@@ -180,6 +182,64 @@ def test_random_contests(seed: int) -> None:
     compare(seed)
 
 
+@pytest.mark.parametrize("seed", range(100, 120))
+def test_random_contests_byte_by_byte(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every bundle of more than a cycle is taken to be long."""
+    monkeypatch.setattr(unit, "LONG_CYCLES", 1)
+    compare(seed)
+
+
+def in_turn(size: int, scope: str, count: int = 1) -> tuple[Chip, Program]:
+    """Return three queues that share 2 bytes a cycle, each with `count` long descriptors.
+
+    Two of them write bank 0 and partition 0, the third is at bank 1.
+    """
+    dma = {"queues": 3, "descriptor_cycles": 0}
+    buffer = {"port_scope": scope, "bytes_per_partition": 1 << 20, "banks": 2}
+    chip = chip_of(dma=dma, dram={"bytes_per_cycle": 2, **NO_WAIT}, state_buffer=buffer)
+    places = [(0, 0), (1, 1 << 18), (2, 1 << 19)]
+    return chip, Program("in turn", tuple(copy(q, size, count, at) for q, at in places))
+
+
+@pytest.mark.parametrize("scope", ["bank", "partition"])
+@pytest.mark.parametrize(("size", "count"), [(40, 3), (700, 1), (400, 2)])
+def test_queues_that_take_turns_at_single_bytes(size: int, count: int, scope: str) -> None:
+    chip, program = in_turn(size, scope, count)
+    found = simulate(chip, program)
+    assert found.trace.stalls
+    assert_same(found, simulate(chip, program, engine="register"))
+
+
+@pytest.mark.parametrize("scope", ["bank", "partition"])
+def test_they_cost_as_few_decisions_however_long_their_descriptors_are(
+    scope: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decided, arbitrate = [0], Arbiter._arbitrate
+
+    def counted(arbiter: Arbiter, contended: set[Stream], now: int) -> int:
+        decided[-1] += 1
+        return arbitrate(arbiter, contended, now)
+
+    monkeypatch.setattr(Arbiter, "_arbitrate", counted)
+    for size in (600, 6000):
+        simulate(*in_turn(size, scope), values=False)
+        decided.append(0)
+    few, many, _ = decided
+    assert 0 < many < few + 10
+
+
+def test_a_descriptor_whose_bytes_have_all_moved_is_in_no_round() -> None:
+    """Of both descriptors the cost lasts longer than the bytes; queue 1 is refused in cycle 0."""
+    dma = {"descriptor_cost": "max", "descriptor_cycles": 7}
+    program = Program("over", (copy(0, 4, 1, 0), copy(1, 6, 1, 1 << 10)))
+    found = simulate(chip_of(dma=dma), program)
+    trace = found.trace
+    assert trace.stalls == (Stall(0, "dma1", 1, 1, "state_buffer", 0, "write", "dma"),)
+    assert [time.done for time in trace.times] == [6, 6]
+    assert trace.port_cycles["state_buffer", 0, "write"] == 1 + 2
+    assert_same(found, simulate(chip_of(dma=dma), program, engine="register"))
+
+
 def test_random_contests_have_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is compared does repeat: in a quarter of the contests at least."""
     seeds_with_rounds, follow = set(), DmaStream.follow
@@ -207,6 +267,10 @@ def compare_transfers(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_random_transfers(seed: int) -> None:
     compare_transfers(seed)
+
+
+def test_a_copy_that_meets_none_ends_and_changes_the_pace_of_others_in_rounds() -> None:
+    compare(1029)
 
 
 @pytest.mark.slow

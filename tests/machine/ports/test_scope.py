@@ -394,3 +394,9 @@ def test_random_accesses_are_those_of_the_third_model(block: int) -> None:
 def test_many_random_accesses_are_those_of_the_third_model(block: int) -> None:
     for seed in range(400 + 1500 * block, 400 + 1500 * block + 1500):
         compare(seed)
+
+
+@pytest.mark.parametrize("seed", [1311, 3101])
+def test_a_copy_that_is_refused_in_rounds_ends_no_sooner_than_they_let_it(seed):
+    """Its end is not foretold as if what rounds are still to refuse were granted."""
+    compare(seed)

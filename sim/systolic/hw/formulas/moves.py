@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from systolic.hw.formulas.dram import buses_at_once, least_cycles
-from systolic.hw.formulas.engines import copiers, fastest, lead_cycles, serial_cycles
+from systolic.hw.formulas.engines import copiers, lead_cycles, serial_cycles, word_rates
 from systolic.hw.formulas.ticks import UnitRate, after, least_end
 from systolic.hw.formulas.timing import (
     Bound,
@@ -94,7 +94,8 @@ class GappedBytes:
 
     size_bytes: of all elements. lines: how many there are. tile_bytes: of a line's part of a tile,
     padding counted, of which `whole_tiles` in a line are full. last_bytes: in the last one from the
-    first element to the last, at least. gap_bytes: behind them, at least.
+    first element to the last, at least. gap_bytes: behind them, at least. stored: they are written
+    to DRAM, where no copy transposes.
     """
 
     size_bytes: int
@@ -103,6 +104,7 @@ class GappedBytes:
     whole_tiles: int
     last_bytes: int
     gap_bytes: int
+    stored: bool = False
 
     def in_bursts(self, burst_bytes: int) -> int:
         """Return the bytes of all bursts that hold elements, if tiles are of whole bursts."""
@@ -121,7 +123,7 @@ class GappedBytes:
         """
         rate = max(chip.dma.bytes_per_cycle, chip.dma.queue_bytes_per_cycle)
         moving = Fraction(self.size_bytes, rate)
-        if chip.dma.transposes is not None:  # whose descriptors are the runs of the target
+        if chip.dma.transposes is not None and not self.stored:  # by the runs of the target
             return int(moving)
         each, gap = Fraction(chip.dma.descriptor_cycles), Fraction(self.gap_bytes, rate)
         if chip.dma.descriptor_cost != "max":
@@ -151,28 +153,37 @@ def gapped_bound(
     return Bound(ticks, what, chip.period("pe_array"))
 
 
-def copied_bound(chip: Chip, elements: int, size_bytes: int) -> Bound:
+def copied_bound(
+    chip: Chip,
+    elements: int,
+    size_bytes: int,
+    *,
+    lanes: int | None = None,
+    calculated: bool = False,
+) -> Bound:
     """Return the least time in which elements get another place in the state buffer.
 
     Each is written by a lane of an engine or by a DMA queue. In a cycle of its clock
 
-        an engine      moves partitions * its fastest rate elements, or as many as pass the ports,
-                       over latency + 1 cycles later
+        an engine      writes lanes * its fastest rate words, each of up to four bytes of
+                       elements side by side, or as many bytes as pass the ports, over latency + 1
+                       cycles later
         the DMA engines move engines * bytes_per_cycle bytes, from the cycle after their latency on
 
-    and begins when its first instruction is dispatched, and an engine ready to read.
+    and begins when its first instruction is dispatched, and an engine ready to read. lanes: the
+    partitions to which all elements go, if not all there are. calculated: the elements are no bytes
+    of the source, so that only engines make them.
     """
-    lanes, most = chip.state_buffer.partitions * size_bytes, chip.port_width_bytes // size_bytes
-    ways = [
-        UnitRate(
-            chip.period(unit),
-            lanes * min(fastest(engine, "state_buffer"), Fraction(most)),
-            lead_cycles(engine, "state_buffer") + engine.latency_cycles + 1,
-        )
-        for unit, engine in copiers(chip, "state_buffer").items()
-    ]
+    ways = []
+    for unit, engine in copiers(chip, "state_buffer").items():
+        _, lane_bytes = word_rates(engine, chip.port_width_bytes)
+        behind = lead_cycles(engine, "state_buffer") + engine.latency_cycles + 1
+        rate = (lanes or chip.state_buffer.partitions) * lane_bytes
+        ways.append(UnitRate(chip.period(unit), rate, behind))
     dma = chip.dma
-    behind = serial_cycles(dma) + dma.latency_cycles + 1
-    ways.append(UnitRate(chip.period("dma"), dma.engine_count * dma.bytes_per_cycle, behind))
+    if not calculated or not ways:
+        behind = serial_cycles(dma) + dma.latency_cycles + 1
+        ways.append(UnitRate(chip.period("dma"), dma.engine_count * dma.bytes_per_cycle, behind))
     ticks = least_end(0, elements * size_bytes, ways)
-    return Bound(ticks, "lanes and DMA queues that copy", chip.period("pe_array"))
+    what = "lanes that calculate" if calculated else "lanes and DMA queues that copy"
+    return Bound(ticks, what, chip.period("pe_array"))

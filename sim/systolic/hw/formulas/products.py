@@ -18,6 +18,7 @@ from systolic.hw.formulas.dram import buses_at_once, queue_rate
 from systolic.hw.formulas.engines import (
     copiers,
     drainers,
+    fastest,
     lead_cycles,
     serial_cycles,
     start_distance,
@@ -44,12 +45,16 @@ TYPES_OF_BYTES = ("u8", "bf16", "f16", "f32")
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Matrices to be transposed: each [rows, cols] with its rows on partitions, of a type."""
+    """Matrices to be transposed: each [rows, cols] with its rows on partitions, of a type.
+
+    beside: so many rows lie side by side, element by element.
+    """
 
     matrices: int
     rows: int
     cols: int
     dtype: str
+    beside: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,8 @@ class Product:
 
     turns: operands that do not lie with K on partitions. minor: the result's dimension whose
     elements must lie one after another (None: either); out_dtype: the result's type. diagonal: of
-    result (m, n) only those with n <= m + diagonal are wanted (None: all).
+    result (m, n) only those with n <= m + diagonal are wanted (None: all). out_beside: rows of the
+    result that lie side by side.
     """
 
     matrices: int
@@ -70,6 +76,7 @@ class Product:
     minor: Dimension | None = None
     out_dtype: str = ""
     diagonal: int | None = None
+    out_beside: int = 1
 
     @property
     def multiply_adds(self) -> int:
@@ -100,8 +107,8 @@ class Product:
         """Yield (P, Q, turns) with rhs and with lhs stationary: [P, Q] is what the array gives."""
         for P, Q, along in ((self.N, self.M, "M"), (self.M, self.N, "N")):
             wrong = self.minor is not None and self.minor != along
-            result = (Turn(self.matrices, P, Q, self.out_dtype),) if wrong else ()
-            yield P, Q, self.turns + result
+            result = Turn(self.matrices, P, Q, self.out_dtype, self.out_beside)
+            yield P, Q, (*self.turns, result) if wrong else self.turns
 
 
 def product_bound(
@@ -147,11 +154,18 @@ def product_vectors(chip: Chip, product: Product, P: int, Q: int) -> int:
 def _ways(chip: Chip, turn: Turn) -> list[Turn | None]:
     """Return what the array may turn in place of matrices; None: they are moved without it.
 
-    It turns them, or every byte of their elements in a type that has all numbers of a byte.
+    It turns them, or every byte of their elements in a type that has all numbers of a byte. Rows
+    that lie side by side in a word pass through it as one row of words, if words can.
     """
     known = chip.pe_array.cycles_per_vector
     if turn.dtype in known:
-        return [turn, None]
+        word_bytes = turn.beside * data_type(turn.dtype).size_bytes
+        words = [
+            replace(turn, rows=-(-turn.rows // turn.beside), dtype=dtype)
+            for dtype in chip.pe_array.pass_through
+            if turn.beside > 1 and data_type(dtype).size_bytes == word_bytes
+        ]
+        return [turn, *words, None]
     every = turn.matrices * data_type(turn.dtype).size_bytes
     kinds = [dtype for dtype in TYPES_OF_BYTES if dtype in known]
     return [*(replace(turn, matrices=every, dtype=dtype) for dtype in kinds), None]
@@ -272,23 +286,28 @@ def _turn_tiles(chip: Chip, turns: Sequence[Turn]) -> Iterator[_Tiles]:
 def _moved_bound(chip: Chip, turns: Sequence[Turn]) -> Bound:
     """Return the least time in which engines and DMA queues turn matrices, element by element.
 
-    In one instruction an engine copies between lanes that are all equally far apart, and its two
-    addresses are the same in every lane. So an instruction turns one element of a matrix, or the
-    same element of every matrix of a batch.
+    Rows that lie side by side are moved together, an element of each as one. In one instruction an
+    engine copies between lanes that are all equally far apart, and its two addresses are the same
+    in every lane. So an instruction turns one element of a matrix, or the same element of every
+    matrix of a batch. These lie in one lane, which reads them one after another, and no other
+    instruction runs beside it unless the engine has lanes that are independent.
     """
     dma, period = chip.dma, chip.period
-    elements = sum(turn.matrices * turn.rows * turn.cols for turn in turns)
+    elements = sum(turn.matrices * turn.rows * turn.cols // turn.beside for turn in turns)
     if not elements:
         return Bound(0, "nothing is moved", period("pe_array"))
     together = max(turn.matrices for turn in turns)
-    cost = _element_cycles(chip, min(data_type(turn.dtype).size_bytes for turn in turns))
+    cost = min(_element_cycles(chip, data_type(t.dtype).size_bytes * t.beside) for t in turns)
     behind = serial_cycles(dma) + dma.latency_cycles + 1
     ways = [UnitRate(period("dma"), Fraction(dma.queues) / cost, behind)]
     for unit, engine in copiers(chip, "state_buffer").items():
         each = start_distance(engine)
         behind = lead_cycles(engine, "state_buffer") + engine.latency_cycles
         behind += 2 - each  # n cycles have room for ceil(n / each) starts
-        ways.append(UnitRate(period(unit), Fraction(together, each), behind))
+        rate = Fraction(together, each)
+        if not engine.independent_lanes:
+            rate = min(rate, fastest(engine, "state_buffer"))
+        ways.append(UnitRate(period(unit), rate, behind))
     ticks = least_end(0, elements, ways)
     return Bound(ticks, "elements turned one by one", period("pe_array"))
 
@@ -301,6 +320,11 @@ def _element_cycles(chip: Chip, size_bytes: int) -> Fraction:
     turns = chip.dma.transposes
     if turns is not None and size_bytes in turns.element_bytes:  # in rows as long as may be
         return Fraction(size_bytes, chip.dma.lone_bytes_per_cycle)
+    return descriptor_of_element_cycles(chip, size_bytes)
+
+
+def descriptor_of_element_cycles(chip: Chip, size_bytes: int) -> Fraction:
+    """Return the least cycles of a queue for a descriptor of one element."""
     cost = Fraction(descriptor_cycles(chip, -(-size_bytes // queue_rate(chip))))
     rows = chip.dma.most_beside
     if rows > 1:  # then bytes of several elements may move in one cycle

@@ -7,8 +7,9 @@ machine does (it never imports this), and bounds themselves (`timing`, `moves`, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from systolic.hw.spec import Chip
@@ -42,6 +43,9 @@ def least_end(start: int, amount: int, ways: Sequence[UnitRate]) -> int:
     """Return the first tick at which all ways together can be done, if they begin at `start`."""
     if not amount:
         return start
+    whole = math.lcm(*(Fraction(way.per_cycle).denominator for way in ways))
+    amount *= whole
+    ways = [replace(way, per_cycle=int(way.per_cycle * whole)) for way in ways]
     low, high = start, start + 1
     while sum(way.over(start, high) for way in ways) < amount:
         low, high = high, start + 2 * (high - start)

@@ -11,7 +11,7 @@ from systolic.hw.spec.base import Count, Cycles, DispatchKind, Side, Spec
 from systolic.hw.spec.chip import Chip
 from systolic.hw.spec.dma import Dma
 from systolic.hw.spec.dram import ADDRESS_FIELDS, AddressField, Dram, DramOrganisation
-from systolic.hw.spec.engine import ActivationEngine, Engine, PoolingEngine, Rate
+from systolic.hw.spec.engine import ActivationEngine, Engine, Gathers, PoolingEngine, Rate
 from systolic.hw.spec.fetch import Fetch
 from systolic.hw.spec.pe_array import PEArray
 from systolic.hw.spec.provenance import Provenance
@@ -31,6 +31,7 @@ __all__ = [
     "DramOrganisation",
     "Engine",
     "Fetch",
+    "Gathers",
     "PEArray",
     "PoolingEngine",
     "Provenance",

@@ -5,6 +5,8 @@ DMA copies obey none of this: a descriptor names any bytes.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from pydantic import Field, field_validator
 
 from systolic.hw.spec.base import Count, Side, Spec
@@ -42,6 +44,11 @@ class AccessRules(Spec):
         default=None, description="largest step, and -1 less the least (default: any)"
     )
 
+    @cached_property
+    def are_none(self) -> bool:
+        """Return whether they allow everything."""
+        return self == AccessRules()
+
     def fault(self, first: int, partitions: int, pattern: Pairs) -> str:
         """Return what is wrong with an access of partitions from `first` on; "" if nothing is."""
         fitting = (rule.starts for rule in self.start if partitions <= rule.partitions)
@@ -49,6 +56,10 @@ class AccessRules(Spec):
         if starts is not None and first not in starts:
             where = " or ".join(map(str, starts))
             return f"{partitions} partitions begin at partition {where} here, found {first}"
+        return self.pattern_fault(pattern)
+
+    def pattern_fault(self, pattern: Pairs) -> str:
+        """Return what is wrong with the pairs of an access; "" if nothing is."""
         for step, count in pattern:
             if self.max_count is not None and count > self.max_count:
                 return f"a count is at most {self.max_count} here, found {count}"

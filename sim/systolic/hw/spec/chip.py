@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import Field, field_validator, model_validator
 
 from systolic.errors import perhaps, shortened
-from systolic.hw.datatypes import DATA_TYPES
+from systolic.hw.datatypes import DATA_TYPES, data_type
 from systolic.hw.spec.access_rules import AccessRules
 from systolic.hw.spec.base import Count, Spec
 from systolic.hw.spec.dma import Dma
@@ -214,6 +214,12 @@ class Chip(Spec):
                     f"state_buffer.port_bytes ({port}) is narrower than the two elements of {name} "
                     f"({2 * sizes[name]} bytes) that a PE takes together (pe_array.double_row)"
                 )
+        for name in self.pe_array.mx:
+            if port < (four := 4 * data_type(name).size_bytes // data_type(name).packed):
+                raise ValueError(
+                    f"state_buffer.port_bytes ({port}) is narrower than the four values of {name} "
+                    f"({four} bytes) that a PE takes together (pe_array.mx)"
+                )
         for key, elements, cycles, least in self._rates_through_ports(sizes):
             if elements > cycles * (port // least):
                 each = f" in {cycles} cycles" if cycles > 1 else ""
@@ -256,9 +262,9 @@ class Chip(Spec):
 
     @property
     def multiply_vectors(self) -> int:
-        """Return the most vectors of a multiply: their results lie in one bank."""
+        """Return the most vectors of a multiply: their results lie in one bank, as one pair."""
         words = self.result_buffer.bank_words
-        return min(words, self.pe_array.moving_max or words)
+        return min(words, self.pe_array.moving_max or words, self.access.max_count or words)
 
     def burst_cycles(self, *, in_state: bool = True) -> tuple[int, int]:
         """Return the bytes a queue moves in a cycle of a burst, and the cycles of a burst.

@@ -76,6 +76,11 @@ class Dma(Spec):
     partitions_per_cycle: Side = Field(
         default=1, description="partitions of which a queue moves descriptors side by side"
     )
+    posts: Literal["once", "each_engine"] = Field(
+        default="once",
+        description="a copy posts once, or once for each engine, whatever part of it the engine "
+        "has; all when the copy is done",
+    )
     transposes: DmaTransposes | None = Field(
         default=None, description="copies that transpose on the way (default: there are none)"
     )
@@ -92,6 +97,11 @@ class Dma(Spec):
     def is_spread(self) -> bool:
         """Return whether each copy is spread over the engines."""
         return self.partitions_per_engine is not None
+
+    @property
+    def posts_per_copy(self) -> int:
+        """Return how often a copy makes each of its posts."""
+        return self.engine_count if self.posts == "each_engine" else 1
 
     @property
     def most_beside(self) -> int:
@@ -139,6 +149,15 @@ class Dma(Spec):
             raise ValueError(
                 "partitions_per_cycle stands beside partitions_per_engine, by which each engine "
                 "moves one descriptor at a time"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _posts_need_engines(self) -> Dma:
+        if self.posts == "each_engine" and not self.is_spread:
+            raise ValueError(
+                'posts = "each_engine" needs partitions_per_engine, by which all engines have a '
+                "part of each copy"
             )
         return self
 

@@ -65,6 +65,11 @@ class Rate(Spec):
     min_interval_cycles: Cycles | None = Field(
         default=None, description="instead of the engine's min_interval_cycles (default: those)"
     )
+    cycles_per_result: Cycles | None = Field(
+        default=None,
+        description="cycles more before the first read, for each element of a lane of the target "
+        "(default: 0)",
+    )
 
     @field_validator("functions")
     @classmethod
@@ -79,6 +84,18 @@ class Rate(Spec):
                 known = ", ".join(DATA_TYPES)
                 raise ValueError(f'unknown data type "{shortened(name)}" (known: {known})')
         return types
+
+
+class Gathers(Spec):
+    """What an element of a `local_gather` costs, by the formula that was published for it.
+
+    Of e elements for each index, of `size` bytes each, one takes t e / (o + t e) * min(w / size, e)
+    cycles: o = index_cycles, t = element_cycles, w = word_bytes.
+    """
+
+    index_cycles: Count = Field(description="o of the formula")
+    element_cycles: Count = Field(description="t of the formula")
+    word_bytes: Count = Field(default=4, description="w of the formula")
 
 
 class Engine(Spec):
@@ -146,6 +163,11 @@ class Engine(Spec):
             raise ValueError(f"needs at least one of {', '.join(CAPABILITIES)}")
         return _each_once(does)
 
+    gathers: Gathers | None = Field(
+        default=None,
+        description="what each element of a local_gather costs (default: what its rate says)",
+    )
+
     @field_validator("functions")
     @classmethod
     def _known_functions(
@@ -186,6 +208,14 @@ class Engine(Spec):
                     f'functions: the engine does not do "{instruction}" '
                     f"(it does: {', '.join(self.does)})"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _gathers_done(self) -> Engine:
+        if self.gathers is not None and "local_gather" not in self.does:
+            raise ValueError(
+                f'gathers: the engine does not do "local_gather" (it does: {", ".join(self.does)})'
+            )
         return self
 
     @model_validator(mode="after")

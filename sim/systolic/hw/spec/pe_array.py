@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from systolic.hw.datatypes import DATA_TYPES
+from systolic.hw.datatypes import DATA_TYPES, MX_ELEMENTS
 from systolic.hw.spec.base import DISPATCH, Count, Cycles, DispatchKind, Side, Spec
 
 
@@ -64,6 +64,11 @@ class PEArray(Spec):
         description="cycles each moving vector takes where a PE multiplies two rows of the "
         "contraction, by type, in one pass (default: no type)",
     )
+    mx: dict[str, Count] = Field(
+        default={},
+        description="cycles each moving vector takes where a PE multiplies four rows of numbers "
+        "that share scales (OCP MX), by type of the elements, in one pass (default: no type)",
+    )
     tile_sizes: tuple[Annotated[tuple[Count, Count], Field(strict=False)], ...] = Field(
         default=(),
         strict=False,
@@ -119,6 +124,7 @@ class PEArray(Spec):
                         f'{key}: "{name}" is no type of cycles_per_vector '
                         f"({', '.join(self.cycles_per_vector)})"
                     )
+        self._check_mx()
         for side, size, cell in (
             ("rows", self.rows, self.cell[0]),
             ("cols", self.cols, self.cell[1]),
@@ -136,3 +142,17 @@ class PEArray(Spec):
                         f"be a multiple of its cell size ({cell}), found {part}"
                     )
         return self
+
+    def _check_mx(self) -> None:
+        """Refuse types that are none of MX, and weights whose scales could not come with them."""
+        for name in self.mx:
+            if name not in MX_ELEMENTS:
+                raise ValueError(
+                    f'mx: "{name}" is no type of numbers that share scales '
+                    f"({', '.join(MX_ELEMENTS)})"
+                )
+        if self.mx and self.weight_path == "top":
+            raise ValueError(
+                'mx: needs weight_path = "left", where the scales of a column come with it, '
+                'found "top"'
+            )

@@ -19,7 +19,7 @@ from systolic.errors import ProgramError
 from systolic.hw.spec import Chip
 from systolic.isa.access import Access
 from systolic.isa.footprint import Footprint
-from systolic.isa.legality import check_access
+from systolic.isa.legality.accesses import check_access
 from systolic.isa.program import Program
 
 IndexBox = tuple[tuple[int, int], ...]

@@ -45,7 +45,7 @@ from systolic.hw.spec import Chip
 from systolic.hw.units import QueueKind, kind_of
 from systolic.isa.array_tile import ArrayTile
 from systolic.isa.effects import lanes
-from systolic.isa.instruction import LoadTile, LoadWeights, MatMul, MatMulTile, OnEngine, Post
+from systolic.isa.instruction import LoadWeights, MatMul, OnEngine, Post
 from systolic.isa.program import Program
 from systolic.isa.streaming import streaming
 from systolic.isa.tiling import array_tile
@@ -99,7 +99,10 @@ class Structure:
             after_reads=np.full(count, NEVER, np.int32),
             after_done=np.full(count, NEVER, np.int32),
             elapsed=[0] * count,
-            has_tiles=any(isinstance(each, LoadTile | MatMulTile) for each in program.instructions),
+            has_tiles=any(
+                isinstance(each, LoadWeights | MatMul) and each.tile is not None
+                for each in program.instructions
+            ),
         )
         for number, (kind, members) in enumerate(zip(made.kinds, made.members, strict=True)):
             made.queue[list(members)] = number

@@ -15,7 +15,10 @@ from systolic.isa.access import Access, Buffer
 from systolic.isa.footprint import Footprint
 
 SMALLEST_CELL = 256
-CELLS_PER_SPAN = 4
+CELLS_PER_SPAN = 2
+"""Into how many cells a long access falls. Of 1, 2, 4, 8 and 16 the networks look at the fewest
+records and cells with 2, about half as many as with 16; products need least with 1.
+"""
 MOST_CELLS = 64
 """A record in more cells than this is kept in a separate list, which every access looks at."""
 TOLERATED_DEAD = 8
@@ -29,7 +32,9 @@ class NotedAccess:
     """An instruction's read or write.
 
     visit: its place in the pass. live: it has not been overwritten. links: later instructions of
-    the same engine that are done only after this one, although no semaphore says so.
+    the same engine that are done only after this one, although no semaphore says so. done_for: the
+    queues, as bits, of which an instruction was met that starts after this write is done, and so
+    do all behind it.
     """
 
     index: int
@@ -37,10 +42,15 @@ class NotedAccess:
     place: Touched
     live: bool = True
     links: list[int] = field(default_factory=list)
+    done_for: int = 0
 
     def moves_to(self, index: int, visit: int) -> None:
         """Stand for a later read of the same place."""
         self.index, self.visit = index, visit
+
+    def note_done_for(self, queue: int) -> None:
+        """Note a queue, as a bit, that from now on starts only what comes after this write."""
+        self.done_for |= queue
 
     def overwrite(self) -> None:
         """Let the record die; its cells sweep it later."""
@@ -98,23 +108,44 @@ class Touched:
 
 
 class Shadow:
-    """All live records of all buffers."""
+    """All live records of all buffers.
+
+    places: of all accesses that will be looked at, each once. in_turn: the places of these accesses
+    in the order in which they were named.
+    """
 
     def __init__(self, accesses: Iterable[Access]) -> None:
-        footprints = {access: Footprint.of(access) for access in accesses}
+        self.places: dict[Access, Touched] = {}
+        self.in_turn = [self._place(access) for access in accesses]
         spans: dict[Buffer, list[int]] = defaultdict(list)
-        for access, footprint in footprints.items():
-            spans[access.buffer].append(footprint.high - footprint.low)
+        for place in self.places.values():
+            spans[place.access.buffer].append(place.footprint.high - place.footprint.low)
         self._size = {buffer: _cell_size(found) for buffer, found in spans.items()}
         self._cells: dict[Buffer, dict[int, Cell]] = {b: defaultdict(Cell) for b in Buffer}
-        self.places = {access: self._place(access, f) for access, f in footprints.items()}
+        for place in self.places.values():
+            self._give_homes(place)
 
-    def _place(self, access: Access, footprint: Footprint) -> Touched:
-        size, cells = self._size[access.buffer], self._cells[access.buffer]
+    def _place(self, access: Access) -> Touched:
+        """Return the one place of all accesses that are equal."""
+        place = self.places.get(access)
+        if place is None:
+            place = self.places[access] = Touched(access, Footprint.of(access), [])
+        return place
+
+    def forget(self) -> None:
+        """Drop all records: they, their places and their cells refer to each other in cycles."""
+        for place in self.places.values():
+            place.readers.clear()
+        for cells in self._cells.values():
+            for cell in cells.values():
+                cell.writes, cell.reads = [], []
+
+    def _give_homes(self, place: Touched) -> None:
+        buffer, footprint = place.access.buffer, place.footprint
+        size, cells = self._size[buffer], self._cells[buffer]
         first, last = footprint.low // size, (footprint.high - 1) // size
-        if last - first >= MOST_CELLS:
-            return Touched(access, footprint, [cells[WIDE]])
-        return Touched(access, footprint, [cells[number] for number in range(first, last + 1)])
+        numbers = range(first, last + 1) if last - first < MOST_CELLS else (WIDE,)
+        place.homes += [cells[number] for number in numbers]
 
     def cells(self, place: Touched) -> list[Cell]:
         """Return the cells that may hold records of the same bytes."""

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from systolic.collector import collector_at_rest
 from systolic.errors import ProgramError
 from systolic.hw.spec import Chip
 from systolic.isa.access import Access
 from systolic.isa.array_tile import ArrayTile
 from systolic.isa.effects import times
 from systolic.isa.instruction import Instruction, LoadWeights, MatMul
-from systolic.isa.legality import check_program
+from systolic.isa.legality.program import check_program
 from systolic.isa.lint.diagnostic import Code, Diagnostic, named
 from systolic.isa.lint.races import find_hazards
 from systolic.isa.lint.self_overlap import self_overlaps
@@ -36,12 +37,13 @@ def lint(program: Program, chip: Chip, inputs: Iterable[Access] | None = None) -
     found = _illegal(program, chip)
     if found:
         return found
-    execution = execute(program)
+    execution = execute(program, chip)
     if execution.stuck:
-        found = _never_posted(program) or deadlocks(program, execution)
+        found = _never_posted(program, chip) or deadlocks(program, execution)
     else:
         found += self_overlaps(program, chip)
-        found += find_hazards(program, chip, execution.order, inputs)
+        with collector_at_rest():  # nothing that it makes is dropped before its end
+            found += find_hazards(program, chip, execution.order, inputs)
     return found + list(_unused_posts(program))
 
 
@@ -97,12 +99,12 @@ def _refusal(program: Program, chip: Chip) -> str | None:
     return None
 
 
-def _never_posted(program: Program) -> list[Diagnostic]:
+def _never_posted(program: Program, chip: Chip) -> list[Diagnostic]:
     """Return a finding for each wait for more posts than the whole program makes."""
     totals = [0] * len(program.semaphores)
     for instruction in program.instructions:
         for post in instruction.posts:
-            totals[post.semaphore] += times(instruction, post)
+            totals[post.semaphore] += times(instruction, post, chip)
     return [
         Diagnostic(
             "never-posted",

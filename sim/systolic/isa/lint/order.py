@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +41,8 @@ class Order:
         self._order = order
         self._before = _before(structure)
         self._semaphores = _semaphores(structure)
+        self._fixed = self._sources(s for s in self._semaphores if s.is_final)
+        self._multiplies = _Multiplies.of(structure)
         self._rows: dict[int, dict[int, list[tuple[int, int]]]] = {}
         self._columns: dict[int, dict[int, list[tuple[int, int]]]] = {}
         self._settle()
@@ -47,41 +50,51 @@ class Order:
         self._seen: tuple[int, list[int]] = (-1, [])
 
     def _settle(self) -> None:
+        """Add what follows until nothing is added: what is final says all at the first time."""
+        open_ones = [semaphore for semaphore in self._semaphores if not semaphore.is_final]
+        to_learn = self._semaphores
         for _ in range(MOST_ROUNDS):
-            self._tick()
-            self._learn()
-            changed = [semaphore.update(self.clock, self.known) for semaphore in self._semaphores]
+            self._tick(open_ones)
+            self._learn(to_learn)
+            changed = [semaphore.update(self.clock, self.known) for semaphore in open_ones]
             if not any(changed):
                 break
-        self._tick()
-        self._learn()
+            to_learn = open_ones
+        else:
+            self._tick(open_ones)
+            self._learn(open_ones)
         self._learn_parts()
 
-    def _tick(self) -> None:
-        """Work out all clocks from the starts that are surely before each start."""
-        sources: list[list[int]] = [[] for _ in self._order]
-        for semaphore in self._semaphores:
+    def _sources(self, semaphores: Iterable[PostsAndWaits]) -> dict[int, list[int]]:
+        """Return, by instruction, those that surely have started before by some semaphores."""
+        sources: dict[int, list[int]] = defaultdict(list)
+        for semaphore in semaphores:
             for index, found in zip(
                 semaphore.waits.members.tolist(), semaphore.sources.tolist(), strict=True
             ):
                 sources[index] += [source for source in found if source >= 0]
-        clock, queue = self.clock, self.structure.queue.tolist()
-        position = self.structure.position.tolist()
+        return sources
+
+    def _tick(self, open_ones: Sequence[PostsAndWaits]) -> None:
+        """Work out all clocks from the starts that are surely before each start."""
+        fixed, found = self._fixed, self._sources(open_ones)
+        queue, position = self.structure.queue_of, self.structure.position.tolist()
+        clock = list(self.clock)  # a row of it for each instruction
         for index in self._order:
             mine, before = clock[index], self._before[index]
             if before >= 0:
                 np.maximum(mine, clock[before], out=mine)
-            for source in sources[index]:
+            for source in (*fixed.get(index, ()), *found.get(index, ())):
                 np.maximum(mine, clock[source], out=mine)
             mine[queue[index]] = position[index]
 
-    def _learn(self) -> None:
+    def _learn(self, semaphores: Sequence[PostsAndWaits]) -> None:
         """Work out which positions start after an instruction is done, from the waits."""
         known = self.known
-        for semaphore in self._semaphores:
+        for semaphore in semaphores:
             waits = semaphore.waits
             for number, chain in enumerate(semaphore.chains):
-                for group in waits.groups():
+                for group in waits.groups:
                     reached = np.maximum.accumulate(semaphore.reached[group, number])
                     first = np.searchsorted(reached, chain.starts[1:], "left")
                     some = first < len(reached)
@@ -96,26 +109,23 @@ class Order:
         stands before B in the queue and its window ends no later than B's. Where multiplies are
         made side by side, on tiles, nothing follows.
         """
-        structure, program = self.structure, self.structure.program
-        if structure.has_tiles:
+        if self._multiplies is None:
             return
-        members = [i for i, x in enumerate(program.instructions) if isinstance(x, MatMul)]
-        if not members:
-            return
-        ends = np.array([structure.window(i, Post(0))[1] for i in members], np.int64)
-        least = np.minimum.accumulate(ends[::-1])[::-1]
+        members, place = self._multiplies
         never = np.full((1, self.known.shape[1]), NEVER, np.int32)
         later = np.minimum.accumulate(self.known[members][::-1], axis=0)[::-1]
         later = np.concatenate([later, never])
-        place = np.maximum(np.searchsorted(least, ends, "left"), np.arange(len(members)) + 1)
         self.known[members] = np.minimum(self.known[members], later[place])
 
     def _learn_parts(self) -> None:
-        """Note the waits that guarantee some rows, or some partitions, of a MatMul."""
+        """Note the waits that guarantee some rows, or some partitions, of a MatMul.
+
+        Some of the posts that the engines of DMA make for one copy say nothing of its parts.
+        """
         for semaphore in self._semaphores:
             for number, chain in enumerate(semaphore.chains):
-                if int(chain.counts.max()) > 1:
-                    for group in semaphore.waits.groups():
+                if chain.is_of_array and int(chain.counts.max()) > 1:
+                    for group in semaphore.waits.groups:
                         self._learn_group(semaphore, number, chain, group)
         for by_queue in (*self._rows.values(), *self._columns.values()):
             for queue, entries in by_queue.items():
@@ -145,7 +155,10 @@ class Order:
         if self._seen[0] != later:
             self._seen = later, self.clock[later].tolist()
         seen = self._seen[1]
-        return any(seen[queue] >= position for queue, position in self._knowing[index])
+        for queue, position in self._knowing[index]:  # noqa: SIM110 (`any` takes twice as long)
+            if seen[queue] >= position:
+                return True
+        return False
 
     def read_before(self, index: int, later: int) -> bool:
         """Return whether an instruction's operands surely have been read when `later` starts."""
@@ -171,6 +184,28 @@ class Order:
             if place:
                 best = max(best, entries[place - 1][1])
         return best
+
+
+class _Multiplies(NamedTuple):
+    """All MatMuls in order, and for each the first of them, counted from 0, that ends no sooner.
+
+    int64 [MatMuls]; behind the last one if there is none.
+    """
+
+    members: npt.NDArray[np.int64]
+    no_sooner: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, structure: Structure) -> _Multiplies | None:
+        """Return those of a program; None if there is none, or if they stand side by side."""
+        work = structure.program.instructions
+        members = [index for index, each in enumerate(work) if isinstance(each, MatMul)]
+        if structure.has_tiles or not members:
+            return None
+        ends = np.array([structure.window(index, Post(0))[1] for index in members], np.int64)
+        least = np.minimum.accumulate(ends[::-1])[::-1]
+        place = np.maximum(np.searchsorted(least, ends, "left"), np.arange(len(members)) + 1)
+        return cls(np.array(members, np.int64), place)
 
 
 def _pairs(known: npt.NDArray[np.int32]) -> list[list[tuple[int, int]]]:

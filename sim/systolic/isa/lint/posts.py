@@ -10,13 +10,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate, pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from systolic.isa.effects import times
-from systolic.isa.instruction import Post
+from systolic.isa.instruction import DmaCopy, Post
 from systolic.isa.lint.guarantees import NEVER, Structure
 
 Ints = npt.NDArray[np.int64]
@@ -34,11 +35,14 @@ class Chain:
         instructions = structure.program.instructions
         self.members = np.array([index for index, _ in posts], np.int64)
         self.on = tuple(post.on for _, post in posts)
-        self.counts = np.array([times(instructions[i], post) for i, post in posts], np.int64)
+        self.counts = np.array(
+            [times(instructions[i], post, structure.chip) for i, post in posts], np.int64
+        )
         self.starts = np.concatenate([[0], np.cumsum(self.counts)])
         windows = [structure.window(index, post) for index, post in posts]
         least = list(accumulate((low for low, _ in reversed(windows)), min))[::-1]
         self.follow = _follow(least, [high for _, high in windows])
+        self.is_of_array = not posts or not isinstance(instructions[posts[0][0]], DmaCopy)
         self.is_serial = bool((self.follow == np.arange(1, len(posts) + 1)).all())
 
     @property
@@ -77,6 +81,7 @@ class Waits:
         queues = structure.queue[members].astype(np.int64)
         return cls(members, values, queues, structure.position[members].astype(np.int64))
 
+    @cached_property
     def groups(self) -> list[slice]:
         """Return the waits of each queue."""
         ends = np.flatnonzero(np.diff(self.queues)) + 1
@@ -132,7 +137,7 @@ class PostsAndWaits:
         waits = self.waits
         found = np.empty(self.reached.shape, np.int64)
         for number, chain in enumerate(self.chains):
-            for group in waits.groups():
+            for group in waits.groups:
                 seen = clock[chain.members, waits.queues[group.start]]
                 place = np.searchsorted(seen, waits.positions[group], "left")
                 found[group, number] = chain.starts[place]

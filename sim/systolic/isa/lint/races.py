@@ -15,6 +15,7 @@ stuck, which have no order to check.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 
 import numpy as np
 
@@ -58,23 +59,28 @@ class _Pass:
         self._structure = Structure.of(program, chip)
         self._order = Order(self._structure, order)
         self._overtaking = Overtaking(self._order)
-        self._inputs = None if inputs is None else tuple(inputs)
-        self._effects = [(reads(i), writes(i)) for i in program.instructions]
-        everything = [access for read, written in self._effects for access in (*read, *written)]
-        self._shadow = Shadow([*everything, *(self._inputs or ())])
+        effects = [(reads(i), writes(i)) for i in program.instructions]
+        everything = [access for read, written in effects for access in (*read, *written)]
+        self._shadow = Shadow(chain(everything, inputs or ()))
+        places = iter(self._shadow.in_turn)
+        self._effects = [
+            ([*islice(places, len(read))], [*islice(places, len(written))])
+            for read, written in effects
+        ]
+        self._inputs = None if inputs is None else [*places]
         self._said: set[tuple[str, int, int]] = set()
 
     def run(self) -> Iterator[Diagnostic]:
         """Yield findings in the order of the visits."""
-        places = self._shadow.places
-        for access in self._inputs or ():
-            self._shadow.add_write(NotedAccess(INITIAL, -1, places[access]))
+        for place in self._inputs or ():
+            self._shadow.add_write(NotedAccess(INITIAL, -1, place))
         for visit, index in enumerate(self._visits):
             read, written = self._effects[index]
-            for access in read:
-                yield from self._read(index, visit, places[access])
-            for access in written:
-                yield from self._write(index, visit, places[access])
+            for place in read:
+                yield from self._read(index, visit, place)
+            for place in written:
+                yield from self._write(index, visit, place)
+        self._shadow.forget()
 
     # -- reads ------------------------------------------------------------------------------------
 
@@ -105,9 +111,11 @@ class _Pass:
         return after <= int(self._structure.position[index])
 
     def _check_read(self, index: int, place: Touched) -> Iterator[Diagnostic]:
-        met = self._shadow.writes_at(place)
+        met, queue = self._shadow.writes_at(place), 1 << self._structure.queue_of[index]
         for record in met:
-            if not self._is_written(record, index, place, reading=True):
+            if not record.done_for & queue and not self._is_written(
+                record, index, place, reading=True
+            ):
                 yield from self._race("read-after-write", record, index, place)
         if self._inputs is None:
             return
@@ -167,6 +175,7 @@ class _Pass:
         """Return whether the words that two accesses share are surely written before `index`."""
         first = record.index
         if first == INITIAL or self._order.done_before(first, index):
+            record.note_done_for(1 << self._structure.queue_of[index])
             return True
         if any(self._order.done_before(link, index) for link in record.links):
             return True

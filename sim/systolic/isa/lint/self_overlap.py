@@ -2,6 +2,8 @@
 
 The values of an instruction are those of reading all its operands first. But engines and DMA queues
 write while they still read. This module finds the instructions whose values would differ by that.
+Where a number says as the instruction runs what is read or written, all of its range counts, and
+any byte that is both is a finding.
 """
 
 from __future__ import annotations
@@ -17,12 +19,15 @@ from systolic.hw.spec import Chip
 from systolic.isa.access import Access
 from systolic.isa.effects import (
     block,
+    moved_access,
+    picked_access,
     reads,
     reads_beside,
     reads_per_element,
     reads_per_lane,
     results_per_lane,
     rhythm,
+    scales_touched,
     target_of,
     window,
     writes,
@@ -57,9 +62,12 @@ def self_overlaps(program: Program, chip: Chip) -> list[Diagnostic]:
 def _overlaps(
     instruction: Instruction, chip: Chip, cache: dict[Access, Footprint]
 ) -> Iterator[tuple[BufferBox, str]]:
+    moved, picked = moved_access(instruction), picked_access(instruction)
+    is_anywhere = moved is not None or picked is not None
     for target in writes(instruction):
         written = _footprint(cache, target)
-        if written.repeats and _writes_twice(target):
+        at_once = moved[1] if moved and moved[2] == target else target  # of all that it may write
+        if written.repeats and _writes_twice(at_once):
             yield written.region, "writes a word more than once in"
         if isinstance(instruction, LoadWeights | MatMul):
             continue
@@ -67,13 +75,15 @@ def _overlaps(
         if isinstance(instruction, OnEngine) and target in behind:  # written when all has been read
             yield from _met_by_result(instruction, target, cache)
             continue
+        if isinstance(instruction, OnEngine) and target in scales_touched(instruction):
+            yield from _met_by_result(instruction, target, cache)
         for source in reads(instruction):
             is_turned = isinstance(instruction, DmaTranspose)
             if source.buffer is not target.buffer or (source == target and not is_turned):
                 continue
             read = _footprint(cache, source)
             if read.meets(written) and (
-                is_turned or _reads_late(instruction, source, target, chip)
+                is_turned or is_anywhere or _reads_late(instruction, source, target, chip)
             ):
                 yield read.shared_box(written), "reads what it may have overwritten in"
 
@@ -81,7 +91,7 @@ def _overlaps(
 def _met_by_result(
     instruction: OnEngine, result: Access, cache: dict[Access, Footprint]
 ) -> Iterator[tuple[BufferBox, str]]:
-    """Yield the words of the target that a result of one element per lane is written over."""
+    """Yield the words of the target that a result per lane, or a scale, is written over."""
     mine, target = _footprint(cache, result), target_of(instruction)
     theirs = _footprint(cache, target)
     if result.buffer is target.buffer and mine.meets(theirs):
@@ -176,8 +186,13 @@ def _paired(
 def _blockwise(
     instruction: OnEngine, source: Access, target: Access, pace: Pace
 ) -> tuple[Integers, Integers]:
-    """Take a block to be written at once: what follows its first group comes later still."""
+    """Take a block to be written at once: what follows its first group comes later still.
+
+    A scale is written with the last of its group, of which it is one.
+    """
     read, made = block(instruction)
+    if target in scales_touched(instruction):
+        made = 1
     last = (np.arange(target.elements) // made + 1) * read - 1
     return _in_groups(np.arange(source.elements), pace), _in_groups(last, pace)
 

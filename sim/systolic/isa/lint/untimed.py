@@ -11,6 +11,7 @@ import heapq
 from collections import defaultdict
 from dataclasses import dataclass
 
+from systolic.hw.spec import Chip
 from systolic.isa.effects import times
 from systolic.isa.instruction import Wait
 from systolic.isa.lint.diagnostic import Diagnostic, named
@@ -28,7 +29,7 @@ class Execution:
     stuck: tuple[tuple[int, Wait], ...]
 
 
-def execute(program: Program) -> Execution:
+def execute(program: Program, chip: Chip) -> Execution:
     """Start instructions as soon as they can, the lowest index first."""
     queues = program.queues()
     counts = [0] * len(program.semaphores)
@@ -52,7 +53,7 @@ def execute(program: Program) -> Execution:
         if places[name] < len(queues[name]):
             heapq.heappush(ready, (queues[name][places[name]], name))
         for post in instruction.posts:
-            counts[post.semaphore] += times(instruction, post)
+            counts[post.semaphore] += times(instruction, post, chip)
             sleepers = asleep[post.semaphore]
             while sleepers and sleepers[0][0] <= counts[post.semaphore]:
                 _, other = heapq.heappop(sleepers)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from systolic.errors import SimulationError
@@ -73,8 +71,7 @@ def run_event(
         env.process(unit.process())
     if context.fetch:
         env.process(context.fetch.process())
-    with _collector_at_rest():
-        env.run()
+    env.run()
     _refuse_deadlock(context, units)
     if context.dram:
         context.use_result_ports(context.dram.result_use())
@@ -118,18 +115,6 @@ def _fetch(
     from systolic.machine.event.fetch import InstructionFetch
 
     return InstructionFetch(env, chip, chip.fetch, program, recorder)
-
-
-@contextmanager
-def _collector_at_rest() -> Iterator[None]:
-    """Keep Python from looking for reference cycles: a run leaves none, and has many objects."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _build(context: Context, spared: Spared) -> list[Unit]:

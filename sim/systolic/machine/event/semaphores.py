@@ -98,7 +98,7 @@ class Semaphores:
     def announce(self, semaphore: int, source: PostTicks, resumed: Resumed | None = None) -> None:
         """Make known that `source` will post; its ticks may still move later.
 
-        resumed: says whether what posts is held, if it posts but once, when it is over.
+        resumed: says whether what posts is held, if all it posts is made when it is over.
         """
         state = self._semaphores[semaphore]
         state.sources.append(source)

@@ -28,13 +28,14 @@ class TickEnvironment(simpy.Environment):
         """Go on to a tick at once if nothing comes until it is over; return whether that is so."""
         if self.peek() <= tick:
             return False
+        assert tick > self._now, "a later tick"
         self._now = tick
         return True
 
-    def at_end_of_tick(self, place: int) -> simpy.Event:
-        """Return an event that comes in the present tick, but at DECIDE or SETTLED."""
-        event = self.event()
+    def at_end_of_tick(self, place: int, tick: int | None = None) -> simpy.Event:
+        """Return an event that comes in a tick (None: the present one), at DECIDE or SETTLED."""
+        event = simpy.Event(self)
         event._ok, event._value = True, None
         priority: Any = place
-        self.schedule(event, priority=priority)
+        self.schedule(event, priority=priority, delay=0 if tick is None else tick - self.tick)
         return event

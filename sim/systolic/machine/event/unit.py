@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from systolic.trace.labels import Claim
 from systolic.trace.records import EXCLUSIVE, InstructionTimes, Recorder, Stall
 
 if TYPE_CHECKING:
+    from systolic.machine.event.dma.plan import CopyPlan
     from systolic.machine.event.dram.channels import Channels
     from systolic.machine.event.fetch import InstructionFetch
 
@@ -52,21 +53,29 @@ class Context:
     fetch: InstructionFetch | None = None
     end: int = 0
     port_use: dict[Port, list[Beats]] = field(default_factory=dict)
+    copy_plans: dict[Hashable, CopyPlan] = field(default_factory=dict)
 
     def retire(self, end: int) -> None:
         """Count an instruction whose last act ends at tick `end`."""
         self.end = max(self.end, end)
         self.on_done()
 
+    def use_ports(self, stream: Stream) -> None:
+        """Note when ports were in use by a stream that has ended.
+
+        Where partitions have ports of their own, only how long counts, and that is known before.
+        """
+        timeline = stream.timeline
+        if self.is_split:
+            for port, slots in timeline.of_partitions.items():
+                self.recorder.port_cycles[port] += slots * stream.period
+        for need, uses in stream.port_use(timeline.of_banks if self.is_split else timeline):
+            self.use_port(need, uses)
+
     def use_port(self, need: Need, uses: Beats) -> None:
-        """Note when a port is in use."""
-        port, low, high = need
-        if port.direction == EXCLUSIVE:
-            return
-        if self.is_split and port.is_of_partitions:
-            self.recorder.port_cycles[port] += uses.ticks * uses.times * (high - low)
-        else:
-            self.port_use.setdefault(port, []).append(uses)
+        """Note when a port that all partitions share is in use."""
+        if need.port.direction != EXCLUSIVE:
+            self.port_use.setdefault(need.port, []).append(uses)
 
     def use_result_ports(self, uses: Iterable[tuple[int, int, int]]) -> None:
         """Note when DMA read which banks of the result buffer: bank, first tick, tick after."""
@@ -287,6 +296,5 @@ class Unit(ABC):
                         partition,
                     )
                 )
-        for need, uses in stream.port_use():
-            self.context.use_port(need, uses)
+        self.context.use_ports(stream)
         self.context.retire(times.done + self.period)

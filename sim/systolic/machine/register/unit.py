@@ -93,6 +93,7 @@ class Unit:
         self.claims = Claims(context.recorder, name)
         self._is_serial = spec.dispatch == "serial" and spec.dispatch_cycles > 0
         self._dispatch = spec.dispatch_cycles
+        self._posts = spec.posts_per_copy if isinstance(spec, Dma) else 1
         self._decoded = 0
         self._dispatched: Job | None = None
         self._begins = NEVER
@@ -255,5 +256,6 @@ class Unit:
         )
         for post in self.context.program.instructions[job.index].posts:
             if post.on == "done":
-                self._semaphores.post(tick, self.name, self.period, post.semaphore)
+                for _ in range(self._posts):
+                    self._semaphores.post(tick, self.name, self.period, post.semaphore)
         self.context.retire(tick + self.period)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from systolic.arrays import Array
+from systolic.hw.datatypes import data_type
 from systolic.isa import (
     Access,
     Activate,
@@ -22,17 +23,21 @@ from systolic.isa import (
     BnAggr,
     BnStats,
     Copy,
+    CopyDynamicDst,
+    CopyDynamicSrc,
     CopyPredicated,
     Dropout,
     FindIndex8,
     Fold,
     Iota,
+    LocalGather,
     MatchReplace8,
     Max8,
     Memset,
     OnEngine,
     PartitionReduce,
     Pool,
+    QuantizeMx,
     RangeSelect,
     Requantise,
     ScalarTensorTensor,
@@ -43,14 +48,16 @@ from systolic.isa import (
     TensorScalar,
     TensorScalarReduce,
     TensorTensor,
+    TopK,
     Transpose,
 )
-from systolic.isa.effects import results_per_lane, target_of
+from systolic.isa.effects import results_per_lane, scales_touched, target_of
 from systolic.isa.instruction import UNCHANGED
 from systolic.isa.opcodes import BY_CLASS, engine_instructions, require_rows
 from systolic.machine.memory import cast
 from systolic.machine.values.activation_functions import apply
 from systolic.machine.values.arithmetic import COMPARISONS, REDUCTIONS, operate
+from systolic.machine.values.microscaling import quantised, scales_for
 from systolic.machine.values.random_bits import uniform
 
 
@@ -70,7 +77,10 @@ class OperandValues:
     kept: Array | None = None
 
 
-KEEPING_BITS = (Copy, Select, Transpose, Shuffle, CopyPredicated, Dropout, MatchReplace8)
+KEEPING_BITS = (
+    Copy, CopyDynamicSrc, CopyDynamicDst, LocalGather, Select, Transpose, Shuffle, CopyPredicated,
+    Dropout, MatchReplace8, TopK,
+)  # fmt: skip
 """What moves elements, and so keeps the bits of a NaN where it casts nothing."""
 
 
@@ -86,11 +96,23 @@ def results(instruction: OnEngine, operands: OperandValues) -> tuple[Array, ...]
     return compute_all(instruction, operands)[1:]
 
 
+def scales(instruction: OnEngine, operands: OperandValues) -> list[Array]:
+    """Return the scales of these elements of the target, [scales, groups] for each quadrant."""
+    parts = scales_touched(instruction)
+    if not parts:
+        return []
+    assert isinstance(instruction, QuantizeMx)
+    made = _scales(instruction, operands).view(data_type(parts[0].dtype).numpy)
+    stops = np.cumsum([part.partitions for part in parts])
+    return np.split(made, stops[:-1])
+
+
 def compute_all(instruction: OnEngine, operands: OperandValues) -> tuple[Array, ...]:
-    """Return all that an instruction writes: the target's values, and those once per lane."""
+    """Return all that an instruction writes: the target, scales of it, and those once per lane."""
     with np.errstate(all="ignore"):
         values = _COMPUTE[type(instruction)](instruction, operands)
         found = [_stored(instruction, values, target_of(instruction))]
+        found += scales(instruction, operands)
         if behind := results_per_lane(instruction):
             made = _RESULTS[type(instruction)](instruction, operands, values)
             found += [_stored(instruction, v, a) for v, a in zip(made, behind, strict=True)]
@@ -118,7 +140,9 @@ def _filled(values: Array, instruction: Any, operands: OperandValues) -> Array:
     return np.broadcast_to(values, (instruction.target.partitions, operands.count))
 
 
-def _copy(_: Copy, operands: OperandValues) -> Array:
+def _copy(
+    _: Copy | CopyDynamicSrc | CopyDynamicDst | LocalGather, operands: OperandValues
+) -> Array:
     return operands.elements[0]
 
 
@@ -272,6 +296,38 @@ def _max8(_: Max8, operands: OperandValues) -> Array:
     return np.take_along_axis(values, order[:, :8], axis=-1)
 
 
+def _topk(top: TopK, operands: OperandValues) -> Array:
+    found, numbered = _largest(top, operands.elements[0]), _snake(top, operands.elements[0])
+    nothing = cast(constant(-np.inf), top.target.dtype)
+    return _unsnaked(top, np.where(found >= 0, np.take_along_axis(numbered, found, 1), nothing))
+
+
+def _topk_indices(top: TopK, operands: OperandValues, _: Array) -> tuple[Array, ...]:
+    return (_unsnaked(top, _largest(top, operands.elements[0])),)
+
+
+def _snake(top: TopK, values: Array) -> Array:
+    """Return the elements of each group in their order, [groups, elements]."""
+    lanes, elements = values.shape
+    groups = values.reshape(lanes // top.group, top.group, elements).transpose(0, 2, 1)
+    return groups.reshape(lanes // top.group, -1)
+
+
+def _unsnaked(top: TopK, numbered: Array) -> Array:
+    """Return what lies in the order of a group in its partitions, [lanes, elements]."""
+    groups = numbered.reshape(len(numbered), -1, top.group).transpose(0, 2, 1)
+    return groups.reshape(len(numbered) * top.group, -1)
+
+
+def _largest(top: TopK, values: Array) -> Array:
+    """Return [groups, places], int32: the numbers of the k largest, then -1 for other places."""
+    numbered = _snake(top, values)[:, : top.count].astype(np.float64)
+    order = np.lexsort((-numbered, numbered == numbered), axis=-1)[:, : top.k]
+    found = np.full((len(order), top.target.elements * top.group), -1, np.int32)
+    found[:, : top.k] = order
+    return found
+
+
 def _find_index8(_: FindIndex8, operands: OperandValues) -> Array:
     return _first_equals(operands, range(8))
 
@@ -336,6 +392,14 @@ def _requantise(one: Requantise, operands: OperandValues) -> Array:
     return np.clip(whole, one.lowest, one.highest)
 
 
+def _scales(quantize: QuantizeMx, operands: OperandValues) -> Array:
+    return scales_for(operands.elements[0], quantize.target.dtype, quantize.headroom)
+
+
+def _quantize_mx(quantize: QuantizeMx, operands: OperandValues) -> Array:
+    return quantised(operands.elements[0], _scales(quantize, operands), quantize.target.dtype)
+
+
 def _affine(instruction: Iota | Select, operands: OperandValues) -> Array:
     """Return base + per_partition * lane + per_element * element, int64."""
     lane = np.arange(instruction.target.partitions, dtype=np.int64)[:, None]
@@ -358,6 +422,10 @@ def _select(select: Select, operands: OperandValues) -> Array:
 
 _COMPUTE: dict[type, Callable[[Any, OperandValues], Array]] = {
     Copy: _copy,
+    CopyDynamicSrc: _copy,
+    CopyDynamicDst: _copy,
+    LocalGather: _copy,
+    TopK: _topk,
     Memset: _memset,
     Activate: _activate,
     Pool: _pool,
@@ -382,6 +450,7 @@ _COMPUTE: dict[type, Callable[[Any, OperandValues], Array]] = {
     Iota: _iota,
     Select: _select,
     Requantise: _requantise,
+    QuantizeMx: _quantize_mx,
 }
 require_rows("values.lanes._COMPUTE", _COMPUTE, engine_instructions())
 
@@ -406,6 +475,7 @@ _RESULTS: dict[type, Callable[[Any, OperandValues, Array], tuple[Array, ...]]] =
     SelectReduce: _folded,
     RangeSelect: _folded,
     MatchReplace8: _indices,
+    TopK: _topk_indices,
 }
 """What is written once per lane, from what was read and all results [lanes, elements] before their
 cast."""

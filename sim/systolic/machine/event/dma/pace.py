@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
 from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple
@@ -62,13 +61,6 @@ class Orbit:
         place = bisect_right(self._ends, self._ends[self._start] + rest) - 1
         return place + turns * self._loop
 
-    def series(self, count: int) -> Iterator[tuple[int, int, int]]:
-        """Yield (cycles, how many, distance): the ends of `count` descriptors, as few series."""
-        for number in range(1, min(count, self._start) + 1):
-            yield self._ends[number], 1, 0
-        for number in range(self._start + 1, min(count, self._start + self._loop) + 1):
-            yield self._ends[number], 1 + (count - number) // self._loop, self._loop_cycles
-
     def _at(self, table: list[int], count: int) -> int:
         if count < len(table):
             return table[count]
@@ -92,6 +84,7 @@ class BytePace:
 
     def __init__(self, amounts: tuple[int, ...]) -> None:
         self.amounts = amounts
+        self.least, self.most = min(amounts), max(amounts)
         self._sums = [0, *accumulate(amounts)]
         self._counts = [0, *accumulate(amount > 0 for amount in amounts)]
         self._orbits: dict[tuple[PacedDescriptor, int], Orbit] = {}
@@ -104,10 +97,10 @@ class BytePace:
 
     def at_most(self, limit: int) -> BytePace:
         """Return this pace with no more than `limit` bytes in a cycle."""
-        if max(self.amounts) <= limit:
+        if self.most <= limit:
             return self
         if limit not in self._narrower:
-            self._narrower[limit] = BytePace(tuple(min(amount, limit) for amount in self.amounts))
+            self._narrower[limit] = pace_of(tuple(min(amount, limit) for amount in self.amounts))
         return self._narrower[limit]
 
     def amount(self, cycle: int) -> int:
@@ -160,10 +153,39 @@ class BytePace:
         return turns * table[-1] + table[rest]
 
 
+class SteadyPace(BytePace):
+    """The same bytes in every cycle, as most copies have them: all sums are products."""
+
+    def amount(self, cycle: int) -> int:
+        """Return the bytes of one cycle."""
+        return self.most
+
+    def moved(self, cycle: int, cycles: int) -> int:
+        """Return the bytes of `cycles` cycles from `cycle` on."""
+        return cycles * self.most
+
+    def busy(self, cycle: int, cycles: int) -> int:
+        """Return in how many of `cycles` cycles from `cycle` on bytes move."""
+        return cycles
+
+    def cycles(self, cycle: int, size: int) -> int:
+        """Return the cycles from `cycle` to the end of that in which the last of `size` moves."""
+        return -(-size // self.most)
+
+    def alike(self, cycle: int) -> int:
+        """Return for how many cycles from `cycle` on bytes move as in `cycle`: always."""
+        return FOREVER
+
+
+def pace_of(amounts: tuple[int, ...]) -> BytePace:
+    """Return the pace that has these bytes in cycles 0, 1, ... and then again."""
+    return steady_pace(amounts[0]) if len(set(amounts)) == 1 else BytePace(amounts)
+
+
 @lru_cache(maxsize=4096)
-def steady_pace(rate: int) -> BytePace:
+def steady_pace(rate: int) -> SteadyPace:
     """Return the pace that is `rate` in every cycle."""
-    return BytePace((rate,))
+    return SteadyPace((rate,))
 
 
 @lru_cache(maxsize=4096)
@@ -209,7 +231,7 @@ def shared_pace(
     amounts = tuple(
         _amount(engine, dram, cycle, engines) if cycle % of < first else 0 for cycle in cycles
     )
-    return steady_pace(amounts[0]) if len(set(amounts)) == 1 else BytePace(amounts)
+    return pace_of(amounts)
 
 
 def _amount(engine: HeldShares, dram: HeldShares | None, cycle: int, engines: int) -> int:

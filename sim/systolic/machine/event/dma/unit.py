@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,14 +16,9 @@ from systolic.hw.units import dma_queue
 from systolic.isa import Access, Buffer, DmaCopy, DmaTranspose, Instruction
 from systolic.machine.event.dma.descriptors import (
     BundleGroup,
-    all_needs,
     bank_edge,
-    descriptor_groups,
     descriptor_needs,
-    edges_of_lanes,
-    group_needs,
     source_order,
-    spread_order,
 )
 from systolic.machine.event.dma.pace import (
     ALWAYS,
@@ -33,12 +28,16 @@ from systolic.machine.event.dma.pace import (
     CopyRate,
     HeldShares,
     Orbit,
-    PacedDescriptor,
     SharedRate,
 )
+from systolic.machine.event.dma.plan import CopyPlan, dram_ends, likeness
 from systolic.machine.event.ports.beats import Beats, stretch
 from systolic.machine.event.ports.meeting import (
-    EVERY_PARTITION,
+    FIRST,
+    HIGH,
+    LOW,
+    PORT,
+    STOP,
     Course,
     Use,
     course_of,
@@ -48,12 +47,10 @@ from systolic.machine.event.ports.ports import (
     Need,
     Needs,
     Port,
+    Stretch,
     Timeline,
-    hull,
-    mask_of,
-    number_of,
 )
-from systolic.machine.event.ports.stream import Holding, ShareOfBytes, Stream
+from systolic.machine.event.ports.stream import Holding, Lost, ShareOfBytes, Stream
 from systolic.machine.event.ticks import TickEnvironment
 from systolic.machine.event.unit import Context, Unit
 from systolic.trace.records import InstructionTimes
@@ -68,10 +65,15 @@ DRAM = "dram"
 
 ALL = ShareOfBytes(0, 1, 1)
 
+NO_SLOTS = Timeline([], 0)
+"""The timeline of what moves bytes at a pace, not slot by slot."""
 
-def dram_ends(copy: DmaCopy) -> int:
-    """Return how many of a copy's two ends lie in DRAM."""
-    return (copy.source.buffer, copy.target.buffer).count(Buffer.DRAM)
+PLANS_KEPT = 256
+
+LONG_CYCLES = 512
+"""A bundle of more cycles is looked at byte by byte: a round of such bundles has more decisions
+than a contest remembers.
+"""
 
 
 def holdings(chip: Chip, copy: DmaCopy, queue: int) -> tuple[Holding, ...]:
@@ -97,19 +99,6 @@ def engines_of(chip: Chip, copy: DmaCopy, queue: int) -> list[int]:
     return sorted({dma.engine_of(partition) for partition in lanes})
 
 
-def _lowest(need: Need, partitions: Ticks) -> Ticks:
-    """Return the first partition of each bundle; a port of the result buffer serves all."""
-    return partitions * 0 if need.port.buffer == Buffer.RESULT else partitions
-
-
-def _partitions(copy: DmaCopy, side: int, need: Need, group: BundleGroup) -> int:
-    """Return how many partitions a bundle reads, or (side 1) writes, from the lowest on."""
-    if need.port.buffer == Buffer.RESULT:
-        return EVERY_PARTITION
-    is_turned = isinstance(copy, DmaTranspose) and side == 0
-    return copy.source.partitions if is_turned else group.rows
-
-
 def latency_cycles(chip: Chip, copy: DmaCopy) -> int:
     """Return the cycles from the start of a copy to that of its first descriptor."""
     touches_dram = Buffer.DRAM in (copy.source.buffer, copy.target.buffer)
@@ -124,21 +113,37 @@ def working_cycles(chip: Chip, copy: DmaCopy) -> tuple[int, int]:
     return turns.working(outside=copy.source.buffer is Buffer.DRAM)
 
 
-class _Finished(NamedTuple):
-    """`number` descriptors ended, one every `cycles` cycles, the first at `tick`.
+def _alike(one: CopyRate, other: CopyRate, engines: Iterable[int]) -> bool:
+    """Return whether two rates give bundles that so many engines move the same paces."""
+    return one == other or all(one.pace(n) is other.pace(n) for n in engines)
 
-    Between two of them others may have ended, which other records name.
+
+class _Finished(NamedTuple):
+    """`number` bundles, begun in `cycle`, that ended as those of an orbit do; of no orbit: one.
+
+    stop: the cycle after the last.
     """
 
-    tick: int
-    number: int
-    cycles: int
+    stop: int
+    number: int = 1
+    cycle: int = 0
+    orbit: Orbit | None = None
+
+    def stops(self) -> Ticks:
+        """Return the cycle after each, int64."""
+        if self.orbit is None:
+            return np.array([self.stop])
+        return self.cycle + self.orbit.ends(self.number)[1:]
 
 
 class DmaStream(Stream):
     """Descriptors on their way: fetch, then bytes at a pace that users of DRAM and engine share.
 
     A copy from DRAM to DRAM holds two shares and counts every byte twice, as read and as written.
+
+    Cycles that were granted are only counted at first (`_behind`); what they moved is worked out
+    when something depends on it (`_catch_up`). So a copy that meets nothing costs nothing while
+    others are decided.
     """
 
     has_rounds = True
@@ -147,50 +152,30 @@ class DmaStream(Stream):
         self,
         env: TickEnvironment,
         chip: Chip,
-        copy: DmaCopy,
-        groups: Sequence[BundleGroup],
+        plan: CopyPlan,
         **of_client: Any,
     ) -> None:
-        super().__init__(env, timeline=Timeline([], 0), **of_client)
-        self._reach = hull(all_needs(copy, groups))
-        self.mask = mask_of(self._reach)
-        self._copy, self._groups = copy, groups
-        self._fetch = chip.dma.descriptor_cycles
+        super().__init__(env, timeline=NO_SLOTS, **of_client)
+        self.mask = plan.mask
+        self._plan, self._copy, self._groups = plan, plan.copy, plan.groups
         self._overlaps = chip.dma.descriptor_cost == "max"
-        in_state = Buffer.STATE in (copy.source.buffer, copy.target.buffer)
-        self._width = chip.state_buffer.port_bytes if in_state else None
         self._own_rate, self._dram_rate = chip.dma.bytes_per_cycle, chip.dram.bytes_per_cycle
         dram_shares = dict(self.holdings).get(DRAM, 0)
-        self._times = max(1, dram_shares)
-        self._working = working_cycles(chip, copy)
+        self._working = working_cycles(chip, plan.copy)
         self._best: CopyRate = BestRate(self._own_rate, self._dram_rate, dram_shares, self._working)
-        self._is_spread = chip.dma.is_spread
-        every = dram_ends(copy) > 1  # within DRAM all engines share every descriptor
-        self._engines = [
-            (chip.dma.engine_count if every else g.rows) if self._is_spread else 1 for g in groups
-        ]
-        self._order = spread_order(copy, chip) if self._is_spread else None
-        self._pieces = [
-            PacedDescriptor(
-                self._fetch * (1 if self._is_spread else g.rows),
-                g.size_bytes * g.rows * self._times,
-                self._overlaps,
-            )
-            for g in groups
-        ]
-        self._piece, self._group = self._pieces[0], 0
+        self._piece, self._group = plan.pieces[0], 0
         self._shared: CopyRate = self._best
-        self._pace = self._through_ports(0, self._shared)
+        self._is_at_best = True
+        self._pace = plan.pace(0, self._shared)
         self._index = self._begun = self._fetched = self._moved = 0
-        self._known_needs: tuple[tuple[int, int], Needs] = ((-1, -1), ())
-        self._edges: dict[int, list[int]] = {}
-        self._suffix: dict[CopyRate, dict[tuple[int, int], int]] = {}
+        self._behind = self._from = 0
+        self._over: int | None = None
         self.ended: list[_Finished] = []
         self.port_cycles: dict[Port, int] = {}
         self._is_split = chip.state_buffer.is_split
         self._beside_sums: list[tuple[Need, int, int]] = []
         self.first_byte: int | None = None
-        self._last_byte = -1
+        self._busy = 0  # cycles in which bytes of the group in hand moved, not yet counted
 
     @property
     def sizes(self) -> npt.NDArray[np.int64]:
@@ -204,10 +189,10 @@ class DmaStream(Stream):
 
     def _in_order(self, moved: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return numbers of the descriptors as they were moved in the order of the copy."""
-        if self._order is None:
+        if self._plan.order is None:
             return moved
         found = np.empty_like(moved)
-        found[self._order] = moved
+        found[self._plan.order] = moved
         return found
 
     def runs_by_size(self) -> Iterator[tuple[int, int]]:
@@ -224,8 +209,12 @@ class DmaStream(Stream):
         assert self.first_byte is not None
         return self.first_byte, self.end_tick()
 
-    def set_shares(self, shares: Mapping[str, ShareOfBytes]) -> None:
-        """Hold these shares of DRAM's bandwidth and of the engine's."""
+    def set_shares(self, shares: Mapping[str, ShareOfBytes]) -> bool:
+        """Hold these shares of DRAM's bandwidth and of the engine's; return if its pace changes.
+
+        Most changes leave it as it is: a queue moves no more than its engine can, however few
+        share DRAM with it.
+        """
         dram = shares.get(DRAM)
         engines = [share for pool, share in shares.items() if pool != DRAM]
         engine = max(engines, key=lambda share: share.of, default=ALL)
@@ -234,28 +223,44 @@ class DmaStream(Stream):
             HeldShares(self._dram_rate, *dram) if dram else None,
             self._working,
         )
-        if rate != self._shared:
-            self._shared, self._course = rate, None
-            self._take_up()
+        if _alike(rate, self._shared, self._plan.kinds_of_engines):
+            return False
+        self.advance(self._env.tick)
+        self._catch_up()
+        self._shared, self._course, self._over = rate, None, None
+        self._is_at_best = _alike(rate, self._best, self._plan.kinds_of_engines)
+        self._take_up()
+        return True
+
+    def refuse(self, lost: Lost) -> None:
+        """Hold the stream from now on."""
+        self._catch_up()
+        self._over = None
+        super().refuse(lost)
 
     def done(self, tick: int) -> bool:
         """Return whether nothing remains, the cycle of the last byte being over at `tick`."""
+        if self._over is not None and self.tick < self._over * self.period:
+            return False
+        self._catch_up()
         return self._group == len(self._groups) and self.tick <= tick
 
     def remaining(self) -> int:
         """Return the cycles to the end at the present pace."""
-        return self._remaining(self._shared, self.tick // self.period)
+        cycle = self.tick // self.period
+        if self._over is None:
+            self._catch_up()
+            cycles = self._remaining(self._shared, cycle)
+            if self.granted:
+                self._over = cycle + cycles  # until it is refused, or its pace changes
+            return cycles
+        return max(0, self._over - cycle)
 
     def _take_up(self) -> None:
         """Note the bundles of the group in hand, and the pace that their ports let pass."""
         if self._group < len(self._groups):
-            self._piece = self._pieces[self._group]
-            self._pace = self._through_ports(self._group, self._shared)
-
-    def _through_ports(self, place: int, rate: CopyRate) -> BytePace:
-        """Return the pace of a group's bundles: what of the rate their ports let pass."""
-        pace = rate.pace(self._engines[place])
-        return pace if self._width is None else pace.at_most(self._width * self._groups[place].rows)
+            self._piece = self._plan.pieces[self._group]
+            self._pace = self._plan.pace(self._group, self._shared)
 
     def _remaining(self, rate: CopyRate, cycle: int) -> int:
         """Return the cycles from `cycle` to the end at a rate."""
@@ -266,8 +271,8 @@ class DmaStream(Stream):
             at = self._descriptor_over(rate, cycle)
         count = group.count - self._index - begun
         if count:
-            at += self._through_ports(self._group, rate).orbit(self._piece, at).cycles(count)
-        return at - cycle + self._after(self._group + 1, rate, at)
+            at += self._plan.pace(self._group, rate).orbit(self._piece, at).cycles(count)
+        return at - cycle + self._plan.cycles_from(self._group + 1, rate, at)
 
     def _is_begun(self, cycle: int) -> bool:
         """Return whether the descriptor in hand cannot be taken for one that begins in `cycle`."""
@@ -278,38 +283,20 @@ class DmaStream(Stream):
     def _descriptor_over(self, rate: CopyRate, cycle: int) -> int:
         """Return the cycle after the last of the descriptor in hand, at a rate from `cycle` on."""
         left, cost = self._piece.size - self._moved, self._piece.fetch
-        pace = self._through_ports(self._group, rate)
+        pace = self._plan.pace(self._group, rate)
         if not self._overlaps:
             cycle += cost - self._fetched
             return cycle + pace.cycles(cycle, left)
         over = cycle + pace.cycles(cycle, left) if left else cycle
         return max(over, self._begun + cost)
 
-    def _after(self, place: int, rate: CopyRate, cycle: int) -> int:
-        """Return the cycles of all groups from `place` on at a rate, the first begun in `cycle`."""
-        known = self._suffix.setdefault(rate, {})
-        path: list[tuple[tuple[int, int], int]] = []
-        phase, rest = cycle % rate.phases, 0
-        while place < len(self._groups):
-            key = place, phase
-            if key in known:
-                rest = known[key]
-                break
-            orbit = self._through_ports(place, rate).orbit(self._pieces[place], phase)
-            cost = orbit.cycles(self._groups[place].count)
-            path.append((key, cost))
-            place, phase = place + 1, (phase + cost) % rate.phases
-        for key, cost in reversed(path):
-            rest += cost
-            known[key] = rest
-        return rest
-
     def reach(self) -> Needs:
         """Return each port it may need, for all partitions between the outermost."""
-        return self._reach
+        return self._plan.reach
 
     def needs(self) -> tuple[Needs, int]:
         """Return the ports the next cycle needs, and for how many cycles."""
+        self._catch_up()
         group, pace, cycle = self._groups[self._group], self._pace, self.tick // self.period
         if quiet := self._quiet(cycle):
             return (), quiet
@@ -324,7 +311,7 @@ class DmaStream(Stream):
         moved: bytes before. A cycle whose bytes lie on both sides of an edge is by itself; so it
         takes one cycle in which bytes move at least.
         """
-        left = group.size_bytes * group.rows * self._times - moved
+        left = group.size_bytes * group.rows * self._plan.times - moved
         within = left if group.one_bank else bank_edge(self._copy, group, moved) - moved
         if left <= within:
             return pace.cycles(cycle, left)
@@ -344,29 +331,32 @@ class DmaStream(Stream):
 
         Bytes may be over before the cost of a descriptor is, and there may be cycles without any.
         """
-        paces = (self._through_ports(n, self._shared) for n in range(len(self._groups)))
-        return not self._overlaps and all(min(pace.amounts) for pace in paces)
+        paces = (self._plan.pace(n, self._shared) for n in range(len(self._groups)))
+        return not self._overlaps and all(pace.least for pace in paces)
 
     def _course_ahead(self) -> Course:
         """Return what it will use at the present pace, bundle by bundle."""
-        cycle, index, parts = self.tick // self.period, self._index, [course_of(())]
+        self._catch_up()
+        cycle, index, parts = self.tick // self.period, self._index, list[Course]()
         if self._group < len(self._groups) and self._is_begun(cycle):
             first = cycle if self._overlaps else cycle + self._piece.fetch - self._fetched
             cycle = self._descriptor_over(self._shared, cycle)
             group = self._groups[self._group]
             if group.one_bank:
-                parts.append(self._course_of(group, index, np.array([first]), np.array([cycle])))
+                parts.append(
+                    self._course_of(self._group, index, np.array([first]), np.array([cycle]))
+                )
             else:
                 parts.append(course_of(self._uses_over_banks(self._group, first, self._moved)))
             index += 1
         for place in range(self._group, len(self._groups)):
-            group, piece = self._groups[place], self._pieces[place]
+            group, piece = self._groups[place], self._plan.pieces[place]
             if index < group.count:
-                orbit = self._through_ports(place, self._shared).orbit(piece, cycle)
+                orbit = self._plan.pace(place, self._shared).orbit(piece, cycle)
                 ends = cycle + orbit.ends(group.count - index)
                 moving = ends[:-1] if self._overlaps else ends[:-1] + piece.fetch
                 if group.one_bank:
-                    parts.append(self._course_of(group, index, moving, ends[1:]))
+                    parts.append(self._course_of(place, index, moving, ends[1:]))
                 else:
                     parts.append(course_of(self._uses_over_banks(place, int(moving[0]), 0)))
                 cycle = int(ends[-1])
@@ -378,61 +368,90 @@ class DmaStream(Stream):
 
         moved: bytes before.
         """
-        group, pace = self._groups[place], self._through_ports(place, self._shared)
-        while moved < self._pieces[place].size:
+        group, pace = self._groups[place], self._plan.pace(place, self._shared)
+        while moved < self._plan.pieces[place].size:
             spent = self._in_banks(group, cycle, moved, pace)
-            stop = min(moved + pace.moved(cycle, spent), self._pieces[place].size)
+            stop = min(moved + pace.moved(cycle, spent), self._plan.pieces[place].size)
             for need in descriptor_needs(self._copy, group, 0, moved, stop):
                 yield Use(need, cycle * self.period, (cycle + spent) * self.period)
             cycle, moved = cycle + spent, stop
 
-    def _course_of(self, group: BundleGroup, index: int, first: Ticks, stop: Ticks) -> Course:
-        """Return the use of ports by bundles that move from `first` to `stop`, in cycles."""
-        needs = group_needs(self._copy, group)
-        if not needs:
-            return course_of(())
-        each, bundles = len(needs), slice(index, index + len(first))
-        low = np.stack([_lowest(need, group.partitions[s, bundles]) for s, need in needs], axis=1)
-        many = np.array([_partitions(self._copy, s, need, group) for s, need in needs])
-        ports = np.tile(np.array([number_of(need.port) for _, need in needs]), len(first))
-        begin, end = (np.repeat(ticks * self.period, each) for ticks in (first, stop))
-        return Course(begin, end, ports, low.ravel(), (low + many).ravel())
+    def _course_of(self, place: int, index: int, first: Ticks, stop: Ticks) -> Course:
+        """Return the use of ports by bundles that move from `first` to `stop`, in cycles.
+
+        They are those of a group, from number `index` on.
+        """
+        low, high, ports = self._plan.ports(place)
+        bundles = slice(index, index + len(first))
+        found = np.empty((5, len(first), len(ports)), np.int64)
+        found[FIRST], found[STOP] = (first * self.period)[:, None], (stop * self.period)[:, None]
+        found[PORT], found[LOW], found[HIGH] = ports, low[bundles], high[bundles]
+        return found.reshape(5, -1)
 
     def pace_in_use(self) -> Hashable:
         """Return the pace that its shares allow, as long as they stay the same."""
         return self._shared
 
     def state(self) -> Hashable:
-        """Return how far it is in its bundle and in its pace, and the partitions if ports differ.
+        """Return how far it is in its pace and its bundle, and the partitions if ports differ.
 
-        None in a bundle over several banks, which is a group of its own.
+        Of a bundle that `_is_by_itself` the bytes moved are left out: it is as it is now again at
+        other bytes in the same bank. None if all of them have moved, and only its cost is not over.
         """
+        self._catch_up()
         group, cycle = self._groups[self._group], self.tick // self.period
-        if not group.one_bank:
-            return None
+        phase = cycle % self._shared.phases
+        if self._is_by_itself():
+            if self._moved == self._piece.size:
+                return None
+            return self._group, self._index, self._bytes_in_bank(), self._fetched, phase
         lanes = tuple(group.partitions[:, self._index].tolist()) if self._is_split else ()
         begun = min(cycle - self._begun, self._piece.fetch) if self._overlaps else 0
-        phase = cycle % self._shared.phases
         return self._group, lanes, self._fetched, self._moved, begun, phase
 
     def place(self) -> int:
-        """Return the number of the bundle in hand in its group."""
-        return self._index
+        """Return the number of the bundle in hand in its group, or that of the bytes moved.
+
+        It is that of the bytes if `state` leaves them out.
+        """
+        self._catch_up()
+        return self._moved if self._is_by_itself() else self._index
 
     def alike_ahead(self) -> int:
+        """Return how many bundles, or bytes of the one in hand, want the same ports from now on."""
+        self._catch_up()
+        if self._is_by_itself():
+            return self._bytes_in_bank() - self._moved
+        return self._bundles_alike()
+
+    def _is_by_itself(self) -> bool:
+        """Return whether what repeats is looked for within the bundle in hand.
+
+        It is if no bundle behind it wants the same ports, or if it takes long.
+        """
+        return self._bundles_alike() == 1 or self._pace.cycles(0, self._piece.size) > LONG_CYCLES
+
+    def _bundles_alike(self) -> int:
         """Return how many bundles from that in hand on want the same ports."""
-        if not self._is_split:
-            return self._groups[self._group].count - self._index
-        edges = self._edges.get(self._group)
-        if edges is None:
-            edges = self._edges[self._group] = edges_of_lanes(self._groups[self._group])
+        group = self._groups[self._group]
+        if not self._is_split or group.count == 1:
+            return group.count - self._index
+        edges = self._plan.lane_edges[self._group]
         return edges[bisect_right(edges, self._index)] - self._index
+
+    def _bytes_in_bank(self) -> int:
+        """Return the byte of the bundle in hand that is the first in other banks, or behind all."""
+        group = self._groups[self._group]
+        if group.one_bank:
+            return self._piece.size
+        return min(self._piece.size, bank_edge(self._copy, group, self._moved))
 
     def patience(self) -> int | None:
         """Return for how many cycles it asks for the same: its share may be another in the next."""
+        self._catch_up()
         if self._pace.phases == 1:
             return None
-        group, most = self._groups[self._group], self._moved + max(self._pace.amounts)
+        group, most = self._groups[self._group], self._moved + self._pace.most
         if not group.one_bank and bank_edge(self._copy, group, self._moved) < most:
             return 1
         same = self._pace.alike(self.tick // self.period)
@@ -444,27 +463,35 @@ class DmaStream(Stream):
         if not amount:
             return ()
         if group.one_bank:
-            return self._needs_of_bundle(group)
+            return self._plan.needs(self._group, self._index)
         stop = min(self._moved + amount, self._piece.size)
         return descriptor_needs(self._copy, group, self._index, self._moved, stop)
 
-    def _needs_of_bundle(self, group: BundleGroup) -> Needs:
-        """Return the ports of the bundle in hand, all of whose bytes lie in one bank."""
-        place = self._group, self._index
-        if self._known_needs[0] != place:
-            self._known_needs = place, descriptor_needs(self._copy, group, self._index)
-        return self._known_needs[1]
-
     def needs_in_progress(self) -> Needs:
         """Return the ports of the cycle granted last."""
+        self._catch_up()
+        if self._last_bundle is not None:
+            self._last_needs, self._last_bundle = self._plan.needs(*self._last_bundle), None
         return self._last_needs
 
     _last_needs: Needs = ()
+    _last_bundle: tuple[int, int] | None = None
+    """The group and the number of the bundle of the cycle granted last, if in one bank."""
+
+    def _note_last(self, needs: Needs) -> None:
+        self._last_needs, self._last_bundle = needs, None
 
     def _move(self, cycles: int) -> None:
-        cycle = self.tick // self.period
-        stop = cycle + cycles
         self._note_progress(0, cycles)
+        if not self._behind:
+            self._from = self.tick // self.period
+        self._behind += cycles
+
+    def _catch_up(self) -> None:
+        """Work out what was moved in the cycles granted since the last time."""
+        if not self._behind:
+            return
+        cycle, stop, self._behind = self._from, self._from + self._behind, 0
         while cycle < stop and self._group < len(self._groups):
             group = self._groups[self._group]
             if not self._is_begun(cycle) and group.one_bank:
@@ -477,20 +504,31 @@ class DmaStream(Stream):
 
     def _step(self, group: BundleGroup, cycles: int, cycle: int) -> int:
         """Work on a single descriptor for up to `cycles` cycles; return the cycles spent."""
-        if quiet := self._quiet(cycle):
-            spent = min(cycles, quiet)
-            self._fetched += spent
-            self._last_needs = ()
-            self._end_if_over(group, cycle + spent)
-            return spent
+        quiet = min(cycles, self._quiet(cycle))
+        if quiet:
+            self._fetched += quiet
+            if quiet == cycles or self._overlaps:
+                self._note_last(())
+                self._end_if_over(group, cycle + quiet)
+                return quiet
+        return quiet + self._move_bytes(group, cycles - quiet, cycle + quiet)
+
+    def _move_bytes(self, group: BundleGroup, cycles: int, cycle: int) -> int:
+        """Move bytes of the descriptor in hand for up to `cycles` cycles; return those spent."""
         pace, left = self._pace, self._piece.size - self._moved
         spent = min(cycles, self._in_banks(group, cycle, self._moved, pace))
         moving = cycle + pace.cycles(cycle, 1) - 1
         if moving < cycle + spent:
             self._see_first_byte(moving)
-            for need in self._ports_in(moving):
-                self._count(need, pace, cycle, spent)
-        self._last_needs = self._ports_in(cycle + spent - 1)
+            if group.one_bank and not self._plan.uses_results:
+                self._busy += pace.busy(cycle, spent)
+            else:
+                for need in self._ports_in(moving):
+                    self._count(need, pace, cycle, spent)
+        if group.one_bank and pace.amount(cycle + spent - 1):
+            self._last_bundle = self._group, self._index
+        else:
+            self._note_last(self._ports_in(cycle + spent - 1))
         self._moved += min(left, pace.moved(cycle, spent))
         self._end_if_over(group, cycle + spent)
         return spent
@@ -499,36 +537,29 @@ class DmaStream(Stream):
         """End the descriptor in hand if it was over in the cycle before `stop`."""
         cost_is_over = not self._overlaps or stop >= self._begun + self._piece.fetch
         if self._moved == self._piece.size and cost_is_over:
-            self._note_end(stop, 1, 0)
+            self.ended.append(_Finished(stop))
             self._next(group, 1, stop)
 
     def _see_first_byte(self, cycle: int) -> None:
         if self.first_byte is None:
             self.first_byte = cycle * self.period
 
-    def _note_end(self, stop: int, number: int, cycles: int) -> None:
-        """Note descriptors of which the first ended in the cycle before `stop`."""
-        tick = (stop - 1) * self.period
-        self.ended.append(_Finished(tick, number, cycles))
-        self._last_byte = max(self._last_byte, tick + (number - 1) * cycles * self.period)
-
     def _end_descriptors(self, group: BundleGroup, count: int, cycle: int, orbit: Orbit) -> int:
         """Note that `count` bundles, begun in `cycle`, are over; return the cycle after."""
         pace, moving = self._pace, cycle if self._overlaps else cycle + self._piece.fetch
         self._see_first_byte(moving + pace.cycles(moving, 1) - 1)
-        self._last_needs = descriptor_needs(self._copy, group, self._index + count - 1)
-        for need in self._last_needs:
-            if need.port.buffer == Buffer.RESULT:
-                self._count_each(need, cycle, orbit, count)
-            else:
-                self._add(need, orbit.busy(count))
-        for end, number, distance in orbit.series(count):
-            self._note_end(cycle + end, number, distance)
+        self._last_bundle = self._group, self._index + count - 1
+        self._busy += orbit.busy(count)
+        if self._plan.uses_results:
+            for need in self._plan.needs(self._group, 0):
+                if need.port.buffer == Buffer.RESULT:
+                    self._count_each(need, cycle, orbit, count)
         stop = cycle + orbit.cycles(count)
+        self.ended.append(_Finished(stop, count, cycle, orbit))
         if self._overlaps:
             begun = cycle + orbit.cycles(count - 1)
             if begun + pace.cycles(begun, self._piece.size) < stop:
-                self._last_needs = ()
+                self._note_last(())
         self._next(group, count, stop)
         return stop
 
@@ -539,7 +570,7 @@ class DmaStream(Stream):
         """
         if need.port.buffer != Buffer.RESULT:
             self._add(need, pace.busy(cycle, cycles))
-        elif min(pace.amounts):
+        elif pace.least:
             self._beside_sums.append((need, cycle, cycle + cycles))
         else:
             moving = (at for at in range(cycle, cycle + cycles) if pace.amount(at))
@@ -557,8 +588,8 @@ class DmaStream(Stream):
         ports = need.stop - need.first if self._is_split else 1
         self.port_cycles[need.port] = self.port_cycles.get(need.port, 0) + cycles * ports
 
-    def port_use(self) -> Iterator[tuple[Need, Beats]]:
-        """Yield each port of the result buffer and when it was used."""
+    def port_use(self, stretches: Iterable[Stretch] = ()) -> Iterator[tuple[Need, Beats]]:
+        """Yield each port of the result buffer and when it was used; a copy has no stretches."""
         for need, first, stop in self._beside_sums:
             yield need, stretch(first * self.period, stop * self.period)
 
@@ -568,8 +599,17 @@ class DmaStream(Stream):
         self._fetched = self._moved = 0
         self._begun = cycle
         if self._index == group.count:
+            if self._busy:
+                self._count_busy()
             self._group, self._index = self._group + 1, 0
             self._take_up()
+
+    def _count_busy(self) -> None:
+        """Count the cycles in which bytes of a group moved, whose bundles lie in one bank each."""
+        for need in self._plan.needs(self._group, 0):  # those of others are of other partitions
+            if need.port.buffer != Buffer.RESULT:
+                self._add(need, self._busy)
+        self._busy = 0
 
     def end_tick(self) -> int:
         """Return the tick of the last byte: final once it has moved, else the earliest possible.
@@ -577,9 +617,12 @@ class DmaStream(Stream):
         Other copies may end and leave DRAM to this one, so the bytes to come count at the best
         rate.
         """
+        if self._over is not None and self.granted and self._is_at_best and not self._round:
+            return (self._over - 1) * self.period
         self.advance(self._env.tick)
+        self._catch_up()
         if self._group == len(self._groups):
-            return self._last_byte
+            return (self.ended[-1].stop - 1) * self.period
         tick = self.tick
         if not self.granted:
             tick = max(tick, -(-self._env.tick // self.period) * self.period)
@@ -587,13 +630,9 @@ class DmaStream(Stream):
 
     def descriptor_ticks(self) -> npt.NDArray[np.int64]:
         """Return the tick of each descriptor's last byte, int64."""
-        parts = [
-            e.tick + np.arange(e.number, dtype=np.int64) * e.cycles * self.period
-            for e in self.ended
-        ]
+        stops = np.concatenate([ended.stops() for ended in self.ended])
         rows = np.repeat([g.rows for g in self._groups], [g.count for g in self._groups])
-        ends = np.sort(np.concatenate(parts))  # no two bundles end in one cycle
-        return self._in_order(np.repeat(ends, rows))
+        return self._in_order(np.repeat((stops - 1) * self.period, rows))
 
 
 class _InLine(NamedTuple):
@@ -675,10 +714,10 @@ class DmaUnit(Unit):
 
     def _foretell(self, stream: DmaStream, copy: DmaCopy, ready: int) -> Any:
         """Announce the posts of a copy whose end can be told from its start on."""
-        delay = self.post_delay
+        delay, posts = self.post_delay, self.chip.dma.posts_per_copy
         stream.begin(ready)
         return self.announce(
-            copy.posts, lambda _: lambda: (stream.end_tick() + delay,), stream.resumed
+            copy.posts, lambda _: lambda: (stream.end_tick() + delay,) * posts, stream.resumed
         )
 
     def _look_at_line(self, cycles: int) -> None:
@@ -705,7 +744,17 @@ class DmaUnit(Unit):
             from systolic.machine.event.dma.bursts import BurstStream
 
             return BurstStream(self.env, channels, copy, self._number, self.chip, **of_client)
-        return DmaStream(self.env, self.chip, copy, descriptor_groups(copy, self.chip), **of_client)
+        return DmaStream(self.env, self.chip, self._plan(copy), **of_client)
+
+    def _plan(self, copy: DmaCopy) -> CopyPlan:
+        """Return what the copy moves through which ports: as one before that was alike."""
+        plans, key = self.context.copy_plans, likeness(copy, self.chip)
+        plan = plans.get(key)
+        if plan is None:
+            plan = plans[key] = CopyPlan(copy, self.chip)
+            if len(plans) > PLANS_KEPT:
+                del plans[next(iter(plans))]
+        return plan
 
     def _finish(
         self,
@@ -725,8 +774,8 @@ class DmaUnit(Unit):
             self.claim("streaming", run.tick, run.tick + run.slots * self.period)
         is_foretold = sources is not None
         if not is_foretold:
-            delay = self.post_delay
-            sources = self.announce(copy.posts, lambda _: lambda: (done + delay,))
+            seen = (done + self.post_delay,) * self.chip.dma.posts_per_copy
+            sources = self.announce(copy.posts, lambda _: lambda: seen)
         self.settle(sources)
         self.finish(InstructionTimes(index, self.name, start, first, done, done), stream)
         for port, cycles in stream.port_cycles.items():

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
+from math import ceil
 
 from systolic.hw.datatypes import SIZE_BYTES
-from systolic.hw.spec import Chip, Engine, Rate
-from systolic.isa import Access, Buffer, Memset, OnEngine
+from systolic.hw.spec import Chip, Engine, Gathers, Rate
+from systolic.isa import Access, Buffer, LocalGather, Memset, OnEngine
 from systolic.isa.effects import (
     calculation,
     capability,
@@ -49,13 +50,27 @@ def pace_of(instruction: OnEngine, spec: Engine, chip: Chip) -> SlotPace:
         if _holds(rate, instruction):
             group, slots = rate.elements, rate.cycles
             fixed = spec.fixed_cycles if rate.fixed_cycles is None else rate.fixed_cycles
+            if rate.cycles_per_result:
+                fixed += rate.cycles_per_result * target_of(instruction).elements
             if rate.min_interval_cycles is not None:
                 interval = rate.min_interval_cycles
             break
+    if isinstance(instruction, LocalGather) and spec.gathers is not None:
+        group, taken = _of_a_gather(instruction, spec.gathers, chip.port_width_bytes)
+        return SlotPace(group, taken, fixed, max(1, interval))
     passing = _passing(instruction, group, chip.port_width_bytes)
     # Most instructions take a slot for a group, and arithmetic of fractions is dear.
     taken = ONE_SLOT if slots * passing <= group else Fraction(slots * passing, group)
     return SlotPace(passing, taken, fixed, max(1, interval))
+
+
+def _of_a_gather(gather: LocalGather, cost: Gathers, width: int) -> tuple[int, Fraction]:
+    """Return as few elements as take a slot or more, or as pass a port, and their slots."""
+    whole = cost.element_cycles * gather.each
+    part = min(Fraction(cost.word_bytes, gather.source.element_bytes), Fraction(gather.each))
+    one = part * Fraction(whole, cost.index_cycles + whole)
+    group = _passing(gather, ceil(1 / one), width)
+    return group, max(ONE_SLOT, one * group)
 
 
 def _passing(instruction: OnEngine, group: int, width: int) -> int:

@@ -6,7 +6,7 @@ table with one entry per element where the slots are not regular. No ticks, no o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
@@ -16,18 +16,23 @@ import numpy.typing as npt
 
 from systolic.hw.spec import Chip, Engine
 from systolic.hw.units import EngineName
-from systolic.isa import Access, Buffer, OnEngine
+from systolic.isa import Access, Buffer, LocalGather, Memset, OnEngine
 from systolic.isa.effects import (
     block,
+    calculation,
     reads_beside,
     reads_per_element,
     reads_per_lane,
     results_per_lane,
     rhythm,
+    scales_of,
+    scales_touched,
     target_of,
     window,
+    writes,
 )
 from systolic.isa.opcodes import Rhythm, require_rows
+from systolic.isa.scales import GROUP_ELEMENTS
 from systolic.machine.event.lane_engine.pace import ONE_SLOT, SlotPace, pace_of
 from systolic.machine.event.ports.ports import (
     Needs,
@@ -36,7 +41,9 @@ from systolic.machine.event.ports.ports import (
     beside,
     exclusive_needs,
     group_stretches,
+    in_bank,
     merge,
+    with_scales,
 )
 
 Slots = npt.NDArray[np.int64]
@@ -76,21 +83,20 @@ class Moves:
 
     def stretches(self, chip: Chip) -> list[Stretch]:
         """Return the ports needed, slot by slot."""
-        access = self.access
-        buffer = chip.state_buffer if access.buffer is Buffer.STATE else chip.result_buffer
+        access, bank = self.access, bank_bytes(self.access, chip)
         if self.table is None:
-            return group_stretches(
-                access, self.group, buffer.bank_bytes, self.direction, self.shift
-            )
-        by_element = group_stretches(access, 1, buffer.bank_bytes, self.direction)
+            return group_stretches(access, self.group, bank, self.direction, self.shift)
+        by_element = group_stretches(access, 1, bank, self.direction)
         return _spread(by_element, self.table)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LanePlan:
-    """All an instruction moves. steps: slots up to its last read; first_write: a slot."""
+    """When an instruction moves what it moves, and through which ports.
 
-    moves: tuple[Moves, ...]
+    steps: slots up to its last read; first_write: a slot.
+    """
+
     timeline: Timeline
     steps: int
     first_write: int
@@ -99,19 +105,81 @@ class LanePlan:
 
 
 def plan_of(instruction: OnEngine, spec: Engine, chip: Chip) -> LanePlan:
+    """Return when the instruction moves what it moves."""
+    pace = pace_of(instruction, spec, chip)
+    moves = _element_moves(instruction, pace, spec, chip)
+    steps, write = _steps(moves, spec.latency_cycles), moves[-1]
+    moves += _results(instruction, write)
+    timeline = _timeline(moves, chip, instruction.engine, _scales(instruction, write, chip))
+    return LanePlan(timeline, steps, write.first, pace.fixed_cycles, pace.interval_cycles)
+
+
+def moves_of(instruction: OnEngine, spec: Engine, chip: Chip) -> list[Moves]:
     """Return what the instruction moves, in the order of the parts of `isa.opcodes.Operands`."""
+    moves = _element_moves(instruction, pace_of(instruction, spec, chip), spec, chip)
+    write, parts = moves[-1], scales_touched(instruction)
+    with_groups = [Moves(part, "write", table=_with_groups(write)) for part in parts]
+    return [*moves, *with_groups, *_results(instruction, write)]
+
+
+def likeness(instruction: OnEngine, chip: Chip) -> Hashable:
+    """Return all of an instruction on which its plan depends on an engine of the chip.
+
+    Programs have few kinds of instructions that are alike.
+    """
+    number = None  # on which the rate depends, besides all that is read and written
+    if isinstance(instruction, Memset):
+        number = instruction.value
+    elif isinstance(instruction, LocalGather):
+        number = instruction.each
+    what = type(instruction), calculation(instruction), block(instruction), number
+    return (
+        what,
+        _in_banks(reads_per_lane(instruction), chip),
+        _in_banks(reads_beside(instruction), chip),
+        _in_banks(reads_per_element(instruction), chip),
+        _in_banks(writes(instruction), chip),
+    )
+
+
+def _in_banks(accesses: tuple[Access, ...], chip: Chip) -> Hashable:
+    """Return accesses with their banks instead of their first bytes, where they have but one."""
+    return tuple([in_bank(access, bank_bytes(access, chip)) for access in accesses])
+
+
+def bank_bytes(access: Access, chip: Chip) -> int:
+    """Return the bytes of a bank of the buffer in which an access lies."""
+    in_state = access.buffer is Buffer.STATE
+    return chip.state_buffer.bank_bytes if in_state else chip.result_buffer.bank_bytes
+
+
+def _element_moves(instruction: OnEngine, pace: SlotPace, spec: Engine, chip: Chip) -> list[Moves]:
+    """Return what is read, once per lane and by element, and what is written by element."""
     per_lane = reads_per_lane(instruction)
     moves = [Moves(access, "read", slot) for slot, access in enumerate(per_lane)]
-    pace = pace_of(instruction, spec, chip)
-    moves += _MOVES[rhythm(instruction)](instruction, pace, spec.latency_cycles, chip)
-    write = moves[-1]
-    steps = _steps(moves, spec.latency_cycles)
+    return moves + _MOVES[rhythm(instruction)](instruction, pace, spec.latency_cycles, chip)
+
+
+def _results(instruction: OnEngine, before: Moves) -> list[Moves]:
+    """Return what is written once per lane, behind the elements of the target."""
+    found, last = list[Moves](), before.last
     for access in results_per_lane(instruction):
-        moves.append(Moves(access, "write", moves[-1].last + 1))
-    timeline = _timeline(moves, chip, instruction.engine)
-    return LanePlan(
-        tuple(moves), timeline, steps, write.first, pace.fixed_cycles, pace.interval_cycles
-    )
+        found.append(Moves(access, "write", last + 1))
+        last = found[-1].last
+    return found
+
+
+def _scales(instruction: OnEngine, write: Moves, chip: Chip) -> list[Stretch]:
+    """Return the ports that the scales of the target need, each in the slot of its group."""
+    scales = scales_of(instruction)
+    if scales is None:
+        return []
+    return Moves(scales, "write", table=_with_groups(write)).stretches(chip)
+
+
+def _with_groups(write: Moves) -> Slots:
+    """Return the slots in which the last elements of groups that share a scale are written."""
+    return write.slots()[GROUP_ELEMENTS - 1 :: GROUP_ELEMENTS]
 
 
 def _steps(moves: list[Moves], latency: int) -> int:
@@ -120,15 +188,20 @@ def _steps(moves: list[Moves], latency: int) -> int:
     return max((move.last for move in reads), default=write.last - latency) + 1
 
 
-def _timeline(moves: list[Moves], chip: Chip, engine: EngineName) -> Timeline:
-    """Return the ports that all of them need, those of the first ones first."""
+def _timeline(
+    moves: list[Moves], chip: Chip, engine: EngineName, scales: list[Stretch]
+) -> Timeline:
+    """Return the ports that all of them need, those of the first ones first.
+
+    Scales go with what is written last, through its ports where these are theirs.
+    """
     alone = {b: exclusive_needs(chip, engine, b) for b in (Buffer.STATE, Buffer.RESULT)}
     slots = max(move.last for move in moves) + 1
     *before, last = (beside(move.stretches(chip), alone[move.access.buffer]) for move in moves)
     needed: list[Stretch] = []
     for stretches in before:
         needed = list(merge(needed, stretches, slots)) if needed else stretches
-    return merge(needed, last, slots)
+    return merge(needed, with_scales(last, scales, slots) if scales else last, slots)
 
 
 def _elementwise(instruction: OnEngine, pace: SlotPace, latency: int, _: Chip) -> list[Moves]:
@@ -269,7 +342,7 @@ def _spread(by_element: Iterable[Stretch], table: Slots) -> list[Stretch]:
     """Return the stretches of elements as stretches of slots; a slot needs what its elements do."""
     found: list[Stretch] = []
     for stretch in by_element:
-        slots = np.unique(table[stretch.first : stretch.stop])
+        slots = _different(table[stretch.first : stretch.stop])
         if found and found[-1].stop > slots[0]:
             last = found.pop()
             if last.first < last.stop - 1:
@@ -282,3 +355,10 @@ def _spread(by_element: Iterable[Stretch], table: Slots) -> list[Stretch]:
             runs = ((int(slots[a]), int(slots[b - 1]) + 1) for a, b in pairwise(edges))
             found += [Stretch(first, stop, stretch.needs) for first, stop in runs]
     return found
+
+
+def _different(slots: Slots) -> Slots:
+    """Return the different ones of slots that never descend."""
+    is_new = np.ones(len(slots), bool)
+    np.not_equal(slots[1:], slots[:-1], out=is_new[1:])
+    return slots[is_new]

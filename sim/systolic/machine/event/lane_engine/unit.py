@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from systolic.arrays import Array
+from systolic.arrays import Array, Integers
 from systolic.hw.units import EngineName
-from systolic.isa import Instruction, Memset, OnEngine
+from systolic.isa import Access, Instruction, LocalGather, OnEngine
 from systolic.isa.effects import (
-    block,
-    calculation,
     keeps,
     lanes,
+    moved_access,
     reads_beside,
     reads_per_element,
     reads_per_lane,
+    results_per_lane,
+    scales_touched,
     steps,
     target_of,
-    writes,
 )
-from systolic.machine.event.lane_engine.plan import LanePlan, Moves, plan_of
+from systolic.machine.event.lane_engine.plan import LanePlan, Moves, likeness, moves_of, plan_of
 from systolic.machine.event.ports.stream import Stream
 from systolic.machine.event.unit import Context, Unit
 from systolic.machine.values.lanes import OperandValues, compute_all
+from systolic.machine.values.places import moved, offset_in, picked
 from systolic.spans import Interval
 from systolic.trace.records import InstructionTimes
 from systolic.trace.words import Words
@@ -43,6 +44,17 @@ class _UnderWay(NamedTuple):
     last_read: int
 
 
+class _Moved(NamedTuple):
+    """What was read or written: where, and the values, [partitions, elements].
+
+    columns: which elements of each partition, if they are not the same in all, or not in order.
+    """
+
+    access: Access
+    values: Array
+    columns: Integers | None = None
+
+
 class EngineUnit(Unit):
     """One lane per partition; instructions on disjoint lanes overlap if the chip says so."""
 
@@ -51,7 +63,7 @@ class EngineUnit(Unit):
         super().__init__(context, name, name, queue, spec)
         self._spec = spec
         self._under_way: list[_UnderWay] = []
-        self._plans: dict[tuple[Any, ...], LanePlan] = {}
+        self._plans: dict[Hashable, LanePlan] = {}
         self._last_start, self._interval = -1, 1
         self._table = NO_TABLE
         self._loaded = 0
@@ -87,13 +99,17 @@ class EngineUnit(Unit):
         stream = self._stream(index, plan)
         stream.begin(now + fixed_cycles * self.period)
         self._under_way.append(_UnderWay(lanes(instruction), stream, plan.steps - 1))
-        values = self._compute(instruction) if self.context.values else None
+        values = self._compute(index, instruction) if self.context.values else None
         last = stream.timeline.slots - 1
         delay = self.post_delay
         sources = self.announce(
             instruction.posts, lambda _: lambda: (stream.tick_of(last) + delay,)
         )
-        stream.then(lambda: self._finish(index, plan, stream, now, values=values, sources=sources))
+        stream.then(
+            lambda: self._finish(
+                index, plan, stream, now, of=instruction, values=values, sources=sources
+            )
+        )
         self.add_later(stream, fixed_cycles)
 
     def _table_for(self, instruction: OnEngine) -> frozenset[str]:
@@ -118,11 +134,8 @@ class EngineUnit(Unit):
         return cycles
 
     def _plan(self, instruction: OnEngine) -> LanePlan:
-        """Return what the instruction moves; programs repeat few accesses many times."""
-        lanes, elements = reads_per_lane(instruction), reads_per_element(instruction)
-        what = type(instruction), calculation(instruction), block(instruction)
-        value = instruction.value if isinstance(instruction, Memset) else None
-        key = what, value, lanes, reads_beside(instruction), elements, writes(instruction)
+        """Return when the instruction moves what it moves: as one before that was alike."""
+        key = likeness(instruction, self.chip)
         plan = self._plans.get(key)
         if plan is None:
             plan = self._plans[key] = plan_of(instruction, self._spec, self.chip)
@@ -141,19 +154,29 @@ class EngineUnit(Unit):
             timeline=plan.timeline,
         )
 
-    def _compute(self, instruction: OnEngine) -> tuple[Array, ...]:
-        """Do the arithmetic and store it; return what was read, in the order of the plan."""
-        memory, written = self.context.memory, writes(instruction)
+    def _compute(self, index: int, instruction: OnEngine) -> tuple[_Moved, ...]:
+        """Do the arithmetic and store it; return what was moved, in the order of the plan."""
+        memory = self.context.memory
         few = reads_per_lane(instruction) + reads_beside(instruction)
         per_lane = [memory.read(access) for access in few]
-        elements = [memory.read(access) for access in reads_per_element(instruction)]
+        if moved_access(instruction) is not None:
+            offset = offset_in(self.context.program.name, index, instruction, per_lane[0])
+            instruction = moved(instruction, offset)
         target = target_of(instruction)
+        if isinstance(instruction, LocalGather):
+            columns = picked(self.context.program.name, index, instruction, per_lane[-1])
+            source = instruction.source
+            read = [_Moved(source, memory.pick(source, columns), columns)]
+        else:
+            read = [_Moved(a, memory.read(a)) for a in reads_per_element(instruction)]
+        elements = [each.values for each in read]
         kept = memory.read(target) if keeps(instruction) else None
         operands = OperandValues(elements, per_lane, 0, target.elements, kept)
         made = compute_all(instruction, operands)
+        written = target, *scales_touched(instruction), *results_per_lane(instruction)
         for access, values in zip(written, made, strict=True):
             memory.write(access, values)
-        return *per_lane, *elements, *made
+        return *map(_Moved, few, per_lane), *read, *map(_Moved, written, made)
 
     def _finish(
         self,
@@ -162,7 +185,8 @@ class EngineUnit(Unit):
         stream: Stream,
         start: int,
         *,
-        values: tuple[Array, ...] | None,
+        of: OnEngine,
+        values: tuple[_Moved, ...] | None,
         sources: Any,
     ) -> None:
         first, last = stream.tick_of(0), stream.tick_of(plan.steps - 1)
@@ -173,7 +197,8 @@ class EngineUnit(Unit):
         self.settle(sources)
         self.finish(InstructionTimes(index, self.name, start, first, last, done), stream)
         if values and self.context.recorder.kinds:
-            for moves, moved in zip(plan.moves, values, strict=True):
+            everything = moves_of(of, self._spec, self.chip)
+            for moves, moved in zip(everything, values, strict=True):
                 self._record(index, moves, stream, moved)
 
     def _claim_streaming(self, stream: Stream, steps: int) -> None:
@@ -181,15 +206,16 @@ class EngineUnit(Unit):
             slots = min(run.slot + run.slots, steps) - run.slot
             self.claim("streaming", run.tick, run.tick + slots * self.period)
 
-    def _record(self, index: int, moves: Moves, stream: Stream, values: Array) -> None:
+    def _record(self, index: int, moves: Moves, stream: Stream, moved: _Moved) -> None:
         if not self.context.recorder.wants(moves.direction):
             return
-        access = moves.access
-        shape = access.partitions, access.elements
+        access = moved.access
+        shape = moved.values.shape
         # Of the slots that move something only: a latency makes any number of others.
         when = np.broadcast_to(stream.ticks_at(moves.slots())[None, :], shape)
         partitions = np.broadcast_to(np.arange(shape[0])[:, None] + access.partition, shape)
-        addresses = np.broadcast_to(access.offsets()[None, :], shape)
+        columns = access.offsets()[None, :] if moved.columns is None else moved.columns
+        addresses = np.broadcast_to(columns, shape)
         self.context.recorder.words(
             moves.direction,
             self.name,
@@ -199,6 +225,6 @@ class EngineUnit(Unit):
                 partitions=partitions.ravel(),
                 addresses=addresses.ravel(),
                 dtype=access.dtype,
-                values=np.ascontiguousarray(values).ravel(),
+                values=np.ascontiguousarray(moved.values).ravel(),
             ),
         )

@@ -5,31 +5,49 @@ The history of the grid is its injection schedule; results reach PSUM at fixed d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from systolic.hw.datatypes import data_type
-from systolic.isa import Access, Instruction, LoadWeights, MatMul, MatMulDoubleRow, PassThrough
+from systolic.isa import (
+    Access,
+    Instruction,
+    LoadWeights,
+    MatMul,
+    MatMulDoubleRow,
+    MatMulMx,
+    PassThrough,
+)
 from systolic.isa.array_tile import ArrayTile
+from systolic.isa.effects import scales_of
 from systolic.machine.array_shape import placed
+from systolic.machine.event.pe_array.operand import (
+    ArrayOperand,
+    planes_of,
+    read_operand,
+    rows_apart,
+)
 from systolic.machine.event.pe_array.pass_through import passed_through, words_of
 from systolic.machine.event.pe_array.row_order import row_order_product
 from systolic.machine.event.pe_array.warm_up import WarmUp
 from systolic.machine.event.ports.arbiter import Hold
 from systolic.machine.event.ports.ports import (
     Need,
+    Needs,
     Port,
     Stretch,
     Timeline,
     bank_of,
     group_stretches,
+    in_bank,
     merge,
     needs,
     steady,
+    with_scales,
 )
 from systolic.machine.event.ports.stream import Stream
 from systolic.machine.event.semaphores import PostTicks
@@ -38,6 +56,23 @@ from systolic.spans import Interval
 from systolic.trace.grid import LoadPass, MatMulPass
 from systolic.trace.records import InstructionTimes
 from systolic.trace.words import Words
+
+PLANS_KEPT = 1024
+_Plan = TypeVar("_Plan")
+
+
+class _MultiplyPlan(NamedTuple):
+    """What a multiply asks of the ports, and when: the same for all that are alike.
+
+    silent: the injections that leave no sums. needs: of its sums, that come `behind` cycles after
+    an injection, for `width` cycles.
+    """
+
+    timeline: Timeline
+    silent: int
+    needs: Needs
+    behind: int
+    width: int
 
 
 @dataclass(slots=True)
@@ -76,6 +111,8 @@ class PEArrayUnit(Unit):
         self._weights: dict[ArrayTile, npt.NDArray[Any]] = {}
         rank = context.chip.port_priority.index
         self._ranks = {"moving": rank("moving"), "weights": rank("weights")}
+        self._load_timelines: dict[Hashable, Timeline] = {}
+        self._multiply_plans: dict[Hashable, _MultiplyPlan] = {}
 
     def _right(self, column: int) -> int:
         return self._spec.hop[1] * (column // self._spec.cell[1])
@@ -161,7 +198,8 @@ class PEArrayUnit(Unit):
         self._loads[tile] = stream
         self._fresh.add(tile)
         if self.context.values:
-            read = self._weights[tile] = np.asfortranarray(self.context.memory.read(load.weights))
+            read = read_operand(self.context.memory, load)
+            self._weights[tile] = np.asfortranarray(read.values)
         self.context.arbiter.add(stream, asks_last=asks_last)
         last = stream.timeline.slots - 1
         delay = self.post_delay
@@ -172,6 +210,20 @@ class PEArrayUnit(Unit):
         )
 
     def _load_timeline(self, load: LoadWeights) -> Timeline:
+        """Return what a load needs: as one before that was alike."""
+        weights = in_bank(load.weights, self.chip.state_buffer.bank_bytes)
+        key = type(load), weights, self._scales(load)
+        found = self._load_timelines.get(key)
+        if found is None:
+            found = _keep(self._load_timelines, key, self._make_load_timeline(load))
+        return found
+
+    def _scales(self, instruction: Instruction) -> Hashable:
+        """Return the access to the scales of an instruction by its bank, if it has some."""
+        scales = scales_of(instruction)
+        return None if scales is None else in_bank(scales, self.chip.state_buffer.bank_bytes)
+
+    def _make_load_timeline(self, load: LoadWeights) -> Timeline:
         bank_bytes, weights = self.chip.state_buffer.bank_bytes, load.weights
         parts = self._parts(load)
         groups = weights.partitions if self._spec.weight_path == "top" else 1
@@ -180,14 +232,19 @@ class PEArrayUnit(Unit):
         is_parted = self.chip.state_buffer.is_split or bool(self._spec.tile_sizes)
         if self._spec.weight_path == "top" and is_parted:
             return self._row_timeline(weights, parts)
-        if bank is not None:
+        scales = scales_of(load)
+        if bank is not None and scales is None:
             return steady(needs(weights, (bank,), "read"), reads)
-        together = self._columns_per_read(load) * load.rows_per_pe
-        return Timeline(group_stretches(weights, together, bank_bytes, "read"), reads)
+        together = self._columns_per_read(load)
+        of_weights = group_stretches(weights, together * load.elements_per_pe, bank_bytes, "read")
+        if scales is None:
+            return Timeline(of_weights, reads)
+        of_scales = group_stretches(scales, together, bank_bytes, "read")
+        return Timeline(with_scales(of_weights, of_scales, reads), reads)
 
     def _columns_per_read(self, load: LoadWeights) -> int:
         """Return the columns that a read brings: of all rows from the left, of f from the top."""
-        fitting = self._port_bytes // (load.weights.element_bytes * load.rows_per_pe)
+        fitting = self._port_bytes // (load.weights.element_bytes * load.elements_per_pe)
         most = self._spec.fast_load if self._spec.weight_path == "left" else load.columns
         return min(most, fitting)
 
@@ -212,7 +269,7 @@ class PEArrayUnit(Unit):
         stream: Stream,
         start: int,
         *,
-        weights: Any,
+        weights: ArrayOperand | None,
         sources: Any,
     ) -> None:
         for run in stream.progress:
@@ -222,10 +279,10 @@ class PEArrayUnit(Unit):
         self.finish(InstructionTimes(index, self.name, start, first, last, last), stream)
         recorder = self.context.recorder
         if recorder.keep_grid:
-            read = weights if weights is not None else np.zeros((0, 0), np.float32)
+            nothing = np.zeros((0, 0), np.float32)
             columns, cycles = self._columns_per_read(load), stream.ticks() // self.period
-            held, second = _pairs(read, load.rows_per_pe)
-            one = LoadPass(index, cycles, held, columns, placed(load), second=second)
+            held, *further = planes_of(weights.values if weights else nothing, load.rows_per_pe)
+            one = LoadPass(index, cycles, held, columns, placed(load), further=tuple(further))
             recorder.loads.append(one)
         if recorder.wants("load") and weights is not None:
             self._record_load(index, load, stream.ticks(), weights)
@@ -235,14 +292,17 @@ class PEArrayUnit(Unit):
         index: int,
         load: LoadWeights,
         ticks: npt.NDArray[np.int64],
-        weights: npt.NDArray[Any],
+        weights: ArrayOperand,
     ) -> None:
-        K, elements = weights.shape
-        number = np.arange(elements)[None, :] // load.rows_per_pe // self._columns_per_read(load)
+        K, elements = weights.elements.shape
+        together = self._columns_per_read(load)
+        number = np.arange(elements)[None, :] // load.elements_per_pe // together
         if self._spec.weight_path == "top":
             row = np.arange(K)[:, None] // self._spec.fast_load
             number = row * self._parts(load) + number
-        self._record("load", index, load.weights, ticks[number], weights)
+        self._record("load", index, load.weights, ticks[number], weights.elements)
+        for part, scales in weights.scales:
+            self._record("load", index, part, ticks[np.arange(load.columns) // together], scales)
 
     def _record(
         self, kind: str, index: int, access: Access, ticks: npt.NDArray[np.int64], values: Any
@@ -266,20 +326,23 @@ class PEArrayUnit(Unit):
     # Multiplies
 
     def _start_multiply(self, index: int, multiply: MatMul) -> None:
-        timeline, tile = self._multiply_timeline(multiply), self._tile(multiply)
+        plan, tile = self._multiply_plan(multiply), self._tile(multiply)
         slower = self._slower()
         spacing = slower * self._spacing(multiply)
-        stream = self._stream(index, "moving", timeline, spacing)
+        stream = self._stream(index, "moving", plan.timeline, spacing)
         over = self.env.tick + self._least_ticks(multiply, slower)
-        self._multiplies[tile] = _Streamed(multiply, stream, timeline.slots, over)
+        self._multiplies[tile] = _Streamed(multiply, stream, plan.timeline.slots, over)
         if exchange := tile in self._fresh:
             self._fresh.discard(tile)
         values = self._multiply_values(multiply) if self.context.values else None
-        hold, start = self._hold(multiply, stream), self.env.tick
+        hold = Hold(stream, plan.needs, plan.behind, plan.width, silent=plan.silent)
+        start = self.env.tick
         self.context.arbiter.add(stream)
         self.context.arbiter.hold(hold)
 
-        sources = self.announce(multiply.posts, lambda on: self._visible(on, multiply, stream))
+        sources = self.announce(
+            multiply.posts, lambda on: self._visible(on, multiply, stream, plan.silent)
+        )
         stream.then(
             lambda: self._finish_multiply(
                 index,
@@ -290,6 +353,7 @@ class PEArrayUnit(Unit):
                 sources=sources,
                 exchange=exchange,
                 hold=hold,
+                silent=plan.silent,
             )
         )
 
@@ -317,11 +381,13 @@ class PEArrayUnit(Unit):
             return self._spec.pass_through[multiply.moving.dtype]
         if isinstance(multiply, MatMulDoubleRow):
             return self._spec.double_row[multiply.moving.dtype]
+        if isinstance(multiply, MatMulMx):
+            return self._spec.mx[multiply.moving.dtype]
         return self._spec.cycles_per_vector[multiply.moving.dtype]
 
     def _passes(self, multiply: MatMul) -> int:
         """Return how often the vectors are streamed."""
-        if isinstance(multiply, PassThrough | MatMulDoubleRow):
+        if isinstance(multiply, PassThrough | MatMulDoubleRow | MatMulMx):
             return 1
         return self._spec.passes.get(multiply.moving.dtype, 1)
 
@@ -330,9 +396,9 @@ class PEArrayUnit(Unit):
         passes = self._passes(multiply)
         return (passes - 1) * multiply.vectors if passes > 1 else 0
 
-    def _visible(self, on: str, multiply: MatMul, stream: Stream) -> PostTicks:
+    def _visible(self, on: str, multiply: MatMul, stream: Stream, silent: int) -> PostTicks:
         """Return when others see that rows, partitions, or all of the result are complete."""
-        silent, written = self._silent(multiply), multiply.result.lanes
+        written = multiply.result.lanes
         last = silent + multiply.vectors - 1
         columns = range(*written) if on == "partition" else (written.stop - 1,)
         behind = [(self._depth + self._right(c)) * self.period + self.post_delay for c in columns]
@@ -342,53 +408,68 @@ class PEArrayUnit(Unit):
             return lambda: [stream.tick_of(last) + ticks for ticks in behind]
         return lambda: (stream.tick_of(last) + behind[0],)
 
+    def _multiply_plan(self, multiply: MatMul) -> _MultiplyPlan:
+        """Return what a multiply asks of the ports: as one before that was alike."""
+        moving = in_bank(multiply.moving, self.chip.state_buffer.bank_bytes)
+        result = in_bank(multiply.result, self.chip.result_buffer.bank_bytes)
+        key = type(multiply), moving, result, self._scales(multiply), multiply.accumulate
+        found = self._multiply_plans.get(key)
+        if found is None:
+            found = _keep(self._multiply_plans, key, self._make_multiply_plan(multiply))
+        return found
+
+    def _make_multiply_plan(self, multiply: MatMul) -> _MultiplyPlan:
+        written = multiply.result.lanes
+        first = self._right(written.first)
+        width = self._right(written.stop - 1) + 1 - first
+        depth = self._depth + first
+        behind, width = (depth, width) if depth else (1, width - 1)
+        silent, needs = self._silent(multiply), self._result_needs(multiply)
+        return _MultiplyPlan(self._multiply_timeline(multiply), silent, needs, behind, width)
+
     def _multiply_timeline(self, multiply: MatMul) -> Timeline:
         bank_bytes, moving = self.chip.state_buffer.bank_bytes, multiply.moving
         silent = self._silent(multiply)
         injections = silent + multiply.vectors
         bank = bank_of(moving, bank_bytes)
-        depth = self._depth + self._right(multiply.result.partition)
-        if depth and bank is not None:
+        depth, scales = self._depth + self._right(multiply.result.partition), scales_of(multiply)
+        if depth and bank is not None and scales is None:
             return steady(needs(moving, (bank,), "read"), injections)
+        together = multiply.elements_per_pe
         reads = [
             stretch
             for first in range(0, injections, multiply.vectors)
-            for stretch in group_stretches(moving, multiply.rows_per_pe, bank_bytes, "read", first)
+            for stretch in group_stretches(moving, together, bank_bytes, "read", first)
         ]
+        if scales is not None:
+            of_scales = group_stretches(scales, 1, bank_bytes, "read")
+            reads = with_scales(reads, of_scales, injections)
         if depth:
             return Timeline(reads, injections)
         result = [Stretch(silent, injections, self._result_needs(multiply))]
         return merge(reads, result, injections)
 
-    def _result_needs(self, multiply: MatMul) -> Any:
+    def _result_needs(self, multiply: MatMul) -> Needs:
         bank = self._bank(multiply)
         want = needs(multiply.result, (bank,), "write")
         return needs(multiply.result, (bank,), "read") + want if multiply.accumulate else want
 
-    def _hold(self, multiply: MatMul, stream: Stream) -> Hold:
-        written = multiply.result.lanes
-        first = self._right(written.first)
-        width = self._right(written.stop - 1) + 1 - first
-        wanted, silent = self._result_needs(multiply), self._silent(multiply)
-        if self._depth + first:
-            return Hold(stream, wanted, self._depth + first, width, silent=silent)
-        return Hold(stream, wanted, 1, width - 1, silent=silent)
-
-    def _multiply_values(self, multiply: MatMul) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    def _multiply_values(self, multiply: MatMul) -> tuple[ArrayOperand, npt.NDArray[Any]]:
         """Do the arithmetic and store it; race-free programs cannot tell when."""
         memory = self.context.memory
-        moving = memory.read(multiply.moving)
+        read = read_operand(memory, multiply)
+        moving = read.values
         loaded = self._weights[self._tile(multiply)]
         used = multiply.result.partitions * multiply.rows_per_pe
         weights = loaded[: moving.shape[0], :used]
         if isinstance(multiply, PassThrough):
             found = passed_through(moving, weights)
             memory.write(replace(multiply.result, dtype="s32"), words_of(found))
-            return moving, found
+            return read, found
         accumulator = data_type(multiply.moving.dtype).accumulator
         sums = row_order_product(
-            _rows_apart(moving, multiply.rows_per_pe),
-            _rows_apart(weights, multiply.rows_per_pe),
+            rows_apart(moving, multiply.rows_per_pe),
+            rows_apart(weights, multiply.rows_per_pe),
             accumulator,
             fused=self._spec.fused_multiply_add,
             form=self.context.product_form,
@@ -399,7 +480,7 @@ class PEArrayUnit(Unit):
         if accumulator == "f32" and (unlike := np.isnan(sums)).any():
             sums[unlike] = np.float32(np.nan)
         memory.write(multiply.result, sums)
-        return moving, sums
+        return read, sums
 
     def _finish_multiply(
         self,
@@ -408,15 +489,16 @@ class PEArrayUnit(Unit):
         stream: Stream,
         start: int,
         *,
-        values: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None,
+        values: tuple[ArrayOperand, npt.NDArray[Any]] | None,
         sources: Any,
         exchange: bool,
         hold: Hold,
+        silent: int,
     ) -> None:
         for uses in hold.uses():
             for need in hold.needs:
                 self.context.use_port(need, uses)
-        period, silent, written = self.period, self._silent(multiply), multiply.result.lanes
+        period, written = self.period, multiply.result.lanes
         first, last = stream.tick_of(0), stream.tick_of(silent + multiply.vectors - 1)
         entered = stream.tick_of(silent) + self._depth * period
         first_write = entered + self._right(written.first) * period
@@ -438,13 +520,14 @@ class PEArrayUnit(Unit):
         index: int,
         multiply: MatMul,
         e: npt.NDArray[np.int64],
-        values: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None,
+        values: tuple[ArrayOperand, npt.NDArray[Any]] | None,
         exchange: bool,
     ) -> None:
         """Note the injections of all passes."""
         silent, N = self._silent(multiply), multiply.result.partitions
-        operand = values[0] if values else np.zeros((0, (len(e) - silent)), np.float32)
-        first, second = _pairs(operand, multiply.rows_per_pe if values else 1)
+        nothing = np.zeros((0, (len(e) - silent)), np.float32)
+        operand, rows = (values[0].values, multiply.rows_per_pe) if values else (nothing, 1)
+        first, *further = planes_of(operand, rows)
         through = isinstance(multiply, PassThrough)
         one = MatMulPass(
             index,
@@ -455,7 +538,7 @@ class PEArrayUnit(Unit):
             silent=e[:silent],
             is_pass_through=through,
             place=placed(multiply),
-            second=None if second is None else second.T,
+            further=tuple(plane.T for plane in further),
         )
         self.context.recorder.matmuls.append(one)
 
@@ -464,15 +547,17 @@ class PEArrayUnit(Unit):
         index: int,
         multiply: MatMul,
         e: npt.NDArray[np.int64],
-        moving: npt.NDArray[Any],
+        moving: ArrayOperand,
         sums: npt.NDArray[Any],
     ) -> None:
         recorder, vectors = self.context.recorder, multiply.vectors
         if recorder.wants("inject"):
             for first in range(0, len(e), vectors):
                 part = e[first : first + vectors]
-                each = np.repeat(part, multiply.rows_per_pe)
-                self._record("inject", index, multiply.moving, each, moving)
+                each = np.repeat(part, multiply.elements_per_pe)
+                self._record("inject", index, multiply.moving, each, moving.elements)
+                for scales, read in moving.scales:
+                    self._record("inject", index, scales, part, read)
         e = e[-vectors:]
         if recorder.wants("psum_write"):
             right = np.array([self._right(c) for c in range(*multiply.result.lanes)])
@@ -492,17 +577,9 @@ class PEArrayUnit(Unit):
         )
 
 
-def _pairs(
-    operand: npt.NDArray[Any], rows_per_pe: int
-) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:
-    """Return the first elements of all PEs, and the second ones where each has two."""
-    return (operand, None) if rows_per_pe == 1 else (operand[:, ::2], operand[:, 1::2])
-
-
-def _rows_apart(operand: npt.NDArray[Any], rows_per_pe: int) -> npt.NDArray[Any]:
-    """Return an operand [K, n * rows of a PE] with a row for each row of the contraction."""
-    if rows_per_pe == 1:
-        return operand
-    K = operand.shape[0]
-    apart = operand.reshape(K, -1, rows_per_pe).transpose(0, 2, 1)
-    return apart.reshape(K * rows_per_pe, -1)
+def _keep(plans: dict[Hashable, _Plan], key: Hashable, plan: _Plan) -> _Plan:
+    """Keep a plan, and forget the oldest if there are many."""
+    plans[key] = plan
+    if len(plans) > PLANS_KEPT:
+        del plans[next(iter(plans))]
+    return plan

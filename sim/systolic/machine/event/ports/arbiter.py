@@ -1,5 +1,6 @@
 """Twin of `register.ports.ports`: decides at the end of a tick which streams advance, how long.
 
+A stream that can meet no other one is let go until its end, and not looked at before.
 As long as no two streams can want the same port, a decision holds until one of them ends: one
 event for any number of cycles. Where they can, a decision holds for a stretch of constant needs,
 or, between units of different clocks, for one cycle. Decisions between queues with equal
@@ -8,7 +9,6 @@ descriptors repeat in rounds (`rounds`). The outcome is that of stepping each cy
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import reduce
 from itertools import combinations
@@ -109,30 +109,51 @@ class Arbiter:
         self._env = env
         self._is_split = is_split
         self._streams: list[Stream] = []
+        self._settling: list[Stream] = []
         self._holds: list[Hold] = []
         self._meetings: dict[tuple[Stream, Stream], _Meeting] = {}
         self._deciding = False
         self._wake_at: int | None = None
+        self._advanced_at = -1
         self._scheduled: set[int] = set()
         self._holders_changed = False
         self._contended: set[Stream] | None = None
         self._contests: list[Contest] = []
+        self._free_until: dict[Stream, int] = {}
+        """Streams that no other can hinder, and until when. They are not looked at before."""
 
     def add(self, stream: Stream, *, asks_last: bool = False) -> None:
         """Let a stream ask for its first slot in the present tick."""
         stream.begin(self._env.tick)
         if asks_last:
             stream.ask_last()
-        self._streams.append(stream)
-        self._contended = None
         if stream.holdings:
             self._holders_changed = True
+        if self._shares_ports(stream):
+            self._contended = None
+        self._streams.append(stream)
+        if stream.settles_ports:
+            self._settling.append(stream)
         self.touch()
 
     def hold(self, hold: Hold) -> None:
         """Register PSUM ports that follow a multiply."""
+        if any(hold.mask & stream.mask for stream in self._streams):
+            self._contended = None
+        self._forget_holds()
         self._holds.append(hold)
-        self._contended = None
+
+    def _forget_holds(self) -> None:
+        """Forget the ports of sums that have left."""
+        now = self._env.tick
+        self._holds = [hold for hold in self._holds if not hold.over(now)]
+
+    def _shares_ports(self, stream: Stream) -> bool:
+        """Return whether a stream may need a port of other streams, or of sums."""
+        mask = stream.mask
+        if any(mask & other.mask for other in self._streams):
+            return True
+        return any(mask & hold.mask for hold in self._holds)
 
     def touch(self) -> None:
         """Have the present tick decided (again) when all units have acted in it."""
@@ -159,26 +180,47 @@ class Arbiter:
         now = self._env.tick
         if self._holders_changed:
             self._share_bandwidths()
-        if self._contended is None or any(stream.settles_ports for stream in self._streams):
+        if self._contended is None or self._settling:
+            self._forget_holds()
             self._contended = self._find_contended()  # those that settle are to be told each time
             self._contests = contests_of(self._find_contests(self._contended), self._contests)
-        contended = self._contended
-        settled, changes = self._settled_in_rounds(now)
+            for stream in self._contended:
+                self._look_at(stream, now)
+        contended, free = self._contended, self._free_until
         for stream in self._streams:
-            if stream.tick == now and stream not in contended:
-                stream.grant()
+            if stream not in free and stream not in contended:
+                self._let_go(stream, now)
+        if not contended and not self._settling:
+            return min(free.values(), default=None)
+        return self._decide_between(contended, now)
+
+    def _decide_between(self, contended: set[Stream], now: int) -> int | None:
+        """Decide between streams that may meet, or settle that; return when to decide again."""
+        settled, changes = self._settled_in_rounds(now)
         if open_ones := contended - settled:
             changes.append(self._arbitrate(open_ones, now))
             for contest in self._contests:
                 if not contest.streams <= settled:
                     contest.note(now)
-        for stream in self._streams:
-            if stream in settled or (stream in contended and not stream.settles_ports):
-                continue  # a round or `_arbitrate` looks no further than to its end
-            ahead = stream.remaining() * stream.period if stream.granted else 0
-            if stream.granted or stream not in contended:
+        changes += self._free_until.values()
+        for stream in self._settling:
+            if stream not in settled and (stream.granted or stream not in contended):
+                ahead = stream.remaining() * stream.period if stream.granted else 0
                 changes.append(stream.tick + ahead)
         return min(changes, default=None)
+
+    def _let_go(self, stream: Stream, now: int) -> None:
+        """Let a stream advance that no other can hinder, from its present cycle on."""
+        if stream.tick == now:
+            stream.grant()
+        if not stream.settles_ports:  # how far those come depends on one another
+            ahead = stream.remaining() * stream.period if stream.granted else 0
+            self._free_until[stream] = stream.tick + ahead
+
+    def _look_at(self, stream: Stream, now: int) -> None:
+        """Bring a stream up to now that was free and is so no more, or not as long."""
+        if self._free_until.pop(stream, now) > now:
+            stream.advance(now)
 
     def _settled_in_rounds(self, now: int) -> tuple[set[Stream], list[int]]:
         """Return the streams of contests that rounds settle, and until when each does."""
@@ -193,47 +235,65 @@ class Arbiter:
     def _share_bandwidths(self) -> None:
         """Tell each DMA copy, in the order of the queues, which shares it holds of what."""
         self._holders_changed = False
-        holders = sorted((s for s in self._streams if s.holdings), key=lambda s: s.rank)
-        total, dealt = Counter[str](), Counter[str]()
+        holders = sorted([s for s in self._streams if s.holdings], key=lambda s: s.rank)
+        total = dict[str, int]()
         for stream in holders:
-            total.update(dict(stream.holdings))
+            for pool, held in stream.holdings:
+                total[pool] = total.get(pool, 0) + held
+        dealt = dict.fromkeys(total, 0)
         for stream in holders:
-            stream.set_shares(
-                {
-                    pool: ShareOfBytes(dealt[pool], held, total[pool])
-                    for pool, held in stream.holdings
-                }
-            )
-            dealt.update(dict(stream.holdings))
+            shares = dict[str, ShareOfBytes]()
+            for pool, held in stream.holdings:
+                shares[pool] = ShareOfBytes(dealt[pool], held, total[pool])
+                dealt[pool] += held
+            if stream.set_shares(shares):
+                self._free_until.pop(stream, None)  # it ends at another tick
+                if self._contended:
+                    self._contended = None  # what repeated does so no more
 
     def _wake(self, tick: int) -> None:
         """Look again at a tick, unless that is arranged already or overtaken by then."""
         if tick not in self._scheduled:
             self._scheduled.add(tick)
-            self._env.timeout(tick - self._env.tick).callbacks.append(self._woken)
+            self._env.at_end_of_tick(DECIDE, tick).callbacks.append(self._woken)
 
-    def _woken(self, _: simpy.Event) -> None:
+    def _woken(self, event: simpy.Event) -> None:
         self._scheduled.discard(self._env.tick)
-        if self._wake_at == self._env.tick:
-            self.touch()
+        if self._wake_at == self._env.tick and not self._deciding:
+            self._decide(event)
 
     def advance(self) -> None:
         """Bring all streams up to now, and finish the streams that are at their end."""
-        now = self._env.tick
-        for stream in self._streams:
+        now, free, ended = self._env.tick, self._free_until, list[Stream]()
+        if now == self._advanced_at:
+            return  # nothing has moved since the decision before
+        self._advanced_at = now
+        for stream in [each for each in self._streams if free.get(each, now) <= now]:
+            free.pop(stream, None)
             if stream.tick < now:
                 stream.advance(now)
-        ended = [stream for stream in self._streams if stream.done(now)]
+            if stream.done(now):
+                ended.append(stream)
         if ended:
-            self._contended = None
-            self._streams = [stream for stream in self._streams if stream not in ended]
-            self._holds = [hold for hold in self._holds if not hold.over(now)]
-            if self._meetings:
-                self._forget_meetings({*ended})
+            self._take_away({*ended})
         for stream in ended:
-            if stream.holdings:
-                self._holders_changed = True
             stream.finish()
+
+    def _take_away(self, ended: set[Stream]) -> None:
+        """Decide no more for streams that have ended."""
+        self._streams = [stream for stream in self._streams if stream not in ended]
+        if self._contended and not self._contended.isdisjoint(ended):
+            self._contended = None
+        elif self._contended and self._holds:
+            before = self._holds
+            self._forget_holds()
+            if len(self._holds) < len(before):
+                self._contended = None
+        if self._settling:
+            self._settling = [stream for stream in self._settling if stream not in ended]
+        if self._meetings:
+            self._forget_meetings(ended)
+        self._holders_changed |= any(stream.holdings for stream in ended)
 
     def _forget_meetings(self, ended: set[Stream]) -> None:
         kept = {pair: met for pair, met in self._meetings.items() if ended.isdisjoint(pair)}

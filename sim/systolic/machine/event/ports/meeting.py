@@ -8,12 +8,13 @@ do, not a decision of the arbiter whenever one of them comes to another partitio
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from systolic.machine.event.ports.ports import Need, number_of
+from systolic.machine.event.ports.ports import Need, Timeline, number_of
 
 Column = npt.NDArray[np.int64]
 EVERY_PARTITION = 1 << 40
@@ -28,23 +29,27 @@ class Use(NamedTuple):
     stop: int
 
 
-class Course(NamedTuple):
-    """Uses of ports, int64, in the order of time: of `port` in partitions low <= p < high.
+Course = npt.NDArray[np.int64]
+"""Uses of ports, in the order of time: int64 [5, uses], rows FIRST to HIGH.
 
-    A course may say that a port is used when it is not; where it says nothing none is.
-    """
+A use is of a port, by its number, in partitions low <= p < high, from tick `first` to tick `stop`.
+A course may say that a port is used when it is not; where it says nothing none is.
+"""
 
-    first: Column
-    stop: Column
-    port: Column
-    low: Column
-    high: Column
+FIRST, STOP, PORT, LOW, HIGH = range(5)
+NO_USES: Course = np.zeros((5, 0), np.int64)
 
 
 def course_of(uses: Iterable[Use]) -> Course:
     """Return uses, given in the order of time, as a course."""
     rows = [(first, stop, *_place(need)) for need, first, stop in uses]
-    return Course(*np.array(rows, np.int64).reshape(-1, 5).T)
+    return np.array(rows, np.int64).reshape(-1, 5).T.copy() if rows else NO_USES
+
+
+@lru_cache(maxsize=1024)
+def course_in_slots(timeline: Timeline) -> Course:
+    """Return what is used in which slots, for ticks; the same array every time: not to write to."""
+    return course_of(Use(need, s.first, s.stop) for s in timeline for need in s.needs)
 
 
 def _place(need: Need) -> tuple[int, int, int]:
@@ -57,26 +62,25 @@ def _place(need: Need) -> tuple[int, int, int]:
 
 def joined(courses: list[Course]) -> Course:
     """Return courses that follow one another as one."""
-    return Course(*(np.concatenate(columns) for columns in zip(*courses, strict=True)))
+    parts = [course for course in courses if course.shape[1]]
+    return parts[0] if len(parts) == 1 else np.concatenate([NO_USES, *parts], axis=1)
 
 
 def first_meeting(one: Course, other: Course, now: int) -> int:
     """Return the first tick, not before `now`, at which both use a port; NEVER if there is none."""
+    mine = one[:, one[STOP].searchsorted(now, side="right") :]
     # Uses of a course follow one another, so those that a use overlaps in time are neighbours.
-    begin = np.searchsorted(other.stop, np.maximum(one.first, now), side="right")
-    end = np.searchsorted(other.first, one.stop, side="left")
-    count = np.where(one.stop > now, np.maximum(end - begin, 0), 0)
-    mine = np.repeat(np.arange(len(count)), count)
-    place = np.arange(len(mine)) - np.repeat(np.cumsum(count) - count, count)
-    theirs = begin[mine] + place
-    meet = (
-        (one.port[mine] == other.port[theirs])
-        & (one.low[mine] < other.high[theirs])
-        & (other.low[theirs] < one.high[mine])
-    )
+    begin = other[STOP].searchsorted(np.maximum(mine[FIRST], now), side="right")
+    count = other[FIRST].searchsorted(mine[STOP], side="left") - begin
+    ends = count.cumsum()
+    if not len(ends) or not ends[-1]:
+        return NEVER
+    theirs = np.arange(ends[-1]) + (begin - ends + count).repeat(count)
+    a, b = mine.repeat(count, axis=1), other.take(theirs, axis=1)
+    meet = (a[PORT] == b[PORT]) & (a[LOW] < b[HIGH]) & (b[LOW] < a[HIGH])
     if not meet.any():
         return NEVER
-    return max(now, int(np.maximum(one.first[mine], other.first[theirs])[meet].min()))
+    return max(now, int(np.maximum(a[FIRST], b[FIRST])[meet].min()))
 
 
 def taken_until(course: Course, need: Need, now: int, until: int) -> tuple[bool, int]:
@@ -87,18 +91,18 @@ def taken_until(course: Course, need: Need, now: int, until: int) -> tuple[bool,
     """
     number, low, high = _place(need)
     # In the order of time, so the uses between two ticks are neighbours.
-    begin = int(np.searchsorted(course.stop, now, side="right"))
-    end = int(np.searchsorted(course.first, until, side="left"))
-    port, lows, highs = (each[begin:end] for each in (course.port, course.low, course.high))
-    met = np.flatnonzero((port == number) & (lows < high) & (highs > low)) + begin
-    if not len(met):
+    begin = int(course[STOP].searchsorted(now, side="right"))
+    end = int(course[FIRST].searchsorted(until, side="left"))
+    near = course[:, begin:end]
+    met = near[:, (near[PORT] == number) & (near[LOW] < high) & (near[HIGH] > low)]
+    first, stop, lowest = met[FIRST], met[STOP], met[LOW]
+    if not len(first):
         return False, until
-    first, stop, lowest = course.first[met], course.stop[met], course.low[met]
     if first[0] > now:
         return False, int(first[0])
     ends = np.flatnonzero((lowest[1:] != lowest[0]) | (first[1:] > stop[:-1]))
-    last = int(ends[0]) if len(ends) else len(met) - 1
+    last = int(ends[0]) if len(ends) else len(first) - 1
     over = int(stop[last])
-    if last + 1 < len(met):
+    if last + 1 < len(first):
         over = min(over, int(first[last + 1]))
     return True, min(over, until)

@@ -6,8 +6,7 @@ A stretch may be any length; it costs one object. Nothing here knows of time or 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Iterator
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -74,8 +73,7 @@ def hull(needs: Iterable[Need]) -> Needs:
     return tuple(found.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(NamedTuple):
     """The same needs in slots first <= slot < stop."""
 
     first: int
@@ -99,10 +97,24 @@ class Timeline:
         """Return each port of all stretches once, for all partitions between its outermost."""
         return hull(need for stretch in self._stretches for need in stretch.needs)
 
-    @property
-    def only(self) -> Stretch | None:
-        """Return the one stretch, if there is but one."""
-        return self._stretches[0] if len(self._stretches) == 1 else None
+    @cached_property
+    def of_partitions(self) -> dict[Port, int]:
+        """Return the slots of each port that partitions have of their own, of all together."""
+        found: dict[Port, int] = {}
+        for first, stop, needs in self._stretches:
+            for port, low, high in needs:
+                if port.is_of_partitions:
+                    found[port] = found.get(port, 0) + (stop - first) * (high - low)
+        return found
+
+    @cached_property
+    def of_banks(self) -> list[Stretch]:
+        """Return the stretches, with the needs of ports that all partitions share."""
+        found: list[Stretch] = []
+        for first, stop, needs in self._stretches:
+            if shared := tuple([need for need in needs if not need.port.is_of_partitions]):
+                found.append(Stretch(first, stop, shared))
+        return found
 
     def at(self, slot: int) -> tuple[Needs, int]:
         """Return the needs in a slot and the slot from which they may differ."""
@@ -153,6 +165,18 @@ def bank_of(access: Access, bank_bytes: int) -> int | None:
     span = access.span
     bank = span.first // bank_bytes
     return bank if bank == (span.stop - 1) // bank_bytes else None
+
+
+def in_bank(access: Access, bank_bytes: int) -> Hashable:
+    """Return an access with its bank instead of its first byte, if all of it lies in one.
+
+    Where in a bank an access begins makes no difference to the ports that it needs, or when.
+    """
+    bank = bank_of(access, bank_bytes)
+    if bank is None:
+        return access
+    lanes = access.partition, access.partitions
+    return access.buffer, bank, lanes, access.dtype, access.pattern
 
 
 def needs(access: Access, banks: Iterable[int], direction: str) -> Needs:
@@ -210,3 +234,16 @@ def merge(left: list[Stretch], right: list[Stretch], slots: int) -> Timeline:
         merged.append(Stretch(slot, until, mine + theirs))
         slot = until
     return Timeline(merged, slots)
+
+
+def with_scales(data: list[Stretch], scales: list[Stretch], slots: int) -> list[Stretch]:
+    """Return what data and the scales that go with them need: of one bank, a port once."""
+    return [Stretch(s.first, s.stop, _once(s.needs)) for s in merge(data, scales, slots)]
+
+
+def _once(needs: Needs) -> Needs:
+    """Return the first need of each port."""
+    found: dict[Port, Need] = {}
+    for need in needs:
+        found.setdefault(need.port, need)
+    return tuple(found.values())

@@ -4,6 +4,10 @@ Queues that work through equal descriptors want the same ports again and again. 
 as they were at an earlier decision (as far in a descriptor, and at the same place in their pace),
 what was decided since then would be decided again, and again. That is a round. It is decided once;
 the streams repeat it without the arbiter until one of them comes to descriptors of another kind.
+
+So it is within one long descriptor: two queues that each move in every other cycle may refuse each
+other the whole time. Such a descriptor is compared without the bytes moved, and a round ends before
+the descriptor does.
 """
 
 from __future__ import annotations
@@ -39,6 +43,8 @@ class Contest:
         self._decisions: list[_Decision] = []
         self._seen: dict[Hashable, int] = {}
         self._until = 0
+        self._state_at: tuple[int, Hashable] = -1, None
+        """The last state asked for, and when: it is asked again when a decision is noted."""
 
     def is_of(self, streams: Collection[Stream]) -> bool:
         """Return whether it is the contest of these streams as they are now."""
@@ -54,6 +60,7 @@ class Contest:
         if self._until:
             self.dissolve()
         state = self._state(now)
+        self._state_at = now, state
         if state is None or state not in self._seen:
             return None
         first = self._seen[state]
@@ -73,7 +80,9 @@ class Contest:
         """Remember what has been decided in this tick."""
         if any(stream.tick != now for stream in self._ranked):
             return  # between two cycles of the streams: they go on as decided before
-        state = self._state(now)
+        asked_at, state = self._state_at
+        if asked_at != now:
+            state = self._state(now)
         if state is None or len(self._decisions) == MOST_DECISIONS:
             self._forget()
             return

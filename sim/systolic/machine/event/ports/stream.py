@@ -6,7 +6,7 @@ and stands while refused. What it did is kept as runs, never as single cycles.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,8 +15,16 @@ import numpy.typing as npt
 import simpy
 
 from systolic.machine.event.ports.beats import Beats, stretch
-from systolic.machine.event.ports.meeting import Course, Use, course_of, joined
-from systolic.machine.event.ports.ports import Need, Needs, Port, Timeline
+from systolic.machine.event.ports.meeting import (
+    FIRST,
+    STOP,
+    Course,
+    Use,
+    course_in_slots,
+    course_of,
+    joined,
+)
+from systolic.machine.event.ports.ports import Need, Needs, Port, Stretch, Timeline
 from systolic.machine.event.ticks import TickEnvironment
 from systolic.trace.records import ALL_PARTITIONS
 
@@ -89,6 +97,15 @@ class Stream:
     has_course = True  # whether it is known in advance what a stream of its kind will use
     has_rounds = False  # whether what a stream of its kind asks for repeats (`rounds`)
 
+    # How a stream begins; each has its own from the first change on.
+    position = tick = 0
+    granted = False
+    asks_last_at = _refused_at = -1
+    _resumed: simpy.Event | None = None
+    _round: Sequence[RoundPart] = ()
+    _part = _part_left = 0
+    _course: Course | None = None
+
     @property
     def course_is_exact(self) -> bool:
         """Return whether all is used that its course says, for as long."""
@@ -117,18 +134,9 @@ class Stream:
         self.holdings = holdings
         self.mask = timeline.mask
         self.slots = timeline.slots * spacing
-        self.position = 0
-        self.tick = 0
-        self.granted = False
-        self.asks_last_at = self._refused_at = -1
         self.progress: list[Granted] = []
         self.refusals: list[Refusal] = []
         self._on_finished: Callable[[], None] = _nothing
-        self._resumed: simpy.Event | None = None
-        self._round: Sequence[RoundPart] = ()
-        self._part = self._part_left = 0
-        self._course: Course | None = None
-        self._course_in_slots: Course | None = None
 
     def then(self, action: Callable[[], None]) -> None:
         """Have `action` called when the cycle of the last slot is over."""
@@ -176,15 +184,14 @@ class Stream:
 
     def _course_ahead(self) -> Course:
         """Return what it will use from `tick` on."""
-        slots = self._course_in_slots
-        if slots is None:
-            uses = (Use(n, s.first, s.stop) for s in self.timeline for n in s.needs)
-            slots = self._course_in_slots = course_of(uses)
-        first = np.maximum(slots.first * self.spacing, self.position)
-        stop, begin = slots.stop * self.spacing, self.tick - self.position * self.period
-        ahead = stop > first
-        first, stop = (begin + each[ahead] * self.period for each in (first, stop))
-        return Course(first, stop, slots.port[ahead], slots.low[ahead], slots.high[ahead])
+        course = course_in_slots(self.timeline)
+        ahead = (course[STOP] * self.spacing).searchsorted(self.position, side="right")
+        found = course[:, ahead:].copy()
+        found[: STOP + 1] *= self.spacing
+        np.maximum(found[FIRST], self.position, out=found[FIRST])
+        found[: STOP + 1] *= self.period
+        found[: STOP + 1] += self.tick - self.position * self.period
+        return found
 
     def needs_in_progress(self) -> Needs:
         """Return what the slot granted last needs, while its cycle is not yet over."""
@@ -307,8 +314,9 @@ class Stream:
         self.granted = False
         self._course = None
 
-    def set_shares(self, shares: Mapping[str, ShareOfBytes]) -> None:
-        """Tell the stream which shares it holds from now on, by bandwidth (DMA only)."""
+    def set_shares(self, shares: Mapping[str, ShareOfBytes]) -> bool:
+        """Say which shares it holds from now on, by bandwidth; return if its pace changes (DMA)."""
+        return False
 
     def done(self, tick: int) -> bool:
         """Return whether nothing remains, the cycle of the last slot being over at `tick`."""
@@ -378,15 +386,9 @@ class Stream:
         run = np.searchsorted(begins, slots, side="right") - 1
         return np.asarray(ticks[run] + (slots - begins[run]) * self.period)
 
-    def port_use(self) -> Iterator[tuple[Need, Beats]]:
-        """Yield each need and when it used the port, for what was granted."""
-        only = self.timeline.only
-        if only and self.spacing == 1 and only.stop - only.first == self.slots:
-            for need in only.needs:
-                for _, tick, slots in self.progress:
-                    yield need, stretch(tick, tick + slots * self.period)
-            return
-        for needed in self.timeline:
+    def port_use(self, stretches: Iterable[Stretch]) -> Iterator[tuple[Need, Beats]]:
+        """Yield each need and when it used the port, for what was granted of some stretches."""
+        for needed in stretches:
             for run in self.progress:
                 first = max(needed.first * self.spacing, run.slot)
                 stop = min(needed.stop * self.spacing, run.slot + run.slots)

@@ -18,9 +18,11 @@ from systolic.isa.effects import (
     reads_per_lane,
     results_per_lane,
     rhythm,
+    scales_of,
     target_of,
 )
 from systolic.isa.opcodes import Rhythm, require_rows
+from systolic.isa.scales import GROUP_ELEMENTS
 from systolic.machine.register.lane_engine.rate import GroupRate
 from systolic.machine.register.ports.ports import Ports, PortTuple, Wanted, wanted
 from systolic.spans import Interval
@@ -31,7 +33,7 @@ class Step:
     """reads: (operand, its elements); outputs: elements of the target complete after the step.
 
     result: the number of a result of few elements per lane, and that of its element, which is
-    complete after the step.
+    complete after the step. scales: those of the groups whose last elements are among the outputs.
     read_ports, write_ports: needed to read, and later to write outputs or result. is_behind: the
     last element has been read before; the engine can take the next instruction.
     """
@@ -40,6 +42,7 @@ class Step:
     read_ports: list[Wanted] = field(default_factory=list)
     outputs: slice | None = None
     result: tuple[int, int] | None = None
+    scales: slice | None = None
     is_behind: bool = False
     write_ports: list[Wanted] = field(default_factory=list)
 
@@ -81,6 +84,8 @@ def steps_of(instruction: OnEngine, rate: GroupRate, ports: Ports) -> list[Step]
     most = _MOST[rhythm(instruction)](made, rate.elements)
     _add_outputs(steps, complete, most)
     _add_write_ports(steps, target, ports)
+    if (scales := scales_of(instruction)) is not None:
+        _add_scales(steps, scales, ports)
     for number, access in enumerate(results_per_lane(instruction)):
         for element, near in enumerate(ports.of_groups(access, "write", 1)):
             of_ports = [*wanted(near, access.lanes)]
@@ -170,3 +175,20 @@ def _add_write_ports(steps: list[Step], target: Access, ports: Ports) -> None:
         if step.outputs is not None:
             found = sorted({port for near in by_element[step.outputs] for port in near})
             step.write_ports = [*wanted(tuple(found), lanes)]
+
+
+def _add_scales(steps: list[Step], scales: Access, ports: Ports) -> None:
+    """Let a step that completes a group's last element write its scale too.
+
+    Where the scale lies in a bank of the elements, it goes through their port.
+    """
+    by_scale = ports.of_groups(scales, "write", 1)
+    for step in steps:
+        if step.outputs is None:
+            continue
+        step.scales = slice(
+            step.outputs.start // GROUP_ELEMENTS, step.outputs.stop // GROUP_ELEMENTS
+        )
+        taken = {port for port, _ in step.write_ports}
+        found = {port for near in by_scale[step.scales] for port in near} - taken
+        step.write_ports += wanted(tuple(sorted(found)), scales.lanes)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from systolic.hw.spec import Engine, Rate
-from systolic.isa import Access, Buffer, Memset, OnEngine
+from systolic.isa import Access, Buffer, LocalGather, Memset, OnEngine
 from systolic.isa.effects import (
     calculation,
     capability,
@@ -56,11 +56,26 @@ def group_rate(instruction: OnEngine, spec: Engine, width: int) -> GroupRate:
         row = found[0]
         elements, steps = row.elements, row.cycles
         fixed = row.fixed_cycles if row.fixed_cycles is not None else fixed
+        fixed += (row.cycles_per_result or 0) * target_of(instruction).elements
         apart = row.min_interval_cycles if row.min_interval_cycles is not None else apart
+    if isinstance(instruction, LocalGather) and (cost := spec.gathers) is not None:
+        size, each = instruction.source.element_bytes, instruction.each
+        steps = cost.element_cycles * each * min(cost.word_bytes, size * each)
+        elements = (cost.index_cycles + cost.element_cycles * each) * size
+        return _small_groups(instruction, GroupRate(elements, 1, steps, fixed, apart), width)
     part = _elements_per_step(instruction, elements, width)
     if part * steps <= elements:
         return GroupRate(part, 1, 1, fixed, apart)
     return GroupRate(part, elements, part * steps, fixed, apart)
+
+
+def _small_groups(gather: LocalGather, rate: GroupRate, width: int) -> GroupRate:
+    """Return the rate with groups of the fewest elements that take a step or more."""
+    fewest = -(-rate.elements // rate.steps)
+    part = _elements_per_step(gather, fewest, width)
+    if part * rate.steps <= rate.elements:
+        return rate._replace(elements=part, groups=1, steps=1)
+    return rate._replace(elements=part, groups=rate.elements, steps=part * rate.steps)
 
 
 def _elements_per_step(instruction: OnEngine, most: int, width: int) -> int:

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from systolic.arrays import Array
+from systolic.arrays import Array, Integers
 from systolic.hw.units import EngineName
-from systolic.isa import Access, OnEngine
+from systolic.isa import Access, LocalGather, OnEngine
 from systolic.isa.effects import (
     block,
     is_running,
     keeps,
     lanes,
+    moved_access,
     reads_beside,
     reads_per_element,
     reads_per_lane,
+    scales_touched,
     steps,
     target_of,
     writes,
@@ -27,24 +29,29 @@ from systolic.machine.register.lane_engine.plan import Step, steps_of
 from systolic.machine.register.lane_engine.rate import GroupRate, group_rate
 from systolic.machine.register.ports.ports import Refused, Wanted
 from systolic.machine.register.unit import NEVER, Job, Unit
-from systolic.machine.values.lanes import OperandValues, compute, results
+from systolic.machine.values.lanes import OperandValues, compute, results, scales
+from systolic.machine.values.places import moved, offset_in, picked
 from systolic.trace.words import Words
 
 
 class LaneJob(Job):
     """An instruction in its lanes.
 
+    program: its name, for messages; is_moved: the first operand moves another access;
     fixed_cycles: before its first step; apart_cycles: from its start to the next one's, at least;
     step: cycles it was not held back since it started; operands: those of few elements per lane
     first; held: what was read of each, in its place; written: the target, then what is written once
-    per lane; values: results to be written, by the step that completed them; begun, wrote: cycles
-    of its start and first write.
+    per lane; scales: what the scales of the target touch; values: results to be written, by the
+    step that completed them; scale_values: their scales; begun, wrote: cycles of its start and
+    first write.
     """
 
     def __init__(
-        self, index: int, instruction: OnEngine, steps: list[Step], rate: GroupRate
+        self, index: int, instruction: OnEngine, steps: list[Step], rate: GroupRate, *, program: str
     ) -> None:
         super().__init__(index)
+        self.program = program
+        self.is_moved = moved_access(instruction) is not None
         self.fixed_cycles, self.apart_cycles = rate.fixed_cycles, rate.apart_cycles
         self.instruction = instruction
         self.steps = steps
@@ -58,6 +65,8 @@ class LaneJob(Job):
         self.target_offsets = self.target.offsets()
         self.written = writes(instruction)
         self.values: dict[int, Array] = {}
+        self.scales = scales_touched(instruction)
+        self.scale_values: dict[int, list[Array]] = {}
         self.step = 0
         self.begun = 0
         self.wrote = NEVER
@@ -70,6 +79,25 @@ class LaneJob(Job):
             shape = self.operands[operand].partitions, self.operands[operand].elements
             held = self.held[operand] = np.empty(shape, values.dtype)
         held[:, part] = values
+        if self.is_moved and operand == 0:
+            self._move(offset_in(self.program, self.index, self.instruction, values))
+
+    def _move(self, offset: int) -> None:
+        """Let what the offset moves lie where it says, now that it has been read."""
+        instruction = moved(self.instruction, offset)
+        (source,) = reads_per_element(instruction)
+        self.offsets[-1], self.target_offsets = source.offsets(), target_of(instruction).offsets()
+
+    def columns(self, operand: int, part: slice) -> Integers:
+        """Return which elements of its partitions the operand's elements are, [elements].
+
+        Of what is picked they are of each partition on its own, [partitions, elements].
+        """
+        if isinstance(self.instruction, LocalGather) and operand == self.per_lane:
+            index = self.held[operand - 1]
+            assert index is not None
+            return picked(self.program, self.index, self.instruction, index, part)
+        return self.offsets[operand][part]
 
     def outputs(self, outputs: slice, kept: Array | None) -> Array:
         """Return these elements of the target, whose operands have been read.
@@ -81,6 +109,10 @@ class LaneJob(Job):
         blocks = slice(first, -(-outputs.stop // made))
         values = compute(self.instruction, self._read(blocks, kept))
         return values[:, outputs.start - first * made : outputs.stop - first * made]
+
+    def scales_of(self, groups: slice) -> list[Array]:
+        """Return the scales of some groups of the target, whose operands have been read."""
+        return scales(self.instruction, self._read(groups, None))
 
     def result(self, number: int) -> Array:
         """Return a result of few elements per lane, when all operands have been read."""
@@ -156,7 +188,8 @@ class LaneEngine(Unit):
         assert isinstance(self.head, OnEngine)
         rate = group_rate(self.head, self._spec, self.context.chip.port_width_bytes)
         steps = steps_of(self.head, rate, self._ports)
-        return LaneJob(self.head_index, self.head, steps, rate)
+        program = self.context.program.name
+        return LaneJob(self.head_index, self.head, steps, rate, program=program)
 
     def _launch(self, job: Job, cycle: int) -> None:
         assert isinstance(job, LaneJob)
@@ -215,12 +248,18 @@ class LaneEngine(Unit):
             job.end_work(tick)
         job.is_reading = number + 1 < len(job.steps) and not job.steps[number + 1].is_behind
         for operand, part in step.reads:
-            access, columns = job.operands[operand], job.offsets[operand][part]
-            values = self.context.planes.of(access)[slice(*access.lanes), columns]
+            access, columns = job.operands[operand], job.columns(operand, part)
+            plane = self.context.planes.of(access)
+            if columns.ndim == 1:
+                values = plane[slice(*access.lanes), columns]
+            else:
+                values = plane[np.arange(*access.lanes)[:, None], columns]
             self._record("read", job, access, tick, columns=columns, values=values)
             job.take(operand, part, values)
         if step.outputs is not None:
             job.values[number] = job.outputs(step.outputs, self._kept(job, step.outputs))
+            if step.scales is not None:
+                job.scale_values[number] = job.scales_of(step.scales)
         elif step.result is not None:
             result, element = step.result
             job.values[number] = job.result(result)[:, element : element + 1]
@@ -245,7 +284,16 @@ class LaneEngine(Unit):
             return
         if job.wrote == NEVER:
             job.wrote = self.now
-        values = job.values.pop(number)
+        self._land_later(job, access, tick, columns=columns, values=job.values.pop(number))
+        if step.scales is not None:
+            for part, values in zip(job.scales, job.scale_values.pop(number), strict=True):
+                at = part.offsets()[step.scales]
+                self._land_later(job, part, tick, columns=at, values=values)
+
+    def _land_later(
+        self, job: LaneJob, access: Access, tick: int, *, columns: Array, values: Array
+    ) -> None:
+        """Let the next cycle see these elements of what an instruction writes."""
         plane = self.context.planes.of(access)
         self._landing.append((plane, slice(*access.lanes), columns, values))
         self._record("write", job, access, tick, columns=columns, values=values)
@@ -255,14 +303,14 @@ class LaneEngine(Unit):
     ) -> None:
         if not self.context.recorder.wants(kind):
             return
-        addresses = np.tile(columns, access.partitions)
+        addresses = np.tile(columns, access.partitions) if columns.ndim == 1 else columns.ravel()
         self.context.recorder.words(
             kind,
             self.name,
             job.index,
             Words(
                 ticks=np.full(len(addresses), tick, np.int64),
-                partitions=np.repeat(np.arange(*access.lanes), len(columns)),
+                partitions=np.repeat(np.arange(*access.lanes), columns.shape[-1]),
                 addresses=addresses,
                 dtype=access.dtype,
                 values=values.reshape(-1),

@@ -13,8 +13,10 @@ import numpy as np
 from systolic.arrays import Array
 from systolic.machine.register.pe_array.distances import Stages
 
-ACCUMULATES, INTEGER, THROUGH, DOUBLE = 1, 2, 4, 8
+ACCUMULATES, INTEGER, THROUGH, DOUBLE, FOURFOLD = 1, 2, 4, 8, 16
 """Bits of a vector's kind."""
+FURTHER = (DOUBLE, FOURFOLD, FOURFOLD)
+"""The bit of the vectors that have a value for a PE's second row, its third, its fourth."""
 _FIELD = 16
 _MASK = (1 << _FIELD) - 1
 
@@ -99,9 +101,9 @@ class Control:
         """Return [R, C]: whether the vector in the PE lets weights pass through."""
         return np.asarray((kind_of(self.at_pes(self.code, base)) & THROUGH) != 0)
 
-    def double(self, base: int) -> Array:
-        """Return [R, C]: whether the vector in the PE has an element for its second row."""
-        return np.asarray((kind_of(self.at_pes(self.code, base)) & DOUBLE) != 0)
+    def further(self, base: int, number: int) -> Array:
+        """Return [R, C]: whether the vector in the PE has a value for a row beyond its first."""
+        return np.asarray((kind_of(self.at_pes(self.code, base)) & FURTHER[number]) != 0)
 
     def at_results(self, chain: Array, base: int) -> Array:
         """Return [C]: the word of the chain where each column enters the result buffer."""

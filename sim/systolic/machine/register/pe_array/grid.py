@@ -7,6 +7,8 @@ Planes hold 32-bit words, looked at as float32 or int32. The grid does not know 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from systolic.arrays import Array
@@ -14,9 +16,9 @@ from systolic.hw.spec import Chip
 from systolic.isa.array_tile import ArrayTile
 from systolic.machine.register.pe_array.control import Control, cols_of
 from systolic.machine.register.pe_array.distances import Stages
+from systolic.machine.register.pe_array.further_rows import SPARE, FurtherRows, operands_in
 from systolic.machine.register.pe_array.multiply import multiply_add, plain_step
 from systolic.machine.register.pe_array.pass_through import bits_of, pass_on
-from systolic.machine.register.pe_array.second_rows import SPARE, SecondRows, operands_in
 from systolic.machine.register.pe_array.weights import Weights
 
 LINE_WORDS, APART_WORDS = 16, 272
@@ -29,8 +31,8 @@ class Grid:
 
     products: how many a run makes, which decides how they are made; base: where the planes begin;
     quiet: the cycle from which all moving and sum registers are 0 again unless a vector is
-    injected; bits: the weights as the bits they were read as, if any are to pass through; second:
-    what the PEs have for their second rows, if any vector is of double rows.
+    injected; bits: the weights as the bits they were read as, if any are to pass through; further:
+    what the PEs have for rows beyond their first, if any vector has values for them.
     """
 
     def __init__(
@@ -41,7 +43,7 @@ class Grid:
         products: int,
         *,
         has_pass_through: bool = False,
-        has_double_rows: bool = False,
+        rows_per_pe: int = 1,
     ) -> None:
         self.stages = stages = Stages.of(chip, tile)
         self.control = Control(stages, SPARE)
@@ -56,10 +58,8 @@ class Grid:
         if has_pass_through:
             active, shadow = np.zeros(size, np.int32), np.zeros(size, np.int32)
             self.bits = Weights(chip, stages, active, shadow, is_mixed=False)
-        self.second: SecondRows | None = None
-        if has_double_rows:
-            self.second = SecondRows(chip, stages, is_mixed=is_mixed)
-        self._passing_until = self._double_until = 0
+        self.further = [FurtherRows(chip, stages, is_mixed=is_mixed) for _ in range(1, rows_per_pe)]
+        self._passing_until = self._several_until = 0
         self._sum_rows = self._sum_bits.reshape(-1, stages.cols)
         self._float_rows = self._sum_rows.view(np.float32)
         self._zeros = np.zeros(stages.cols, np.float32)
@@ -94,8 +94,8 @@ class Grid:
             plane[SPARE:] = plane[:-SPARE].copy()
             plane[:SPARE] = 0
         self.control.wrap()
-        if self.second is not None:
-            self.second.wrap()
+        for rows in self.further:
+            rows.wrap()
         self.base = SPARE
         if not self._is_integer:
             self.weights.look_again()
@@ -108,11 +108,11 @@ class Grid:
         self._skewed[self.base, : len(operand)] = operand
         self.quiet = cycle + self.stages.drained + self.stages.write_latency + 1
 
-    def inject_second(self, operand: Array, is_integer: bool) -> None:
-        """Read what the vector injected in this cycle has for the second rows, [K]."""
-        assert self.second is not None
-        self.second.inject(self.base, operand, np.int32 if is_integer else np.float32)
-        self._double_until = self.quiet
+    def inject_further(self, operands: Sequence[Array], is_integer: bool) -> None:
+        """Read what the vector injected in this cycle has for further rows, [K] for each."""
+        for rows, operand in zip(self.further, operands, strict=False):
+            rows.inject(self.base, operand, np.int32 if is_integer else np.float32)
+        self._several_until = self.quiet
 
     def let_pass(self) -> None:
         """The vector injected in this cycle lets weights pass through."""
@@ -124,24 +124,26 @@ class Grid:
         if self.bits is not None:
             self.bits.send(bits_of(operand), True, pe, arrival)
 
-    def send_second(self, operand: Array, is_integer: bool, pe: int, arrival: int) -> None:
-        """Send the weights of one lane for the second rows."""
-        assert self.second is not None
-        self.second.weights.send(operand, is_integer, pe, arrival)
+    def send_further(
+        self, operands: Sequence[Array], is_integer: bool, pe: int, arrival: int
+    ) -> None:
+        """Send the weights of one lane for further rows."""
+        for rows, operand in zip(self.further, operands, strict=False):
+            rows.weights.send(operand, is_integer, pe, arrival)
 
     def begin_exchange(self, cycle: int) -> None:
         """The vector injected in this cycle takes an exchange of weights along."""
         self.weights.begin_exchange(cycle)
-        if self.second is not None:
-            self.second.weights.begin_exchange(cycle)
+        for rows in self.further:
+            rows.weights.begin_exchange(cycle)
         if self.bits is not None:
             self.bits.begin_exchange(cycle)
 
     def write_weights(self, cycle: int) -> None:
         """Let weights that have arrived into their registers."""
         self.weights.write(cycle)
-        if self.second is not None:
-            self.second.weights.write(cycle)
+        for rows in self.further:
+            rows.weights.write(cycle)
         if self.bits is not None:
             self.bits.write(cycle)
 
@@ -161,12 +163,12 @@ class Grid:
             moving[:: stages.cols] = self._skewed_flat[first : last : self._skew_step]
         else:
             self._enter_anywhere(base)
-        if self.second is not None:
-            self.second.enter(base)
+        for rows in self.further:
+            rows.enter(base)
         if weights.has_exchanges:
             weights.exchange(cycle)
-            if self.second is not None:
-                self.second.weights.exchange(cycle)
+            for rows in self.further:
+                rows.weights.exchange(cycle)
             if self.bits is not None:
                 self.bits.exchange(cycle)
         if self._narrow:
@@ -179,7 +181,7 @@ class Grid:
 
     def _may_leak(self, cycle: int) -> bool:
         """Return whether an idle PE could leave a trace by multiplying like the others."""
-        if cycle < max(self._mixed_until, self._passing_until, self._double_until):
+        if cycle < max(self._mixed_until, self._passing_until, self._several_until):
             return True
         return self.weights.is_wild and not self._is_integer
 
@@ -231,7 +233,7 @@ class Grid:
         kinds = self._kinds(base, cycle)
         passing = self._passing(base, cycle)
         multiplying = active if passing is None else active & ~passing
-        doubling = self._doubling(base, cycle, active)
+        several = self._several(base, cycle, active)
         for row in range(stages.cell_rows):
             rows = slice(row, None, stages.cell_rows)
             for dtype, takes_part in kinds:
@@ -242,12 +244,12 @@ class Grid:
                     multiplying[rows] & takes_part[rows],
                     self._is_fused,
                 )
-                if doubling is not None and self.second is not None:
+                for further, has_row in several:
                     multiply_add(
                         sums.view(dtype),
-                        self.second.operands(base)[rows].view(dtype),
-                        self.second.held()[rows].view(dtype),
-                        doubling[rows] & takes_part[rows],
+                        further.operands(base)[rows].view(dtype),
+                        further.held()[rows].view(dtype),
+                        has_row[rows] & takes_part[rows],
                         self._is_fused,
                     )
                 if passing is not None:
@@ -259,9 +261,14 @@ class Grid:
         """Return [R, C]: whether the vector in the PE lets weights pass; None if none does."""
         return self.control.pass_through(base) if cycle < self._passing_until else None
 
-    def _doubling(self, base: int, cycle: int, active: Array) -> Array | None:
-        """Return [R, C]: whether the PE multiplies for its second row too; None if none does."""
-        return active & self.control.double(base) if cycle < self._double_until else None
+    def _several(self, base: int, cycle: int, active: Array) -> list[tuple[FurtherRows, Array]]:
+        """Return of each further row which PEs [R, C] multiply for it; none if no PE does."""
+        if cycle >= self._several_until:
+            return []
+        return [
+            (rows, active & self.control.further(base, number))
+            for number, rows in enumerate(self.further)
+        ]
 
     def _passed(self) -> Array:
         """Return the bits [R, C] that pass from every PE where its moving element is not 0."""

@@ -5,18 +5,22 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
+from systolic.arrays import Array
 from systolic.hw.datatypes import data_type
-from systolic.isa import Buffer, LoadWeights, MatMul, PassThrough
+from systolic.isa import Access, Buffer, LoadWeights, MatMul, MatMulMx, PassThrough
+from systolic.isa.effects import scales_of
 from systolic.machine.array_shape import placed
 from systolic.machine.register.context import Context
 from systolic.machine.register.pe_array.control import (
     ACCUMULATES,
     DOUBLE,
+    FOURFOLD,
     INTEGER,
     THROUGH,
     code_of,
 )
 from systolic.machine.register.pe_array.distances import Stages
+from systolic.machine.register.pe_array.scaled import scaled_operand
 from systolic.machine.register.ports.ports import Ports, PortTuple, Wanted, wanted
 from systolic.machine.register.unit import Job
 from systolic.spans import Interval
@@ -114,10 +118,13 @@ class LoadJob(ArrayJob):
         self.place = placed(load)
         self.is_left = array.weight_path == "left"
         self.is_integer = data_type(access.dtype).accumulator == "s32"
-        self.per_pe = load.rows_per_pe
+        self.per_pe = load.elements_per_pe
         self.offsets = access.offsets()[:: self.per_pe]
         self.columns: list[int] = self.offsets.tolist()
-        self.second = access.offsets()[1::2] if self.per_pe == 2 else None
+        self.scaled = scaled_operand(load, access, context.planes)
+        rows = 1 if self.scaled else self.per_pe
+        self.further = [access.offsets()[row :: self.per_pe] for row in range(1, rows)]
+        self._scales = scales_of(load)
         passing = context.chip.port_width_bytes // (access.element_bytes * self.per_pe)
         cols = len(self.columns)
         self.columns_per_read = min(passing, array.fast_load if self.is_left else cols)
@@ -135,12 +142,23 @@ class LoadJob(ArrayJob):
         lanes = access.lanes
         if self.is_left:
             groups = ports.of_groups(access, "read", self.columns_per_read * self.per_pe)
-            return [wanted(near, lanes) for near in groups]
+            found = [wanted(near, lanes) for near in groups]
+            return _with_scales(found, self._scales, ports, self.columns_per_read)
         (row,) = ports.of_groups(access, "read", access.elements)
         firsts = range(lanes.first, lanes.stop, fast)
         wants = [wanted(row, Interval(p, min(p + fast, lanes.stop))) for p in firsts]
         parts = self.reads // len(wants)
         return [want for want in wants for _ in range(parts)]
+
+    def take(self, lane: int, part: slice) -> list[Array]:
+        """Return the weights that a lane carries, for each row of its PEs."""
+        if self.scaled is not None:
+            return self.scaled.of(lane)
+        if self.is_left:
+            first = self.rows[:, self.columns[lane]]
+            return [first, *(self.rows[:, offsets[lane]] for offsets in self.further)]
+        first = self.rows[lane, self.offsets[part]]
+        return [first, *(self.rows[lane, offsets[part]] for offsets in self.further)]
 
 
 class MatMulJob(ArrayJob):
@@ -159,14 +177,15 @@ class MatMulJob(ArrayJob):
         super().__init__(index)
         moving, result, ports = matmul.moving, matmul.result, context.ports
         self.access, self.place = moving, placed(matmul)
-        self.per_pe = matmul.rows_per_pe
+        self.per_pe = matmul.elements_per_pe
         self.vectors = moving.elements // self.per_pe
         self.cols = result.partitions
         array = context.chip.pe_array
         self.is_pass_through = isinstance(matmul, PassThrough)
         passes, rates = array.passes.get(moving.dtype, 1), array.cycles_per_vector
-        if self.is_pass_through or self.per_pe == 2:
-            passes, rates = 1, array.pass_through if self.is_pass_through else array.double_row
+        if self.is_pass_through or matmul.rows_per_pe > 1:
+            several = array.mx if isinstance(matmul, MatMulMx) else array.double_row
+            passes, rates = 1, array.pass_through if self.is_pass_through else several
         self.vector_cycles = rates[moving.dtype]
         self.silent = self.vectors * (passes - 1)
         self.injections = self.vectors * passes
@@ -174,18 +193,22 @@ class MatMulJob(ArrayJob):
         self._held = min(self.cols, array.min_vectors) * passes
         self.is_integer = data_type(moving.dtype).accumulator == "s32"
         kind = ACCUMULATES * matmul.accumulate | INTEGER * self.is_integer
-        kind |= THROUGH * self.is_pass_through | DOUBLE * (self.per_pe == 2)
+        kind |= THROUGH * self.is_pass_through
+        kind |= DOUBLE * (matmul.rows_per_pe > 1) | FOURFOLD * (matmul.rows_per_pe > 2)
         self.full_kind = kind if self.cols == stages.cols else NARROW
         self.code = code_of(self.cols, moving.partitions, kind)
         self.rows = context.planes.rows_of(moving)
         self.offsets: list[int] = moving.offsets()[:: self.per_pe].tolist()
-        self.second = moving.offsets()[1::2].tolist() if self.per_pe == 2 else None
+        self.scaled = scaled_operand(matmul, moving, context.planes)
+        rows = 1 if self.scaled else self.per_pe
+        self.further = [moving.offsets()[row :: self.per_pe].tolist() for row in range(1, rows)]
         self.words: list[int] = result.offsets().tolist()
         self.result_ports = _result_ports(matmul, ports)
         behind = wanted(self.result_ports if stages.to_result == 0 else (), result.lanes)
         reads = [
             wanted(near, moving.lanes) for near in ports.of_groups(moving, "read", self.per_pe)
         ]
+        reads = _with_scales(reads, scales_of(matmul), ports, 1)
         self.ports = reads * (passes - 1) + [read + behind for read in reads]
         self.across = stages.across_to(self.cols - 1)
         self.row_posts = [p.semaphore for p in matmul.posts if p.on == "row"]
@@ -193,6 +216,13 @@ class MatMulJob(ArrayJob):
         self.is_first = is_first
         self.entered = self.left = 0
         self.arrivals: list[int] = []
+
+    def take(self, number: int) -> list[Array]:
+        """Return what a vector has for each row of the PEs."""
+        if self.scaled is not None:
+            return self.scaled.of(number)
+        first = self.rows[:, self.offsets[number]]
+        return [first, *(self.rows[:, offsets[number]] for offsets in self.further)]
 
     def slow_down(self, factor: int) -> None:
         """Let every vector take so many times as long."""
@@ -217,6 +247,20 @@ class MatMulJob(ArrayJob):
         """End writing the oldest vector; return how many are all written."""
         self.left += 1
         return self.left
+
+
+def _with_scales(
+    reads: list[tuple[Wanted, ...]], scales: Access | None, ports: Ports, together: int
+) -> list[tuple[Wanted, ...]]:
+    """Return what each read needs with its scales, which may come through a port of its own."""
+    if scales is None:
+        return reads
+    found = []
+    for read, near in zip(reads, ports.of_groups(scales, "read", together), strict=True):
+        taken = {want.port for want in read}
+        others = tuple(port for port in near if port not in taken)
+        found.append(read + wanted(others, scales.lanes))
+    return found
 
 
 def _result_ports(matmul: MatMul, ports: Ports) -> PortTuple:

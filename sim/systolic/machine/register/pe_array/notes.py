@@ -13,6 +13,7 @@ from systolic.arrays import Array
 from systolic.machine.register.pe_array.control import Control
 from systolic.machine.register.pe_array.jobs import LoadJob, MatMulJob
 from systolic.machine.register.pe_array.results import UNIT
+from systolic.machine.register.pe_array.scaled import Lane
 from systolic.trace.grid import LoadPass, MatMulPass
 from systolic.trace.records import Recorder
 from systolic.trace.words import Words
@@ -29,8 +30,8 @@ class Notes:
         self._injections: list[int] = []
         self._vectors: list[Array] = []
         self._silent: list[int] = []
-        self._seconds: list[Array] = []
-        self._second_tile: list[tuple[Any, Array]] = []
+        self._further: list[list[Array]] = []
+        self._further_tiles: list[list[tuple[Any, Array]]] = []
 
     def vector(self, job: MatMulJob, operand: Array, cycle: int, slot: int, to: Control) -> None:
         """Note a vector that was injected, and let its number travel along with it."""
@@ -38,15 +39,18 @@ class Notes:
         to.vector[slot], to.owner[slot] = number, job.index
         self._injections.append(cycle)
         self._vectors.append(operand.copy())
+        if job.scaled is not None:
+            self._scaled_words("inject", job, cycle, job.scaled.words(number))
+            return
         rows = job.access.partition + np.arange(len(operand))
         self._words("inject", job, cycle, rows, job.offsets[number], values=operand)
 
-    def second_vector(self, job: MatMulJob, operand: Array, cycle: int) -> None:
-        """Note what a vector that was injected has for the second rows."""
-        assert job.second is not None
-        self._seconds.append(operand.copy())
-        rows = job.access.partition + np.arange(len(operand))
-        self._words("inject", job, cycle, rows, job.second[job.sent], values=operand)
+    def further_values(self, job: MatMulJob, operands: list[Array], cycle: int) -> None:
+        """Note what a vector that was injected has for further rows."""
+        self._further.append([operand.copy() for operand in operands])
+        for offsets, operand in zip(job.further, operands, strict=False):  # of MX there are none
+            rows = job.access.partition + np.arange(len(operand))
+            self._words("inject", job, cycle, rows, offsets[job.sent], values=operand)
 
     def silent_vector(self, job: MatMulJob, operand: Array, cycle: int) -> None:
         """Note an injection of a pass before the last."""
@@ -60,15 +64,22 @@ class Notes:
         if self._reads[-1:] != [cycle]:
             self._reads.append(cycle)
         self._tile.append((_place(job, lane, part), operand.copy()))
+        if job.scaled is not None:
+            self._scaled_words("load", job, cycle, job.scaled.words(lane))
+            return
         at = job.columns[lane] if job.is_left else job.offsets[part]
         self._lane_words(job, lane, operand, cycle, at)
 
-    def second_lane(self, job: LoadJob, lane: int, part: slice, operand: Array, cycle: int) -> None:
-        """Note the weights of one lane of a read for the second rows."""
-        assert job.second is not None
-        self._second_tile.append((_place(job, lane, part), operand.copy()))
-        at = job.second[lane] if job.is_left else job.second[part]
-        self._lane_words(job, lane, operand, cycle, at)
+    def further_lanes(
+        self, job: LoadJob, lane: int, part: slice, operands: list[Array], cycle: int
+    ) -> None:
+        """Note the weights of one lane of a read for further rows."""
+        if not self._further_tiles:
+            self._further_tiles = [[] for _ in operands]
+        for tile, operand in zip(self._further_tiles, operands, strict=True):
+            tile.append((_place(job, lane, part), operand.copy()))
+        for offsets, operand in zip(job.further, operands, strict=False):  # of MX there are none
+            self._lane_words(job, lane, operand, cycle, offsets[lane if job.is_left else part])
 
     def _lane_words(self, job: LoadJob, lane: int, operand: Array, cycle: int, at: Any) -> None:
         first = job.access.partition
@@ -89,10 +100,10 @@ class Notes:
                 silent=silent,
                 is_pass_through=job.is_pass_through,
                 place=job.place,
-                second=np.stack(self._seconds) if self._seconds else None,
+                further=tuple(np.stack(row) for row in zip(*self._further, strict=True)),
             )
             self._recorder.matmuls.append(one)
-        self._seconds.clear()
+        self._further.clear()
         self._silent.clear()
         self._injections.clear()
         self._vectors.clear()
@@ -101,13 +112,21 @@ class Notes:
         """All weights have been read."""
         if self._recorder.keep_grid:
             tile, reads = _whole(job, self._tile), np.array(self._reads, np.int64)
-            second = _whole(job, self._second_tile) if self._second_tile else None
+            further = tuple(_whole(job, each) for each in self._further_tiles)
             columns, place = job.columns_per_read, job.place
-            one = LoadPass(job.index, reads, tile, columns, place, second=second)
+            one = LoadPass(job.index, reads, tile, columns, place, further=further)
             self._recorder.loads.append(one)
-        self._second_tile.clear()
+        self._further_tiles.clear()
         self._reads.clear()
         self._tile.clear()
+
+    def _scaled_words(
+        self, kind: str, job: LoadJob | MatMulJob, cycle: int, lanes: list[Lane]
+    ) -> None:
+        for access, addresses, values in lanes:
+            rows = access.partition + np.arange(len(values))[:, None]
+            dtype = access.dtype
+            self._words(kind, job, cycle, rows, addresses, values=values, dtype=dtype)
 
     def _words(
         self,
@@ -118,6 +137,7 @@ class Notes:
         addresses: Any,
         *,
         values: Array,
+        dtype: str = "",
     ) -> None:
         if not self._recorder.wants(kind):
             return
@@ -126,11 +146,11 @@ class Notes:
             UNIT,
             job.index,
             Words(
-                ticks=np.full(values.shape, cycle * self._period, np.int64),
-                partitions=np.broadcast_to(np.asarray(partitions), values.shape),
-                addresses=np.broadcast_to(np.asarray(addresses), values.shape),
-                dtype=job.access.dtype,
-                values=np.ascontiguousarray(values),
+                ticks=np.full(values.size, cycle * self._period, np.int64),
+                partitions=np.broadcast_to(np.asarray(partitions), values.shape).ravel(),
+                addresses=np.broadcast_to(np.asarray(addresses), values.shape).ravel(),
+                dtype=dtype or job.access.dtype,
+                values=np.ascontiguousarray(values).ravel(),
             ),
         )
 

@@ -13,6 +13,7 @@ from systolic.machine.register.context import Context
 from systolic.machine.register.pe_array.control import (
     ACCUMULATES,
     DOUBLE,
+    FOURFOLD,
     INTEGER,
     THROUGH,
     kind_of,
@@ -107,7 +108,8 @@ class Results:
         control = self._grid.control
         index = control.at_results(control.word, base)[cols] + self._origins[cols]
         values = self._grid.results()[cols]
-        kinds = kind_of(control.at_results(control.code, base)[cols]) & ~DOUBLE
+        kinds = kind_of(control.at_results(control.code, base)[cols])
+        kinds &= ~(DOUBLE | FOURFOLD)
         for integer in (False, True):
             mine = (kinds == (ACCUMULATES | INTEGER * integer)).nonzero()[0]
             if mine.size:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
-from systolic.isa import LoadDoubleRow, LoadWeights, MatMul, PassThrough
+from systolic.isa import LoadWeights, MatMul, PassThrough, Program
 from systolic.isa.array_tile import ArrayTile
 from systolic.machine.register.context import Context
 from systolic.machine.register.pe_array.grid import Grid
@@ -43,7 +43,7 @@ class TileRegisters:
             is_mixed,
             program.products(),
             has_pass_through=any(isinstance(each, PassThrough) for each in program.instructions),
-            has_double_rows=any(isinstance(each, LoadDoubleRow) for each in program.instructions),
+            rows_per_pe=_rows_per_pe(program),
         )
         self.results = Results(context, self.grid, period, tile.col)
         self.notes = Notes(context.recorder, period) if is_noted else None
@@ -110,6 +110,12 @@ class TileRegisters:
         """All vectors have been injected."""
         self.multiply = None
         self._next_multiply = job.due
+
+
+def _rows_per_pe(program: Program) -> int:
+    """Return how many rows of the contraction a PE has at most."""
+    loads = (each for each in program.instructions if isinstance(each, LoadWeights))
+    return max((load.rows_per_pe for load in loads), default=1)
 
 
 def tiles_of(instructions: Sequence[LoadWeights | MatMul], whole: ArrayTile) -> list[ArrayTile]:

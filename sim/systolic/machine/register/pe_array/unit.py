@@ -253,14 +253,13 @@ class ArrayUnit(Unit):
 
     def _inject(self, tile: TileRegisters, job: MatMulJob, tick: int) -> None:
         cycle, grid, notes = self.now, tile.grid, tile.notes
-        operand = job.rows[:, job.offsets[job.sent % job.vectors]]
+        operand, *further = job.take(job.sent % job.vectors)
         is_silent = job.sent < job.silent
         grid.inject(cycle, operand[:0] if is_silent else operand, job.is_integer)
-        if job.second is not None:
-            also = job.rows[:, job.second[job.sent]]
-            grid.inject_second(also, job.is_integer)
+        if further:
+            grid.inject_further(further, job.is_integer)
             if notes is not None:
-                notes.second_vector(job, also, cycle)
+                notes.further_values(job, further, cycle)
         if job.is_pass_through:
             grid.let_pass()
         if job.sent == 0 and job.is_first:
@@ -295,17 +294,15 @@ class ArrayUnit(Unit):
             tile.notes.end_multiply(job)
 
     def _read(self, tile: TileRegisters, job: LoadJob, tick: int) -> None:
-        cycle, rows, send, notes = self.now, job.rows, tile.grid.send, tile.notes
+        cycle, send, notes = self.now, tile.grid.send, tile.notes
         tile.note_read(job, cycle)
         for lane, part, pe, delay in job.routes[job.sent]:
-            left = job.is_left
-            operand = rows[:, job.columns[lane]] if left else rows[lane, job.offsets[part]]
+            operand, *further = job.take(lane, part)
             send(operand, job.is_integer, pe, cycle + delay)
-            if job.second is not None:
-                also = rows[:, job.second[lane]] if left else rows[lane, job.second[part]]
-                tile.grid.send_second(also, job.is_integer, pe, cycle + delay)
+            if further:
+                tile.grid.send_further(further, job.is_integer, pe, cycle + delay)
                 if notes is not None:
-                    notes.second_lane(job, lane, part, also, cycle)
+                    notes.further_lanes(job, lane, part, further, cycle)
             if notes is not None:
                 notes.lane(job, lane, part, operand, cycle)
         job.send(cycle, tick, 1)

@@ -1,4 +1,4 @@
-"""What PEs have besides for a second row of the contraction: moving and weight registers.
+"""What PEs have besides for a further row of the contraction: moving and weight registers.
 
 Both move as those of the first row do. The sum is the first row's: see `register.pe_array.grid`.
 """
@@ -32,8 +32,11 @@ def operands_in(moving: Array, stages: Stages, base: int) -> Array:
     return cells.reshape(stages.rows, stages.cols)
 
 
-class SecondRows:
-    """The registers of the second rows. `base`, as of the grid, is where its planes begin."""
+class FurtherRows:
+    """The registers of the second rows of all PEs, or of their third, or of their fourth.
+
+    `base`, as of the grid, is where its planes begin.
+    """
 
     def __init__(self, chip: Chip, stages: Stages, *, is_mixed: bool) -> None:
         size = stages.rows * stages.cols

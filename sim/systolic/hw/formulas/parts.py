@@ -1,0 +1,103 @@
+"""Lower bounds of moves that take neighbours apart: how many writes that needs, and how long.
+
+Elements that lie side by side before a move, and apart after it, have been parted by some write; so
+have elements that lie apart before it and side by side after it. A write is one descriptor of DMA,
+or one element that a lane of an engine writes. What it writes was side by side where it was read,
+so it keeps the elements in it together, and it has two ends. Not here: which elements of a tensor
+those are (`systolic.compiler.bounds.neighbours`). Source: docs/compiler.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+from systolic.hw.formulas.engines import copiers, lead_cycles, serial_cycles, word_rates
+from systolic.hw.formulas.products import descriptor_of_element_cycles
+from systolic.hw.formulas.ticks import UnitRate, least_end
+from systolic.hw.formulas.timing import Bound, first_byte, largest, last_byte
+from systolic.hw.spec import Chip
+
+GROUPS = (2, 3, 4, 8, 16, 32, 64)
+"""The sizes of groups for which a bound is worked out; any other would do as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Units of elements that lie side by side in one memory, and apart in another.
+
+    lengths: (units in a line, how many such lines). unit_bytes: of a unit, which stays together.
+    reach: units of a line that are fewer than so many places apart are not as many places apart in
+    the other memory.
+    """
+
+    lengths: tuple[tuple[int, int], ...]
+    unit_bytes: int
+    reach: int
+
+    @property
+    def neighbours(self) -> int:
+        """Return how many pairs of neighbours must be parted."""
+        return sum((length - 1) * count for length, count in self.lengths)
+
+    def groups(self, size: int) -> int:
+        """Return into how many groups of so many units the lines can be cut."""
+        return sum(length // size * count for length, count in self.lengths)
+
+
+def parted_bound(chip: Chip, lines: Lines, *, outside: bool) -> Bound:
+    """Return the least time in which neighbours of lines are parted; outside: from DRAM to DRAM.
+
+    *Two neighbours.* Follow both of them through all writes. As long as one write takes both they
+    stay side by side, so some write takes one of them only, and one of its ends lies between the
+    two. An end lies between two places, so it parts one pair. Hence
+
+        pairs <= 2 * (descriptors + elements written by engines)
+
+    *A group of g units*, none of which may stay as far from another as it is. Let m of them be
+    written by DMA only. Between two of these that follow one another lies an end of a descriptor,
+    at some time, and at that time they are less than g places apart. So an end lies between fewer
+    than g such pairs of all groups, and the sum of m - 1 over all groups is at most
+    2 * (g - 1) * descriptors. All other units are written by an engine once at least. Hence
+
+        groups * (g - 1) <= units written by engines + 2 * (g - 1) * descriptors
+
+    Engines write words of up to four bytes, so that a write may be of several units. The array is
+    no way around: its results are written by engines, or by DMA where it reads them. Where DMA
+    transposes, it writes units at its full rate, and each element of the smallest that it
+    transposes has two ends. From DRAM an engine begins behind the first copy, and is done before
+    the last. Not counted are programs that calculate one word out of several.
+    """
+    found = [_ended(chip, lines.neighbours, _writes(chip, lines, None, outside=outside))]
+    for size in GROUPS:
+        if size <= lines.reach and (groups := lines.groups(size)):
+            ways = _writes(chip, lines, size, outside=outside)
+            found.append(_ended(chip, groups * (size - 1), ways))
+    return largest(found)
+
+
+def _ended(chip: Chip, amount: int, ways: Iterator[UnitRate]) -> Bound:
+    ticks = least_end(0, amount, list(ways))
+    return Bound(ticks, "elements that are taken apart", chip.period("pe_array"))
+
+
+def _writes(chip: Chip, lines: Lines, group: int | None, *, outside: bool) -> Iterator[UnitRate]:
+    """Yield what engines and DMA do of either sum: of pairs (no group), or of groups of a size."""
+    lanes, dma = chip.state_buffer.partitions, chip.dma
+    around = first_byte(chip) + last_byte(chip, 0) if outside else 0
+    for unit, engine in copiers(chip, "state_buffer").items():
+        words, size_bytes = word_rates(engine, chip.port_width_bytes)
+        rate = 2 * words if group is None else Fraction(size_bytes, lines.unit_bytes)
+        behind = lead_cycles(engine, "state_buffer") + engine.latency_cycles + 1
+        yield UnitRate(chip.period(unit), lanes * rate, behind + around // chip.period(unit))
+    ends = 2 if group is None else 2 * (group - 1)
+    rates = [dma.queues * ends / descriptor_of_element_cycles(chip, 1)]
+    if dma.transposes is not None:
+        size = min(dma.transposes.element_bytes) if group is None else lines.unit_bytes
+        writes = Fraction(dma.engine_count * dma.bytes_per_cycle, size)
+        rates.append(2 * writes if group is None else writes)
+    if chip.result_buffer.dma_readable:
+        rates.append(rates[0] + chip.pe_array.cols * ends)
+    behind = serial_cycles(dma) + dma.latency_cycles + 1
+    yield UnitRate(chip.period("dma"), max(rates), behind)

@@ -1,0 +1,155 @@
+"""What a copy moves, bundle by bundle, and through which ports: the same for all that are alike.
+
+A program has few kinds of copies, so what follows from the kind alone is found once. Not here:
+when a copy moves what it moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from systolic.arrays import Integers
+from systolic.hw.spec import Chip
+from systolic.isa import Access, Buffer, DmaCopy, DmaTranspose
+from systolic.machine.event.dma.descriptors import (
+    BundleGroup,
+    all_needs,
+    bank_bytes,
+    descriptor_groups,
+    descriptor_needs,
+    edges_of_lanes,
+    group_needs,
+    spread_order,
+)
+from systolic.machine.event.dma.pace import BytePace, CopyRate, PacedDescriptor
+from systolic.machine.event.ports.meeting import EVERY_PARTITION
+from systolic.machine.event.ports.ports import Needs, hull, in_bank, mask_of, number_of
+
+
+def dram_ends(copy: DmaCopy) -> int:
+    """Return how many of a copy's two ends lie in DRAM."""
+    return (copy.source.buffer, copy.target.buffer).count(Buffer.DRAM)
+
+
+def likeness(copy: DmaCopy, chip: Chip) -> Hashable:
+    """Return all of a copy on which its plan depends on a chip."""
+    return type(copy), _in_bank(copy.source, chip), _in_bank(copy.target, chip)
+
+
+def _in_bank(access: Access, chip: Chip) -> Hashable:
+    """Return an access without its first byte, where that makes no difference to its ports."""
+    if access.buffer is Buffer.DRAM:
+        return access.partitions, access.dtype, access.pattern
+    return in_bank(access, bank_bytes(access, chip))
+
+
+class GroupPorts(NamedTuple):
+    """The ports of the bundles of a group, int64.
+
+    low and high: partitions low <= p < high, [bundles, ports]; number: of the ports, [ports].
+    """
+
+    low: Integers
+    high: Integers
+    number: Integers
+
+
+class CopyPlan:
+    """The bundles of a copy, and of all that are alike.
+
+    copy: one of them; where in its banks it lies may differ from where others do.
+    engines: by group, how many DMA engines move a bundle. pieces: by group, what a bundle costs.
+    order: of the descriptors as they are moved, [descriptors]; None if it is that of the copy.
+    """
+
+    def __init__(self, copy: DmaCopy, chip: Chip) -> None:
+        self.copy, self.groups = copy, descriptor_groups(copy, chip)
+        self.reach = hull(all_needs(copy, self.groups))
+        self.mask = mask_of(self.reach)
+        dma, ends, is_spread = chip.dma, dram_ends(copy), chip.dma.is_spread
+        self.times = ends if ends > 1 and chip.dram.organisation is None else 1
+        # Within DRAM all engines share every descriptor.
+        rows = [dma.engine_count if ends > 1 else group.rows for group in self.groups]
+        self.engines = rows if is_spread else [1] * len(rows)
+        self.kinds_of_engines = frozenset(self.engines)
+        self.order = spread_order(copy, chip) if is_spread else None
+        self.uses_results = Buffer.RESULT in (copy.source.buffer, copy.target.buffer)
+        in_state = Buffer.STATE in (copy.source.buffer, copy.target.buffer)
+        self._width = chip.state_buffer.port_bytes if in_state else None
+        self.pieces = [
+            PacedDescriptor(
+                dma.descriptor_cycles * (1 if is_spread else group.rows),
+                group.size_bytes * group.rows * self.times,
+                dma.descriptor_cost == "max",
+            )
+            for group in self.groups
+        ]
+        self._rest: dict[CopyRate, dict[tuple[int, int], int]] = {}
+        self._needs: dict[tuple[int, int], Needs] = {}
+        self._ports: dict[int, GroupPorts] = {}
+
+    def pace(self, place: int, rate: CopyRate) -> BytePace:
+        """Return the pace of a group's bundles: what of a rate their ports let pass."""
+        pace = rate.pace(self.engines[place])
+        return pace if self._width is None else pace.at_most(self._width * self.groups[place].rows)
+
+    def cycles_from(self, place: int, rate: CopyRate, cycle: int) -> int:
+        """Return the cycles of all groups from `place` on at a rate, the first begun in `cycle`."""
+        known = self._rest.setdefault(rate, {})
+        path: list[tuple[tuple[int, int], int]] = []
+        phase, rest = cycle % rate.phases, 0
+        while place < len(self.groups):
+            key = place, phase
+            if key in known:
+                rest = known[key]
+                break
+            orbit = self.pace(place, rate).orbit(self.pieces[place], phase)
+            cost = orbit.cycles(self.groups[place].count)
+            path.append((key, cost))
+            place, phase = place + 1, (phase + cost) % rate.phases
+        for key, cost in reversed(path):
+            rest += cost
+            known[key] = rest
+        return rest
+
+    def needs(self, place: int, index: int) -> Needs:
+        """Return the ports of a bundle of a group, all of whose bytes lie in one bank."""
+        found = self._needs.get((place, index))
+        if found is None:
+            found = descriptor_needs(self.copy, self.groups[place], index)
+            self._needs[place, index] = found
+        return found
+
+    def ports(self, place: int) -> GroupPorts:
+        """Return the ports of the bundles of a group, each of which lies in one bank."""
+        found = self._ports.get(place)
+        if found is None:
+            found = self._ports[place] = self._find_ports(place)
+        return found
+
+    def _find_ports(self, place: int) -> GroupPorts:
+        group = self.groups[place]
+        sides = group_needs(self.copy, group)
+        shape = group.count, len(sides)
+        low = np.zeros(shape, np.int64)
+        many = np.full(shape, EVERY_PARTITION, np.int64)
+        for column, (side, need) in enumerate(sides):
+            if need.port.buffer != Buffer.RESULT:  # whose ports serve all partitions
+                low[:, column] = group.partitions[side]
+                many[:, column] = self._partitions(side, group)
+        numbers = np.array([number_of(need.port) for _, need in sides], np.int64)
+        return GroupPorts(low, low + many, numbers)
+
+    def _partitions(self, side: int, group: BundleGroup) -> int:
+        """Return how many partitions a bundle reads, or (side 1) writes, from the lowest on."""
+        is_turned = isinstance(self.copy, DmaTranspose) and side == 0
+        return self.copy.source.partitions if is_turned else group.rows
+
+    @cached_property
+    def lane_edges(self) -> list[list[int]]:
+        """Return by group where the partitions of its bundles change, and its end."""
+        return [edges_of_lanes(group) for group in self.groups]
