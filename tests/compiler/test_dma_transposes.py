@@ -196,6 +196,15 @@ def test_via_dram_reads_back_by_a_transpose() -> None:
     assert outcome.trace.cycles() < plain.trace.cycles()
 
 
+def test_via_dram_reads_back_by_a_copy_where_that_is_sooner() -> None:
+    """The schedule, and not the plan, chooses between a copy and a transpose of the same bytes."""
+    slow = chip(transposes={**TRANSPOSES, "dram_percent": 1})
+    data = np.arange(24 * 16, dtype="f4").reshape(24, 16)
+    found, _, compiled = run_transpose(slow, "f32[24,16]", data, options=Options(via="dram"))
+    assert np.array_equal(found, data.T)
+    assert not transposes_of(compiled.program)
+
+
 def test_the_transpose_that_does_what_a_copy_does() -> None:
     target = Access(Buffer.STATE, "f32", 0, 8, 0, ((1, 5),))
     by_columns = Access(Buffer.DRAM, "f32", 0, 1, 64, ((1, 8), (8, 5)))

@@ -17,7 +17,7 @@ CHIP = ideal_chip(8, 8)
 SHARED = {
     "tiles of a matrix": (tasks, "_tiling"),
     "segments of a tensor in DRAM": (dram_tensor, "_found_segments"),
-    "tiles with elements in common": (cut, "_tile_pairs"),
+    "tiles with elements in common": (cut, "tile_pairs"),
     "pieces of a change of view": (moves, "_pieces"),
 }
 

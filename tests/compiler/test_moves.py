@@ -7,6 +7,7 @@ of the order; where an element lies is asked of `Shape.linear_index`, element by
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from random import Random
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 
 import systolic
 from compiler.test_graph_values import random_values
+from support.both_engines import run_on_both_engines
 from support.chips import ideal_chip
 from systolic.compiler import compile_graph
 from systolic.compiler.ir.factors import FactorPlaces, Move, move_of
@@ -140,7 +142,8 @@ def test_eight_bits_on_a_chip_that_takes_none_go_through_the_array() -> None:
     result = systolic.run(builder.graph(), "multi_clock_128x128", values=False)
     # Ten tiles of 128 x 100 are cast at 100 and copied out at 128 elements of each lane, at half
     # the array's clock; element by element, by DMA, it took 2,273,603 cycles.
-    assert 2 * 10 * 128 < result.cycles < 4100
+    # Each tile is copied out in halves, so that neither engine waits for the other: 4,028 whole.
+    assert 2 * 10 * 128 < result.cycles <= 4000
 
 
 def places(shape: ShapeInDram, index: np.ndarray) -> np.ndarray:
@@ -196,6 +199,14 @@ def test_parts_of_a_move_between_tiles_with_gaps_say_where_every_element_goes(
         hence = places(move.result, factors) + part.result
         brought = part.source + move.source.padded_elements()
         assert move.spaced == 1 or (over_padding and brought <= source.padded_elements())
+        for wider in move.gap_choices():  # they fill the distance to the next factor, within memory
+            assert over_padding or not wider.gaps
+            sizes = np.add(move.sizes, wider.gaps or [0] * len(move.sizes))
+            steps, order = move.before.steps, move.before.order
+            filled = [(m, n) for m, n in pairwise(order) if sizes[n] > move.sizes[n]]
+            assert all(steps[m] == steps[n] * sizes[n] for m, n in filled)
+            last = part.source + np.dot(np.subtract(sizes, 1), steps) + move.spaced
+            assert not filled or last <= source.padded_elements()
         found |= dict(zip(hence.tolist(), here.tolist(), strict=True))
     assert sum(math.prod(part.move.sizes) for part in parts) == len(found)  # each of them once
     assert {place: found[place] for place in wanted} == wanted
@@ -299,6 +310,23 @@ def test_large_moves_are_few_instructions(graph: Graph) -> None:
     assert len(compiled.program.instructions) < 3000
 
 
+def test_tiles_that_all_have_room_are_moved_in_whole_runs() -> None:
+    # [96, 8192] is turned. A row of 8192 elements fills more than an eighth of a partition, but it
+    # fits with its cast and with the result: each of 96 rows comes in one run, and 128 partitions
+    # have 64 rows of the result each, which go in one run.
+    builder = GraphBuilder(home="dram")
+    builder.tensor("x", "s8[1024,8,96]{0,1,2}")
+    builder.add("relayout", ("x",), Shape.parse("s8[1024,8,96]{2,0,1}"), name="y")
+    graph, chip = builder.graph(), load_chip(CHIPS / "neuroncore_v3.toml")
+    small = chip.model_copy(
+        update={"state_buffer": chip.state_buffer.model_copy(update={"bytes_per_partition": 57344})}
+    )
+    runs = systolic.run(graph, small, values=False).summary["transfers"]["runs"]
+    assert sorted((run["bytes"], run["count"]) for run in runs) == [(6144, 128), (8192, 96)]
+    values = {"x": random_values(Random(1), graph.shape("x"))}
+    assert systolic.run(graph, small, values).summary["values"]["equal"]
+
+
 def test_a_byte_that_is_copied_in_dram_passes_its_engine_once() -> None:
     graph = moved("reshape", "bf16[262144]", "bf16[32768,8]")
     result = systolic.run(graph, "multi_clock_128x128", values=False)
@@ -330,13 +358,7 @@ def test_batches_that_lie_in_any_order_are_multiplied_right_on_both_engines(
     hardware = chip(rng)
     inputs = {name: random_values(rng, graph.shape(name)) for name in ("x", "w")}
     compile_graph("product", graph, hardware, verify=True)
-    event, register = (
-        systolic.run(graph, hardware, inputs, engine=engine) for engine in ("event", "register")
-    )
-    assert event.summary["values"]["equal"]
-    assert register.summary["values"]["equal"]
-    assert event.cycles == register.cycles
-    assert event.cycles >= event.summary["bound"]["cycles"]
+    run_on_both_engines(graph, hardware, inputs)
 
 
 # Moves and a product between tiles that stand over edges, or of the same bytes in DRAM with rows:

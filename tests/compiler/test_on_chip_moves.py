@@ -6,6 +6,7 @@ that of the order; where an element must come from is computed by numpy on whole
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
@@ -219,14 +220,35 @@ def test_pieces_cover_each_element_once(rng):
         found = np.full((rows, cols), -1)
         for p in pieces(row, col, matrix == n):
             lines = range(p.source_row, p.source_row + p.source_rows)
-            steps = [0]
-            for step, count in p.pairs:
-                steps = [s + step * i for s in steps for i in range(count)]
-            values = [before[n, line, p.source_col + s] for line in lines for s in steps]
-            part = found[p.row : p.row + p.rows, p.col : p.col + p.cols]
-            assert (part == -1).all()
-            part[...] = np.reshape(values, part.shape)
+            values = [before[n, line, p.source_col + s] for line in lines for s in steps(p.pairs)]
+            there = [p.col + s for s in steps(p.into)]
+            part = np.ix_(range(p.row, p.row + p.rows), there)
+            assert (found[part] == -1).all()
+            found[part] = np.reshape(values, (p.rows, -1))
+            assert sorted(there) == sorted(
+                col for span in p.spans() for col in range(span.first, span.stop)
+            )
+            assert len(there) == p.columns
+            assert max(len(p.pairs), len(p.into)) <= 4
         assert np.array_equal(found, np.where(matrix == n, after[number], -1))
+
+
+def steps(pairs: Sequence[tuple[int, int]]) -> list[int]:
+    found = [0]
+    for step, count in pairs:
+        found = [at + step * i for at in found for i in range(count)]
+    return found
+
+
+def test_columns_at_equal_distances_are_one_piece() -> None:
+    """Pixels lie twice side by side, as two groups of rows: two accesses with steps, not twelve."""
+    source, target = (Spread((6, 2, 5), axes) for axes in (((1, 2), (0,)), ((2,), (0, 1))))
+    _, row, col = source.locate(target.logical(0, Span(0, 5), Span(0, 12)))
+    found = pieces(row, col, np.ones((5, 12), np.bool_))
+    assert [(p.source_row, p.rows, p.pairs, p.into) for p in found] == [
+        (0, 5, ((1, 6),), ((2, 6),)),
+        (5, 5, ((1, 6),), ((2, 6),)),
+    ]
 
 
 def random_axes(rng: Random, rank: int):

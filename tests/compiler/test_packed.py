@@ -247,13 +247,16 @@ def test_a_lone_byte_is_joined_in_three_steps() -> None:
 
 
 def test_unpacking_is_an_instruction_for_each_element_of_a_byte() -> None:
-    """128 bytes of a partition are two elements each: two instructions of 128; then copies."""
+    """128 bytes of a partition are two elements each: two instructions of 128; then copies.
+
+    These take words of four bytes.
+    """
     graph = graph_of("cast", "u4[8,256]{1,0:E(4)}", "u8[8,256]", ("state_buffer",) * 2)
     compiled, _, _ = run(graph, chip_8x8())
-    lengths = [(type(i).__name__, i.target.elements) for i in compiled.program.instructions]  # type: ignore[union-attr]
-    assert lengths[:2] == [("TensorScalar", 128)] * 2
-    assert {name for name, _ in lengths[2:]} == {"Copy"}
-    assert sum(count for _, count in lengths[2:]) == 256
+    targets = [(type(i).__name__, i.target) for i in compiled.program.instructions]  # type: ignore[union-attr]
+    assert [(name, access.elements) for name, access in targets[:2]] == [("TensorScalar", 128)] * 2
+    assert {(name, access.element_bytes) for name, access in targets[2:]} == {("Copy", 4)}
+    assert sum(access.elements * access.element_bytes for _, access in targets[2:]) == 256
 
 
 REFUSED = [

@@ -272,10 +272,10 @@ def test_schedule():
     with broken("schedule", f"depends on {last}, which does not come before"):
         verify_drafts(with_draft(step, needs=(Ref(last, "dma0", ("dma0",)),)), CHIP)
     with broken("schedule", "does not post elsewhere"):
-        wrong = replace(DRAFTS[step].needs[0], key=("elsewhere",))
+        wrong = DRAFTS[step].needs[0]._replace(key=("elsewhere",))
         verify_drafts(with_draft(step, needs=(wrong,)), CHIP)
     with broken("schedule", "has no part 99"):
-        verify_drafts(with_draft(step, needs=(replace(DRAFTS[step].needs[0], part=99),)), CHIP)
+        verify_drafts(with_draft(step, needs=(DRAFTS[step].needs[0]._replace(part=99),)), CHIP)
     store = DRAFTS[last].instruction
     outside = replace(store.source, start=1 << 30)
     with broken("schedule", "illegal: .*source"):
@@ -316,12 +316,12 @@ WAITING = [n for n, i in enumerate(PROGRAM.instructions) if i.waits]
 
 def test_sync_without_the_waits_of_an_instruction():
     """Each is missed, but for those that follow from others: the checker does not miss them."""
-    verify_synchronised(DRAFTS, PROGRAM)
+    verify_synchronised(DRAFTS, PROGRAM, CHIP)
     missed = 0
     for step in WAITING:
         program = with_instruction(step, waits=())
         try:
-            verify_synchronised(DRAFTS, program)
+            verify_synchronised(DRAFTS, program, CHIP)
         except BrokenPassError as error:
             missed += f"instruction {step}" in str(error) and "nothing makes it wait" in str(error)
         else:
@@ -333,9 +333,9 @@ def test_sync_counts():
     step = WAITING[0]
     (wait, *_) = PROGRAM.instructions[step].waits
     with broken("sync", "too many"):
-        verify_synchronised(DRAFTS, with_instruction(step, waits=(Wait(wait.semaphore, 99),)))
+        verify_synchronised(DRAFTS, with_instruction(step, waits=(Wait(wait.semaphore, 99),)), CHIP)
     with broken("sync", "drafts, .* steps"):
-        verify_synchronised(DRAFTS[1:], PROGRAM)
+        verify_synchronised(DRAFTS[1:], PROGRAM, CHIP)
 
 
 def test_sync_posts_in_order():
@@ -350,7 +350,7 @@ def test_sync_posts_in_order():
     waiting = replace(fill[2], waits=(Wait(0, 1),))
     program = Program("test", (*posting, waiting), ("written sb0 both",))
     with broken("sync", "may post"):
-        verify_synchronised(drafts, program)
+        verify_synchronised(drafts, program, CHIP)
 
 
 def test_a_kind_of_node_without_a_row_fails_at_import():

@@ -8,8 +8,10 @@ pass's folder) of the rules on which the next pass relies. The program is checke
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from systolic.collector import collector_at_rest
+from systolic.compiler.ir.dma_posts import waits_for_engines
 from systolic.compiler.ir.nodes import Layers
 from systolic.compiler.ir.tasks import Tiled
 from systolic.compiler.lower.blocks import equation_1
@@ -110,15 +112,24 @@ def compile_graph(
     Raises CompileError if a type, a tensor or a tile does not fit the chip, BrokenPassError if
     the compiler is at fault.
     """
-    options = options or Options()
     every = os.environ.get(VERIFY, "0") != "0" if verify is None else verify
+    with collector_at_rest():  # tasks and drafts are kept, or dropped without cycles
+        return _compiled(name, graph, chip, options or Options(), every=every)
+
+
+def _compiled(
+    name: str, graph: Graph, chip: Chip, options: Options, *, every: bool
+) -> CompiledGraph:
+    """Return the results of all passes; every: verify each of them."""
     layers = lower_graph(graph, chip, options)
     verify_layers(layers)
     layers, plan = _planned(layers, chip, options)
     _verify_plan(plan, layers, chip, every=every)
     synchronised = synchronise_drafts(name, plan.scheduled.drafts)
+    program = waits_for_engines(synchronised.program, chip)
+    synchronised = replace(synchronised, program=program)
     if every:
-        verify_synchronised(plan.scheduled.drafts, synchronised.program)
+        verify_synchronised(plan.scheduled.drafts, program, chip)
     check_program(synchronised.program, chip)
     carried = carried_graph(graph, chip)
     in_blocks = not carried.on_chip and any(node.kind != "convert" for node in layers.nodes)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from systolic.compiler.ir.nodes import Matrix
 from systolic.compiler.ir.strided import ShapeInDram
-from systolic.compiler.ir.tasks import Task, tiling
+from systolic.compiler.ir.tasks import Loops, Task, tiling
 from systolic.compiler.pipeline import CompiledGraph
 from systolic.isa import Access, Instruction, Program
 from systolic.isa.effects import accumulates
@@ -58,10 +58,17 @@ def show_tile(compiled: CompiledGraph, limit: int = LIMIT) -> Iterator[str]:
         yield f"equation 1: {blocks.count} blocks of {p} x {q}, {blocks.tiled}"
     for number, loops in tiled.loops:
         tiles, chunks = loops.group
+        if loops.loaded:
+            yield (
+                f"loops of {layers.nodes[number].output}: blocks of {loops.chunk} pixels are "
+                f"loaded, filters stream; sums of {loops.loaded} blocks are turned together, "
+                f"{loops.lag} groups later; about {loops.estimate} cycles"
+            )
+            continue
         yield (
             f"loops of {layers.nodes[number].output}: {tiles} stationary tiles x {chunks} chunks "
             f"of {loops.chunk} vectors accumulate together; {loops.outer} outermost; about "
-            f"{loops.estimate} cycles"
+            f"{loops.estimate} cycles{_by_rows(loops)}"
         )
     if compiled.plan.cycles:
         yield (
@@ -79,11 +86,19 @@ def show_tile(compiled: CompiledGraph, limit: int = LIMIT) -> Iterator[str]:
     yield from _cut([f"  {n}: {_task(task)}" for n, task in enumerate(tiled.tasks)], limit)
 
 
+def _by_rows(loops: Loops) -> str:
+    if not loops.by_rows:
+        return ""
+    return f"; the first {loops.by_rows} stationary tiles go row by row of what engines make"
+
+
 def _task(task: Task) -> str:
     reads, writes = " ".join(map(str, task.reads)), " ".join(map(str, task.writes))
     where = f" -> {writes}" if writes else ""
     if task.kind != "multiply":
         return f"{task.kind} {reads}{where}"
+    if not task.rows and task.beside >= 0:
+        return f"turn the sums of {len(task.moving)} blocks{where}"
     if not task.rows:
         return f"multiply nothing{where}, which is filled"
     (rows,) = task.rows

@@ -29,7 +29,7 @@ def drawn(rng: Random) -> Shape:
 @pytest.mark.parametrize("seed", range(200))
 def test_memory_has_no_fewer_gaps_and_bursts_than_a_bound_says(seed: int) -> None:
     shape = drawn(Random(seed))
-    found = gapped_bytes(shape)
+    found = gapped_bytes(shape, stored=False)
     minor = shape.dims[shape.layout.minor_to_major[0]]
     assert (found is None) == (minor % 16 == 0)
     if found is None:
@@ -45,7 +45,7 @@ def test_memory_has_no_fewer_gaps_and_bursts_than_a_bound_says(seed: int) -> Non
 
 
 def test_lines_of_a_tensor_by_hand() -> None:
-    found = gapped_bytes(Shape.parse("s8[16,28,28,96]{0,2,1,3:T(8,128)(4,1)}"))
+    found = gapped_bytes(Shape.parse("s8[16,28,28,96]{0,2,1,3:T(8,128)(4,1)}"), stored=False)
     # 28 rows are seven lines of four, of 28 x 96 matrices. A line has 16 columns, so 64 bytes,
     # and 112 x 4 places without elements.
     assert found == GappedBytes(16 * 28 * 28 * 96, 7 * 28 * 96, 512, 0, 64, 448)
@@ -78,3 +78,21 @@ def test_descriptors_or_gaps_whichever_cost_less(cost: str, gap_bytes: int, cycl
     both = gapped_bound(hardware, [lines, lines])
     assert both == alone
     assert twice.ticks - alone.ticks == cycles * hardware.period("dma")
+
+
+def test_where_dma_transposes_only_what_is_stored_pays_for_its_gaps() -> None:
+    """A transpose has its target on the chip. 100 lines at 7 cycles and 8 bytes each: 99 gaps."""
+    hardware = ideal_chip(4, 4, dma={
+        "queues": 1, "descriptor_cycles": 7, "bytes_per_cycle": 8,
+        "transposes": {"element_bytes": [4], "dram_percent": 90},
+    })  # fmt: skip
+    cycles = {
+        stored: GappedBytes(800, 100, 88, 0, 8, 80, stored).queue_cycles(hardware)
+        for stored in (False, True)
+    }
+    assert cycles == {False: 100, True: 100 + 99 * 7}
+    shape = Shape.parse("f32[8,20]{1,0:T(8,128)}")
+    read, written = (gapped_bytes(shape, stored=stored) for stored in (False, True))
+    assert read is not None
+    assert written is not None
+    assert (read.stored, written.stored) == (False, True)

@@ -59,6 +59,40 @@ def test_copies_by_hand():
     assert copied_bound(PATENT, 600 * 256 + 136 + 1, 4).cycles == 601 + 1
 
 
+def test_only_the_lanes_that_a_result_has_are_written():
+    """Two engines of 28 lanes: 56 float32 in a cycle; the queues begin in cycle 600."""
+    assert copied_bound(PATENT, 56, 4, lanes=28).cycles == 1 + 1
+    assert copied_bound(PATENT, 57, 4, lanes=28).cycles == 2 + 1
+    assert copied_bound(PATENT, 599 * 56, 4, lanes=28).cycles == 599 + 1
+
+
+def test_tiles_say_to_how_many_lanes_a_result_goes():
+    """Its three rows of tiles lie in 24 partitions, wherever the source lies: two engines write 48
+    float32 of 153,600 in a cycle, and from cycle 600 on four queues 272 more."""
+    graph = one("transpose", "f32[24,100,64]", "f32[64,24,100]{2,1,0:T(8,128)}", (2, 0, 1))
+    chip = load_chip(CONFIGS / "chips" / "ideal_128x128.toml")
+    least = 600 + (153600 - 600 * 48) // (48 + 272)
+    bound = run_bound(graph, chip, Options())
+    assert least <= bound.cycles <= least + 2
+    assert systolic.run(graph, chip, values=False).cycles >= bound.cycles
+
+
+def test_narrow_elements_side_by_side_are_copied_as_words():
+    """Four bytes of a lane in a cycle: 1024 bytes of 128 lanes and two engines."""
+    assert copied_bound(PATENT, 1024, 1).cycles == copied_bound(PATENT, 512, 2).cycles == 1 + 1
+    assert copied_bound(PATENT, 1025, 1).cycles == 2 + 1
+
+
+def test_what_shares_bytes_is_calculated_by_hand():
+    """Every byte of 64 x 4096, but one of 64 in a line: 258,048, and 1,024 in a cycle."""
+    unpacked = one("relayout", "pred[64,4096]{1,0:E(1)}", "pred[64,4096]{0,1}")
+    (found,) = operation_bounds(unpacked, PATENT)
+    assert (found.bound.cycles, found.bound.why) == (252 + 1, "lanes that calculate")
+    packed = one("relayout", "pred[64,4096]", "pred[64,4096]{1,0:E(1)}")
+    (found,) = operation_bounds(packed, PATENT)
+    assert (found.bound.cycles, found.bound.why) == (16 + 1, "lanes that calculate")
+
+
 @pytest.mark.parametrize(
     ("graph", "cycles", "why"),
     [

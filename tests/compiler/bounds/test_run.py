@@ -16,7 +16,7 @@ from systolic.compiler import Options, compile_graph
 from systolic.compiler.bounds.run import operation_bounds, run_bound
 from systolic.config import load_run
 from systolic.errors import CompileError, SystolicError, WorkloadError
-from systolic.hw.formulas.products import Product, Turn, product_bound
+from systolic.hw.formulas.products import Product, Turn, _moved_bound, product_bound
 from systolic.layout import Shape
 from systolic.workload import Graph, GraphBuilder, Operation, Tensor, make_graph
 
@@ -100,6 +100,49 @@ def test_every_layout_comes_near_its_bound(home, share, lhs, rhs, out):
     bound = run_bound(graph, chip).cycles
     assert bound == plain + turned * 64 * 128
     assert bound <= cycles <= (1 + share) * bound
+
+
+@pytest.mark.parametrize(
+    ("lhs", "rhs", "turned"),
+    [
+        ("{1,0:T(8,128)}", "{1,0}", 1),
+        ("{1,0:T(8,128)(2,1)}", "{1,0:T(8,128)(2,1)}", 1),
+        ("{0,1:T(8,128)}", "{0,1:T(8,128)(2,1)}", 1),
+        ("{1,0:T(8,128)}", "{0,1:T(8,128)}", 2),
+        ("{1,0:T(128)}", "{1,0}", 0),  # other tiles are taken to be readable either way
+    ],
+)
+def test_a_layout_in_tiles_of_its_matrices_is_turned_as_its_columns_lie(lhs, rhs, turned):
+    chip = load_run(RUNS / "matmul_1024_onchip.toml").chip
+    graph = matmul(f"bf16[1024,1024]{lhs}", f"bf16[1024,1024]{rhs}", "bf16[1024,1024]{1,0}",
+                   "state_buffer")  # fmt: skip
+    plain = 128 + 64 * 1024 - 1 + (127 + 127) + 1 + 1 + 1
+    assert run_bound(graph, chip).cycles == plain + turned * 64 * 128
+
+
+def test_rows_side_by_side_pass_through_the_array_as_words():
+    """Pairs of 16 rows of bf16 are 8 rows of words: as many vectors, where words pass through."""
+    rare, late = {"min_interval_cycles": 999}, {"queues": 1, "latency_cycles": 999999}
+    slow = {"activation": rare, "pooling": rare, "dma": late | {"bytes_per_cycle": 4}}
+    chip = ideal_chip(4, 4, pe_array={"pass_through": {"f32": 1}}, **slow)
+    found = {
+        turn: product_bound(chip, Product(1, 16, 8, 8, "bf16", (turn,))).cycles
+        for turn in (Turn(1, 16, 8, "bf16"), Turn(1, 16, 8, "bf16", 2), Turn(1, 8, 8, "f32"))
+    }
+    alone, pairs, words = found.values()
+    assert pairs == words < alone
+
+
+def test_lanes_that_are_not_independent_turn_one_element_after_another():
+    """A batch of 8: 8 elements in an instruction, which a lane reads in 8 cycles."""
+    turned = Product(8, 1, 4, 4, "f32", (Turn(8, 4, 64, "f32"),))
+    late = {"queues": 1, "latency_cycles": 9999, "bytes_per_cycle": 4}
+    both = {}
+    for independent in (True, False):
+        engine = {"independent_lanes": independent}
+        chip = ideal_chip(4, 4, activation=engine, pooling=engine, dma=late)
+        both[independent] = _moved_bound(chip, turned.turns).cycles
+    assert both == {True: 8 * 4 * 64 // (2 * 8) + 1, False: 8 * 4 * 64 // 2 + 1}
 
 
 def test_partial_tiles_count_as_the_array_runs_them():

@@ -6,10 +6,20 @@ import pytest
 
 import systolic
 from support.blocks import state
-from support.chips import ideal_chip
+from support.chips import able_chip, ideal_chip
 from systolic.compiler.cost.pace import estimated_ticks
 from systolic.compiler.ir.drafts import Draft
-from systolic.isa import Access, Buffer, Copy, DmaCopy, LoadWeights, Memset, Program
+from systolic.isa import (
+    Access,
+    ActivateReduce,
+    Buffer,
+    Copy,
+    DmaCopy,
+    LoadWeights,
+    Memset,
+    Pool,
+    Program,
+)
 from systolic.machine import simulate
 from systolic.workload import GraphBuilder
 
@@ -40,6 +50,16 @@ ALONE = {
     "within the chip": DmaCopy(dma_queue=0, source=state(0, 4, 0, 8), target=state(0, 4, 256, 8)),
     "rows": DmaCopy(dma_queue=0, source=in_dram((1, 32)), target=state(0, 4, 256, 8)),
     "one row": DmaCopy(dma_queue=0, source=in_dram((1, 32)), target=state(0, 1, 256, 32)),
+    "reduction": Pool(
+        function="sum", window=32, source=state(0, 4, 0, 32), target=state(0, 4, 256, 1)
+    ),
+    "results and sums": ActivateReduce(
+        engine="activation",
+        function="exponential",
+        source=state(0, 4, 0, 8),
+        target=state(0, 4, 128, 8),
+        reduced=state(0, 4, 256, 1),
+    ),
     "elements": DmaCopy(dma_queue=0, source=in_dram((2, 32)), target=state(0, 1, 256, 32)),
 }
 
@@ -57,6 +77,6 @@ ALONE = {
 @pytest.mark.parametrize("what", ALONE)
 def test_an_instruction_alone_takes_what_was_estimated(what, tables):
     """Nothing contends, so the estimate is the machine's own count."""
-    chip, instruction = ideal_chip(4, 4, **tables), ALONE[what]
+    chip, instruction = able_chip(4, 4, **tables), ALONE[what]
     trace = simulate(chip, Program(what, (instruction,)), values=False).trace
     assert estimated_ticks([Draft(instruction, "", (), (), 0)], chip) == trace.cycles()

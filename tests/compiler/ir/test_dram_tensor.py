@@ -10,7 +10,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from systolic.compiler.ir.dram_tensor import DramTensor
+from systolic.compiler.ir.dram_tensor import DramTensor, segments
+from systolic.compiler.ir.strided import StridedShape
 from systolic.isa.access import MAX_PAIRS
 from systolic.layout import COMBINE, Layout, Shape, Tile
 
@@ -74,3 +75,42 @@ def test_rectangles_reach_the_elements_of_a_block(seed, by_column):
             for r in range(extents[0]) for c in range(extents[1])
         }  # fmt: skip
         assert found == wanted, (shape, axes)
+
+
+def test_what_begins_within_a_run_is_cut_at_its_end() -> None:
+    """Rows of 7 at a distance of 10, from the third element on: 5, and then all other rows."""
+    offsets = (10 * np.arange(18)[:, None] + np.arange(7)).ravel()[2:]
+    found = [(part.first, part.count, part.base, part.pairs) for part in segments(offsets)]
+    assert found == [(0, 5, 2, ((1, 5),)), (5, 119, 10, ((10, 17), (1, 7)))]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_segments_make_up_the_offsets(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    dims, steps = rng.integers(1, 5, 4), rng.integers(1, 60, 4)
+    offsets = sum(np.ix_(*(n * step for n, step in zip(map(np.arange, dims), steps, strict=True))))
+    offsets = offsets.ravel()[rng.integers(0, dims[-1]) :]
+    made: list[int] = []
+    for part in segments(offsets):
+        assert part.first == len(made)
+        places = [part.base]
+        for step, count in part.pairs:
+            places = [at + step * n for at in places for n in range(count)]
+        assert len(places) == part.count
+        made += places
+    assert made == offsets.tolist()
+
+
+def test_whole_rows_are_cut_along_their_columns() -> None:
+    """Rows of three steps and columns of two are a step too many for an access."""
+    shape = StridedShape("f16", (10, 4, 3, 14, 200), (8192, 1024, 256, 131072, 1))
+    tensor = DramTensor(shape, BASE, [(0, 1, 2), (3, 4)])
+    parts = {
+        whole_rows: list(tensor.rectangles((), (0, 0), (120, 14 * 200), whole_rows=whole_rows))
+        for whole_rows in (False, True)
+    }
+    assert {part.rows.count for part in parts[True]} == {120}
+    assert {part.rows.count for part in parts[False]} == {12}
+    for found in parts.values():
+        reached = np.concatenate([part.access.offsets() for part in found])
+        assert len(np.unique(reached)) == len(reached) == 120 * 14 * 200

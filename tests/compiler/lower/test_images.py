@@ -12,7 +12,9 @@ import systolic
 from support.chips import ideal_chip
 from support.image_graphs import looped_convolution, looped_windows, made_sides
 from systolic.compiler import compile_graph
+from systolic.compiler.ir.pixels import PixelWindow
 from systolic.errors import WorkloadError
+from systolic.hw.spec import Chip
 from systolic.isa import Activate, Copy, DmaCopy, MatMul, OnEngine
 from systolic.isa.effects import reads
 from systolic.isa.instruction import Memset, Pool
@@ -66,6 +68,27 @@ def test_sums_are_those_of_plain_loops(images, weights, given, layout, engine):
     assert np.array_equal(found.outputs["y"], expected)
 
 
+@pytest.mark.parametrize("engine", ["event", "register"])
+@pytest.mark.parametrize(
+    ("images", "weights", "given"),
+    [
+        ((1, 16, 16, 3), (3, 3, 3, 4), {"stride": [2, 2], "padding": [1, 1, 1, 1]}),
+        ((2, 13, 9, 5), (4, 3, 5, 3), {"stride": [3, 2], "padding": [2, 1, 0, 1]}),
+        ((2, 11, 8, 3), (3, 2, 3, 2),
+         {"stride": [2, 1], "padding": [1, 1, 1, 1], "dilation": [2, 1]}),
+    ],
+)  # fmt: skip
+def test_rows_lie_in_phases_where_windows_step_over_them(images, weights, given, engine):
+    data = {"x": whole(images), "w": whole(weights, 2)}
+    found = systolic.run(convolution(images, weights, **given).graph(), CHIP, data, engine=engine)
+    expected = looped_convolution(data["x"], data["w"], {**PLAIN, **given})
+    assert np.array_equal(found.outputs["y"], expected)
+    rows = given["stride"][0]
+    (moving,) = [m for m in found.compiled.layers.matrices if isinstance(m.window, PixelWindow)]
+    assert moving.window.pixels.stride == (1, given["stride"][1])
+    assert moving.window.pixels.image[0] % rows == 0
+
+
 def test_nothing_but_operands_and_results_passes_dram():
     """The windows of 9 pixels would be nine times the images."""
     builder = convolution((2, 6, 6, 3), (3, 3, 3, 4), layout="{2,1,3,0}", padding=[1, 1, 1, 1])
@@ -110,6 +133,81 @@ def test_taps_that_lie_apart_alike_are_copied_once():
     ]
     assert sum(copied) == 2 * (36 + 36 + 35 + 36 + 32)
     assert np.array_equal(found.outputs["y"], looped_convolution(data["x"], data["w"], PLAIN))
+
+
+def on_chip(program) -> list[Copy | DmaCopy]:
+    return [
+        each
+        for each in program.instructions
+        if isinstance(each, Copy | DmaCopy)
+        and each.source.buffer == each.target.buffer == "state_buffer"
+    ]
+
+
+def quick_copies(**tables) -> Chip:
+    """Return a chip whose queues copy faster than its engines."""
+    dma = {"bytes_per_cycle": 256, "latency_cycles": 20, "queues": 2}
+    return ideal_chip(16, 16, **{"dma": dma, **tables})
+
+
+@pytest.mark.parametrize("engine", ["event", "register"])
+def test_taps_of_a_row_come_by_one_copy(engine):
+    """Of 5 x 5 taps of 3 channels the 5 of the first row are copied from the images.
+
+    All 25 are then copied from those 5: a row of taps by one copy, or by two if it lies in two
+    tiles of 16 rows, and not tap by tap.
+    """
+    builder = convolution((1, 12, 12, 3), (5, 5, 3, 3), layout="{2,1,3,0}")
+    data = {"x": whole((1, 12, 12, 3)), "w": whole((5, 5, 3, 3), 2)}
+    found = systolic.run(builder.graph(), quick_copies(), data, engine=engine)
+    assert np.array_equal(found.outputs["y"], looped_convolution(data["x"], data["w"], PLAIN))
+    copies = [each.target for each in on_chip(found.compiled.program)]
+    row, window = 12 * 12 - 4, 12 * 12 - 4 - 4 * 12
+    assert [each.partition for each in copies if each.elements == row] == [0, 3, 6, 9, 12]
+    rest = [each.partitions for each in copies if each.elements == window]
+    assert sum(rest) == 5 * 5 * 3
+    assert len(rest) == 5 + 4
+
+
+def test_taps_are_copied_from_the_images_where_there_is_no_room_for_more():
+    """A row of 5 taps takes 140 columns of 4 bytes beside 5 tiles of 92: 2,400 bytes."""
+    builder = convolution((1, 12, 12, 3), (5, 5, 3, 3), layout="{2,1,3,0}")
+    for bytes_per_partition, most in ((4096, 15), (2800, 3)):
+        state_buffer = {"bytes_per_partition": bytes_per_partition, "banks": 1}
+        chip = quick_copies(state_buffer=state_buffer)
+        program = systolic.run(builder.graph(), chip, values=False).compiled.program
+        taps = [each.target for each in on_chip(program) if each.target.elements == 92]
+        assert max(each.partitions for each in taps) == most
+
+
+@pytest.mark.parametrize("engine", ["event", "register"])
+def test_sums_begin_with_the_first_band_of_pixels(engine):
+    """The taps of 24 x 24 pixels come in 7 bands of 75 columns, or a few less: all of a band first.
+
+    The first band has fewer, because nothing is multiplied while it is copied.
+    What the sums take from DRAM comes before these copies, which wait for the images.
+    """
+    chip = quick_copies(
+        dma={"bytes_per_cycle": 32, "latency_cycles": 20, "queues": 2},
+        result_buffer={"bank_bytes": 128},
+    )
+    builder = convolution((1, 24, 24, 2), (3, 3, 2, 3), layout="{2,1,3,0}")
+    data = {"x": whole((1, 24, 24, 2)), "w": whole((3, 3, 2, 3), 2)}
+    found = systolic.run(builder.graph(), chip, data, engine=engine)
+    assert np.array_equal(found.outputs["y"], looped_convolution(data["x"], data["w"], PLAIN))
+    instructions = found.compiled.program.instructions
+    copies = [(n, each) for n, each in enumerate(instructions) if isinstance(each, DmaCopy)]
+    taps = [(n, each.target) for n, each in copies
+            if each.source.buffer == each.target.buffer and each.target.elements < 100]  # fmt: skip
+    starts = [each.start for _, each in taps]
+    assert len(set(starts)) > 2
+    assert starts == sorted(starts)
+    assert 2 * taps[0][1].elements <= 1 + max(target.elements for _, target in taps)
+    brought = [n for n, each in copies if each.source.buffer == "dram"]
+    assert max(brought) < min(n for n, _ in taps)
+    times = {each.instruction: each for each in found.trace.times}
+    first = next(n for n, each in enumerate(instructions) if isinstance(each, MatMul))
+    assert times[first].start < times[taps[len(taps) // 2][0]].start
 
 
 @pytest.mark.parametrize("engine", ["event", "register"])
@@ -207,6 +305,62 @@ def test_all_windows_of_a_tile_are_one_instruction():
     program = systolic.run(builder.graph(), ideal_chip(16, 16), {"x": whole((6, 4, 4, 3))})
     pools = [each for each in program.compiled.program.instructions if isinstance(each, Pool)]
     assert [each.source.pattern for each in pools] == [((8, 12), (2, 2), (4, 2), (1, 2))]
+
+
+def test_a_large_image_is_pooled_row_by_row():
+    """A bank has 8 words: 16 results do not fit, so 8 pixels are read at once, or those of a row.
+
+    A row of 4 results reads 2 rows of 8 pixels, and the next one 16 pixels of 4 bytes further on.
+    """
+    chip = ideal_chip(16, 16, result_buffer={"bank_bytes": 32})
+    builder, images = GraphBuilder("state_buffer"), whole((1, 8, 8, 3))
+    builder.tensor("x", "f32[1,8,8,3]{2,1,3,0}")
+    builder.add("pool", ("x",), "f32[1,4,4,3]{2,1,3,0}", name="y", window=[2, 2], stride=[2, 2],
+                reduction="max")  # fmt: skip
+    found = systolic.run(builder.graph(), chip, {"x": images})
+    pools = [each for each in found.compiled.program.instructions if isinstance(each, Pool)]
+    assert [each.source.pattern for each in pools] == [((2, 4), (8, 2), (1, 2))] * 4
+    starts = [each.source.start for each in pools]
+    assert [start - starts[0] for start in starts] == [0, 64, 128, 192]
+    given = {"stride": [2, 2], "padding": [0] * 4, "dilation": [1, 1]}
+    expected = np.max(looped_windows(images, given, (2, 2), 0), axis=(3, 4))
+    assert np.array_equal(found.outputs["y"], expected)
+
+
+def pooled_convolution(*, pools: bool) -> GraphBuilder:
+    """1 x 1 taps of 32 channels, two tiles of rows of 16, and perhaps the largest of 2 x 2."""
+    builder = convolution((1, 8, 8, 32), (1, 1, 32, 4), home="state_buffer", layout="{2,1,3,0}")
+    if pools:
+        builder.add("pool", ("y",), "f32[1,4,4,4]{2,1,3,0}", name="z", window=[2, 2],
+                    stride=[2, 2], reduction="max")  # fmt: skip
+    return builder
+
+
+@pytest.mark.parametrize("engine", ["event", "register"])
+def test_pooling_begins_while_the_sums_of_later_pixels_grow(engine):
+    """A group is one row of sums, not all 8: the second row is there after 4 of 16 multiplies.
+
+    Without pooling all 8 rows grow side by side, which takes as many cycles of the array.
+    """
+    chip = ideal_chip(
+        16, 16, pe_array={"weight_buffer": "double"}, result_buffer={"bank_bytes": 32}
+    )
+    inputs = {"x": whole((1, 8, 8, 32)), "w": whole((1, 1, 32, 4), 2)}
+    alone = compile_graph("alone", pooled_convolution(pools=False).graph(), chip)
+    found = systolic.run(pooled_convolution(pools=True).graph(), chip, inputs, engine=engine)
+    groups = [loops.group for plan in (alone, found.compiled) for _, loops in plan.tiled.loops]
+    assert groups == [(1, 8), (1, 1)]
+    instructions = found.compiled.program.instructions
+    starts = {cls: [time.start for time in found.trace.times
+                    if isinstance(instructions[time.instruction], cls)]
+              for cls in (Pool, MatMul)}  # fmt: skip
+    assert len(starts[Pool]) == 4
+    assert len(starts[MatMul]) == 16
+    assert min(starts[Pool]) < sorted(starts[MatMul])[9]
+    sums = looped_convolution(inputs["x"], inputs["w"], PLAIN)
+    given = {"stride": [2, 2], "padding": [0] * 4, "dilation": [1, 1]}
+    expected = np.max(looped_windows(sums, given, (2, 2), 0), axis=(3, 4))
+    assert np.array_equal(found.outputs["z"], expected)
 
 
 @pytest.mark.parametrize(

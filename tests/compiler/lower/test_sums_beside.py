@@ -84,3 +84,18 @@ def test_a_mean_is_a_sum_too_and_a_maximum_is_none():
         squares = builder.activation(builder.tensor("x", "f32[4,16]"), function="square")
         builder.reduce(squares, reduction=reduction, axes=[1], name="y")
         assert instructions(builder.graph(), chip("activate_reduce"))[ActivateReduce] == found
+
+
+def test_plans_for_several_sizes_of_the_buffer_know_instructions_with_two_results():
+    """Tiles that leave a tight buffer make the compiler rate several plans."""
+    tight = {"partitions": 4, "bytes_per_partition": 512, "banks": 1}
+    does = {"does": [*PLAIN, "activate_reduce"]}
+    builder = GraphBuilder("dram")
+    x, w = builder.tensor("x", "f32[32,32]"), builder.tensor("w", "f32[32,32]")
+    builder.matmul(builder.softmax(x), w, "f32[32,32]", name="y")
+    graph = builder.graph()
+    inputs = {n: np.full((32, 32), 0.5, np.float32) for n in ("x", "w")}
+    run = systolic.run(graph, ideal_chip(4, 4, activation=does, state_buffer=tight), inputs)
+    assert np.allclose(run.outputs["y"], 0.5)
+    drafts = run.compiled.scheduled.drafts
+    assert any(isinstance(draft.instruction, ActivateReduce) for draft in drafts)

@@ -14,14 +14,16 @@ import systolic
 from support.chips import ideal_chip
 from systolic.compiler import compile_graph
 from systolic.compiler.bounds.run import run_bound
-from systolic.compiler.cost.turns import bytes_turned
+from systolic.compiler.cost.turns import parts_turned
 from systolic.compiler.ir.broken import BrokenPassError
 from systolic.compiler.lower.table import lower_graph
 from systolic.compiler.tile.cut import cut_tiles
+from systolic.compiler.tile.order import TaskOrder
 from systolic.compiler.tile.verify import verify_tiled
 from systolic.config import load_chip
 from systolic.hw.spec import Chip
 from systolic.layout import Shape
+from systolic.run.result import Result
 from systolic.shipped import CHIPS
 from systolic.workload import Graph, GraphBuilder, Tensor, TransposeAttributes
 from systolic.workload.options import Options
@@ -66,6 +68,20 @@ def bits_of(rng: Random, graph: Graph) -> np.ndarray:
     return np.frombuffer(rng.randbytes(size), shape.dtype).reshape(shape.dims)
 
 
+def check_every_bit(graph: Graph, chip: Chip, x: np.ndarray) -> Result:
+    """Return the event engine's result: every bit of x arrives on both engines, at equal cycles."""
+    event, register = (
+        systolic.run(graph, chip, {"x": x}, engine=engine) for engine in ("event", "register")
+    )
+    op = graph.operations[0]
+    turned = op.kind == "transpose"
+    expected = x.transpose(op.attributes_as(TransposeAttributes).axes) if turned else x
+    for result in (event, register):
+        assert result.outputs["y"].tobytes() == np.ascontiguousarray(expected).tobytes()
+    assert event.cycles == register.cycles >= run_bound(graph, chip, Options()).cycles
+    return event
+
+
 TYPES = [("s32", {"u8": 1}), ("s32", {"bf16": 1}), ("f32", {"bf16": 1}), ("f16", {"u8": 1})]
 
 
@@ -78,22 +94,14 @@ def test_every_bit_arrives_and_both_engines_agree(
     graph, chip = drawn(rng, dtype), array_chip(rng, types)
     compiled = compile_graph("bytes", graph, chip, verify=True)
     x = bits_of(rng, graph)
-    event, register = (
-        systolic.run(graph, chip, {"x": x}, engine=engine) for engine in ("event", "register")
-    )
-    op = graph.operations[0]
-    turned = op.kind == "transpose"
-    expected = x.transpose(op.attributes_as(TransposeAttributes).axes) if turned else x
-    for result in (event, register):
-        assert result.outputs["y"].tobytes() == np.ascontiguousarray(expected).tobytes()
-    assert event.cycles == register.cycles >= run_bound(graph, chip, Options()).cycles
+    event = check_every_bit(graph, chip, x)
     assert event.compiled.program.count() == compiled.program.count()
 
 
 def test_four_turns_where_the_array_takes_bytes() -> None:
     """30 x 40 in one block: four identity products, each copied out to every fourth byte."""
-    chip = load_chip(CHIPS / "ideal_128x128.toml")
-    assert bytes_turned(chip, "s32") == 4
+    chip = ideal_chip(64, 64, pe_array={"cycles_per_vector": {"u8": 1, "bf16": 1}})
+    assert parts_turned(chip, "s32") == 4
     graph = lone("state_buffer", "transpose", "s32[30,40]", "s32[40,30]", permutation=(1, 0))
     compiled = compile_graph("bytes", graph, chip, verify=True)
     count = {k: n for k, n in compiled.program.count().items() if k != "Select"}
@@ -101,8 +109,8 @@ def test_four_turns_where_the_array_takes_bytes() -> None:
     assert "x is turned byte by byte: 4 turns" in " ".join(compiled.layers.choices)
 
 
-def test_bytes_are_cast_where_the_array_takes_floats_only() -> None:
-    chip = load_chip(CHIPS / "multi_clock_128x128.toml")
+def test_bytes_are_cast_where_the_array_takes_small_floats_only() -> None:
+    chip = ideal_chip(64, 64, pe_array={"cycles_per_vector": {"bf16": 1}})
     graph = lone("state_buffer", "transpose", "s32[30,40]", "s32[40,30]", permutation=(1, 0))
     compiled = compile_graph("bytes", graph, chip, verify=True)
     assert compiled.program.count()["MatMul"] == 4
@@ -111,7 +119,7 @@ def test_bytes_are_cast_where_the_array_takes_floats_only() -> None:
 
 @pytest.mark.parametrize(("dtype", "turns"), [("bf16", 0), ("s8", 0), ("f32", 4), ("f16", 2)])
 def test_bytes_are_turned_only_where_nothing_carries_the_type(dtype: str, turns: int) -> None:
-    assert bytes_turned(array_chip(Random(1), {"bf16": 1}), dtype) == turns
+    assert parts_turned(array_chip(Random(1), {"bf16": 1}), dtype) == turns
 
 
 @pytest.mark.parametrize(
@@ -129,9 +137,17 @@ def test_large_tensors_of_integers_change_their_order_on_the_chip(
     assert systolic.run(graph, load_chip(CHIPS / f"{chip}.toml"), values=False).cycles <= most
 
 
+@pytest.mark.parametrize("tile_by_tile", [True, False])
 @pytest.mark.parametrize("bytes_per_partition", [400, 512])
-def test_what_has_no_room_leaves_half_made_and_comes_back(bytes_per_partition: int) -> None:
-    """Tiles of the result leave for DRAM when some of their bytes are turned, and lose none."""
+def test_what_has_no_room_leaves_half_made_and_comes_back(
+    bytes_per_partition: int, tile_by_tile: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tiles of the result leave for DRAM when some of their bytes are turned, and lose none.
+
+    They need not leave if all bytes of a tile are turned before the next tile is begun.
+    """
+    if not tile_by_tile:
+        monkeypatch.setattr(TaskOrder, "finish_tile_by_tile", lambda order, first: None)
     chip = ideal_chip(
         4, 4,
         state_buffer={
@@ -146,10 +162,18 @@ def test_what_has_no_room_leaves_half_made_and_comes_back(bytes_per_partition: i
     graph, options = builder.graph(), Options(via="pe")
     compiled = compile_graph("bytes", graph, chip, options, verify=True)
     x = np.arange(528, dtype=np.int32).reshape(4, 12, 1, 11) * 1_000_003
-    assert compiled.plan.scheduled.evictions
+    assert bool(compiled.plan.scheduled.evictions) != tile_by_tile
     for engine in ("event", "register"):
         result = systolic.run(graph, chip, {"x": x}, options=options, engine=engine)
         assert (result.outputs["y"] == x.transpose(1, 0, 2, 3)).all()
+
+
+def test_tiles_of_many_bytes_do_not_leave_a_small_buffer_byte_by_byte() -> None:
+    """Half of this 2.4 MB result fits: each byte of all of it took 22,220,198 cycles in all."""
+    x = "f32[8,77,12,80]{0,3,2,1}"
+    graph = lone("dram", "transpose", x, "f32[8,77,80,12]", permutation=(0, 1, 3, 2))
+    result = systolic.run(graph, load_chip(CHIPS / "neuroncore_v1.toml"), values=False)
+    assert result.cycles <= 200_000
 
 
 def test_a_byte_that_is_never_made_is_found() -> None:
@@ -200,7 +224,7 @@ def test_sums_of_bytes_are_stored_right_and_no_sooner_than_their_bound(seed: int
 
 def test_bytes_of_matrices_side_by_side_are_turned_at_a_distance() -> None:
     """[2,3,20,24] to [24,3,2,20]: four bytes of two matrices of 60 x 24, each in one block."""
-    chip = load_chip(CHIPS / "ideal_128x128.toml")
+    chip = ideal_chip(128, 128, pe_array={"cycles_per_vector": {"u8": 1}})
     graph = lone("state_buffer", "relayout", "s32[2,3,20,24]", "s32[2,3,20,24]{2,0,1,3}")
     compiled = compile_graph("bytes", graph, chip, verify=True)
     assert "by identity products of strided rows" in " ".join(compiled.layers.choices)

@@ -82,14 +82,21 @@ def pasted(graph: Graph, chip: Chip) -> tuple[int, int, int]:
     return cycles[0], cycles[1], len(found)
 
 
-@pytest.mark.parametrize("shape", ["f32[8,8]", "f32[20,12]", "s8[20,12]{0,1}", "bf16[3,5,9]"])
-def test_a_pasted_place_gives_the_same_run(shape: str) -> None:
+SHAPES = ["f32[8,8]", "f32[20,12]", "s8[20,12]{0,1}", "bf16[3,5,9]", "s32[20,12]"]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("array_types", [None, ("bf16", "f32")])
+def test_a_pasted_place_gives_the_same_run(shape: str, array_types: tuple[str, ...] | None) -> None:
+    """An array without integers turns those of 32 bits byte by byte."""
+    kinds = {"cycles_per_vector": dict.fromkeys(array_types, 1)} if array_types else {}
+    chip = ideal_chip(8, 8, pe_array=kinds)
     builder, dims = GraphBuilder(home="state_buffer"), Shape.parse(shape).dims
     x = builder.tensor("x", shape)
     axes = tuple(range(len(dims)))[::-1]
     kind = Shape.parse(shape).element_type
     builder.transpose(x, Shape(kind, dims[::-1]), axes, name="y")
-    before, after, places = pasted(builder.graph(), ideal_chip(8, 8))
+    before, after, places = pasted(builder.graph(), chip)
     assert (after, places) == (before, 2)
 
 

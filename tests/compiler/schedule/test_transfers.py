@@ -10,8 +10,9 @@ import pytest
 
 import systolic
 from support.chips import ideal_chip
-from systolic.config import load_run
+from systolic.config import load_chip, load_run
 from systolic.isa import Buffer, Copy, DmaCopy, Program
+from systolic.shipped import CHIPS
 from systolic.workload import GraphBuilder
 
 RUNS = Path(__file__).resolve().parents[3] / "configs" / "runs"
@@ -78,7 +79,7 @@ def test_an_engine_begins_with_the_first_part_of_a_long_tile():
     builder.relayout(x, out="bf16[64,256]", name="y")
     chip = ideal_chip(
         8, 8, state_buffer={"partitions": 8, "bytes_per_partition": 16384, "banks": 4},
-        dma={"queues": 2, "latency_cycles": 100, "bytes_per_cycle": 64},
+        dma={"queues": 1, "latency_cycles": 100, "bytes_per_cycle": 64},
         result_buffer={"banks": 4, "bank_bytes": 512},
     )  # fmt: skip
     x_values = np.random.default_rng(1).integers(-99, 99, (64, 256)).astype(ml_dtypes.bfloat16)
@@ -91,3 +92,31 @@ def test_an_engine_begins_with_the_first_part_of_a_long_tile():
     ends = sorted(times[n].done for n in range(first_copy))
     assert len(ends) == 2
     assert ends[0] <= begins[0] < ends[1] <= begins[1]
+
+
+def test_stores_have_queues_as_their_descriptors_do_where_rows_of_dram_are_open():
+    """A lone row of each pair is stored element by element, which takes longer than its load."""
+    builder = GraphBuilder("dram")
+    x = builder.tensor("x", "f16[1,96,14,14]")
+    builder.transpose(x, "f16[14,14,1,96]{3,2,1,0:T(8,128)(2,1)}", (2, 3, 0, 1), name="y")
+    chip = load_chip(CHIPS / "hbm3_128x128.toml")
+    program = systolic.run(builder.graph(), chip, values=False).compiled.program
+    stores = [copy for copy in copies(program) if copy.target.buffer is Buffer.DRAM]
+    assert len({copy.dma_queue for copy in stores}) == min(len(stores), chip.dma.queues - 1)
+
+
+def test_a_tile_of_an_image_comes_by_one_queue_if_there_is_one_for_each():
+    """Four tiles come by four queues; shared by two queues each they would wait twice."""
+    builder = GraphBuilder("dram")
+    builder.tensor("x", "bf16[1,224,224,3]{2,1,3,0}")
+    builder.tensor("w", "bf16[3,3,3,8]")
+    builder.add("conv2d", ("x", "w"), "bf16[1,222,222,8]", name="y")
+    chip = load_chip(CHIPS / "ideal_128x128.toml")
+    program = systolic.run(builder.graph(), chip, values=False).compiled.program
+    brought = [
+        each for each in program.instructions
+        if isinstance(each, DmaCopy) and each.source.buffer is Buffer.DRAM
+        and each.target.elements == 56 * 224
+    ]  # fmt: skip
+    assert [each.target.partitions for each in brought] == [3] * 4
+    assert len({each.queue for each in brought}) == 4

@@ -8,9 +8,11 @@ from dataclasses import replace
 import pytest
 
 from systolic.compiler import compile_graph
+from systolic.compiler.ir.dependencies import Key, Ref
 from systolic.compiler.ir.drafts import Draft
+from systolic.compiler.sync.semaphores import synchronise_drafts
 from systolic.config import load_chip
-from systolic.isa import Access, Buffer, DmaCopy, LoadWeights, MatMul
+from systolic.isa import Access, Buffer, Copy, DmaCopy, LoadWeights, MatMul
 from systolic.isa.lint.lint import lint
 from systolic.workload import GraphBuilder
 
@@ -54,3 +56,67 @@ def test_only_the_key_of_parts_is_posted_for_each_of_them():
     assert draft.posts_of(("row", 1)) == ("row", 4)
     assert draft.posts_of(("all", 2)) == ("done", 1)
     assert replace(draft, parts=None).posts_of(("row", 1)) == ("done", 1)
+
+
+READ, WRITTEN, MADE = ("read", "psum0", "pooling"), ("written", "sb0", "pooling"), ("dma0",)
+OTHER = ("written", "sb64", "activation")
+
+
+def on_engine(queue: str, partition: int, *needs: Ref) -> Draft:
+    source = Access(Buffer.RESULT, "f32", partition, 1, 0, ((1, 16),))
+    target = Access(Buffer.STATE, "f32", partition, 1, 0, ((1, 16),))
+    copy = Copy(engine=queue, source=source, target=target)
+    keys: tuple[Key, ...] = (READ, WRITTEN) if queue == "pooling" else (OTHER,)
+    return Draft(copy, "", needs, keys, len(needs))
+
+
+def stores(*needs: Ref) -> Draft:
+    return Draft(DmaCopy(dma_queue=0, source=dram(), target=dram(64)), "", needs, (MADE,), 0)
+
+
+@pytest.mark.parametrize("shared_lane", [False, True])
+def test_posts_of_one_event_follow_from_one_another(shared_lane):
+    """Instruction 2 waits until 0 and 1 have read; the store then waits for 2 alone.
+
+    If 0 and 1 use one lane, 1 reads after 0, whose post that it has read is therefore removed. That
+    0 has written then follows from nothing, and the store waits for it.
+    """
+    drafts = [
+        on_engine("pooling", 0),
+        on_engine("pooling", 0 if shared_lane else 1),
+        on_engine("activation", 0, Ref(0, "pooling", READ), Ref(1, "pooling", READ)),
+        stores(Ref(0, "pooling", WRITTEN), Ref(1, "pooling", WRITTEN), Ref(2, "activation", OTHER)),
+    ]
+    made = synchronise_drafts("test", drafts)
+    names = made.program.semaphores
+    found = [
+        {names[wait.semaphore]: wait.value for wait in each.waits}
+        for each in made.program.instructions
+    ]
+    read, written, other = (" ".join(key) for key in (READ, WRITTEN, OTHER))
+    if shared_lane:
+        assert found == [{}, {}, {read: 1}, {other: 1, written: 2}]
+    else:
+        assert found == [{}, {}, {read: 2}, {other: 1}]
+        assert [len(each.posts) for each in made.program.instructions] == [1, 1, 1, 0]
+
+
+def test_a_post_from_which_others_follow_stays():
+    """The store waits for an instruction that has waited for 0 and 2, and so need not wait for 0.
+
+    Another instruction waits for 1, in the lane of 0. For that alone 0 would not have to post: 1
+    reads after 0 has read. It may end before 0 ends, so the post of 0 stays.
+    """
+    other = DmaCopy(dma_queue=1, source=dram(), target=dram(64))
+    drafts = [
+        on_engine("pooling", 0),
+        on_engine("pooling", 0),
+        on_engine("pooling", 1),
+        on_engine("activation", 0, Ref(0, "pooling", READ), Ref(2, "pooling", READ)),
+        stores(Ref(0, "pooling", WRITTEN), Ref(3, "activation", OTHER)),
+        replace(stores(Ref(1, "pooling", READ)), instruction=other),
+    ]
+    made = synchronise_drafts("test", drafts)
+    posts = [len(each.posts) for each in made.program.instructions]
+    assert [len(each.waits) for each in made.program.instructions] == [0, 0, 0, 1, 1, 1]
+    assert posts == [1, 1, 1, 1, 0, 0]

@@ -10,7 +10,9 @@ from support.chips import ideal_chip
 from systolic.compiler import compile_graph, plans
 from systolic.compiler.tile.flow import in_order_of_flow, waits_for_engines
 from systolic.compiler.tile.verify import verify_tiled
+from systolic.isa import Copy
 from systolic.workload import Graph, GraphBuilder
+from systolic.workload.options import Options
 
 
 def attention(heads: int, rows: int, home: str = "state_buffer") -> Graph:
@@ -60,7 +62,7 @@ def test_the_array_goes_on_before_engines_are_done_with_the_last_matrix():
 
 
 def test_the_order_of_flow_takes_fewer_cycles(monkeypatch):
-    graph, chip = attention(6, 8), ideal_chip(4, 4)
+    graph, chip = attention(6, 16), ideal_chip(4, 4)
     inputs = random_inputs(graph)
     flowing = systolic.run(graph, chip, inputs)
     monkeypatch.setattr(plans, "waits_for_engines", lambda layers: False)
@@ -105,3 +107,63 @@ def test_products_without_such_engines_between_them_are_left_alone(kind):
         builder.conv2d(squares, builder.tensor("w", "f32[1,1,4,4]"), out=shape, name="y")
     compiled = compile_graph("run", builder.graph(), ideal_chip(4, 4))
     assert not waits_for_engines(compiled.layers)
+
+
+def test_copies_come_right_before_what_takes_them():
+    """Factors of a norm behind a product must not hold back that product's operands."""
+    builder = GraphBuilder("dram")
+    x, w, v = (builder.tensor(name, "f32[8,8]") for name in ("x", "w", "v"))
+    factors, terms = (builder.tensor(name, "f32[8]") for name in ("factors", "terms"))
+    sums = builder.matmul(x, w, "f32[8,8]")
+    builder.matmul(builder.layer_norm(sums, factors, terms), v, "f32[8,8]", name="y")
+    kinds = [
+        task.kind for task in compile_graph("run", builder.graph(), ideal_chip(4, 4)).tiled.tasks
+    ]
+    assert "repeat" in kinds
+    assert kinds.index("multiply") < kinds.index("repeat")
+
+
+def projected() -> Graph:
+    """Return softmax(softmax(x q (x k)^T) (x v)) y."""
+    builder = GraphBuilder("state_buffer")
+    x = builder.tensor("x", "f32[8,16]{0,1}")
+    q, k, v, y = (builder.tensor(name, "f32[16,16]") for name in ("q", "k", "v", "y"))
+    queries = builder.matmul(x, q, "f32[8,16]", name="queries")
+    keys = builder.matmul(x, k, "f32[8,16]", name="keys")
+    values = builder.matmul(x, v, "f32[8,16]", name="values")
+    turned = builder.transpose(keys, "f32[16,8]", name="turned")
+    scores = builder.matmul(queries, turned, "f32[8,8]", name="scores")
+    shares = builder.softmax(scores, name="shares")
+    context = builder.matmul(shares, values, "f32[8,16]", name="context")
+    builder.matmul(builder.softmax(context), y, "f32[8,16]", name="result")
+    return builder.graph()
+
+
+def test_what_feeds_engines_is_multiplied_before_what_they_do_not_wait_for():
+    """Values stand before scores in the graph, but engines are at the scores for a long time."""
+    compiled = compile_graph("run", projected(), ideal_chip(4, 4))
+    layers = [
+        compiled.layers.nodes[task.node].layer
+        for task in compiled.tiled.tasks
+        if task.kind == "multiply"
+    ]
+    last_value = max(n for n, layer in enumerate(layers) if layer == "values")
+    last_scores = max(n for n, layer in enumerate(layers) if layer == "scores")
+    assert last_scores < last_value < layers.index("context")
+
+
+def test_the_engine_that_takes_a_task_in_the_model_does_it():
+    compiled = compile_graph("run", attention(6, 8), ideal_chip(4, 4))
+    named = {task.engine for task in compiled.tiled.tasks if task.kind == "convert"}
+    assert named == {"activation", "pooling"}
+    drains = {
+        each.engine for each in compiled.program.instructions if isinstance(each, Copy)
+    }  # without the order of flow one engine copies all sums out
+    assert drains == {"activation", "pooling"}
+
+
+def test_an_engine_that_the_user_has_chosen_does_all_it_can():
+    options = Options(drain_engine="pooling")
+    compiled = compile_graph("run", attention(6, 8), ideal_chip(4, 4), options)
+    copies = [each for each in compiled.program.instructions if isinstance(each, Copy)]
+    assert {each.engine for each in copies} == {"pooling"}

@@ -20,8 +20,11 @@ MATRIX = 2
 """The sizes of a tile that has rows and columns."""
 
 
-def gapped_bytes(shape: Shape) -> GappedBytes | None:
-    """Return the lines of a tensor in DRAM; None if its tiles are others, or leave no gap."""
+def gapped_bytes(shape: Shape, *, stored: bool) -> GappedBytes | None:
+    """Return the lines of a tensor in DRAM; None if its tiles are others, or leave no gap.
+
+    stored: the tensor is written there, not read.
+    """
     sizes = [tile.dims for tile in shape.layout.tiles]
     plain = shape.rank >= MATRIX and shape.layout.padded_dimensions is None
     if not plain or len(sizes) not in (1, MATRIX) or any(len(each) != MATRIX for each in sizes):
@@ -29,10 +32,10 @@ def gapped_bytes(shape: Shape) -> GappedBytes | None:
     (tall, wide), (deep, one) = sizes[0], (sizes[1] if len(sizes) == MATRIX else (1, 1))
     if COMBINE in (tall, wide, deep) or one != 1 or tall % deep or shape.element_bits % BYTE_BITS:
         return None
-    return _lines(shape, wide, deep)
+    return _lines(shape, wide, deep, stored=stored)
 
 
-def _lines(shape: Shape, wide: int, deep: int) -> GappedBytes | None:
+def _lines(shape: Shape, wide: int, deep: int, *, stored: bool) -> GappedBytes | None:
     minor, second, *others = shape.layout.minor_to_major
     size, rows = shape.element_bits // BYTE_BITS, shape.dims[second]
     lines = -(-rows // deep) * math.prod(shape.dims[axis] for axis in others)
@@ -47,4 +50,5 @@ def _lines(shape: Shape, wide: int, deep: int) -> GappedBytes | None:
         whole_tiles=whole,
         last_bytes=((last - 1) * deep + fewest) * size,
         gap_bytes=(wide - last) * deep * size,
+        stored=stored,
     )

@@ -7,14 +7,16 @@ The forms are in `systolic.hw.formulas.moves` and `systolic.hw.formulas.timing`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from systolic.compiler.bounds.gaps import gapped_bytes
+from systolic.compiler.bounds.neighbours import parted_lines
 from systolic.compiler.bounds.sequencing import of_transpose, queue_bound
 from systolic.compiler.cost.engine_turns import may_turn
 from systolic.compiler.cost.engines import drain_engine
 from systolic.compiler.ir.carried import carrier_shape, is_packed, memory_bytes
+from systolic.compiler.ir.chip_places import places_of
 from systolic.compiler.lower.blocks import blocks_of, goes_in_blocks
 from systolic.compiler.lower.chip_moves import may_stay_in_lanes
 from systolic.compiler.lower.permute import both_at
@@ -28,6 +30,7 @@ from systolic.compiler.lower.recognise import (
 from systolic.compiler.lower.reshape import shared_home
 from systolic.hw.datatypes import data_type
 from systolic.hw.formulas.moves import bounce_bound, copied_bound, gapped_bound
+from systolic.hw.formulas.parts import parted_bound
 from systolic.hw.formulas.timing import Bound, dram_bound, largest, transpose_bound
 from systolic.hw.spec import Chip
 from systolic.hw.units import EngineName
@@ -68,7 +71,8 @@ class ThroughArray:
 def move_bound(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound:
     """Return the bound of one operation alone."""
     way = _way(graph, op, chip, options)
-    return way if isinstance(way, Bound) else way.bound(chip)
+    found = way if isinstance(way, Bound) else way.bound(chip)
+    return largest([found, *_written(graph, op, chip, options)])
 
 
 def move_queues(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound:
@@ -92,10 +96,32 @@ def _way(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound | T
 
 def _gapped(graph: Graph, op: Operation, chip: Chip) -> Bound:
     """Return what the gaps of source and result in DRAM cost."""
-    shapes = [graph.shape(name) for name in (op.inputs[0], op.output)]
-    ends = [gapped for shape in shapes if (gapped := gapped_bytes(shape)) is not None]
+    both = [
+        gapped_bytes(graph.shape(op.inputs[0]), stored=False),
+        gapped_bytes(graph.shape(op.output), stored=True),
+    ]
+    ends = [gapped for gapped in both if gapped is not None]
     others = _dram_bytes(graph, op) - sum(end.size_bytes for end in ends)
     return gapped_bound(chip, ends, others) if ends else NOTHING
+
+
+def _written(graph: Graph, op: Operation, chip: Chip, options: Options) -> Iterator[Bound]:
+    """Yield bounds of what must be written to take neighbours apart, both ends in one memory.
+
+    If only the tiles are others, no element need move: the compiler may leave the result where the
+    source is, since it chooses how far apart the rows of a tensor without tiles lie.
+    """
+    source, result, axes = _shapes(graph, op)
+    homes = [graph.tensor(name).home for name in (op.inputs[0], op.output)]
+    ends = op.inputs[0] in graph.inputs and op.output in graph.outputs
+    packed = is_packed(source) or is_packed(result)
+    chosen = homes[1] == "state_buffer" and (options.block or options.tile_columns)
+    if packed or chosen or not ends or homes[0] != homes[1]:
+        return
+    before, after = carrier_shape(source), carrier_shape(result)
+    outside = homes[1] == "dram"
+    for lines in parted_lines(before, after, axes, chip, outside=outside):
+        yield parted_bound(chip, lines, outside=outside)
 
 
 def _from_dram(
@@ -121,11 +147,13 @@ def _on_chip(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound
         stays = shared_home(source, result) is not None
     else:
         stays = moves_nothing(source, result, axes)
+    if is_packed(source) != is_packed(result):
+        return _calculated(source, result, chip)
     if stays or (
         axes is not None and both_at(graph, op) is None and moves_only_ones(source, result, axes)
     ):
         return NOTHING
-    if is_packed(source) or is_packed(result):
+    if is_packed(source):
         return copied_bound(chip, max(memory_bytes(source), memory_bytes(result)), 1)
     source, result = carrier_shape(source), carrier_shape(result)
     size_bytes = data_type(source.element_type).size_bytes
@@ -134,7 +162,8 @@ def _on_chip(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound
         replace(graph.tensor(op.inputs[0]), shape=source),
         replace(graph.tensor(op.output), shape=result),
     )
-    copied = copied_bound(chip, source.num_elements(), size_bytes)
+    lanes = _lanes_of(result, chip) if ends[1].home == "state_buffer" else None
+    copied = copied_bound(chip, source.num_elements(), size_bytes, lanes=lanes)
     if axes is None or not (alone and goes_in_blocks(*ends, axes, chip, options)):
         return copied
     if may_stay_in_lanes(*ends, options):  # in any blocks, or lane by lane
@@ -146,6 +175,28 @@ def _on_chip(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound
     if may_turn(chip, options, *matrices.dims[-2:]):
         return copied
     return _by_array(matrices, chip, options, "state_buffer")
+
+
+def _lanes_of(shape: Shape, chip: Chip) -> int | None:
+    """Return the partitions that hold all elements of a tensor in tiles; None: any may do."""
+    if not shape.layout.tiles:
+        return None
+    places = places_of(shape, chip.state_buffer.partitions)
+    return places.rows if places is not None else None
+
+
+def _calculated(source: Shape, result: Shape, chip: Chip) -> Bound:
+    """Return what it takes to part elements that share bytes, or to put them into one.
+
+    A byte of the result that has several elements in its packed form is in the source nowhere. In
+    each line only the last byte may hold one element: of n elements one at most, of the bytes of a
+    line of two elements or more every second at most.
+    """
+    packed = source if is_packed(source) else result
+    line = min((packed.dims[axis] for axis in packed.layout.minor_to_major[:2]), default=1)
+    every = max(1, line if packed is source else min(line, 2))
+    size_bytes = memory_bytes(result) * (every - 1) // every
+    return copied_bound(chip, size_bytes, 1, calculated=True)
 
 
 def _shapes(graph: Graph, op: Operation) -> tuple[Shape, Shape, tuple[int, ...] | None]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import get_args
 
-from systolic.compiler.bounds.gaps import gapped_bytes
+from systolic.compiler.bounds.gaps import MATRIX, gapped_bytes
 from systolic.compiler.bounds.moves import move_bound, move_queues
 from systolic.compiler.bounds.sequencing import fetched, of_product, queue_bound
 from systolic.compiler.ir.carried import memory_bytes
@@ -20,7 +20,7 @@ from systolic.hw.formulas.moves import gapped_bound
 from systolic.hw.formulas.products import Dimension, Product, Turn, product_bound, product_vectors
 from systolic.hw.formulas.timing import Bound, dram_bound, largest
 from systolic.hw.spec import Chip
-from systolic.layout import Shape
+from systolic.layout import COMBINE, Shape
 from systolic.workload import Graph, Operation
 from systolic.workload.operations.causal_mask import CausalMaskAttributes
 from systolic.workload.operations.conv2d import Conv2dAttributes
@@ -93,9 +93,9 @@ def product_of(graph: Graph, op: Operation) -> Product:
     batch, left, right = (math.prod(s.dims[:-2]) for s in (out, lhs, rhs))
     turns = []
     if op.inputs[0] in graph.inputs and _minor(lhs) == 0 and M > 1:
-        turns.append(Turn(left, M, K, lhs.element_type))
+        turns.append(Turn(left, M, K, lhs.element_type, _beside(lhs)))
     if op.inputs[1] in graph.inputs and _minor(rhs) == 1 and N > 1:
-        turns.append(Turn(right, N, K, rhs.element_type))
+        turns.append(Turn(right, N, K, rhs.element_type, _beside(rhs)))
     minor: Dimension | None = None
     if op.output in graph.outputs and min(M, N) > 1 and (place := _minor(out)) is not None:
         minor = "N" if place == 0 else "M"
@@ -112,6 +112,7 @@ def product_of(graph: Graph, op: Operation) -> Product:
         minor,
         out.element_type,
         diagonal,
+        _beside(out),
     )
 
 
@@ -161,14 +162,34 @@ def _multiply_adds(graph: Graph, op: Operation) -> int:
 
 
 def _minor(shape: Shape) -> int | None:
-    """Return which dimension is contiguous, counted from the last: 0 or 1; None for neither.
+    """Return which dimension lies along the address, from the last: 0 or 1; None for neither.
 
-    Tiles mix dimensions. For a bound a tiled layout is taken to be readable either way.
+    Of a layout in tiles of its matrices it is the one of the columns, also where a second tile puts
+    rows side by side. Other tiles are taken to be readable either way.
     """
-    if shape.layout.tiles or 1 in shape.dims[-2:]:
+    if 1 in shape.dims[-2:] or not _in_planes(shape):
         return None
     place = shape.rank - 1 - shape.layout.major_to_minor[-1]
     return place if place < 2 else None
+
+
+def _in_planes(shape: Shape) -> bool:
+    """Return whether a layout has no tiles, or tiles of each matrix: T(8,128)(2,1)."""
+    sizes = [tile.dims for tile in shape.layout.tiles]
+    if not sizes:
+        return True
+    if any(len(each) != MATRIX or COMBINE in each for each in sizes) or len(sizes) > MATRIX:
+        return False
+    whole = shape.layout.padded_dimensions is None and sizes[0][1] > 1
+    columns = len(sizes) == 1 or sizes[1][1] == 1
+    return whole and columns and min(shape.layout.minor_to_major[:MATRIX]) >= shape.rank - MATRIX
+
+
+def _beside(shape: Shape) -> int:
+    """Return how many elements of different rows lie side by side: 2 in T(8,128)(2,1)."""
+    if not _in_planes(shape) or len(shape.layout.tiles) < MATRIX:
+        return 1
+    return shape.layout.tiles[1].dims[0]
 
 
 def _bound(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound:
@@ -214,8 +235,10 @@ def _at_dram(graph: Graph, op: Operation) -> list[str]:
 
 def _product_bound(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound:
     found = _multiplied(graph, op, chip)
-    shapes = [graph.shape(name) for name in {*_at_dram(graph, op)}]
-    ends = [gapped for shape in shapes if (gapped := gapped_bytes(shape)) is not None]
+    names = {*_at_dram(graph, op)}
+    shapes = [graph.shape(name) for name in names]
+    each = [gapped_bytes(graph.shape(name), stored=name == op.output) for name in names]
+    ends = [gapped for gapped in each if gapped is not None]
     if not ends:
         return found
     others = sum(map(memory_bytes, shapes)) - sum(end.size_bytes for end in ends)

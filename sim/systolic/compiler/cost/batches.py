@@ -5,10 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from systolic.compiler.cost.dma import load_cost
+from systolic.compiler.cost.dma import (
+    SAMPLE,
+    bus_cost,
+    load_cost,
+    lone_cycles,
+    run_bytes,
+    wastes_bursts,
+)
 from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.batch_groups import batch_groups
 from systolic.compiler.ir.chip_tiles import block_rows
+from systolic.compiler.ir.covered_rows import CoveredRows
+from systolic.compiler.ir.dram_tensor import DramTensor
 from systolic.compiler.ir.nodes import Axes
 from systolic.hw.formulas.timing import dma_latency_cycles
 from systolic.hw.spec import Chip
@@ -64,6 +73,28 @@ def across_cost(chip: Chip, shape: Shape, views: tuple[Axes, Axes], beside: Besi
     return first + max(beside.work_cycles, others)
 
 
+def covered_cost(chip: Chip, rows: CoveredRows) -> int:
+    """Return about how many of the array's cycles it takes to bring rows with their gaps.
+
+    All queues share each tile. Of an access with more steps than an instruction can name each part
+    is a copy, with a latency of its own.
+    """
+    tall, wide = rows.dims
+    p, queues = block_rows(chip), chip.dma.useful_queues
+    tensor = DramTensor(rows, 0, ((0,), (1,)))
+    some = min(tall, SAMPLE[0])
+    cycles = 0
+    for part in tensor.rectangles((), (0, 0), (some, wide)):
+        size = run_bytes(part.access)
+        cycles += lone_cycles(chip, part.access, part.access.size_bytes // size, size)
+    every = max(cycles * tall // some, bus_cost(chip, rows, ((0,), (1,))) * queues)
+    each = every if chip.dma.is_spread else every // queues  # one queue has all engines already
+    extents = -(-min(tall, p) // queues), wide
+    parts = tensor.rectangles((), (0, 0), extents, whole_rows=chip.dma.is_spread)
+    copies = len(list(parts)) if chip.dma.outstanding == 1 else 1
+    return _in_array_cycles(chip, each + -(-tall // p) * copies * dma_latency_cycles(chip))
+
+
 def apart_cost(chip: Chip, shape: Shape, axes: Axes, beside: Beside) -> int:
     """Return about how many cycles it takes to move matrices one by one, during the work."""
     every = apart_queue_cycles(chip, shape, axes) + beside.queue_cycles
@@ -74,14 +105,26 @@ def queue_cycles(chip: Chip, shape: Shape, axes: Axes, groups: int) -> int:
     """Return about how many cycles of all queues together the tiles of groups take."""
     found = batch_groups(shape, axes, groups)
     copies = groups * _tall(chip, shape, axes) * sharing_queues(chip, shape, axes, groups)
-    return load_cost(chip, found.shape, found.tiles) + copies * dma_latency_cycles(chip)
+    return _of_all_queues(chip, found.shape, found.tiles, copies)
 
 
 def apart_queue_cycles(chip: Chip, shape: Shape, axes: Axes) -> int:
     """Return about how many cycles of all queues together the matrices take one by one."""
     copies = math.prod(shape.dims[d] for group in axes[:-2] for d in group)
-    latency = copies * _tall(chip, shape, axes) * dma_latency_cycles(chip)
-    return load_cost(chip, shape, axes) + latency
+    return _of_all_queues(chip, shape, axes, copies * _tall(chip, shape, axes))
+
+
+def _of_all_queues(chip: Chip, shape: Shape, axes: Axes, copies: int) -> int:
+    """Return about how many cycles of all queues together a tensor takes in so many copies.
+
+    What keeps the channels of DRAM busy keeps every queue waiting, so it counts once for each. It
+    counts where runs leave half of the bursts' bytes unused: elsewhere all ways take as many
+    bursts, and only what a queue takes alone tells them apart.
+    """
+    alone = load_cost(chip, shape, axes) + copies * dma_latency_cycles(chip)
+    if not wastes_bursts(chip, shape, axes):
+        return alone
+    return max(alone, bus_cost(chip, shape, axes) * chip.dma.useful_queues)
 
 
 def sharing_queues(chip: Chip, shape: Shape, axes: Axes, groups: int) -> int:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from systolic.compiler.cost.dram import burst_time, scattered_cycles
-from systolic.compiler.ir.dram_tensor import DramTensor, Rectangle, coalesced
+import numpy as np
+
+from systolic.compiler.cost.dram import burst_time, bus_cycles, scattered_cycles
+from systolic.compiler.ir.chip_tiles import block_rows
+from systolic.compiler.ir.dram_tensor import DramTensor, Rectangle, coalesced, segments
 from systolic.compiler.ir.nodes import Axes
 from systolic.compiler.ir.strided import ShapeInDram
 from systolic.hw.datatypes import data_type
@@ -25,6 +29,8 @@ from systolic.isa import Access, Buffer, DmaCopy, DmaTranspose
 
 SAMPLE = 8, 256
 """The most rows and columns of a matrix that an estimate looks at."""
+STORED_COLUMNS = 512
+"""The most columns of a tile that an estimate of stores looks at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +79,15 @@ def copy_time(chip: Chip, source: Access, target: Access) -> CopyTime:
     moving += bundles * rows * chip.dma.descriptor_cycles
     busy = tuple(map(sum, zip(*(time.channels for time in times), strict=True)))
     return CopyTime(latency, moving, engine, busy)
+
+
+def picked_cycles(chip: Chip, rows: Sequence[int]) -> int:
+    """Return about how many cycles rows of a tensor in DRAM take that are picked one by one.
+
+    A copy brings rows at one distance, so mostly two. Their latencies count, not their bytes.
+    """
+    copies = -(-len(segments(np.asarray(rows, np.int64))) // chip.dma.useful_queues)
+    return copies * (chip.dma.latency_cycles + chip.dram.latency_cycles)
 
 
 def time_of(chip: Chip, copy: DmaCopy) -> CopyTime:
@@ -240,6 +255,26 @@ def lone_cycles(chip: Chip, access: Access, count: int, size: int) -> int:
     return lone_copy_cycles(chip, runs) - chip.dma.latency_cycles - chip.dram.latency_cycles
 
 
+def store_cost(chip: Chip, shape: ShapeInDram, axes: Axes) -> int:
+    """Return about how many of the array's cycles all queues take to store a tensor in DRAM.
+
+    It is judged by a tile behind the first, whose rows need not begin where a dimension does. A
+    queue with one copy in hand waits for the latency of each.
+    """
+    *batch, all_rows, all_cols = (math.prod(shape.dims[d] for d in group) for group in axes)
+    p = block_rows(chip)
+    rows, cols = min(all_rows, p), min(all_cols, STORED_COLUMNS)
+    origin = (p if all_rows >= 2 * p else 0, 0)
+    cycles = 0
+    for part in DramTensor(shape, 0, axes).rectangles((0,) * len(batch), origin, (rows, cols)):
+        run = ((1, part.cols.count),)
+        source = Access(Buffer.STATE, shape.element_type, 0, part.rows.count, 0, run)
+        time = copy_time(chip, source, part.access)
+        cycles += time.moving + (time.latency if chip.dma.outstanding == 1 else 0)
+    cycles *= -(-math.prod(batch) * all_rows * all_cols // (rows * cols))
+    return cycles // chip.dma.useful_queues * chip.period("dma") // chip.period("pe_array")
+
+
 def _turned_cycles(chip: Chip, part: Rectangle, size: int) -> int:
     """Return the cycles of a queue alone for a rectangle as a transpose, latency apart."""
     rows, cols = part.rows.count, part.cols.count
@@ -267,3 +302,32 @@ def load_cost(chip: Chip, shape: ShapeInDram, axes: Axes) -> int:
             found = min(found, _turned_cycles(chip, part, size))
         cycles += found
     return cycles * math.prod(batch) * all_rows * all_cols // (rows * cols)
+
+
+def bus_cost(chip: Chip, shape: ShapeInDram, axes: Axes) -> int:
+    """Return about how many DMA cycles DRAM's channels take for a tensor that is seen as `axes`.
+
+    All queues share them, so no number of queues takes less. Each run is whole bursts, which the
+    channels share evenly. 0 without an organisation, where a run costs no more than its bytes.
+    """
+    if chip.dram.organisation is None:
+        return 0
+    *batch, all_rows, all_cols = (math.prod(shape.dims[d] for d in group) for group in axes)
+    rows, cols = min(all_rows, SAMPLE[0]), min(all_cols, SAMPLE[1])
+    cycles = sum(
+        bus_cycles(chip, part.access, run_bytes(part.access))
+        for part in DramTensor(shape, 0, axes).rectangles((0,) * len(batch), (0, 0), (rows, cols))
+    )
+    return round(cycles * math.prod(batch) * all_rows * all_cols / (rows * cols))
+
+
+def wastes_bursts(chip: Chip, shape: ShapeInDram, axes: Axes) -> bool:
+    """Return whether runs of a tensor seen as `axes` leave half of the bursts' bytes unused."""
+    parts = chip.dram.organisation
+    if parts is None:
+        return False
+    dims = [math.prod(shape.dims[d] for d in group) for group in axes]
+    cols = min(dims[-1], SAMPLE[1])
+    ends = DramTensor(shape, 0, axes).rectangles((0,) * (len(dims) - 2), (0, 0), (1, cols))
+    runs = [min(run_bytes(end.access), end.cols.count * shape.dtype.itemsize) for end in ends]
+    return max(runs) * 2 <= parts.burst_bytes

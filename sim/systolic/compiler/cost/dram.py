@@ -96,6 +96,19 @@ def scattered_cycles(chip: Chip, run_bytes: int) -> float:
     return float(max(shared, run_bytes / chip.dma.queue_bytes_per_cycle))
 
 
+def bus_cycles(chip: Chip, access: Access, run_bytes: int) -> float:
+    """Return the cycles of all channels together, working side by side, for runs of so many bytes.
+
+    Every run is bursts of its own, even where its neighbour lies in the same burst.
+    """
+    parts = chip.dram.organisation
+    assert parts is not None
+    _, burst_cycles = chip.burst_cycles()
+    bursts = access.size_bytes // run_bytes * -(-run_bytes // parts.burst_bytes)
+    each = max(burst_cycles, parts.burst_gap_cycles) * refresh_share(parts)
+    return bursts * each / parts.channels
+
+
 def _run_starts(access: Access, each: int, most: int) -> Numbers:
     """Return the first elements of the first runs of an access, each of so many elements."""
     found = np.array([access.first_element], np.int64)

@@ -4,13 +4,19 @@ The compiler asks for an instruction, never for an engine by its name. Of the en
 execute the instruction on its buffers, it takes the one that needs the least time; of equals the
 first in the chip file. The engine that the user has chosen (`drain_engine`) is taken wherever it
 may execute the instruction.
+
+An engine takes an element of any type in the same time, or those of some types faster. So what is
+only copied within the state buffer goes as elements of the type that takes the engine the least
+time: s8 that lie side by side as s32, for instance, four at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TypeVar
 
+from systolic.compiler.ir.access_cuts import faults_left
 from systolic.compiler.ir.change_of_view import Piece
 from systolic.compiler.ir.lane_step import LaneStep
 from systolic.compiler.ir.nodes import EngineInstruction
@@ -36,33 +42,46 @@ from systolic.isa.engines import (
 )
 from systolic.workload.options import Options
 
+AnyOnEngine = TypeVar("AnyOnEngine", bound=OnEngine)
+
+WORDS = ("s32", "bf16")
+"""The types in which a copy may take bytes of another type: one of each size above a byte."""
+
 
 def on_cheapest(
     chip: Chip,
     options: Options,
     make: EngineInstruction,
     busy: dict[str, int] | None = None,
+    wanted: str = "",
     **fields: Access,
 ) -> OnEngine:
     """Return the instruction that `make` makes of its operands, on the engine that suits it best.
 
-    busy: the ticks that each engine has been given so far; they count, and are updated.
+    A mere copy may take its bytes in other words (`in_best_words`). busy: the ticks that each
+    engine has been given so far; they count, and are updated. wanted: as of `cheapest_engine`.
 
     Raises CompileError if the chip has no engine for it.
     """
     made = make(engine="", **fields)
-    name = cheapest_engine(chip, options, made, busy)
+    name = cheapest_engine(chip, options, made, busy, wanted)
+    found = in_best_words(chip, replace(made, engine=name))
     if busy is not None:
-        busy[name] = busy.get(name, 0) + engine_cycles(chip, name, made) * chip.period(name)
-    return replace(made, engine=name)
+        busy[name] = busy.get(name, 0) + engine_cycles(chip, name, found) * chip.period(name)
+    return found
 
 
 def cheapest_engine(
-    chip: Chip, options: Options, work: OnEngine, busy: Mapping[str, int] | None = None
+    chip: Chip,
+    options: Options,
+    work: OnEngine,
+    busy: Mapping[str, int] | None = None,
+    wanted: str = "",
 ) -> str:
     """Return the engine for an instruction, whatever engine that names.
 
-    busy: ticks of other work that each engine does before.
+    busy: ticks of other work that each engine does before. wanted: the engine that is taken if it
+    may execute the instruction and the user has chosen none ("": any).
 
     Raises CompileError if the chip has no engine for it.
     """
@@ -71,11 +90,52 @@ def cheapest_engine(
         raise CompileError(_no_engine_for(chip, work))
     if options.drain_engine in able:
         return options.drain_engine
-    before = busy or {}
+    if wanted in able:
+        return wanted
+    before, forms = busy or {}, _in_words(chip, work)
     return min(
         able,
-        key=lambda name: before.get(name, 0) + engine_cycles(chip, name, work) * chip.period(name),
+        key=lambda name: (
+            before.get(name, 0)
+            + min(engine_cycles(chip, name, form) for form in forms) * chip.period(name)
+        ),
     )
+
+
+def in_best_words(chip: Chip, work: AnyOnEngine) -> AnyOnEngine:
+    """Return an instruction as its engine does it soonest: a mere copy, in words of some type.
+
+    Of equals the one that takes the fewest reads is taken, then that of the given type.
+    """
+    forms = _in_words(chip, work)
+    if len(forms) == 1:
+        return work
+    engine = chip.engine(work.engine)
+
+    def cycles(form: OnEngine) -> tuple[int, int]:
+        reads = pace_of(form, engine, chip).cycles_for(elements_taken(form))
+        return engine_cycles(chip, work.engine, form), reads
+
+    return min(forms, key=cycles)
+
+
+def _in_words(chip: Chip, work: AnyOnEngine) -> list[AnyOnEngine]:
+    """Return an instruction, and the same copy of the same bytes in words of other types."""
+    forms = [work]
+    if not isinstance(work, Copy) or work.source.dtype != work.target.dtype:
+        return forms
+    size = work.source.element_bytes
+    for dtype in WORDS:
+        wide = data_type(dtype).size_bytes
+        if wide == size or wide > chip.port_width_bytes:
+            continue
+        source, target = work.source.seen_as(dtype), work.target.seen_as(dtype)
+        if source is None or target is None:
+            continue
+        form = replace(work, source=source, target=target)
+        if not faults_left(form, chip):
+            forms.append(form)
+    return forms
 
 
 def some_engine_does(chip: Chip, step: LaneStep, source: Buffer) -> bool:
@@ -155,6 +215,14 @@ def drain_cycles(chip: Chip, options: Options, dtype: str, vectors: int) -> int:
     return pace_of(_drain(chip, dtype), engine, chip).cycles_for(vectors)
 
 
+def drain_interval(chip: Chip, options: Options, dtype: str, words: int) -> int:
+    """Return the cycles from the start of a copy of so many results to that of the next."""
+    copy, pattern = _drain(chip, dtype), ((1, words),)
+    source, target = (replace(access, pattern=pattern) for access in (copy.source, copy.target))
+    part = replace(copy, source=source, target=target)
+    return engine_cycles(chip, drain_engine(chip, options), part)
+
+
 def _drain(chip: Chip, dtype: str) -> Copy:
     """Return a copy of the results of a whole tile."""
     lanes = min(chip.pe_array.cols, chip.state_buffer.partitions)
@@ -168,14 +236,18 @@ def mover(
 ) -> Copy | None:
     """Return a copy like that of a piece of a change of view, on its engine; None without one.
 
+    The tiles begin at whole words, so the copy has the words that it will have there.
+
     busy: ticks of other work that each engine does before.
     """
-    source = Access(Buffer.STATE, dtype, piece.source_row, piece.rows, 0, piece.pairs)
-    target = Access(Buffer.STATE, dtype, piece.row, piece.rows, 0, ((1, piece.cols),))
+    size = data_type(dtype).size_bytes
+    out_of, into = piece.source_col * size, piece.col * size
+    source = Access(Buffer.STATE, dtype, piece.source_row, piece.rows, out_of, piece.pairs)
+    target = Access(Buffer.STATE, dtype, piece.row, piece.rows, into, piece.into)
     copy = Copy(engine="", source=source, target=target)
     if not engines_able(chip, copy):
         return None
-    return replace(copy, engine=cheapest_engine(chip, options, copy, busy))
+    return in_best_words(chip, replace(copy, engine=cheapest_engine(chip, options, copy, busy)))
 
 
 def lane_copy_engines(chip: Chip, copy: Copy) -> list[str]:
@@ -184,8 +256,11 @@ def lane_copy_engines(chip: Chip, copy: Copy) -> list[str]:
 
 
 def engines_able(chip: Chip, work: OnEngine) -> list[str]:
-    """Return the engines that do the instruction and reach all it touches, as the chip can."""
-    if any(access_faults(work, chip)):
+    """Return the engines that do the instruction and reach all it touches, as the chip can.
+
+    An instruction that names more than an access can is cut into parts (`ir.access_cuts`).
+    """
+    if faults_left(work, chip):
         return []
     return [
         name

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import NamedTuple
 
 from systolic.compiler.cost.dma import CopyTime, engine_pool, time_of
 from systolic.compiler.ir.drafts import Draft
@@ -18,7 +20,7 @@ from systolic.hw.formulas.timing import load_reads, result_cycles
 from systolic.hw.spec import Chip
 from systolic.hw.units import unit_of
 from systolic.isa import DmaCopy, Instruction, LoadWeights, MatMul, OnEngine
-from systolic.isa.effects import writes
+from systolic.isa.effects import elements_taken, results_per_lane
 from systolic.isa.engines import pace_of
 from systolic.isa.streaming import streaming
 
@@ -26,7 +28,7 @@ from systolic.isa.streaming import streaming
 def estimated_ticks(drafts: Sequence[Draft], chip: Chip) -> int:
     """Return about how many ticks the drafts take."""
     pace = _Timetable(chip, drafts)
-    while pace.waiting:
+    while pace.heads:
         pace.step()
     return pace.last
 
@@ -45,19 +47,30 @@ def _streaming_cycles(chip: Chip, multiply: MatMul) -> int:
     return vectors * streaming(multiply, array).vector_cycles
 
 
+class _Head(NamedTuple):
+    """The first draft of a queue: when it can begin, its number, and when its needs are done."""
+
+    begin: int
+    step: int
+    ready: int
+    queue: str
+
+
 @dataclass(slots=True)
 class _Timetable:
     """The ticks in which each draft so far is done, and in which each queue can take the next.
 
-    waiting: the drafts of each queue that have not begun. heads: when the first of them can begin,
-    where that is known. seen: the ticks from when a draft of a queue is done to when others see it.
-    shared: until when each engine of DMA and each channel of DRAM is busy.
+    waiting: the drafts of each queue that have not begun. heads: the first of each, where it is
+    known when it can begin: a heap. lacking: by a draft that must be done before, the queues whose
+    first draft waits for it. seen: the ticks from when a draft of a queue is done to when others
+    see it. shared: until when each engine of DMA and each channel of DRAM is busy.
     """
 
     chip: Chip
     drafts: Sequence[Draft]
     waiting: dict[str, deque[int]] = field(default_factory=dict)
-    heads: dict[str, int] = field(default_factory=dict)
+    heads: list[_Head] = field(default_factory=list)
+    lacking: dict[int, list[str]] = field(default_factory=dict)
     seen: dict[str, int] = field(default_factory=dict)
     done: dict[int, int] = field(default_factory=dict)
     free: dict[str, int] = field(default_factory=dict)
@@ -72,30 +85,37 @@ class _Timetable:
         for queue in self.waiting:
             unit = unit_of(queue)
             self.seen[queue] = self.chip.post_cycles(unit) * self.chip.period(unit)
+        for queue in self.waiting:
+            self._look_at_head(queue)
 
     def step(self) -> None:
         """Let the draft go that can begin first; of the heads of all queues one always can."""
-        for queue in self.waiting.keys() - self.heads.keys():
-            if (ready := self._ready(self.drafts[self.waiting[queue][0]])) is not None:
-                self.heads[queue] = ready
-        queue = min(self.heads, key=self._begin)
-        ready, step = self.heads.pop(queue), self.waiting[queue].popleft()
-        if not self.waiting[queue]:
-            del self.waiting[queue]
-        self.done[step] = self._done(self.drafts[step].instruction, ready)
-        self.last = max(self.last, self.done[step])
+        _, step, ready, queue = heappop(self.heads)
+        waiting = self.waiting[queue]
+        waiting.popleft()
+        done = self.done[step] = self._done(self.drafts[step].instruction, ready)
+        if done > self.last:
+            self.last = done
+        if waiting:
+            self._look_at_head(queue)
+        for other in self.lacking.pop(step, ()):
+            self._look_at_head(other)
 
-    def _begin(self, queue: str) -> tuple[int, int]:
-        return max(self.heads[queue], self.free.get(queue, 0)), self.waiting[queue][0]
+    def _look_at_head(self, queue: str) -> None:
+        """Note when all that the first draft of a queue needs is done, or what has not begun.
 
-    def _ready(self, draft: Draft) -> int | None:
-        """Return when all that a draft needs is done; None if some of it has not begun."""
-        ready = 0
-        for ref in draft.needs:
-            if ref.step not in self.done:
-                return None
-            ready = max(ready, self.done[ref.step] + self.seen[ref.queue])
-        return ready
+        When its queue is free is known as well: the drafts before it, which alone take it, have
+        begun.
+        """
+        step, ready, all_done, seen = self.waiting[queue][0], 0, self.done, self.seen
+        for needed, by, *_ in self.drafts[step].needs:
+            done = all_done.get(needed)
+            if done is None:
+                self.lacking.setdefault(needed, []).append(queue)
+                return
+            if done + seen[by] > ready:
+                ready = done + seen[by]
+        heappush(self.heads, _Head(max(ready, self.free.get(queue, 0)), step, ready, queue))
 
     def _done(self, instruction: Instruction, ready: int) -> int:
         match instruction:
@@ -127,11 +147,11 @@ class _Timetable:
     def _engine(self, work: OnEngine, ready: int) -> int:
         engine = self.chip.engine(work.engine)
         pace, period = pace_of(work, engine, self.chip), self.chip.period(work.engine)
-        (target,) = writes(work)
-        reads = pace.fixed_cycles + pace.cycles_for(target.elements)
+        reads = pace.fixed_cycles + pace.cycles_for(elements_taken(work))
         end = max(ready, self.free.get(work.engine, 0)) + reads * period
         self.free[work.engine] = end
-        return end + engine.latency_cycles * period
+        behind = sum(access.elements for access in results_per_lane(work))
+        return end + (engine.latency_cycles + behind) * period
 
     def _copy(self, copy: DmaCopy, ready: int) -> int:
         time, period = time_of(self.chip, copy), self.chip.period("dma")

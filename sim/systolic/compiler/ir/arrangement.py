@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from systolic.compiler.ir.factors import FactorPlaces, Move
+from systolic.compiler.ir.strided import ShapeInDram, StridedShape
 from systolic.isa.access import MAX_PAIRS
 
 
@@ -45,6 +46,26 @@ class Arrangement:
         return (*self.cols_in, *padding)
 
     @property
+    def brought_sizes(self) -> tuple[int, ...]:
+        """Return the indices of each factor with which tiles are brought, padding counted.
+
+        The padding behind a factor joins runs if it lies within the columns of a tile.
+        """
+        gaps, within = self.move.gaps or (0,) * len(self.move.sizes), self.cols_in[1:]
+        pairs = enumerate(zip(self.move.sizes, gaps, strict=True))
+        return tuple(size + (gap if n in within else 0) for n, (size, gap) in pairs)
+
+    @property
+    def source(self) -> ShapeInDram:
+        """Return the source as a shape whose dimensions are the factors, as they are brought."""
+        sizes, steps = self.brought_sizes, self.move.before.steps
+        if sizes == self.move.sizes:
+            return self.move.source
+        if self.move.spaced > 1:
+            sizes, steps = (*sizes, self.move.spaced), (*steps, 1)
+        return StridedShape(self.move.dtype, sizes, steps)
+
+    @property
     def rest(self) -> tuple[int, ...]:
         """Return the factors on the address before and after."""
         rows = (*self.rows_in, *self.rows_out)
@@ -59,13 +80,31 @@ class Arrangement:
         """Return how many indices factors have together."""
         return math.prod(self.move.sizes[n] for n in factors)
 
+    def count_brought(self, factors: Sequence[int]) -> int:
+        """Return how many elements factors have together as they are brought, padding counted."""
+        sizes = self.brought_sizes
+        return math.prod(sizes[n] for n in factors) * self.move.spaced
+
     def run_in(self, cols: Sequence[int]) -> int:
         """Return the elements of a run of the source whose columns on the chip are `cols`."""
-        return _run(self.move.before, cols, self.move.sizes, self.move.spaced)
+        return _run(self.move.before, cols, self.brought_sizes, self.move.spaced)
 
     def run_out(self, cols: Sequence[int]) -> int:
         """Return the elements of a run of the result whose columns on the chip are `cols`."""
         return _run(self.move.after, cols, self.move.sizes)
+
+    def run_beside(self) -> int:
+        """Return how many elements of an engine copy lie side by side before and after."""
+        run, (together, _) = 1, self.engine_columns()
+        if self.move.spaced > 1:
+            return run
+        for number, other in zip(reversed(self.cols_in), reversed(self.cols_out), strict=False):
+            if number != other or number not in together:
+                break
+            run *= self.move.sizes[number]
+            if self.brought_sizes[number] != self.move.sizes[number]:
+                break
+        return run
 
     def engine_columns(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the columns of one engine copy, and those for each index of which there is one.

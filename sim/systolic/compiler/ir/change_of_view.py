@@ -95,10 +95,16 @@ class Seen(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ChangeOfView:
-    """The same elements, in row-major order, seen in two ways (of one tensor, or of a reshape)."""
+    """The same elements, in row-major order, seen in two ways (of one tensor, or of a reshape).
+
+    given: the pieces, if both sides are one tile and they are known (none: they are looked for).
+    sent: DMA copies all of them, also those that an engine could.
+    """
 
     source: Seen
     target: Seen
+    given: tuple[Piece, ...] = ()
+    sent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +112,7 @@ class Piece:
     """Rows and columns of a target that come from `pairs` of each of some rows of a source.
 
     Elements are taken row by row on both sides; pairs are (step, count) of source columns.
+    runs: (step, count) of the target's runs of `cols` neighbouring columns, outermost first.
     """
 
     row: int
@@ -116,12 +123,30 @@ class Piece:
     source_rows: int
     source_col: int
     pairs: Pattern
+    runs: Pattern = ()
 
     @property
     def run(self) -> int:
         """Return how many elements are contiguous on both sides."""
         step, count = self.pairs[-1]
-        return count if step == 1 else 1
+        return min(count, self.cols) if step == 1 else 1
+
+    @property
+    def columns(self) -> int:
+        """Return how many columns of the target the piece has."""
+        return self.cols * math.prod(count for _, count in self.runs)
+
+    @property
+    def into(self) -> Pattern:
+        """Return the target's columns as (step, count), counted from the first."""
+        return (*self.runs, (1, self.cols)) if self.cols > 1 or not self.runs else self.runs
+
+    def spans(self) -> Iterator[Span]:
+        """Yield the runs of neighbouring columns of the target."""
+        starts = np.zeros(1, np.int64)
+        for step, count in self.runs:
+            starts = (starts[:, None] + step * np.arange(count)).ravel()
+        return (Span(self.col + int(start), self.cols) for start in starts)
 
     def taller(self, rows: int) -> Piece:
         """Return the piece with so many rows more, which come from as many rows of the source."""
@@ -169,7 +194,64 @@ def pieces(rows: Integers, cols: Integers, here: npt.NDArray[np.bool_]) -> list[
             more = below.index(False, row) - row
             open_ = {key: piece.taller(more) for key, piece in open_.items()}
             row += more
-    return [*done, *open_.values()]
+    return _at_steps([*done, *open_.values()])
+
+
+def _at_steps(found: Sequence[Piece]) -> list[Piece]:
+    """Return pieces, with those of the same rows that follow one another at steps as one.
+
+    An engine copies them by one instruction. Pieces whose rows are spread or gathered stay apart.
+    """
+    alike: dict[Piece, list[Piece]] = {}
+    for piece in found:
+        key = replace(piece, col=0, source_col=0) if piece.rows == piece.source_rows else piece
+        alike.setdefault(key, []).append(piece)
+    if len(alike) == len(found):
+        return list(found)
+    return [piece for group in alike.values() for piece in _in_series(group)]
+
+
+def _in_series(group: Sequence[Piece]) -> Sequence[Piece]:
+    """Return pieces that differ in their columns only; those at equal distances are one.
+
+    A series of series is one piece too, as long as both sides are accesses of so many pairs.
+    """
+    ordered: Sequence[Piece] = sorted(group, key=lambda piece: piece.col)
+    while True:
+        joined = [piece for series in _series(ordered) for piece in _as_one(series)]
+        if len(joined) == len(ordered):
+            return joined
+        ordered = joined
+
+
+def _series(ordered: Sequence[Piece]) -> Iterator[list[Piece]]:
+    """Yield lists of neighbours of equal shape, each at the same distance from the one before."""
+    series: list[Piece] = []
+    distance: tuple[int, int] | None = None
+    for piece in ordered:
+        if series:
+            first, last = series[0], series[-1]
+            gap = piece.col - last.col, piece.source_col - last.source_col
+            alike = (piece.cols, piece.pairs, piece.runs) == (first.cols, first.pairs, first.runs)
+            if alike and distance in (None, gap):
+                distance = gap
+            else:
+                yield series
+                series, distance = [], None
+        series.append(piece)
+    yield series
+
+
+def _as_one(series: Sequence[Piece]) -> Sequence[Piece]:
+    """Return a series as one piece, or as it is if an access would need too many pairs."""
+    first, *others = series
+    if not others:
+        return series
+    count, step = len(series), others[0].col - first.col
+    there = others[0].source_col - first.source_col
+    inner = first.pairs if first.pairs != ((1, 1),) else ()
+    piece = replace(first, pairs=((there, count), *inner), runs=((step, count), *first.runs))
+    return [piece] if max(len(piece.pairs), len(piece.into)) <= MOST_PAIRS else series
 
 
 def _lies_below(rows: Integers, cols: Integers, here: npt.NDArray[np.bool_]) -> list[bool]:

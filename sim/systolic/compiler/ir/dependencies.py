@@ -11,10 +11,12 @@ instructions. What reads its first pixels waits for the first of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from systolic.isa.access import Access, Buffer
+from systolic.isa.instruction import Instruction
 from systolic.spans import Interval
 
 EVERYWHERE = Interval(0, 1 << 62)
@@ -23,8 +25,7 @@ EVERYWHERE = Interval(0, 1 << 62)
 Key = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Ref:
+class Ref(NamedTuple):
     """An instruction that others may depend on, and the key of the semaphore that it posts.
 
     part: how many of the rows or partitions it posts one by one suffice (0: all).
@@ -105,11 +106,17 @@ class Region:
         self.written.append(touched)
         return list(self.before)
 
-    def touched(self, accesses: Iterable[Access]) -> Interval:
-        """Return the bytes of this region that some accesses to the state buffer may touch."""
+    def touched(
+        self, instruction: Instruction, accesses: Callable[[Instruction], Iterable[Access]]
+    ) -> Interval:
+        """Return the bytes of this region that an instruction may touch.
+
+        accesses: returns what it reads, or what it writes. Only that in the state buffer counts,
+        and only a region in pieces has to ask.
+        """
         if not self.piece_bytes:
             return EVERYWHERE
-        spans = [access.span for access in accesses if access.buffer is Buffer.STATE]
+        spans = [a.span for a in accesses(instruction) if a.buffer is Buffer.STATE]
         found = [span for span in spans if span.meets(self.place)]
         if not found:
             return EVERYWHERE

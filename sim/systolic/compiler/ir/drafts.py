@@ -6,9 +6,11 @@ The fourth pass (`schedule`) writes drafts. The fifth pass (`sync`) makes waits 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
+from systolic.compiler.ir.access_cuts import cut
 from systolic.compiler.ir.dependencies import Key, Ref, Region, needed
+from systolic.hw.spec.access_rules import AccessRules
 from systolic.isa import Instruction, MatMul, effects
 from systolic.isa.instruction import Event
 
@@ -38,8 +40,12 @@ class Draft:
 
 @dataclass(slots=True)
 class Drafts:
-    """Collects drafts; each belongs to the layer that was begun last."""
+    """Collects drafts; each belongs to the layer that was begun last.
 
+    rules: what an instruction that names more than an access can is cut for.
+    """
+
+    rules: AccessRules = field(default_factory=AccessRules)
     found: list[Draft] = field(default_factory=list)
     _layer: str = ""
 
@@ -61,21 +67,36 @@ class Drafts:
 
         accumulates: it adds to the words it writes. parts: its results are posted part by part.
         part: it needs only so many parts of its operands (0: all).
+
+        If it names more than an access can, there is a draft for each of its parts.
         """
+        read, written = list(reads), list(writes)
+        for each in cut(instruction, self.rules):
+            self._add(each, read, written, accumulates=accumulates, parts=parts, part=part)
+
+    def _add(
+        self,
+        instruction: Instruction,
+        reads: list[Region],
+        writes: list[Region],
+        *,
+        accumulates: bool,
+        parts: tuple[Event, int] | None,
+        part: int,
+    ) -> None:
         step, queue = len(self.found), instruction.queue
         refs: list[Ref] = []
         keys: list[Key] = []
-        read, written = effects.reads(instruction), effects.writes(instruction)
         for region in reads:
-            touched = region.touched(read)
+            touched = region.touched(instruction, effects.reads)
             streams = isinstance(instruction, MatMul)
             found = region.read(step, queue, streams=streams, touched=touched)
-            refs += [replace(ref, part=part) for ref in found] if part else found
+            refs += [ref._replace(part=part) for ref in found] if part else found
             keys.append(region.readers[-1].key)
         needs = dict.fromkeys(needed(refs, queue))
         data = len(needs)
         for region in writes:
-            touched = region.touched(written)
+            touched = region.touched(instruction, effects.writes)
             before = region.write(step, queue, accumulates=accumulates, touched=touched)
             others = [ref for ref in before if ref.step != step]  # it may read what it writes
             needs.update(dict.fromkeys(needed(others, queue)))

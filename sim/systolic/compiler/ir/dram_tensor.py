@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -98,8 +99,13 @@ class DramTensor:
         extents: tuple[int, int],
         *,
         by_column: bool = False,
+        whole_rows: bool = False,
     ) -> Iterator[Rectangle]:
-        """Yield accesses that together reach a block; `by_column` enumerates columns outermost."""
+        """Yield accesses that together reach a block.
+
+        by_column: columns are enumerated outermost. whole_rows: an access with too many pairs is
+        cut along the columns, if that helps, so that its parts go to as many partitions.
+        """
         if not self._separable:
             yield from self._row_by_row(batch, origin, extents, by_column=by_column)
             return
@@ -107,10 +113,10 @@ class DramTensor:
         row_axis, col_axis = len(batch), len(batch) + 1
         for row in self._segments(row_axis, origin[0], extents[0]):
             for col in self._segments(col_axis, origin[1], extents[1]):
-                yield from self._emit(outer, row, col, by_column=by_column)
+                yield from self._emit(outer, row, col, by_column=by_column, whole_rows=whole_rows)
 
     def _emit(
-        self, outer: int, row: Segment, col: Segment, *, by_column: bool
+        self, outer: int, row: Segment, col: Segment, *, by_column: bool, whole_rows: bool
     ) -> Iterator[Rectangle]:
         first, second = (col.pairs, row.pairs) if by_column else (row.pairs, col.pairs)
         pairs = coalesced(first + second)
@@ -119,12 +125,10 @@ class DramTensor:
             access = Access(Buffer.DRAM, self.shape.element_type, 0, 1, start, pairs)
             yield Rectangle(access, row.span, col.span)
             return
-        if len(row.pairs) >= len(col.pairs):
-            for part in _split(row):
-                yield from self._emit(outer, part, col, by_column=by_column)
-        else:
-            for part in _split(col):
-                yield from self._emit(outer, row, part, by_column=by_column)
+        by_rows = len(col.pairs) == 1 if whole_rows else len(row.pairs) >= len(col.pairs)
+        rows, cols = (_split(row), [col]) if by_rows else ([row], _split(col))
+        for one, other in product(rows, cols):
+            yield from self._emit(outer, one, other, by_column=by_column, whole_rows=whole_rows)
 
     def _row_by_row(
         self,
@@ -200,11 +204,21 @@ def _found_segments(
 
 
 def segments(offsets: Integers) -> list[Segment]:
-    """Return the fewest regular segments, found from the left, that make up the offsets."""
+    """Return few regular segments, found from the left, that make up the offsets.
+
+    Offsets that begin in the middle of a run have that rest of a run as a segment of its own, if
+    what follows is longer then: of runs of 7 from the third on, 5 and 7 x 17 instead of pairs of 5.
+    """
     found: list[Segment] = []
     first = 0
     while first < len(offsets):
         count, pairs = _regular(offsets[first:])
+        if len(pairs) > 1 and first + count < len(offsets):
+            run = pairs[-1][1]
+            aligned, _ = _regular(offsets[first + run :])
+            following, _ = _regular(offsets[first + count :])
+            if run + aligned > count + following:
+                count, pairs = run, pairs[-1:]
         found.append(Segment(first, count, int(offsets[first]), pairs))
         first += count
     return found

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from systolic.compiler.ir.strided import ShapeInDram, StridedShape
@@ -63,7 +63,9 @@ class Move:
 
     sizes: of the factors, in the order of the source, major to minor. before, after: where they lie
     in the source and in the result. spaced: elements of the source from one to the next, at least;
-    those in between are padding that may be brought with them (1: no padding is brought).
+    those in between are padding that may be brought with them (1: no padding is brought). gaps: for
+    each factor, how many indices of padding behind its own may be brought with them (none: no
+    padding is brought).
     """
 
     dtype: str
@@ -71,12 +73,25 @@ class Move:
     before: FactorPlaces
     after: FactorPlaces
     spaced: int = 1
+    gaps: tuple[int, ...] = ()
 
     @classmethod
     def dense(cls, dtype: str, sizes: Sequence[int], order: Sequence[int]) -> Move:
         """Return a move between places without gaps; order: of the factors in the result."""
         before = FactorPlaces.dense(sizes, range(len(sizes)))
         return cls(dtype, tuple(sizes), before, FactorPlaces.dense(sizes, order))
+
+    def gap_choices(self) -> Iterator[Move]:
+        """Yield the move without the padding of its gaps, then with more and more, minor first."""
+        if not any(self.gaps):
+            yield self
+            return
+        gaps = [0] * len(self.sizes)
+        yield replace(self, gaps=())
+        for number in reversed(self.before.order):
+            if self.gaps[number]:
+                gaps[number] = self.gaps[number]
+                yield replace(self, gaps=tuple(gaps))
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -113,7 +128,11 @@ class Move:
         sizes = list(self.sizes)
         sizes[factor : factor + 1] = [sizes[factor] // minor, minor]
         before, after = (side.cut(factor, minor) for side in (self.before, self.after))
-        return Move(self.dtype, tuple(sizes), before, after, self.spaced)
+        gaps = list(self.gaps)
+        if gaps:
+            whole = gaps[factor] // minor if gaps[factor] % minor == 0 else 0
+            gaps[factor : factor + 1] = [whole, 0]
+        return Move(self.dtype, tuple(sizes), before, after, self.spaced, tuple(gaps))
 
 
 def move_of(source: Shape, result: Shape, permutation: Sequence[int] | None = None) -> Move | None:

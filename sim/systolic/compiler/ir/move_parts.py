@@ -12,8 +12,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
-from typing import NamedTuple
+from itertools import pairwise, product
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -60,7 +60,22 @@ class MovePart:
         )
 
 
-class _Digit(NamedTuple):
+class LinearPlaces(Protocol):
+    """Where the elements of a tensor lie: a `Shape` in DRAM, or `ChipPlaces`."""
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """The dimensions of the tensor."""
+
+    @property
+    def rank(self) -> int:
+        """The number of dimensions."""
+
+    def linear_index(self, index: Sequence[Any]) -> Any:
+        """Return the place of an index, or of arrays of indices."""
+
+
+class Digit(NamedTuple):
     """Indices at one distance in the source, and at one in the result."""
 
     size: int
@@ -69,12 +84,25 @@ class _Digit(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Stretch:
+class DigitStretch:
     """Indices along a dimension as digits, major to minor, and where the first one lies."""
 
-    digits: tuple[_Digit, ...]
+    digits: tuple[Digit, ...]
     source: int
     result: int
+
+
+def stretches(
+    source: LinearPlaces, result: LinearPlaces, permutation: Sequence[int] | None = None
+) -> list[list[DigitStretch]] | None:
+    """Return the indices of the fewest dimensions that go together, in stretches with digits.
+
+    A box of elements is one stretch of each; None if one has too many. permutation: as below.
+    """
+    groups = dimension_groups(source.dims, result.dims, permutation)
+    found = [_stretches(source, result, group) for group in groups]
+    some = [each for each in found if each is not None]
+    return some if len(some) == len(found) else None
 
 
 def move_parts(
@@ -97,28 +125,19 @@ def move_parts(
     tiles = (*source.layout.tiles, *result.layout.tiles)
     if any(COMBINE in tile.dims for tile in tiles) or not source.num_elements():
         return None
-    groups = _groups(source.dims, result.dims, permutation)
-    stretches = [_stretches(source, result, group) for group in groups]
-    if any(each is None for each in stretches):
+    found = stretches(source, result, permutation)
+    if found is None or math.prod(map(len, found)) > MOST_PARTS:
         return None
-    if math.prod(len(each) for each in stretches if each is not None) > MOST_PARTS:
-        return None
-    boxes = product(*(each for each in stretches if each is not None))
-    parts = [_part(source.element_type, box) for box in boxes]
+    parts = [_part(source.element_type, box) for box in product(*found)]
     if over_padding:
-        boxes = product(
-            *(
-                _over_padding(result, group, each)
-                for group, each in zip(groups, stretches, strict=True)
-                if each is not None
-            )
-        )
+        groups = dimension_groups(source.dims, result.dims, permutation)
+        boxes = product(*(_over_padding(result, *each) for each in zip(groups, found, strict=True)))
         longer = [_part(source.element_type, box) for box in boxes]
         places = source.padded_elements()
         parts = [
             one for pair in zip(parts, longer, strict=True) for one in _readable(*pair, places)
         ]
-        parts = [_spaced(part, places) for part in parts]
+        parts = [_with_gaps(_spaced(part, places), places) for part in parts]
     return tuple(parts)
 
 
@@ -129,6 +148,23 @@ def _spaced(part: MovePart, places: int) -> MovePart:
     if not 1 < step <= MOST_SPACED or step not in steps or part.stop + step - 1 > places:
         return part
     return replace(part, move=replace(part.move, spaced=step))
+
+
+def _with_gaps(part: MovePart, places: int) -> MovePart:
+    """Return a part that brings the padding behind its factors, where that joins runs.
+
+    So it is with the columns of a tile that stands over the edge: 112 of 128, row after row.
+    """
+    move, steps = part.move, part.move.before.steps
+    gaps = [0] * len(move.sizes)
+    for major, minor in pairwise(move.before.order):
+        reach, rest = divmod(steps[major], steps[minor])
+        if not rest and reach > move.sizes[minor]:
+            gaps[minor] = reach - move.sizes[minor]
+    behind = sum(gap * step for gap, step in zip(gaps, steps, strict=True)) + move.spaced - 1
+    if not any(gaps) or part.stop + behind > places:
+        return part
+    return replace(part, move=replace(move, gaps=tuple(gaps)))
 
 
 def _readable(part: MovePart, longer: MovePart, places: int) -> Iterator[MovePart]:
@@ -147,7 +183,9 @@ def _readable(part: MovePart, longer: MovePart, places: int) -> Iterator[MovePar
         yield part
 
 
-def _over_padding(result: Shape, group: _Group, stretches: list[_Stretch]) -> list[_Stretch]:
+def _over_padding(
+    result: Shape, group: _Group, stretches: list[DigitStretch]
+) -> list[DigitStretch]:
     """Return stretches of which the last has whole lines of rows side by side, if they are padding.
 
     The second tile says how many rows that are, T(8,128)(4,1) four.
@@ -167,18 +205,18 @@ def _over_padding(result: Shape, group: _Group, stretches: list[_Stretch]) -> li
     whole = Shape(result.element_type, dims, result.layout)
     if whole.padded_elements() != result.padded_elements():
         return stretches
-    longer = _Digit(major.size + more, major.source, 1)
-    places = _offsets(whole, axes)[-longer.size * worth :].reshape(longer.size, worth)
+    longer = Digit(major.size + more, major.source, 1)
+    places = places_along(whole, axes)[-longer.size * worth :].reshape(longer.size, worth)
     if (places != places[:1] + np.arange(longer.size)[:, None]).any():
         return stretches
-    return [*others, _Stretch((longer, *last.digits[1:]), last.source, last.result)]
+    return [*others, DigitStretch((longer, *last.digits[1:]), last.source, last.result)]
 
 
 _Group = tuple[tuple[int, ...], tuple[int, ...]]
 """Dimensions of the source, and those of the result with the same elements."""
 
 
-def _groups(
+def dimension_groups(
     before: Sequence[int], after: Sequence[int], permutation: Sequence[int] | None
 ) -> list[_Group]:
     """Return the fewest dimensions of either shape that go together."""
@@ -199,21 +237,23 @@ def _groups(
     return found  # what is left has dimensions of one
 
 
-def _stretches(source: Shape, result: Shape, group: _Group) -> list[_Stretch] | None:
+def _stretches(
+    source: LinearPlaces, result: LinearPlaces, group: _Group
+) -> list[DigitStretch] | None:
     """Return the indices of a group in stretches; None if there are too many."""
-    here, there = _offsets(source, group[0]), _offsets(result, group[1])
-    found: list[_Stretch] = []
+    here, there = places_along(source, group[0]), places_along(result, group[1])
+    found: list[DigitStretch] = []
     first = 0
     while first < len(here):
         digits = _digits(here[first:], there[first:])
-        found.append(_Stretch(digits, int(here[first]), int(there[first])))
+        found.append(DigitStretch(digits, int(here[first]), int(there[first])))
         first += math.prod(digit.size for digit in digits)
         if len(found) > MOST_PARTS:
             return None
     return found
 
 
-def _offsets(shape: Shape, axes: Sequence[int]) -> Integers:
+def places_along(shape: LinearPlaces, axes: Sequence[int]) -> Integers:
     """Return the places along some dimensions, as elements from the first one."""
     sizes = tuple(shape.dims[axis] for axis in axes)
     index = [np.asarray(0)] * shape.rank
@@ -223,7 +263,7 @@ def _offsets(shape: Shape, axes: Sequence[int]) -> Integers:
     return np.broadcast_to(shape.linear_index(index), (math.prod(sizes),))
 
 
-def _digits(here: Integers, there: Integers) -> tuple[_Digit, ...]:
+def _digits(here: Integers, there: Integers) -> tuple[Digit, ...]:
     """Return the digits of the longest stretch, from the first index on, that has some."""
     count = len(here)
     while True:
@@ -234,20 +274,20 @@ def _digits(here: Integers, there: Integers) -> tuple[_Digit, ...]:
     found = _common(before.pairs, after.pairs)
     if found is None:
         (one, many), (other, more) = before.pairs[-1], after.pairs[-1]
-        found = (_Digit(min(many, more), one, other),)
+        found = (Digit(min(many, more), one, other),)
     return found
 
 
-def _common(before: Pattern, after: Pattern) -> tuple[_Digit, ...] | None:
+def _common(before: Pattern, after: Pattern) -> tuple[Digit, ...] | None:
     """Return digits that both patterns are made of; None if one cuts those of the other."""
-    found: list[_Digit] = []
+    found: list[Digit] = []
     ones, others = list(before), list(after)
     while ones and others:
         (one, many), (other, more) = ones.pop(), others.pop()
         size = min(many, more)
         if max(many, more) % size:
             return None
-        found.insert(0, _Digit(size, one, other))
+        found.insert(0, Digit(size, one, other))
         if many > size:
             ones.append((one * size, many // size))
         if more > size:
@@ -255,13 +295,13 @@ def _common(before: Pattern, after: Pattern) -> tuple[_Digit, ...] | None:
     return tuple(found)
 
 
-def _part(dtype: str, box: Sequence[_Stretch]) -> MovePart:
+def _part(dtype: str, box: Sequence[DigitStretch]) -> MovePart:
     """Return the move of a box."""
     digits = [digit for stretch in box for digit in stretch.digits if digit.size > 1]
-    digits = _merged(sorted(digits, key=lambda digit: -digit.source))
+    digits = merged(sorted(digits, key=lambda digit: -digit.source))
     while len(digits) < LEAST_FACTORS:
-        ahead = digits[0] if digits else _Digit(1, 1, 1)
-        digits.insert(0, _Digit(1, ahead.size * ahead.source, ahead.size * ahead.result))
+        ahead = digits[0] if digits else Digit(1, 1, 1)
+        digits.insert(0, Digit(1, ahead.size * ahead.source, ahead.size * ahead.result))
     numbers, after = range(len(digits)), tuple(digit.result for digit in digits)
     move = Move(
         dtype,
@@ -273,14 +313,14 @@ def _part(dtype: str, box: Sequence[_Stretch]) -> MovePart:
     return MovePart(move, first, other)
 
 
-def _merged(digits: Sequence[_Digit]) -> list[_Digit]:
+def merged(digits: Sequence[Digit]) -> list[Digit]:
     """Return digits without those that continue the one before, in the source and the result."""
-    found: list[_Digit] = []
+    found: list[Digit] = []
     for digit in digits:
         major = found[-1] if found else None
         whole = digit.size * digit.source, digit.size * digit.result
         if major and (major.source, major.result) == whole:
-            found[-1] = _Digit(major.size * digit.size, digit.source, digit.result)
+            found[-1] = Digit(major.size * digit.size, digit.source, digit.result)
         else:
             found.append(digit)
     return found

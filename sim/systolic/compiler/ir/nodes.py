@@ -19,7 +19,7 @@ from systolic.compiler.ir.pixels import PooledPixels
 from systolic.compiler.ir.strided import ShapeInDram
 from systolic.compiler.ir.windows import AnyWindow
 from systolic.hw.datatypes import data_type
-from systolic.isa.instruction import OnEngine
+from systolic.isa.instruction import Copy, OnEngine
 from systolic.layout import Shape
 
 Axes = tuple[tuple[int, ...], ...]
@@ -158,6 +158,7 @@ class Node:
     block has rows, by the Pool in `step`. pool: one column of each window of pixels, as `pooled`
     says. repeat: the only row of a matrix in every partition of a tile. unpack: the elements of
     `bits` in each byte, a byte for each; pack: the reverse, in which the elements are lost.
+    `planes`: first element 0 of every byte, then element 1 of every byte, and so on.
     `background`: work writes over some of the elements that are unpacked or stored. copy: all bytes
     of one place in DRAM to another, `origin` to `dram`. store: to the DRAM tensor `dram`, seen as
     the input's axes (or `axes`). Inputs of a step that have one row of tiles, one column or one
@@ -177,6 +178,7 @@ class Node:
     step: LaneStep = COPY
     origin: str = ""
     bits: int = 0
+    planes: bool = False
     background: bool = False
     reduced: str = ""
 
@@ -262,6 +264,13 @@ class Layers:
         fixed = {home.matrix for home in homes}
         matrices = tuple(m if m.name in fixed else replace(m, width=None) for m in self.matrices)
         return replace(self, matrices=matrices, homes=homes)
+
+    @property
+    def only_moves(self) -> bool:
+        """Return whether nodes only move elements on the chip, or unpack and pack them."""
+        kinds = {node.kind for node in self.nodes}
+        casts = any(node.kind == "convert" and node.step.cls is not Copy for node in self.nodes)
+        return not self.dram and not casts and kinds <= {"move", "convert", "unpack", "pack"}
 
     def shown(self, tensor: str) -> Axes:
         """Return the axes as which a kept output stands in the state buffer."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from typing import TypeVar
 
 import numpy as np
@@ -88,6 +89,20 @@ class PooledPixels:
     def columns_down(self) -> int:
         """Return how many columns the windows of the next row of results are further on."""
         return self.pixels.stride[0] * self.pixels.image[1]
+
+    def is_large(self, most: int) -> bool:
+        """Return whether an image has more results than so many: more than fill a bank of sums."""
+        return self.pixels.made_columns > most
+
+    def rows_at_once(self, most: int) -> int:
+        """Return for how many rows of results of an image at most so many pixels are read.
+
+        At least one row, and all of them if the image is not large.
+        """
+        height, width = self.pixels.made
+        if not self.is_large(most):
+            return height
+        return max(1, most // (prod(self.size) * width))
 
     def pairs(self, images: int, rows: int = 0) -> Pattern:
         """Return the steps through all windows of some images, and through each window.

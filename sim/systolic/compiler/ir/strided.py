@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -59,5 +59,33 @@ class StridedShape:
         return f"{self.element_type}[{','.join(map(str, self.dims))}] at steps of [{steps}]"
 
 
-ShapeInDram = Shape | StridedShape
-"""What lies in a place in DRAM: a tensor, or a part of one."""
+class ShapeInDram(Protocol):
+    """What lies in a place in DRAM: a tensor (`Shape`), or some of its elements as a tensor."""
+
+    @property
+    def element_type(self) -> str:
+        """The type of an element."""
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """The dimensions."""
+
+    @property
+    def rank(self) -> int:
+        """The number of dimensions."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """How numpy holds one element."""
+
+    def padded_elements(self) -> int:
+        """Return the elements of memory from the first one to the last."""
+
+    def size_bytes(self) -> int:
+        """Return the bytes of memory from the first element to the last."""
+
+    def linear_index(self, index: Sequence[Any]) -> Any:
+        """Return the place of an index, or of arrays of indices, in elements from the first."""
+
+    def __hash__(self) -> int:
+        """Return a number that equal values share: tables are kept by value."""

@@ -116,7 +116,8 @@ class MatrixWindow:
     """Where the elements of a matrix lie in another one, the holder.
 
     outer, inner: the holder's view of the tensor, and the matrix's own; the rows are made of the
-    same dimensions. Each tile of the holder has all of its columns.
+    same dimensions. Those of columns may have more indices in the holder: what lies there is no
+    part of the matrix. Each tile of the holder has all of its columns.
     """
 
     holder: str
@@ -150,18 +151,67 @@ class MatrixWindow:
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class ByteWindow:
-    """One byte of every element of a matrix: a matrix of u8, `size` bytes from one to the next.
+ColumnSteps = tuple[tuple[int, int], ...]
+"""(size, columns of the holder from one index to the next), major to minor."""
 
-    size: the bytes of an element of the holder. byte: which of them. within: how the elements lie
-    in the holder (None: they are the holder's, in tiles of the holder).
+
+@dataclass(frozen=True, slots=True)
+class DigitWindow:
+    """A matrix at the digits of its places in a holder, which is one tile.
+
+    down, first: the holder's row and column of the first element; the matrix's rows are rows of the
+    holder side by side. batch, cols: the steps of the matrices, and of the columns of each.
     """
 
     holder: str
-    size: int
-    byte: int
-    within: MatrixWindow | None = None
+    down: int
+    first: int
+    batch: ColumnSteps
+    cols: ColumnSteps
+
+    def number(self, number: int) -> int:
+        """Return which of the holder's matrices holds this matrix: the only one."""
+        return 0
+
+    def row(self, row: int) -> int:
+        """Return the holder's row of a row."""
+        return self.down + row
+
+    def column(self, row: int, col: int) -> int:
+        """Return the first column of the holder's tile, which has all of them."""
+        return 0
+
+    def columns(self, number: int, row: int, cols: Span) -> Integers:
+        """Return the holder's column of each of these columns, in every row."""
+        found: Integers = self._start(number) + _stepped(self.cols)[cols.first : cols.stop]
+        return found
+
+    def segments(self, number: int, row: int, cols: Span) -> list[Segment]:
+        """Return the holder's columns as regular segments; `first` counts from `cols.first`."""
+        start = self._start(number)
+        return [
+            Segment(part.first, part.count, start + part.base, part.pairs)
+            for part in _stepped_segments(self.cols, cols)
+        ]
+
+    def _start(self, number: int) -> int:
+        return self.first + int(_stepped(self.batch)[number])
+
+
+@dataclass(frozen=True, slots=True)
+class PartWindow:
+    """A part of every element of a matrix, its byte or its half: a matrix of u8 or of u16.
+
+    many: how many parts an element of the holder has. part: which of them, in the order of their
+    bytes. dtype: the type of a part. within: how the elements lie in the holder (None: they are the
+    holder's, in tiles of the holder).
+    """
+
+    holder: str
+    many: int
+    part: int
+    dtype: str
+    within: MatrixWindow | DigitWindow | None = None
 
     def number(self, number: int) -> int:
         """Return which of the holder's matrices holds this matrix."""
@@ -188,22 +238,44 @@ class ByteWindow:
         return [Segment(0, cols.count, cols.first, ((1, cols.count),))]
 
     def of(self, elements: Access) -> Access:
-        """Return the access to the byte of each element that an access of the holder names."""
-        pattern = tuple((step * self.size, count) for step, count in elements.pattern)
-        start = elements.start + self.byte
-        return replace(elements, dtype="u8", start=start, pattern=pattern)
+        """Return the access to the part of each element that an access of the holder names."""
+        pattern = tuple((step * self.many, count) for step, count in elements.pattern)
+        start = elements.start + self.part * elements.element_bytes // self.many
+        return replace(elements, dtype=self.dtype, start=start, pattern=pattern)
 
 
 @lru_cache(maxsize=256)
 def _places(outer: Spread, inner: Spread) -> tuple[Integers, Integers, Integers]:
     """Return, of each matrix, its holder's number and first column; and the columns' distances."""
     count, _, cols = inner.sizes()
-    numbers, _, starts = outer.locate(inner.starts(count))
-    _, _, steps = outer.locate(inner.logical(0, Span(0, 1), Span(0, cols))[0])
+    numbers, _, starts = outer.locate(_among(outer, inner, inner.starts(count)))
+    first_row = inner.logical(0, Span(0, 1), Span(0, cols))[0]
+    _, _, steps = outer.locate(_among(outer, inner, first_row))
     return numbers, starts, steps
+
+
+def _among(outer: Spread, inner: Spread, logical: Integers) -> Integers:
+    """Return the row-major indices of elements in the dimensions of the holder's view."""
+    if outer.dims == inner.dims:
+        return logical
+    return np.ravel_multi_index(np.unravel_index(logical, inner.dims), outer.dims)
 
 
 @lru_cache(maxsize=65536)
 def _segments(outer: Spread, inner: Spread, cols: Span) -> tuple[Segment, ...]:
     steps = _places(outer, inner)[2]
     return tuple(segments(np.ascontiguousarray(steps[cols.first : cols.stop])))
+
+
+@lru_cache(maxsize=4096)
+def _stepped(steps: ColumnSteps) -> Integers:
+    """Return the place of each index, as columns from the first."""
+    found = np.zeros(1, np.int64)
+    for size, step in steps:
+        found = (found[:, None] + step * np.arange(size)).ravel()
+    return found
+
+
+@lru_cache(maxsize=65536)
+def _stepped_segments(steps: ColumnSteps, cols: Span) -> tuple[Segment, ...]:
+    return tuple(segments(_stepped(steps)[cols.first : cols.stop]))

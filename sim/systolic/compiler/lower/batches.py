@@ -18,14 +18,23 @@ from systolic.compiler.cost.batches import (
     across_cost,
     apart_cost,
     apart_queue_cycles,
+    covered_cost,
     groups_cost,
     queue_cycles,
     sharing_queues,
 )
+from systolic.compiler.cost.dma import wastes_bursts
 from systolic.compiler.cost.turns import carrier
 from systolic.compiler.ir.batch_groups import BatchGroups, batch_groups, group_counts
 from systolic.compiler.ir.change_of_view import Spread
 from systolic.compiler.ir.chip_tiles import block_rows, whole_banks
+from systolic.compiler.ir.covered_rows import (
+    CoveredRows,
+    CoveredWindow,
+    gap_choices,
+    is_regular,
+    may_be_covered,
+)
 from systolic.compiler.ir.homes import as_rows, lies_unbroken
 from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.ir.windows import MatrixWindow
@@ -39,6 +48,8 @@ ROOM = 8
 """A tile of a batch that is brought takes no more than this part of a partition."""
 NEARLY = 1.15
 """One group is taken if it takes at most so many times the cycles of several."""
+ROOM_COVERED = 4
+"""The rows of a batch that is brought with its gaps take no more than this part of a partition."""
 ROOM_STORED = 4
 """A tile of a group that is stored takes no more than this part of a partition."""
 
@@ -49,6 +60,18 @@ class _InGroups:
 
     cycles: int
     groups: int
+    axes: Axes
+
+
+@dataclass(frozen=True, slots=True)
+class Covering:
+    """A batch that is brought in whole rows with their gaps, and then seen as `axes`.
+
+    cycles: about how many of the array's that takes, with the turn of a transpose.
+    """
+
+    cycles: int
+    rows: CoveredRows
     axes: Axes
 
 
@@ -76,7 +99,7 @@ class Batches:
         across = None if beside == ALONE else self._cost_across(shape, axes, beside)
         if across is not None and across < min(apart, best.cycles if best else apart):
             return self._across(tensor, axes, across)
-        if best is None or best.cycles >= apart:
+        if best is None or best.cycles >= apart * self._preference(shape, axes, best):
             return None
         self._note(tensor, "brought", best, apart)
         matrix = self._grouped(tensor, shape, best, builder.dram.of(tensor))
@@ -86,10 +109,7 @@ class Batches:
         self, shape: Shape, axes: Axes, beside: Beside
     ) -> tuple[_InGroups | None, int]:
         """Return the best groups, turned if that is better, and the cycles matrix by matrix."""
-        chip = self._builder.chip
-        seen = {axes: 0}
-        if self._builder.can_turn(shape.element_type):
-            seen[swap(axes)] = self._builder.cost_of_turning(shape, axes)
+        chip, seen = self._builder.chip, self._turned(shape, axes)
         found = [
             _InGroups(groups_cost(chip, shape, view, n, beside) + turn, n, view)
             for view, turn in seen.items()
@@ -99,6 +119,17 @@ class Batches:
         ]
         apart = min(apart_cost(chip, shape, view, beside) + turn for view, turn in seen.items())
         return _least(found), apart
+
+    def _preference(self, shape: Shape, axes: Axes, best: _InGroups) -> float:
+        """Return how many times the cycles matrix by matrix the best groups may take.
+
+        Short runs of single matrices bring the same bursts again and again. They also open rows of
+        DRAM again, which no estimate of a tensor by itself knows of.
+        """
+        chip = self._builder.chip
+        whole = batch_groups(shape, best.axes, best.groups)
+        apart = all(wastes_bursts(chip, shape, view) for view in (axes, swap(axes)))
+        return NEARLY if apart and not wastes_bursts(chip, whole.shape, whole.tiles) else 1.0
 
     def _cost_across(self, shape: Shape, axes: Axes, beside: Beside) -> int | None:
         """Return about how many cycles a batch takes with its matrices on partitions at first."""
@@ -149,6 +180,83 @@ class Batches:
             f"product)"
         )
         return self._within(tensor, axes, made, BatchGroups(shape, turned.held, axes))
+
+    def covering(self, tensor: str, axes: Axes) -> Covering | None:
+        """Return the cheapest way to bring a batch in tiles by whole rows; None if none suits.
+
+        axes: the view that a product wants. The rows may be those of its transpose, which the array
+        then turns.
+        """
+        builder, shape = self._builder, self._builder.dram.shape(tensor)
+        if _is_dense(shape) or not _can_be_grouped(axes) or not may_be_covered(shape):
+            return None
+        parts = builder.chip.dram.organisation
+        if parts is not None and parts.outstanding == 1:
+            return None  # with one burst in hand, every burst of a gap is waited for
+        if not self._may_arrange() or tensor not in builder.graph.inputs:
+            return None
+        seen = {axes: 0}
+        if carrier(builder.chip, shape.element_type) == shape.element_type:
+            seen[swap(axes)] = builder.cost_of_turning(shape, axes)
+        found = [
+            Covering(covered_cost(builder.chip, rows) + turn, rows, view)
+            for view, turn in seen.items()
+            if len(view[-2]) == 1
+            for gap in gap_choices(shape, view[-2])
+            if self._may_cover(rows := CoveredRows(shape, view[-2], view[-1], gap), view)
+        ]
+        return min(found, key=lambda each: each.cycles, default=None)
+
+    def cost_apart(self, tensor: str, axes: Axes, work_cycles: int) -> int:
+        """Return about how many cycles a batch takes matrix by matrix, with the work on it."""
+        shape, chip = self._builder.dram.shape(tensor), self._builder.chip
+        ways = self._turned(shape, axes).items()
+        return min(apart_cost(chip, shape, view, Beside(work_cycles)) + turn for view, turn in ways)
+
+    def _turned(self, shape: Shape, axes: Axes) -> dict[Axes, int]:
+        """Return the views that can become `axes`, and about how many cycles their turns take."""
+        seen = {axes: 0}
+        if self._builder.can_turn(shape.element_type):
+            seen[swap(axes)] = self._builder.cost_of_turning(shape, axes)
+        return seen
+
+    def _may_cover(self, rows: CoveredRows, view: Axes) -> bool:
+        """Return whether whole rows have room, and a product can take the matrices within them."""
+        chip, (tall, wide) = self._builder.chip, rows.dims
+        size, have = wide * rows.dtype.itemsize, chip.state_buffer.bytes_per_partition
+        fits = -(-tall // block_rows(chip)) * size * ROOM_COVERED <= have
+        return fits and size <= (whole_banks(chip) or have) and is_regular(rows, view)
+
+    def is_covered(self, tensor: str, axes: Axes) -> bool:
+        """Return whether a product has had the view, or its transpose, brought within rows."""
+        return (tensor, axes) in self._windows or (tensor, swap(axes)) in self._windows
+
+    def cover(self, tensor: str, axes: Axes, covering: Covering, other_cycles: int) -> None:
+        """Bring a batch by whole rows, with the gaps between its elements.
+
+        axes: the view that a product wants. other_cycles: of the way that is not taken.
+        """
+        builder, rows, held_as = self._builder, covering.rows, ((0,), (1,))
+        place = f"{tensor}.rows{''.join(map(str, rows.rows))}.{rows.gap}"
+        turned = "" if covering.axes == axes else ", and turned"
+        builder.choose(
+            f"{tensor} is brought in whole rows of all its matrices, with gaps of up to {rows.gap} "
+            f"elements{turned} (about {covering.cycles} cycles; otherwise: {other_cycles})"
+        )
+        builder.dram.part(place, builder.dram.of(tensor), rows, 0)
+        held = builder.place_matrix(
+            rows,
+            held_as,
+            tensor,
+            dram=place,
+            shared=builder.chip.dma.useful_queues,
+            height=block_rows(builder.chip),
+        )
+        window = CoveredWindow(held.name, rows, Spread(rows.shape.dims, covering.axes))
+        matrix = builder.within(held, window)
+        self._windows[tensor, covering.axes] = matrix.name
+        if covering.axes != axes:
+            builder.turned(matrix, tensor, axes)
 
     def result(self, tensor: str, axes: Axes, beside: Beside) -> Matrix | None:
         """Return the matrices of an output within tiles of many; None if nothing is gained.
@@ -343,6 +451,11 @@ class Batches:
             builder.dram.alias(held.name, tensor, groups.shape)
             self._to_store[tensor] = held, groups
         return self._within(tensor, way.axes, held, groups)
+
+    def lies_within(self, tensor: str, axes: Axes, held: Matrix) -> None:
+        """Note that the matrices `axes` of a batch lie within rows of all of them side by side."""
+        shape = self._builder.graph.shape(tensor)
+        self._within(tensor, axes, held, BatchGroups(shape, held.axes, axes))
 
     def _within(self, tensor: str, axes: Axes, held: Matrix, groups: BatchGroups) -> Matrix:
         """Return the matrices of a batch, which lie within the tiles of its groups."""

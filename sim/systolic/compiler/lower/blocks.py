@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from systolic.compiler.cost.turns import BYTES, bytes_turned, carrier
+from systolic.compiler.cost.turns import carrier, parts_turned, placed_as
 from systolic.compiler.ir.homes import in_unbroken_rows, lies_unbroken
 from systolic.compiler.lower.recognise import MatrixSet, moves_nothing, recognise_transpose
 from systolic.errors import CompileError
@@ -82,7 +82,7 @@ def may_be_carried(
     chosen = options.via or options.block or before.layout.tiles or result.shape.layout.tiles
     if chosen or _array_takes(chip, before):
         return False
-    if carrier(chip, dtype) is None and not bytes_turned(chip, dtype):
+    if carrier(chip, dtype) is None and not parts_turned(chip, dtype):
         return False
     matrices = recognise_transpose(before, result.shape, permutation)
     try:
@@ -123,7 +123,7 @@ def check_room(matrices: MatrixSet, chip: Chip, options: Options) -> None:
         height = min(chip.pe_array.rows, blocks.block[0], matrices.dims[-2])
         _check_result_bank(chip, height)
     dtype = matrices.element_type
-    given = BYTES if bytes_turned(chip, dtype) else dtype
+    given = placed_as(chip, dtype)
     carried = carrier(chip, given) if options.via != "dram" else dtype
     others = data_type(carried).size_bytes if carried not in (None, given) else 0
     _check_state_buffer(chip, blocks, (data_type(dtype).size_bytes, others), height)

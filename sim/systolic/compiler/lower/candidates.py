@@ -20,24 +20,29 @@ _Rows = tuple[Move, tuple[int, ...]]
 _Sides = tuple[Move, tuple[int, ...], tuple[int, ...]]
 
 
-def lane_by_lane(move: Move, lanes: int) -> Iterator[Arrangement]:
+def lane_by_lane(move: Move, lanes: int, *, either_end: bool = False) -> Iterator[Arrangement]:
     """Yield arrangements with the same rows before and after.
 
-    There may be more rows than lanes: then they are several tiles.
+    There may be more rows than lanes: then they are several tiles. either_end: rows may end with
+    the major part of a factor, not only begin with the minor part of one.
     """
     seen: set[_Rows] = set()
-    for found in (*_whole_runs(move), *_on_partitions(move, range(len(move.sizes)), lanes)):
+    places = range(len(move.sizes))
+    for found in (*_whole_runs(move), *_on_partitions(move, places, lanes, either_end)):
         if found not in seen:
             seen.add(found)
             cut, rows = found
             yield from _batches(cut, rows, rows)
 
 
-def turned(move: Move, rows: int, cols: int) -> Iterator[Arrangement]:
-    """Yield arrangements that an array of so many rows and columns can turn."""
+def turned(move: Move, rows: int, cols: int, *, either_end: bool = False) -> Iterator[Arrangement]:
+    """Yield arrangements that an array of so many rows and columns can turn.
+
+    either_end: as of `lane_by_lane`.
+    """
     seen: set[_Sides] = set()
-    for cut, rows_in in _on_partitions(move, range(len(move.sizes)), rows):
-        for finer, rows_out in _on_partitions(cut, cut.order, cols):
+    for cut, rows_in in _on_partitions(move, range(len(move.sizes)), rows, either_end):
+        for finer, rows_out in _on_partitions(cut, cut.order, cols, either_end):
             found = finer, _renumbered(cut, finer, rows_in), rows_out
             if not set(found[1]) & set(rows_out) and found not in seen:
                 seen.add(found)
@@ -107,12 +112,17 @@ def _renumbered(before: Move, after: Move, rows: tuple[int, ...]) -> tuple[int, 
     return tuple(found)
 
 
-def _on_partitions(move: Move, order: Sequence[int], lanes: int) -> Iterator[_Rows]:
+def _on_partitions(
+    move: Move, order: Sequence[int], lanes: int, either_end: bool
+) -> Iterator[_Rows]:
     """Yield factors that follow one another in `order` and have room on the partitions together.
 
-    The most major one may be cut, and of it the minor part taken; of a lone one, either part.
+    The most major one may be cut, and of it the minor part taken, or (either_end) the most minor
+    one, and of it the major part; of a lone one, either part.
     """
     places = list(order)
+    if either_end:
+        yield from _with_major_part(move, places, lanes)
     for first in range(len(places)):
         for last in range(first, len(places)):
             room = lanes
@@ -131,6 +141,22 @@ def _on_partitions(move: Move, order: Sequence[int], lanes: int) -> Iterator[_Ro
                 yield cut, tuple(n + (n >= head) for n in (head, *(n for n in inner)))
                 if not inner:
                     yield move.cut(head, size // part), (head,)
+
+
+def _with_major_part(move: Move, places: Sequence[int], lanes: int) -> Iterator[_Rows]:
+    """Yield several factors, and of the most minor one the major part that has room beside them."""
+    for first in range(len(places)):
+        room = lanes // move.sizes[places[first]]
+        for last in range(first + 1, len(places)):
+            tail = places[last]
+            size = move.sizes[tail]
+            if room < 2:
+                break
+            part = _divisor(size, room)
+            if 1 < part < size:
+                rows = tuple(n + (n > tail) for n in places[first : last + 1])
+                yield move.cut(tail, size // part), rows
+            room //= size
 
 
 def _divisor(size: int, most: int) -> int:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from systolic.compiler.cost.arrangements import Planner
-from systolic.compiler.cost.turns import BYTES, bytes_turned, carrier
+from systolic.compiler.cost.turns import carrier, parts_turned, placed_as
 from systolic.compiler.ir.arrangement import Arrangement
 from systolic.compiler.ir.change_of_view import Spread
 from systolic.compiler.ir.chip_tiles import block_rows, whole_banks
@@ -24,6 +24,7 @@ from systolic.compiler.ir.homes import lies_unbroken
 from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.ir.windows import MatrixWindow
 from systolic.compiler.lower.builder import LayerBuilder
+from systolic.compiler.lower.relays import relayed
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
 from systolic.layout import Shape
@@ -102,7 +103,7 @@ def permute_in_lanes(
     out_of = {n: back[axis] for n, axis in into.items()}
     source = _End(names[0], before, before.dims, alone, into)
     result = _End(names[1], after, after.dims, alone, out_of)
-    return _moved(builder, (source, result), other_cycles)
+    return _moved(builder, (source, result), other_cycles, permutation)
 
 
 def reshape_in_lanes(
@@ -115,14 +116,14 @@ def reshape_in_lanes(
     """
     before, after = (builder.graph.shape(name) for name in names)
     old, new = nested
-    sizes = _sizes((before.dims, old), (after.dims, new))
+    sizes = factor_sizes((before.dims, old), (after.dims, new))
     order = [atom for axis in before.layout.major_to_minor for atom in old[axis]]
     into = dict(enumerate(order))
     source = _End(names[0], before, sizes, old, into)
-    return _moved(builder, (source, _End(names[1], after, sizes, new, into)), other_cycles)
+    return _moved(builder, (source, _End(names[1], after, sizes, new, into)), other_cycles, None)
 
 
-def _sizes(*ends: tuple[Sequence[int], Axes]) -> tuple[int, ...]:
+def factor_sizes(*ends: tuple[Sequence[int], Axes]) -> tuple[int, ...]:
     """Return the sizes of the common factors of two shapes: dimensions, and the factors of each."""
     dim_of = [{atom: axis for axis, atoms in enumerate(nest) for atom in atoms} for _, nest in ends]
     left = [[*dims] for dims, _ in ends]
@@ -135,7 +136,12 @@ def _sizes(*ends: tuple[Sequence[int], Axes]) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def _moved(builder: LayerBuilder, ends: tuple[_End, _End], other_cycles: int | None) -> bool:
+def _moved(
+    builder: LayerBuilder,
+    ends: tuple[_End, _End],
+    other_cycles: int | None,
+    permutation: Sequence[int] | None,
+) -> bool:
     chip = builder.chip
     planner = Planner(chip, builder.options)
     move = _move(*ends)
@@ -151,7 +157,12 @@ def _moved(builder: LayerBuilder, ends: tuple[_End, _End], other_cycles: int | N
     if other_cycles is not None and other_cycles <= cycles:
         return False
     source, result = ends
-    how = "by identity products of strided rows" if plan in turned else "lane by lane"
+    if relayed(builder, (source.name, result.name), permutation, cycles):
+        return True
+    how = "by identity products of strided rows"
+    if plan not in turned:
+        words = [word for word in planner.words(plan) if word != move.dtype]
+        how = f"lane by lane{' in words of ' if words else ''}{' or '.join(words)}"
     builder.choose(
         f"{source.name} becomes {result.name} {how}, all matrices together (about {cycles} cycles)"
     )
@@ -197,7 +208,7 @@ def _turned(planner: Planner, move: Move, ends: tuple[_End, _End]) -> Iterator[A
     what is turned byte by byte goes so: other types are turned in blocks.
     """
     chip, (before, after) = planner.chip, ends
-    if not bytes_turned(chip, move.dtype):
+    if not parts_turned(chip, move.dtype):
         return
     first = range(len(move.sizes))
     tall = min(chip.pe_array.rows, block_rows(chip), chip.result_buffer.bank_words)
@@ -220,7 +231,7 @@ def _has_room_to_turn(planner: Planner, plan: Arrangement) -> bool:
     chip, dtype = planner.chip, plan.move.dtype
     room = chip.state_buffer.bytes_per_partition // _SHARE
     room = min(room, whole_banks(chip) or room)
-    through = carrier(chip, BYTES if bytes_turned(chip, dtype) else dtype)
+    through = carrier(chip, placed_as(chip, dtype))
     sizes = [data_type(dtype).size_bytes, data_type(through or dtype).size_bytes]
     wide = max(plan.count(plan.cols_in), plan.count(plan.cols_out))
     return wide * max(sizes) <= room

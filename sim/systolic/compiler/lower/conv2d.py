@@ -12,6 +12,7 @@ tiles, and the images are read as of any other convolution.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -32,7 +33,7 @@ from systolic.compiler.lower.images import (
     padded_images,
 )
 from systolic.compiler.lower.matmul import refuse_types
-from systolic.compiler.lower.taps import rows_of_all_taps
+from systolic.compiler.lower.taps import rows_of_all_taps, steps_in_phases
 from systolic.compiler.lower.views import lies_as
 from systolic.hw.datatypes import data_type
 from systolic.isa import Buffer
@@ -82,6 +83,8 @@ def _moving(builder: LayerBuilder, op: Operation, images: Images, groups: int) -
         padded = padded_images(builder, source, images)
         window = PixelWindow(padded.name, images.pixels, images.taps, channels)
         return builder.within_pixels(padded, window, len(images.taps) * channels, images.results)
+    if groups == 1 and steps_in_phases(builder, source, images):
+        images = replace(images, phases=images.windows.stride[0])
     padded = padded_images(builder, source, images)
     packed, window = rows_of_all_taps(builder, source, padded, images, groups)
     rows = len(images.taps) * (channels // groups)

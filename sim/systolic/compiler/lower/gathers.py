@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from systolic.compiler.cost.engines import some_engine_does, step_cycles
 from systolic.compiler.ir.gathers import Gather, GatheredBox, around, part_of
+from systolic.compiler.ir.lane_step import COPY
+from systolic.compiler.ir.nodes import Axes
 from systolic.compiler.lower.builder import LayerBuilder
+from systolic.compiler.lower.views import physical
+from systolic.isa import Buffer
 from systolic.workload import Operation
 from systolic.workload.operations.concat import ConcatAttributes
 from systolic.workload.operations.pad import PadAttributes
 from systolic.workload.operations.slice import SliceAttributes
+
+MOST_LONGER = 1.5
+"""A move of rows to lanes of their own may take so many times as long as copies on one lane."""
 
 
 def lower_slice(builder: LayerBuilder, op: Operation) -> None:
@@ -43,7 +51,7 @@ def _gather(
     builder: LayerBuilder, op: Operation, boxes: Sequence[GatheredBox], value: float = 0.0
 ) -> None:
     """Make a result of boxes of its operands, all seen as the first of them is."""
-    _, axes = builder.any_view(op.inputs[0])
+    axes = _axes(builder, op)
     inputs = tuple(builder.with_tiles(name, axes) for name in op.inputs)
     dims = builder.graph.shape(op.output).dims
     parts = [
@@ -52,3 +60,23 @@ def _gather(
     ]
     result = builder.result(op.output, axes)
     builder.node("gather", inputs, result, gather=Gather(tuple(parts), value))
+
+
+def _axes(builder: LayerBuilder, op: Operation) -> Axes:
+    """Return the view in which boxes are copied: as the first operand lies, or on more lanes.
+
+    Matrices of one row each lie on one lane, where engines work through one after another. A move
+    that puts each row on a lane of its own takes about as long as the copies of the boxes on one
+    lane; these copies, and all that engines do behind them, are done on all lanes at once then.
+    """
+    tensor = op.inputs[0]
+    matrix, axes = builder.any_view(tensor)
+    wide = physical(builder.graph.shape(tensor))
+    if matrix.source != "node" or matrix.rows > 1 or builder.size(tensor, wide[-2]) == 1:
+        return axes
+    if not some_engine_does(builder.chip, COPY, Buffer.STATE):
+        return axes
+    on_one_lane = matrix.matrices * step_cycles(builder.chip, COPY, matrix.cols)
+    if builder.change_cost(tensor, axes, [wide]) > MOST_LONGER * on_one_lane:
+        return axes
+    return wide

@@ -30,31 +30,53 @@ CHANNELS_ON_ROWS: Axes = ((3,), (0, 1, 2))
 """The view of images [images, height, width, channels]."""
 MOST_COLUMNS = 8192
 """The most columns of a tile of several images."""
+WORD = 4
+"""So many elements of any type fill whole words."""
 TILES_AT_ONCE = 12
 """How many such tiles have room on the chip: of a few layers, with operands of the next ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """The images of a tensor: their windows, and how many images a tile has."""
+    """The images of a tensor: their windows, and how many images a tile has.
+
+    phases: the order of rows of pixels in a padded image. 1: as they are. Otherwise first every
+    `phases`-th row from the first on, then every `phases`-th from the second on, and so on. Windows
+    that step over so many rows then lie side by side, and each tap takes rows side by side.
+    """
 
     source: Shape
     windows: ImageWindows
     in_a_tile: int
+    phases: int = 1
 
     @property
     def pixels(self) -> Pixels:
         """Return where the first pixels of windows lie in padded images."""
         down, across = self.windows.stride
-        image, made = self.windows.padded(self.source), self.windows.made(self.source)
-        many = self.in_a_tile
-        return Pixels(image, made, (down, across), many, many * prod(image))
+        (height, width), made = self.windows.padded(self.source), self.windows.made(self.source)
+        many, image = self.in_a_tile, (-(-height // self.phases) * self.phases, width)
+        return Pixels(image, made, (down // self.phases, across), many, many * prod(image))
 
     @property
     def first_pixels(self) -> Pixels:
-        """Return where the first pixels of windows lie if a tile ends behind the last of them."""
+        """Return where the first pixels of windows lie if a tile ends behind the last of them.
+
+        Where rows are in phases, the other phases are behind the last, and a tile has whole words.
+        """
         pixels = self.pixels
-        return replace(pixels, tile_columns=pixels.tile_columns - self.taps[-1])
+        columns = pixels.tile_columns - max(self.taps)
+        if self.phases > 1:
+            last = pixels.column(self.in_a_tile * pixels.made_columns - 1)
+            columns = min(columns, last // WORD * WORD + WORD)
+        return replace(pixels, tile_columns=columns)
+
+    def in_phases(self, columns: Integers) -> Integers:
+        """Return what each column of padded images holds, given that for rows as they are."""
+        height, width = self.pixels.image
+        rows = columns.reshape(-1, height // self.phases, self.phases, width)
+        found: Integers = rows.swapaxes(1, 2).ravel()
+        return found
 
     def inner(self, padded: str) -> PixelWindow:
         """Return where the images lie within the matrix of that name, which has their padding."""
@@ -67,8 +89,11 @@ class Images:
     @property
     def taps(self) -> tuple[int, ...]:
         """Return the column of each pixel of a window, counted from its first."""
-        width = self.pixels.image[1]
-        return tuple(y * width + x for y, x in self.windows.taps())
+        height, width = self.pixels.image
+        each = height // self.phases
+        return tuple(
+            (y % self.phases * each + y // self.phases) * width + x for y, x in self.windows.taps()
+        )
 
     @property
     def dilation(self) -> tuple[int, int]:
@@ -128,9 +153,10 @@ def padded_images(builder: LayerBuilder, tensor: str, images: Images, value: flo
     inner = GatheredBox((0, top, left, 0), images.source.dims, 0, (0,) * 4, (1,) * 4)
     boxes = (*around(inner, dims), inner)
     parts = tuple(part_of(box, CHANNELS_ON_ROWS, dims, images.source.dims) for box in boxes)
+    parts = tuple(replace(part, cols=images.in_phases(part.cols)) for part in parts)
     sizes = 1, channels, count * images.pixels.image_columns
     padded = builder.scratch(tensor, images.source.element_type, sizes, block)
-    if _can_be_made_within(builder, tensor, matrix, images):
+    if images.phases == 1 and can_be_made_within(builder, tensor, matrix, images):
         builder.make_within(matrix, images.inner(padded.name), Gather(parts[:-1], value))
         builder.choose(f"{tensor} is made where its padding lies already")
     else:
@@ -138,7 +164,7 @@ def padded_images(builder: LayerBuilder, tensor: str, images: Images, value: flo
     return padded
 
 
-def _can_be_made_within(builder: LayerBuilder, tensor: str, matrix: Matrix, images: Images) -> bool:
+def can_be_made_within(builder: LayerBuilder, tensor: str, matrix: Matrix, images: Images) -> bool:
     """Return whether the sums of a convolution can be taken out to where their padding lies.
 
     Nothing else takes them, and they lie in tiles of as many whole images.

@@ -18,6 +18,7 @@ from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.lower.builder import LayerBuilder
+from systolic.compiler.lower.digit_moves import place_for_product
 from systolic.compiler.lower.moves import bring_without_gaps
 from systolic.compiler.lower.views import physical, swap
 from systolic.errors import CompileError
@@ -48,8 +49,9 @@ def lower_matmul(builder: LayerBuilder, op: Operation) -> None:
     mapping, cycles = _mapping(builder, op, sizes)
     out = sizes.out if mapping == "lhs" else swap(sizes.out)
     for name, axes in zip(op.inputs, (sizes.lhs, sizes.rhs), strict=True):
-        bring_without_gaps(builder, name, axes)
+        bring_without_gaps(builder, name, axes, cycles)
         builder.batches.place(name, axes)
+        place_for_product(builder, name, axes)
     of_lhs, of_rhs, of_out = _beside(builder, op, (sizes.lhs, sizes.rhs, out), cycles)
     left = builder.view(op.inputs[0], sizes.lhs, of_lhs)
     right = builder.view(op.inputs[1], sizes.rhs, of_rhs)

@@ -10,9 +10,10 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from systolic.compiler.cost.turns import BYTES, bytes_turned, carrier
+from systolic.compiler.cost.turns import BYTES, HALVES, carrier, parts_turned, placed_as, turned_as
 from systolic.compiler.ir.change_of_view import ChangeOfView
 from systolic.compiler.ir.chip_tiles import block_rows
+from systolic.compiler.ir.covered_rows import CoveredWindow
 from systolic.compiler.ir.diagonal import Diagonal
 from systolic.compiler.ir.gathers import Gather
 from systolic.compiler.ir.homes import Interleaved, as_interleaved
@@ -20,8 +21,9 @@ from systolic.compiler.ir.lane_step import COPY, LaneStep
 from systolic.compiler.ir.nodes import Axes, Kept, Matrix, Node, NodeKind, Source
 from systolic.compiler.ir.pixels import PixelWindow, PooledPixels
 from systolic.compiler.ir.strided import ShapeInDram
-from systolic.compiler.ir.windows import ByteWindow, FoldedWindow, MatrixWindow
+from systolic.compiler.ir.windows import DigitWindow, FoldedWindow, MatrixWindow, PartWindow
 from systolic.compiler.lower.dram_places import DramPlaces
+from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
 from systolic.layout import Shape
 from systolic.workload import Graph, Tensor
@@ -29,6 +31,8 @@ from systolic.workload.options import Options
 
 BlockSize = tuple[int, int] | None
 """A matrix's own tile T(p,q); None for that of the compilation."""
+PRODUCTS = ("matmul", "conv2d")
+"""Operations whose sums keep engines busy: beside them bytes are turned, which need no cast."""
 ROOM = 8
 """Whole rows of a batch take no more than this part of a partition."""
 
@@ -279,7 +283,7 @@ class Matrices:
         self._nodes.insert(number, Node("gather", layer, (), window.holder, gather=rest))
         self.add(replace(matrix, window=window))
 
-    def within(self, holder: Matrix, window: MatrixWindow) -> Matrix:
+    def within(self, holder: Matrix, window: MatrixWindow | CoveredWindow) -> Matrix:
         """Return a matrix whose elements lie within another one's tiles."""
         dims, axes = window.inner.dims, window.inner.axes
         *batch, rows, cols = (math.prod(dims[d] for d in group) for group in axes)
@@ -291,6 +295,23 @@ class Matrices:
             cols=cols,
             axes=axes,
             block=holder.block and (holder.block[0], cols),
+            window=window,
+            keep=False,
+            width=None,
+            byte=None,
+        )
+        return self.add(matrix)
+
+    def at_digits(self, holder: Matrix, window: DigitWindow, rows: int, cols: int) -> Matrix:
+        """Return a matrix, or a batch of them, at the digits of places in a holder."""
+        matrix = replace(
+            holder,
+            name=self.new_name(holder.tensor),
+            batch=tuple(size for size, _ in window.batch),
+            rows=rows,
+            cols=cols,
+            axes=((), ()),
+            block=(block_rows(self.chip), cols),
             window=window,
             keep=False,
             width=None,
@@ -367,31 +388,49 @@ class Matrices:
         return made
 
     def turn(self, source: Matrix, result: Matrix) -> None:
-        """Let the array make the transpose of a matrix, byte by byte if no type carries its own."""
-        size = bytes_turned(self.chip, source.dtype)
-        if not size:
+        """Let the array make the transpose of a matrix, in parts if no type carries its own."""
+        if not parts_turned(self.chip, source.dtype):
             self.node("turn", (self.carried(source),), result)
             return
-        if not isinstance(source.window, MatrixWindow | None):
+        if not isinstance(source.window, MatrixWindow | DigitWindow | None):
             window, source = source, self.temporary(source, source.dtype, source.cols)
             self.node("convert", (window,), source)
-        through = carrier(self.chip, BYTES)
+        given = turned_as(self.chip, source.dtype)
+        products = any(op.kind in PRODUCTS for op in self.graph.operations)
+        if given == HALVES and (products or not self._has_room_for_halves(source, result)):
+            given = placed_as(self.chip, source.dtype)
+        many = data_type(source.dtype).size_bytes // data_type(given).size_bytes
+        through = carrier(self.chip, given)
         assert through is not None
-        cast = "" if through == BYTES else f", as {through}"
-        self.choose(f"{source.tensor} is turned byte by byte{cast}: {size} turns")
-        for byte in range(size):
-            taken = self._byte(source, size, byte)
-            if through != BYTES:
+        how = "byte by byte" if given == BYTES else "half by half"
+        cast = "" if through == given else f", as {through}"
+        turns = f"{many} turn{'s' if many > 1 else ''}"
+        self.choose(f"{source.tensor} is turned {how}{cast}: {turns}")
+        for number in range(many):
+            taken = self._part(source, many, number, given)
+            if through != given:
                 taken = self._cast(taken, through)
-            self.node("turn", (taken,), self._byte(result, size, byte))
+            self.node("turn", (taken,), self._part(result, many, number, given))
 
-    def _byte(self, matrix: Matrix, size: int, byte: int) -> Matrix:
-        """Return one byte of every element of a matrix, as a matrix within it."""
-        assert isinstance(matrix.window, MatrixWindow | None)
-        window = ByteWindow(matrix.holder, size, byte, matrix.window)
+    def _has_room_for_halves(self, source: Matrix, result: Matrix) -> bool:
+        """Return whether source, result, halves that are cast and an identity lie side by side."""
+        cast = data_type(carrier(self.chip, HALVES) or HALVES).size_bytes
+        holders = [self._matrices[name] for name in (source.holder, result.holder)]
+        sizes = [data_type(holder.dtype).size_bytes for holder in holders]
+        p = block_rows(self.chip)
+        needed = sum(
+            matrix.matrices * -(-matrix.rows // p) * matrix.cols * size
+            for matrix, size in zip((*holders, source), (*sizes, cast), strict=True)
+        )
+        return needed + p * cast <= self.chip.state_buffer.bytes_per_partition
+
+    def _part(self, matrix: Matrix, many: int, number: int, dtype: str) -> Matrix:
+        """Return one byte, or one half, of every element of a matrix, as a matrix within it."""
+        assert isinstance(matrix.window, MatrixWindow | DigitWindow | None)
+        window = PartWindow(matrix.holder, many, number, dtype, matrix.window)
         name = self.new_name(matrix.tensor)
         found = replace(
-            matrix, name=name, dtype=BYTES, keep=False, width=None, byte=None, window=window
+            matrix, name=name, dtype=dtype, keep=False, width=None, byte=None, window=window
         )
         return self.add(found)
 
@@ -473,12 +512,28 @@ class Matrices:
         return next((node for node in made if node.kind == "convert" and not node.reduced), None)
 
     def unpack(
-        self, packed: Matrix, elements: Matrix, bits: int, *, background: bool = False
+        self,
+        packed: Matrix,
+        elements: Matrix,
+        bits: int,
+        *,
+        planes: bool = False,
+        background: bool = False,
     ) -> None:
-        """Add the unpacking of bytes; background: work writes over some of the elements."""
-        names = (packed.name,)
+        """Add the unpacking of bytes; background: work writes over some of the elements.
+
+        planes: first element 0 of every byte, then element 1 of every byte, and so on.
+        """
         self._nodes.append(
-            Node("unpack", self._layer, names, elements.name, bits=bits, background=background)
+            Node(
+                "unpack",
+                self._layer,
+                (packed.name,),
+                elements.name,
+                bits=bits,
+                planes=planes,
+                background=background,
+            )
         )
 
     def pack(self, elements: Matrix, packed: Matrix, bits: int) -> None:
@@ -551,7 +606,7 @@ class Matrices:
         at_once: the bytes of an element are not turned one after another.
         """
         whole = carrier(self.chip, dtype) is not None
-        return whole or (not at_once and bytes_turned(self.chip, dtype) > 0)
+        return whole or (not at_once and parts_turned(self.chip, dtype) > 0)
 
     def _is_narrow(self, cols: int, shape: Shape) -> bool:
         """Return whether a tile of so many columns leaves room for tiles of other matrices."""

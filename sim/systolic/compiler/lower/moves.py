@@ -14,9 +14,11 @@ from dataclasses import dataclass, replace
 from systolic.compiler.cost.arrangements import Planner
 from systolic.compiler.cost.dma import load_cost
 from systolic.compiler.cost.turns import turn_cost
+from systolic.compiler.ir.batch_groups import whole_rows
 from systolic.compiler.ir.factors import Move
 from systolic.compiler.ir.move_parts import MovePart, move_parts
 from systolic.compiler.ir.nodes import Axes
+from systolic.compiler.ir.strided import ShapeInDram
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.views import physical, swap
 from systolic.compiler.lower.ways import Choice, Ends, cheapest
@@ -25,6 +27,10 @@ from systolic.workload.options import Options
 
 MATRICES = 2
 """The factors of a transpose of one matrix, which has a lowering of its own: square tiles."""
+
+GAPS_COST = 2
+"""Rows are brought with their gaps only if the estimate of another way is more than so many times
+as long. Queues that bring more bytes wait for one another longer, which no estimate knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +123,8 @@ def _as_a_matrix(builder: LayerBuilder, part: MovePart, names: tuple[str, str]) 
     """Transpose the one matrix of a reshape: long runs in, identity products, long runs out."""
     move, (_, output) = part.move, names
     builder.choose(f"{output} is the transpose of a matrix, by identity products")
-    ends = _ends(builder, part, _Places(builder.dram.of(names[0]), output, output), 0)
+    places = _Places(builder.dram.of(names[0]), output, output)
+    ends = _ends(builder, part, move.source, places, 0)
     rows, cols = (0,), (1,)
     brought = builder.place_matrix(move.source, (rows, cols), output, dram=ends.source)
     turned = builder.place_matrix(move.source, (cols, rows), output)
@@ -126,14 +133,16 @@ def _as_a_matrix(builder: LayerBuilder, part: MovePart, names: tuple[str, str]) 
     builder.come_home(output)
 
 
-def _ends(builder: LayerBuilder, part: MovePart, move: _Places, number: int) -> Ends:
+def _ends(
+    builder: LayerBuilder, part: MovePart, brought: ShapeInDram, move: _Places, number: int
+) -> Ends:
     """Give the places of source and result names under which their dimensions are the factors.
 
-    number: of the part.
+    brought: the source, with the padding that is brought. number: of the part.
     """
     end = f".{number}" if number else ""
     ends = Ends(f"{move.result}.from{end}", f"{move.result}.to{end}", move.tensor)
-    builder.dram.part(ends.source, move.source, part.move.source, part.source)
+    builder.dram.part(ends.source, move.source, brought, part.source)
     builder.dram.part(ends.target, move.result, part.move.result, part.result)
     return ends
 
@@ -182,7 +191,8 @@ def _emit(
 ) -> None:
     for number, (part, choice) in enumerate(zip(parts, choices, strict=True)):
         made = replace(part, move=choice.plan.move)
-        choice.way.emit(builder, choice.plan, _ends(builder, made, places, number))
+        ends = _ends(builder, made, choice.plan.source, places, number)
+        choice.way.emit(builder, choice.plan, ends)
 
 
 def _in_words(choices: Sequence[Choice]) -> str:
@@ -191,17 +201,29 @@ def _in_words(choices: Sequence[Choice]) -> str:
     return ways + (between if len(choices) > 1 else "")
 
 
-def bring_without_gaps(builder: LayerBuilder, tensor: str, axes: Axes) -> None:
-    """Bring an input in DRAM to a place without tiles, and so without gaps, if that pays.
+def bring_without_gaps(
+    builder: LayerBuilder, tensor: str, axes: Axes, work_cycles: int = 0
+) -> None:
+    """Bring an input in DRAM to the chip or to a place without tiles and gaps, if that pays.
 
-    axes: the view as which work wants it. What takes the tensor then brings it from there.
+    axes: the view as which work wants it. To the chip it comes in whole rows, of which the gaps are
+    left out. From another place it is brought by what takes it. work_cycles: of what takes it,
+    which begins when all rows are there.
     """
     if tensor not in builder.graph.inputs or _asked(builder.options):
         return
     if not builder.dram.holds(tensor) or builder.dram.of(tensor) != tensor:
         return
+    if builder.batches.is_covered(tensor, axes):
+        return
     shape = builder.dram.shape(tensor)
     best = _cheapest_without_gaps(builder, shape, axes, stored=False)
+    if (covering := builder.batches.covering(tensor, axes)) is not None:
+        apart = builder.batches.cost_apart(tensor, axes, work_cycles) - work_cycles
+        other = min(best.cycles, apart) if best else apart
+        if covering.cycles * (GAPS_COST if covering.rows.gap else 1) < other:
+            builder.batches.cover(tensor, axes, covering, other)
+            return
     if best is None:
         return
     place = f"{tensor}.dense"
@@ -272,6 +294,8 @@ def _cycles_to_bring(builder: LayerBuilder, shape: Shape, axes: Axes) -> int:
     ways = {axes: 0}
     if builder.can_turn(shape.element_type):
         ways[swap(axes)] = builder.cost_of_turning(shape, swap(axes))
+    if not shape.layout.tiles and any(axes[:-2]) and len(axes[-1]) == 1:
+        ways |= {whole_rows(shape, view): turn for view, turn in ways.items()}
     return min(
         load_cost(chip, shape, view)
         // chip.dma.useful_queues

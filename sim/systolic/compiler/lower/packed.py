@@ -25,6 +25,7 @@ from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.dram_places import DramPlaces
 from systolic.compiler.lower.flat import flat_shape
+from systolic.compiler.lower.packed_relays import relayed_by_bytes
 from systolic.compiler.lower.views import physical
 from systolic.compiler.lower.whole_bytes import byte_tensor, moved_as_bytes
 from systolic.element_types import BYTE_BITS
@@ -91,10 +92,10 @@ def carried_graph(graph: Graph, chip: Chip) -> Carried:
     Raises CompileError for an operation that takes no narrow type, and for elements of bits that
     their type does not fit.
     """
-    for _, tensor in graph.tensors:
+    for name, tensor in graph.tensors:
         _check_bits(tensor.shape)
         if tensor.home == "state_buffer" and tensor.shape.layout.tiles:
-            Scattered.of(tensor, chip)  # raises for tiles that are too high, in the user's words
+            _check_tiles(name, tensor, chip, made=name in graph.outputs)
     narrow = {
         name: tensor for name, tensor in graph.tensors if tensor.shape.element_type in NARROW_BITS
     }
@@ -144,6 +145,17 @@ def _check_bits(shape: Shape) -> None:
         raise CompileError(f"{shape}: {error}") from None
     if bits and shape.element_type not in NARROW_BITS:
         raise CompileError(f"{shape}: the machine has no type {shape.element_type}")
+
+
+def _check_tiles(name: str, tensor: Tensor, chip: Chip, *, made: bool) -> None:
+    """Raise CompileError for tiles that are too high, and for a result that is too wide in them."""
+    lies, room = Scattered.of(tensor, chip).spreading, chip.state_buffer.bytes_per_partition
+    needed = lies.elements * tensor.shape.element_bits // BYTE_BITS
+    if made and needed > room:
+        raise CompileError(
+            f"state_buffer of {chip.name} has no room for {name}: in its tiles {tensor.shape} "
+            f"takes {needed} bytes of each of {lies.partitions} partitions, found {room}"
+        )
 
 
 def _check_takes(graph: Graph, op: Operation) -> None:
@@ -228,7 +240,7 @@ def unpack_inputs(builder: LayerBuilder, carried: Carried) -> None:
         builder.choose(f"{packed.name} is unpacked: {packed.per_byte} elements from each byte")
         if packed.tensor.home == "dram":
             _unpack_in_dram(builder, packed, background=False)
-        else:
+        elif not _moved_by_bytes(builder, packed):
             _unpack_on_chip(builder, packed)
 
 
@@ -265,6 +277,16 @@ def _unpack_on_chip(builder: LayerBuilder, packed: PackedTensor) -> None:
         builder.unpack(bytes_, elements, packed.bits)
         builder.homes.hold(packed.elements, elements, places, _axes(builder, packed))
     builder.homes.lies_at(packed.name, packed.tensor.shape, bytes_)
+
+
+def _moved_by_bytes(builder: LayerBuilder, packed: PackedTensor) -> bool:
+    """Move a tensor to where its only user wants it, as bytes first; return whether it is done.
+
+    Only tiles that break or mix rows are not reached by accesses with steps.
+    """
+    if _axes(builder, packed) is not None:
+        return False
+    return relayed_by_bytes(builder, (packed.name, packed.elements), packed.tensor, packed.bits)
 
 
 def _axes(builder: LayerBuilder, packed: PackedTensor) -> Axes | None:

@@ -8,6 +8,7 @@ is taken.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from systolic.compiler.cost.dma import load_cost
@@ -21,6 +22,7 @@ from systolic.compiler.lower.blocks import (
 )
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.chip_moves import may_stay_in_lanes, permute_in_lanes
+from systolic.compiler.lower.digit_moves import views_at_home
 from systolic.compiler.lower.moves import move_in_dram
 from systolic.compiler.lower.recognise import (
     MatrixSet,
@@ -28,7 +30,8 @@ from systolic.compiler.lower.recognise import (
     recognise_rows,
     recognise_transpose,
 )
-from systolic.compiler.lower.views import home_views, physical
+from systolic.compiler.lower.relays import moved_from_place_to_place
+from systolic.compiler.lower.views import home_views, physical, swap
 from systolic.errors import CompileError
 from systolic.hw.spec import Chip
 from systolic.workload import Graph, Home, Operation, TransposeAttributes
@@ -53,12 +56,14 @@ def _permute(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -
     ):
         return
     if home is None or moves_nothing(before, after, permutation):
+        if home == "state_buffer" and _moved_by_digits(builder, op, permutation):
+            return  # in other tiles elements in the same order lie elsewhere
         _see(builder, source, op.output, permutation)
     elif home == "dram" and (rows := recognise_rows(before, after, permutation)):
         builder.store_home(builder.load(source, rows.source), op.output, rows.result)
     elif home == "dram":
         _from_dram(builder, op, recognise_transpose(before, after, permutation))
-    elif _moved_in_lanes(builder, op, permutation):
+    elif _moved_in_lanes(builder, op, permutation) or _moved_by_digits(builder, op, permutation):
         return
     elif goes_in_blocks(
         builder.graph.tensor(source),
@@ -92,13 +97,57 @@ def _moved_in_lanes(builder: LayerBuilder, op: Operation, permutation: Sequence[
     source, result = graph.tensor(name), graph.tensor(op.output)
     if builder.uses(op.output) or not may_stay_in_lanes(source, result, options):
         return False
-    matrices = recognise_transpose(source.shape, result.shape, permutation)
-    tensors = (source, result)
-    blocks = goes_in_blocks(*tensors, permutation, builder.chip, options) or may_be_carried(
-        *tensors, permutation, builder.chip, options
-    )
-    cost = turn_cost(builder.chip, matrices.dims, source.shape.element_type) if blocks else None
+    cost = _cycles_in_blocks(builder, op, permutation)
     return permute_in_lanes(builder, (name, op.output), permutation, cost)
+
+
+def _cycles_in_blocks(
+    builder: LayerBuilder, op: Operation, permutation: Sequence[int]
+) -> int | None:
+    """Return about how many cycles a turn in blocks takes; None if there is no room for one."""
+    graph, chip, options, (name,) = builder.graph, builder.chip, builder.options, op.inputs
+    source, result = tensors = graph.tensor(name), graph.tensor(op.output)
+    matrices = recognise_transpose(source.shape, result.shape, permutation)
+    blocks = goes_in_blocks(*tensors, permutation, chip, options) or may_be_carried(
+        *tensors, permutation, chip, options
+    )
+    return turn_cost(chip, matrices.dims, source.shape.element_type) if blocks else None
+
+
+def _moved_by_digits(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -> bool:
+    """Move a tensor on the chip by the digits of its places, if that is cheaper.
+
+    Without tiles only as a relay, and only where all its matrices may lie side by side.
+    """
+    (source,), output, graph = op.inputs, op.output, builder.graph
+    if builder.uses(output):
+        return False
+    tensors = graph.tensor(source), graph.tensor(output)
+    views = _cycles_by_views(builder, op, permutation)
+    if not any(tensor.shape.layout.tiles for tensor in tensors):
+        if not may_stay_in_lanes(*tensors, builder.options):
+            return False
+        blocks = _cycles_in_blocks(builder, op, permutation)
+        views = views if blocks is None else min(views, blocks)
+    return moved_from_place_to_place(builder, (source, output), permutation, views)
+
+
+def _cycles_by_views(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -> float:
+    """Return about how many cycles it takes to turn and to move views of a tensor on the chip.
+
+    Elements that no view reaches are moved one by one, and nobody would wait for that.
+    """
+    (source,), output = op.inputs, op.output
+    here, there = (views_at_home(builder, name) for name in (source, output))
+    if here is None or there is None:
+        return math.inf
+    wanted = [tuple(tuple(permutation[d] for d in group) for group in axes) for axes in there.views]
+    if here.interleaved == there.interleaved and {*here.views} & {*wanted}:
+        return 0
+    if here.interleaved and there.interleaved and {*here.views} & {*map(swap, wanted)}:
+        return max(here.cycles, there.cycles)
+    moved = min(builder.change_cost(source, seen, wanted) for seen in here.views)
+    return moved + here.cycles + there.cycles
 
 
 def _blocks_are_cheaper(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -> bool:

@@ -9,15 +9,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from systolic.compiler.cost.dma import store_cost
 from systolic.compiler.cost.moves import move_cost
 from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.change_of_view import ChangeOfView, Spread
-from systolic.compiler.ir.nodes import Axes
+from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.chip_moves import may_stay_in_lanes, reshape_in_lanes
+from systolic.compiler.lower.digit_moves import views_at_home
 from systolic.compiler.lower.moves import move_in_dram
 from systolic.compiler.lower.permute import both_at
-from systolic.compiler.lower.views import home_views, lies_as, physical, row_major, swap
+from systolic.compiler.lower.regrouped import Regrouper
+from systolic.compiler.lower.relays import moved_from_place_to_place
+from systolic.compiler.lower.views import ends_in, home_views, lies_as, physical, row_major, swap
 from systolic.layout import Shape
 from systolic.workload import Graph, Operation
 
@@ -35,7 +39,7 @@ def lower_reshape(builder: LayerBuilder, op: Operation) -> None:
             return
         _in_dram(builder, source, output)
         return
-    if _moved_in_lanes(builder, op):
+    if _moved_in_lanes(builder, op) or _moved_by_digits(builder, op):
         return
     _place(builder, op)
     before, after = builder.graph.shape(source), builder.graph.shape(output)
@@ -47,6 +51,9 @@ def lower_reshape(builder: LayerBuilder, op: Operation) -> None:
         return
     if _straight_to_dram(builder.graph, output):
         minor = physical(Shape(before.element_type, before.dims))[-1]
+        direct = _cycles_to_store(builder, before, _stored_as(views[0][1], minor))
+        if _regrouped(builder, (source, output), direct, stored=True):
+            return
         matrix, axes = builder.storable(source, minor)
         builder.store_reshaped(matrix, source, output, axes)
     elif builder.options.via == "dram":
@@ -76,15 +83,123 @@ def _moved_in_lanes(builder: LayerBuilder, op: Operation) -> bool:
     return reshape_in_lanes(builder, (source, output), nested, cycles)
 
 
+def _moved_by_digits(builder: LayerBuilder, op: Operation) -> bool:
+    """Move a tensor on the chip from tiles or to tiles by their digits, if that is cheaper."""
+    (source,), output = op.inputs, op.output
+    packed = builder.is_packed(source) or builder.is_packed(output)
+    if packed or builder.uses(output) or both_at(builder.graph, op) != "state_buffer":
+        return False
+    names = source, output
+    return moved_from_place_to_place(builder, names, None, _cycles_by_views(builder, names))
+
+
+def _cycles_by_views(builder: LayerBuilder, names: tuple[str, str]) -> float:
+    """Return about how many cycles it takes to turn and to move views of a tensor on the chip."""
+    (source, output), graph = names, builder.graph
+    here, there = (views_at_home(builder, name) for name in names)
+    if here is None or there is None:
+        return math.inf  # elements go one by one
+    dims = graph.shape(source).dims, graph.shape(output).dims
+    shown = {regroup(seen, *dims) for seen in here.views}
+    cycles = here.cycles + there.cycles
+    if shared_home(graph.shape(source), graph.shape(output)) or shown & {*there.views}:
+        return cycles
+    return cycles + _cheapest_move(builder, names, here.views)[0]
+
+
 def _moved(builder: LayerBuilder, source: str, output: str) -> None:
     """Move the elements to the result's matrices; the source is turned before if that is cheaper.
 
     The result may be made as the transpose of its matrices, and turned by what takes it.
     """
     views = [seen for _, seen in builder.views(source)]
-    _, first, change = _cheapest_move(builder, (source, output), views)
+    cycles, first, change = _cheapest_move(builder, (source, output), views)
     assert isinstance(change.target, Spread)
+    if _brought(builder, (source, output), cycles) or _regrouped(builder, (source, output), cycles):
+        return
     builder.moved(builder.view(source, first), change, output, change.target.axes)
+
+
+def _brought(builder: LayerBuilder, names: tuple[str, str], other_cycles: int) -> bool:
+    """Bring a view of the result from DRAM if that is cheaper than a move; return if it is done.
+
+    The source is there as a view of what lies in DRAM, and each of its dimensions is part of one of
+    the result's: then rows of the result are rows in DRAM, in another order. A source that nothing
+    else takes need not come for a move.
+    """
+    before, after = (builder.graph.shape(name) for name in names)
+    nested = common_factors(before.dims, after.dims)
+    if nested is None or any(len(factors) > 1 for factors in nested[0]):
+        return False
+    dim_of = {factors[0]: dim for dim, factors in enumerate(nested[0]) if factors}
+    ways: list[tuple[int, Matrix, Axes, Axes]] = []
+    for matrix, seen in builder.views(names[0]):
+        if matrix.source != "dram" or [*map(len, matrix.axes)] != [*map(len, seen)]:
+            continue
+        there = {
+            dim: place
+            for dims, places in zip(seen, matrix.axes, strict=True)
+            for dim, place in zip(dims, places, strict=True)
+        }
+        for last in home_views(Shape(after.element_type, after.dims)):
+            axes = tuple(
+                tuple(there[dim_of[n]] for dim in group for n in nested[1][dim]) for group in last
+            )
+            cycles = store_cost(builder.chip, builder.dram.place(matrix.dram), axes)
+            ways.append((cycles, matrix, axes, last))
+    best = min(ways, key=lambda way: way[0], default=None)
+    if best is None:
+        return False
+    cycles, matrix, axes, last = best
+    if builder.uses(names[0]) == 1:
+        other_cycles += store_cost(builder.chip, builder.dram.place(matrix.dram), matrix.axes)
+    if cycles >= other_cycles:
+        return False
+    builder.choose(
+        f"{names[1]} is brought from DRAM in its own order (about {cycles} cycles; moved: "
+        f"{other_cycles})"
+    )
+    place = builder.dram.place(matrix.dram)
+    found = builder.place_matrix(place, axes, names[1], dram=matrix.dram)
+    builder.rename(found, names[1], last)
+    return True
+
+
+def _regrouped(
+    builder: LayerBuilder, names: tuple[str, str], other_cycles: int, *, stored: bool = False
+) -> bool:
+    """Move the elements by whole rows if that is cheaper; return whether it is done.
+
+    stored: the result is to be stored in DRAM, in logical order; the cycles are those with that.
+    """
+    nested = common_factors(*(builder.graph.shape(name).dims for name in names))
+    if nested is None or builder.options.via is not None:
+        return False
+    regrouper = Regrouper(builder, names, nested)
+    way = regrouper.cheapest(stored=stored)
+    if way is None or way.cycles >= other_cycles:
+        return False
+    how = "lane by lane" if way.rest is None else "by identity products of whole rows"
+    builder.choose(
+        f"{names[0]} becomes {names[1]} {how} (about {way.cycles} cycles; otherwise: "
+        f"{other_cycles})"
+    )
+    regrouper.emit(way)
+    return True
+
+
+def _stored_as(axes: Axes, minor: tuple[int, ...]) -> Axes:
+    """Return the view as which a tensor of such a view is stored with those dimensions last."""
+    if ends_in(axes[-1], minor):
+        return axes
+    if ends_in(axes[-2], minor):
+        return swap(axes)
+    return (*((axis,) for group in axes for axis in group if axis not in minor), minor)
+
+
+def _cycles_to_store(builder: LayerBuilder, shape: Shape, axes: Axes) -> int:
+    """Return about how many cycles a tensor takes to go to DRAM, there in logical order."""
+    return store_cost(builder.chip, Shape(shape.element_type, shape.dims), axes)
 
 
 def _cheapest_move(

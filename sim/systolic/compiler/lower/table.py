@@ -128,6 +128,8 @@ def lower_graph(graph: Graph, chip: Chip, options: Options) -> Layers:
     prepare_outputs(builder, carried)  # before anything is written over what is there
     unpack_inputs(builder, carried)
     for op in graph.operations:
+        if builder.at_home(op.output):
+            continue  # it has been moved as its source was unpacked
         builder.begin(op.part_of or op.name)
         for name in (*op.inputs, op.output):
             data_type(graph.shape(name).element_type)

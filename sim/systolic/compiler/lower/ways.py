@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from systolic.compiler.cost.arrangements import Estimate, Planner
-from systolic.compiler.cost.turns import bytes_turned, carrier
+from systolic.compiler.cost.turns import carrier, parts_turned
 from systolic.compiler.ir.arrangement import Arrangement
 from systolic.compiler.ir.change_of_view import Spread
 from systolic.compiler.ir.chip_tiles import whole_banks
@@ -25,6 +26,9 @@ MOST_FACTORS = 8
 """The most factors of a move that is arranged: the number of arrangements grows with them."""
 ROOM = 8
 """A tile takes no more than this part of a partition: tiles of both sides, in turn."""
+ALL_ROOM = 3, 4
+"""Or all tiles of both sides take no more than 3/4 of a partition together, where DRAM has no rows
+to open: then rows come and go in whole runs."""
 MOST_INSTRUCTIONS = 3000
 
 
@@ -80,14 +84,30 @@ def cheapest(move: Move, planner: Planner) -> Choice | None:
     return best
 
 
+class _ElementBytes(NamedTuple):
+    """The bytes of an element in tiles that are moved, and in those that are cast to be turned."""
+
+    moved: int
+    carried: int
+
+
+def _element_bytes(planner: Planner, plan: Arrangement) -> _ElementBytes:
+    dtype = plan.move.dtype
+    through = carrier(planner.chip, dtype) if plan.rows_in != plan.rows_out else dtype
+    size = data_type(dtype).size_bytes
+    return _ElementBytes(size, data_type(through).size_bytes if through not in (None, dtype) else 0)
+
+
 def _is_small(planner: Planner, way: Way, plan: Arrangement) -> bool:
     """Return whether tiles have room, and the program is not too long."""
-    chip, size = planner.chip, data_type(plan.move.dtype).size_bytes
-    room = chip.state_buffer.bytes_per_partition // ROOM
-    wide = max(plan.count(plan.cols_in) * plan.move.spaced, plan.count(plan.cols_out)) * size
-    tiles = planner.tiles(plan)
+    have, size = planner.chip.state_buffer.bytes_per_partition, _element_bytes(planner, plan)
+    brought, stored = plan.count_brought(plan.cols_in), plan.count(plan.cols_out)
+    wide, tiles = max(brought, stored) * size.moved, planner.tiles(plan)
+    every = tiles * ((brought + stored) * size.moved + brought * size.carried)
+    at_once = _opens_no_rows(planner) and every * ALL_ROOM[1] <= have * ALL_ROOM[0]
+    room = have if at_once else have // ROOM
     return (
-        wide <= min(room, whole_banks(chip) or room)
+        wide <= min(room, whole_banks(planner.chip) or room)
         and way.work(planner, plan) * tiles + 2 * tiles <= MOST_INSTRUCTIONS
     )
 
@@ -99,17 +119,23 @@ def _tile(
     builder: LayerBuilder, plan: Arrangement, ends: Ends, axes: Axes, *, made: bool
 ) -> Matrix:
     """Return the matrix whose tiles are brought from, or written to, DRAM."""
-    side = plan.move.result if made else plan.move.source
+    side = plan.move.result if made else plan.source
     shared = Planner(builder.chip, builder.options).shared(plan)
     return builder.place_matrix(
         side, axes, ends.tensor, dram="" if made else ends.source, shared=shared
     )
 
 
-def _window(builder: LayerBuilder, plan: Arrangement, held: Matrix, axes: Axes) -> Matrix:
-    """Return a matrix within another one: the same rows, some of its columns."""
+def _window(
+    builder: LayerBuilder, plan: Arrangement, held: Matrix, axes: Axes, *, made: bool
+) -> Matrix:
+    """Return a matrix within another one: the same rows, some of its columns.
+
+    made: the other one is a tile of the result, which has no padding.
+    """
     sizes = plan.move.source_sizes
-    window = MatrixWindow(held.name, Spread(sizes, held.axes), Spread(sizes, axes))
+    outer = Spread(sizes if made else plan.source.dims, held.axes)
+    window = MatrixWindow(held.name, outer, Spread(sizes, axes))
     return builder.within(held, window)
 
 
@@ -130,9 +156,8 @@ def _emit_engine(builder: LayerBuilder, plan: Arrangement, ends: Ends) -> None:
     after = _tile(builder, plan, ends, (*plan.groups, plan.rows_in, plan.cols_out), made=True)
     together, apart = plan.engine_columns()
     axes: Axes = (*plan.groups, *((n,) for n in apart), plan.rows_in, together)
-    builder.node(
-        "convert", (_window(builder, plan, before, axes),), _window(builder, plan, after, axes)
-    )
+    source = _window(builder, plan, before, axes, made=False)
+    builder.node("convert", (source,), _window(builder, plan, after, axes, made=True))
     builder.store_at(after, ends.target, after.axes)
 
 
@@ -141,8 +166,8 @@ def _emit_array(builder: LayerBuilder, plan: Arrangement, ends: Ends) -> None:
     after = _tile(builder, plan, ends, (*plan.groups, plan.rows_out, plan.cols_out), made=True)
     batch: Axes = (*plan.groups, *((n,) for n in plan.rest))
     held = builder.carried(before)
-    source = _window(builder, plan, held, (*batch, plan.rows_in, plan.rows_out))
-    made = _window(builder, plan, after, (*batch, plan.rows_out, plan.rows_in))
+    source = _window(builder, plan, held, (*batch, plan.rows_in, plan.rows_out), made=False)
+    made = _window(builder, plan, after, (*batch, plan.rows_out, plan.rows_in), made=True)
     builder.turn(source, made)
     builder.store_at(after, ends.target, after.axes)
 
@@ -154,7 +179,18 @@ def _emit_transposes(builder: LayerBuilder, plan: Arrangement, ends: Ends) -> No
 
 
 def _on_lanes(planner: Planner, move: Move) -> Iterator[Arrangement]:
-    return lane_by_lane(move, planner.chip.state_buffer.partitions)
+    return lane_by_lane(
+        move, planner.chip.state_buffer.partitions, either_end=_opens_no_rows(planner)
+    )
+
+
+def _opens_no_rows(planner: Planner) -> bool:
+    """Return whether DRAM has no rows to open, so that runs cost the same wherever they lie.
+
+    Only then may rows end with a part of a factor, and all tiles be there at once: elsewhere the
+    estimate of such tiles is too far from the run.
+    """
+    return planner.chip.dram.organisation is None
 
 
 def _on_turned_lanes(planner: Planner, move: Move) -> Iterator[Arrangement]:
@@ -168,21 +204,24 @@ def _on_turned_lanes(planner: Planner, move: Move) -> Iterator[Arrangement]:
 
 
 def _on_copying_lanes(planner: Planner, move: Move) -> Iterator[Arrangement]:
-    return _on_lanes(planner, move) if planner.can_copy(move.dtype) else iter(())
+    for choice in move.gap_choices() if planner.can_copy(move.dtype) else ():
+        yield from _on_lanes(planner, choice)
 
 
 def _on_array(planner: Planner, move: Move) -> Iterator[Arrangement]:
     chip = planner.chip
     array, lanes = chip.pe_array, chip.state_buffer.partitions
-    if carrier(chip, move.dtype) is None and not bytes_turned(chip, move.dtype):
-        return iter(())
+    if carrier(chip, move.dtype) is None and not parts_turned(chip, move.dtype):
+        return
     rows = min(array.rows, lanes, chip.result_buffer.bank_words)
-    return turned(move, rows, min(array.cols, lanes))
+    for choice in move.gap_choices():
+        either_end = _opens_no_rows(planner)
+        yield from turned(choice, rows, min(array.cols, lanes), either_end=either_end)
 
 
 def _as_they_lie(planner: Planner, move: Move) -> Iterator[Arrangement]:
     """Yield arrangements of what is stored as it was brought: no padding is."""
-    return _on_lanes(planner, replace(move, spaced=1))
+    return _on_lanes(planner, replace(move, spaced=1, gaps=()))
 
 
 WAYS: tuple[Way, ...] = (

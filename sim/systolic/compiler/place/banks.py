@@ -4,23 +4,38 @@ Every bank has one read and one write port. Stationary and moving tiles are read
 Tiles to be turned arrive while turned tiles are written. Finished tiles are written, and leave,
 while operands arrive. So each of these roles has banks of its own, if there are enough. The tiles
 of a role take its banks in turn, so that two queues that bring two tiles seldom write to one bank.
+
+Two kinds of results keep out of the banks of the others. A matrix of few columns, such as the
+largest elements of rows, is written by short instructions of one engine while the other one streams
+a result: its write would wait for the end of the stream. A repeated row, such as a norm's factors,
+is read beside a result. The former lie with stationary tiles, the latter with what is turned.
+
+Among images, whose tiles are large, only columns that engines read once per lane, such as biases,
+keep out of the banks of results: one such read would wait for the end of what another engine reads
+there. What engines go over while a product makes more of it keeps out of the banks of what the
+product streams, and of what is added to its sums.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Literal
 
 from systolic.compiler.ir.nodes import Layers
-from systolic.compiler.place.free_bytes import End, Wish
+from systolic.compiler.ir.pixels import PixelWindow
+from systolic.compiler.place.free_bytes import ALIGNMENT, End, Wish
 from systolic.hw.spec import Chip
 from systolic.spans import Interval
 
 Role = Literal["stationary", "turned", "result", "moving"]
 ROLES: tuple[Role, ...] = ("stationary", "turned", "result", "moving")
 """The roles, in the order of their banks. turned: matrices to be turned, not their results."""
+OF_IMAGES = 2
+"""The least banks of moving tiles among images."""
+FEW_COLUMNS = 8
+"""The most columns of a result that lies apart from others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +59,19 @@ class BanksByRole:
     def __init__(self, layers: Layers, chip: Chip) -> None:
         self._roles = _roles(layers)
         self._rings = _shares(layers, self._roles, chip)
+        self._apart = _kept_apart(layers, self._roles)
+        self._of_lanes = _read_once_per_lane(layers)
         self._turn = dict.fromkeys(ROLES, 0)
+        self._besides = _besides(layers)
+        self._bank_bytes = chip.state_buffer.bank_bytes
+        self._bytes = chip.state_buffer.bytes_per_partition
 
     def wish_of(self, matrix: str) -> Wish:
         """Return the wish for the place of a matrix's next tile."""
+        if matrix in self._of_lanes and "stationary" in self._rings:
+            return Wish("low", self._rings["stationary"])
+        if (apart := self._apart.get(matrix)) in self._rings:
+            return replace(self.wish(apart), end="high")
         return self.wish(self._roles.get(matrix, "result"))
 
     def wish_of_all(self, matrix: str) -> Wish:
@@ -56,6 +80,37 @@ class BanksByRole:
         ring = self._rings.get(role, Ring())
         banks = Interval(ring.first * ring.bank_bytes, (ring.first + ring.count) * ring.bank_bytes)
         return replace(self.wish(role), ranges=(banks,))
+
+    def besides(self, matrix: str) -> tuple[str, ...]:
+        """Return the matrices that are read while the array streams this one, or an engine does."""
+        return self._besides.get(matrix, ())
+
+    def apart(self, matrix: str, wish: Wish, taken: Collection[int]) -> Wish:
+        """Return a wish that leaves out banks in which tiles lie that are read at the same time.
+
+        Of the other banks those of the wish come first, then those that hold few tiles which are
+        streamed. What engines read may lie with stationary tiles too, which are read in loads only.
+        The wish stays as it is if every bank is taken.
+        """
+        roles: tuple[Role, ...] = ("turned", "result")
+        if self._roles.get(matrix, "result") == "result":
+            roles = (*roles, "stationary")
+        rings = [self._rings[role] for role in roles if role in self._rings]
+        ranges = [*wish.ranges, *(bank for ring in rings for bank in ring)]
+        free = [bank for bank in ranges if bank.first // self._bank_bytes not in taken]
+        return replace(wish, ranges=tuple(free)) if free else wish
+
+    def across(self, wish: Wish, size: int) -> Wish:
+        """Return a wish for so many bytes of which half lie before the end of a bank.
+
+        If no such bytes are free, the wish stays as it is.
+        """
+        ends = range(self._bank_bytes, self._bytes, self._bank_bytes)
+        first = (end - size // 2 // ALIGNMENT * ALIGNMENT for end in ends)
+        halves = [
+            Interval(start, start + size) for start in first if 0 <= start <= self._bytes - size
+        ]
+        return replace(wish, ranges=(*halves, *wish.ranges))
 
     def wish(self, role: Role) -> Wish:
         """Return the wish for the place of a role's next tile: the banks of the role in turn."""
@@ -84,6 +139,50 @@ def _roles(layers: Layers) -> dict[str, Role]:
     return roles
 
 
+def _kept_apart(layers: Layers, roles: dict[str, Role]) -> dict[str, Role]:
+    """Return the results that keep out of the banks of the others, and whose banks they take.
+
+    None do among images, whose tiles are large: they would take the room of what comes from DRAM.
+    """
+    if any(matrix.block is not None for matrix in layers.matrices):
+        return {}
+    results = [m for m in layers.matrices if roles[m.name] == "result" and m.window is None]
+    few = [m for m in results if m.source == "node" and m.cols <= FEW_COLUMNS]
+    found: dict[str, Role] = dict.fromkeys((matrix.name for matrix in few), "stationary")
+    repeated = {node.output for node in layers.nodes if node.kind == "repeat"}
+    return found | {m.name: "turned" for m in results if m.name in repeated}
+
+
+def _read_once_per_lane(layers: Layers) -> frozenset[str]:
+    """Return the results, among images, of which engines read one element for each lane."""
+    if all(matrix.block is None for matrix in layers.matrices):
+        return frozenset()
+    matrices = {matrix.name: matrix for matrix in layers.matrices}
+    taken = {matrices[name] for node in layers.nodes for _, name in node.others}
+    held = {matrices[matrix.holder] for matrix in taken if matrix.cols == 1}
+    return frozenset(m.name for m in held if m.source == "node" and m.window is None)
+
+
+def _besides(layers: Layers) -> dict[str, tuple[str, ...]]:
+    """Return, for what products stream, the matrices with which engines take their sums out.
+
+    And for what products of images make, if engines go over it, what is read meanwhile: these
+    matrices, and what is streamed.
+    """
+    matrices = {matrix.name: matrix for matrix in layers.matrices}
+    found: dict[str, tuple[str, ...]] = {}
+    gone_over = {node.inputs[0] for node in layers.nodes if node.kind == "convert"}
+    for node in layers.nodes:
+        if node.kind == "multiply":
+            streamed = matrices[node.inputs[1]].holder
+            read = {matrices[name].holder for _, name in node.others if matrices[name].cols > 1}
+            found[streamed] = (*found.get(streamed, ()), *sorted(read - {streamed}))
+            made = matrices[node.output]
+            if made.name in gone_over and made.block is not None and made.window is None:
+                found[made.name] = tuple(sorted({*read, streamed} - {made.name}))
+    return {name: read for name, read in found.items() if read}
+
+
 def _shares(layers: Layers, roles: dict[str, Role], chip: Chip) -> dict[Role, Ring]:
     """Return the banks of each role; none if there are too few banks.
 
@@ -96,10 +195,24 @@ def _shares(layers: Layers, roles: dict[str, Role], chip: Chip) -> dict[Role, Ri
     if not load or banks < len(load):
         return {}
     first, found = 0, {}
-    for role, many in _dealt({role: load[role] for role in ROLES if role in load}, banks).items():
+    count = _dealt({role: load[role] for role in ROLES if role in load}, banks)
+    if any(isinstance(matrix.window, PixelWindow) for matrix in layers.matrices):
+        _leave_to_images(count)
+    for role, many in count.items():
         found[role] = Ring(first, many, size)
         first += many
     return found
+
+
+def _leave_to_images(count: dict[Role, int]) -> None:
+    """Let moving tiles have at least two banks, of the role that has most, if it keeps as many.
+
+    The array streams the images of one layer while those of the next are written.
+    """
+    most = max(count, key=lambda role: count[role])
+    wanted = OF_IMAGES - count.get("moving", OF_IMAGES)
+    if 0 < wanted <= count[most] - OF_IMAGES:
+        count["moving"], count[most] = OF_IMAGES, count[most] - wanted
 
 
 def _most_bytes(layers: Layers, roles: dict[str, Role]) -> dict[Role, int]:

@@ -6,7 +6,7 @@ for the last user of an old one. Not here: tiles.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -69,6 +69,8 @@ class Room:
     fresh: list[Interval] = field(init=False)
     used: list[_Used] = field(default_factory=list)
     _given_back: int = 0
+    _starts: list[int] = field(default_factory=list)
+    _stops: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.free = [Interval(0, self.size_bytes)]
@@ -122,7 +124,8 @@ class Room:
         """Make bytes free again."""
         stop = start + in_words(size_bytes)
         self._given_back += 1
-        insort(self.used, _Used(start, stop, users, self._given_back), key=_first)
+        place = bisect_left(self._stops, stop)
+        self._replace(place, place, [_Used(start, stop, users, self._given_back)])
         merged: list[Interval] = []
         for part in sorted([*self.free, Interval(start, stop)]):
             if merged and merged[-1].stop == part.first:
@@ -197,8 +200,14 @@ class Room:
 
     def _overlapping(self, start: int, stop: int) -> list[_Used]:
         """Return what was given back among some bytes, in order."""
-        first = bisect_right(self.used, start, key=_behind)
-        return self.used[first : bisect_left(self.used, stop, lo=first, key=_first)]
+        first = bisect_right(self._stops, start)
+        return self.used[first : bisect_left(self._starts, stop, lo=first)]
+
+    def _replace(self, first: int, stop: int, used: list[_Used]) -> None:
+        """Put others in the place of some of what was given back."""
+        self.used[first:stop] = used
+        self._starts[first:stop] = [each.start for each in used]
+        self._stops[first:stop] = [each.stop for each in used]
 
     def _in_banks(self, free: Interval, end: End) -> Iterator[Interval]:
         """Yield the pieces in which a tile may lie, from that end: in one bank, in whole words.
@@ -230,8 +239,8 @@ class Room:
                 kept.append(_Used(old.start, start, old.users, old.number))
             if stop < old.stop:
                 kept.append(_Used(stop, old.stop, old.users, old.number))
-        first = bisect_right(self.used, start, key=_behind)
-        self.used[first : first + len(overlapping)] = kept
+        first = bisect_right(self._stops, start)
+        self._replace(first, first + len(overlapping), kept)
         by_age = sorted(overlapping, key=lambda old: old.number)
         return list(dict.fromkeys(user for old in by_age for user in old.users))
 
@@ -245,28 +254,25 @@ def _places(used: Iterable[_Used], first: int, last: int, size: int) -> list[int
     return sorted(places)
 
 
-def _first(old: _Used) -> int:
-    return old.start
-
-
-def _behind(old: _Used) -> int:
-    return old.stop
-
-
 def _within(parts: list[Interval], wished: Interval) -> list[Interval]:
     """Return what lies inside an interval."""
-    cut = (Interval(max(p.first, wished.first), min(p.stop, wished.stop)) for p in parts)
-    return [part for part in cut if part.count > 0]
+    first, stop = wished
+    return [
+        Interval(max(part.first, first), min(part.stop, stop))
+        for part in parts
+        if part.first < stop and first < part.stop
+    ]
 
 
 def _without(parts: list[Interval], taken: Interval) -> list[Interval]:
     """Return what is left without an interval."""
-    halves = (
-        half
-        for part in parts
-        for half in (
-            Interval(part.first, min(part.stop, taken.first)),
-            Interval(max(part.first, taken.stop), part.stop),
-        )
-    )
-    return [half for half in halves if half.count > 0]
+    left: list[Interval] = []
+    for part in parts:
+        if part.stop <= taken.first or taken.stop <= part.first:
+            left.append(part)
+            continue
+        if part.first < taken.first:
+            left.append(Interval(part.first, taken.first))
+        if taken.stop < part.stop:
+            left.append(Interval(taken.stop, part.stop))
+    return left

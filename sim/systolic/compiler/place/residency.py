@@ -37,6 +37,10 @@ class Resident:
     dirty: bool
     lasting: bool = False
 
+    def overlaps(self, place: Interval) -> bool:
+        """Return whether some of the tile's bytes lie in a place, both in whole words."""
+        return self.start < place.stop and place.first < self.start + in_words(self.size_bytes)
+
     def mark_dirty(self) -> None:
         """Note that the tile is written here, so that DRAM has no copy of it as it is."""
         self.dirty = True
@@ -104,14 +108,16 @@ class Residency:
     ) -> list[Resident] | Resident:
         """Give the tile a place, or return the tiles that may leave for it, the best last.
 
-        There are none if every tile here is pinned.
+        There are none if every tile here is pinned. A tile that may lie in one place only stays
+        there, and what lies there leaves for it.
         """
-        size = self.size_of(tile)
-        found = self.room.take(size, wish or self.wish_of(tile))
+        size, own = self.size_of(tile), self.wish_of(tile)
+        found = self.room.take(size, own if own.only or wish is None else wish)
         if found is None:
-            return self.victims(pinned)
+            return self.victims(pinned, own if own.only else None)
         start, users = found
-        self.resident[tile] = Resident(tile, start, size, self._region(tile, start, users), dirty)
+        region = self._region(tile, start, users)
+        self.resident[tile] = Resident(tile, start, size, region, dirty, lasting=own.only)
         self._since[tile] = self.task
         return self.resident[tile]
 
@@ -121,10 +127,12 @@ class Residency:
         pieces = self.piece_of(tile)
         return Region(f"sb{start}", list(users), place=place, piece_bytes=pieces)
 
-    def place_together(self, tiles: Sequence[MatrixTile], *, dirty: bool) -> bool:
+    def place_together(
+        self, tiles: Sequence[MatrixTile], *, dirty: bool, wish: Wish | None = None
+    ) -> bool:
         """Place equally large tiles one after another; False if they have no room so."""
         size = self.size_of(tiles[0])
-        found = self.room.take(size * len(tiles), Wish("low"))
+        found = self.room.take(size * len(tiles), wish or Wish("low"))
         if found is None:
             return False
         for number, tile in enumerate(tiles):
@@ -152,12 +160,14 @@ class Residency:
             self._since[tile] = self.task
         return True
 
-    def victims(self, pinned: Collection[MatrixTile]) -> list[Resident]:
+    def victims(self, pinned: Collection[MatrixTile], wish: Wish | None = None) -> list[Resident]:
         """Return the tiles that may leave; the one that is needed again latest is last (Belady).
 
-        Tiles that have rested stand behind those that have not.
+        Tiles that have rested stand behind those that have not. wish: only what lies in its ranges.
         """
         others = [r for r in self.resident.values() if r.tile not in pinned and not r.lasting]
+        if wish is not None:
+            others = [r for r in others if any(map(r.overlaps, wish.ranges))]
         return sorted(others, key=lambda r: (self._has_rested(r.tile), self._next_use(r.tile)))
 
     def _has_rested(self, tile: MatrixTile) -> bool:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from weakref import proxy
 
 import numpy as np
 
 from systolic.arrays import Mask
+from systolic.compiler.cost.side_by_side import LEAST_CYCLES
 from systolic.compiler.ir.chip_tiles import whole_banks
 from systolic.compiler.ir.nodes import Layers, Matrix
 from systolic.compiler.ir.parts import Made
 from systolic.compiler.ir.tasks import MatrixTile, Task, Tiled, tiling
-from systolic.compiler.ir.windows import ByteWindow
+from systolic.compiler.ir.windows import PartWindow
 from systolic.compiler.place.banks import BanksByRole
 from systolic.compiler.place.free_bytes import ALIGNMENT, Room, Wish, in_words
 from systolic.compiler.place.residency import Residency, Resident
@@ -22,6 +25,9 @@ from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer
 from systolic.layout import Block
 from systolic.spans import Interval, Span
+
+CLEAR = 8
+"""Other tiles leave this part of the state buffer clear before a result that grows tile by tile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +52,28 @@ class OnChip:
         self.banks = BanksByRole(layers, chip)
         room = Room(chip.state_buffer.bytes_per_partition, whole_banks(chip))
         where = f"state_buffer of {chip.name}"
+        of_tiles = proxy(self)  # they hold the memory; were they held by it, they would stay
         self.memory = Residency(
-            room, self._wish_of, self.size_bytes, where, rest_tasks, self._piece_bytes
+            room,
+            lambda tile: of_tiles._wish_of(tile),
+            lambda tile: of_tiles.size_bytes(tile),
+            where,
+            rest_tasks,
+            lambda tile: of_tiles._piece_bytes(tile),
         )
         self.multiplies = any(node.kind == "multiply" for node in layers.nodes)
+        self.shares_copies = layers.only_moves
+        """Whether several engines make one copy side by side."""
+        self._nodes = len(layers.nodes)
         self._padded = {home.matrix for home in layers.homes if home.shape.holds_padding}
         self._made: dict[MatrixTile, Made] = {}
-        self._bytes_made: dict[MatrixTile, list[Made]] = {}
+        self._parts_made: dict[MatrixTile, tuple[str, list[Made]]] = {}
         self.bases: dict[str, int] = {}
         """The first byte of each matrix in unbroken rows that has been placed."""
+        self._growing: set[str] = set()
+        sources = {n.inputs[0] for n in layers.nodes if n.kind == "turn"}
+        turned = {self.matrices[name].dtype for name in sources}
+        self._identity_bytes = sum(in_words(self.p * data_type(d).size_bytes) for d in turned)
         self.most_together = max(map(self._bytes_of_task, tiled.tasks), default=0)
 
     # Tiles
@@ -66,6 +85,10 @@ class OnChip:
             yield MatrixTile(
                 matrix.name, block.number // blocks.count_per_matrix, block.row, block.column
             )
+
+    def count(self, matrix: Matrix) -> int:
+        """Return how many tiles a matrix has."""
+        return self._blocks[matrix.name].count
 
     def block(self, tile: MatrixTile) -> Block:
         """Return a tile as a block of its matrix: origin, extents, slices."""
@@ -79,28 +102,88 @@ class OnChip:
         """Return the bytes a tile takes of each partition: all alike in a matrix of blocks."""
         matrix = self.matrices[tile.matrix]
         own = matrix.block if matrix.width is None else None
-        return (own[1] if own else self.block(tile).extents[1]) * self.element_bytes(tile)
+        if own:
+            return own[1] * self.element_bytes(tile)
+        blocks = self._blocks[tile.matrix]
+        left = blocks.columns - tile.col * blocks.block[1]
+        return min(blocks.block[1], left) * self.element_bytes(tile)
 
     def element_bytes(self, tile: MatrixTile) -> int:
         """Return the bytes of an element."""
         return data_type(self.matrices[tile.matrix].dtype).size_bytes
 
     def _piece_bytes(self, tile: MatrixTile) -> int:
-        """Return the bytes that the sums of one bank make; 0 if a tile is waited for as a whole.
-
-        Only tiles of images are large: other tiles hold little more than the sums of one bank.
-        """
-        if self.matrices[tile.matrix].block is None:
-            return 0
+        """Return the bytes that the sums of one bank make; 0 if a tile holds no more."""
         piece = self.chip.multiply_vectors * self.element_bytes(tile)
         return piece if piece < self.size_bytes(tile) else 0
+
+    @cached_property
+    def _across(self) -> frozenset[str]:
+        """Return the matrices that lie across two banks, so that engines share their copies.
+
+        There are none unless some are large, and all have room together. If not all may have gaps
+        of a bank before them, those of more than a bank have none.
+        """
+        alone = [matrix for matrix in self.matrices.values() if matrix.window is None]
+        if not self.shares_copies or whole_banks(self.chip) or len(self.chip.lane_engines) < 2:
+            return frozenset()
+        if any(m.width is None and self._blocks[m.name].count > 1 for m in alone):
+            return frozenset()
+        sizes = {matrix.name: self._bytes_of(matrix) for matrix in alone}
+        widest = max(data_type(matrix.dtype).size_bytes for matrix in alone)
+        if max(sizes.values()) <= LEAST_CYCLES * widest:
+            return frozenset()
+        bank, room = self.chip.state_buffer.bank_bytes, self.memory.room.size_bytes
+        for most in (room, bank):
+            chosen = frozenset(name for name, size in sizes.items() if size <= most)
+            if sum(map(in_words, sizes.values())) + len(chosen) * bank <= room:
+                return chosen
+        return frozenset()
+
+    @property
+    def copies_at_once(self) -> bool:
+        """Return whether the copies of all tiles may be made together, since none has to leave."""
+        return self._nodes == 1 and bool(self._across)
+
+    def _bytes_of(self, matrix: Matrix) -> int:
+        """Return the bytes of each partition of a matrix of one tile, or of unbroken rows."""
+        if matrix.width is not None:
+            return self._fixed_bytes(matrix)
+        return sum(map(self.size_bytes, self.all_tiles(matrix)))
 
     def _bytes_of_task(self, task: Task) -> int:
         """Return the bytes of each partition that a task's tiles take together."""
         return sum(in_words(self.size_bytes(t)) for t in {*task.reads, *task.writes})
 
     def _wish_of(self, tile: MatrixTile) -> Wish:
-        return self.banks.wish_of(tile.matrix)
+        """Return the wish for a tile's place: apart from what is read while it is streamed.
+
+        A tile of a matrix that grows may lie in its own place only, and other tiles rather lie
+        where it will not come soon.
+        """
+        if tile.matrix in self._growing:
+            start = self.bases[tile.matrix] + self._fixed_byte(self.matrices[tile.matrix], tile)
+            place = Interval(start, start + in_words(self.size_bytes(tile)))
+            return Wish("low", [place], only=True)
+        if self._growing:
+            held = self.memory.resident.values()
+            grown = [r.start + r.size_bytes for r in held if r.tile.matrix in self._growing]
+            size = self.memory.room.size_bytes
+            clear = in_words(max(grown, default=0) + size // CLEAR)
+            return Wish("high", [Interval(min(clear, size), size)])
+        wish, besides = self.banks.wish_of(tile.matrix), self.banks.besides(tile.matrix)
+        if tile.matrix in self._across:
+            return self.banks.across(wish, in_words(self.size_bytes(tile)))
+        if not besides:
+            return wish
+        size = self.chip.state_buffer.bank_bytes
+        taken = {
+            bank
+            for there in self.memory.resident.values()
+            if there.tile.matrix in besides
+            for bank in range(there.start // size, -(-(there.start + there.size_bytes) // size))
+        }
+        return self.banks.apart(tile.matrix, wish, taken)
 
     def made(self, tile: MatrixTile) -> Made:
         """Return the finished part of a tile: all of it, unless nodes make it piece by piece."""
@@ -114,27 +197,28 @@ class OnChip:
     def made_mask(self, tile: MatrixTile) -> Mask:
         """Return whether each element of a tile is made, with all of its bytes."""
         found = self.made(tile).mask()
-        if tile in self._bytes_made:
-            found = found | np.logical_and.reduce([made.mask() for made in self._bytes_made[tile]])
+        if tile in self._parts_made:
+            _, parts = self._parts_made[tile]
+            found = found | np.logical_and.reduce([made.mask() for made in parts])
         return found
 
-    def bytes_made(self, tile: MatrixTile) -> list[tuple[ByteWindow, Mask]]:
-        """Return each byte of a tile's elements, and of which elements it is made byte by byte."""
-        made = self._bytes_made.get(tile, [])
+    def parts_made(self, tile: MatrixTile) -> list[tuple[PartWindow, Mask]]:
+        """Return each part of a tile's elements, and of which elements it is made part by part."""
+        dtype, made = self._parts_made.get(tile, ("", []))
         return [
-            (ByteWindow(tile.matrix, len(made), byte), each.mask())
-            for byte, each in enumerate(made)
+            (PartWindow(tile.matrix, len(made), part, dtype), each.mask())
+            for part, each in enumerate(made)
         ]
 
     def _made_of(self, tile: MatrixTile, matrix: Matrix) -> Made:
-        """Return what is noted of a tile by what makes a matrix: of its elements, or of a byte."""
-        if not isinstance(matrix.window, ByteWindow):
+        """Return what is noted of a tile by what makes a matrix: of its elements, or of a part."""
+        if not isinstance(matrix.window, PartWindow):
             return self.made(tile)
-        if tile not in self._bytes_made:
+        if tile not in self._parts_made:
             rows, cols = self._all_of(tile)
-            each = [Made(rows.count, cols.count) for _ in range(matrix.window.size)]
-            self._bytes_made[tile] = each
-        return self._bytes_made[tile][matrix.window.byte]
+            each = [Made(rows.count, cols.count) for _ in range(matrix.window.many)]
+            self._parts_made[tile] = matrix.window.dtype, each
+        return self._parts_made[tile][1][matrix.window.part]
 
     # Places
 
@@ -144,6 +228,8 @@ class OnChip:
         self._settle_placed(matrices)
         there = [m for m in matrices if m.source == "state_buffer" and not m.window]
         given = [m for m in there if m.byte is None]
+        if self._let_grow(matrices, given):
+            return [self.piece(tile) for matrix in there for tile in self.all_tiles(matrix)]
         if not (all(self._settle(m) for m in given) or self._settle_anew(given)):
             tiles = [tile for m in given for tile in self.all_tiles(m)]
             need = sum(in_words(self.size_bytes(t)) for t in tiles if not self._is_fixed(t))
@@ -166,6 +252,63 @@ class OnChip:
                     f"free, begin at a multiple of {ALIGNMENT}, and lie within "
                     f"{self.memory.room.size_bytes}"
                 )
+
+    def _let_grow(self, matrices: Iterable[Matrix], given: Sequence[Matrix]) -> bool:
+        """Let a result have its bytes one tile after another; return whether it does.
+
+        Where inputs and a result in unbroken rows have no room side by side, the inputs lie at the
+        end of the buffer, their first tiles lowest, and the result grows from its beginning, behind
+        the identities. A tile of it is placed when it is made, and what is still needed in its
+        bytes leaves for it. Without that all inputs in the way of any tile would leave before the
+        first is made.
+        """
+        kept = [m for m in matrices if m.keep and m.source == "node" and m.width is not None]
+        room = self.memory.room
+        if len(kept) != 1 or self.bases or room.bank_bytes or kept[0].name in self._padded:
+            return False
+        (grown,) = kept
+        tiles = [(m, [*self.all_tiles(m)]) for m in given]
+        need = sum(
+            self._fixed_bytes(m) if m.width is not None else sum(map(self.size_bytes, each))
+            for m, each in tiles
+        )
+        first, size = self._identity_bytes, self._fixed_bytes(grown)
+        if first + size > room.size_bytes or first + need + size <= room.size_bytes:
+            return False
+        if any(m.keep for m in given) or not all(map(self._in_whole_words, [grown, *given])):
+            return False  # bytes that share a word with others are never given back
+        high = Wish("high")
+        for matrix, each in reversed(tiles):
+            if matrix.width is not None:
+                placed = self.fix(matrix, high)
+            else:
+                placed = all(
+                    isinstance(self.memory.place(t, dirty=True, pinned=(), wish=high), Resident)
+                    for t in reversed(each)
+                )
+            if not placed:
+                self.memory.forget()
+                self.bases.clear()
+                return False
+        self.bases[grown.name] = first
+        self._growing.add(grown.name)
+        return True
+
+    def _in_whole_words(self, matrix: Matrix) -> bool:
+        """Return whether each tile of a matrix begins and ends at whole words."""
+        return all(
+            size % ALIGNMENT == 0
+            for tile in self.all_tiles(matrix)
+            for size in (
+                self.size_bytes(tile),
+                0 if matrix.width is None else self._fixed_byte(matrix, tile),
+            )
+        )
+
+    @property
+    def grows(self) -> bool:
+        """Return whether a result has its bytes one tile after another."""
+        return bool(self._growing)
 
     def _settle_anew(self, matrices: Iterable[Matrix]) -> bool:
         """Place inputs side by side, the largest first: their wishes left no room for all."""
@@ -192,6 +335,8 @@ class OnChip:
             placed = matrix.block is not None or matrix.width is not None
             if not (matrix.keep and matrix.source == "node" and placed) or matrix.byte is not None:
                 continue
+            if matrix.name in self._growing:
+                continue
             if not self._settle(matrix) and matrix.name in self._padded:
                 raise CompileError(
                     f"state_buffer of {self.chip.name} has no room for {matrix.tensor} beside the "
@@ -210,11 +355,18 @@ class OnChip:
             isinstance(self.memory.place(tile, dirty=True, pinned=()), Resident) for tile in tiles
         )
 
-    def fix(self, matrix: Matrix) -> bool:
-        """Place a matrix in unbroken rows from some byte on; False if it has no room."""
+    def fix(self, matrix: Matrix, wish: Wish | None = None) -> bool:
+        """Place a matrix in unbroken rows from some byte on; False if it has no room.
+
+        wish: for its place, instead of its own.
+        """
         starts = {tile: self._fixed_byte(matrix, tile) for tile in self.all_tiles(matrix)}
         first = next(iter(starts))
-        size, wish = self._fixed_bytes(matrix), self.banks.wish_of_all(matrix.name)
+        size = self._fixed_bytes(matrix)
+        if wish is None:
+            wish = self.banks.wish_of_all(matrix.name)
+            if matrix.name in self._across:
+                wish = self.banks.across(wish, in_words(size))
         if matrix.byte is not None:
             wish = Wish("low", [Interval(matrix.byte, matrix.byte + in_words(size))], only=True)
         found = self.memory.fix(starts, size, wish, forever=matrix.keep)
@@ -264,7 +416,7 @@ class OnChip:
         (columns,) = matrix.window.segments(number, rows.first, cols)
         first = self.part(place, Span(row % p, rows.count), Span(columns.base % q, 1))
         found = replace(first, pattern=columns.pairs)
-        if isinstance(matrix.window, ByteWindow):
+        if isinstance(matrix.window, PartWindow):
             found = matrix.window.of(found)
         return place, found
 
@@ -276,8 +428,8 @@ class OnChip:
         if matrix.window is None:
             return place, self.make_span(place, rows, cols)
         made = self._made_of(place.tile, matrix)
-        within, _ = self._within(place, rows, cols)
-        _, q = self._sides[place.tile.matrix]
+        p, q = self._sides[place.tile.matrix]
+        within = Span(matrix.window.row(rows.first) % p, rows.count)
         made.add_columns(within, matrix.window.columns(number, rows.first, cols) % q)
         return place, access
 

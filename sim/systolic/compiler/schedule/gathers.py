@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from systolic.arrays import Integers
-from systolic.compiler.cost.engines import on_cheapest
+from systolic.compiler.cost.engines import in_best_words, on_cheapest
 from systolic.compiler.cost.moves import lane_copy
 from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.gathers import NOWHERE, Gather, runs_of, stretches
@@ -64,6 +64,7 @@ class GatherMaker:
     def _fill(self, target: Resident, task: Task, gather: Gather) -> None:
         (rows,), (cols,), part = task.rows, task.cols, gather.parts[task.number]
         across = np.flatnonzero(part.cols[cols.first : cols.stop] >= 0)
+        across += cols.first - self._tiles.block(target.tile).origin[1]
         dtype = data_type(self._tiles.matrices[target.tile.matrix].dtype)
         whole = dtype.numpy.kind in "iu"
         step = partial(Memset, value=int(gather.value) if whole else gather.value)
@@ -83,8 +84,10 @@ class GatherMaker:
                 (part.rows, part.cols), (rows, cols), there.origin, there.extents, strict=True
             )
         )
-        columns = np.flatnonzero(across >= 0)
-        runs = list(runs_of(columns, across[columns]))
+        taken = np.flatnonzero(across >= 0)
+        columns = taken + cols.first - self._tiles.block(target.tile).origin[1]
+        runs = list(runs_of(columns, across[taken]))
+        is_band = cols.count < self._tiles.block(target.tile).extents[1]
         for lines, first in stretches(down):
             self._tiles.made(target.tile).add_columns(lines, columns)
             for run in runs:
@@ -92,7 +95,10 @@ class GatherMaker:
                     source, Span(first, lines.count), run.source, run.source_pairs
                 )
                 into = self._access(target, lines, run.target, run.target_pairs)
-                self._move(source, target, out_of, into)
+                if is_band:
+                    self._transfers.within(out_of, into, source.region, target.region)
+                else:
+                    self._move(source, target, out_of, into)
 
     def _move(self, source: Resident, target: Resident, out_of: Access, into: Access) -> None:
         dma = self._transfers.done_within(out_of, into)
@@ -102,7 +108,7 @@ class GatherMaker:
         if copy is not None:
             # Piece by piece, so that what reads the target need not wait for all of it.
             for one, other in _pieces(out_of, into, self._tiles.chip.multiply_vectors):
-                part = replace(copy, source=one, target=other)
+                part = in_best_words(self._tiles.chip, replace(copy, source=one, target=other))
                 self._drafts.add(part, (source.region,), (target.region,))
         else:
             self._transfers.within(out_of, into, source.region, target.region)

@@ -12,7 +12,10 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
+from systolic.compiler.cost.engines import in_best_words
 from systolic.compiler.cost.moves import moving_engine
+from systolic.compiler.cost.side_by_side import side_by_side
+from systolic.compiler.ir.access_cuts import faults_left
 from systolic.compiler.ir.change_of_view import ChangeOfView, Piece, pieces
 from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.nodes import Layers
@@ -21,7 +24,6 @@ from systolic.compiler.place.residency import Resident
 from systolic.compiler.place.tiles import OnChip
 from systolic.compiler.schedule.transfers import CopyMaker
 from systolic.isa import Access, Copy
-from systolic.isa.engines import access_faults
 from systolic.layout import Block
 from systolic.spans import Span
 from systolic.workload.options import Options
@@ -54,17 +56,31 @@ class MoveMaker:
         source, target = (self._tiles.memory.resident[t] for t in (*task.reads, *task.writes))
         for piece in self._pieces(change, source.tile, target.tile):
             out_of, into = self._source(source, piece), self._target(target, piece)
-            engine = moving_engine(self._tiles.chip, self._options, piece, out_of.dtype, self._busy)
+            engine = None if change.sent else self._engine(change, piece, out_of.dtype)
             copy = Copy(engine=engine or "", source=out_of, target=into)
-            if engine is not None and not any(access_faults(copy, self._tiles.chip)):
-                self._drafts.add(copy, (source.region,), (target.region,))
+            if engine is not None and not faults_left(copy, self._tiles.chip):
+                copy = in_best_words(self._tiles.chip, copy)
+                shared = self._tiles.shares_copies and not self._options.drain_engine
+                parts = side_by_side(self._tiles.chip, copy) if shared else (copy,)
+                for part in parts:
+                    self._drafts.add(part, (source.region,), (target.region,))
             else:
                 self._transfers.within(out_of, into, source.region, target.region)
+
+    def _engine(self, change: ChangeOfView, piece: Piece, dtype: str) -> str | None:
+        """Return the engine that copies a piece: of pieces that are given the fastest one.
+
+        Those are of one tile, at the port of whose bank engines would wait for one another.
+        """
+        busy = {} if change.given else self._busy
+        return moving_engine(self._tiles.chip, self._options, piece, dtype, busy)
 
     def _pieces(
         self, change: ChangeOfView, source: MatrixTile, target: MatrixTile
     ) -> tuple[Piece, ...]:
         """Return the pieces in rows and columns of the two tiles."""
+        if change.given:
+            return change.given
         here, there = (_Cut(t.number, self._tiles.block(t)) for t in (source, target))
         return _pieces(change, here, there)
 
@@ -74,8 +90,9 @@ class MoveMaker:
         return replace(first, pattern=piece.pairs)
 
     def _target(self, place: Resident, piece: Piece) -> Access:
-        rows, cols = Span(piece.row, piece.rows), Span(piece.col, piece.cols)
-        return self._tiles.make(place, rows, cols)
+        rows = Span(piece.row, piece.rows)
+        first, *_ = [self._tiles.make(place, rows, cols) for cols in piece.spans()]
+        return replace(first, pattern=piece.into)
 
 
 class _Cut(NamedTuple):

@@ -1,7 +1,8 @@
 """Bytes and the elements in them, in the fourth pass: shifts and masks of an engine.
 
 The elements of a byte lie from its low bits on. To unpack n elements from each byte, one
-instruction for each k writes element k of every byte to every n-th place. To pack, neighbours are
+instruction for each k writes element k of every byte to every n-th place, or to the k-th plane of
+places side by side: then it takes four bytes of a word at once. To pack, neighbours are
 joined: pairs of elements, then pairs of these pairs, until a byte is full. Each time the second of
 a pair is shifted left and or-ed to the first.
 """
@@ -23,6 +24,9 @@ from systolic.isa import Access, TensorScalar
 from systolic.spans import Span
 from systolic.workload.options import Options
 
+WORD, WORD_BYTES = "s32", 4
+"""The type as which four bytes are unpacked at once, and its size."""
+
 
 class PackMaker:
     """Makes the instructions that unpack bytes and pack elements, whose tiles are in place."""
@@ -33,15 +37,31 @@ class PackMaker:
         self._busy: dict[str, int] = {}
 
     def unpack(self, task: Task) -> None:
-        """Write element k of every byte to every n-th place, for each k."""
+        """Write element k of every byte to every n-th place, or to the k-th plane, for each k."""
         node, packed, elements = self._ends(task)
         self._tiles.make_whole(elements)
+        if node.planes:
+            self._unpack_planes(node, packed, elements)
+            return
         for number in range(BYTE_BITS // node.bits):
             target = self._every(elements, number, BYTE_BITS // node.bits)
             source = self._tiles.whole(packed)
             self._do(_field(number, node.bits), (packed,), elements, source=source, target=target)
         if node.background:
             elements.region.end_phase()
+
+    def _unpack_planes(self, node: Node, packed: Resident, elements: Resident) -> None:
+        """Write element k of every byte to the k-th plane, in words of four bytes if there are."""
+        rows, cols = self._tiles.block(packed.tile).extents
+        for number in range(BYTE_BITS // node.bits):
+            source = self._tiles.whole(packed)
+            target = self._tiles.part(elements, Span(0, rows), Span(number * cols, cols))
+            words = [access.seen_as(WORD) for access in (source, target)]
+            step = _field(number, node.bits)
+            if all(words) and self._tiles.chip.port_width_bytes >= WORD_BYTES:
+                source, target = (word for word in words if word is not None)
+                step = _field(number, node.bits, WORD_BYTES)
+            self._do(step, (packed,), elements, source=source, target=target)
 
     def pack(self, task: Task) -> None:
         """Join neighbours in place, and in the last step in the bytes."""
@@ -69,17 +89,18 @@ class PackMaker:
     def _do(
         self, step: LaneStep, reads: tuple[Resident, ...], made: Resident, **fields: Access
     ) -> None:
-        work = on_cheapest(self._tiles.chip, self._options, step, self._busy, **fields)
+        work = on_cheapest(self._tiles.chip, self._options, step, self._busy, "", **fields)
         self._drafts.add(work, [place.region for place in reads], (made.region,))
 
 
-def _field(number: int, bits: int) -> LaneStep:
-    """Return the step that takes element `number` out of each byte."""
+def _field(number: int, bits: int, size: int = 1) -> LaneStep:
+    """Return the step that takes element `number` out of each of the `size` bytes of a word."""
     mask, shift = (1 << bits) - 1, number * bits
+    mask = int.from_bytes(bytes([mask] * size), "little")
     settings: dict[str, Any] = {"op": "shift_right_logical", "scalar": shift}
     if shift == 0:
         settings = {"op": "and", "scalar": mask}
-    elif shift + bits < BYTE_BITS:
+    elif shift + bits < BYTE_BITS or size > 1:
         settings |= {"then": "and", "other": mask}
     return LaneStep(TensorScalar, settings)
 

@@ -9,22 +9,30 @@ prefetching. `transfers`, `products` and `moves` make the instructions. Not here
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice, takewhile
 
 from systolic.compiler.cost.dma import load_cost
+from systolic.compiler.cost.engine_turns import turned_by_engine
 from systolic.compiler.ir.drafts import Draft, Drafts
 from systolic.compiler.ir.nodes import Layers, NodeKind, for_every_kind
 from systolic.compiler.ir.tasks import MatrixTile, Task, Tiled
 from systolic.compiler.place.free_bytes import Wish, in_words
 from systolic.compiler.place.residency import Resident, Stay
 from systolic.compiler.place.tiles import OnChip, PlacedTile
+from systolic.compiler.schedule.engine_work import EngineWork
 from systolic.compiler.schedule.gathers import GatherMaker
+from systolic.compiler.schedule.identities import Identities
+from systolic.compiler.schedule.lanes import LaneMaker
+from systolic.compiler.schedule.loaded_pixels import LoadedProductMaker
 from systolic.compiler.schedule.moves import MoveMaker
 from systolic.compiler.schedule.packing import PackMaker
 from systolic.compiler.schedule.products import ProductMaker
-from systolic.compiler.schedule.transfers import CopyMaker
+from systolic.compiler.schedule.sums import SumBanks
+from systolic.compiler.schedule.transfers import CopyMaker, may_join
+from systolic.compiler.schedule.turns import TurnMaker
 from systolic.hw.spec import Chip
 from systolic.isa import Access
 from systolic.workload.options import Options
@@ -62,21 +70,32 @@ class Scheduled:
 
 
 def schedule(
-    layers: Layers, tiled: Tiled, chip: Chip, options: Options, *, rest_tasks: int = 0
+    layers: Layers,
+    tiled: Tiled,
+    chip: Chip,
+    options: Options,
+    *,
+    rest_tasks: int = 0,
+    both_ways: bool = False,
 ) -> Scheduled:
     """Return the instructions of all tasks.
 
     rest_tasks: for how many tasks a tile should not have been used when another takes its bytes.
+    both_ways: every DMA queue brings and stores; otherwise they are divided.
     """
-    return _Scheduler(layers, tiled, chip, options, rest_tasks=rest_tasks).run()
+    made = _Scheduler(layers, tiled, chip, options, rest_tasks=rest_tasks, both_ways=both_ways)
+    return made.run()
 
 
-def _inwards(layers: Layers, tiled: Tiled, chip: Chip, last_load: int) -> float:
+def _inwards(
+    layers: Layers, tiled: Tiled, chip: Chip, last_load: int, *, multiplies: bool
+) -> float:
     """Return the share of the queues' time that loads take, each matrix counted once.
 
-    last_load: the task that needs the last tile from DRAM. Stores behind that task do not count:
-    all queues are free for them then.
+    last_load: the task that needs the last tile from DRAM. Stores behind that task do not count if
+    all queues are free for them then, or if one queue has all DMA engines.
     """
+    joins = chip.dma.is_spread or may_join(chip, multiplies=multiplies)
     places = {place.name: place.shape for place in layers.dram}
     come = sum(
         load_cost(chip, places[m.dram], m.axes)
@@ -87,7 +106,7 @@ def _inwards(layers: Layers, tiled: Tiled, chip: Chip, last_load: int) -> float:
     for number, task in enumerate(tiled.tasks):
         if task.kind == "store":
             stores[task.node] += 1
-            early[task.node] += number < last_load
+            early[task.node] += number < last_load or not joins
     go = sum(
         load_cost(chip, places[node.dram], node.axes) * early[number] // stores[number]
         for number in stores
@@ -100,21 +119,41 @@ class _Scheduler:
     """Goes through the tasks once: brings tiles in, makes instructions, lets tiles leave."""
 
     def __init__(
-        self, layers: Layers, tiled: Tiled, chip: Chip, options: Options, *, rest_tasks: int
+        self,
+        layers: Layers,
+        tiled: Tiled,
+        chip: Chip,
+        options: Options,
+        *,
+        rest_tasks: int,
+        both_ways: bool,
     ) -> None:
         self._layers, self._tiled = layers, tiled
-        self._drafts = Drafts()
+        self._drafts = Drafts(chip.access)
         self._tiles = OnChip(layers, tiled, chip, rest_tasks=rest_tasks)
         self._memory = self._tiles.memory
         self._last_load_task = self._find_last_load()
-        share = _inwards(layers, tiled, chip, self._last_load_task)
+        multiplies = self._tiles.multiplies
+        share = None
+        if not both_ways:
+            share = _inwards(layers, tiled, chip, self._last_load_task, multiplies=multiplies)
         self.transfers = CopyMaker(self._drafts, self._tiles, layers, share)
-        self.array = ProductMaker(self._drafts, self._tiles, layers, options, tiled.block)
+        by_engine = turned_by_engine(chip, options, layers, tiled.block)
+        self._identities = Identities(self._drafts, self._tiles, layers, options, by_engine)
+        self._engines = EngineWork(self._drafts, self._tiles, layers, options)
+        words = chip.result_buffer.bank_words
+        if all(node.kind != "multiply" for node in layers.nodes):
+            words = min(words, self._identities.most_rows(words))
+        made_by = self._engines, SumBanks(chip, words), self._identities
+        self.products = ProductMaker(self._drafts, self._tiles, layers, *made_by[:2])
+        self.pixels = LoadedProductMaker(self._drafts, self._tiles, layers, tiled, made_by)
+        self.turns = TurnMaker(self._drafts, self._tiles, layers, options, made_by)
+        self.lanes = LaneMaker(layers, self._tiles, self._engines, self._identities.casts)
         self.moves = MoveMaker(
-            self._drafts, self._tiles, layers, options, self.transfers, busy=self.array.given
+            self._drafts, self._tiles, layers, options, self.transfers, busy=self._engines.given
         )
         self.gathers = GatherMaker(
-            self._drafts, self._tiles, layers, options, self.transfers, busy=self.array.given
+            self._drafts, self._tiles, layers, options, self.transfers, busy=self._engines.given
         )
         self.packing = PackMaker(self._drafts, self._tiles, layers, options)
         self._stores = sum(task.kind == "store" for task in tiled.tasks)
@@ -144,12 +183,15 @@ class _Scheduler:
         pieces = self._tiles.give(matrices)
         self._tiles.reserve(matrices)
         self._drafts.begin(self._first_layer("turn"))
-        self.array.make_identities()
+        self._identities.make(self.pixels.of_sums())
+        self.pixels.make_room()
         for number, task in enumerate(self._tiled.tasks):
             self._memory.begin(number)
             self._drafts.begin(self._layers.nodes[task.node].layer)
+            self._begin_images(number)
             self._task(task)
             self._begun = self._begun or task.kind != "store"
+        self._engines.copy_together()
         self._memory.begin(len(self._tiled.tasks))
         makers = {each.matrix: each.layer for each in self._layers.kept}
         self._gather(kept, (), makers)
@@ -160,23 +202,89 @@ class _Scheduler:
             tuple(self._drafts.found),
             tuple(pieces),
             tuple(ends),
-            tuple(self.array.stored),
+            tuple(self._identities.stored),
             tuple(self._memory.stays),
             self.transfers.spilled_bytes,
             self.transfers.next_byte,
             self._evictions,
             tuple(self._tiles.bases.items()),
-            self.array.turned,
-            self.array.identities,
-            frozenset(self.array.by_engine),
+            self.turns.turned + self.pixels.turned,
+            self._identities.accesses,
+            frozenset(self._identities.by_engine),
         )
+
+    def _begin_images(self, number: int) -> None:
+        """Bring what a gather of images takes, and what the next sums take, before its copies.
+
+        Its copies wait for one another and for the images before. What a queue brings behind them
+        would wait too. Nothing leaves for it, and half of the free bytes stay free.
+        """
+        tasks, memory = self._tiled.tasks, self._memory
+        task = tasks[number]
+        if task.kind != "gather" or (number and tasks[number - 1].node == task.node):
+            return
+        (made,) = task.writes
+        if self._tiles.matrices[made.matrix].block is None:
+            return
+        if task.cols[0].count < self._tiles.block(made).extents[1]:
+            self._place_bands(number)
+        for tile, layer in self._taken_by_sums(number):
+            if tile in memory.resident or self._tiles.to_be_fixed(tile):
+                continue
+            if 2 * self._tiles.size_bytes(tile) > memory.room.free_bytes:
+                break
+            found = memory.place(tile, dirty=False, pinned=())
+            if not isinstance(found, Resident):
+                break
+            self._drafts.begin(layer)
+            self._bring(tile, found)
+        self._drafts.begin(self._layers.nodes[task.node].layer)
+
+    def _place_bands(self, number: int) -> None:
+        """Place tiles that are made band by band side by side, if there is room.
+
+        They are made at the same time. Placed one by one, the first may leave too little room for
+        the second in one piece.
+        """
+        task = self._tiled.tasks[number]
+        rest = islice(self._tiled.tasks, number, None)
+        made = takewhile(lambda other: other.node == task.node, rest)
+        (first,) = task.writes
+        below = (tile for other in made for tile in other.writes if tile.number == first.number)
+        tiles = [*dict.fromkeys(tile for tile in below if tile.col == first.col)]
+        size, resident = self._tiles.size_bytes(first), self._memory.resident
+        if len(tiles) > 1 and size == in_words(size) and resident.keys().isdisjoint(tiles):
+            wish = replace(self._tiles.banks.wish_of_all(first.matrix), only=True)
+            if not self._memory.place_together(tiles, dirty=True, wish=wish):
+                self._memory.place_together(tiles, dirty=True)
+
+    def _taken_by_sums(self, number: int) -> Iterator[tuple[MatrixTile, str]]:
+        """Yield the tiles from DRAM that a gather takes, and what comes behind it up to sums.
+
+        Each with the operation that takes it.
+        """
+        gather = self._tiled.tasks[number].node
+        for task in islice(self._tiled.tasks, number, None):
+            fills = task.kind == "gather" and not task.reads
+            if task.node != gather and not fills and task.kind not in ("turn", "multiply"):
+                return
+            for tile in task.reads:
+                if self._tiles.matrices[tile.matrix].source == "dram":
+                    yield tile, self._layers.nodes[task.node].layer
+            if task.kind == "multiply" and task.last:
+                return
 
     def _task(self, task: Task) -> None:
         self._gather(task.reads, task.writes)
+        self._engines.begin(task)
         _MAKERS[task.kind](self, task)
         for tile in dict.fromkeys((*task.reads, *task.writes)):
             if self._memory.used(tile):
                 self._memory.drop(self._memory.resident[tile])
+
+    def multiply(self, task: Task) -> None:
+        """Multiply tiles; of products whose pixels are loaded, turn the sums too."""
+        (self.pixels if task.beside >= 0 else self.products).multiply(task)
 
     def store(self, task: Task) -> None:
         """Copy a finished tile to DRAM; the last tile goes through all queues."""
@@ -217,8 +325,9 @@ class _Scheduler:
         for resident in [*self._memory.resident.values()]:
             if not resident.lasting:
                 self._evict(resident)
+        wish = None if self._tiles.grows else Wish("low")
         for tile in sorted(tiles, key=self._tiles.size_bytes, reverse=True):
-            if not self._ensure(tile, tiles, write=tile in writes, wish=Wish("low")):
+            if not self._ensure(tile, tiles, write=tile in writes, wish=wish):
                 raise self._memory.no_room(tile, tiles)
 
     def _ensure(
@@ -250,7 +359,7 @@ class _Scheduler:
         anywhere = self.transfers.joinable and not self._begun
         number, tasks = self._memory.task, self._tiled.tasks
         in_parts = anywhere and number < len(tasks)
-        parts = partial(self.array.comes_in, tasks[number], tile) if in_parts else None
+        parts = partial(self.lanes.comes_in, tasks[number], tile) if in_parts else None
         self.transfers.bring(tile, resident, anywhere=anywhere, parts=parts)
 
     def _fix(self, tile: MatrixTile, pinned: Collection[MatrixTile]) -> bool:
@@ -278,18 +387,18 @@ class _Scheduler:
 
 _MAKERS: Mapping[NodeKind, Callable[[_Scheduler, Task], None]] = for_every_kind(
     {
-        "multiply": lambda scheduler, task: scheduler.array.multiply(task),
-        "diagonal": lambda scheduler, task: scheduler.array.diagonal(task),
-        "turn": lambda scheduler, task: scheduler.array.turn(task),
+        "multiply": _Scheduler.multiply,
+        "diagonal": lambda scheduler, task: scheduler.lanes.diagonal(task),
+        "turn": lambda scheduler, task: scheduler.turns.turn(task),
         "bounce": lambda scheduler, task: scheduler.transfers.bounce(task),
         "move": lambda scheduler, task: scheduler.moves.move(task),
         "gather": lambda scheduler, task: scheduler.gathers.gather(task),
-        "convert": lambda scheduler, task: scheduler.array.convert(
+        "convert": lambda scheduler, task: scheduler.lanes.convert(
             task, len(scheduler.transfers.came.get(task.reads[0], ()))
         ),
         "copy": lambda scheduler, task: scheduler.transfers.copy(task),
-        "reduce": lambda scheduler, task: scheduler.array.reduce(task),
-        "pool": lambda scheduler, task: scheduler.array.pool(task),
+        "reduce": lambda scheduler, task: scheduler.lanes.reduce(task),
+        "pool": lambda scheduler, task: scheduler.lanes.pool(task),
         "repeat": lambda scheduler, task: scheduler.transfers.repeat(task),
         "unpack": lambda scheduler, task: scheduler.packing.unpack(task),
         "pack": lambda scheduler, task: scheduler.packing.pack(task),

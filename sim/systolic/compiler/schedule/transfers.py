@@ -21,7 +21,7 @@ from systolic.compiler.ir.dram_tensor import DramTensor, Rectangle, whole_bursts
 from systolic.compiler.ir.nodes import Axes, Layers, Node
 from systolic.compiler.ir.parts import RowPart, parts_of
 from systolic.compiler.ir.tasks import MatrixTile, Task
-from systolic.compiler.ir.windows import ByteWindow
+from systolic.compiler.ir.windows import PartWindow
 from systolic.compiler.place.residency import Resident
 from systolic.compiler.place.tiles import OnChip
 from systolic.errors import CompileError
@@ -42,11 +42,11 @@ SPARED = 0.25
 class _Queues:
     """DMA queues by direction, and how busy each will be.
 
-    inwards_share: the share of the moved bytes that comes in.
+    inwards_share: the share of the moved bytes that comes in; None: every queue does both.
     """
 
     chip: Chip
-    inwards_share: float
+    inwards_share: float | None
     busy: dict[int, int] = field(default_factory=dict)
     engines: dict[int, float] = field(default_factory=dict)
 
@@ -79,6 +79,8 @@ class _Queues:
 
         What is stored now depends on what they have brought, so they are done with it.
         """
+        if self.inwards_share is None:
+            return  # they have stored as well
         least = min(self.busy.get(queue, 0) for queue in self._of_direction(inwards=False))
         for queue in self._of_direction(inwards=True):
             self.busy[queue] = least
@@ -87,6 +89,8 @@ class _Queues:
     def _of_direction(self, *, inwards: bool) -> range:
         """Return the queues of one direction; a lone queue has both."""
         count = self.chip.dma.useful_queues
+        if self.inwards_share is None:
+            return range(count)
         bring = min(max(1, round(count * self.inwards_share)), max(1, count - 1))
         if inwards and (1 - self.inwards_share) * count < SPARED:
             return range(count)
@@ -105,13 +109,33 @@ class _Queues:
 class _Spill:
     """The place of a tile in DRAM that has none of its own, and which elements are there.
 
-    bytes: of which elements only some bytes are there, for each of these bytes.
+    parts: of which elements only some parts are there, for each of these parts.
     """
 
     base: int
     region: Region
     stored: Mask
-    bytes: dict[ByteWindow, Mask] = field(default_factory=dict)
+    parts: dict[PartWindow, Mask] = field(default_factory=dict)
+
+
+def may_join(chip: Chip, *, multiplies: bool) -> bool:
+    """Return whether the queues of one direction help those of the other when they have no more.
+
+    Where DRAM has rows to open, further queues at once would close one another's. Where all engines
+    move each copy, further queues gain nothing unless products leave some idle. More than two
+    queues that share fewer bytes than they are take turns at single bytes.
+    """
+    in_turn = chip.dma.useful_queues > max(2, chip.dram.bytes_per_cycle)
+    idle = multiplies or not (chip.dma.is_spread or in_turn)
+    return idle and (_shares_help(chip) or chip.dram.organisation is None)
+
+
+def _shares_help(chip: Chip) -> bool:
+    """Return whether two queues that move one tile are sooner done than one.
+
+    If they share DRAM's rate, they only hold the port of the tile's bank for longer.
+    """
+    return dram_rate(chip, 2) >= 2 * dram_rate(chip, 1)
 
 
 class CopyMaker:
@@ -121,7 +145,9 @@ class CopyMaker:
     columns of a tile that came one after another.
     """
 
-    def __init__(self, drafts: Drafts, tiles: OnChip, layers: Layers, inwards_share: float) -> None:
+    def __init__(
+        self, drafts: Drafts, tiles: OnChip, layers: Layers, inwards_share: float | None
+    ) -> None:
         self._drafts, self._tiles, self._chip = drafts, tiles, tiles.chip
         self._queues = _Queues(self._chip, inwards_share)
         self._nodes = layers.nodes
@@ -134,17 +160,8 @@ class CopyMaker:
         self._loads_are_over = False
         self.spilled_bytes = 0
         self.next_byte = max((p.base + p.size_bytes for p in layers.dram), default=0)
-        # If queues share DRAM's rate, two that bring one tile only hold the port of its bank for
-        # longer.
-        shared = dram_rate(self._chip, 2) >= 2 * dram_rate(self._chip, 1)
-        self.shareable = shared and tiles.multiplies
-        # Where DRAM has rows to open, further queues at once would close one another's. Where all
-        # engines move each copy, further queues gain nothing unless products leave some idle.
-        # More than two queues that share fewer bytes than they are take turns at single bytes.
-        queues = self._chip.dma.useful_queues
-        in_turn = queues > max(2, self._chip.dram.bytes_per_cycle)
-        idle = tiles.multiplies or not (self._chip.dma.is_spread or in_turn)
-        self.joinable = idle and (shared or self._chip.dram.organisation is None)
+        self.shareable = _shares_help(self._chip) and tiles.multiplies
+        self.joinable = may_join(self._chip, multiplies=tiles.multiplies)
 
     def backed(self, tile: MatrixTile) -> bool:
         """Return whether DRAM has the tile."""
@@ -167,13 +184,13 @@ class CopyMaker:
             for held in parts_of(spill.stored):
                 source, target = self._spilled_part(spill, tile, held), self._held(resident, held)
                 self._move(source, target, spill.region, resident.region, inwards=True)
-            for byte, stored in spill.bytes.items():
+            for window, stored in spill.parts.items():
                 for held in parts_of(stored & ~spill.stored):
                     source, target = (
                         self._spilled_part(spill, tile, held),
                         self._held(resident, held),
                     )
-                    ends = byte.of(source), byte.of(target)
+                    ends = window.of(source), window.of(target)
                     self._move(*ends, spill.region, resident.region, inwards=True)
             return
         matrix = self._tiles.matrices[tile.matrix]
@@ -182,6 +199,8 @@ class CopyMaker:
         # Copies of rows one by one are short, so that their latency counts more than their bytes.
         anywhere = anywhere or shared == queues or bool(matrix.picked)
         ways = shared or self._ways(anywhere=anywhere)
+        if not shared and matrix.block and self._tiles.count(matrix) >= queues:
+            ways = 1  # a tile for each queue: parts of it would only wait for further latencies
         block = self._tiles.block(tile)
         if parts is not None and resident.region.piece_bytes:
             self.came[tile] = self._columns(tensor, block, ways, parts)
@@ -215,12 +234,12 @@ class CopyMaker:
     def spill(self, resident: Resident) -> None:
         """Copy the finished part of a tile to DRAM, except the part that DRAM has already.
 
-        No element is made twice, so the part in DRAM is up to date. If some bytes of elements are
-        made and others are not, these bytes are copied one by one.
+        No element is made twice, so the part in DRAM is up to date. If some parts of elements are
+        made and others are not, these parts are copied one by one.
         """
         tile = resident.tile
-        made, bytes_made = self._tiles.made_mask(tile), self._tiles.bytes_made(tile)
-        if not made.any() and not any(mask.any() for _, mask in bytes_made):
+        made, parts_made = self._tiles.made_mask(tile), self._tiles.parts_made(tile)
+        if not made.any() and not any(mask.any() for _, mask in parts_made):
             return
         if tile not in self._spills:
             self._spills[tile] = _Spill(*self._reserve(tile), np.zeros_like(made))
@@ -230,11 +249,11 @@ class CopyMaker:
             self.spilled_bytes += target.size_bytes
             self._move(source, target, resident.region, spill.region, inwards=False)
         spill.stored |= made
-        for byte, mask in bytes_made:
-            there = spill.bytes.setdefault(byte, np.zeros_like(made))
+        for window, mask in parts_made:
+            there = spill.parts.setdefault(window, np.zeros_like(made))
             for part in parts_of(mask & ~made & ~there):
                 source, target = self._held(resident, part), self._spilled_part(spill, tile, part)
-                source, target = byte.of(source), byte.of(target)
+                source, target = window.of(source), window.of(target)
                 self.spilled_bytes += target.size_bytes
                 self._move(source, target, resident.region, spill.region, inwards=False)
             there |= mask & ~made
@@ -381,13 +400,17 @@ class CopyMaker:
     def _parts(
         self, tensor: DramTensor, block: Block, ways: int, cols: Span
     ) -> Iterator[Rectangle]:
-        """Yield the rectangles in DRAM of a tile's columns, its rows shared out."""
+        """Yield the rectangles in DRAM of a tile's columns, its rows shared out.
+
+        If the engines of DMA share a copy out by partition, its rows stay together.
+        """
+        wide = self._chip.dma.is_spread
         (row, col), (rows, _) = block.origin, block.extents
         share = -(-rows // ways)
         for first in range(0, rows, share):
             count = min(share, rows - first)
             origin, extents = (row + first, col + cols.first), (count, cols.count)
-            for part in tensor.rectangles(block.batch, origin, extents):
+            for part in tensor.rectangles(block.batch, origin, extents, whole_rows=wide):
                 yield Rectangle(
                     part.access,
                     Span(first + part.rows.first, part.rows.count),

@@ -6,7 +6,8 @@ these come in phases that exclude each other. So a count always says which instr
 
 A wait is removed if it follows from other waits. Example: a multiply waits for a load, and the
 load has waited for a copy; then the multiply need not wait for the copy. Waits of earlier
-instructions in the same queue count too.
+instructions in the same queue count too. An instruction that is known to have posted one key has
+posted the others that it posts at the same event.
 
 A post is removed if every instruction that waits for it also waits for a later post of the same
 queue, and the later instruction ends only after the earlier one. Example: of two copies of one DMA
@@ -15,7 +16,8 @@ queue that bring two halves of a tile, only the second posts. No timing is assum
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,6 +28,10 @@ from systolic.compiler.ir.drafts import Draft
 from systolic.isa import Copy, Instruction, LoadWeights, MatMul, Post, Program, Wait
 
 Counts = npt.NDArray[np.int32]
+"""How many posts of each key are known of; keys have numbers."""
+
+AllWaits = list[dict[Key, int]]
+"""The count of each key that each instruction waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +67,9 @@ def synchronise_drafts(name: str, drafts: Sequence[Draft]) -> Synchronised:
     posters = _posters(drafts)
     places = {(key, step): at for key, steps in posters.items() for at, step in enumerate(steps, 1)}
     asked = [_asked(drafts, draft.needs, places) for draft in drafts]
-    kept = _reduce(drafts, asked, posters)
-    waits, posts, names = _number(kept, posters, drafts)
+    known = _Known(drafts, posters, places)
+    kept = _reduce(drafts, asked, known)
+    waits, posts, names = _number(kept, known, drafts)
     program = Program(
         name,
         tuple(
@@ -110,41 +117,107 @@ def _asked(
     return asked
 
 
-def _reduce(
-    drafts: Sequence[Draft], asked: Sequence[dict[Key, int]], posters: dict[Key, list[int]]
-) -> list[dict[Key, int]]:
+class _Known:
+    """What follows from waits: counts of keys, and posts of one event that imply one another.
+
+    relied_on: the posts of each key from which others follow, counted from 1: they must stay.
+    """
+
+    def __init__(
+        self,
+        drafts: Sequence[Draft],
+        posters: dict[Key, list[int]],
+        places: dict[tuple[Key, int], int],
+    ) -> None:
+        self._drafts, self.posters, self._places = drafts, posters, places
+        self.number = {key: n for n, key in enumerate(posters)}
+        self.posted_by: dict[int, list[Key]] = {}
+        for key, steps in posters.items():
+            for step in steps:
+                self.posted_by.setdefault(step, []).append(key)
+        self.waited: dict[Key, list[int]] = {key: [] for key in posters}
+        self.relied_on: dict[Key, set[int]] = {key: set() for key in posters}
+
+    def implies(self, known: Counts, key: Key, value: int) -> bool:
+        """Return whether known counts of other keys imply a count, and note on what that relies."""
+        missing = reversed(self.posters[key][known[self.number[key]] : value])
+        found = []
+        for step in missing:
+            twin = self._twin(known, key, step)
+            if twin is None:
+                return False
+            found.append(twin)
+        for other, place in found:
+            self.relied_on[other].add(place)
+        return True
+
+    def _twin(self, known: Counts, key: Key, step: int) -> tuple[Key, int] | None:
+        """Return a post of another key that a step makes at the event at which it posts a key.
+
+        The post is known, and an instruction waits for it.
+        """
+        event, count = self._drafts[step].posts_of(key)
+        for other in self.posted_by[step] if count == 1 else ():
+            place = self._places[other, step]
+            if other == key or known[self.number[other]] < place:
+                continue
+            if self._drafts[step].posts_of(other) == (event, 1) and self._stays(other, place):
+                return other, place
+        return None
+
+    def _stays(self, key: Key, place: int) -> bool:
+        """Return whether a post is needed for the next count for which an instruction waits."""
+        waited = self.waited[key]
+        at = bisect_left(waited, place)
+        if at == len(waited):
+            return False
+        first, last = (self.posters[key][n - 1] for n in (place, waited[at]))
+        return first == last or not follows(
+            key, self._drafts[first].instruction, self._drafts[last].instruction
+        )
+
+    def wait(self, key: Key, value: int) -> None:
+        """Note that an instruction waits for a count."""
+        waited = self.waited[key]
+        at = bisect_left(waited, value)
+        if at == len(waited) or waited[at] != value:
+            waited.insert(at, value)
+
+
+def _reduce(drafts: Sequence[Draft], asked: Sequence[dict[Key, int]], known: _Known) -> AllWaits:
     """Return the waits that do not follow from others."""
-    number = {key: n for n, key in enumerate(posters)}
-    posts: dict[int, list[int]] = {}
-    for key, steps in posters.items():
-        for step in steps:
-            posts.setdefault(step, []).append(number[key])
-    nothing = np.zeros(len(number), np.int32)
-    known_in_queue: dict[str, Counts] = {}
-    known_by_post: list[list[Counts]] = [[nothing] for _ in number]
-    kept: list[dict[Key, int]] = []
+    posters = known.posters
+    nothing = np.zeros(len(posters), np.int32)
+    in_queue: dict[str, Counts] = {}
+    by_post: dict[Key, list[Counts]] = {key: [nothing] for key in posters}
+    kept: AllWaits = []
     for step, draft in enumerate(drafts):
         queue = draft.instruction.queue
-        known = known_in_queue.get(queue, nothing)
+        counts = in_queue.get(queue, nothing)
         mine: dict[Key, int] = {}
         for key, value in sorted(asked[step].items(), key=lambda w: -posters[w[0]][w[1] - 1]):
-            n = number[key]
-            if known[n] >= value:
+            n = known.number[key]
+            if counts[n] >= value:
                 continue
-            mine[key] = value
-            known = np.maximum(known, known_by_post[n][value])
-            known[n] = value
-        known_in_queue[queue] = known
+            if known.implies(counts, key, value):
+                counts = counts.copy()
+            else:
+                mine[key] = value
+                known.wait(key, value)
+                counts = np.maximum(counts, by_post[key][value])
+            counts[n] = value
+        in_queue[queue] = counts
         kept.append(mine)
-        for n in posts.get(step, ()):
-            known_by_post[n].append(np.maximum(known_by_post[n][-1], known))
+        for key in known.posted_by.get(step, ()):
+            by_post[key].append(np.maximum(by_post[key][-1], counts))
     return kept
 
 
 def _number(
-    kept: Sequence[dict[Key, int]], posters: dict[Key, list[int]], drafts: Sequence[Draft]
+    kept: AllWaits, known: _Known, drafts: Sequence[Draft]
 ) -> tuple[list[list[Wait]], list[list[Post]], tuple[str, ...]]:
     """Return waits and posts of each instruction, and the names of the semaphores."""
+    posters = known.posters
     targets: dict[Key, set[int]] = {}
     for mine in kept:
         for key, value in mine.items():
@@ -153,7 +226,7 @@ def _number(
     posts: list[list[Post]] = [[] for _ in drafts]
     counts: dict[Key, dict[int, int]] = {}
     for semaphore, (key, values) in enumerate(targets.items()):
-        posting = _posting(key, posters[key], sorted(values), drafts)
+        posting = _posting(key, posters[key], sorted(values), drafts, known.relied_on[key])
         counts[key] = {value: n for n, value in enumerate(posting, 1)}
         for step in dict.fromkeys(posters[key][value - 1] for value in posting):
             posts[step].append(Post(semaphore, drafts[step].posts_of(key)[0]))
@@ -164,9 +237,16 @@ def _number(
 
 
 def _posting(
-    key: Key, steps: Sequence[int], values: Sequence[int], drafts: Sequence[Draft]
+    key: Key,
+    steps: Sequence[int],
+    values: Sequence[int],
+    drafts: Sequence[Draft],
+    relied_on: Collection[int],
 ) -> list[int]:
-    """Return which steps of a key, counted from 1, must post so that all these counts occur."""
+    """Return which steps of a key, counted from 1, must post so that all these counts occur.
+
+    relied_on: steps that post in any case.
+    """
     if any(drafts[step].posts_of(key)[1] > 1 for step in steps[: values[-1]]):
         return list(range(1, values[-1] + 1))  # rows and partitions are all posted
     found: list[int] = []
@@ -176,7 +256,7 @@ def _posting(
         found += [
             n
             for n in range(low + 1, value)
-            if not follows(key, drafts[steps[n - 1]].instruction, last)
+            if n in relied_on or not follows(key, drafts[steps[n - 1]].instruction, last)
         ]
         found.append(value)
         low = value

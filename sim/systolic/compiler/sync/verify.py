@@ -13,7 +13,8 @@ from systolic.compiler.ir.broken import BrokenPassError
 from systolic.compiler.ir.dependencies import Key, Ref
 from systolic.compiler.ir.drafts import Draft
 from systolic.compiler.sync.semaphores import follows
-from systolic.isa import Instruction, Program
+from systolic.hw.spec import Chip
+from systolic.isa import DmaCopy, Instruction, Program
 
 StepSet = int
 """A set of instructions: bit n says that the n-th is in it."""
@@ -28,8 +29,8 @@ class _Posted:
     parts: int
 
 
-def verify_synchronised(drafts: Sequence[Draft], program: Program) -> None:
-    """Raise BrokenPassError unless semaphores keep every dependency of the drafts.
+def verify_synchronised(drafts: Sequence[Draft], program: Program, chip: Chip) -> None:
+    """Raise BrokenPassError unless semaphores keep every dependency of the drafts on a chip.
 
     The program has the drafts' instructions in order. Every wait can be satisfied by posts of
     earlier instructions. Posts beyond a count in a wait come later than the posts in that count.
@@ -37,7 +38,7 @@ def verify_synchronised(drafts: Sequence[Draft], program: Program) -> None:
     """
     if len(drafts) != len(program.instructions):
         raise BrokenPassError("sync", f"{len(drafts)} drafts, {len(program.instructions)} steps")
-    verifier = _Verifier(drafts, program)
+    verifier = _Verifier(drafts, program, chip.dma.posts_per_copy)
     for step, instruction in enumerate(program.instructions):
         verifier.check(step, instruction)
     for semaphore in range(len(program.semaphores)):
@@ -47,8 +48,8 @@ def verify_synchronised(drafts: Sequence[Draft], program: Program) -> None:
 class _Verifier:
     """Goes through a program, and notes the instructions known to be done when each starts."""
 
-    def __init__(self, drafts: Sequence[Draft], program: Program) -> None:
-        self._drafts, self._program = drafts, program
+    def __init__(self, drafts: Sequence[Draft], program: Program, copy_posts: int) -> None:
+        self._drafts, self._program, self._copy_posts = drafts, program, copy_posts
         self._posted: list[list[_Posted]] = [[] for _ in program.semaphores]
         self._waited: list[set[int]] = [set() for _ in program.semaphores]
         self._in_queue: dict[str, StepSet] = {}
@@ -74,9 +75,11 @@ class _Verifier:
         self._note_posts(step, instruction)
 
     def _note_posts(self, step: int, instruction: Instruction) -> None:
-        parts = self._drafts[step].parts
+        parts, whole = self._drafts[step].parts, 1
+        if isinstance(instruction, DmaCopy):
+            whole = self._copy_posts
         for post in instruction.posts:
-            count = parts[2] if parts and post.on == parts[1] else 1
+            count = parts[2] if parts and post.on == parts[1] else whole
             made = (_Posted(step, part, count) for part in range(1, count + 1))
             self._posted[post.semaphore] += made
 

@@ -5,25 +5,29 @@ Where engines go over results before the next product takes them, as in a softma
 multiply all matrices of a batch, wait while engines go over all of them several times, and then
 multiply again. Here tasks go through a small model of the machine: the array, its banks of sums,
 the engines, and bytes that come from DRAM one tile after another. The order in which engines take
-their work there is the order of the tasks. Then the array is at one matrix while engines are at
-another. The model knows nothing of ports. Not here: addresses (`place`), instructions (`schedule`).
+their work there is the order of the tasks, and the engine that takes a task there does it. Then the
+array is at one matrix while engines are at another. Of ports the model knows only that engines lose
+some cycles at them. Not here: addresses (`place`), instructions (`schedule`).
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from systolic.compiler.cost.dma import picked_cycles
 from systolic.compiler.cost.engines import engines_for
 from systolic.compiler.ir.nodes import Layers, Node, NodeKind
 from systolic.compiler.ir.tasks import MatrixTile, Task, Tiled
+from systolic.compiler.tile.stored_places import StoredPlaces
 from systolic.hw.datatypes import data_type
 from systolic.hw.formulas.dram import dram_rate
 from systolic.hw.formulas.timing import load_reads, result_cycles
 from systolic.hw.spec import Chip
 from systolic.isa import Buffer
+from systolic.spans import Span
 
 FLOWING: tuple[NodeKind, ...] = (
     "multiply", "turn", "move", "convert", "reduce", "repeat", "store",
@@ -34,8 +38,22 @@ WORKING: tuple[NodeKind, ...] = ("convert", "reduce")
 MOST_TASKS = 16_000
 """Work of more tasks keeps its order: its tiles come and go, and products are most of it."""
 
+AT_PORTS = 1.3
+"""How much longer work lasts on an engine that is not the first of engines in `port_priority`.
+
+It is held back where the first one has a bank's port. Measured: 1.25 for all work of pooling in
+bert_block, 1.27 in gpt2_prefill. With 1 these take 320,944 and 370,005 cycles, with 1.3 318,923 and
+367,514.
+"""
+
+_Part = tuple[MatrixTile, int]
+"""A tile, or so many columns of it as a block has rows, if these are turned one after another."""
+_Rank = tuple[int, int, int]
+"""The order in which the array would take products if all were ready."""
 _What = Literal["ready", "free", "made", "done"]
 """A piece can begin; the array is free behind it; its sums are there; all of it is done."""
+_Through = Callable[[Task], tuple[set[int], set[int]]]
+"""The places in DRAM that a task reads, and those it writes, by their first bytes."""
 
 
 def waits_for_engines(layers: Layers) -> bool:
@@ -94,17 +112,26 @@ class _Flow:
         self._chip, self._block = chip, tiled.block
         self._nodes = layers.nodes
         self._matrices = {matrix.name: matrix for matrix in layers.matrices}
+        turned = (node.output for node in layers.nodes if node.kind == "turn")
+        self._turned = {name for name in turned if self._matrices[name].block is None}
         self._able = [self._engines(node) for node in layers.nodes]
         self._pieces = [self._piece(tasks) for tasks in _together(tiled.tasks)]
-        _let_wait(self._pieces)
+        _let_wait(self._pieces, self._touched, _through_dram(tiled.tasks, layers))
+        self._needed = _first_needed(self._pieces, self._ranks(tiled))
         self._arrive()
-        self._needed = _first_needed(self._pieces)
         self._events: list[tuple[int, int, _What]] = []
-        self._for_array: list[tuple[int, int]] = []
-        self._for_engines: list[tuple[int, int]] = []
+        self._for_array: list[tuple[_Rank, int]] = []
+        self._for_engines: list[tuple[_Rank, int]] = []
         self._free = dict.fromkeys(chip.lane_engines, 0)
+        first = next((name for name in chip.port_priority if name in self._free), "")
+        self._pace = {
+            name: chip.period(name) / chip.period("pe_array") * (1 if name == first else AT_PORTS)
+            for name in self._free
+        }
         self._banks, self._array_free = chip.result_buffer.banks, 0
         self._order: list[int] = []
+        self._copies: dict[int, list[int]] = {}
+        self._waiting = set[int]()
 
     def tasks(self) -> Iterator[Task]:
         """Yield all tasks, in order."""
@@ -127,12 +154,34 @@ class _Flow:
             heapq.heappush(self._for_array, turn)
         elif what == "made" or (what == "ready" and piece.engines):
             heapq.heappush(self._for_engines, turn)
-        elif what == "ready":  # copies: queues of DMA run ahead of all others
-            self._order.append(number)
+        elif what == "ready":  # copies: a queue of DMA has made them when they are needed
+            self._wait_or_put(number)
             self._later(now + 1, number, "done")
         elif what == "done":
             self._banks += piece.banks
             self._release(piece, now)
+
+    def _wait_or_put(self, number: int) -> None:
+        """Let a copy wait until the first piece that takes it is put, unless it is a store."""
+        piece = self._pieces[number]
+        for user in piece.users:
+            self._copies.setdefault(user, []).append(number)
+        if piece.users and piece.tasks[-1].kind != "store":
+            self._waiting.add(number)
+        else:
+            self._put(number)
+
+    def _put(self, number: int) -> None:
+        """Put a piece behind all others, and right before it the copies that wait for it.
+
+        The queues of DMA run ahead of all other units. A copy that stood earlier, although nothing
+        takes its tile yet, would hold back what the array waits for.
+        """
+        for copy in self._copies.get(number, ()):
+            if copy in self._waiting:
+                self._waiting.remove(copy)
+                self._put(copy)
+        self._order.append(number)
 
     def _later(self, time: int, number: int, what: _What) -> None:
         heapq.heappush(self._events, (time, number, what))
@@ -161,7 +210,7 @@ class _Flow:
 
     def _start_engines(self, now: int) -> None:
         """Let engines that are free take the first pieces that they may do."""
-        others = list[tuple[int, int]]()
+        others = list[tuple[_Rank, int]]()
         while self._for_engines and min(self._free.values()) <= now:
             turn = heapq.heappop(self._for_engines)
             piece = self._pieces[turn[1]]
@@ -169,12 +218,54 @@ class _Flow:
             if self._free[engine] > now:
                 others.append(turn)
                 continue
-            self._order.append(turn[1])
-            ticks = piece.cycles * self._chip.period(engine)
-            self._free[engine] = now + max(1, ticks // self._chip.period("pe_array"))
+            self._put(turn[1])
+            piece.tasks[-1] = replace(piece.tasks[-1], engine=engine)
+            self._free[engine] = now + max(1, int(piece.cycles * self._pace[engine]))
             self._later(self._free[engine], turn[1], "done")
         for turn in others:
             heapq.heappush(self._for_engines, turn)
+
+    def _ranks(self, tiled: Tiled) -> list[_Rank]:
+        """Return the ranks of products: their numbers, with two exceptions.
+
+        Where sums grow by rows, all such products of one operand take the rows that are there
+        before the next. What a product needs over whose sums engines go comes right before that
+        product: so the engines have work while the array is at all other products.
+        """
+        loops, first = dict(tiled.loops), dict[str, int]()
+        ranks, fed = list[_Rank](), self._feeding()
+        for number, piece in enumerate(self._pieces):
+            task, rank = piece.tasks[-1], (number, 0, number)
+            if task.kind == "multiply" and task.rows:
+                moving = self._nodes[task.node].inputs[1]
+                if task.cols[0].first < loops[task.node].by_rows * self._block[0]:
+                    rank = first.setdefault(moving, number), task.moving[0].first, number
+                elif fed[number] < len(self._pieces):
+                    rank = fed[number], int(fed[number] == number), number
+            ranks.append(rank)
+        return ranks
+
+    def _feeding(self) -> list[int]:
+        """Return, for each piece, the first product on its way whose sums engines go over.
+
+        That is a product behind which engines work before the next product: of the piece itself or
+        of those that need it. The number of pieces, if there is none.
+        """
+        none = len(self._pieces)
+        found, needed, worked = [none] * none, [False] * none, [False] * none
+        for number in reversed(range(none)):
+            piece = self._pieces[number]
+            others = [user for user in piece.users if not self._pieces[user].is_product]
+            works = any(worked[user] for user in others)
+            found[number] = min((found[user] for user in piece.users), default=none)
+            if piece.is_product and works:
+                found[number] = number
+            elif not piece.is_product:
+                by_product = len(others) < len(piece.users)
+                needed[number] = by_product or any(needed[user] for user in others)
+                goes_over = piece.tasks[-1].kind in WORKING
+                worked[number] = works or (goes_over and needed[number])
+        return found
 
     # What pieces take
 
@@ -187,6 +278,21 @@ class _Flow:
             step = replace(step, settings={**step.settings, "window": 1})
         source = Buffer.RESULT if node.kind in ("multiply", "turn") else Buffer.STATE
         return tuple(engines_for(self._chip, step, source)) or tuple(self._chip.lane_engines)
+
+    def _touched(self, task: Task, tile: MatrixTile) -> Iterable[int]:
+        """Return which parts of a tile a task touches: what is turned is made part by part."""
+        if tile.matrix not in self._turned:
+            return (0,)
+        (p, q), node = self._block, self._nodes[task.node]
+        columns: tuple[Span, ...] = (Span(tile.col * q, q),)
+        if task.kind == "turn" and tile in task.writes:
+            columns = task.rows
+        elif task.kind == "multiply" and tile.matrix in node.inputs[:2]:
+            held, moving = node.inputs[:2]
+            columns = (task.cols if tile.matrix == held else ()) + (
+                task.moving if tile.matrix == moving else ()
+            )
+        return {n for span in columns for n in range(span.first // p, -(-span.stop // p))}
 
     def _piece(self, tasks: list[Task]) -> _Piece:
         piece, most = _Piece(tasks), self._chip.result_buffer.banks
@@ -228,7 +334,7 @@ class _Flow:
         rate = dram_rate(self._chip, self._chip.dma.useful_queues)
         latency = self._chip.dma.latency_cycles + self._chip.dram.latency_cycles
         came, moved = dict[MatrixTile, int](), 0.0
-        for piece in self._pieces:
+        for piece in _in_order(self._pieces, self._needed):
             for tile in (tile for task in piece.tasks for tile in task.reads):
                 matrix = self._matrices[tile.matrix]
                 if matrix.source != "dram":
@@ -237,6 +343,8 @@ class _Flow:
                     p, q = matrix.block or self._block
                     elements = min(p, matrix.rows) * min(q, matrix.cols)
                     moved += elements * data_type(matrix.dtype).size_bytes / rate
+                    if matrix.picked:
+                        moved += picked_cycles(self._chip, matrix.picked[tile.row * p :][:p])
                     came[tile] = latency + int(moved)
                 piece.ready = max(piece.ready, came[tile])
 
@@ -255,37 +363,73 @@ def _together(tasks: Sequence[Task]) -> Iterator[list[Task]]:
             sums = []
 
 
-def _let_wait(pieces: Sequence[_Piece]) -> None:
+def _through_dram(tasks: Sequence[Task], layers: Layers) -> _Through:
+    """Return which places in DRAM a task reads, and which it writes, if it is one that others read.
+
+    Places that are only read, or only written, are left out: their tasks need no order.
+    """
+    places = StoredPlaces(layers)
+    stored = {places.written(task) for task in tasks if task.kind == "store"}
+    both = stored & {start for task in tasks for start in places.read(task)}
+
+    def through(task: Task) -> tuple[set[int], set[int]]:
+        written = {places.written(task)} if task.kind == "store" else set[int]()
+        return (places.read(task) & both, written & both) if both else (set(), set())
+
+    return through
+
+
+def _let_wait(
+    pieces: Sequence[_Piece],
+    touched: Callable[[Task, MatrixTile], Iterable[int]],
+    through: _Through,
+) -> None:
     """Note which pieces wait for which: what writes a tile, and what reads it, keep their order.
 
     So the writers of a tile keep theirs, and a reader comes behind all that has been written then.
+    touched: which parts of a tile a task reads or writes, if it is made part by part. through:
+    which places in DRAM it reads and writes.
     """
-    writers: dict[MatrixTile, list[int]] = {}
-    readers: dict[MatrixTile, list[int]] = {}
+    writers: dict[_Part | int, list[int]] = {}
+    readers: dict[_Part | int, list[int]] = {}
     for number, piece in enumerate(pieces):
         before = set[int]()
-        reads = {tile for task in piece.tasks for tile in task.reads}
-        writes = {tile for task in piece.tasks for tile in task.writes}
-        for tile in reads:
-            before.update(writers.get(tile, ()))
-            readers.setdefault(tile, []).append(number)
-        for tile in writes:
-            before.update(readers.get(tile, ()), writers.get(tile, ())[-1:])
-            writers.setdefault(tile, []).append(number)
+        reads: set[_Part | int] = {
+            (t, n) for task in piece.tasks for t in task.reads for n in touched(task, t)
+        }
+        writes: set[_Part | int] = {
+            (t, n) for task in piece.tasks for t in task.writes for n in touched(task, t)
+        }
+        for task in piece.tasks:
+            read, written = through(task)
+            reads |= read
+            writes |= written
+        for part in reads:
+            before.update(writers.get(part, ()))
+            readers.setdefault(part, []).append(number)
+        for part in writes:
+            before.update(readers.get(part, ()), writers.get(part, ())[-1:])
+            writers.setdefault(part, []).append(number)
         for other in before - {number}:
             pieces[other].users.append(number)
         piece.before = len(before - {number})
 
 
-def _first_needed(pieces: Sequence[_Piece]) -> list[int]:
+def _first_needed(pieces: Sequence[_Piece], ranks: Sequence[_Rank]) -> list[_Rank]:
     """Return, for each piece, the first product that needs it; of a product, the product itself.
 
     What no product needs comes last.
     """
-    needed = [len(pieces)] * len(pieces)
+    needed = [(len(pieces), 0, 0)] * len(pieces)
     for number in reversed(range(len(pieces))):
-        users = pieces[number].users
-        needed[number] = min((needed[user] for user in users), default=len(pieces))
-        if pieces[number].is_product:
-            needed[number] = number
+        piece = pieces[number]
+        needed[number] = min((needed[user] for user in piece.users), default=needed[number])
+        if piece.is_product:
+            needed[number] = ranks[number]
     return needed
+
+
+def _in_order(pieces: Sequence[_Piece], needed: Sequence[_Rank]) -> Iterator[_Piece]:
+    """Yield pieces in the order in which products need them."""
+    for number in sorted(range(len(pieces)), key=lambda each: (needed[each], each)):
+        yield pieces[number]

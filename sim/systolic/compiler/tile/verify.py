@@ -5,6 +5,7 @@ Matrices are looked at element by element, which takes time, so a run omits thes
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -22,7 +23,8 @@ from systolic.compiler.ir.nodes import (
     spread_place,
 )
 from systolic.compiler.ir.tasks import MatrixTile, Task, Tiled, tiling
-from systolic.compiler.ir.windows import ByteWindow, StridedWindow
+from systolic.compiler.ir.windows import DigitWindow, PartWindow, StridedWindow
+from systolic.compiler.tile.stored_places import StoredPlaces
 from systolic.spans import Span
 
 
@@ -30,9 +32,10 @@ def verify_tiled(tiled: Tiled, layers: Layers) -> None:
     """Raise BrokenPassError unless the tasks do the work of the nodes.
 
     A task is of its node's kind, and its tiles are tiles of the node's matrices. It reads only
-    elements that are there: given, in DRAM, or written by earlier tasks. Sums take all of K in
-    order, one group after the other. In the end every element of every matrix that a node makes
-    has been written once, and every tile that a node stores has been stored once.
+    elements that are there: given, in DRAM, or written by earlier tasks. A place in DRAM is
+    read behind all that earlier nodes store there. Sums take all of K in order, one group after
+    the other. In the end every element of every matrix that a node makes has been written once,
+    and every tile that a node stores has been stored once.
     """
     verifier = _Verifier(tiled, layers)
     for number, task in enumerate(tiled.tasks):
@@ -51,17 +54,23 @@ class _Verifier:
             for m in layers.matrices
             if m.source == "node" and not m.window
         }
-        self._bytes: dict[str, npt.NDArray[np.bool_]] = {
-            m.holder: np.zeros((*self._written[m.holder].shape, m.window.size), bool)
+        self._parts: dict[str, npt.NDArray[np.bool_]] = {
+            m.holder: np.zeros((*self._written[m.holder].shape, m.window.many), bool)
             for m in layers.matrices
-            if isinstance(m.window, ByteWindow) and m.holder in self._written
+            if isinstance(m.window, PartWindow) and m.holder in self._written
         }
         self._blocks = {m.name: tiling(m, tiled.block) for m in layers.matrices}
         self._taken = 0
         self._diagonals = {n.output: n.diagonal for n in self._nodes if n.kind == "diagonal"}
         self._background = {node.output for node in layers.nodes if node.background}
         self._stored: set[tuple[int, MatrixTile]] = set()
+        self._places = StoredPlaces(layers)
+        self._to_come = defaultdict[int, Counter[int]](Counter)
+        for task in tiled.tasks:
+            if task.kind == "store":
+                self._to_come[self._places.written(task)][task.node] += 1
         self._sums: Task | None = None
+        self._aside: list[list[tuple[object, ...]]] = []
 
     def check(self, number: int, task: Task) -> None:
         """Check a task, and note the elements that it writes."""
@@ -73,6 +82,10 @@ class _Verifier:
             holders = [self._matrices[name].holder for name in names]
             if tile.matrix not in holders or not self._exists(tile):
                 raise self._broken(f"{tile} is no tile of {' or '.join(names)}")
+        for place in self._places.read(task):
+            stores = self._to_come[place].items()
+            if any(count and earlier < task.node for earlier, count in stores):
+                raise self._broken(f"the place at byte {place} of DRAM is read before it is stored")
         _CHECKS[task.kind](self, task, node)
 
     def finish(self) -> None:
@@ -80,6 +93,8 @@ class _Verifier:
         self._where = "after all tasks"
         if self._sums is not None:
             raise self._broken("sums have begun and not ended")
+        if self._aside:
+            raise self._broken("sums wait to be turned")
         for name, mask in self._written.items():
             missing = np.count_nonzero(self._elements(name) & ~mask)
             if missing and name not in self._background:
@@ -91,11 +106,15 @@ class _Verifier:
                     raise self._broken(f"{stored} tiles of {node.inputs[0]} are stored")
 
     def _elements(self, name: str) -> npt.NDArray[np.bool_]:
-        """Return where a matrix has elements of its tensor: not beyond the last row of a strand."""
+        """Return where a matrix has elements of its tensor, if there is padding between them.
+
+        None are beyond the last row of a strand, nor between the digits of places in tiles.
+        """
         within = [
-            (m.rows, m.window.columns(0, 0, Span(0, m.cols)))
+            (Span(window.row(0), m.rows), window.columns(number, 0, Span(0, m.cols)))
             for m in self._matrices.values()
-            if isinstance(m.window, StridedWindow) and m.holder == name
+            if m.holder == name and (window := _spaced(m)) is not None
+            for number in range(m.matrices if isinstance(window, DigitWindow) else 1)
         ]
         found = np.full_like(self._written[name], not within)
         if (diagonal := self._diagonals.get(name)) is not None:
@@ -103,7 +122,7 @@ class _Verifier:
             for _, down, across in diagonal.tiles():
                 found[:, down.first : down.stop, across.first : across.stop] = True
         for rows, columns in within:
-            found[:, :rows, columns] = True
+            found[:, rows.first : rows.stop, columns] = True
         return found
 
     # What tasks read and write
@@ -112,6 +131,9 @@ class _Verifier:
         """Check a task of this kind."""
         a, b = (self._matrices[name] for name in node.inputs[:2])
         out = self._matrices[node.output]
+        if not task.rows and task.beside >= 0:
+            self._turned_sums(task, node)
+            return
         if not task.rows:
             self._filled(task, node)
             return
@@ -121,11 +143,32 @@ class _Verifier:
             number = operand_number(operand, out, task.number)
             for span in columns:
                 self._read(operand, number, rows, span, task.reads)
-        if task.last:
-            for some in task.cols:
-                for other in task.moving:
-                    self._others(task, node, (some, other))
-                    self._write(out, task.number, some, other, task.writes)
+        if task.last and task.beside >= 0:
+            self._set_aside(task)
+        elif task.last:
+            self._take_out(task, node)
+
+    def _take_out(self, task: Task, node: Node) -> None:
+        """Check what a step writes of finished sums."""
+        for some in task.cols:
+            for other in task.moving:
+                self._others(task, node, (some, other))
+                self._write(self._matrices[node.output], task.number, some, other, task.writes)
+
+    def _set_aside(self, task: Task) -> None:
+        """Note the sums of a block of loaded columns, which wait until their group is turned."""
+        if task.beside == 0:
+            self._aside.append([])
+        if not self._aside or len(self._aside[-1]) != task.beside:
+            raise self._broken(f"block {task.beside} of a group does not come behind the others")
+        self._aside[-1].append((task.node, task.number, task.cols, task.moving))
+
+    def _turned_sums(self, task: Task, node: Node) -> None:
+        """Check that the sums of a group are turned: those that have waited longest."""
+        group = [(task.node, task.number, task.cols, (block,)) for block in task.moving]
+        if not self._aside or self._aside.pop(0) != group or self._sums is not None:
+            raise self._broken("sums are turned that do not wait for it, or not all of their group")
+        self._take_out(task, node)
 
     def _filled(self, task: Task, node: Node) -> None:
         """Check that a select takes nothing of what is filled without sums."""
@@ -243,6 +286,7 @@ class _Verifier:
         if (task.node, task.reads[0]) in self._stored:
             raise self._broken(f"{task.reads[0]} is stored twice")
         self._stored.add((task.node, task.reads[0]))
+        self._to_come[self._places.written(task)][task.node] -= 1
 
     def move(self, task: Task, node: Node) -> None:
         """Check the elements that the tile it writes has of the tile it reads."""
@@ -267,7 +311,7 @@ class _Verifier:
         """Check the elements that the tile it writes has of a part, and of the tile it reads."""
         assert node.gather is not None
         part, (tile,) = node.gather.parts[task.number], task.writes
-        rows, cols = self._extents(tile)
+        (rows,), (cols,) = task.rows, task.cols
         down, across = part.rows[rows.first : rows.stop], part.cols[cols.first : cols.stop]
         number = int(part.numbers[tile.number])
         if task.reads:
@@ -316,15 +360,15 @@ class _Verifier:
         name, number, rows, some = self._held(matrix, number, rows, cols, tiles)
         lines = self._written[name][number, rows.first : rows.stop]
         self._require_fresh(name, bool(lines[:, some].any()))
-        every = self._bytes.get(name)
+        every = self._parts.get(name)
         if every is None:
             lines[:, some] = True
             return
-        bytes_ = every[number, rows.first : rows.stop]
-        which = matrix.window.byte if isinstance(matrix.window, ByteWindow) else slice(None)
-        self._require_fresh(name, bool(bytes_[:, some, which].any()))
-        bytes_[:, some, which] = True
-        lines[:, some] = bytes_[:, some].all(axis=-1)
+        parts = every[number, rows.first : rows.stop]
+        which = matrix.window.part if isinstance(matrix.window, PartWindow) else slice(None)
+        self._require_fresh(name, bool(parts[:, some, which].any()))
+        parts[:, some, which] = True
+        lines[:, some] = parts[:, some].all(axis=-1)
 
     def _held(
         self, matrix: Matrix, number: int, rows: Span, cols: Span, tiles: tuple[MatrixTile, ...]
@@ -381,6 +425,12 @@ class _Verifier:
 
     def _broken(self, message: str) -> BrokenPassError:
         return BrokenPassError("tile", f"{self._where}: {message}")
+
+
+def _spaced(matrix: Matrix) -> StridedWindow | DigitWindow | None:
+    """Return where a matrix lies in a holder that has padding beside it; None if it lies else."""
+    window = matrix.window.within if isinstance(matrix.window, PartWindow) else matrix.window
+    return window if isinstance(window, StridedWindow | DigitWindow) else None
 
 
 def _needed_rows(node: Node, stationary: Matrix, task: Task) -> Sequence[int]:

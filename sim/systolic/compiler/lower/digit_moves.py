@@ -1,0 +1,323 @@
+"""Lowering of what only moves elements on the chip from tiles or to tiles, by their digits.
+
+Tiles say where every element lies, in which partition and which column. So do unbroken rows, in
+which the compiler lets a tensor without tiles lie as suits the move best. If all elements go from
+place to place in few copies and turns (`ir.digit_moves`), the tensor is moved so, unless views and
+changes of view are cheaper. So does a reshape without tiles. Not here: tensors that other
+operations take, and permutations without tiles on both sides (`chip_moves`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from systolic.compiler.cost.digit_moves import digit_move_cycles
+from systolic.compiler.cost.turns import carrier, parts_turned, placed_as, strands_cost
+from systolic.compiler.ir.chip_places import ChipPlaces, any_rows, places_of, row_groups
+from systolic.compiler.ir.chip_tiles import block_rows, whole_banks
+from systolic.compiler.ir.digit_moves import Limits, MovePiece, PieceEnd, move_pieces
+from systolic.compiler.ir.homes import as_rows, in_unbroken_rows, lies_unbroken
+from systolic.compiler.ir.nodes import Axes, Matrix, Source
+from systolic.compiler.ir.windows import DigitWindow
+from systolic.compiler.lower.builder import LayerBuilder
+from systolic.compiler.lower.views import home_views, physical, swap
+from systolic.hw.datatypes import data_type
+from systolic.hw.spec import Chip
+from systolic.layout import Layout, Shape
+from systolic.workload import Tensor
+from systolic.workload.options import Options
+
+SPARE_BYTES = 2048
+"""The bytes of each partition that are left for identities, and between tensors."""
+
+
+ADVANTAGE = 1.25
+"""Turns by digits are done if estimates say that views take so many times their cycles."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewsAtHome:
+    """The views in which work takes a tensor on the chip, and what it costs to turn it to them.
+
+    interleaved: its rows share partitions, so it is turned strand by strand.
+    """
+
+    views: tuple[Axes, ...]
+    cycles: int
+    interleaved: bool
+
+
+def views_at_home(builder: LayerBuilder, tensor: str) -> ViewsAtHome | None:
+    """Return the views of a tensor that lives on the chip; None if no access pattern reaches it."""
+    home = builder.graph.tensor(tensor)
+    if not home.shape.layout.tiles:
+        given = tensor in builder.graph.inputs
+        views = [physical(home.shape)] if given else home_views(home.shape)
+        return ViewsAtHome(tuple(dict.fromkeys(views)), 0, interleaved=False)
+    if rows := as_rows(home, builder.chip):
+        return ViewsAtHome((rows.axes,), 0, interleaved=False)
+    if lies := builder.interleaved(tensor):
+        dims = [math.prod(home.shape.dims[axis] for axis in group) for group in lies.axes]
+        cycles = strands_cost(builder.chip, dims, lies.ways, home.shape.element_type)
+        return ViewsAtHome((swap(lies.axes),), cycles, interleaved=True)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class DigitMove:
+    """The places of a tensor before, between and after its moves, and the pieces of each move.
+
+    cycles: about how many all of them take.
+    """
+
+    places: tuple[ChipPlaces, ...]
+    moves: tuple[tuple[MovePiece, ...], ...]
+    cycles: int
+
+    @property
+    def turns(self) -> bool:
+        """Return whether the array turns some pieces."""
+        return any(piece.turned for pieces in self.moves for piece in pieces)
+
+    @property
+    def copies(self) -> bool:
+        """Return whether engines copy some pieces."""
+        return any(not piece.turned for pieces in self.moves for piece in pieces)
+
+    def is_cheaper(self, other_cycles: float) -> bool:
+        """Return whether to move so, and not another way, by its estimate.
+
+        A copy lane by lane takes no longer than a change of view does, in fewer instructions.
+        """
+        return other_cycles >= self.cycles * (ADVANTAGE if self.turns else 1)
+
+    def then(self, other: DigitMove) -> DigitMove:
+        """Return a move with another one after it, from the places to which it goes."""
+        return DigitMove(
+            (*self.places, *other.places[1:]),
+            (*self.moves, *other.moves),
+            self.cycles + other.cycles,
+        )
+
+
+def cheapest_digit_move(
+    builder: LayerBuilder, names: tuple[str, str], permutation: Sequence[int] | None
+) -> DigitMove | None:
+    """Return the best places of a source and a result on the chip with the moves between them.
+
+    If elements cross partitions so that no piece brings them home, they go over unbroken rows of
+    which no element is in its partition.
+
+    names: of both. permutation: axis i of the result is axis permutation[i] of the source; None: a
+    reshape. None if one of them has no choice of places, or no pieces suit.
+    """
+    graph, chip, options = builder.graph, builder.chip, builder.options
+    source, result = (graph.tensor(name) for name in names)
+    if options.via or options.block or options.tile_columns or source.partition or result.partition:
+        return None
+    tiled = source.shape.layout.tiles or result.shape.layout.tiles
+    if permutation is not None and not tiled:
+        return None  # `chip_moves` has it, or a turn in blocks
+    planner = _Planner(chip, options)
+    starts, stops = (list(places_at_home(chip, tensor)) for tensor in (source, result))
+    direct = planner.cheapest(starts, stops, permutation)
+    if direct is not None:
+        return direct
+    best: DigitMove | None = None
+    same = tuple(range(source.shape.rank)), tuple(range(result.shape.rank))
+    for tensor, first, last in ((source, same[0], permutation), (result, permutation, same[1])):
+        plain = tensor.shape.with_layout(Layout(tensor.shape.layout.minor_to_major))
+        for between in _in_rows(chip, plain, any_rows(plain)):
+            found = planner.over(starts, between, stops, (first, last))
+            if found is not None and (best is None or found.cycles < best.cycles):
+                best = found
+    return best
+
+
+@dataclass(frozen=True, slots=True)
+class _Planner:
+    """The chip and the options for which moves are estimated."""
+
+    chip: Chip
+    options: Options
+
+    def cheapest(
+        self,
+        starts: Sequence[ChipPlaces],
+        stops: Sequence[ChipPlaces],
+        permutation: Sequence[int] | None,
+    ) -> DigitMove | None:
+        """Return the cheapest move from one of some places to one of others, if there is any."""
+        moves = (self._move(a, b, permutation) for a in starts for b in stops)
+        found = [move for move in moves if move is not None and self.has_room(move)]
+        return min(found, key=lambda move: move.cycles, default=None)
+
+    def over(
+        self,
+        starts: Sequence[ChipPlaces],
+        between: ChipPlaces,
+        stops: Sequence[ChipPlaces],
+        permutations: tuple[Sequence[int] | None, Sequence[int] | None],
+    ) -> DigitMove | None:
+        """Return the cheapest move to places between, and on from there."""
+        come = self.cheapest(starts, [between], permutations[0])
+        go = self.cheapest([between], stops, permutations[1]) if come else None
+        if come is None or go is None:
+            return None
+        both = come.then(go)
+        return both if self.has_room(both) else None
+
+    def _move(
+        self, source: ChipPlaces, result: ChipPlaces, permutation: Sequence[int] | None
+    ) -> DigitMove | None:
+        chip, rows = self.chip, block_rows(self.chip)
+        limits = Limits(
+            min(chip.pe_array.rows, rows, chip.result_buffer.bank_words),
+            min(chip.pe_array.cols, rows),
+        )
+        pieces = move_pieces(source, result, permutation, limits)
+        if pieces is None:
+            return None
+        dtype = source.shape.element_type
+        cycles = digit_move_cycles(chip, self.options, pieces, dtype, source.columns)
+        return None if cycles is None else DigitMove((source, result), (pieces,), cycles)
+
+    def has_room(self, move: DigitMove, share: int = 1) -> bool:
+        """Return whether all places have room together, also those in a type that is turned.
+
+        share: they may take this part of a partition.
+        """
+        chip, dtype = self.chip, move.places[0].shape.element_type
+        size, needed = data_type(dtype).size_bytes, SPARE_BYTES
+        needed += sum(end.columns * size for end in move.places)
+        given = placed_as(chip, dtype)
+        through = carrier(chip, given)
+        if move.turns and through is not None and through != given:
+            needed += sum(end.columns for end in move.places[:-1]) * data_type(through).size_bytes
+        bank = whole_banks(chip)
+        return needed * share <= chip.state_buffer.bytes_per_partition and not (
+            bank and any(end.columns * size > bank for end in move.places)
+        )
+
+
+def emit_digit_move(builder: LayerBuilder, names: tuple[str, str], move: DigitMove) -> None:
+    """Place source and result, and add copies and turns between windows of them."""
+    first, *between, last = move.places
+    held = [holder_of_places(builder, names[0], first, "state_buffer")]
+    held += [_between(builder, names[1], places) for places in between]
+    held += [holder_of_places(builder, names[1], last, "node")]
+    ways = " and ".join(
+        word for word, some in (("turns", move.turns), ("copies", move.copies)) if some
+    )
+    builder.choose(
+        f"{names[0]} goes to {names[1]} by {ways} from place to place on the chip"
+        f"{', over rows of others' if between else ''} (about {move.cycles} cycles)"
+    )
+    for (source, result), pieces in zip(pairwise(held), move.moves, strict=True):
+        _emit(builder, source, result, pieces)
+    builder.keep_matrix(names[1], held[-1], held[-1].axes)
+
+
+def place_for_product(builder: LayerBuilder, tensor: str, axes: Axes) -> None:
+    """Bring an operand in tiles on the chip to rows in which a product reaches its matrices.
+
+    axes: the view [batch..., K, columns] that the product takes. Nothing is done unless that is
+    cheaper than to change the view of all matrices.
+    """
+    home, chip = builder.graph.tensor(tensor), builder.chip
+    lone = builder.is_unplaced(tensor) and builder.uses(tensor) == 1
+    *batch, rows, cols = axes
+    asked = builder.options.via or builder.options.block or builder.options.tile_columns
+    if not lone or asked or home.partition or not (home.shape.layout.tiles and any(batch)):
+        return
+    if len(cols) != 1 or math.prod(home.shape.dims[axis] for axis in rows) > block_rows(chip):
+        return
+    view = rows, tuple(axis for group in (*batch, cols) for axis in group)
+    plain = home.shape.with_layout(Layout(home.shape.layout.minor_to_major))
+    if home.shape in [in_unbroken_rows(plain, v, block_rows(chip)) for v in home_views(plain)]:
+        return  # so the compiler's own choice is printed, which must give the same run again
+    planner = _Planner(chip, builder.options)
+    stops = list(_in_rows(chip, plain, [view]))
+    move = planner.cheapest(list(places_at_home(chip, home)), stops, range(home.shape.rank))
+    if move is None or not planner.has_room(move, share=1):
+        return
+    here = views_at_home(builder, tensor)
+    if here is not None:
+        usual = min(builder.change_cost(tensor, seen, [axes]) for seen in here.views)
+        if not move.is_cheaper(usual + here.cycles):
+            return
+    builder.choose(
+        f"{tensor} goes from place to place on the chip, to rows in reach of a product (about "
+        f"{move.cycles} cycles)"
+    )
+    source = holder_of_places(builder, tensor, move.places[0], "state_buffer")
+    held = builder.add(replace(_between(builder, tensor, move.places[-1]), axes=view))
+    _emit(builder, source, held, move.moves[0])
+    builder.batches.lies_within(tensor, axes, held)
+
+
+def _emit(
+    builder: LayerBuilder, source: Matrix, result: Matrix, pieces: Sequence[MovePiece]
+) -> None:
+    turns = any(piece.turned for piece in pieces)
+    at_once = turns and not parts_turned(builder.chip, source.dtype)
+    carried = builder.carried(source) if at_once else source
+    for piece in pieces:
+        held, sides = carried if piece.turned else source, (piece.rows, piece.cols)
+        before = _window(builder, held, piece.source, sides)
+        after = _window(builder, result, piece.result, sides[::-1] if piece.turned else sides)
+        if piece.turned:
+            builder.turn(before, after)
+        else:
+            builder.node("convert", (before,), after)
+
+
+def places_at_home(chip: Chip, tensor: Tensor) -> Iterator[ChipPlaces]:
+    """Yield the places in which a tensor may lie: those of its tiles, or any unbroken rows."""
+    shape = tensor.shape
+    if not shape.layout.tiles:
+        yield from _in_rows(chip, shape, row_groups(shape))
+        return
+    found = places_of(shape, chip.state_buffer.partitions)
+    if found is not None and found.rows <= block_rows(chip):
+        yield found
+
+
+def _in_rows(chip: Chip, shape: Shape, views: Sequence[Axes]) -> Iterator[ChipPlaces]:
+    """Yield the places of a tensor without tiles in unbroken rows of views."""
+    partitions, p = chip.state_buffer.partitions, block_rows(chip)
+    for view in views:
+        rows = math.prod(shape.dims[axis] for axis in view[-2])
+        if not lies_unbroken(rows, p, chip):
+            continue
+        found = places_of(in_unbroken_rows(shape, view, p), partitions, view[-2])
+        if found is not None and found.rows <= p:
+            yield found
+
+
+def holder_of_places(
+    builder: LayerBuilder, tensor: str, places: ChipPlaces, source: Source
+) -> Matrix:
+    """Return the matrix of all places of a tensor where it lives, one tile."""
+    builder.placed(tensor)
+    matrix = replace(_between(builder, tensor, places), source=source)
+    builder.homes.lies_at(tensor, places.shape, matrix)
+    return builder.fixed(matrix, tensor, places.columns)
+
+
+def _between(builder: LayerBuilder, tensor: str, places: ChipPlaces) -> Matrix:
+    """Return the matrix of all places in which a tensor lies between two moves, one tile."""
+    name, dtype = builder.new_name(tensor), places.shape.element_type
+    block = block_rows(builder.chip), places.columns
+    rows, cols = places.rows, places.columns
+    return builder.add(Matrix(name, tensor, dtype, (), rows, cols, ((), ()), "node", block=block))
+
+
+def _window(builder: LayerBuilder, held: Matrix, end: PieceEnd, sides: tuple[int, int]) -> Matrix:
+    """Return rows and columns of a piece as a matrix within a holder."""
+    rows, cols = sides
+    window = DigitWindow(held.name, end.down, end.first, end.batch, end.cols)
+    return builder.at_digits(held, window, rows, cols)

@@ -1,0 +1,322 @@
+"""Lowering of moves on the chip as relays: DMA sends runs, engines put elements in order.
+
+The compiler chooses which digits of the indices count partitions while elements change their order
+(`ir.relays`). Few of them make few lanes busy, and digits that are minor in memory on one side make
+its runs short. So it tries those of the source, those of the result, and others beside them that
+fill the partitions, and takes the least estimate. Not here: which way is cheaper than a relay.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from heapq import nsmallest
+from itertools import combinations, pairwise
+
+from systolic.compiler.cost.relays import cheaper_leg, sent_ticks
+from systolic.compiler.ir.change_of_view import ChangeOfView, Seen
+from systolic.compiler.ir.chip_places import LANE, ChipPlaces
+from systolic.compiler.ir.chip_tiles import block_rows, whole_banks
+from systolic.compiler.ir.nodes import Matrix
+from systolic.compiler.ir.relays import (
+    RelayDigit,
+    RelayEnds,
+    RelayPlaces,
+    leg_pieces,
+    places_between,
+    relay_ends,
+    split_digit,
+)
+from systolic.compiler.lower.builder import LayerBuilder
+from systolic.compiler.lower.digit_moves import (
+    SPARE_BYTES,
+    cheapest_digit_move,
+    emit_digit_move,
+    holder_of_places,
+    places_at_home,
+)
+from systolic.hw.datatypes import data_type
+from systolic.hw.spec import Chip
+from systolic.workload.options import Options
+
+LEAST_CYCLES = 1000
+"""Ways that take no longer are not compared with relays: two legs wait for two latencies."""
+FEWER = 1.1
+"""Relays are done if estimates say that another way takes so many times their cycles."""
+NEAR = 1.5
+"""Ways that take at most so many times as long as an engine in all lanes are taken as they are."""
+MOST_COPIES = 600
+"""The most copies of a leg."""
+TRIED = 4
+"""Of how many choices the copies are worked out, those of the least rough estimates."""
+MOST_BESIDE = 2
+"""The most digits that fill partitions beside those of the source or of the result."""
+WORD_BYTES = 4
+
+
+def moved_from_place_to_place(
+    builder: LayerBuilder,
+    names: tuple[str, str],
+    permutation: Sequence[int] | None,
+    by_views: float,
+) -> bool:
+    """Move a tensor on the chip by its digits or as a relay, if that is cheaper than by views.
+
+    names, permutation: as below. by_views: about how many cycles it takes to turn and to move
+    views. Returns whether it is done.
+    """
+    move = cheapest_digit_move(builder, names, permutation)
+    if move is not None and not move.is_cheaper(by_views):
+        move = None
+    others = min(by_views, move.cycles) if move is not None else by_views
+    if relayed(builder, names, permutation, others):
+        return True
+    if move is not None:
+        emit_digit_move(builder, names, move)
+    return move is not None
+
+
+def relayed(
+    builder: LayerBuilder,
+    names: tuple[str, str],
+    permutation: Sequence[int] | None,
+    others: float,
+) -> bool:
+    """Move a tensor on the chip as a relay, if that is cheaper; return whether it is done.
+
+    names, permutation: as below. others: about how many cycles another way takes. If an engine that
+    is busy in all lanes took about as long, no relay is looked for.
+    """
+    if others <= LEAST_CYCLES or others < NEAR * _in_all_lanes(builder, names[0]):
+        return False
+    relay = cheapest_relay(builder, names, permutation)
+    if relay is None or relay.cycles * FEWER > others:
+        return False
+    emit_relay(builder, names, relay)
+    return True
+
+
+def _in_all_lanes(builder: LayerBuilder, tensor: str) -> float:
+    """Return the array's cycles of an engine that copies a tensor, if all lanes are busy."""
+    chip = builder.chip
+    periods = [chip.period(name) for name in chip.lane_engines]
+    lines = math.prod(builder.graph.shape(tensor).dims) / block_rows(chip)
+    return lines * min(periods, default=0) / chip.period("pe_array")
+
+
+@dataclass(frozen=True, slots=True)
+class Relay:
+    """A tensor's places at home, and the legs between them.
+
+    source, result: the places at home. cycles: about how many of the array's cycles all legs take.
+    """
+
+    source: ChipPlaces
+    result: ChipPlaces
+    legs: tuple[ChangeOfView, ...]
+    cycles: int
+
+
+def cheapest_relay(
+    builder: LayerBuilder, names: tuple[str, str], permutation: Sequence[int] | None
+) -> Relay | None:
+    """Return the relay of the least estimate between two tensors on the chip; None without one.
+
+    names: of source and result. permutation: axis i of the result is axis permutation[i] of the
+    source; None: a reshape.
+    """
+    graph, chip, options = builder.graph, builder.chip, builder.options
+    source, result = (graph.tensor(name) for name in names)
+    if options.via or options.block or options.tile_columns or source.partition or result.partition:
+        return None
+    if whole_banks(chip):
+        return None
+    planner = RelayPlanner(chip, options, source.shape.element_type)
+    found = [
+        relay
+        for start in places_at_home(chip, source)
+        for stop in places_at_home(chip, result)
+        if (relay := planner.between(start, stop, permutation)) is not None
+    ]
+    return min(found, key=lambda relay: relay.cycles, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class RelayChoice:
+    """Digits of a relay, and which of them count partitions meanwhile, major to minor."""
+
+    digits: tuple[RelayDigit, ...]
+    lanes: tuple[RelayDigit, ...]
+
+    def are_lanes(self, *, before: bool) -> bool:
+        """Return whether the partitions are those of the source (before), or of the result."""
+        step = LANE
+        for digit in reversed(self.lanes):
+            if (digit.before if before else digit.after) != step:
+                return False
+            step *= digit.size
+        counted = (d for d in self.digits if (d.before if before else d.after) >= LANE)
+        return all(digit in self.lanes for digit in counted)
+
+
+@dataclass(frozen=True, slots=True)
+class RelayPlanner:
+    """The chip, the options and the type for which relays are estimated."""
+
+    chip: Chip
+    options: Options
+    dtype: str
+
+    @property
+    def _size(self) -> int:
+        return data_type(self.dtype).size_bytes
+
+    def between(
+        self, start: ChipPlaces, stop: ChipPlaces, permutation: Sequence[int] | None
+    ) -> Relay | None:
+        """Return the relay of the least estimate between two places; None if there is none."""
+        ends = relay_ends(start, stop, permutation)
+        if ends is None:
+            return None
+        choices = dict.fromkeys(relay_choices(ends.digits, block_rows(self.chip)))
+        found = [
+            relay
+            for choice in nsmallest(TRIED, choices, key=self.roughly)
+            if (relay := self._relay((start, stop), ends, choice)) is not None
+        ]
+        return min(found, key=lambda relay: relay.cycles, default=None)
+
+    def roughly(self, choice: RelayChoice) -> int:
+        """Return about how many ticks a relay takes, without its copies in detail."""
+        count = math.prod(digit.size for digit in choice.digits)
+        columns = count // math.prod(digit.size for digit in choice.lanes)
+        ticks = 0
+        for place in (3, 4):
+            if not choice.are_lanes(before=place == 3):
+                run = 1
+                for digit in sorted(choice.digits, key=lambda digit: digit[place]):
+                    if digit[place] != run or digit in choice.lanes:
+                        break
+                    run *= digit.size
+                ticks += sent_ticks(self.chip, count, run, self._size)
+        first, last = columns_between(choice)
+        if first == last:
+            return ticks
+        alike = 1
+        for one, other in zip(reversed(first), reversed(last), strict=True):
+            if one != other:
+                break
+            alike *= one.size
+        word = math.gcd(alike * self._size, WORD_BYTES) // self._size or 1
+        period = min(map(self.chip.period, self.chip.lane_engines), default=0)
+        return ticks + columns // word * period
+
+    def _relay(
+        self, ends: tuple[ChipPlaces, ChipPlaces], relay: RelayEnds, choice: RelayChoice
+    ) -> Relay | None:
+        dims, (first, last) = relay.source.dims, columns_between(choice)
+        places = [relay.source, relay.result]
+        if first != last:
+            if not choice.are_lanes(before=False):
+                places.insert(1, places_between(dims, choice.lanes, last))
+            if not choice.are_lanes(before=True):
+                places.insert(1, places_between(dims, choice.lanes, first))
+        columns = sum(place.columns for place in places)
+        if columns * self._size + SPARE_BYTES > self.chip.state_buffer.bytes_per_partition:
+            return None
+        found = self.legs(places, choice.digits)
+        if found is None:
+            return None
+        return Relay(*ends, found[0], -(-found[1] // self.chip.period("pe_array")))
+
+    def legs(
+        self, places: Sequence[RelayPlaces], digits: Sequence[RelayDigit]
+    ) -> tuple[tuple[ChangeOfView, ...], int] | None:
+        """Return the legs from place to place, and about how many ticks they take.
+
+        None if one has too many pieces.
+        """
+        legs, ticks = [], 0
+        for before, after in pairwise(places):
+            pieces = leg_pieces(before, after, digits, MOST_COPIES)
+            if pieces is None:
+                return None
+            change = ChangeOfView(before, after, pieces)
+            leg, taken = cheaper_leg(self.chip, self.options, change, self.dtype)
+            ticks += taken
+            legs.append(leg)
+        return tuple(legs), ticks
+
+
+def relay_choices(digits: Sequence[RelayDigit], most: int) -> Iterator[RelayChoice]:
+    """Yield which digits may count partitions: those of one side, and others that fill the rest."""
+    here, there = (
+        tuple(sorted((d for d in digits if d[place] >= LANE), key=lambda d: -d[place]))
+        for place in (3, 4)
+    )
+    for base in dict.fromkeys((here, there, ())):
+        taken = math.prod(digit.size for digit in base)
+        if taken > most:
+            continue
+        others = [digit for digit in digits if digit not in base]
+        for count in range(min(MOST_BESIDE, len(others)) + 1):
+            for beside in combinations(others, count):
+                lanes = taken * math.prod(digit.size for digit in beside)
+                if lanes > most:
+                    continue
+                yield RelayChoice(tuple(digits), (*beside, *base))
+                yield from _with_parts(digits, (*beside, *base), most // lanes)
+
+
+def _with_parts(
+    digits: Sequence[RelayDigit], lanes: tuple[RelayDigit, ...], room: int
+) -> Iterator[RelayChoice]:
+    """Yield choices of the same digits and a part of another one that has room beside them."""
+    for digit in digits:
+        if room < 2 or digit in lanes or digit.size <= room:
+            continue
+        part = max(n for n in range(1, room + 1) if digit.size % n == 0)
+        for minor in {part, digit.size // part} - {1, digit.size}:
+            both = split_digit(digit, minor)
+            new = both[1] if minor == part else both[0]
+            if new.size <= room:
+                rest = tuple(each for each in digits if each != digit)
+                yield RelayChoice((*rest, *both), (new, *lanes))
+
+
+def columns_between(choice: RelayChoice) -> tuple[list[RelayDigit], list[RelayDigit]]:
+    """Return the digits along the address behind the first leg and before the last.
+
+    They are in the order of the source and of the result; digits that count partitions there are
+    major, so that runs stay long.
+    """
+    rest = [digit for digit in choice.digits if digit not in choice.lanes]
+    return (
+        sorted(rest, key=lambda digit: -digit.before),
+        sorted(rest, key=lambda digit: -digit.after),
+    )
+
+
+def emit_relay(builder: LayerBuilder, names: tuple[str, str], relay: Relay) -> None:
+    """Place source and result, and add the legs between them."""
+    name, dtype = names[1], relay.source.shape.element_type
+    held = [holder_of_places(builder, names[0], relay.source, "state_buffer")]
+    held += [lanes_between(builder, name, dtype, leg.target) for leg in relay.legs[:-1]]
+    held.append(holder_of_places(builder, name, relay.result, "node"))
+    legs = len(relay.legs)
+    builder.choose(
+        f"{names[0]} goes to {name} as a relay of {legs} leg{'s' if legs > 1 else ''} (about "
+        f"{relay.cycles} cycles)"
+    )
+    for (source, result), leg in zip(pairwise(held), relay.legs, strict=True):
+        builder.node("move", (source,), result, leg)
+    builder.keep_matrix(name, held[-1], held[-1].axes)
+
+
+def lanes_between(builder: LayerBuilder, tensor: str, dtype: str, places: Seen) -> Matrix:
+    """Return the matrix of all places between two legs, one tile."""
+    _, rows, cols = places.sizes()
+    block = block_rows(builder.chip), cols
+    name = builder.new_name(tensor)
+    return builder.add(Matrix(name, tensor, dtype, (), rows, cols, ((), ()), "node", block=block))

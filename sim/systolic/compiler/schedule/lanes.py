@@ -1,0 +1,173 @@
+"""Tasks that engines do alone: conversions, reductions, pooling, and diagonals of matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from functools import partial
+
+from systolic.compiler.ir.lane_step import ALONG_DIAGONAL
+from systolic.compiler.ir.nodes import Layers, Matrix, Node, operand_number
+from systolic.compiler.ir.pixels import PooledPixels
+from systolic.compiler.ir.ranges import spans
+from systolic.compiler.ir.tasks import MatrixTile, Task
+from systolic.compiler.ir.windows import AnyWindow
+from systolic.compiler.place.tiles import OnChip
+from systolic.compiler.schedule.engine_work import EngineWork
+from systolic.isa.access import MAX_PAIRS, Pattern
+from systolic.spans import Span
+
+DRAINS_TICKS = 1 << 40
+"""Ticks that the draining engine counts as busy, so that another one casts what is turned."""
+
+
+class LaneMaker:
+    """Makes the instructions of such tasks, whose tiles are all in place."""
+
+    def __init__(
+        self,
+        layers: Layers,
+        tiles: OnChip,
+        engines: EngineWork,
+        cast_to_turn: Collection[str],
+    ) -> None:
+        """Note what engines work on. cast_to_turn: matrices that are cast to be turned."""
+        self._nodes, self._tiles, self._engines = layers.nodes, tiles, engines
+        self._chip, self._matrices = tiles.chip, tiles.matrices
+        self._cast_to_turn = cast_to_turn
+
+    def convert(self, task: Task, came: int = 0) -> None:
+        """Let an engine write one tile from another, element by element.
+
+        A tile of many sums is written piece by piece, so that what reads it need not wait for all.
+
+        came: in how many parts the tile that is read has come from DRAM, if not at once.
+        """
+        node, (rows,), (cols,) = self._nodes[task.node], task.rows, task.cols
+        matrix, out = self._matrices[node.inputs[0]], self._matrices[node.output]
+        number = operand_number(matrix, out, task.number)
+        casts = out.name in self._cast_to_turn
+        busy = {self._engines.drain_engine: DRAINS_TICKS} if casts else None
+        piece = cols.count if self._windows(node) else self._chip.multiply_vectors
+        if node.reduced:
+            piece = self._tiles.p
+        parts = self.comes_in(task, task.reads[0], came) if came else []
+        for part in parts or spans(cols.first, cols.stop, cols.stop, piece):
+            source, read = self._tiles.spread(matrix, number, rows, part)
+            made = out, task.number
+            self._engines.lane_step(node, (read, source.region), made, (rows, part), busy=busy)
+
+    def comes_in(self, task: Task, tile: MatrixTile, many: int) -> list[Span]:
+        """Return the columns that `convert` may take one after another, in so many equal parts.
+
+        None unless the tile is all that the task reads, as it lies, and each part is one access in
+        all windows.
+        """
+        node = self._nodes[task.node]
+        if node.kind != "convert" or node.reduced or task.reads != (tile,):
+            return []
+        (rows,), (cols,), matrix = task.rows, task.cols, self._matrices[node.inputs[0]]
+        if cols.count % many or not _is_as_held(matrix, task.number, rows, cols):
+            return []
+        parts = list(spans(cols.first, cols.stop, cols.stop, cols.count // many))
+        regular = all(
+            len(window.segments(task.number, rows.first, part)) == 1
+            for window in self._windows(node)
+            for part in parts
+        )
+        return parts if regular else []
+
+    def diagonal(self, task: Task) -> None:
+        """Let an engine write a weight of each lane along the diagonal of a tile, zeros beside it.
+
+        A tap's weight is read again for each column, and taken where the column is the lane's.
+        """
+        node, (rows,), (cols, tap) = self._nodes[task.node], task.rows, task.cols
+        matrix, out = self._matrices[node.inputs[0]], self._matrices[node.output]
+        source, one = self._tiles.reach(matrix, 0, cols, tap)
+        target, made = self._tiles.make_reach(out, 0, rows, cols)
+        weight = replace(one, pattern=((0, cols.count),))
+        regions = (source.region,), (target.region,)
+        self._engines.do(ALONG_DIAGONAL, *regions, value=weight, target=made)
+
+    def reduce(self, task: Task) -> None:
+        """Let an engine reduce a tile: whole segments of columns together, then what is left.
+
+        They are as many as the sums of a bank have: so the first need not wait for all columns.
+        """
+        (cols,), p = task.cols, self._tiles.p
+        whole = cols.count // p
+        together = spans(0, whole, whole, max(1, self._chip.multiply_vectors // p))
+        windows = [(some, p) for some in together] if whole else []
+        if rest := cols.count % p:
+            windows.append((Span(whole, 1), rest))
+        for some, window in windows:
+            read = Span(cols.first + some.first * p, some.count * window)
+            made = Span(cols.first // p + some.first, some.count)
+            self._reduce(task, read, made, window)
+
+    def pool(self, task: Task) -> None:
+        """Let an engine reduce the windows of a tile's images: of all at once, if one access can.
+
+        Otherwise of one image after another, and of a large image some rows after others: as many
+        as have about the pixels of one bank of sums, so that the first windows need few sums.
+        """
+        pooled, (cols,) = self._nodes[task.node].pooled, task.cols
+        assert pooled is not None
+        made = pooled.pixels.made_columns
+        images = cols.count // made
+        at_once = pooled.rows_at_once(self._chip.multiply_vectors)
+        if at_once < pooled.pixels.made[0]:
+            for image in range(images):
+                self._pool_by_rows(task, pooled, cols.first // made + image, at_once)
+            return
+        together = images if len(pooled.pairs(images)) <= MAX_PAIRS else 1
+        for first in range(0, images, together):
+            pattern = pooled.pairs(together)
+            number = cols.first // made + first
+            read = Span(number * pooled.pixels.image_columns, 1)
+            self._pool(task, (read, pattern), Span(number * made, together * made))
+
+    def _windows(self, node: Node) -> list[AnyWindow]:
+        """Return the windows through which a node reads and writes several columns."""
+        matrices = (self._matrices[name] for name in (*node.inputs, node.output))
+        return [m.window for m in matrices if m.window is not None and m.cols > 1]
+
+    def _reduce(self, task: Task, read: Span, made: Span, window: int) -> None:
+        """Reduce windows of columns that are read to columns that are made."""
+        node, (rows,) = self._nodes[task.node], task.rows
+        matrix, out = self._matrices[node.inputs[0]], self._matrices[node.output]
+        source, taken = self._tiles.reach(matrix, task.number, rows, read)
+        target, given = self._tiles.make_reach(out, task.number, rows, made)
+        step, regions = partial(node.step, window=window), ((source.region,), (target.region,))
+        self._engines.do(step, *regions, self._engines.engine, source=taken, target=given)
+
+    def _pool_by_rows(self, task: Task, pooled: PooledPixels, image: int, at_once: int) -> None:
+        """Reduce the windows of a large image: of so many rows of results at once."""
+        pixels, (height, width) = pooled.pixels, pooled.pixels.made
+        for rows in spans(0, height, height, at_once):
+            read = image * pixels.image_columns + rows.first * pooled.columns_down
+            made = image * pixels.made_columns + rows.first * width
+            pattern = pooled.pairs(1, rows.count)
+            self._pool(task, (Span(read, 1), pattern), Span(made, rows.count * width))
+
+    def _pool(self, task: Task, read: tuple[Span, Pattern], made: Span) -> None:
+        """Reduce the windows that lie in a pattern from a column on to columns of the result."""
+        node, (rows,), (column, pattern) = self._nodes[task.node], task.rows, read
+        matrix, out = self._matrices[node.inputs[0]], self._matrices[node.output]
+        source, first = self._tiles.reach(matrix, task.number, rows, column)
+        target, given = self._tiles.make_reach(out, task.number, rows, made)
+        taken = replace(first, pattern=pattern)
+        regions = (source.region,), (target.region,)
+        self._engines.do(node.step, *regions, source=taken, target=given)
+
+
+def _is_as_held(matrix: Matrix, number: int, rows: Span, cols: Span) -> bool:
+    """Return whether columns of a matrix are the same columns of the matrix that holds it."""
+    if matrix.window is None:
+        return True
+    found = [
+        (segment.base, segment.pairs)
+        for segment in matrix.window.segments(number, rows.first, cols)
+    ]
+    return found == [(cols.first, ((1, cols.count),))]

@@ -1,0 +1,31 @@
+"""Which places in DRAM tasks read and write: an operand may lie where other tasks have put it."""
+
+from __future__ import annotations
+
+from systolic.compiler.ir.nodes import Layers
+from systolic.compiler.ir.tasks import Task
+
+
+class StoredPlaces:
+    """Which places in DRAM tasks read and write, by the first byte of the whole place."""
+
+    def __init__(self, layers: Layers) -> None:
+        """Note the places of all tensors in DRAM."""
+        self._nodes = layers.nodes
+        self._starts = {place.name: place.start for place in layers.dram}
+        self._sources = {
+            matrix.name: self._starts[matrix.dram]
+            for matrix in layers.matrices
+            if matrix.source == "dram"
+        }
+
+    def read(self, task: Task) -> set[int]:
+        """Return the places from which the tiles of a task come, or bytes that it copies."""
+        found = {self._sources[t.matrix] for t in task.reads if t.matrix in self._sources}
+        if task.kind == "copy":
+            found.add(self._starts[self._nodes[task.node].origin])
+        return found
+
+    def written(self, task: Task) -> int:
+        """Return the place to which a store copies."""
+        return self._starts[self._nodes[task.node].dram]
