@@ -22,6 +22,7 @@ FILES = sorted((ROOT / "sim" / "systolic").rglob("*.py"))
 EVERYBODYS = {
     "array_distances",
     "arrays",
+    "collector",
     "element_types",
     "engine_kind",
     "errors",
@@ -35,6 +36,7 @@ PASSES = {"workload", "layout", "hw", "isa", "compiler.ir", "compiler.cost"}
 ALLOWED: dict[str, set[str]] = {
     "array_distances": set(),
     "arrays": set(),
+    "collector": set(),
     "element_types": set(),
     "engine_kind": set(),
     "errors": set(),

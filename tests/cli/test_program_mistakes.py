@@ -92,7 +92,7 @@ AT_4X4 = ("--chip", "ideal_4x4")
          'output "a": partitions 4 to 4 of state_buffer, which has 4'),
         ("input a (4) = state_buffer[0:1]+0 f33 (1x4)",
          'data type "f33" is not one the machine has (f32, bf16, f16, f8e4m3fn, f8e5m2, s8, u8, '
-         's32); perhaps "f32" was meant'),
+         's32, f8e8m0fnu, f4e2m1fn_x4, u16); perhaps "f32" was meant'),
         ("input a (4) = result_buffer[0:1]+0 bf16 (1x4)",
          'input "a": result-buffer words are f32 or s32, found bf16'),
         ("input a (4)", 'input "a": has no place: needed at least one access'),

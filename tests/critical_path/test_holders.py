@@ -14,7 +14,6 @@ from systolic.critical_path.causes import Causes
 from systolic.critical_path.holders import Holders
 from systolic.critical_path.path import critical_path
 from systolic.critical_path.points import Lives
-from systolic.element_types import ELEMENT_TYPES
 from systolic.isa import Access, Buffer, Copy, Program
 from systolic.machine import simulate
 from systolic.trace.records import EXCLUSIVE
@@ -22,7 +21,7 @@ from systolic.trace.words import KINDS, VALUE_TYPES
 
 READS = [KINDS.index(kind) for kind in ("load", "inject", "read")]
 SEEDS = range(40)
-SIZES = np.array([ELEMENT_TYPES[name].dtype.itemsize for name, _ in VALUE_TYPES])
+SIZES = np.array([dtype.itemsize for _, dtype in VALUE_TYPES])
 BANK = 8192
 
 

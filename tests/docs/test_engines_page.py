@@ -19,7 +19,7 @@ SAID: dict[str, Any] = {
     '`"overlapped"`': "overlapped",
     "none": (), "both": ("state_buffer", "result_buffer"), "false": False, "all": (), "any": None,
     "anything": (), "any number": None,
-    "the first clock": "", "the engine's": None,
+    "the first clock": "", "the engine's": None, "what its rate says": None,
 }  # fmt: skip
 
 

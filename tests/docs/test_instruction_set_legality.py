@@ -22,6 +22,8 @@ from systolic.isa import (
     BnStats,
     Buffer,
     Copy,
+    CopyDynamicDst,
+    CopyDynamicSrc,
     CopyPredicated,
     DmaCopy,
     DmaTranspose,
@@ -29,11 +31,14 @@ from systolic.isa import (
     FindIndex8,
     Iota,
     LoadDoubleRow,
+    LoadMx,
     LoadTile,
     LoadWeights,
+    LocalGather,
     MatchReplace8,
     MatMul,
     MatMulDoubleRow,
+    MatMulMx,
     MatMulTile,
     Max8,
     Memset,
@@ -41,6 +46,7 @@ from systolic.isa import (
     PassThrough,
     Pool,
     Program,
+    QuantizeMx,
     RangeSelect,
     Requantise,
     ScalarTensorTensor,
@@ -51,19 +57,23 @@ from systolic.isa import (
     TensorScalar,
     TensorScalarReduce,
     TensorTensor,
+    TopK,
     Transpose,
     check_program,
 )
 from systolic.isa.access import MAX_PAIRS
-from systolic.isa.legality import INTEGERS_ONLY, MAX_DRAM_ELEMENTS, MAX_ELEMENTS, MAX_STEP
+from systolic.isa.legality.accesses import MAX_DRAM_ELEMENTS, MAX_ELEMENTS, MAX_STEP
+from systolic.isa.legality.own_rules import INTEGERS_ONLY
 from systolic.isa.opcodes import BY_MNEMONIC, OPCODES
 
-ELEMENTS = 12
+ELEMENTS, BANK = 12, 8192
 A, B = state(0, 4, 0, ELEMENTS), state(0, 4, 2048, ELEMENTS)
 OTHER_BANK, TARGET = state(0, 4, 16384, ELEMENTS), state(0, 4, 40960, ELEMENTS)
 ONE, SUM = state(0, 4, 32768, 1), state(0, 4, 49152, 1)
 WIDE = state(0, 4, 0, 3 * ELEMENTS)
 EIGHT, INDICES = state(0, 4, 32768, 8), state(0, 4, 49152, 8, "s32")
+INDEX = state(0, 4, 49152, 3, "s32")
+OFFSET = state(0, 1, 49152, 1, "s32")
 LONG = state(0, 4, 0, 16385, "s8")
 LOAD = LoadWeights(weights=state(0, 8, 0, 7))
 MUL = MatMul(moving=state(0, 8, 4096, 5), result=psum(0, 7, 0, 5))
@@ -72,6 +82,8 @@ MUL = MatMul(moving=state(0, 8, 4096, 5), result=psum(0, 7, 0, 5))
 THROUGH = PassThrough(moving=MUL.moving, result=MUL.result)
 PLACE: dict[str, Any] = {"tile_size": (4, 4), "tile_position": (4, 4)}
 LOAD_PAIRS = LoadDoubleRow(weights=state(0, 8, 0, 14))
+F8, U8 = "f8e4m3fn", "u8"
+LOAD_MX = LoadMx(weights=state(0, 8, 0, 28, F8), scales=state(0, 1, 512, 7, U8))
 LOAD_TILE = LoadTile(weights=state(4, 4, 0, 3), **PLACE)
 DMA = DmaCopy(dma_queue=0, source=A, target=TARGET)
 TURNED = DmaTranspose(dma_queue=0, source=A, target=state(0, ELEMENTS, 40960, 4))
@@ -82,6 +94,12 @@ LEGAL: dict[str, Any] = {
     "load_tile": LOAD_TILE,
     "load_double_row": LOAD_PAIRS,
     "matmul_double_row": MatMulDoubleRow(moving=state(0, 8, 4096, 10), result=psum(0, 7, 0, 5)),
+    "load_mx": LOAD_MX,
+    "matmul_mx": MatMulMx(moving=state(0, 8, 4096, 20, F8), result=psum(0, 7, 0, 5),
+                          scales=state(0, 1, 8192, 5, U8)),
+    "quantize_mx": QuantizeMx(engine="pooling", source=state(0, 8, 0, ELEMENTS, "f16"),
+                              target=state(0, 8, 40960, ELEMENTS, F8),
+                              scales=state(0, 1, 49152, ELEMENTS // 4, U8)),
     "matmul_tile": MatMulTile(moving=state(4, 4, 4096, 5), result=psum(4, 3, 0, 5), **PLACE),
     "copy": Copy(engine="pooling", source=A, target=TARGET),
     "memset": Memset(engine="pooling", target=TARGET, value=1),
@@ -118,6 +136,13 @@ LEGAL: dict[str, Any] = {
                                     other=0.0, indices=INDICES),
     "partition_reduce": PartitionReduce(engine="pooling", fold="max", source=A,
                                         target=state(0, 1, 40960, ELEMENTS)),
+    "copy_dynamic_src": CopyDynamicSrc(engine="pooling", source=A, offset=OFFSET, most=5,
+                                       target=TARGET),
+    "copy_dynamic_dst": CopyDynamicDst(engine="pooling", source=A, target=TARGET, offset=OFFSET,
+                                       most=5),
+    "local_gather": LocalGather(engine="pooling", source=A, index=INDEX, target=TARGET, group=4),
+    "topk": TopK(engine="pooling", source=replace(A, dtype="bf16"), indices=INDEX,
+                 target=state(0, 4, 40960, 3, "bf16"), count=45, k=9, group=4),
     "requantise": Requantise(engine="pooling", source=A, target=replace(TARGET, dtype="s32"),
                              scale=ONE, bias=ONE),
 }  # fmt: skip
@@ -128,13 +153,14 @@ def modal_chip() -> Chip:
     """Return a chip that does everything, whose array has every mode and whose DMA transposes."""
     turns = {"element_bytes": (4,), "dram_percent": 90, "state_buffer_percent": 50}
     array = {"pass_through": {"f32": 2}, "tile_sizes": [[4, 4]], "double_row": {"f32": 1}}
+    array["mx"] = {"f8e4m3fn": 1}
     return able_chip(
         8, 8, dma={"transposes": turns}, state_buffer={"partitions": 16}, pe_array=array
     )
 
 
 def is_legal(instruction: Any) -> bool:
-    loads = {MatMulTile: LOAD_TILE, MatMulDoubleRow: LOAD_PAIRS}
+    loads = {MatMulTile: LOAD_TILE, MatMulDoubleRow: LOAD_PAIRS, MatMulMx: LOAD_MX}
     load = loads.get(type(instruction), LOAD)
     queue = (load, instruction) if isinstance(instruction, MatMul) else (instruction,)
     try:
@@ -152,6 +178,21 @@ def test_what_the_rules_are_tried_on_is_legal() -> None:
 def elementwise(instruction: Any) -> list[str]:
     names = ("source", "left", "right", "value", "tensor", "predicate")
     return [n for n in names if hasattr(getattr(instruction, n, None), "pattern")]
+
+
+def wrong_scales(instruction: Any) -> list[dict[str, Any]]:
+    """Return scales that are none of the instruction's: type, place, partitions, elements."""
+    scales = instruction.scales
+    return [
+        {"scales": replace(scales, **change)}
+        for change in (
+            {"dtype": "s8"},
+            {"partition": 8},
+            {"partitions": 2},
+            {"pattern": ((1, scales.elements + 1),)},
+            {"buffer": Buffer.DRAM},
+        )
+    ]
 
 
 def breaks(rule: str, instruction: Any) -> list[Any]:
@@ -172,7 +213,7 @@ def breaks(rule: str, instruction: Any) -> list[Any]:
                                           psum(0, 7, 0, 4))),
             ]  # fmt: skip
         return [replace(instruction, **change) for change in changes]
-    if rule.startswith("as `load` and `matmul`, of a type"):
+    if rule.startswith("as `load` and `matmul`, of a type that the PEs take in double rows"):
         name = "weights" if cls is LoadDoubleRow else "moving"
         access = getattr(instruction, name)
         odd, short = replace(access, pattern=((1, 9),)), replace(access, dtype="bf16")
@@ -180,6 +221,26 @@ def breaks(rule: str, instruction: Any) -> list[Any]:
         if cls is MatMulDoubleRow:
             changed.append(replace(instruction, result=psum(0, 7, 0, 10)))
         return changed
+    if rule.startswith("as `load` and `matmul`, of a type that the PEs take with scales"):
+        name = "weights" if cls is LoadMx else "moving"
+        access, place = getattr(instruction, name), {"tile_position": (0, 0)}
+        changes = [
+            {name: replace(access, dtype="f8e5m2")},
+            {name: replace(access, pattern=((1, 18),))},
+            {"tile_size": (4, 4), **place},
+            *wrong_scales(instruction),
+        ]
+        return [replace(instruction, **change) for change in changes]
+    if rule.startswith("source of bf16 or f16"):
+        source = instruction.source
+        changes = [
+            {"source": replace(source, dtype="f32")},
+            {"target": replace(instruction.target, dtype="bf16")},
+            {"source": replace(psum(0, 8, 0, ELEMENTS), dtype="f32")},
+            {"headroom": 2},
+            *wrong_scales(instruction),
+        ]
+        return [replace(instruction, **change) for change in changes]
     if rule.startswith("as `load` and `matmul`, R"):
         name = "weights" if cls is LoadTile else "moving"
         access = getattr(instruction, name)
@@ -273,6 +334,47 @@ def breaks(rule: str, instruction: Any) -> list[Any]:
             replace(instruction, source=LONG, target=replace(LONG, start=20480)),
             replace(instruction, indices=replace(INDICES, dtype="f32")),
         ]
+    if rule.startswith("`offset` is one s32"):
+        name = "source" if cls is CopyDynamicSrc else "target"
+        last = replace(getattr(instruction, name), start=2 * BANK - 4 * (ELEMENTS + 4))
+        offsets = ({"dtype": "f32"}, {"partitions": 2}, {"pattern": ((1, 2),)},
+                   {"buffer": Buffer.RESULT})  # fmt: skip
+        return [
+            *(replace(instruction, offset=replace(OFFSET, **change)) for change in offsets),
+            replace(instruction, most=-1),
+            replace(instruction, **{name: last}),
+        ]
+    if rule.startswith("all of the source lies in one bank"):
+        wide = state(0, 4, 0, 4097, "s8")
+        many = {"source": replace(wide, pattern=((1, 1),)), "target": replace(wide, start=20480)}
+        return [
+            replace(instruction, source=replace(A, pattern=((1, BANK // 4 + 1),))),
+            replace(instruction, each=4, source=replace(A, pattern=((1, 3),))),
+            *(replace(instruction, group=group) for group in (0, 3, 8)),
+            replace(instruction, source=replace(A, partition=2), index=replace(INDEX, partition=2)),
+            replace(instruction, each=3),
+            replace(instruction, each=8),
+            replace(instruction, target=replace(TARGET, partitions=3)),
+            replace(instruction, target=replace(TARGET, dtype="s32")),
+            replace(instruction, **many, index=replace(INDEX, pattern=((1, 1025),))),
+            replace(instruction, index=replace(INDEX, dtype="f32")),
+            replace(instruction, index=replace(INDEX, partition=4)),
+            replace(instruction, index=replace(INDEX, pattern=((1, 4),))),
+        ]
+    if rule.startswith("groups as for `local_gather`"):
+        changes = [
+            *({"group": group} for group in (0, 3, 8)),
+            *({"count": count} for count in (7, 49, 65536)),
+            *({"k": k} for k in (0, 13, 46)),
+            {"source": A},
+            {"source": replace(A, dtype="bf16", pattern=((1, 13),))},
+            {"target": state(0, 4, 40960, 3)},
+            {"target": state(0, 3, 40960, 3, "bf16")},
+            {"indices": state(0, 4, 49152, 3)},
+            {"indices": state(0, 4, 49152, 4, "s32")},
+            {"indices": psum(0, 4, 0, 3, "s32")},
+        ]
+        return [replace(instruction, **change) for change in changes]
     if rule.startswith("the target has one partition"):
         target = instruction.target
         return [

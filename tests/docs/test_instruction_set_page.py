@@ -22,6 +22,8 @@ from systolic.isa import (
     BnAggr,
     BnStats,
     Copy,
+    CopyDynamicDst,
+    CopyDynamicSrc,
     CopyPredicated,
     DmaCopy,
     Dropout,
@@ -30,11 +32,14 @@ from systolic.isa import (
     Instruction,
     Iota,
     LoadDoubleRow,
+    LoadMx,
     LoadTile,
     LoadWeights,
+    LocalGather,
     MatchReplace8,
     MatMul,
     MatMulDoubleRow,
+    MatMulMx,
     MatMulTile,
     Max8,
     Memset,
@@ -42,6 +47,7 @@ from systolic.isa import (
     PassThrough,
     Pool,
     Program,
+    QuantizeMx,
     RangeSelect,
     Reduction,
     Relation,
@@ -54,6 +60,7 @@ from systolic.isa import (
     TensorScalar,
     TensorScalarReduce,
     TensorTensor,
+    TopK,
     Transpose,
     check_program,
     format_instruction,
@@ -95,7 +102,8 @@ def test_queue_and_operands(opcode: Opcode) -> None:
     places = [f.name for f in opcode.fields if f.name in ("source", "target", "left", "right",
               "weights", "moving", "result", "value", "scalar", "bias", "base", "tensor",
               "reduced", "fold", "predicate", "initial", "mask", "side", "bound",
-              "end", "probability", "seed", "values", "other", "indices")]  # fmt: skip
+              "end", "probability", "seed", "values", "other", "indices", "scales", "headroom",
+              "offset", "most", "each", "group", "index", "count", "k")]  # fmt: skip
     assert [name for name in places if name not in mentioned] == []
 
 
@@ -105,7 +113,7 @@ ELEMENTS = 12
 A, B = state(0, 4, 0, ELEMENTS), state(0, 4, 2048, ELEMENTS)
 OTHER_BANK, TARGET = state(0, 4, 16384, ELEMENTS), state(0, 4, 40960, ELEMENTS)
 ONE, SUM = state(0, 4, 32768, 1), state(0, 4, 49152, 1)
-WIDE = state(0, 4, 0, 3 * ELEMENTS)
+WIDE, OFFSET = state(0, 4, 0, 3 * ELEMENTS), state(0, 1, 49152, 1, "s32")
 
 
 def steps(*instructions: Instruction, rate: int = 1, **array: Any) -> int:
@@ -167,6 +175,11 @@ def replaced(values: Access, elements: int) -> MatchReplace8:
     )
 
 
+def gathered(index: Access) -> LocalGather:
+    three = replace(index, dtype="s32", pattern=((1, 3),))
+    return LocalGather(engine="pooling", source=A, index=three, target=TARGET, group=4)
+
+
 LOAD = LoadWeights(weights=state(0, 8, 0, 7))
 MUL = MatMul(moving=state(0, 8, 4096, 5), result=psum(0, 7, 0, 5))
 WHOLE = state(0, 4, 49152, ELEMENTS, "s32")
@@ -178,10 +191,24 @@ COSTS: dict[str, list[tuple[Any, Callable[[int], int]]]] = {
         (Select(engine="pooling", compare="equal", value=A, target=TARGET),
          lambda e: up(ELEMENTS, e)),
         (Transpose(engine="pooling", source=A, target=TARGET, side=4), lambda e: up(ELEMENTS, e)),
+        (QuantizeMx(engine="pooling", source=state(0, 8, 0, ELEMENTS, "bf16"),
+                    target=state(0, 8, 40960, ELEMENTS, "f8e5m2"),
+                    scales=state(0, 1, 49152, ELEMENTS // 4, "u8")), lambda e: up(ELEMENTS, e)),
         (Shuffle(engine="pooling", source=A, target=TARGET, mask=(1, 255)),
          lambda e: up(ELEMENTS, e)),
         (PartitionReduce(engine="pooling", fold="max", source=A,
                          target=state(0, 1, 40960, ELEMENTS)), lambda e: up(ELEMENTS, e)),
+    ],
+    "ceil(n / e), n elements of the target; + a cycle for each group of e elements of `index` if "
+    "it lies in the source's bank and shares a lane": [
+        (gathered(OTHER_BANK), lambda e: up(ELEMENTS, e)),
+        (gathered(B), lambda e: up(ELEMENTS, e) + up(3, e)),
+    ],
+    "ceil(n / e) + 1": [
+        (CopyDynamicSrc(engine="pooling", source=A, offset=OFFSET, most=5, target=TARGET),
+         lambda e: up(ELEMENTS, e) + 1),
+        (CopyDynamicDst(engine="pooling", source=A, target=TARGET, offset=OFFSET, most=5),
+         lambda e: up(ELEMENTS, e) + 1),
     ],
     "ceil(n / e), + 1 if bias is an access": [
         (Activate(function="exponential", source=A, target=TARGET), lambda e: up(ELEMENTS, e)),
@@ -216,6 +243,9 @@ COSTS: dict[str, list[tuple[Any, Callable[[int], int]]]] = {
         (BnStats(engine="pooling", source=WIDE, target=few(6)), lambda e: up(3 * ELEMENTS, e)),
         (BnAggr(engine="pooling", source=WIDE, target=few(2)), lambda e: up(3 * ELEMENTS, e)),
         (Max8(engine="pooling", source=WIDE, target=few(8)), lambda e: up(3 * ELEMENTS, e)),
+        (TopK(engine="pooling", source=replace(A, dtype="bf16"), count=48, k=8, group=4,
+              target=replace(few(2), dtype="bf16"), indices=state(0, 4, 49152, 2, "s32")),
+         lambda e: up(ELEMENTS, e)),
     ],
     "ceil(n / e), n elements of the source; + ceil(8 / e) if `values` lie in its bank and share a "
     "lane": [
@@ -269,7 +299,7 @@ COSTS: dict[str, list[tuple[Any, Callable[[int], int]]]] = {
 }  # fmt: skip
 
 
-ARRAY_AND_DMA = (1, 2, 5, 41, 42, 43, 44, 45, 46)
+ARRAY_AND_DMA = (1, 2, 5, *range(41, 49))
 
 
 @pytest.mark.parametrize("mnemonic", [o.mnemonic for o in OPCODES if o.number not in ARRAY_AND_DMA])
@@ -301,6 +331,12 @@ def test_cycles_of_the_array() -> None:
     twice = MatMulDoubleRow(moving=state(0, 8, 4096, 10), result=MUL.result)
     assert steps(pairs, fast_load=2, double_row={"f32": 2}) == up(7, 2)
     assert steps(pairs, twice, passes={"f32": 2}, double_row={"f32": 2}) == (5 - 1) * 2 + 1
+    assert (ROWS["load_mx"][4], ROWS["matmul_mx"][4]) == ("as `load`", "M x `mx`")
+    shared = LoadMx(weights=state(0, 8, 0, 28, "f8e5m2"), scales=state(0, 1, 512, 7, "u8"))
+    fourfold = MatMulMx(moving=state(0, 8, 4096, 20, "f8e5m2"), result=MUL.result,
+                        scales=state(0, 1, 8192, 5, "u8"))  # fmt: skip
+    assert steps(shared, fast_load=2, mx={"f8e5m2": 2}) == up(7, 2)
+    assert steps(shared, fourfold, mx={"f8e5m2": 2}) == (5 - 1) * 2 + 1
     place: Any = {"tile_size": (8, 8), "tile_position": (0, 0)}
     load = LoadTile(weights=LOAD.weights, **place)
     multiply = MatMulTile(moving=MUL.moving, result=MUL.result, **place)

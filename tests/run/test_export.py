@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
@@ -36,9 +37,16 @@ def run_file(graph: Graph, seed: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-@pytest.mark.parametrize("seeds", [range(12), pytest.param(range(12, 120), marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "seeds",
+    [
+        range(12),
+        (24,),  # reads padding of tiles on the chip
+        pytest.param(range(12, 120), marks=pytest.mark.slow),
+    ],
+)
 def test_a_program_file_gives_what_its_run_file_gives(
-    seeds: range, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    seeds: Sequence[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     ran = 0

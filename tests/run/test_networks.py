@@ -72,6 +72,12 @@ def sibling(tmp_path: Path) -> Path:
     return path
 
 
+def test_resnet_with_fast_loads_keeps_three_quarters_of_the_array_busy():
+    config = load_run(RESNET, ("chip.pe_array.fast_load=4",))
+    cycles = simulate(config.chip, compile_run(config).program, (), values=False).trace.cycles()
+    assert 4_089_184_256 / (cycles * 128 * 128) >= 0.75
+
+
 def test_the_block_is_that_of_the_paper(sibling):
     """Attention, residuals, norms and gelu in float64; the block rounds to bf16 nine times."""
     config = load_run(sibling, ["chip=ideal_128x128"])

@@ -26,7 +26,8 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 TYPES = {
     "f32": np.float32, "f16": np.float16, "s8": np.int8, "u8": np.uint8, "s32": np.int32,
     "bf16": ml_dtypes.bfloat16, "f8e4m3fn": ml_dtypes.float8_e4m3fn,
-    "f8e5m2": ml_dtypes.float8_e5m2,
+    "f8e5m2": ml_dtypes.float8_e5m2, "f8e8m0fnu": ml_dtypes.float8_e8m0fnu,
+    "f4e2m1fn_x4": np.uint16,
 }  # fmt: skip
 
 SIZE = {name: np.dtype(dtype).itemsize for name, dtype in TYPES.items()}
@@ -60,7 +61,8 @@ def test_every_type_keeps_its_bits(name: str) -> None:
     copy_module(name)
     values = bits(TYPES[name])
     # numpy's own np.save writes bfloat16 and float8_e4m3fn as V2 and V1, float8_e5m2 unreadably.
-    saved(a=values if name in ("f32", "f16", "s8", "u8", "s32") else values.view(f"V{SIZE[name]}"))
+    named = ("f32", "f16", "s8", "u8", "s32", "f4e2m1fn_x4")
+    saved(a=values if name in named else values.view(f"V{SIZE[name]}"))
     assert run_command(*COPY)[0] == 0
     found = np.load("out/copy/b.npy")
     assert found.tobytes() == values.tobytes()

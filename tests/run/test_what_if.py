@@ -10,12 +10,14 @@ from support.blocks import block_program, state
 from support.chips import ideal_chip
 from support.explained import with_keys
 from systolic.compiler import compile_graph
+from systolic.config import load_chip
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, Copy, DmaCopy, Post, Program, Wait
 from systolic.machine import simulate
 from systolic.machine.spared import Spared
 from systolic.run.execute import run
 from systolic.run.what_if import CHANGES, what_if
+from systolic.shipped import CHIPS
 from systolic.workload import GraphBuilder
 
 
@@ -143,6 +145,21 @@ def test_another_program_for_twice_the_banks():
     assert found.cycles == cycles(more, compile_graph("y", graph, more).program)
     assert found.program == "recompiled"
     assert found.cycles < result.cycles
+
+
+def test_a_chip_that_says_where_its_values_come_from():
+    """Its provenance speaks of keys that a change takes away, such as handoff_cycles.scalar."""
+    chip = load_chip(CHIPS / "neuroncore_v2.toml")
+    assert chip.provenance is not None
+    source, target = state(0, 128, 0, 64), state(0, 128, 24576, 64)
+    first = Copy(engine="scalar", source=source, target=target, posts=(Post(0),))
+    then = Copy(engine="vector", source=target, target=source, waits=(Wait(0, 1),))
+    found = outlooks(chip, Program("p", (first, then), ("made",)))
+    quick = chip.model_copy(update={"semaphore_cycles": 1, "handoff_cycles": {}})
+    program = Program("p", (first, then), ("made",))
+    assert found["semaphores 1 cycle"].cycles == cycles(quick, program)
+    assert found["DMA latency 0"].cycles == cycles(chip, program)
+    assert found["instructions there at once"].already
 
 
 def test_the_shortest_comes_first():

@@ -40,7 +40,13 @@ from systolic.workload.data.npy_csv import read_npy
 
 # A .npy file cannot name these types: it holds them as plain bytes, or as whole numbers.
 NAMELESS = tuple(
-    np.dtype(t) for t in (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
+    np.dtype(t)
+    for t in (
+        ml_dtypes.bfloat16,
+        ml_dtypes.float8_e4m3fn,
+        ml_dtypes.float8_e5m2,
+        ml_dtypes.float8_e8m0fnu,
+    )
 )
 
 

@@ -164,6 +164,8 @@ class Lives:
     def results(self, index: int, on: str) -> list[Point]:
         """Return when an instruction makes the posts on an event: done, every row or partition."""
         instruction = self.instruction(index)
+        if isinstance(instruction, DmaCopy):
+            return [self.end(index)] * self.chip.dma.posts_per_copy
         if on == "done" or not isinstance(instruction, MatMul):
             return [self.end(index)]
         period, array = self.period(index), self.chip.pe_array

@@ -10,9 +10,9 @@ compiler, and its inputs and outputs are arrays in logical order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +24,7 @@ from systolic.errors import CompileError, ConfigError, ProgramError
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
 from systolic.isa import Binding, Buffer, Module, Part, Program, check_bindings, parts_of
-from systolic.isa.lint.lint import require_clean
+from systolic.isa.lint.lint import lint, require_clean
 from systolic.layout import Shape
 from systolic.machine import Image, Memory
 from systolic.run.execute import Arrays, compile_run, load_inputs
@@ -32,12 +32,16 @@ from systolic.run.tensors import graph_images, graph_results
 
 BASE = 8
 """Digits 0 to 7 are exact in every type, float8_e5m2 too."""
-IDENTITY = "identity"
+IDENTITY, PADDING = "identity", "padding"
+"""The names of inputs that no run file gives."""
+
+_Carried = Sequence[tuple[Image, Integers]]
+"""Images with the number of each element."""
 
 
 @dataclass(frozen=True, eq=False)
 class Exported:
-    """A module; `constants` are the inputs that no run file gives: stored identities."""
+    """A module; `constants` are the inputs that no run file gives: stored identities, padding."""
 
     module: Module
     constants: dict[str, Array]
@@ -58,8 +62,9 @@ def export_run(config: RunConfig, folder: Path = Path()) -> Exported:
     """Return the program of a run file with its tensors bound to names.
 
     A lone transpose has the input "source" and the output "result"; a graph has its tensors' names.
-    Identity matrices that must be in memory at cycle 0 are inputs too. `folder` is where the
-    program file goes: the module names the chip as it is found from that folder.
+    Identity matrices that must be in memory at cycle 0 are inputs too, and so is the padding of
+    tiles if the program reads it. `folder` is where the program file goes: the module names
+    the chip as it is found from that folder.
 
     Raises:
         SystolicError: the run does not compile, or `lint` refuses its program, or a layout
@@ -68,10 +73,16 @@ def export_run(config: RunConfig, folder: Path = Path()) -> Exported:
     """
     run = _compiled(config)
     _refuse_narrow(run)
-    inputs, constants = _inputs(run)
+    carried = _carried(run)
+    inputs, constants = _inputs(run, carried)
     module = Module(
         run.program, tuple(inputs), tuple(_outputs(run, config.chip)), _chip(config, folder)
     )
+    for buffer in (Buffer.DRAM, Buffer.STATE):
+        if _lacks_contents(module, config.chip):
+            for binding, values in _padding(run, carried, buffer, constants):
+                constants[binding.name] = values
+                module = replace(module, inputs=(*module.inputs, binding))
     check_bindings(module)
     require_clean(module.program, config.chip, module.input_accesses)
     return Exported(module, constants)
@@ -126,14 +137,9 @@ def _digits(most: int) -> Iterator[tuple[int, int]]:
 # -- inputs ---------------------------------------------------------------------------------------
 
 
-def _inputs(run: _CompiledRun) -> tuple[list[Binding], dict[str, Array]]:
+def _inputs(run: _CompiledRun, carried: _Carried) -> tuple[list[Binding], dict[str, Array]]:
     """Return the bindings of all inputs, and the stored identities, which no run file gives."""
-    first: dict[str, int] = {}
-    total = 0
-    for name, shape in run.inputs.items():
-        first[name] = total + 1  # 0 is padding
-        total += shape.num_elements()
-    carried = _carried(run, first, total)
+    first, total = _numbers(run)
     bindings: list[Binding] = []
     constants: dict[str, Array] = {}
     for name, shape in run.inputs.items():
@@ -143,19 +149,57 @@ def _inputs(run: _CompiledRun) -> tuple[list[Binding], dict[str, Array]]:
             bindings.append(Binding(name, shape.dims, tuple(parts)))
     for image, numbers in carried:
         if numbers.max() > total:
-            name = _free_name({*run.inputs, *constants})
+            name = _free_name(IDENTITY, {*run.inputs, *constants})
             constants[name] = image.values
             bindings.append(Binding.whole(name, image.values.shape, image.access))
     return bindings, constants
 
 
-def _carried(
-    run: _CompiledRun, first: Mapping[str, int], total: int
-) -> list[tuple[Image, Integers]]:
+def _lacks_contents(module: Module, chip: Chip) -> bool:
+    """Return whether the program reads bytes that are in no input and that it does not write."""
+    found = lint(module.program, chip, module.input_accesses)
+    return any(each.code == "unwritten" for each in found)
+
+
+def _padding(
+    run: _CompiledRun, carried: _Carried, buffer: Buffer, constants: Collection[str]
+) -> Iterator[tuple[Binding, Array]]:
+    """Yield the elements of tiles in a buffer that are in no tensor, [elements], and their values.
+
+    constants: the names that other constants have.
+    """
+    _, total = _numbers(run)
+    taken = {*run.inputs, *run.outputs, *constants}
+    for image, numbers in carried:
+        access = image.access
+        lanes, columns = np.nonzero(numbers.reshape(access.partitions, -1) == 0)
+        if access.buffer is not buffer or not len(columns) or numbers.max() > total:
+            continue
+        name = _free_name(PADDING, taken)
+        taken.add(name)
+        byte = access.offsets()[columns] * access.element_bytes
+        dims = (len(columns),)
+        parts = _parts(name, Shape(access.dtype, dims), buffer, access.partition + lanes, byte)
+        values = image.values.reshape(access.partitions, -1)[lanes, columns]
+        yield Binding(name, dims, parts), values
+
+
+def _numbers(run: _CompiledRun) -> tuple[dict[str, int], int]:
+    """Return the number of each input's first element, and the last number of all."""
+    first: dict[str, int] = {}
+    total = 0
+    for name, shape in run.inputs.items():
+        first[name] = total + 1  # 0 is padding
+        total += shape.num_elements()
+    return first, total
+
+
+def _carried(run: _CompiledRun) -> _Carried:
     """Return every image with the number of each of its elements.
 
-    Padding has the number 0. A constant 1, such as an identity's, has one above `total`.
+    Padding has the number 0. A constant 1, such as an identity's, has one above all others.
     """
+    first, total = _numbers(run)
     numbers: list[Integers] = []
     found: Sequence[Image] = ()
     # A constant 1 gives a 1 in every digit: one digit more than needed makes it exceed `total`.
@@ -175,9 +219,7 @@ def _counted(first: int, shape: Shape) -> Integers:
     return np.arange(first, first + count, dtype=np.int64).reshape(shape.dims)
 
 
-def _places(
-    carried: Sequence[tuple[Image, Integers]], first: int, shape: Shape
-) -> dict[Buffer, tuple[Integers, Integers]]:
+def _places(carried: _Carried, first: int, shape: Shape) -> dict[Buffer, tuple[Integers, Integers]]:
     """Return partitions and bytes of an input's elements in each buffer that holds it at cycle 0.
 
     The compiler may want a tensor both on the chip and in DRAM.
@@ -202,9 +244,9 @@ def _places(
     return found
 
 
-def _free_name(taken: set[str]) -> str:
-    numbered = (f"{IDENTITY}{number}" for number in range(2, len(taken) + 3))
-    return next(name for name in (IDENTITY, *numbered) if name not in taken)
+def _free_name(what: str, taken: set[str]) -> str:
+    numbered = (f"{what}{number}" for number in range(2, len(taken) + 3))
+    return next(name for name in (what, *numbered) if name not in taken)
 
 
 # -- outputs --------------------------------------------------------------------------------------

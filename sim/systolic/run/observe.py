@@ -12,6 +12,7 @@ from systolic.trace.exports.observed import Arrow, Observed
 TENSOR_PARTS = {
     "pe_array": {
         "LoadWeights": "Tensor", "LoadTile": "Tensor", "LoadDoubleRow": "Tensor",
+        "LoadMx": "Tensor", "MatMulMx": "TensorMatrix",
         "MatMul": "TensorMatrix", "MatMulTile": "TensorMatrix", "MatMulDoubleRow": "TensorMatrix",
         "PassThrough": "TensorMatrix",
     }

@@ -42,7 +42,7 @@ from systolic.isa import (
 )
 from systolic.isa.formats.files import read_bytes
 from systolic.isa.formats.lines import with_lines
-from systolic.layout import Shape
+from systolic.layout import Shape, element_type_of
 from systolic.machine import Image, Memory
 from systolic.reading import first_line
 from systolic.report.summary.summarize import summarize
@@ -200,7 +200,9 @@ def check_module(module: Module, chip: Chip) -> None:
     check_bindings(module)
     for binding in (*module.inputs, *module.outputs):
         if binding.parts:
-            check_host_memory(Shape(data_type(element_type(binding)).name, binding.shape))
+            held = data_type(element_type(binding))
+            name = element_type_of(held.numpy).name if held.packed > 1 else held.name
+            check_host_memory(Shape(name, binding.shape))
     check_bindings_on(module, chip)
 
 

@@ -15,7 +15,7 @@ from systolic.compiler import CompiledGraph
 from systolic.compiler.ir.carried import CARRIER, NARROW_BITS, carrier_shape, is_packed
 from systolic.compiler.ir.nodes import Axes, TensorInDram
 from systolic.compiler.place.tiles import PlacedTile
-from systolic.compiler.schedule.products import identity_values
+from systolic.compiler.schedule.identities import identity_values
 from systolic.errors import WorkloadError, listed, perhaps, shortened
 from systolic.isa import Access, Buffer
 from systolic.layout import Placement, Shape, pack, unpack

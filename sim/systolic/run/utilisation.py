@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from systolic.hw.spec import Chip
-from systolic.isa import MatMul, MatMulDoubleRow, MatMulTile, PassThrough, Program
+from systolic.isa import MatMul, MatMulDoubleRow, MatMulMx, MatMulTile, PassThrough, Program
 from systolic.isa.streaming import streaming
 
 
@@ -25,7 +25,7 @@ def array_utilisation(program: Program, chip: Chip, cycles: int) -> float:
 
 def multiplies(instructions: Mapping[str, int]) -> int:
     """Return how many multiplies there are among instructions, counted by the name of the class."""
-    kinds = (MatMul, PassThrough, MatMulTile, MatMulDoubleRow)
+    kinds = (MatMul, PassThrough, MatMulTile, MatMulDoubleRow, MatMulMx)
     return sum(instructions.get(kind.__name__, 0) for kind in kinds)
 
 

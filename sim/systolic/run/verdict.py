@@ -12,16 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from systolic.arrays import Array
+from systolic.arrays import Array, Integers
 from systolic.compiler import CompiledGraph, k_tiles
 from systolic.compiler.ir.carried import NARROW_BITS
 from systolic.compiler.ir.chip_tiles import block_rows, turn_rows
 from systolic.compiler.ir.nodes import Axes, Matrix, TensorInDram
-from systolic.compiler.ir.windows import ByteWindow, StridedWindow
+from systolic.compiler.ir.windows import DigitWindow, MatrixWindow, PartWindow, StridedWindow
 from systolic.errors import ResultError
 from systolic.hw.spec import Chip
 from systolic.layout import pack, unpack
 from systolic.report.summary.values import wrong_text
+from systolic.spans import Span
 from systolic.trace.words import decimal
 from systolic.workload import (
     Operation,
@@ -120,15 +121,16 @@ def _transpose_verdict(
     error = max_abs_error(result, expected) if unlike_numpy else 0.0
     nodes = enumerate(compiled.layers.nodes)
     turned = [n.inputs[0] for k, n in nodes if _multiplies_to_turn(compiled, chip, k)]
-    if _in_strands(compiled):
+    if turned and _by_digits(compiled):
+        expected = _as_digits_leave_it(compiled, chip, op, data)
+    elif _in_strands(compiled):
         expected = _as_strands_leave_it(compiled, chip, op, data)
     elif turned and compiled.graph.shape(op.output).element_type not in NARROW_BITS:
         del expected  # a large tensor's copies are the most memory a run takes
         matrix = compiled.layers.matrix(turned[0])
-        if _is_of_factors(matrix, op):
-            expected = numpy_transpose(
-                _factors_as_turned(compiled, chip, matrix, op.inputs[0], data), axes
-            )
+        if _is_of_factors(compiled, matrix, op):
+            factors = _factors_as_turned(compiled, chip, op.inputs[0], data)
+            expected = numpy_transpose(factors, axes)
             return _verdict(
                 wrong=[_wrong(op.output, result, expected)],
                 max_abs_error=error,
@@ -179,8 +181,8 @@ def _multiplies_to_turn(compiled: CompiledGraph, chip: Chip, number: int) -> boo
     if node.kind != "turn" or number in compiled.scheduled.by_engine:
         return False
     source, made = (compiled.layers.matrix(name) for name in (node.inputs[0], node.output))
-    if isinstance(made.window, ByteWindow):
-        return False  # bytes are integers, which products with an identity leave as they are
+    if isinstance(made.window, PartWindow):
+        return False  # parts are integers, which products with an identity leave as they are
     return not chip.pe_array.turns_by_passing(source.dtype)
 
 
@@ -192,28 +194,55 @@ def _ways(compiled: CompiledGraph, matrix: Matrix, matrices: Array) -> int:
     return compiled.layers.matrix(matrix.holder).cols // columns
 
 
-def _is_of_factors(matrix: Matrix, op: Operation) -> bool:
+def _is_of_factors(compiled: CompiledGraph, matrix: Matrix, op: Operation) -> bool:
     """Return whether a turned matrix shows the factors of a move, not dimensions of a tensor."""
-    return matrix.source == "dram" and matrix.tensor == op.output
+    return matrix.tensor == op.output and _shown_place(compiled, matrix) is not None
 
 
 def _shown_place(compiled: CompiledGraph, matrix: Matrix) -> TensorInDram | None:
     """Return the place in DRAM from which a matrix comes, as it is or in another type."""
     nodes = {node.output: node for node in compiled.layers.nodes}
-    while not matrix.dram and (node := nodes.get(matrix.name)) and node.kind == "convert":
+    while not matrix.dram and (node := nodes.get(matrix.holder)) and node.kind == "convert":
         matrix = compiled.layers.matrix(node.inputs[0])
     return next((place for place in compiled.layers.dram if place.name == matrix.dram), None)
 
 
-def _factors_as_turned(
-    compiled: CompiledGraph, chip: Chip, matrix: Matrix, name: str, data: Array
-) -> Array:
-    """Return a tensor as identity products of its factors leave it, in logical order."""
-    shape, place = compiled.graph.shape(name), _shown_place(compiled, matrix)
-    assert place is not None
-    factors = pack(data, shape).reshape(place.shape.dims)
-    turned = np.swapaxes(_turned(compiled, chip, matrix, factors), -1, -2)
-    return unpack(as_tensor(turned, matrix.axes, factors.shape).ravel(), shape)
+def _factors_as_turned(compiled: CompiledGraph, chip: Chip, name: str, data: Array) -> Array:
+    """Return a tensor as identity products of its factors leave it, in logical order.
+
+    Tiles that leave gaps cut it into parts, each with factors of its own; the array may turn some
+    of the parts, and the padding that came with them stays behind.
+    """
+    shape, layers = compiled.graph.shape(name), compiled.layers
+    memory = pack(data, shape).ravel().copy()
+    start = next(place.start for place in layers.dram if place.name == name)
+    for number, node in enumerate(layers.nodes):
+        if not _multiplies_to_turn(compiled, chip, number):
+            continue
+        matrix = layers.matrix(node.inputs[0])
+        part = _shown_place(compiled, matrix)
+        if part is not None and part.start == start:
+            places = _places_shown(matrix, part)
+            turned = np.swapaxes(_turn(compiled, chip, matrix, memory[places]), -1, -2)
+            memory[places] = turned
+    return unpack(memory, shape)
+
+
+def _places_shown(matrix: Matrix, part: TensorInDram) -> Integers:
+    """Return where elements of a part lie in its tensor, [batch..., rows, columns].
+
+    A dimension of the part that the matrix does not show has padding behind its first index.
+    """
+    window = matrix.window
+    dims = window.inner.dims if isinstance(window, MatrixWindow) else part.shape.dims
+    shown = [axis for group in matrix.axes for axis in group]
+    index = [np.asarray(0)] * len(dims)
+    grid = np.indices([dims[axis] for axis in shown])
+    for axis, numbers in zip(shown, grid, strict=True):
+        index[axis] = numbers
+    first = (part.base - part.start) // part.shape.dtype.itemsize
+    found = np.asarray(first + part.shape.linear_index(index), np.int64)
+    return found.reshape([math.prod(dims[axis] for axis in group) for group in matrix.axes])
 
 
 def _as_turned(
@@ -225,6 +254,8 @@ def _as_turned(
     """
     found = dict(inputs)
     first, *others = compiled.graph.operations
+    if _by_digits(compiled):
+        return found | _digits_as_turned(compiled, chip, inputs)
     if first.kind == "relayout" and not others and _in_strands(compiled):
         (name,) = first.inputs
         return {name: _as_strands_leave_it(compiled, chip, first, found[name])}
@@ -233,16 +264,92 @@ def _as_turned(
             continue
         matrix = compiled.layers.matrix(node.inputs[0])
         op = next(op for op in compiled.graph.operations if op.name == node.layer)
-        name = op.inputs[0] if _is_of_factors(matrix, op) else matrix.tensor
+        name = op.inputs[0] if _is_of_factors(compiled, matrix, op) else matrix.tensor
         if name not in inputs or _turns_whole(inputs[name]):
             continue
         place = _shown_place(compiled, matrix)
         if place is not None and place.shape.dims != inputs[name].shape:
-            found[name] = _factors_as_turned(compiled, chip, matrix, name, inputs[name])
+            found[name] = _factors_as_turned(compiled, chip, name, inputs[name])
             continue
         turned = np.swapaxes(_turned(compiled, chip, matrix, inputs[name]), -1, -2)
         found[name] = as_tensor(turned, matrix.axes, inputs[name].shape)
     return found
+
+
+def _by_digits(compiled: CompiledGraph) -> bool:
+    """Return whether a tensor is moved between the places of tiles on the chip."""
+    windows = (m.window for m in compiled.layers.matrices)
+    return any(isinstance(window, DigitWindow) for window in windows)
+
+
+def _digits_as_turned(
+    compiled: CompiledGraph, chip: Chip, inputs: Mapping[str, Array]
+) -> dict[str, Array]:
+    """Return the inputs that move from place to place, as their identity products leave them."""
+    found: dict[str, Array] = {}
+    (first, *_), layers = compiled.graph.operations, compiled.layers
+    for home in layers.homes:
+        if home.tensor not in inputs or _turns_whole(inputs[home.tensor]):
+            continue
+        data = inputs[home.tensor]
+        held = _held_by_digits(compiled, chip, home.tensor, data)
+        if len(held) == 1:
+            continue
+        last = layers.matrix([*held][-1])
+        if any(last.axes):  # rows of an operand
+            found[home.tensor] = as_tensor(held[last.name], last.axes, data.shape)
+        else:
+            made = _as_digits_leave_it(compiled, chip, first, data)
+            found[home.tensor] = made.reshape(data.shape)
+    return found
+
+
+def _as_digits_leave_it(compiled: CompiledGraph, chip: Chip, op: Operation, data: Array) -> Array:
+    """Return the result of a lone move between places on the chip as its products leave it."""
+    held = _held_by_digits(compiled, chip, op.inputs[0], data)
+    last = next(home.matrix for home in compiled.layers.homes if home.tensor == op.output)
+    found = compiled.placements()[op.output].array(np.ascontiguousarray(held[last]).view(np.uint8))
+    return np.asarray(found)
+
+
+def _held_by_digits(
+    compiled: CompiledGraph, chip: Chip, tensor: str, data: Array
+) -> dict[str, Array]:
+    """Return what the matrices hold that a tensor on the chip goes through, place by place."""
+    layers = compiled.layers
+    home = next(home for home in layers.homes if home.tensor == tensor)
+    source = layers.matrix(home.matrix)
+    if any(source.axes):
+        return {source.name: data}
+    image = compiled.placements()[tensor].image(data).view(data.dtype)
+    held = {source.name: image.reshape(source.rows, source.cols)}
+    for number, node in enumerate(layers.nodes):
+        taken, made = layers.matrix(node.inputs[0]), layers.matrix(node.output)
+        if taken.holder not in held or node.kind not in ("turn", "convert"):
+            continue
+        if made.window is None:  # all places, in a type that the array takes
+            held[made.name] = held[taken.holder]
+            continue
+        if not isinstance(made.window, DigitWindow):
+            continue
+        elements = held[taken.holder][_places_in_holder(taken)]
+        if node.kind == "turn" and _multiplies_to_turn(compiled, chip, number):
+            elements = _turn(compiled, chip, taken, elements)
+        elif node.kind == "turn":
+            elements = elements.swapaxes(1, 2)
+        there = layers.matrix(made.holder)
+        empty = np.zeros((there.rows, there.cols), data.dtype)
+        held.setdefault(made.holder, empty)[_places_in_holder(made)] = elements
+    return held
+
+
+def _places_in_holder(matrix: Matrix) -> tuple[Array, Array]:
+    """Return the holder's rows and columns of a matrix, [matrices, rows, columns]."""
+    assert matrix.window is not None
+    rows = matrix.window.row(0) + np.arange(matrix.rows)
+    every = Span(0, matrix.cols)
+    columns = [matrix.window.columns(n, 0, every) for n in range(matrix.matrices)]
+    return rows[None, :, None], np.stack(columns)[:, None, :]
 
 
 def _in_strands(compiled: CompiledGraph) -> bool:

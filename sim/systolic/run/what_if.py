@@ -124,9 +124,9 @@ def _outlook(result: Result, change: Ideal) -> Outlook:
 
 def changed(chip: Chip, change: Ideal) -> Chip:
     """Return the chip with the change."""
-    tables = chip.model_dump()
+    tables = chip.model_dump(exclude={"provenance"})  # which may speak of a key that is changed
     change.edit(chip, tables)
-    return Chip.model_validate(tables)
+    return Chip.model_validate(tables).model_copy(update={"provenance": chip.provenance})
 
 
 def _spares(result: Result, spared: Spared) -> bool:

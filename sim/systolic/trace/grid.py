@@ -81,7 +81,8 @@ class LoadPass:
 
     columns: that a read brings, of all rows on the left path, of f rows on the top path (0: as
     many as the array takes, f or all N). place: the tile of the array (None: all of it).
-    second: of a double row, [K, N] of the PEs' second rows; `weights` are those of the first.
+    further: of several rows in a PE, [K, N] of its second row, its third, ...; `weights` are those
+    of the first.
     """
 
     instruction: int
@@ -89,7 +90,7 @@ class LoadPass:
     weights: npt.NDArray[Any]
     columns: int = 0
     place: GridPlace | None = None
-    second: npt.NDArray[Any] | None = None
+    further: tuple[npt.NDArray[Any], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +101,8 @@ class MatMulPass:
     `silent`: the injections before e[0], of the passes whose vectors the PEs do not see.
     `is_pass_through`: weights pass through unchanged where the moving element is not 0.
     `place`: the tile of the array that multiplies (None: all of it).
-    `second`: of a double row, [M, K] for the PEs' second rows; `moving` is for the first.
+    `further`: of several rows in a PE, [M, K] for its second row, its third, ...; `moving` is for
+    the first.
     """
 
     instruction: int
@@ -111,7 +113,7 @@ class MatMulPass:
     silent: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     is_pass_through: bool = False
     place: GridPlace | None = None
-    second: npt.NDArray[Any] | None = None
+    further: tuple[npt.NDArray[Any], ...] = ()
 
     @property
     def first(self) -> int:
@@ -125,7 +127,7 @@ class GridState:
     output in that cycle; `weight` and `shadow` the registers as they stand at its end; `valid`
     whether a vector is there; `vector` its number (-1 where none), `matmul` its instruction (-1).
 
-    Of double rows `moving`, `weight` and `shadow` are those of a PE's first row; `sum` is of both.
+    Of several rows in a PE `moving`, `weight` and `shadow` are those of the first; `sum` is of all.
     Values are widened to the accumulator's type (float32 or int32, exact); in a run that uses
     both, to float64 (exact as well).
     """
@@ -392,10 +394,10 @@ class GridHistory:
         times = self._exchanges
         return _pick(times, np.searchsorted(times, front, side="right") - 1, 0)
 
-    def _registers(self, limit: Plane, *, second: bool = False) -> npt.NDArray[Any]:
+    def _registers(self, limit: Plane, *, row: int = 0) -> npt.NDArray[Any]:
         """Return [R, C] the registers that loads write, after all reads up to cycle `limit`.
 
-        second: those of the second rows, which only loads of double rows write.
+        row: of which row of a PE; others than the first are written by loads of several rows only.
         """
         held = np.zeros(limit.shape, self._dtype)
         missing = np.ones(limit.shape, bool)
@@ -403,9 +405,9 @@ class GridHistory:
         for load in reversed(self.loads[:begun]):
             if not missing.any():
                 break
-            weights = load.second if second else load.weights
-            if weights is None:
+            if row > len(load.further):
                 continue
+            weights = load.further[row - 1] if row else load.weights
             rows, cols = weights.shape
             open_, into = missing[:rows, :cols], held[:rows, :cols]
             if not open_.any():
@@ -451,32 +453,46 @@ class GridHistory:
         used = np.array([operand.size for operand in operands])
         through = np.array([p.is_pass_through for p in owners])[:, None]
         planes, plane = self._weights_met(vectors.times, kind)
-        is_double = np.array([p.second is not None for p in owners])[:, None]
-        if is_double.any():
-            also = np.zeros_like(moving)
-            for place, (one, v) in enumerate(zip(owners, vectors.vector, strict=True)):
-                if one.second is not None:
-                    also[place, : one.second.shape[1]] = one.second[v].astype(kind)
-            others, _ = self._weights_met(vectors.times, kind, second=True)
+        several = [
+            self._further(row, vectors, kind)
+            for row in range(1, 1 + max((len(p.further) for p in owners), default=0))
+        ]
         total = np.zeros((count, self.shape.cols), kind)
         for r in range(self.shape.rows):
             with np.errstate(all="ignore"):
                 new = _multiply_add(moving[:, r, None], planes[plane, r], total, self.shape.fused)
-                if is_double.any():
-                    both = _multiply_add(also[:, r, None], others[plane, r], new, self.shape.fused)
-                    new = np.where(is_double, both, new)
+                for has_row, also, others in several:
+                    more = _multiply_add(also[:, r, None], others[plane, r], new, self.shape.fused)
+                    new = np.where(has_row, more, new)
             if through.any():
                 passed = np.where(moving[:, r, None] != 0, planes[plane, r], total)
                 new = np.where(through, passed, new)
             total = np.where((r < used)[:, None], new, total)
             yield total
 
+    def _further(
+        self, row: int, vectors: _Vectors, kind: np.dtype[Any]
+    ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[Any], npt.NDArray[Any]]:
+        """Return of a row of the PEs beyond the first: which vectors have it, [V, 1], and operands.
+
+        These are moving values [V, R], and the weight planes that `_weights_met` numbers.
+        """
+        owners = [self.matmuls[i] for i in vectors.matmul]
+        moving = np.zeros((len(owners), self.shape.rows), kind)
+        for place, (one, v) in enumerate(zip(owners, vectors.vector, strict=True)):
+            if row <= len(one.further):
+                operand = one.further[row - 1][v]
+                moving[place, : operand.size] = operand.astype(kind)
+        has_row = np.array([row <= len(one.further) for one in owners], np.bool_)[:, None]
+        weights, _ = self._weights_met(vectors.times, kind, row=row)
+        return has_row, moving, weights
+
     def _weights_met(
-        self, times: Plane, kind: np.dtype[Any], *, second: bool = False
+        self, times: Plane, kind: np.dtype[Any], *, row: int = 0
     ) -> tuple[npt.NDArray[Any], Plane]:
         """Return the distinct weight planes [G, R, C] that vectors meet, and each vector's [V].
 
-        times: [V] the cycles of the vectors' injections. second: of the PEs' second rows.
+        times: [V] the cycles of the vectors' injections. row: of which row of a PE.
         """
         seen = self._exchanged(times) if self.shape.weight_buffer == "double" else times
         reads = np.searchsorted(self._reads, seen - 1, side="right")
@@ -484,9 +500,7 @@ class GridHistory:
         sides = (self.shape.rows, self.shape.cols)
         limits = [int(self._reads[n - 1]) if n else -1 for n in counts]
         with np.errstate(all="ignore"):
-            planes = [
-                self._registers(np.full(sides, n), second=second).astype(kind) for n in limits
-            ]
+            planes = [self._registers(np.full(sides, n), row=row).astype(kind) for n in limits]
         return np.stack(planes), plane
 
 

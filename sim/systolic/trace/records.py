@@ -55,8 +55,7 @@ class FetchTimes(NamedTuple):
     arrival: int
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Stall:
+class Stall(NamedTuple):
     """A port refused: `cycles` consecutive cycles of `unit` from `tick` on.
 
     partition: of the port, where each partition has its own (`port_scope`); else ALL_PARTITIONS.
@@ -80,8 +79,7 @@ class Stall:
         return " ".join((self.buffer, *bank, self.direction))
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class SemaphoreEvent:
+class SemaphoreEvent(NamedTuple):
     """A post (value: the count after it), or a wait that an instruction's start satisfied."""
 
     tick: int

@@ -13,16 +13,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from systolic.element_types import ELEMENT_TYPES
+from systolic.element_types import ELEMENT_TYPES, PACKED_TYPES
 
 KINDS = ("load", "inject", "read", "write", "psum_write")
 """load: weights read; inject: moving words read; read, write: engines and DMA; psum_write: results
 taken by the result buffer."""
 
 VALUE_TYPES: tuple[tuple[str, np.dtype[Any]], ...] = tuple(
-    (name, ELEMENT_TYPES[name].dtype)
-    for name in ("f32", "s32", "bf16", "f16", "f8e4m3fn", "f8e5m2", "s8", "u8")
-)
+    (name, (ELEMENT_TYPES | PACKED_TYPES)[name].dtype)
+    for name in (
+        "f32", "s32", "bf16", "f16", "f8e4m3fn", "f8e5m2", "s8", "u8", "f8e8m0fnu", "f4e2m1fn_x4",
+        "u16",
+    )
+)  # fmt: skip
 """The types in the order of their numbers in column `type`; a new type goes to the end."""
 _CODE = {name: code for code, (name, _) in enumerate(VALUE_TYPES)}
 

@@ -59,16 +59,23 @@ def _lost(op: Operation, graph: Graph, values: Mapping[str, Array]) -> int:
         return 0
     if whole and _surely_held(op, arrays, found.dtype):
         return 0
-    if not whole and (np.isfinite(found).all() or _only_moves(op, arrays, found.dtype)):
+    if not whole and (_finite(found).all() or _only_moves(op, arrays, found.dtype)):
         return 0
     exact = op.row.exact(arrays, shape, op.attributes)
     if not whole:
-        return int(np.count_nonzero(np.isfinite(exact) & ~np.isfinite(found)))
+        return int(np.count_nonzero(np.isfinite(exact) & ~_finite(found)))
     limits = shape.type.integer_range
     assert limits is not None
     held = exact if exact.dtype.kind in "iu" else np.trunc(exact.astype(np.float64))
     # NaN fails both comparisons, so it counts as lost: no whole number is NaN.
     return int(np.count_nonzero(~((held >= limits[0]) & (held <= limits[1]))))
+
+
+def _finite(values: Array) -> Array:
+    """Return which floats are finite; the host warns of a NaN that signals, and it is none."""
+    with np.errstate(invalid="ignore"):
+        found: Array = np.isfinite(values)
+    return found
 
 
 def _is_whole(shape: Shape) -> bool:

@@ -65,28 +65,28 @@ def _result_of_program(row: ValidationRow, path: Path, overrides: list[Override]
 
 def result_of_lines(row: ValidationRow, chip: Chip, repeat: int) -> Result:
     """Return the result of a row's lines, `repeat` times one after the other, run for its times."""
-    return program_result(Module(repeated(row, repeat)), chip, None, TIMES_ONLY)
+    return program_result(Module(repeated(row, repeat, chip)), chip, None, TIMES_ONLY)
 
 
-def repeated(row: ValidationRow, repeat: int) -> Program:
+def repeated(row: ValidationRow, repeat: int, chip: Chip) -> Program:
     """Return the lines before, once, and then the lines of the program, `repeat` times.
 
     A wait of the k-th repetition is for the posts of the repetitions before it as well.
     """
     first, lines = _lines(row.before, row), _lines(row.program, row)
-    posted = posts_of(lines)
+    posted = posts_of(lines, chip)
     found = [*first]
     for number in range(repeat):
         found += [_later(each, posted, number) for each in lines]
     return Program(row.id, tuple(found), tuple(_names(found)))
 
 
-def posts_of(lines: tuple[Instruction, ...]) -> Counter[int]:
-    """Return how often each semaphore is posted by some instructions."""
+def posts_of(lines: tuple[Instruction, ...], chip: Chip) -> Counter[int]:
+    """Return how often each semaphore is posted by some instructions on a chip."""
     found = Counter[int]()
     for each in lines:
         for post in each.posts:
-            found[post.semaphore] += times(each, post)
+            found[post.semaphore] += times(each, post, chip)
     return found
 
 
@@ -114,7 +114,7 @@ def _names(instructions: list[Instruction]) -> Iterator[str]:
 def is_legal(row: ValidationRow, chip: Chip, number: int | None = None) -> bool:
     """Return whether the chip can execute the lines, with a number in place of ``{n}``."""
     filled = row if number is None else _filled(row, number)
-    program = repeated(filled, filled.repeat)
+    program = repeated(filled, filled.repeat, chip)
     try:
         check_program(program, chip)
     except ProgramError:
