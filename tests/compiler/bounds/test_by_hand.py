@@ -421,8 +421,12 @@ def test_bytes_of_elements_are_turned(dtype, turns):
     assert found.why != "elements turned one by one"
 
 
-def test_vectors_of_all_operations():
-    """Three products of one vector, each 30 cycles: the last may enter in cycle 60, of 2 ticks."""
+def test_vectors_of_all_products():
+    """Three products of one vector, each 30 cycles: the last may enter 60 cycles after the first.
+
+    Load in [0, 2), first vector at 2, last at 122; its sum in [124, 126), seen at 126; read in
+    [126, 129), written in [129, 132).
+    """
     chip = clocked(pe_array={"cycles_per_vector": {"f32": 30}})
     builder = GraphBuilder("state_buffer")
     now = builder.tensor("x", "f32[1,1]{0,1}")
@@ -430,8 +434,48 @@ def test_vectors_of_all_operations():
         weights = builder.tensor(f"w{number}", "f32[1,1]")
         now = builder.matmul(now, weights, "f32[1,1]", name=f"y{number}")
     bound = run_bound(builder.graph(), chip)
-    why = "moving vectors of pe_array, all operations"
-    assert (bound.ticks, bound.cycles, bound.why) == (122, 61, why)
+    why = "moving vectors of pe_array, all products"
+    assert (bound.ticks, bound.cycles, bound.why) == (132, 66, why)
+
+
+def two_products(*, home: str = "dram", first: str = "{1,0}", second: str = "{0,1}") -> Graph:
+    """Return y0 = x w0 and y1 = x w1, x of 8 x 8; first, second: the layouts of the weights."""
+    builder = GraphBuilder(home)
+    x = builder.tensor("x", "f32[8,8]{1,0}")
+    for number, layout in enumerate((first, second)):
+        weights = builder.tensor(f"w{number}", f"f32[8,8]{layout}")
+        builder.matmul(x, weights, "f32[8,8]", name=f"y{number}")
+    return builder.graph()
+
+
+@pytest.mark.parametrize(("second", "turned"), [("{1,0}", 1), ("{0,1}", 2)])
+@pytest.mark.parametrize("home", ["state_buffer", "dram"])
+def test_what_two_products_take_is_turned_once(home, second, turned):
+    """Four tiles of 8 vectors for each product, two tiles of 8 for each turn, on 4 x 4.
+
+    A tile loads in 4 cycles, and a sum goes 3 cells down and 3 across; it is seen, read and written
+    a cycle later each. From DRAM the first byte is seen 26 cycles later, and the last is there 26
+    cycles after it could be read.
+    """
+    rare = {"min_interval_cycles": 999}  # engines do not turn an operand in less time
+    dma = {"queues": 1, "latency_cycles": 20, "descriptor_cycles": 99, "bytes_per_cycle": 1024}
+    dram = {"latency_cycles": 5, "bytes_per_cycle": 1024}
+    chip = ideal_chip(4, 4, pooling=rare, activation=rare, dma=dma, dram=dram)
+    bound = run_bound(two_products(home=home, second=second), chip)
+    vectors = 2 * 4 * 8 + turned * 2 * 8
+    outside = (20 + 5 + 1) + (20 + 5 + 1) if home == "dram" else 0
+    assert bound.why == "moving vectors of pe_array, all products"
+    assert bound.cycles == 4 + vectors - 1 + (3 + 3) + 3 + outside
+    assert systolic.run(two_products(home=home, second=second), chip).trace.ticks >= bound.ticks
+
+
+def test_products_wait_for_what_is_turned_without_the_array():
+    """64 elements of an operand through 16 queues, a cycle each: no vector is needed for turns."""
+    rare = {"min_interval_cycles": 999}
+    dma = {"queues": 16, "descriptor_cycles": 0, "bytes_per_cycle": 4}
+    chip = ideal_chip(4, 4, pooling=rare, activation=rare, dma=dma)
+    bound = run_bound(two_products(home="state_buffer"), chip)
+    assert bound.cycles == 4 + 2 * 4 * 8 - 1 + (3 + 3) + 3
 
 
 def test_fast_engines_are_not_charged_array_cycles():

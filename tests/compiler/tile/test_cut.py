@@ -163,24 +163,28 @@ def test_turns_go_down_until_a_tile_of_the_result_is_complete():
 
 
 def product_of_a_product(last: str) -> Graph:
-    """Return it with an operation behind it, operands in DRAM."""
+    """Return it with an operation behind it, weights in DRAM."""
     builder = GraphBuilder("dram")
-    x, v = builder.tensor("x", "f32[64,64]"), builder.tensor("v", "f32[64,64]")
-    hidden = builder.matmul(x, v, "f32[64,64]", name="hidden")
-    w = builder.tensor("w", "f32[64,8]")
-    sums = builder.matmul(hidden, w, "f32[64,8]", name="sums")
+    x, v = builder.tensor("x", "f32[16,16]"), builder.tensor("v", "f32[16,16]")
+    hidden = builder.matmul(x, v, "f32[16,16]", name="hidden")
+    w = builder.tensor("w", "f32[16,64]")
+    sums = builder.matmul(hidden, w, "f32[16,64]", name="sums")
     if last == "softmax":
         builder.softmax(sums, name="y")
     return builder.graph()
 
 
-@pytest.mark.parametrize(("last", "groups"), [("softmax", 16), ("nothing", 1)])
-def test_sums_that_engines_go_over_are_made_tile_by_tile(last, groups):
-    """All 16 tiles of 4 rows have banks together; engines would wait for the last K-tile of all.
+@pytest.mark.parametrize("last", ["softmax", "nothing"])
+@pytest.mark.parametrize(("bytes_per_cycle", "groups"), [(64, 16), (16, 1)])
+def test_sums_are_finished_tile_by_tile_unless_weights_arrive_late(last, bytes_per_cycle, groups):
+    """All 16 tiles of 4 x 16 have banks together; engines, or stores, would wait for the last
+    K-tile of all.
 
-    The weights of the second product have come while the first one was made.
+    The first product takes 256 cycles. At 64 bytes in a cycle v and w have come in 80 cycles. At 16
+    they take 320, and sums grow as w arrives.
     """
-    chip = ideal_chip(4, 4, result_buffer={"banks": 32, "bank_bytes": 64})
+    dram = {"bytes_per_cycle": bytes_per_cycle}
+    chip = ideal_chip(4, 4, result_buffer={"banks": 32, "bank_bytes": 64}, dram=dram)
     graph = product_of_a_product(last)
     compiled = compile_graph("run", graph, chip, Options(stationary="lhs"))
     nodes = [(node.layer, node.kind) for node in compiled.layers.nodes]

@@ -17,7 +17,13 @@ from systolic.compiler.bounds.sequencing import fetched, of_product, queue_bound
 from systolic.compiler.ir.carried import memory_bytes
 from systolic.compiler.lower.table import BoundKind, bound_kind
 from systolic.hw.formulas.moves import gapped_bound
-from systolic.hw.formulas.products import Dimension, Product, Turn, product_bound, product_vectors
+from systolic.hw.formulas.products import (
+    Dimension,
+    Product,
+    Turn,
+    product_bound,
+    products_bound,
+)
 from systolic.hw.formulas.timing import Bound, dram_bound, largest
 from systolic.hw.spec import Chip
 from systolic.layout import COMBINE, Shape
@@ -51,9 +57,9 @@ def operation_bounds(
 def run_bound(graph: Graph, chip: Chip, options: Options | None = None) -> Bound:
     """Return the bound of the whole run: its longest operation, the array's work, DRAM's bytes."""
     found = [each.bound for each in operation_bounds(graph, chip, options)]
-    found.append(fetched(chip, _array_bound(graph, chip)))
     products = [product_of(graph, op) for op in graph.operations if _is_product(op)]
     if products:
+        found.append(fetched(chip, _products_bound(graph, chip)))
         work = [of_product(chip, product) for product in products]
         found.append(queue_bound(chip, work, _transfers(graph)))
     names = [n for n in (*graph.inputs, *graph.outputs) if graph.tensor(n).home == "dram"]
@@ -63,16 +69,21 @@ def run_bound(graph: Graph, chip: Chip, options: Options | None = None) -> Bound
     return largest(found)
 
 
-def _array_bound(graph: Graph, chip: Chip) -> Bound:
-    """Return the time from the first injection of all products to the cycle of the last."""
-    v, period = chip.pe_array.vector_cycles, chip.period("pe_array")
-    each = [
-        (v(graph.shape(op.inputs[0]).element_type), _least_vectors(graph, op, chip))
-        for op in graph.operations
-        if _is_product(op)
-    ]
-    stream = sum(v * vectors for v, vectors in each) - max((v - 1 for v, _ in each), default=0)
-    return Bound(stream * period, "moving vectors of pe_array, all operations", period)
+def _products_bound(graph: Graph, chip: Chip) -> Bound:
+    """Return the bound of all products together, an input that several take being turned once."""
+    products, turned = list[Product](), set[str]()
+    for op in graph.operations:
+        if _is_product(op):
+            own = _turned_inputs(graph, op)
+            turns = tuple(turn for name, turn in own.items() if name not in turned)
+            products.append(replace(product_of(graph, op), turns=turns))
+            turned |= own.keys()
+    from_dram, to_dram = (
+        all(graph.tensor(name).home == "dram" for name in names)
+        for names in (graph.inputs, graph.outputs)
+    )
+    found = products_bound(chip, products, from_dram=from_dram, to_dram=to_dram)
+    return replace(found, why=f"{found.why}, all products")
 
 
 def _is_product(op: Operation) -> bool:
@@ -91,11 +102,6 @@ def product_of(graph: Graph, op: Operation) -> Product:
     out = graph.shape(op.output)
     (M, K), N = lhs.dims[-2:], rhs.dims[-1]
     batch, left, right = (math.prod(s.dims[:-2]) for s in (out, lhs, rhs))
-    turns = []
-    if op.inputs[0] in graph.inputs and _minor(lhs) == 0 and M > 1:
-        turns.append(Turn(left, M, K, lhs.element_type, _beside(lhs)))
-    if op.inputs[1] in graph.inputs and _minor(rhs) == 1 and N > 1:
-        turns.append(Turn(right, N, K, rhs.element_type, _beside(rhs)))
     minor: Dimension | None = None
     if op.output in graph.outputs and min(M, N) > 1 and (place := _minor(out)) is not None:
         minor = "N" if place == 0 else "M"
@@ -108,12 +114,27 @@ def product_of(graph: Graph, op: Operation) -> Product:
         K,
         N * batch // left,
         lhs.element_type,
-        tuple(turns),
+        tuple(_turned_inputs(graph, op).values()),
         minor,
         out.element_type,
         diagonal,
         _beside(out),
     )
+
+
+def _turned_inputs(graph: Graph, op: Operation) -> dict[str, Turn]:
+    """Return the turns of the operands of a product that are inputs and lie with K in columns."""
+    if op.kind == "conv2d":
+        return {}
+    lhs, rhs = (graph.shape(name) for name in op.inputs)
+    (M, K), N = lhs.dims[-2:], rhs.dims[-1]
+    left, right = (math.prod(shape.dims[:-2]) for shape in (lhs, rhs))
+    turns = dict[str, Turn]()
+    if op.inputs[0] in graph.inputs and _minor(lhs) == 0 and M > 1:
+        turns[op.inputs[0]] = Turn(left, M, K, lhs.element_type, _beside(lhs))
+    if op.inputs[1] in graph.inputs and _minor(rhs) == 1 and N > 1:
+        turns[op.inputs[1]] = Turn(right, N, K, rhs.element_type, _beside(rhs))
+    return turns
 
 
 def _diagonal(graph: Graph, op: Operation) -> int | None:
@@ -273,12 +294,6 @@ _QUEUES: dict[BoundKind, Callable[[Graph, Operation, Chip, Options], Bound]] = {
     "move": move_queues,
 }
 """Bounds that count instructions, and know of their fetch themselves."""
-
-
-def _least_vectors(graph: Graph, op: Operation, chip: Chip) -> int:
-    """Return the moving vectors of a matmul with the better operand stationary, turns apart."""
-    product = product_of(graph, op)
-    return min(product_vectors(chip, product, p, q) for p, q, _ in product.mappings())
 
 
 def _bytes(graph: Graph, name: str) -> int:

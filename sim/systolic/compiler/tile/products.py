@@ -70,12 +70,6 @@ class ProductCutter:
             (number for number, node in enumerate(layers.nodes) if node.kind == "multiply"),
             default=-1,
         )
-        self._gone_over = {
-            name
-            for node in layers.nodes
-            if node.kind in ("convert", "reduce")
-            for name in node.inputs
-        }
         self._pooled = {
             self._matrices[node.inputs[0]].holder
             for node in layers.nodes
@@ -119,7 +113,7 @@ class ProductCutter:
             self._cut_masked(number, (a, b, out), groups, ahead)
             return
         sweeps = list[list[Task]]()
-        arrives = self._taken_as_it_arrives((a, b), out)
+        arrives = self._taken_as_it_arrives((a, b))
         ends = not self._late_rows.flows or number == self._last_product
         for matrix in range(out.matrices):
             alone = arrives and out.matrices * len(groups) == 1
@@ -235,20 +229,18 @@ class ProductCutter:
             return loops, sweep, banks
         return spared, 2, max(1, banks - spare)
 
-    def _taken_as_it_arrives(self, operands: tuple[Matrix, Matrix], out: Matrix) -> bool:
+    def _taken_as_it_arrives(self, operands: tuple[Matrix, Matrix]) -> bool:
         """Return whether a lone group of sums should grow K-tile by K-tile, as operands arrive.
 
         It need not if the products before take longer than these operands, and those of all
-        products before, take to come. Then it should not if engines go over the result, which they
-        can do tile by tile while the array makes the next one, nor if tasks change places: the
-        array can be at other products between two of its tiles.
+        products before, take to come. Then tile after tile is finished: engines go over it, or DMA
+        stores it, while the array makes the next one.
         """
         self._brought += sum(self._load_cycles(matrix) for matrix in operands)
         if "dram" not in (matrix.source for matrix in operands):
             return False
         before = sum(loops.estimate for _, loops in self.loops[:-1])
-        waits = self._brought * self._chip.period("dma") > before * self._chip.period("pe_array")
-        return waits or not (self._late_rows.flows or out.name in self._gone_over)
+        return self._brought * self._chip.period("dma") > before * self._chip.period("pe_array")
 
     def _load_cycles(self, matrix: Matrix) -> float:
         """Return about how many cycles all queues take to bring a matrix, the first time."""

@@ -136,12 +136,38 @@ def product_bound(
     tile more to stream (`cut_finer`): if that is less, it counts.
     """
     bounds = [
-        _bound(chip, product, sizes, turns, ways, from_dram=bool(dram_bytes), to_dram=to_dram)
-        for *sizes, turns in product.mappings()
-        for ways in choices(*(_ways(chip, turn) for turn in turns))
+        largest([_at_best(chip, way, from_dram=bool(dram_bytes), to_dram=to_dram), way.moved])
+        for way in product_ways(chip, product)
     ]
     best = min(bounds, key=lambda bound: bound.ticks)
     return largest([best, dram_bound(chip, dram_bytes)]) if dram_bytes else best
+
+
+def products_bound(
+    chip: Chip, products: Sequence[Product], *, from_dram: bool, to_dram: bool
+) -> Bound:
+    """Return the best possible time of several products, in any order and beside one another.
+
+    The array streams the vectors of all of them, and engines copy all their words out. Each may
+    have its own mapping, and its own ways to turn. from_dram: all operands come from there, so the
+    latencies stand in front of the first product that begins; to_dram: all results go there, behind
+    the last one. What is turned for several products is to be among the turns of one of them.
+    Weights count only for the product that has most, as two products may share them.
+
+    A turn without the array takes all products at least its time (`moved`). So for each such time,
+    the ways that take no longer are open to all products, and the least of these bounds counts.
+    """
+    every = [product_ways(chip, product) for product in products]
+    found: list[Bound] = []
+    for limit in sorted({way.moved.ticks for ways in every for way in ways}):
+        if found and limit >= min(bound.ticks for bound in found):
+            break
+        some = [[way for way in ways if way.moved.ticks <= limit] for ways in every]
+        if all(some):
+            moved = next(w.moved for ways in every for w in ways if w.moved.ticks == limit)
+            both = _at_best(chip, _together(chip, some), from_dram=from_dram, to_dram=to_dram)
+            found.append(largest([both, moved]))
+    return min(found, key=lambda bound: bound.ticks)
 
 
 def product_vectors(chip: Chip, product: Product, P: int, Q: int) -> int:
@@ -149,6 +175,24 @@ def product_vectors(chip: Chip, product: Product, P: int, Q: int) -> int:
     array = chip.pe_array
     tiles = -(-product.K // array.rows)
     return product.matrices * tiles * product.streamed(P, Q, array.cols)
+
+
+@dataclass(frozen=True, slots=True)
+class ProductWay:
+    """What one way to make a product takes: of the array, and of what turns without it.
+
+    any_tile, last_tile: the vectors and cycles of the tile that takes least, of all tiles and of
+    those that may come last. busy: cycles of all vectors. slowest: those of one, at most. moved: the bound of what is turned
+    by DMA and engines. whole: no diagonal cuts the tiles.
+    """
+
+    work: ArrayWork
+    any_tile: tuple[int, int]
+    last_tile: tuple[int, int]
+    busy: int
+    slowest: int
+    moved: Bound
+    whole: bool
 
 
 def _ways(chip: Chip, turn: Turn) -> list[Turn | None]:
@@ -186,17 +230,23 @@ class _Tiles:
     dtype: str
 
 
-def _bound(
+def product_ways(chip: Chip, product: Product) -> list[ProductWay]:
+    """Return the work of each mapping, for each choice of how each matrix is turned."""
+    return [
+        _way(chip, product, sizes, turns, ways)
+        for *sizes, turns in product.mappings()
+        for ways in choices(*(_ways(chip, turn) for turn in turns))
+    ]
+
+
+def _way(
     chip: Chip,
     product: Product,
     sizes: Sequence[int],
     turns: Sequence[Turn],
     ways: Sequence[Turn | None],
-    *,
-    from_dram: bool,
-    to_dram: bool,
-) -> Bound:
-    """Return the bound of one mapping; ways: what the array turns for each turn, if it does."""
+) -> ProductWay:
+    """Return the work of one mapping; ways: what the array turns for each turn, if it does."""
     by_array = [way for way in ways if way is not None]
     moved = [turn for turn, way in zip(turns, ways, strict=True) if way is None]
     operands = len(product.turns) - ways[: len(product.turns)].count(None)
@@ -205,14 +255,56 @@ def _bound(
     work = _work(chip, tiles, product, sizes, by_array)
     # The last injection is of the product or of its result being turned, never of an operand.
     last = [*own, *_turn_tiles(chip, by_array[operands:])]
-    finer = cut_finer(chip, work, _least(tiles), _least(last))
-    if product.diagonal is not None:  # tiles at the diagonal are cut as small as may be
-        work, finer = replace(work, first=1, ends=1, width=1), []
+    whole = product.diagonal is None
+    if not whole:  # tiles at the diagonal are cut as small as may be
+        work = replace(work, first=1, ends=1, width=1)
+    return ProductWay(
+        work,
+        _least(tiles),
+        _least(last),
+        sum(tile.count * tile.vectors * tile.v for tile in tiles),
+        max(tile.v for tile in tiles),
+        _moved_bound(chip, moved),
+        whole=whole,
+    )
+
+
+def _at_best(chip: Chip, way: ProductWay, *, from_dram: bool, to_dram: bool) -> Bound:
+    """Return the bound of the array's work, which may be cut more finely than need be."""
+    finer = cut_finer(chip, way.work, way.any_tile, way.last_tile) if way.whole else []
     found = [
         array_bound(chip, each, drainers(chip), from_dram=from_dram, to_dram=to_dram)
-        for each in (work, *finer)
+        for each in (way.work, *finer)
     ]
-    return largest([min(found, key=lambda bound: bound.ticks), _moved_bound(chip, moved)])
+    return min(found, key=lambda bound: bound.ticks)
+
+
+def _together(chip: Chip, every: Sequence[Sequence[ProductWay]]) -> ProductWay:
+    """Return work that is no more than that of all products, each in whichever of its ways.
+
+    Whichever product begins, and whichever ends, its first load and its last tile count as those of
+    the product where they are least; the last vector as one of the type that takes longest.
+    """
+    ways = [way for some in every for way in some]
+    first, width = (min(getattr(w.work, name) for w in ways) for name in ("first", "width"))
+    slowest = max(way.slowest for way in ways)
+    busy = sum(min(way.busy for way in some) for some in every)
+    work = ArrayWork(
+        first=first,
+        ends=first + right_cycles(chip.pe_array, width - 1),
+        reads=max(min(way.work.reads for way in some) for some in every),
+        vectors=sum(min(way.work.vectors for way in some) for some in every),
+        stream=busy - slowest,
+        width=width,
+        words=sum(min(way.work.words for way in some) for some in every),
+    )
+    any_tile, last_tile = (
+        (min(cut[0] for cut in cuts), min(cut[1] for cut in cuts))
+        for cuts in ([way.any_tile for way in ways], [way.last_tile for way in ways])
+    )
+    moved = Bound(0, "nothing is moved", chip.period("pe_array"))
+    whole = all(way.whole for way in ways)
+    return ProductWay(work, any_tile, last_tile, busy, slowest, moved, whole=whole)
 
 
 def _least(tiles: Sequence[_Tiles]) -> tuple[int, int]:
