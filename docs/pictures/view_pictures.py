@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 NETWORK = "networks/digits_mlp"
 WORKS: dict[str, str] = {
     "timeline": NETWORK,
-    "layers": "networks/bert_block",
+    "layers": "networks/resnet50",
     "utilisation": NETWORK,
     "roofline": "networks/bert_block",
     "memory": NETWORK,

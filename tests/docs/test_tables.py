@@ -15,7 +15,7 @@ import systolic
 from run.test_conservation import wanted_products
 from support.documents import ROOT
 from systolic.config import load_run
-from systolic.isa import Buffer
+from systolic.isa import Buffer, LoadWeights, MatMul
 from systolic.layout import Shape, relayout
 from systolic.report.summary.wording import ratio_text
 
@@ -223,6 +223,33 @@ def test_who_stores_the_last_tiles_of_the_chain() -> None:
     assert f"{left:,} cycles in which the array has nothing left" in " ".join(
         text_of(COMPILER).split()
     )
+
+
+def test_what_the_chain_takes_beside_its_bound() -> None:
+    """compiler.md: until the first load, between the first vector and the last, and at the end."""
+    config = load_run(ROOT / "configs" / "runs" / "matmul_chain.toml")
+    result = systolic.run(config, values=False)
+    made, vectors = result.program.instructions, 5_632
+    loads = [t.first for t in result.trace.times if isinstance(made[t.instruction], LoadWeights)]
+    spans = [
+        (t.first, t.last) for t in result.trace.times if isinstance(made[t.instruction], MatMul)
+    ]
+    first, last = min(first for first, _ in spans), max(last for _, last in spans)
+    outside = 600 + 42 + 1
+    found = [
+        min(loads) - outside,
+        last - first - (vectors - 1),
+        result.cycles - last - 254 - 3 - outside,
+    ]
+    bound = outside + 128 + (vectors - 1) + 254 + 3 + outside
+    assert result.summary["bound"]["cycles"] == bound
+    assert sum(found) == result.cycles - bound
+    text = " ".join(text_of(COMPILER).split())
+    assert f"streams {vectors:,} vectors" in text
+    assert f"takes beside that, {sum(found):,} cycles" in text
+    assert f"{found[0]} cycles pass before the first load" in text
+    assert f"the array waits {found[1]} cycles, for operands" in text
+    assert f"At the end there are {found[2]}:" in text
 
 
 # -- networks -------------------------------------------------------------------------------------

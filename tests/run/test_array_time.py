@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 
 import pytest
@@ -40,9 +41,30 @@ def check(result) -> None:
     # few vectors keeps the array streaming for `min_vectors`, behind its last sums, with which an
     # operation may end.
     beyond = max(0, array.min_vectors - 1) * max(array.cycles_per_vector.values())
+    _check_division(summary, pes)
     for each in summary["operations"]:
         missing = each["turned_cycles"] - each["lost"].get("transposes", 0)
         assert 0 <= missing <= several_clocks + beyond, each
+
+
+def _check_division(summary, pes: int) -> None:
+    """The array is at one operation after another, with what it does and what it waits for."""
+    operations = summary["operations"]
+    divided = Counter[str]()
+    for each in operations:
+        array = each["array"]
+        assert array["utilisation"] * pes * array["cycles"] == pytest.approx(
+            each["multiply_adds"] if array["cycles"] else 0
+        )
+        useful = each["multiply_adds"] // pes if array["cycles"] else 0
+        assert useful + sum(array["lost"].values()) == array["cycles"], each
+        assert array["lost"].get("other operations", 0) == 0, each
+        divided.update(array["lost"])
+    taken = sum(each["array"]["cycles"] for each in operations)
+    assert taken == (summary["cycles"] if summary["streamed_cycles"] else 0)
+    for reason, cycles in summary["lost"].items() if taken else ():
+        if reason != "tiles not full":  # useful cycles of each operation are rounded down
+            assert divided[reason] == cycles, reason
 
 
 def _useful(summary) -> int:
@@ -90,6 +112,27 @@ def test_a_product_and_its_turn_by_hand(identity):
     assert product["lost"]["transposes"] == 8
     assert product["lost"]["tiles not full"] == 4
     assert (ramp["streamed_cycles"], ramp["lost"]) == (0, {})
+    assert product["array"]["cycles"] == result.cycles
+    assert ramp["array"] == {"cycles": 0, "utilisation": 0.0, "lost": {}}  # the drain does it
+    check(result)
+
+
+def test_the_array_is_at_one_product_after_another_by_hand():
+    """h = x w of 2 vectors, y = h v of 2: one tile each, on 4 x 4, on the chip.
+
+    w loads in cycles 0 to 3, vectors in 4 and 5. Their sums are in PSUM in 4 + 3 + 3 and the next
+    cycle, seen in 12, copied until 14. Vectors of y follow as soon as they are there.
+    """
+    builder = GraphBuilder("state_buffer")
+    x = builder.tensor("x", "f32[2,4]{0,1}")
+    w, v = builder.tensor("w", "f32[4,4]"), builder.tensor("v", "f32[4,4]")
+    h = builder.matmul(x, w, "f32[2,4]", name="h")
+    builder.matmul(h, v, "f32[2,4]{0,1}", name="y")
+    result = systolic.run(builder.graph(), ideal_chip(4, 4), values=False)
+    first, second = result.summary["operations"]
+    assert first["array"] == {"cycles": 6, "utilisation": 2 / 6, "lost": {"loading": 4}}
+    assert second["array"]["cycles"] == result.cycles - 6
+    assert second["array"]["utilisation"] == 2 / (result.cycles - 6)
     check(result)
 
 

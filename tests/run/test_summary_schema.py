@@ -38,7 +38,7 @@ COMPILED = {
 OPERATION = {
     "name": str, "op": str, "cycles": int, "multiply_adds": int, "utilisation": float,
     "bound": dict, "dram_bytes": int, "on_chip_bytes": int, "stalls": dict,
-    "streamed_cycles": int, "turned_cycles": int, "lost": dict,
+    "streamed_cycles": int, "turned_cycles": int, "lost": dict, "array": dict,
 }  # fmt: skip
 POINT = {
     "sweep": str,

@@ -1,9 +1,10 @@
-"""Where the array's time goes while an operation is under way: what is useful, and what is lost.
+"""Where the array's time goes: what is useful for an operation, and what is lost.
 
-An operation is under way from its first start to its last end. In each of these cycles the array
-could do a multiply-add in every PE. The cycles that its multiply-adds need at that rate are useful.
-Each other cycle is lost, for one reason. So useful and lost cycles sum to the time under way. Not
-here: DMA, engines.
+An operation is under way from its first start to its last end, and others are under way meanwhile.
+The array is at one operation after another: the run is divided among them (`stretches`). In each
+cycle the array could do a multiply-add in every PE. The cycles that an operation's multiply-adds
+need at that rate are useful. Each other cycle is lost, for one reason. So useful and lost cycles
+sum to the time under way, and to the time in which the array is at it. Not here: DMA, engines.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import NamedTuple
 
 from systolic.compiler import CompiledGraph
 from systolic.hw.spec import Chip
-from systolic.isa import Access, MatMul
+from systolic.isa import Access, MatMul, Program
 from systolic.isa.streaming import streaming
 from systolic.trace.labels import LabelInterval
 from systolic.trace.records import Trace
@@ -123,12 +124,65 @@ def windows(layers: Sequence[str], trace: Trace) -> dict[str, UnderWay]:
     }
 
 
+def stretches(
+    layers: Sequence[str], program: Program, chip: Chip, trace: Trace
+) -> dict[str, list[tuple[int, int]]]:
+    """Return the cycles in which the array is at each operation: (first, stop) of each stretch.
+
+    From the last vector of a multiply to that of the next one, with loads and waits between them,
+    the array is at the operation of the next one. Behind the last vector of all it is at the
+    operation that ends last. So the stretches of all operations are the whole run. There are none
+    if nothing is multiplied.
+    """
+    period, instructions = trace.periods[ARRAY], program.instructions
+    ends = sorted(
+        (each.last // period + streaming(multiply, chip.pe_array).vector_cycles, each.instruction)
+        for each in trace.times
+        if isinstance(multiply := instructions[each.instruction], MatMul)
+    )
+    if not ends:
+        return {}
+    last = max(trace.times, key=lambda each: each.done + trace.periods[each.unit])
+    found, first = dict[str, list[tuple[int, int]]](), 0
+    for end, instruction in [*ends, (trace.cycles(), last.instruction)]:
+        stop = min(end, trace.cycles())
+        own = found.setdefault(layers[instruction], [])
+        if own and own[-1][1] == first:
+            first = own.pop()[0]
+        if stop > first:
+            own.append((first, stop))
+        first = max(first, stop)
+    return found
+
+
+def lost_at_it(
+    own_stretches: Sequence[tuple[int, int]],
+    labels: LabelTimes,
+    own: Streamed,
+    multiply_adds: int,
+    chip: Chip,
+) -> dict[str, int]:
+    """Return the cycles of an operation's stretches that are lost, by reason."""
+    seen = Counter[str]()
+    for first, stop in own_stretches:
+        seen.update(labels.within(first, stop))
+    cycles = sum(stop - first for first, stop in own_stretches)
+    return _lost(cycles, seen, own, multiply_adds, chip)
+
+
 def lost_cycles(
     window: UnderWay, labels: LabelTimes, own: Streamed, multiply_adds: int, chip: Chip
 ) -> dict[str, int]:
     """Return the cycles of a window that are lost, by reason, the costliest first."""
+    seen = Counter(labels.within(window.first, window.stop))
+    return _lost(window.cycles, seen, own, multiply_adds, chip)
+
+
+def _lost(
+    cycles: int, seen: Counter[str], own: Streamed, multiply_adds: int, chip: Chip
+) -> dict[str, int]:
+    """Return the lost ones of so many cycles of the array, which have the labels `seen`."""
     useful = multiply_adds // (chip.pe_array.rows * chip.pe_array.cols)
-    seen = labels.within(window.first, window.stop)
     products = own.cycles - own.turned
     lost = Counter(
         {
@@ -139,7 +193,7 @@ def lost_cycles(
             **seen,
         }
     )
-    rest = window.cycles - useful - sum(lost.values())
+    rest = cycles - useful - sum(lost.values())
     # Where clocks differ, a window may have a cycle more than its labels: the cycle in which the
     # run ends. Or it may take a cycle less than it touches, for which there is a label
     # nevertheless.

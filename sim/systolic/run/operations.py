@@ -26,8 +26,10 @@ from systolic.run.array_time import (
     LabelTimes,
     Streamed,
     UnderWay,
+    lost_at_it,
     lost_cycles,
     streamed_by_layer,
+    stretches,
     windows,
 )
 from systolic.trace.records import Trace
@@ -110,8 +112,8 @@ def operation_records(
     """Return the record of each operation, as summary.json holds it.
 
     Cycles are the array's, from the operation's first start to its last end. Operations overlap,
-    so the cycles of all do not sum to the run's. An operation has 0 cycles if the instructions of
-    other operations do its work.
+    so the cycles of all do not sum to the run's. Those in which the array is at an operation do
+    (`array`). An operation has 0 cycles if the instructions of other operations do its work.
     """
     bounds = operation_bounds(compiled.graph, chip, compiled.options)
     layers = compiled.synchronised.layers
@@ -134,11 +136,17 @@ def _array_records(
 ) -> dict[str, dict[str, Any]]:
     """Return, of each operation that has instructions, where the array's time goes meanwhile."""
     streamed, labels = streamed_by_layer(compiled, chip), LabelTimes(trace.labels["pe_array"])
-    found = {}
-    for name, window in windows(compiled.synchronised.layers, trace).items():
-        own = streamed.get(name, Streamed())
-        lost = lost_cycles(window, labels, own, useful.get(name, 0), chip)
-        found[name] = _array_record(own, lost)
+    layers, found = compiled.synchronised.layers, {}
+    at_it = stretches(layers, compiled.program, chip, trace)
+    for name, window in windows(layers, trace).items():
+        own, multiply_adds, mine = (
+            streamed.get(name, Streamed()), useful.get(name, 0), at_it.get(name, []),
+        )  # fmt: skip
+        cycles = sum(stop - first for first, stop in mine)
+        lost = lost_at_it(mine, labels, own, multiply_adds, chip) if cycles else {}
+        meanwhile = lost_cycles(window, labels, own, multiply_adds, chip)
+        share = _utilisation(multiply_adds, cycles, chip)
+        found[name] = _array_record(own, meanwhile) | _at_it(cycles, share, lost)
     return found
 
 
@@ -146,7 +154,12 @@ def _array_record(own: Streamed, lost: Mapping[str, int]) -> dict[str, Any]:
     return {"streamed_cycles": own.cycles, "turned_cycles": own.turned, "lost": dict(lost)}
 
 
-NO_ARRAY = _array_record(Streamed(), {})
+def _at_it(cycles: int, utilisation: float, lost: Mapping[str, int]) -> dict[str, Any]:
+    """Return the record of the cycles in which the array is at an operation."""
+    return {"array": {"cycles": cycles, "utilisation": utilisation, "lost": dict(lost)}}
+
+
+NO_ARRAY = _array_record(Streamed(), {}) | _at_it(0, 0.0, {})
 
 
 def array_totals(compiled: CompiledGraph, chip: Chip, trace: Trace) -> dict[str, Any]:
@@ -160,15 +173,20 @@ def array_totals(compiled: CompiledGraph, chip: Chip, trace: Trace) -> dict[str,
 
 
 def _record(each: OperationBound, cycles: int, multiply_adds: int, chip: Chip) -> dict[str, Any]:
-    available = chip.pe_array.rows * chip.pe_array.cols * cycles
     return {
         "name": each.name,
         "op": each.kind,
         "cycles": cycles,
         "multiply_adds": multiply_adds,
-        "utilisation": multiply_adds / available if available else 0.0,
+        "utilisation": _utilisation(multiply_adds, cycles, chip),
         "bound": {"cycles": each.bound.cycles, "why": each.bound.why},
     }
+
+
+def _utilisation(multiply_adds: int, cycles: int, chip: Chip) -> float:
+    """Return the share of all PEs in so many cycles that multiply-adds take."""
+    available = chip.pe_array.rows * chip.pe_array.cols * cycles
+    return multiply_adds / available if available else 0.0
 
 
 def _costliest(item: tuple[str, int]) -> tuple[int, str]:

@@ -119,14 +119,54 @@ def test_one_operation_has_a_line_and_no_table() -> None:
 
 
 def test_the_file_has_a_column_for_each_reason() -> None:
-    assert layers_csv(network({**FIRST, "name": 'h,"1"'}, LAST)).splitlines() == [
+    first, last = divided({**FIRST, "name": 'h,"1"'}, 700, 0.625), divided(LAST, 300, 0.0)
+    assert layers_csv(network(first, last)).splitlines() == [
         "name,op,cycles,multiply_adds,utilisation,bound_cycles,bound_why,dram_bytes,on_chip_bytes,"
-        "streamed_cycles,turned_cycles,stalled by dma,waiting for activation,waiting for dma0,"
-        "lost to idle,lost to loading,lost to other operations,lost to transposes",
-        '"h,""1""",matmul,600,4800,0.5,300,moving vectors of pe_array,1024,4096,400,100,3,0,70,'
-        "200,0,0,100",
-        "y,binary,200,0,0.0,250,DRAM bandwidth,76,9,0,0,0,75,4,0,90,110,0",
+        "streamed_cycles,turned_cycles,array_cycles,array_utilisation,stalled by dma,"
+        "waiting for activation,waiting for dma0,lost to idle,lost to loading,"
+        "lost to other operations,lost to transposes",
+        '"h,""1""",matmul,600,4800,0.5,300,moving vectors of pe_array,1024,4096,400,100,700,0.625,'
+        "3,0,70,200,0,0,100",
+        "y,binary,200,0,0.0,250,DRAM bandwidth,76,9,0,0,300,0.0,0,75,4,0,90,110,0",
     ]
+
+
+def divided(operation: dict[str, Any], cycles: int, utilisation: float) -> dict[str, Any]:
+    """Return the record of an operation with the cycles in which the array is at it."""
+    lost = {"waiting for dma0": cycles // 4, "loading": cycles // 5} if cycles else {}
+    return {**operation, "array": {"cycles": cycles, "utilisation": utilisation, "lost": lost}}
+
+
+WHOLE = (
+    "  operation  op          cycles  array time   array   turns  lost most to             bound  "
+    "x bound  bound by                    DRAM bytes  waits most for",
+    "  h          matmul         600         700  42.9 %  25.0 %  waiting for dma0 25.0 %    300  "
+    "   2.3x  moving vectors of pe_array       1,024  dma0 70",
+    "  r[b]       activation       0           0",
+    "  y          binary         200         300   0.0 %          waiting for dma0 25.0 %    250  "
+    "         DRAM bandwidth                      76  activation 75",
+    "  total                   1,000       1,000  30.0 %  25.0 %  idle 60.0 %                800  "
+    "  1.25x  moving vectors                   1,100  activation 75",
+)
+
+
+def test_the_array_s_time_is_divided_among_operations() -> None:
+    """What is lost, and how far the bound is, is said of the cycles in which the array is at an
+    operation; only products are held against their bounds."""
+    every = divided(FIRST, 700, 0.429), divided(FUSED, 0, 0.0), divided(LAST, 300, 0.0)
+    lines = printed(network(*every), 180)
+    first = next(n for n, line in enumerate(lines) if line.startswith("  operation"))
+    assert lines[first : first + 5] == list(WHOLE)
+    narrow = printed(network(*every), 80)
+    heads = next(line for line in narrow if line.startswith("  operation"))
+    assert " ".join(heads.split()) == "operation op array time array lost most to x bound"
+
+
+@pytest.mark.parametrize(("cycles", "told"), [(4_000, True), (4_001, False)])
+def test_what_is_lost_in_a_thousandth_of_the_run_is_not_worth_a_word(cycles, told) -> None:
+    run = {**network(divided(FIRST, 998, 0.3), divided(LAST, 4, 0.0)), "cycles": cycles}
+    (last,) = (line for line in printed(run, 180) if line.startswith("  y "))
+    assert ("waiting for dma0 25.0 %" in last) is told
 
 
 @pytest.mark.parametrize("width", [80, 140])

@@ -182,8 +182,8 @@ class ProductWay:
     """What one way to make a product takes: of the array, and of what turns without it.
 
     any_tile, last_tile: the vectors and cycles of the tile that takes least, of all tiles and of
-    those that may come last. busy: cycles of all vectors. slowest: those of one, at most. moved: the bound of what is turned
-    by DMA and engines. whole: no diagonal cuts the tiles.
+    those that may come last. busy: cycles of all vectors. slowest: those of one, at most. moved:
+    the bound of what is turned by DMA and engines. whole: no diagonal cuts the tiles.
     """
 
     work: ArrayWork

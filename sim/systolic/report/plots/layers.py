@@ -1,12 +1,14 @@
 """The view `layers`: the operations of a network as bars of cycles, coloured by what bounds them.
 
-A tick across a bar is the operation's bound. Everything is in the summary, so a summary.json will
-do. Operations overlap: their cycles do not sum to those of the run.
+A bar is the time in which the array is at an operation, so all bars together are the run. Where
+nothing is multiplied, or a summary of version 0.1 does not say it, a bar is the time under way,
+and operations overlap. A tick across a bar is the operation's bound. Everything is in the summary,
+so a summary.json will do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,8 +19,14 @@ from systolic.report.plots.look import Look
 from systolic.report.plots.marks import boxes
 from systolic.report.plots.sheet import FOOT, HEAD, MARGIN, MIDDLE, NAMES, WIDTH, Sheet
 from systolic.report.plots.subject import PlotSummary
+from systolic.report.summary.layers import is_divided
 from systolic.report.summary.wording import number, percent, plural, ratio_text
 
+NO_PRODUCT = "what is no product"
+MANY = 40
+"""Operations of which those without a bar to be seen are left out."""
+SEEN = 0.0005
+"""Part of all bars that can be seen."""
 MOST_ROWS = 120
 """The most operations that are drawn: the longest, in their order. A line counts the others."""
 TALL, LOW, FULL_PAGE = 0.36, 0.17, 10.0
@@ -26,7 +34,10 @@ LONGEST_NAME = 20
 
 
 class LayerBar(NamedTuple):
-    """An operation: cycles, bound, what binds it, share of the array, its costliest wait."""
+    """An operation: cycles, bound, what binds it, share of the array, what costs it most.
+
+    at_once: others do its work, or it is done while the array is at others.
+    """
 
     name: str
     op: str
@@ -35,6 +46,7 @@ class LayerBar(NamedTuple):
     bound_why: str
     utilisation: float
     worst: tuple[str, int] | None
+    at_once: str = "others do its work"
 
 
 def layer_bars(summary: Mapping[str, Any]) -> list[LayerBar]:
@@ -44,25 +56,32 @@ def layer_bars(summary: Mapping[str, Any]) -> list[LayerBar]:
             f"{summary['run']}: has no operations to draw; needed the run of a graph "
             "([[workload.ops]])"
         )
-    return [_bar(each) for each in summary["operations"]]
+    divided = is_divided(summary)
+    return [_bar(each, divided=divided) for each in summary["operations"]]
 
 
-def _bar(operation: Mapping[str, Any]) -> LayerBar:
-    stalls = operation["stalls"]
-    worst = max(stalls, key=lambda each: stalls[each]) if stalls else None
+def _bar(operation: Mapping[str, Any], *, divided: bool) -> LayerBar:
+    taken = operation["array"] if divided else operation
+    held_up = taken["lost"] if divided else operation["stalls"]
+    worst = max(held_up, key=lambda each: held_up[each]) if held_up else None
+    multiplies = operation["multiply_adds"] > 0
     return LayerBar(
         name=operation["name"],
         op=operation["op"],
-        cycles=operation["cycles"],
-        bound_cycles=operation["bound"]["cycles"],
-        bound_why=operation["bound"]["why"],
-        utilisation=operation["utilisation"],
-        worst=None if worst is None else (worst, stalls[worst]),
+        cycles=taken["cycles"],
+        bound_cycles=operation["bound"]["cycles"] if multiplies or not divided else 0,
+        bound_why=operation["bound"]["why"] if multiplies or not divided else NO_PRODUCT,
+        utilisation=taken["utilisation"],
+        worst=None if worst is None else (worst, held_up[worst]),
+        at_once="meanwhile" if operation["cycles"] else "others do its work",
     )
 
 
 def longest(bars: Sequence[LayerBar], most: int) -> list[LayerBar]:
-    """Return the longest bars, in their old order."""
+    """Return the longest bars, in their old order; of many only those that can be seen."""
+    if len(bars) > MANY:
+        least = SEEN * sum(bar.cycles for bar in bars)
+        bars = [bar for bar in bars if bar.cycles > least]
     ranked = sorted(range(len(bars)), key=lambda place: -bars[place].cycles)[:most]
     return [bars[place] for place in sorted(ranked)]
 
@@ -79,30 +98,36 @@ def draw_layers(subject: PlotSummary, look: Look) -> Sheet:
         look,
         HEAD + len(bars) * row + FOOT,
         _said(subject, len(every) - len(bars)),
-        [
-            (colour, f"bound by {why}" if why in bounded else "without a bound of its own")
-            for why, colour in colour_of.items()
-        ],
+        [(colour, _bound_by(why, bounded)) for why, colour in colour_of.items()],
     )
-    _draw(sheet, bars, row, colour_of)
+    axes = sheet.axes(HEAD, len(bars) * row)
+    _scale(axes, divided=is_divided(subject.summary))
+    _draw(sheet, axes, bars, row, colour_of)
     return sheet
+
+
+def _bound_by(why: str, bounded: Collection[str]) -> str:
+    if why == NO_PRODUCT:
+        return "the array waits for, or turns for, what is no product"
+    return f"bound by {why}" if why in bounded else "without a bound of its own"
 
 
 def _said(subject: PlotSummary, left_out: int) -> str:
     summary = subject.summary
+    sums = "which all bars sum to" if is_divided(summary) else "operations overlap"
     said = (
-        f"{summary['chip']}; {plural(summary['cycles'], 'cycle')} in all; operations overlap. "
+        f"{summary['chip']}; {plural(summary['cycles'], 'cycle')} in all, {sums}. "
         "A line across a bar is the bound of the operation alone"
     )
     return f"{said}; {plural(left_out, 'shorter operation')} left out" if left_out else said
 
 
-def _draw(sheet: Sheet, bars: Sequence[LayerBar], row: float, colour_of: Mapping[str, str]) -> None:
-    axes = sheet.axes(HEAD, len(bars) * row)
+def _draw(
+    sheet: Sheet, axes: Any, bars: Sequence[LayerBar], row: float, colour_of: Mapping[str, str]
+) -> None:
     most = max(1, *(max(bar.cycles, bar.bound_cycles if bar.cycles else 0) for bar in bars))
     axes.set_xlim(0, most * 1.02)
     axes.set_ylim(len(bars), 0)
-    _scale(axes)
     size = min(style.BODY, row * 72 * 0.62)
     for place, bar in enumerate(bars):
         if bar.cycles:
@@ -119,13 +144,14 @@ def _draw(sheet: Sheet, bars: Sequence[LayerBar], row: float, colour_of: Mapping
         _words(sheet, bar, HEAD + (place + 0.5) * row, size)
 
 
-def _scale(axes: Any) -> None:
+def _scale(axes: Any, *, divided: bool) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axes.xaxis.set_visible(True)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(round(value))))
-    axes.set_xlabel("cycles of the array, from an operation's first start to its last end")
+    while_ = "in which it is at an operation" if divided else "from first start to last end"
+    axes.set_xlabel(f"cycles of the array, {while_}")
 
 
 def _words(sheet: Sheet, bar: LayerBar, middle: float, size: float) -> None:
@@ -157,7 +183,7 @@ def _words(sheet: Sheet, bar: LayerBar, middle: float, size: float) -> None:
 
 def _note(bar: LayerBar) -> str:
     if not bar.cycles:
-        return f"{bar.op}: others do its work"
+        return f"{bar.op}: {bar.at_once}"
     note = f"{bar.op}, {number(bar.cycles)}"
     if bar.bound_cycles:
         note += f", {ratio_text(bar.cycles / bar.bound_cycles)} its bound"

@@ -19,7 +19,7 @@ from systolic.report.summary.wording import number, percent, ratio_text
 
 TOTAL = "total"
 LayerColumn = Literal[
-    "operation", "op", "cycles", "array", "turns", "lost most to", "bound", "x bound",
+    "operation", "op", "cycles", "array time", "array", "turns", "lost most to", "bound", "x bound",
     "bound by", "DRAM bytes", "waits most for",
 ]  # fmt: skip
 TO_THE_LEFT: frozenset[LayerColumn] = frozenset(
@@ -27,17 +27,21 @@ TO_THE_LEFT: frozenset[LayerColumn] = frozenset(
 )
 ENOUGH = 0.8
 """A share of the array. If an operation uses less, the table says to what the rest is lost."""
+NOTABLE = 0.001
+"""The least part of the run that is worth a word of what it is lost to."""
 LESS_AND_LESS: tuple[frozenset[LayerColumn], ...] = (
     frozenset(),
     frozenset({"bound by"}),
-    frozenset({"bound by", "bound"}),
-    frozenset({"bound by", "bound", "waits most for"}),
-    frozenset({"bound by", "bound", "waits most for", "turns", "DRAM bytes"}),
+    frozenset({"bound by", "cycles"}),
+    frozenset({"bound by", "cycles", "bound"}),
+    frozenset({"bound by", "cycles", "bound", "waits most for"}),
+    frozenset({"bound by", "cycles", "bound", "waits most for", "turns", "DRAM bytes"}),
 )
 """Sets of columns to leave out. The first set with which the table fits the screen is taken."""
 FIXED = (
     "name", "op", "cycles", "multiply_adds", "utilisation", "bound_cycles", "bound_why",
-    "dram_bytes", "on_chip_bytes", "streamed_cycles", "turned_cycles",
+    "dram_bytes", "on_chip_bytes", "streamed_cycles", "turned_cycles", "array_cycles",
+    "array_utilisation",
 )  # fmt: skip
 """The first columns of layers.csv.
 
@@ -47,11 +51,17 @@ LOST = "lost to "
 
 
 class LayerRow(NamedTuple):
-    """What the table says of an operation, or of the whole run (`op` is empty)."""
+    """What the table says of an operation, or of the whole run (`op` is empty).
+
+    taken: the cycles in which the array is at it. Utilisation and lost cycles are of these. Where
+    nothing is multiplied, all are of those under way. is_worth_a_ratio: its cycles may be compared
+    with its bound, because the array does its work, or all are of those under way.
+    """
 
     name: str
     op: str
     cycles: int
+    taken: int
     utilisation: float
     bound_cycles: int
     bound_why: str
@@ -60,6 +70,7 @@ class LayerRow(NamedTuple):
     streamed_cycles: int
     turned_cycles: int
     lost: Mapping[str, int]
+    is_worth_a_ratio: bool = True
 
 
 def has_layers(summary: Mapping[str, Any]) -> bool:
@@ -70,9 +81,12 @@ def has_layers(summary: Mapping[str, Any]) -> bool:
 def layers_table(summary: Mapping[str, Any], without: Collection[LayerColumn]) -> Table:
     """Return a row for each operation, and a row for the run, without some of the columns."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    rows = [*map(_row, summary["operations"]), _total(summary)]
-    cells = [_cells(row) for row in rows]
-    shown = [column for column in cells[0] if column not in without]
+    divided = is_divided(summary)
+    left_out = {*without} if divided else {*without, "array time"} - {"cycles"}
+    notable = NOTABLE * summary["cycles"] if divided else 0
+    rows = [_row(each, notable, divided=divided) for each in summary["operations"]]
+    cells = [_cells(row) for row in (*rows, _total(summary))]
+    shown = [column for column in cells[0] if column not in left_out]
     for column in shown:
         table.add_column(column, justify="left" if column in TO_THE_LEFT else "right", no_wrap=True)
     for place, each in enumerate(cells):
@@ -81,18 +95,39 @@ def layers_table(summary: Mapping[str, Any], without: Collection[LayerColumn]) -
     return table
 
 
-def _row(operation: Mapping[str, Any]) -> LayerRow:
-    bound = operation["bound"]
+def is_divided(summary: Mapping[str, Any]) -> bool:
+    """Return whether the array's time is divided among operations: some of them are products.
+
+    Summaries of version 0.1 do not say it.
+    """
+    return any(_at_it(each)["cycles"] for each in summary["operations"])
+
+
+def _at_it(operation: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = operation.get("array", {"cycles": 0, "utilisation": 0.0, "lost": {}})
+    return found
+
+
+def _row(operation: Mapping[str, Any], notable: float, *, divided: bool) -> LayerRow:
+    """Return the row of an operation. notable: the fewest cycles of which to say what is lost."""
+    bound, streamed, turned, lost = operation["bound"], *_array_time(operation)
+    taken, utilisation = operation["cycles"], operation["utilisation"]
+    if divided:
+        taken, utilisation, lost = _at_it(operation).values()
     return LayerRow(
         operation["name"],
         operation["op"],
         operation["cycles"],
-        operation["utilisation"],
+        taken,
+        utilisation,
         bound["cycles"],
         bound["why"],
         operation["dram_bytes"],
         operation["stalls"],
-        *_array_time(operation),
+        streamed,
+        turned,
+        lost if taken >= notable else {},
+        operation["multiply_adds"] > 0 or (not divided and taken > 0),
     )
 
 
@@ -109,6 +144,7 @@ def _total(summary: Mapping[str, Any]) -> LayerRow:
     return LayerRow(
         TOTAL,
         "",
+        cycles,
         cycles,
         useful / cycles if cycles else 0.0,
         bound["cycles"],
@@ -129,16 +165,17 @@ def all_stalls(summary: Mapping[str, Any]) -> dict[str, int]:
 
 def _cells(row: LayerRow) -> dict[LayerColumn, str]:
     """Return the text of each column; an operation without an instruction has no time to tell."""
-    idle = not row.cycles
+    idle, ratio = not row.cycles, row.taken / row.bound_cycles if row.bound_cycles else 0
     return {
         "operation": row.name,
         "op": row.op,
         "cycles": number(row.cycles),
-        "array": "" if idle else percent(row.utilisation, 1),
+        "array time": number(row.taken),
+        "array": percent(row.utilisation, 1) if row.taken else "",
         "turns": _turns(row),
         "lost most to": _lost(row),
         "bound": "" if idle else number(row.bound_cycles),
-        "x bound": ratio_text(row.cycles / row.bound_cycles) if row.bound_cycles else "",
+        "x bound": ratio_text(ratio) if ratio and row.is_worth_a_ratio else "",
         "bound by": "" if idle else row.bound_why,
         "DRAM bytes": "" if idle else number(row.dram_bytes),
         "waits most for": _worst(row.stalls),
@@ -152,10 +189,10 @@ def _turns(row: LayerRow) -> str:
 
 def _lost(row: LayerRow) -> str:
     """Return what most of the cycles that are not useful are lost to, and their share of all."""
-    if not row.cycles or not row.lost or row.utilisation >= ENOUGH:
+    if not row.taken or not row.lost or row.utilisation >= ENOUGH:
         return ""
     reason = max(row.lost, key=lambda each: row.lost[each])
-    return f"{reason} {percent(row.lost[reason], row.cycles)}"
+    return f"{reason} {percent(row.lost[reason], row.taken)}"
 
 
 def _worst(stalls: Mapping[str, int]) -> str:
@@ -183,7 +220,8 @@ def _csv_rows(
 ) -> Iterator[list[Any]]:
     for each in summary["operations"]:
         bound = {"bound_cycles": each["bound"]["cycles"], "bound_why": each["bound"]["why"]}
-        values = {"streamed_cycles": 0, "turned_cycles": 0, **each, **bound}
+        at_it = {f"array_{key}": value for key, value in _at_it(each).items()}
+        values = {"streamed_cycles": 0, "turned_cycles": 0, **each, **bound, **at_it}
         yield [
             *(values[name] for name in FIXED),
             *(each["stalls"].get(reason, 0) for reason in reasons),
