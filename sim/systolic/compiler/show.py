@@ -71,9 +71,12 @@ def show_tile(compiled: CompiledGraph, limit: int = LIMIT) -> Iterator[str]:
             f"{loops.estimate} cycles{_by_rows(loops)}"
         )
     if compiled.plan.cycles:
+        room_bytes = compiled.plan.room_bytes
+        whole = room_bytes == compiled.chip.state_buffer.bytes_per_partition
+        planned = "all bytes" if whole else f"{room_bytes} bytes"
         yield (
-            f"planned as for {compiled.plan.room_bytes} bytes of a partition: the best of several "
-            f"plans, about {compiled.plan.cycles} cycles"
+            f"planned as for {planned} of a partition: the best of several plans, about "
+            f"{compiled.plan.cycles} cycles"
         )
     saving = compiled.saving
     order = sum(
