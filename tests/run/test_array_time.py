@@ -138,7 +138,9 @@ def test_the_array_is_at_one_product_after_another_by_hand():
 
 def test_labels_of_a_window():
     times = LabelTimes([(0, 4, "idle"), (4, 10, "loading"), (10, 12, "idle"), (12, 20, "loading")])
-    assert times.within(0, 20) == {"idle": 6, "loading": 14}
-    assert times.within(2, 11) == {"idle": 3, "loading": 6}
-    assert times.within(5, 6) == {"idle": 0, "loading": 1}
-    assert times.within(18, 25) == {"idle": 0, "loading": 2}
+    assert times.within((0, 20)) == {"idle": 6, "loading": 14}
+    assert times.within((2, 11)) == {"idle": 3, "loading": 6}
+    assert times.within((5, 6)) == {"idle": 0, "loading": 1}
+    assert times.within((18, 25)) == {"idle": 0, "loading": 2}
+    assert times.within((2, 5), (11, 13)) == {"idle": 3, "loading": 2}
+    assert times.within() == {"idle": 0, "loading": 0}

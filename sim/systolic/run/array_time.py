@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, groupby
 from typing import NamedTuple
 
 from systolic.compiler import CompiledGraph
@@ -84,10 +84,13 @@ class LabelTimes:
             for label, each in by_label.items()
         }
 
-    def within(self, first: int, stop: int) -> dict[str, int]:
-        """Return the cycles of each label from a cycle to before another one."""
+    def within(self, *parts: tuple[int, int]) -> dict[str, int]:
+        """Return the cycles of each label in parts of a run: (first, stop) of each of them."""
         return {
-            label: self._before(label, stop) - self._before(label, first) for label in self.ends
+            label: sum(
+                self._before(label, stop) - self._before(label, first) for first, stop in parts
+            )
+            for label in self.ends
         }
 
     def _before(self, label: str, cycle: int) -> int:
@@ -144,44 +147,23 @@ def stretches(
         return {}
     last = max(trace.times, key=lambda each: each.done + trace.periods[each.unit])
     found, first = dict[str, list[tuple[int, int]]](), 0
-    for end, instruction in [*ends, (trace.cycles(), last.instruction)]:
+    ends.append((trace.cycles(), last.instruction))
+    for layer, together in groupby(ends, key=lambda each: layers[each[1]]):
+        *_, (end, _) = together
         stop = min(end, trace.cycles())
-        own = found.setdefault(layers[instruction], [])
-        if own and own[-1][1] == first:
-            first = own.pop()[0]
         if stop > first:
-            own.append((first, stop))
-        first = max(first, stop)
+            found.setdefault(layer, []).append((first, stop))
+            first = stop
     return found
 
 
-def lost_at_it(
-    own_stretches: Sequence[tuple[int, int]],
-    labels: LabelTimes,
-    own: Streamed,
-    multiply_adds: int,
-    chip: Chip,
-) -> dict[str, int]:
-    """Return the cycles of an operation's stretches that are lost, by reason."""
-    seen = Counter[str]()
-    for first, stop in own_stretches:
-        seen.update(labels.within(first, stop))
-    cycles = sum(stop - first for first, stop in own_stretches)
-    return _lost(cycles, seen, own, multiply_adds, chip)
-
-
 def lost_cycles(
-    window: UnderWay, labels: LabelTimes, own: Streamed, multiply_adds: int, chip: Chip
+    cycles: int, seen: Mapping[str, int], own: Streamed, multiply_adds: int, chip: Chip
 ) -> dict[str, int]:
-    """Return the cycles of a window that are lost, by reason, the costliest first."""
-    seen = Counter(labels.within(window.first, window.stop))
-    return _lost(window.cycles, seen, own, multiply_adds, chip)
+    """Return those of so many cycles of the array that are lost, by reason, the costliest first.
 
-
-def _lost(
-    cycles: int, seen: Counter[str], own: Streamed, multiply_adds: int, chip: Chip
-) -> dict[str, int]:
-    """Return the lost ones of so many cycles of the array, which have the labels `seen`."""
+    seen: how many of them have each label. own, multiply_adds: what an operation does in them.
+    """
     useful = multiply_adds // (chip.pe_array.rows * chip.pe_array.cols)
     products = own.cycles - own.turned
     lost = Counter(
@@ -189,8 +171,8 @@ def _lost(
             TRANSPOSES: own.turned,
             TILES: own.vectors - useful,
             RATE: products - own.vectors,
-            OTHERS: max(0, seen.pop(STREAMING, 0) - own.cycles),
-            **seen,
+            OTHERS: max(0, seen.get(STREAMING, 0) - own.cycles),
+            **{label: count for label, count in seen.items() if label != STREAMING},
         }
     )
     rest = cycles - useful - sum(lost.values())

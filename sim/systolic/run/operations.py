@@ -17,7 +17,6 @@ from systolic.compiler.bounds.run import (
     OperationBound,
     operation_bounds,
     product_multiply_adds,
-    spans,
 )
 from systolic.hw.spec import Chip
 from systolic.isa import Buffer, Program
@@ -26,7 +25,6 @@ from systolic.run.array_time import (
     LabelTimes,
     Streamed,
     UnderWay,
-    lost_at_it,
     lost_cycles,
     streamed_by_layer,
     stretches,
@@ -116,14 +114,13 @@ def operation_records(
     (`array`). An operation has 0 cycles if the instructions of other operations do its work.
     """
     bounds = operation_bounds(compiled.graph, chip, compiled.options)
-    layers = compiled.synchronised.layers
-    times = [(t.instruction, t.start, t.done + trace.periods[t.unit]) for t in trace.times]
-    taken = spans(layers, times, [each.name for each in bounds])
     useful = product_multiply_adds(compiled.graph)
-    stalls, period = stalls_by_layer(trace, layers), trace.periods["pe_array"]
-    array = _array_records(compiled, chip, trace, useful)
+    under_way = windows(compiled.synchronised.layers, trace)
+    stalls = stalls_by_layer(trace, compiled.synchronised.layers)
+    array = _array_records(compiled, chip, trace, under_way, useful)
+    taken = {name: window.cycles for name, window in under_way.items()}
     return [
-        _record(each, -(-taken.get(each.name, 0) // period), useful.get(each.name, 0), chip)
+        _record(each, taken.get(each.name, 0), useful.get(each.name, 0), chip)
         | traffic.get(each.name, LayerBytes(0, 0))._asdict()
         | {"stalls": dict(sorted(stalls.get(each.name, Counter()).items(), key=_costliest))}
         | array.get(each.name, NO_ARRAY)
@@ -132,21 +129,29 @@ def operation_records(
 
 
 def _array_records(
-    compiled: CompiledGraph, chip: Chip, trace: Trace, useful: Mapping[str, int]
+    compiled: CompiledGraph,
+    chip: Chip,
+    trace: Trace,
+    under_way: Mapping[str, UnderWay],
+    useful: Mapping[str, int],
 ) -> dict[str, dict[str, Any]]:
-    """Return, of each operation that has instructions, where the array's time goes meanwhile."""
+    """Return, of each operation that has instructions, where the array's time goes."""
     streamed, labels = streamed_by_layer(compiled, chip), LabelTimes(trace.labels["pe_array"])
-    layers, found = compiled.synchronised.layers, {}
-    at_it = stretches(layers, compiled.program, chip, trace)
-    for name, window in windows(layers, trace).items():
-        own, multiply_adds, mine = (
-            streamed.get(name, Streamed()), useful.get(name, 0), at_it.get(name, []),
-        )  # fmt: skip
-        cycles = sum(stop - first for first, stop in mine)
-        lost = lost_at_it(mine, labels, own, multiply_adds, chip) if cycles else {}
-        meanwhile = lost_cycles(window, labels, own, multiply_adds, chip)
-        share = _utilisation(multiply_adds, cycles, chip)
-        found[name] = _array_record(own, meanwhile) | _at_it(cycles, share, lost)
+    at_it = stretches(compiled.synchronised.layers, compiled.program, chip, trace)
+    found = {}
+    for name, window in under_way.items():
+        own, multiply_adds = streamed.get(name, Streamed()), useful.get(name, 0)
+        seen = labels.within((window.first, window.stop))
+        meanwhile = lost_cycles(window.cycles, seen, own, multiply_adds, chip)
+        record = NO_TIME
+        if mine := at_it.get(name):
+            cycles = sum(stop - first for first, stop in mine)
+            record = {
+                "cycles": cycles,
+                "utilisation": _utilisation(multiply_adds, cycles, chip),
+                "lost": lost_cycles(cycles, labels.within(*mine), own, multiply_adds, chip),
+            }
+        found[name] = _array_record(own, meanwhile) | {"array": record}
     return found
 
 
@@ -154,12 +159,8 @@ def _array_record(own: Streamed, lost: Mapping[str, int]) -> dict[str, Any]:
     return {"streamed_cycles": own.cycles, "turned_cycles": own.turned, "lost": dict(lost)}
 
 
-def _at_it(cycles: int, utilisation: float, lost: Mapping[str, int]) -> dict[str, Any]:
-    """Return the record of the cycles in which the array is at an operation."""
-    return {"array": {"cycles": cycles, "utilisation": utilisation, "lost": dict(lost)}}
-
-
-NO_ARRAY = _array_record(Streamed(), {}) | _at_it(0, 0.0, {})
+NO_TIME: dict[str, Any] = {"cycles": 0, "utilisation": 0.0, "lost": {}}
+NO_ARRAY = _array_record(Streamed(), {}) | {"array": NO_TIME}
 
 
 def array_totals(compiled: CompiledGraph, chip: Chip, trace: Trace) -> dict[str, Any]:
@@ -168,8 +169,7 @@ def array_totals(compiled: CompiledGraph, chip: Chip, trace: Trace) -> dict[str,
     for each in streamed_by_layer(compiled, chip).values():
         own = own.plus(each)
     labels, cycles = LabelTimes(trace.labels["pe_array"]), trace.cycles()
-    window = UnderWay(0, cycles, cycles)
-    return _array_record(own, lost_cycles(window, labels, own, useful, chip))
+    return _array_record(own, lost_cycles(cycles, labels.within((0, cycles)), own, useful, chip))
 
 
 def _record(each: OperationBound, cycles: int, multiply_adds: int, chip: Chip) -> dict[str, Any]:

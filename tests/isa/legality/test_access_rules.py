@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from random import Random
 
-import numpy as np
 import pytest
 
-import systolic
 from compiler.test_graph_values import random_chip, random_graph, random_values
 from support.blocks import psum, state
 from support.chips import ideal_chip
-from support.refusals import is_for_room
-from systolic.errors import ProgramError, SystolicError
+from support.numpy_values import run_as_numpy
+from systolic.errors import ProgramError
 from systolic.hw.spec import Chip
 from systolic.isa import (
     Access,
@@ -26,10 +24,6 @@ from systolic.isa import (
     check_program,
 )
 from systolic.isa.instruction import LoadWeights
-from systolic.isa.lint.lint import lint
-from systolic.run.tensors import graph_images
-from systolic.run.verdict import differences, rules_of
-from systolic.workload import reference_graph
 
 QUADRANTS = [
     {"partitions": 32, "starts": [0, 32, 64, 96]}, {"partitions": 64, "starts": [0, 64]},
@@ -144,15 +138,4 @@ def test_programs_of_random_graphs_obey(seed: int) -> None:
     rng = Random(seed)
     chip, graph = ruled(rng), random_graph(rng)
     inputs = {name: random_values(rng, graph.shape(name)) for name in graph.inputs}
-    try:
-        run = systolic.run(graph, chip, inputs)
-    except SystolicError as error:
-        assert is_for_room(error)  # noqa: PT017
-        return
-    turned = any(node.kind == "turn" for node in run.compiled.layers.nodes)
-    expected = reference_graph(graph, inputs, rules_of(chip))
-    if all(np.isfinite(array.astype(np.float64)).all() for array in expected.values()):
-        for name, array in expected.items():
-            assert differences(run.outputs[name], array, signed_zeros=not turned) == 0, name
-    given = [image.access for image in graph_images(run.compiled, inputs)]
-    assert not [d for d in lint(run.compiled.program, chip, given) if d.severity == "error"]
+    run_as_numpy(graph, chip, inputs)

@@ -70,6 +70,14 @@ def numbers(seed: int = 7) -> tuple[np.ndarray, np.ndarray]:
     return tuple(rng.normal(size=(4, 64)).astype(np.float32) for _ in range(2))  # type: ignore[return-value]
 
 
+def columns(pattern: Any) -> np.ndarray:
+    """Return how far each element of a pattern lies behind the first."""
+    index = np.zeros(1, int)
+    for step, count in pattern:
+        index = np.add.outer(index, step * np.arange(count)).ravel()
+    return index
+
+
 PATTERNS = [((1, 12),), ((16, 3), (1, 5)), ((3, 6),), ((-1, 7),), ((2, 2), (8, 3), (3, 2))]
 
 
@@ -81,10 +89,7 @@ def test_the_source_lies_where_the_offset_says(pattern: Any, offset: int) -> Non
     found = [ran(made, offset, engine, elements_per_cycle=2) for engine in ("event", "register")]
     assert_same(*found)
     table, _ = numbers()
-    index = np.zeros(1, int)
-    for step, count in pattern:
-        index = np.add.outer(index, step * np.arange(count)).ravel()
-    expected = table[:, 10 + offset + index]
+    expected = table[:, 10 + offset + columns(pattern)]
     assert np.array_equal(found[0].memory.read(made.target), expected)
 
 
@@ -96,9 +101,7 @@ def test_the_target_lies_where_the_offset_says(pattern: Any, offset: int) -> Non
     found = [ran(made, offset, engine, latency_cycles=3) for engine in ("event", "register")]
     assert_same(*found)
     expected, source = numbers()
-    index = np.zeros(1, int)
-    for step, count in pattern:
-        index = np.add.outer(index, step * np.arange(count)).ravel()
+    index = columns(pattern)
     expected[:, 10 + offset + index] = source[:, : len(index)]
     assert np.array_equal(found[0].memory.read(TABLE), expected)
 

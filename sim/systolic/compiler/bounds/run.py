@@ -7,7 +7,7 @@ of the compiler enters.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import get_args
 
@@ -57,9 +57,8 @@ def operation_bounds(
 def run_bound(graph: Graph, chip: Chip, options: Options | None = None) -> Bound:
     """Return the bound of the whole run: its longest operation, the array's work, DRAM's bytes."""
     found = [each.bound for each in operation_bounds(graph, chip, options)]
-    products = [product_of(graph, op) for op in graph.operations if _is_product(op)]
-    if products:
-        found.append(fetched(chip, _products_bound(graph, chip)))
+    if products := _products(graph):
+        found.append(fetched(chip, _products_bound(graph, chip, products)))
         work = [of_product(chip, product) for product in products]
         found.append(queue_bound(chip, work, _transfers(graph)))
     names = [n for n in (*graph.inputs, *graph.outputs) if graph.tensor(n).home == "dram"]
@@ -69,15 +68,19 @@ def run_bound(graph: Graph, chip: Chip, options: Options | None = None) -> Bound
     return largest(found)
 
 
-def _products_bound(graph: Graph, chip: Chip) -> Bound:
-    """Return the bound of all products together, an input that several take being turned once."""
-    products, turned = list[Product](), set[str]()
-    for op in graph.operations:
-        if _is_product(op):
-            own = _turned_inputs(graph, op)
-            turns = tuple(turn for name, turn in own.items() if name not in turned)
-            products.append(replace(product_of(graph, op), turns=turns))
-            turned |= own.keys()
+def _products(graph: Graph) -> list[Product]:
+    """Return all products; an input that several of them take is turned for the first one."""
+    found, turned = list[Product](), set[str]()
+    for op in filter(_is_product, graph.operations):
+        own = _turned_inputs(graph, op)
+        turns = tuple(turn for name, turn in own.items() if name not in turned)
+        found.append(replace(product_of(graph, op), turns=turns))
+        turned |= own.keys()
+    return found
+
+
+def _products_bound(graph: Graph, chip: Chip, products: Sequence[Product]) -> Bound:
+    """Return the bound of all products of a graph together."""
     from_dram, to_dram = (
         all(graph.tensor(name).home == "dram" for name in names)
         for names in (graph.inputs, graph.outputs)
@@ -306,21 +309,3 @@ def _bytes(graph: Graph, name: str) -> int:
         return size
     rows = {row for op in takers for row in op.attributes_as(EmbeddingAttributes).indices}
     return size // graph.shape(name).dims[0] * len(rows)
-
-
-def spans(
-    layers: Sequence[str], times: Sequence[tuple[int, int, int]], names: Sequence[str]
-) -> Mapping[str, int]:
-    """Return, by operation, the ticks from its first start to its last end.
-
-    layers: the operation of each instruction; times: (instruction, start, end), the end being the
-    first tick after the instruction's last cycle. An operation is not in the result if it has no
-    instruction, because instructions of other operations do its work.
-    """
-    first: dict[str, int] = {}
-    last: dict[str, int] = {}
-    for instruction, start, end in times:
-        name = layers[instruction]
-        first[name] = min(first.get(name, start), start)
-        last[name] = max(last.get(name, end), end)
-    return {name: last[name] - first[name] for name in names if name in first}

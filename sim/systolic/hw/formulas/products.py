@@ -137,7 +137,7 @@ def product_bound(
     """
     bounds = [
         largest([_at_best(chip, way, from_dram=bool(dram_bytes), to_dram=to_dram), way.moved])
-        for way in product_ways(chip, product)
+        for way in _product_ways(chip, product)
     ]
     best = min(bounds, key=lambda bound: bound.ticks)
     return largest([best, dram_bound(chip, dram_bytes)]) if dram_bytes else best
@@ -154,18 +154,17 @@ def products_bound(
     the last one. What is turned for several products is to be among the turns of one of them.
     Weights count only for the product that has most, as two products may share them.
 
-    A turn without the array takes all products at least its time (`moved`). So for each such time,
-    the ways that take no longer are open to all products, and the least of these bounds counts.
+    Some matrices may be turned without the array, which takes a time of its own. For each such time
+    there is a bound: that time, or what the array takes if each product goes a way that needs no
+    more of it. The least of these bounds counts.
     """
-    every = [product_ways(chip, product) for product in products]
-    found: list[Bound] = []
-    for limit in sorted({way.moved.ticks for ways in every for way in ways}):
-        if found and limit >= min(bound.ticks for bound in found):
-            break
-        some = [[way for way in ways if way.moved.ticks <= limit] for ways in every]
+    every = [_product_ways(chip, product) for product in products]
+    found = []
+    for moved in sorted({way.moved for ways in every for way in ways}, key=lambda each: each.ticks):
+        some = [[way for way in ways if way.moved.ticks <= moved.ticks] for ways in every]
         if all(some):
-            moved = next(w.moved for ways in every for w in ways if w.moved.ticks == limit)
-            both = _at_best(chip, _together(chip, some), from_dram=from_dram, to_dram=to_dram)
+            least = _least_of_all(chip, some)
+            both = _at_best(chip, least, from_dram=from_dram, to_dram=to_dram)
             found.append(largest([both, moved]))
     return min(found, key=lambda bound: bound.ticks)
 
@@ -177,25 +176,7 @@ def product_vectors(chip: Chip, product: Product, P: int, Q: int) -> int:
     return product.matrices * tiles * product.streamed(P, Q, array.cols)
 
 
-@dataclass(frozen=True, slots=True)
-class ProductWay:
-    """What one way to make a product takes: of the array, and of what turns without it.
-
-    any_tile, last_tile: the vectors and cycles of the tile that takes least, of all tiles and of
-    those that may come last. busy: cycles of all vectors. slowest: those of one, at most. moved:
-    the bound of what is turned by DMA and engines. whole: no diagonal cuts the tiles.
-    """
-
-    work: ArrayWork
-    any_tile: tuple[int, int]
-    last_tile: tuple[int, int]
-    busy: int
-    slowest: int
-    moved: Bound
-    whole: bool
-
-
-def _ways(chip: Chip, turn: Turn) -> list[Turn | None]:
+def _turn_ways(chip: Chip, turn: Turn) -> list[Turn | None]:
     """Return what the array may turn in place of matrices; None: they are moved without it.
 
     It turns them, or every byte of their elements in a type that has all numbers of a byte. Rows
@@ -230,22 +211,40 @@ class _Tiles:
     dtype: str
 
 
-def product_ways(chip: Chip, product: Product) -> list[ProductWay]:
+@dataclass(frozen=True, slots=True)
+class _ProductWay:
+    """What one way to make a product takes: of the array, and of what turns without it.
+
+    any_tile, last_tile: the vectors and cycles of the tile that takes least, of all tiles and of
+    those that may come last. busy: cycles of all vectors. slowest: those of one, at most. moved:
+    the bound of what is turned by DMA and engines. whole: no diagonal cuts the tiles.
+    """
+
+    work: ArrayWork
+    any_tile: tuple[int, int]
+    last_tile: tuple[int, int]
+    busy: int
+    slowest: int
+    moved: Bound
+    whole: bool
+
+
+def _product_ways(chip: Chip, product: Product) -> list[_ProductWay]:
     """Return the work of each mapping, for each choice of how each matrix is turned."""
     return [
-        _way(chip, product, sizes, turns, ways)
+        _product_way(chip, product, sizes, turns, ways)
         for *sizes, turns in product.mappings()
-        for ways in choices(*(_ways(chip, turn) for turn in turns))
+        for ways in choices(*(_turn_ways(chip, turn) for turn in turns))
     ]
 
 
-def _way(
+def _product_way(
     chip: Chip,
     product: Product,
     sizes: Sequence[int],
     turns: Sequence[Turn],
     ways: Sequence[Turn | None],
-) -> ProductWay:
+) -> _ProductWay:
     """Return the work of one mapping; ways: what the array turns for each turn, if it does."""
     by_array = [way for way in ways if way is not None]
     moved = [turn for turn, way in zip(turns, ways, strict=True) if way is None]
@@ -258,7 +257,7 @@ def _way(
     whole = product.diagonal is None
     if not whole:  # tiles at the diagonal are cut as small as may be
         work = replace(work, first=1, ends=1, width=1)
-    return ProductWay(
+    return _ProductWay(
         work,
         _least(tiles),
         _least(last),
@@ -269,7 +268,7 @@ def _way(
     )
 
 
-def _at_best(chip: Chip, way: ProductWay, *, from_dram: bool, to_dram: bool) -> Bound:
+def _at_best(chip: Chip, way: _ProductWay, *, from_dram: bool, to_dram: bool) -> Bound:
     """Return the bound of the array's work, which may be cut more finely than need be."""
     finer = cut_finer(chip, way.work, way.any_tile, way.last_tile) if way.whole else []
     found = [
@@ -279,11 +278,12 @@ def _at_best(chip: Chip, way: ProductWay, *, from_dram: bool, to_dram: bool) -> 
     return min(found, key=lambda bound: bound.ticks)
 
 
-def _together(chip: Chip, every: Sequence[Sequence[ProductWay]]) -> ProductWay:
-    """Return work that is no more than that of all products, each in whichever of its ways.
+def _least_of_all(chip: Chip, every: Sequence[Sequence[_ProductWay]]) -> _ProductWay:
+    """Return the least work of the array for all products. every: the ways open to each of them.
 
-    Whichever product begins, and whichever ends, its first load and its last tile count as those of
-    the product where they are least; the last vector as one of the type that takes longest.
+    It need not be the work of any choice of ways: each number is the least that any way has, and
+    so are the first load and the last tile, of whichever product. The last vector counts as one of
+    the type that takes longest.
     """
     ways = [way for some in every for way in some]
     first, width = (min(getattr(w.work, name) for w in ways) for name in ("first", "width"))
@@ -304,7 +304,7 @@ def _together(chip: Chip, every: Sequence[Sequence[ProductWay]]) -> ProductWay:
     )
     moved = Bound(0, "nothing is moved", chip.period("pe_array"))
     whole = all(way.whole for way in ways)
-    return ProductWay(work, any_tile, last_tile, busy, slowest, moved, whole=whole)
+    return _ProductWay(work, any_tile, last_tile, busy, slowest, moved, whole=whole)
 
 
 def _least(tiles: Sequence[_Tiles]) -> tuple[int, int]:

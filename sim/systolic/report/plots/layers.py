@@ -22,7 +22,8 @@ from systolic.report.plots.subject import PlotSummary
 from systolic.report.summary.layers import is_divided
 from systolic.report.summary.wording import number, percent, plural, ratio_text
 
-NO_PRODUCT = "what is no product"
+NO_PRODUCT = "no product"
+"""Stands for what binds an operation that has no bound of the array's time."""
 MANY = 40
 """Operations of which those without a bar to be seen are left out."""
 SEEN = 0.0005
@@ -36,7 +37,7 @@ LONGEST_NAME = 20
 class LayerBar(NamedTuple):
     """An operation: cycles, bound, what binds it, share of the array, what costs it most.
 
-    at_once: others do its work, or it is done while the array is at others.
+    without_bar: what to say of it if it has no cycles.
     """
 
     name: str
@@ -46,7 +47,7 @@ class LayerBar(NamedTuple):
     bound_why: str
     utilisation: float
     worst: tuple[str, int] | None
-    at_once: str = "others do its work"
+    without_bar: str = "others do its work"
 
 
 def layer_bars(summary: Mapping[str, Any]) -> list[LayerBar]:
@@ -64,16 +65,16 @@ def _bar(operation: Mapping[str, Any], *, divided: bool) -> LayerBar:
     taken = operation["array"] if divided else operation
     held_up = taken["lost"] if divided else operation["stalls"]
     worst = max(held_up, key=lambda each: held_up[each]) if held_up else None
-    multiplies = operation["multiply_adds"] > 0
+    against_bound = operation["multiply_adds"] > 0 or not divided
     return LayerBar(
         name=operation["name"],
         op=operation["op"],
         cycles=taken["cycles"],
-        bound_cycles=operation["bound"]["cycles"] if multiplies or not divided else 0,
-        bound_why=operation["bound"]["why"] if multiplies or not divided else NO_PRODUCT,
+        bound_cycles=operation["bound"]["cycles"] if against_bound else 0,
+        bound_why=operation["bound"]["why"] if against_bound else NO_PRODUCT,
         utilisation=taken["utilisation"],
         worst=None if worst is None else (worst, held_up[worst]),
-        at_once="meanwhile" if operation["cycles"] else "others do its work",
+        without_bar="done meanwhile" if operation["cycles"] else "others do its work",
     )
 
 
@@ -150,8 +151,8 @@ def _scale(axes: Any, *, divided: bool) -> None:
     axes.xaxis.set_visible(True)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(round(value))))
-    while_ = "in which it is at an operation" if divided else "from first start to last end"
-    axes.set_xlabel(f"cycles of the array, {while_}")
+    when = "in which it is at an operation" if divided else "from first start to last end"
+    axes.set_xlabel(f"cycles of the array, {when}")
 
 
 def _words(sheet: Sheet, bar: LayerBar, middle: float, size: float) -> None:
@@ -183,7 +184,7 @@ def _words(sheet: Sheet, bar: LayerBar, middle: float, size: float) -> None:
 
 def _note(bar: LayerBar) -> str:
     if not bar.cycles:
-        return f"{bar.op}: {bar.at_once}"
+        return f"{bar.op}: {bar.without_bar}"
     note = f"{bar.op}, {number(bar.cycles)}"
     if bar.bound_cycles:
         note += f", {ratio_text(bar.cycles / bar.bound_cycles)} its bound"

@@ -54,8 +54,8 @@ class LayerRow(NamedTuple):
     """What the table says of an operation, or of the whole run (`op` is empty).
 
     taken: the cycles in which the array is at it. Utilisation and lost cycles are of these. Where
-    nothing is multiplied, all are of those under way. is_worth_a_ratio: its cycles may be compared
-    with its bound, because the array does its work, or all are of those under way.
+    nothing is multiplied, all are of those under way. against_bound: the table holds it against
+    its bound. If the array's time is divided, it does so with products only.
     """
 
     name: str
@@ -70,7 +70,7 @@ class LayerRow(NamedTuple):
     streamed_cycles: int
     turned_cycles: int
     lost: Mapping[str, int]
-    is_worth_a_ratio: bool = True
+    against_bound: bool = True
 
 
 def has_layers(summary: Mapping[str, Any]) -> bool:
@@ -110,10 +110,11 @@ def _at_it(operation: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _row(operation: Mapping[str, Any], notable: float, *, divided: bool) -> LayerRow:
     """Return the row of an operation. notable: the fewest cycles of which to say what is lost."""
-    bound, streamed, turned, lost = operation["bound"], *_array_time(operation)
+    bound, (streamed, turned, lost) = operation["bound"], _array_time(operation)
     taken, utilisation = operation["cycles"], operation["utilisation"]
     if divided:
-        taken, utilisation, lost = _at_it(operation).values()
+        at_it = _at_it(operation)
+        taken, utilisation, lost = at_it["cycles"], at_it["utilisation"], at_it["lost"]
     return LayerRow(
         operation["name"],
         operation["op"],
@@ -127,7 +128,7 @@ def _row(operation: Mapping[str, Any], notable: float, *, divided: bool) -> Laye
         streamed,
         turned,
         lost if taken >= notable else {},
-        operation["multiply_adds"] > 0 or (not divided and taken > 0),
+        operation["multiply_adds"] > 0 or not divided,
     )
 
 
@@ -165,7 +166,7 @@ def all_stalls(summary: Mapping[str, Any]) -> dict[str, int]:
 
 def _cells(row: LayerRow) -> dict[LayerColumn, str]:
     """Return the text of each column; an operation without an instruction has no time to tell."""
-    idle, ratio = not row.cycles, row.taken / row.bound_cycles if row.bound_cycles else 0
+    idle = not row.cycles
     return {
         "operation": row.name,
         "op": row.op,
@@ -175,11 +176,18 @@ def _cells(row: LayerRow) -> dict[LayerColumn, str]:
         "turns": _turns(row),
         "lost most to": _lost(row),
         "bound": "" if idle else number(row.bound_cycles),
-        "x bound": ratio_text(ratio) if ratio and row.is_worth_a_ratio else "",
+        "x bound": _times_bound(row),
         "bound by": "" if idle else row.bound_why,
         "DRAM bytes": "" if idle else number(row.dram_bytes),
         "waits most for": _worst(row.stalls),
     }
+
+
+def _times_bound(row: LayerRow) -> str:
+    """Return how many times its bound an operation takes, if that means something."""
+    if not row.taken or not row.bound_cycles or not row.against_bound:
+        return ""
+    return ratio_text(row.taken / row.bound_cycles)
 
 
 def _turns(row: LayerRow) -> str:
