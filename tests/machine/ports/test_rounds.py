@@ -22,8 +22,8 @@ from support.random_transfers import RandomTransfers
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, Copy, DmaCopy, Instruction, Memset, Post, Program, Wait
 from systolic.machine import simulate
-from systolic.machine.event.dma import unit
-from systolic.machine.event.dma.unit import DmaStream
+from systolic.machine.event.dma import stream
+from systolic.machine.event.dma.stream import DmaStream
 from systolic.machine.event.ports.arbiter import Arbiter
 from systolic.machine.event.ports.stream import RoundPart, Stream
 from systolic.trace.records import Stall
@@ -185,7 +185,7 @@ def test_random_contests(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(100, 120))
 def test_random_contests_byte_by_byte(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every bundle of more than a cycle is taken to be long."""
-    monkeypatch.setattr(unit, "LONG_CYCLES", 1)
+    monkeypatch.setattr(stream, "LONG_CYCLES", 1)
     compare(seed)
 
 

@@ -1,0 +1,574 @@
+"""Descriptors of one copy on their way; equal descriptors are a group, one event for all."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from systolic.hw.spec import Chip
+from systolic.isa import Buffer
+from systolic.machine.event.dma.costs import DRAM, working_cycles
+from systolic.machine.event.dma.descriptors import BundleGroup, bank_edge, descriptor_needs
+from systolic.machine.event.dma.pace import (
+    FOREVER,
+    BestRate,
+    BytePace,
+    CopyRate,
+    HeldShares,
+    Orbit,
+    SharedRate,
+)
+from systolic.machine.event.dma.plan import CopyPlan
+from systolic.machine.event.ports.beats import Beats, stretch
+from systolic.machine.event.ports.meeting import (
+    FIRST,
+    HIGH,
+    LOW,
+    PORT,
+    STOP,
+    Course,
+    Use,
+    course_of,
+    joined,
+)
+from systolic.machine.event.ports.ports import Need, Needs, Port, Stretch, Timeline
+from systolic.machine.event.ports.stream import Lost, ShareOfBytes, Stream
+from systolic.machine.event.ticks import TickEnvironment
+
+Ticks = npt.NDArray[np.int64]
+
+ALL = ShareOfBytes(0, 1, 1)
+
+NO_SLOTS = Timeline([], 0)
+"""The timeline of what moves bytes at a pace, not slot by slot."""
+
+LONG_CYCLES = 512
+"""A bundle of more cycles is looked at byte by byte: a round of such bundles has more decisions
+than a contest remembers.
+"""
+
+
+def _alike(one: CopyRate, other: CopyRate, engines: Iterable[int]) -> bool:
+    """Return whether two rates give bundles that so many engines move the same paces."""
+    return one == other or all(one.pace(n) is other.pace(n) for n in engines)
+
+
+class _Finished(NamedTuple):
+    """`number` bundles, begun in `cycle`, that ended as those of an orbit do; of no orbit: one.
+
+    stop: the cycle after the last.
+    """
+
+    stop: int
+    number: int = 1
+    cycle: int = 0
+    orbit: Orbit | None = None
+
+    def stops(self) -> Ticks:
+        """Return the cycle after each, int64."""
+        if self.orbit is None:
+            return np.array([self.stop])
+        return self.cycle + self.orbit.ends(self.number)[1:]
+
+
+class DmaStream(Stream):
+    """Descriptors on their way: fetch, then bytes at a pace that users of DRAM and engine share.
+
+    A copy from DRAM to DRAM holds two shares and counts every byte twice, as read and as written.
+
+    Cycles that were granted are only counted at first (`_behind`); what they moved is worked out
+    when something depends on it (`_catch_up`). So a copy that meets nothing costs nothing while
+    others are decided.
+    """
+
+    has_rounds = True
+
+    def __init__(
+        self,
+        env: TickEnvironment,
+        chip: Chip,
+        plan: CopyPlan,
+        **of_client: Any,
+    ) -> None:
+        super().__init__(env, timeline=NO_SLOTS, **of_client)
+        self.mask = plan.mask
+        self._plan, self._copy, self._groups = plan, plan.copy, plan.groups
+        self._overlaps = chip.dma.descriptor_cost == "max"
+        self._own_rate, self._dram_rate = chip.dma.bytes_per_cycle, chip.dram.bytes_per_cycle
+        dram_shares = dict(self.holdings).get(DRAM, 0)
+        self._working = working_cycles(chip, plan.copy)
+        self._best: CopyRate = BestRate(self._own_rate, self._dram_rate, dram_shares, self._working)
+        self._piece, self._group = plan.pieces[0], 0
+        self._shared: CopyRate = self._best
+        self._is_at_best = True
+        self._pace = plan.pace(0, self._shared)
+        self._index = self._begun = self._fetched = self._moved = 0
+        self._behind = self._from = 0
+        self._over: int | None = None
+        self.ended: list[_Finished] = []
+        self.port_cycles: dict[Port, int] = {}
+        self._is_split = chip.state_buffer.is_split
+        self._beside_sums: list[tuple[Need, int, int]] = []
+        self.first_byte: int | None = None
+        self._busy = 0  # cycles in which bytes of the group in hand moved, not yet counted
+
+    @property
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """Return the bytes of each descriptor, int64."""
+        return self._in_order(
+            np.repeat(
+                np.array([g.size_bytes for g in self._groups]),
+                [g.count * g.rows for g in self._groups],
+            )
+        )
+
+    def _in_order(self, moved: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return numbers of the descriptors as they were moved in the order of the copy."""
+        if self._plan.order is None:
+            return moved
+        found = np.empty_like(moved)
+        found[self._plan.order] = moved
+        return found
+
+    def runs_by_size(self) -> Iterator[tuple[int, int]]:
+        """Yield (bytes, how many) for the descriptors."""
+        return ((g.size_bytes, g.count * g.rows) for g in self._groups)
+
+    def begin(self, tick: int) -> None:
+        """Begin with the first descriptor in the cycle at `tick`."""
+        super().begin(tick)
+        self._begun = tick // self.period
+
+    def span(self) -> tuple[int, int]:
+        """Return the ticks of the first and the last cycle in which bytes moved."""
+        assert self.first_byte is not None
+        return self.first_byte, self.end_tick()
+
+    def set_shares(self, shares: Mapping[str, ShareOfBytes]) -> bool:
+        """Hold these shares of DRAM's bandwidth and of the engine's; return if its pace changes.
+
+        Most changes leave it as it is: a queue moves no more than its engine can, however few
+        share DRAM with it.
+        """
+        dram = shares.get(DRAM)
+        engines = [share for pool, share in shares.items() if pool != DRAM]
+        engine = max(engines, key=lambda share: share.of, default=ALL)
+        rate = SharedRate(
+            HeldShares(self._own_rate, *engine),
+            HeldShares(self._dram_rate, *dram) if dram else None,
+            self._working,
+        )
+        if _alike(rate, self._shared, self._plan.kinds_of_engines):
+            return False
+        self.advance(self._env.tick)
+        self._catch_up()
+        self._shared, self._course, self._over = rate, None, None
+        self._is_at_best = _alike(rate, self._best, self._plan.kinds_of_engines)
+        self._take_up()
+        return True
+
+    def refuse(self, lost: Lost) -> None:
+        """Hold the stream from now on."""
+        self._catch_up()
+        self._over = None
+        super().refuse(lost)
+
+    def done(self, tick: int) -> bool:
+        """Return whether nothing remains, the cycle of the last byte being over at `tick`."""
+        if self._over is not None and self.tick < self._over * self.period:
+            return False
+        self._catch_up()
+        return self._group == len(self._groups) and self.tick <= tick
+
+    def remaining(self) -> int:
+        """Return the cycles to the end at the present pace."""
+        cycle = self.tick // self.period
+        if self._over is None:
+            self._catch_up()
+            cycles = self._remaining(self._shared, cycle)
+            if self.granted:
+                self._over = cycle + cycles  # until it is refused, or its pace changes
+            return cycles
+        return max(0, self._over - cycle)
+
+    def _take_up(self) -> None:
+        """Note the bundles of the group in hand, and the pace that their ports let pass."""
+        if self._group < len(self._groups):
+            self._piece = self._plan.pieces[self._group]
+            self._pace = self._plan.pace(self._group, self._shared)
+
+    def _remaining(self, rate: CopyRate, cycle: int) -> int:
+        """Return the cycles from `cycle` to the end at a rate."""
+        if self._group == len(self._groups):
+            return 0
+        group, at, begun = self._groups[self._group], cycle, self._is_begun(cycle)
+        if begun:
+            at = self._descriptor_over(rate, cycle)
+        count = group.count - self._index - begun
+        if count:
+            at += self._plan.pace(self._group, rate).orbit(self._piece, at).cycles(count)
+        return at - cycle + self._plan.cycles_from(self._group + 1, rate, at)
+
+    def _is_begun(self, cycle: int) -> bool:
+        """Return whether the descriptor in hand cannot be taken for one that begins in `cycle`."""
+        if self._overlaps:
+            return cycle != self._begun or bool(self._moved)
+        return bool(self._fetched or self._moved)
+
+    def _descriptor_over(self, rate: CopyRate, cycle: int) -> int:
+        """Return the cycle after the last of the descriptor in hand, at a rate from `cycle` on."""
+        left, cost = self._piece.size - self._moved, self._piece.fetch
+        pace = self._plan.pace(self._group, rate)
+        if not self._overlaps:
+            cycle += cost - self._fetched
+            return cycle + pace.cycles(cycle, left)
+        over = cycle + pace.cycles(cycle, left) if left else cycle
+        return max(over, self._begun + cost)
+
+    def reach(self) -> Needs:
+        """Return each port it may need, for all partitions between the outermost."""
+        return self._plan.reach
+
+    def needs(self) -> tuple[Needs, int]:
+        """Return the ports the next cycle needs, and for how many cycles."""
+        self._catch_up()
+        group, pace, cycle = self._groups[self._group], self._pace, self.tick // self.period
+        if quiet := self._quiet(cycle):
+            return (), quiet
+        needed = self._ports_in(cycle)
+        if not pace.amount(cycle):
+            return needed, pace.alike(cycle)
+        return needed, min(self._in_banks(group, cycle, self._moved, pace), pace.alike(cycle))
+
+    def _in_banks(self, group: BundleGroup, cycle: int, moved: int, pace: BytePace) -> int:
+        """Return for how many cycles from `cycle` on a bundle's bytes move in the same banks.
+
+        moved: bytes before. A cycle whose bytes lie on both sides of an edge is by itself; so it
+        takes one cycle in which bytes move at least.
+        """
+        left = group.size_bytes * group.rows * self._plan.times - moved
+        within = left if group.one_bank else bank_edge(self._copy, group, moved) - moved
+        if left <= within:
+            return pace.cycles(cycle, left)
+        return max(pace.cycles(cycle, 1), pace.cycles(cycle, within + 1) - 1)
+
+    def _quiet(self, cycle: int) -> int:
+        """Return for how many cycles from `cycle` on the descriptor in hand moves nothing."""
+        if not self._overlaps:
+            return self._piece.fetch - self._fetched
+        if self._moved < self._piece.size:
+            return 0
+        return self._begun + self._piece.fetch - cycle
+
+    @property
+    def course_is_exact(self) -> bool:
+        """Return whether all is used that its course says, for as long.
+
+        Bytes may be over before the cost of a descriptor is, and there may be cycles without any.
+        """
+        paces = (self._plan.pace(n, self._shared) for n in range(len(self._groups)))
+        return not self._overlaps and all(pace.least for pace in paces)
+
+    def _course_ahead(self) -> Course:
+        """Return what it will use at the present pace, bundle by bundle."""
+        self._catch_up()
+        cycle, index, parts = self.tick // self.period, self._index, list[Course]()
+        if self._group < len(self._groups) and self._is_begun(cycle):
+            first = cycle if self._overlaps else cycle + self._piece.fetch - self._fetched
+            cycle = self._descriptor_over(self._shared, cycle)
+            group = self._groups[self._group]
+            if group.one_bank:
+                parts.append(
+                    self._course_of(self._group, index, np.array([first]), np.array([cycle]))
+                )
+            else:
+                parts.append(course_of(self._uses_over_banks(self._group, first, self._moved)))
+            index += 1
+        for place in range(self._group, len(self._groups)):
+            group, piece = self._groups[place], self._plan.pieces[place]
+            if index < group.count:
+                orbit = self._plan.pace(place, self._shared).orbit(piece, cycle)
+                ends = cycle + orbit.ends(group.count - index)
+                moving = ends[:-1] if self._overlaps else ends[:-1] + piece.fetch
+                if group.one_bank:
+                    parts.append(self._course_of(place, index, moving, ends[1:]))
+                else:
+                    parts.append(course_of(self._uses_over_banks(place, int(moving[0]), 0)))
+                cycle = int(ends[-1])
+            index = 0
+        return joined(parts)
+
+    def _uses_over_banks(self, place: int, cycle: int, moved: int) -> Iterator[Use]:
+        """Yield when the one bundle of a group uses which bank, its bytes moving from `cycle` on.
+
+        moved: bytes before.
+        """
+        group, pace = self._groups[place], self._plan.pace(place, self._shared)
+        while moved < self._plan.pieces[place].size:
+            spent = self._in_banks(group, cycle, moved, pace)
+            stop = min(moved + pace.moved(cycle, spent), self._plan.pieces[place].size)
+            for need in descriptor_needs(self._copy, group, 0, moved, stop):
+                yield Use(need, cycle * self.period, (cycle + spent) * self.period)
+            cycle, moved = cycle + spent, stop
+
+    def _course_of(self, place: int, index: int, first: Ticks, stop: Ticks) -> Course:
+        """Return the use of ports by bundles that move from `first` to `stop`, in cycles.
+
+        They are those of a group, from number `index` on.
+        """
+        low, high, ports = self._plan.ports(place)
+        bundles = slice(index, index + len(first))
+        found = np.empty((5, len(first), len(ports)), np.int64)
+        found[FIRST], found[STOP] = (first * self.period)[:, None], (stop * self.period)[:, None]
+        found[PORT], found[LOW], found[HIGH] = ports, low[bundles], high[bundles]
+        return found.reshape(5, -1)
+
+    def pace_in_use(self) -> Hashable:
+        """Return the pace that its shares allow, as long as they stay the same."""
+        return self._shared
+
+    def state(self) -> Hashable:
+        """Return how far it is in its pace and its bundle, and the partitions if ports differ.
+
+        Of a bundle that `_is_by_itself` the bytes moved are left out: it is as it is now again at
+        other bytes in the same bank. None if all of them have moved, and only its cost is not over.
+        """
+        self._catch_up()
+        group, cycle = self._groups[self._group], self.tick // self.period
+        phase = cycle % self._shared.phases
+        if self._is_by_itself():
+            if self._moved == self._piece.size:
+                return None
+            return self._group, self._index, self._bytes_in_bank(), self._fetched, phase
+        lanes = tuple(group.partitions[:, self._index].tolist()) if self._is_split else ()
+        begun = min(cycle - self._begun, self._piece.fetch) if self._overlaps else 0
+        return self._group, lanes, self._fetched, self._moved, begun, phase
+
+    def place(self) -> int:
+        """Return the number of the bundle in hand in its group, or that of the bytes moved.
+
+        It is that of the bytes if `state` leaves them out.
+        """
+        self._catch_up()
+        return self._moved if self._is_by_itself() else self._index
+
+    def alike_ahead(self) -> int:
+        """Return how many bundles, or bytes of the one in hand, want the same ports from now on."""
+        self._catch_up()
+        if self._is_by_itself():
+            return self._bytes_in_bank() - self._moved
+        return self._bundles_alike()
+
+    def _is_by_itself(self) -> bool:
+        """Return whether what repeats is looked for within the bundle in hand.
+
+        It is if no bundle behind it wants the same ports, or if it takes long.
+        """
+        return self._bundles_alike() == 1 or self._pace.cycles(0, self._piece.size) > LONG_CYCLES
+
+    def _bundles_alike(self) -> int:
+        """Return how many bundles from that in hand on want the same ports."""
+        group = self._groups[self._group]
+        if not self._is_split or group.count == 1:
+            return group.count - self._index
+        edges = self._plan.lane_edges[self._group]
+        return edges[bisect_right(edges, self._index)] - self._index
+
+    def _bytes_in_bank(self) -> int:
+        """Return the byte of the bundle in hand that is the first in other banks, or behind all."""
+        group = self._groups[self._group]
+        if group.one_bank:
+            return self._piece.size
+        return min(self._piece.size, bank_edge(self._copy, group, self._moved))
+
+    def patience(self) -> int | None:
+        """Return for how many cycles it asks for the same: its share may be another in the next."""
+        self._catch_up()
+        if self._pace.phases == 1:
+            return None
+        group, most = self._groups[self._group], self._moved + self._pace.most
+        if not group.one_bank and bank_edge(self._copy, group, self._moved) < most:
+            return 1
+        same = self._pace.alike(self.tick // self.period)
+        return None if same == FOREVER else same
+
+    def _ports_in(self, cycle: int) -> Needs:
+        """Return the ports of the bytes that move next, if they move in this cycle."""
+        amount, group = self._pace.amount(cycle), self._groups[self._group]
+        if not amount:
+            return ()
+        if group.one_bank:
+            return self._plan.needs(self._group, self._index)
+        stop = min(self._moved + amount, self._piece.size)
+        return descriptor_needs(self._copy, group, self._index, self._moved, stop)
+
+    def needs_in_progress(self) -> Needs:
+        """Return the ports of the cycle granted last."""
+        self._catch_up()
+        if self._last_bundle is not None:
+            self._last_needs, self._last_bundle = self._plan.needs(*self._last_bundle), None
+        return self._last_needs
+
+    _last_needs: Needs = ()
+    _last_bundle: tuple[int, int] | None = None
+    """The group and the number of the bundle of the cycle granted last, if in one bank."""
+
+    def _note_last(self, needs: Needs) -> None:
+        self._last_needs, self._last_bundle = needs, None
+
+    def _move(self, cycles: int) -> None:
+        self._note_progress(0, cycles)
+        if not self._behind:
+            self._from = self.tick // self.period
+        self._behind += cycles
+
+    def _catch_up(self) -> None:
+        """Work out what was moved in the cycles granted since the last time."""
+        if not self._behind:
+            return
+        cycle, stop, self._behind = self._from, self._from + self._behind, 0
+        while cycle < stop and self._group < len(self._groups):
+            group = self._groups[self._group]
+            if not self._is_begun(cycle) and group.one_bank:
+                orbit = self._pace.orbit(self._piece, cycle)
+                whole = min(orbit.whole(stop - cycle), group.count - self._index)
+                if whole:
+                    cycle = self._end_descriptors(group, whole, cycle, orbit)
+                    continue
+            cycle += self._step(group, stop - cycle, cycle)
+
+    def _step(self, group: BundleGroup, cycles: int, cycle: int) -> int:
+        """Work on a single descriptor for up to `cycles` cycles; return the cycles spent."""
+        quiet = min(cycles, self._quiet(cycle))
+        if quiet:
+            self._fetched += quiet
+            if quiet == cycles or self._overlaps:
+                self._note_last(())
+                self._end_if_over(group, cycle + quiet)
+                return quiet
+        return quiet + self._move_bytes(group, cycles - quiet, cycle + quiet)
+
+    def _move_bytes(self, group: BundleGroup, cycles: int, cycle: int) -> int:
+        """Move bytes of the descriptor in hand for up to `cycles` cycles; return those spent."""
+        pace, left = self._pace, self._piece.size - self._moved
+        spent = min(cycles, self._in_banks(group, cycle, self._moved, pace))
+        moving = cycle + pace.cycles(cycle, 1) - 1
+        if moving < cycle + spent:
+            self._see_first_byte(moving)
+            if group.one_bank and not self._plan.uses_results:
+                self._busy += pace.busy(cycle, spent)
+            else:
+                for need in self._ports_in(moving):
+                    self._count(need, pace, cycle, spent)
+        if group.one_bank and pace.amount(cycle + spent - 1):
+            self._last_bundle = self._group, self._index
+        else:
+            self._note_last(self._ports_in(cycle + spent - 1))
+        self._moved += min(left, pace.moved(cycle, spent))
+        self._end_if_over(group, cycle + spent)
+        return spent
+
+    def _end_if_over(self, group: BundleGroup, stop: int) -> None:
+        """End the descriptor in hand if it was over in the cycle before `stop`."""
+        cost_is_over = not self._overlaps or stop >= self._begun + self._piece.fetch
+        if self._moved == self._piece.size and cost_is_over:
+            self.ended.append(_Finished(stop))
+            self._next(group, 1, stop)
+
+    def _see_first_byte(self, cycle: int) -> None:
+        if self.first_byte is None:
+            self.first_byte = cycle * self.period
+
+    def _end_descriptors(self, group: BundleGroup, count: int, cycle: int, orbit: Orbit) -> int:
+        """Note that `count` bundles, begun in `cycle`, are over; return the cycle after."""
+        pace, moving = self._pace, cycle if self._overlaps else cycle + self._piece.fetch
+        self._see_first_byte(moving + pace.cycles(moving, 1) - 1)
+        self._last_bundle = self._group, self._index + count - 1
+        self._busy += orbit.busy(count)
+        if self._plan.uses_results:
+            for need in self._plan.needs(self._group, 0):
+                if need.port.buffer == Buffer.RESULT:
+                    self._count_each(need, cycle, orbit, count)
+        stop = cycle + orbit.cycles(count)
+        self.ended.append(_Finished(stop, count, cycle, orbit))
+        if self._overlaps:
+            begun = cycle + orbit.cycles(count - 1)
+            if begun + pace.cycles(begun, self._piece.size) < stop:
+                self._note_last(())
+        self._next(group, count, stop)
+        return stop
+
+    def _count(self, need: Need, pace: BytePace, cycle: int, cycles: int) -> None:
+        """Count the cycles from `cycle` on in which bytes move through a port.
+
+        Of the result buffer's ports the cycles themselves are noted: sums pass over an access.
+        """
+        if need.port.buffer != Buffer.RESULT:
+            self._add(need, pace.busy(cycle, cycles))
+        elif pace.least:
+            self._beside_sums.append((need, cycle, cycle + cycles))
+        else:
+            moving = (at for at in range(cycle, cycle + cycles) if pace.amount(at))
+            self._beside_sums += [(need, at, at + 1) for at in moving]
+
+    def _count_each(self, need: Need, cycle: int, orbit: Orbit, count: int) -> None:
+        """Count the cycles of `count` bundles, begun in `cycle`, in which bytes move."""
+        pace, fetch = self._pace, 0 if self._overlaps else self._piece.fetch
+        for number in range(count):
+            first = cycle + orbit.cycles(number) + fetch
+            self._count(need, pace, first, pace.cycles(first, self._piece.size))
+
+    def _add(self, need: Need, cycles: int) -> None:
+        """Count cycles of a port of the state buffer, in each partition that has one of its own."""
+        ports = need.stop - need.first if self._is_split else 1
+        self.port_cycles[need.port] = self.port_cycles.get(need.port, 0) + cycles * ports
+
+    def port_use(self, stretches: Iterable[Stretch] = ()) -> Iterator[tuple[Need, Beats]]:
+        """Yield each port of the result buffer and when it was used; a copy has no stretches."""
+        for need, first, stop in self._beside_sums:
+            yield need, stretch(first * self.period, stop * self.period)
+
+    def _next(self, group: BundleGroup, count: int, cycle: int) -> None:
+        """Go on by `count` descriptors; the next one begins in `cycle`."""
+        self._index += count
+        self._fetched = self._moved = 0
+        self._begun = cycle
+        if self._index == group.count:
+            if self._busy:
+                self._count_busy()
+            self._group, self._index = self._group + 1, 0
+            self._take_up()
+
+    def _count_busy(self) -> None:
+        """Count the cycles in which bytes of a group moved, whose bundles lie in one bank each."""
+        for need in self._plan.needs(self._group, 0):  # those of others are of other partitions
+            if need.port.buffer != Buffer.RESULT:
+                self._add(need, self._busy)
+        self._busy = 0
+
+    def end_tick(self) -> int:
+        """Return the tick of the last byte: final once it has moved, else the earliest possible.
+
+        Other copies may end and leave DRAM to this one, so the bytes to come count at the best
+        rate.
+        """
+        if self._over is not None and self.granted and self._is_at_best and not self._round:
+            return (self._over - 1) * self.period
+        self.advance(self._env.tick)
+        self._catch_up()
+        if self._group == len(self._groups):
+            return (self.ended[-1].stop - 1) * self.period
+        tick = self.tick
+        if not self.granted:
+            tick = max(tick, -(-self._env.tick // self.period) * self.period)
+        return tick + (self._remaining(self._best, tick // self.period) - 1) * self.period
+
+    def descriptor_ticks(self) -> npt.NDArray[np.int64]:
+        """Return the tick of each descriptor's last byte, int64."""
+        stops = np.concatenate([ended.stops() for ended in self.ended])
+        rows = np.repeat([g.rows for g in self._groups], [g.count for g in self._groups])
+        return self._in_order(np.repeat((stops - 1) * self.period, rows))
