@@ -17,7 +17,7 @@ def in_memory(items: Array, shape: Shape) -> Array:
     """Return items of a shape's type as memory has them: of a narrow type as u8."""
     if shape.element_type not in NARROW_BITS:
         return items
-    found = np.ascontiguousarray(items).view(np.uint8)
+    found = np.asarray(items, order="C").view(np.uint8)
     return found if is_packed(shape) else found & np.uint8((1 << shape.type.bits) - 1)
 
 
@@ -25,7 +25,7 @@ def from_memory(items: Array, shape: Shape) -> Array:
     """Return items that were read from memory, in the shape's type; packed ones stay bytes."""
     if shape.element_type not in NARROW_BITS:
         return items
-    found = np.ascontiguousarray(items)
+    found = np.asarray(items, order="C")
     if is_packed(shape):
         return found[: shape.size_bytes()]
     return as_element(found, shape.type.bits, shape.type)

@@ -416,7 +416,7 @@ def as_tensor(matrices: Array, axes: Axes, dims: tuple[int, ...]) -> Array:
     """Return in logical order what `as_matrices` shows as [batch..., rows, columns]."""
     order = [axis for group in axes for axis in group]
     moved = np.ascontiguousarray(matrices).reshape([dims[axis] for axis in order])
-    return np.ascontiguousarray(moved.transpose(np.argsort(order)))
+    return np.asarray(moved.transpose(np.argsort(order)), order="C")
 
 
 def differences(found: Array, expected: Array, *, signed_zeros: bool = True) -> int:

@@ -105,6 +105,16 @@ def test_a_transpose_takes_a_product_for_each_strand_and_block() -> None:
     assert counts(graph) == {"LoadWeights": 8, "MatMul": 8, "Copy": 8}
 
 
+@pytest.mark.parametrize("to", ["{1,0}", "{1,0:T(8,8)(2,1)}"])
+def test_a_type_that_the_array_does_not_take_is_cast_behind_the_turn(to: str) -> None:
+    """Strands of s32 could not be turned: the array takes their bytes alone."""
+    builder = GraphBuilder(home="state_buffer")
+    source = builder.tensor("source", "s8[16,10]{0,1:T(8,8)(2,1)}")
+    builder.add("cast", (source,), f"s32[16,10]{to}", name="out")
+    for engine in ("event", "register"):
+        run(builder.graph(), chip_8x8(), engine)
+
+
 def test_between_two_shared_formats_each_quarter_is_turned_once() -> None:
     """16 x 32: strands of 8 rows and, in the result, of 16: two blocks in each of four quarters."""
     tiles = ":T(8,8)(2,1)}"

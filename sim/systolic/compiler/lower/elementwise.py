@@ -131,14 +131,17 @@ def _scaled(builder: LayerBuilder, matrix: Matrix, scales: Matrix) -> Matrix:
 
 
 def _in_strands(builder: LayerBuilder, op: Operation, step: LaneStep) -> bool:
-    """Make a tensor in strands if all operands lie so alike; return whether it is done."""
+    """Make a tensor in strands if all operands lie so alike; return whether it is done.
+
+    Strands are turned as whole elements, to every other view.
+    """
     graph = builder.graph
     if any(graph.shape(name).dims != graph.shape(op.output).dims for name in op.inputs):
         return False
     found = [strands for name in op.inputs if (strands := builder.strands(name))]
     if len(found) < len(op.inputs) or len({(each.axes, each.ways) for each in found}) > 1:
         return False
-    if not builder.can_turn(graph.shape(op.output).element_type):
+    if not builder.can_turn(graph.shape(op.output).element_type, at_once=True):
         return False
     builder.strand_tensors.each(tuple(found), op.output, step)
     return True

@@ -36,6 +36,8 @@ SLAB = 16
 def numpy_transpose(data: Array, permutation: Sequence[int] | None = None) -> Array:
     """Return `data` with its axes permuted as a new row-major array: the meaning of a transpose."""
     moved = np.transpose(data, permutation)
+    if not moved.ndim:
+        return moved.copy()
     result = np.empty(moved.shape, moved.dtype)
     # Slabs as wide as a cache line: ten times as fast as one copy if rows are a page apart.
     for first in range(0, moved.shape[-1], SLAB):
@@ -176,7 +178,7 @@ def _default_out(shapes: Sequence[Shape], attributes: TransposeAttributes) -> Sh
 
 
 def _exact(arrays: Sequence[Array], out: Shape, attributes: TransposeAttributes) -> Array:
-    return np.ascontiguousarray(arrays[0].transpose(attributes.axes))
+    return np.asarray(arrays[0].transpose(attributes.axes), order="C")
 
 
 TRANSPOSE = Row(
