@@ -34,12 +34,13 @@ def test_the_tile_needed_again_latest_goes(order, goes):
     memory.plan([reads(name) for name in order], ())
     for number, name in enumerate(order[:2]):
         memory.begin(number)
-        memory.place(tile(name), dirty=False, pinned=())
+        memory.place(tile(name), dirty=False)
         memory.used(tile(name))
     memory.begin(2)
-    victims = memory.place(tile(order[2]), dirty=False, pinned=())
-    assert isinstance(victims, list)
-    assert victims[-1].tile == tile(goes)
+    assert memory.place(tile(order[2]), dirty=False) is None
+    victim = memory.victim((), tile(order[2]))
+    assert victim is not None
+    assert victim.tile == tile(goes)
 
 
 @pytest.mark.parametrize(("rest_tasks", "goes"), [(0, "b"), (1, "b"), (2, "a"), (3, "b")])
@@ -49,12 +50,13 @@ def test_a_tile_that_has_rested_goes_first(rest_tasks, goes):
     memory.plan([reads(name) for name in "abcab"], ())
     for number, name in enumerate("ab"):
         memory.begin(number)
-        memory.place(tile(name), dirty=False, pinned=())
+        memory.place(tile(name), dirty=False)
         memory.used(tile(name))
     memory.begin(2)
-    victims = memory.place(tile("c"), dirty=False, pinned=())
-    assert isinstance(victims, list)
-    assert victims[-1].tile == tile(goes)
+    assert memory.place(tile("c"), dirty=False) is None
+    victim = memory.victim((), tile("c"))
+    assert victim is not None
+    assert victim.tile == tile(goes)
 
 
 def bytes_from_dram(order: str, keeps: int) -> int:
@@ -83,10 +85,10 @@ def test_as_few_tiles_are_brought_as_can_be():
             memory.begin(number)
             if tile(name) not in memory.resident:
                 brought += 1
-                found = memory.place(tile(name), dirty=False, pinned={tile(name)})
-                while isinstance(found, list):
-                    memory.drop(found[-1])
-                    found = memory.place(tile(name), dirty=False, pinned={tile(name)})
+                while memory.place(tile(name), dirty=False) is None:
+                    victim = memory.victim({tile(name)}, tile(name))
+                    assert victim is not None
+                    memory.drop(victim)
             memory.used(tile(name))
         assert brought == bytes_from_dram(order, keeps)
 

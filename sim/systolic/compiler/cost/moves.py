@@ -23,6 +23,9 @@ from systolic.workload.options import Options
 SAMPLE_COLUMNS = 512
 """The most columns of a matrix that an estimate looks at."""
 
+SAMPLE_TILES = 64
+"""The most source tiles whose pieces it looks at: what they take stands for all."""
+
 
 def moving_engine(
     chip: Chip, options: Options, piece: Piece, dtype: str, busy: dict[str, int]
@@ -110,7 +113,8 @@ def _dma(chip: Chip, piece: Piece, size_bytes: int) -> int:
 def move_cost(chip: Chip, options: Options, change: ChangeOfView, dtype: str) -> int:
     """Return about how many of the array's cycles a change of view takes.
 
-    It is judged by the target's first tile.
+    It is judged by the target's first tile, and of the source tiles that it has elements of by some
+    at even distances.
     """
     count, rows, cols = change.target.sizes()
     p = block_rows(chip)
@@ -119,12 +123,14 @@ def move_cost(chip: Chip, options: Options, change: ChangeOfView, dtype: str) ->
     number, down, across = change.source.locate(logical)
     engines: dict[str, int] = {}
     queues, size_bytes = 0, data_type(dtype).size_bytes
-    for tile in {*zip(number.ravel().tolist(), (down // p).ravel().tolist(), strict=True)}:
+    tiles = sorted({*zip(number.ravel().tolist(), (down // p).ravel().tolist(), strict=True)})
+    seen = tiles[:: -(-len(tiles) // SAMPLE_TILES)]
+    for tile in seen:
         here = (number == tile[0]) & (down // p == tile[1])
         for piece in pieces(down % p, across, here):
             if moving_engine(chip, options, piece, dtype, engines) is None:
                 queues += _dma(chip, piece, size_bytes)
     share = -(-queues // chip.dma.useful_queues) * chip.period("dma")
-    ticks = max(share, *engines.values(), 0)
-    cycles = -(-ticks // chip.period("pe_array"))
+    ticks = max(share, *engines.values(), 0) * len(tiles)
+    cycles = -(-ticks // (chip.period("pe_array") * len(seen)))
     return cycles * -(-count * rows * cols // (block[0] * block[1]))

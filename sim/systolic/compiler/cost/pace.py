@@ -62,8 +62,9 @@ class _Timetable:
 
     waiting: the drafts of each queue that have not begun. heads: the first of each, where it is
     known when it can begin: a heap. lacking: by a draft that must be done before, the queues whose
-    first draft waits for it. seen: the ticks from when a draft of a queue is done to when others
-    see it. shared: until when each engine of DMA and each channel of DRAM is busy.
+    first draft waits for it. looked: by queue, how many needs of its first draft are done, and by
+    when: they are not looked at again. seen: the ticks from when a draft of a queue is done to when
+    others see it. shared: until when each engine of DMA and each channel of DRAM is busy.
     """
 
     chip: Chip
@@ -71,6 +72,7 @@ class _Timetable:
     waiting: dict[str, deque[int]] = field(default_factory=dict)
     heads: list[_Head] = field(default_factory=list)
     lacking: dict[int, list[str]] = field(default_factory=dict)
+    looked: dict[str, tuple[int, int]] = field(default_factory=dict)
     seen: dict[str, int] = field(default_factory=dict)
     done: dict[int, int] = field(default_factory=dict)
     free: dict[str, int] = field(default_factory=dict)
@@ -107,11 +109,14 @@ class _Timetable:
         When its queue is free is known as well: the drafts before it, which alone take it, have
         begun.
         """
-        step, ready, all_done, seen = self.waiting[queue][0], 0, self.done, self.seen
-        for needed, by, *_ in self.drafts[step].needs:
+        step, all_done, seen = self.waiting[queue][0], self.done, self.seen
+        before, ready = self.looked.pop(queue, (0, 0))
+        needs = self.drafts[step].needs
+        for place, (needed, by, *_) in enumerate(needs[before:] if before else needs, before):
             done = all_done.get(needed)
             if done is None:
                 self.lacking.setdefault(needed, []).append(queue)
+                self.looked[queue] = place, ready
                 return
             if done + seen[by] > ready:
                 ready = done + seen[by]

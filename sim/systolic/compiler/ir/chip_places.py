@@ -62,7 +62,7 @@ def places_of(shape: Shape, partitions: int, rows: Sequence[int] = ()) -> ChipPl
     combined = any(COMBINE in tile.dims for tile in shape.layout.tiles)
     if shape.layout.padded_dimensions is not None or (combined and not rows):
         return None
-    if rows and not _even(shape, partitions, rows):
+    if rows and not _even(shape, rows):
         return None
     try:
         spreading = over_partitions(shape, partitions)
@@ -77,10 +77,11 @@ def places_of(shape: Shape, partitions: int, rows: Sequence[int] = ()) -> ChipPl
     return ChipPlaces(shape, tuple(offsets), spreading.partitions, spreading.elements)
 
 
-def _even(shape: Shape, partitions: int, rows: Sequence[int]) -> bool:
-    """Return whether rows made of several dimensions begin at the first partition evenly."""
+def _even(shape: Shape, rows: Sequence[int]) -> bool:
+    """Return whether rows made of several dimensions are cut into tiles between two of them."""
     sizes = [shape.dims[axis] for axis in rows]
-    return math.prod(sizes) <= partitions or partitions % math.prod(sizes[1:]) == 0
+    height = next(size for size in shape.layout.tiles[0].dims if size != COMBINE)
+    return math.prod(sizes) <= height or height % math.prod(sizes[1:]) == 0
 
 
 def row_groups(shape: Shape) -> list[Axes]:

@@ -103,18 +103,16 @@ class Residency:
         tile: MatrixTile,
         *,
         dirty: bool,
-        pinned: Collection[MatrixTile],
         wish: Wish | None = None,
-    ) -> list[Resident] | Resident:
-        """Give the tile a place, or return the tiles that may leave for it, the best last.
+    ) -> Resident | None:
+        """Give the tile a place; None if it has no room (`victim`).
 
-        There are none if every tile here is pinned. A tile that may lie in one place only stays
-        there, and what lies there leaves for it.
+        A tile that may lie in one place only stays there.
         """
         size, own = self.size_of(tile), self.wish_of(tile)
         found = self.room.take(size, own if own.only or wish is None else wish)
         if found is None:
-            return self.victims(pinned, own if own.only else None)
+            return None
         start, users = found
         region = self._region(tile, start, users)
         self.resident[tile] = Resident(tile, start, size, region, dirty, lasting=own.only)
@@ -160,15 +158,24 @@ class Residency:
             self._since[tile] = self.task
         return True
 
-    def victims(self, pinned: Collection[MatrixTile], wish: Wish | None = None) -> list[Resident]:
-        """Return the tiles that may leave; the one that is needed again latest is last (Belady).
+    def victim(
+        self, pinned: Collection[MatrixTile], instead: MatrixTile | None = None
+    ) -> Resident | None:
+        """Return the tile to leave: the one that is needed again latest (Belady); None if none may.
 
-        Tiles that have rested stand behind those that have not. wish: only what lies in its ranges.
+        Tiles that have rested leave before those that have not. instead: the tile that has no room;
+        if it may lie in one place only, what lies there leaves.
         """
         others = [r for r in self.resident.values() if r.tile not in pinned and not r.lasting]
-        if wish is not None:
-            others = [r for r in others if any(map(r.overlaps, wish.ranges))]
-        return sorted(others, key=lambda r: (self._has_rested(r.tile), self._next_use(r.tile)))
+        if instead is not None and (own := self.wish_of(instead)).only:
+            others = [r for r in others if any(map(r.overlaps, own.ranges))]
+        others.reverse()  # of tiles that are needed again together, the one that came last leaves
+
+        if not self.rest_tasks:  # all have rested
+            return max(others, key=lambda r: self._next_use(r.tile), default=None)
+        return max(
+            others, key=lambda r: (self._has_rested(r.tile), self._next_use(r.tile)), default=None
+        )
 
     def _has_rested(self, tile: MatrixTile) -> bool:
         """Return whether a tile has not been used for `rest_tasks`."""

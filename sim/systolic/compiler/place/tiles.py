@@ -283,8 +283,7 @@ class OnChip:
                 placed = self.fix(matrix, high)
             else:
                 placed = all(
-                    isinstance(self.memory.place(t, dirty=True, pinned=(), wish=high), Resident)
-                    for t in reversed(each)
+                    self.memory.place(t, dirty=True, wish=high) is not None for t in reversed(each)
                 )
             if not placed:
                 self.memory.forget()
@@ -317,7 +316,7 @@ class OnChip:
         blocks = [m for m in matrices if m.block or m.width is not None]
         others = (tile for m in matrices if m not in blocks for tile in self.all_tiles(m))
         return all(self._settle(matrix) for matrix in blocks) and all(
-            isinstance(self.memory.place(t, dirty=True, pinned=(), wish=Wish("low")), Resident)
+            self.memory.place(t, dirty=True, wish=Wish("low")) is not None
             for t in sorted(others, key=self.size_bytes, reverse=True)
         )
 
@@ -351,9 +350,7 @@ class OnChip:
         tiles = list(self.all_tiles(matrix))
         if matrix.block and self.memory.place_together(tiles, dirty=True):
             return True
-        return all(
-            isinstance(self.memory.place(tile, dirty=True, pinned=()), Resident) for tile in tiles
-        )
+        return all(self.memory.place(tile, dirty=True) is not None for tile in tiles)
 
     def fix(self, matrix: Matrix, wish: Wish | None = None) -> bool:
         """Place a matrix in unbroken rows from some byte on; False if it has no room.

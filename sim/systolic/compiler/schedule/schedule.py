@@ -233,8 +233,8 @@ class _Scheduler:
                 continue
             if 2 * self._tiles.size_bytes(tile) > memory.room.free_bytes:
                 break
-            found = memory.place(tile, dirty=False, pinned=())
-            if not isinstance(found, Resident):
+            found = memory.place(tile, dirty=False)
+            if found is None:
                 break
             self._drafts.begin(layer)
             self._bring(tile, found)
@@ -345,12 +345,10 @@ class _Scheduler:
             return self._fix(tile, pinned)
         backed = self.transfers.backed(tile)
         dirty = write or not backed
-        while not isinstance(
-            found := self._memory.place(tile, dirty=dirty, pinned=pinned, wish=wish), Resident
-        ):
-            if not found:
+        while (found := self._memory.place(tile, dirty=dirty, wish=wish)) is None:
+            if (victim := self._memory.victim(pinned, tile)) is None:
                 return False
-            self._evict(found[-1])
+            self._evict(victim)
         if backed:
             self._bring(tile, found)
         return True
@@ -369,10 +367,9 @@ class _Scheduler:
         """
         matrix = self._tiles.matrices[tile.matrix]
         while not self._tiles.fix(matrix):
-            victims = self._memory.victims(pinned)
-            if not victims:
+            if (victim := self._memory.victim(pinned)) is None:
                 return False
-            self._evict(victims[-1])
+            self._evict(victim)
         for placed in self._tiles.all_tiles(matrix):
             if self.transfers.backed(placed):
                 self._bring(placed, self._memory.resident[placed])
