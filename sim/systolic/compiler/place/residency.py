@@ -182,17 +182,16 @@ class Residency:
         last = max(self._since[tile], self._last_use.get(tile, 0))
         return self.task - last >= self.rest_tasks
 
-    def no_room(self, tile: MatrixTile, pinned: Collection[MatrixTile]) -> CompileError:
-        """Return the error for a tile that has no room beside those used with it.
+    def no_room(self, what: str, size: int, pinned: Collection[MatrixTile]) -> CompileError:
+        """Return the error for so many bytes that have no room beside the tiles used with them.
 
         Its numbers add up: the bytes needed, rounded to whole words, exceed the bytes that are free
         or the largest free piece.
         """
-        size = self.size_of(tile)
         held = [self.resident[t] for t in pinned if t in self.resident]
         beside = sum(in_words(r.size_bytes) for r in held if not r.lasting)
         rest = self.room.size_bytes - self.room.free_bytes - beside
-        text = f"{self.where} has no room for {tile}: it needs {in_words(size)} bytes per partition"
+        text = f"{self.where} has no room for {what}: it needs {in_words(size)} bytes per partition"
         text += f" ({size} in whole words of {ALIGNMENT})" if size % ALIGNMENT else ""
         text += f" beside {beside} of the tiles used with it"
         text += f" and {rest} of what stays (identities, blocks)" if rest else ""

@@ -375,6 +375,16 @@ class OnChip:
         """Return whether a tile's matrix lies in unbroken rows, and has not been placed yet."""
         return self._is_fixed(tile) and tile.matrix not in self.bases
 
+    def placed_with(self, tile: MatrixTile) -> tuple[str, int]:
+        """Return the name and the bytes of what needs room for a tile: itself, or all its matrix.
+
+        A matrix of unbroken rows is placed as a whole, padding included.
+        """
+        if not self.to_be_fixed(tile):
+            return str(tile), self.size_bytes(tile)
+        matrix = self.matrices[tile.matrix]
+        return f"the rows of {matrix.tensor}, padding included", self._fixed_bytes(matrix)
+
     def _is_fixed(self, tile: MatrixTile) -> bool:
         return self.matrices[tile.matrix].width is not None
 

@@ -328,7 +328,7 @@ class _Scheduler:
         wish = None if self._tiles.grows else Wish("low")
         for tile in sorted(tiles, key=self._tiles.size_bytes, reverse=True):
             if not self._ensure(tile, tiles, write=tile in writes, wish=wish):
-                raise self._memory.no_room(tile, tiles)
+                raise self._memory.no_room(*self._tiles.placed_with(tile), tiles)
 
     def _ensure(
         self,
