@@ -412,8 +412,9 @@ def _moved(
 
 def _turns_whole(values: Array) -> bool:
     """Return whether identity products leave every element as it is."""
-    negative_zeros = (values == 0) & np.signbit(values)
-    return bool(np.isfinite(values).all() and not negative_zeros.any())
+    with np.errstate(invalid="ignore"):  # a signalling NaN
+        negative_zeros = (values == 0) & np.signbit(values)
+        return bool(np.isfinite(values).all() and not negative_zeros.any())
 
 
 def as_tensor(matrices: Array, axes: Axes, dims: tuple[int, ...]) -> Array:

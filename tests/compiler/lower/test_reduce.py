@@ -61,6 +61,15 @@ def test_a_sum_is_that_of_its_segments():
     assert found.outputs["y"] == (1 << 24) + 4  # blocks of 4 rows
 
 
+def test_segments_of_one_element_are_refused():
+    """They would never be fewer, and the reference would not end; one element alone has a sum."""
+    rules, out = Rules(lambda K: (0, K), segment=1), Shape.parse("f32[]")
+    reference = OPERATIONS["reduce"].reference
+    with pytest.raises(WorkloadError, match="sum of 3 elements, one at a time: needs segments of"):
+        reference([np.ones(3, np.float32)], out, ReduceAttributes("sum"), rules)
+    assert reference([np.ones(1, np.float32)], out, ReduceAttributes("sum"), rules) == 1
+
+
 def test_what_lies_along_the_address_is_not_turned():
     ones = np.ones((6, 9), np.float32)
     for axes, turned in (((1,), False), ((0,), True)):

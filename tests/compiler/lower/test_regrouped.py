@@ -116,3 +116,25 @@ def test_windows_of_pixels_come_from_dram_as_rows() -> None:
     builder.matmul(rows, weights, "f32[3136,96]", name="y")
     compiled = compile_graph("windows", builder.graph(), IDEAL, verify=True)
     assert any(IN_ORDER in choice for choice in compiled.layers.choices)
+
+
+def test_rows_of_a_product_in_several_tiles_are_put_side_by_side_first() -> None:
+    """The view is that of whole rows, but the product makes its 40 columns in tiles of 12."""
+    builder = GraphBuilder("dram")
+    weights = builder.tensor("w", "u8[1,7,2]{1,2,0}")
+    moving = builder.tensor("x", "u8[2,2,20]{0,1,2:T(4,8)}")
+    made = builder.matmul(weights, moving, "u8[2,7,20]{1,0,2:T(2,2)(2,1)}", name="made")
+    builder.reshape(made, out="u8[14,20,1]{2,0,1:T(2,2)(2,1)}", name="y")
+    slow = {"min_interval_cycles": 4}
+    hardware = ideal_chip(
+        1, 7, state_buffer={"partitions": 12}, result_buffer={"banks": 2, "bank_bytes": 108},
+        dma={"latency_cycles": 100, "queues": 4}, activation=slow, pooling=slow,
+    )  # fmt: skip
+    rng = np.random.default_rng(5)
+    sides = {"w": (1, 7, 2), "x": (2, 2, 20)}
+    inputs = {name: rng.integers(0, 9, side, np.uint8) for name, side in sides.items()}
+    expected = (inputs["w"] @ inputs["x"]).reshape(14, 20, 1)
+    for engine in ("event", "register"):
+        run = systolic.run(builder.graph(), hardware, inputs, engine=engine)
+        assert np.array_equal(run.outputs["y"], expected)
+    assert any(WHOLE_ROWS in each for each in run.compiled.layers.choices)

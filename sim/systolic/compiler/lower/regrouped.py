@@ -95,7 +95,7 @@ class Regrouper:
             builder.moved(way.source, change, self._output, way.last)
             return
         held, tall = way.source, block_rows(builder.chip)
-        if way.seen != way.held:
+        if self._is_moved(way.source, way.seen, way.held):
             wide = self._count(cols)
             held = builder.scratch(
                 self._source, self._dtype, (1, self._count(rows), wide), (tall, wide)
@@ -128,9 +128,15 @@ class Regrouper:
         if matrix.shared and not any(batch) and _is_stretch(down, across):
             held = seen = (rows, across)
         cycles = turn_cost(chip, [self._count(group) for group in (rest, rows, down)], self._dtype)
-        cycles += 0 if seen == held else self._cycles(self._change(seen, held))
+        if self._is_moved(matrix, seen, held):
+            cycles += self._cycles(self._change(seen, held))
         cycles += store_cost(chip, self._result, last) if stored else 0
         yield Regrouping(cycles, matrix, seen, held, rest, last)
+
+    @staticmethod
+    def _is_moved(matrix: Matrix, seen: Axes, held: Axes) -> bool:
+        """Return whether elements are put in order first, or brought to tiles of whole rows."""
+        return seen != held or matrix.block is None or matrix.block[1] < matrix.cols
 
     @property
     def _dtype(self) -> str:

@@ -2,8 +2,9 @@
 
 The contract (docs/operations.md, "Values"): the elements, in row-major order of the reduced axes,
 are taken to float32 or int32 and cut into segments of `rules.segment`. Each segment is reduced in
-order, from its first element on; the results likewise, until one is left. A mean is the sum divided
-in float32 by the count. The result is then cast.
+order, from its first element on; the results likewise, until one is left. Segments of one element
+would never be fewer: WorkloadError. A mean is the sum divided in float32 by the count. The result
+is then cast.
 """
 
 from __future__ import annotations
@@ -138,6 +139,11 @@ def _reference(
     accumulator = np.int32 if array.dtype.kind in "iu" else np.float32
     values = _last(array, attributes).astype(accumulator)
     count, done = values.shape[-1], False
+    if count > 1 and rules.segment == 1:
+        raise WorkloadError(
+            f"{attributes.reduction} of {count} elements, one at a time: "
+            "needs segments of 2 or more"
+        )
     with np.errstate(all="ignore"):
         while not done or values.shape[-1] > 1:
             values, done = _one_level(values, _IN_ORDER[attributes.reduction], rules.segment), True
