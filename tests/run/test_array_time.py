@@ -136,6 +136,19 @@ def test_the_array_is_at_one_product_after_another_by_hand():
     check(result)
 
 
+def test_vectors_of_a_cold_array_take_longer_by_hand():
+    """One product of 8 vectors in an array that stays cold: each takes 2 cycles, 1 of them lost."""
+    builder = GraphBuilder("state_buffer")
+    x, w = builder.tensor("x", "f32[8,4]{0,1}"), builder.tensor("w", "f32[4,4]")
+    builder.matmul(x, w, "f32[8,4]{0,1}", name="y")
+    cold = ideal_chip(4, 4, pe_array={"warm_up_cycles": 1000, "warm_up_factor": 2})
+    result = systolic.run(builder.graph(), cold, values=False)
+    (product,) = result.summary["operations"]
+    assert product["streamed_cycles"] == 8 * 2
+    assert product["lost"]["cycles of a vector"] == 8
+    check(result)
+
+
 def test_labels_of_a_window():
     times = LabelTimes([(0, 4, "idle"), (4, 10, "loading"), (10, 12, "idle"), (12, 20, "loading")])
     assert times.within((0, 20)) == {"idle": 6, "loading": 14}

@@ -192,7 +192,7 @@ class Causes:
     def _multiply_after(self, multiply: int) -> list[Cause]:
         """Return what holds back a multiply that must follow another one."""
         lives, array = self.lives, self.lives.chip.pe_array
-        how, columns = lives.streaming(multiply), self._multiply(multiply).result.partitions
+        how, columns = lives.streaming[multiply], self._multiply(multiply).result.partitions
         least = min(array.min_vectors, columns) * how.vector_cycles
         return [
             _at(lives.last(multiply, cycles=how.spacing)),

@@ -15,13 +15,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from systolic.critical_path.streamed import streamed
 from systolic.hw.formulas.timing import dma_latency_cycles, result_depth, right_cycles
-from systolic.hw.formulas.warm_up import MadeMultiply, slow_multiplies
 from systolic.hw.spec import Chip
 from systolic.hw.units import kind_of
 from systolic.isa import Buffer, DmaCopy, Instruction, LoadWeights, MatMul, OnEngine, Program
 from systolic.isa.engines import pace_of
-from systolic.isa.streaming import Streaming, streaming
+from systolic.isa.streaming import Streaming
 from systolic.trace.records import FetchTimes, InstructionTimes, Stall, Trace
 
 
@@ -78,29 +78,9 @@ class Lives:
         return {each.instruction: each for each in self.trace.fetches}
 
     @cached_property
-    def _slow(self) -> frozenset[int]:
-        """Return the multiplies that were made in a cold array."""
-        array, queue = self.chip.pe_array, self.queues.get("pe_array", [])
-        if not array.warm_up_cycles:
-            return frozenset()
-        period, indices, made = self.trace.periods["pe_array"], list[int](), list[MadeMultiply]()
-        for index in queue:
-            multiply = self.instruction(index)
-            if isinstance(multiply, MatMul):
-                times = self.times[index]
-                start, last = times.start // period, times.last // period
-                indices.append(index)
-                made.append(MadeMultiply(start, last, streaming(multiply, array).spacing))
-        slow = slow_multiplies(array, made)
-        return frozenset(index for index, is_slow in zip(indices, slow, strict=True) if is_slow)
-
-    def streaming(self, index: int) -> Streaming:
-        """Return how the vectors of a multiply were streamed."""
-        multiply, array = self.instruction(index), self.chip.pe_array
-        assert isinstance(multiply, MatMul)
-        spacing, passes = streaming(multiply, array)
-        slower = array.warm_up_factor if index in self._slow else 1
-        return Streaming(slower * spacing, passes)
+    def streaming(self) -> dict[int, Streaming]:
+        """Return how the vectors of each multiply were streamed."""
+        return streamed(self.program, self.chip, self.trace)
 
     @cached_property
     def queues(self) -> dict[str, list[int]]:
@@ -183,7 +163,7 @@ class Lives:
     def _injections(self, index: int, multiply: MatMul) -> npt.NDArray[np.int64]:
         """Return the tick of every vector of the last pass: refused cycles shift what follows."""
         vectors = multiply.vectors
-        spacing, passes = self.streaming(index)
+        spacing, passes = self.streaming[index]
         period, start = self.period(index), self.times[index].start
         slots = np.arange(vectors * passes, dtype=np.int64) * spacing
         ticks = start + slots * period

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from systolic.compiler import CompiledGraph
 from systolic.hw.spec import Chip
-from systolic.isa import Access, MatMul, Program
-from systolic.isa.streaming import streaming
+from systolic.isa import Access, MatMul
+from systolic.isa.streaming import Streaming
 from systolic.trace.labels import LabelInterval
 from systolic.trace.records import Trace
 
@@ -46,18 +46,22 @@ class Streamed(NamedTuple):
         return Streamed(*(one + two for one, two in zip(self, other, strict=True)))
 
 
-def streamed_by_layer(compiled: CompiledGraph, chip: Chip) -> dict[str, Streamed]:
-    """Return what the multiplies of each operation stream; an operation without any is missing."""
+def streamed_by_layer(compiled: CompiledGraph, how: Mapping[int, Streaming]) -> dict[str, Streamed]:
+    """Return what the multiplies of each operation stream; an operation without any is missing.
+
+    how: each multiply's streaming (`systolic.critical_path.streamed`).
+    """
     found: dict[str, Streamed] = {}
     identities = compiled.scheduled.turned_with
-    layers = compiled.synchronised.layers
-    for layer, each in zip(layers, compiled.program.instructions, strict=True):
-        if isinstance(each, MatMul):
-            vectors = each.moving.elements
-            cycles = vectors * streaming(each, chip.pe_array).vector_cycles
-            turns = _within(each.moving, identities)
-            new = Streamed(0, cycles, cycles) if turns else Streamed(vectors, cycles)
-            found[layer] = found.get(layer, Streamed()).plus(new)
+    layers, instructions = compiled.synchronised.layers, compiled.program.instructions
+    for index, each in how.items():
+        multiply = instructions[index]
+        assert isinstance(multiply, MatMul)
+        vectors = multiply.moving.elements
+        cycles = vectors * each.vector_cycles
+        turns = _within(multiply.moving, identities)
+        new = Streamed(0, cycles, cycles) if turns else Streamed(vectors, cycles)
+        found[layers[index]] = found.get(layers[index], Streamed()).plus(new)
     return found
 
 
@@ -128,7 +132,7 @@ def windows(layers: Sequence[str], trace: Trace) -> dict[str, UnderWay]:
 
 
 def stretches(
-    layers: Sequence[str], program: Program, chip: Chip, trace: Trace
+    layers: Sequence[str], how: Mapping[int, Streaming], trace: Trace
 ) -> dict[str, list[tuple[int, int]]]:
     """Return the cycles in which the array is at each operation: (first, stop) of each stretch.
 
@@ -136,12 +140,14 @@ def stretches(
     the array is at the operation of the next one. Behind the last vector of all it is at the
     operation that ends last. So the stretches of all operations are the whole run. There are none
     if nothing is multiplied.
+
+    how: each multiply's streaming (`systolic.critical_path.streamed`).
     """
-    period, instructions = trace.periods[ARRAY], program.instructions
+    period = trace.periods[ARRAY]
     ends = sorted(
-        (each.last // period + streaming(multiply, chip.pe_array).vector_cycles, each.instruction)
+        (each.last // period + how[each.instruction].vector_cycles, each.instruction)
         for each in trace.times
-        if isinstance(multiply := instructions[each.instruction], MatMul)
+        if each.instruction in how
     )
     if not ends:
         return {}

@@ -18,6 +18,7 @@ from systolic.compiler.bounds.run import (
     operation_bounds,
     product_multiply_adds,
 )
+from systolic.critical_path.streamed import streamed
 from systolic.hw.spec import Chip
 from systolic.isa import Buffer, Program
 from systolic.isa.effects import reads, writes
@@ -136,11 +137,12 @@ def _array_records(
     useful: Mapping[str, int],
 ) -> dict[str, dict[str, Any]]:
     """Return, of each operation that has instructions, where the array's time goes."""
-    streamed, labels = streamed_by_layer(compiled, chip), LabelTimes(trace.labels["pe_array"])
-    at_it = stretches(compiled.synchronised.layers, compiled.program, chip, trace)
+    how, labels = streamed(compiled.program, chip, trace), LabelTimes(trace.labels["pe_array"])
+    by_layer = streamed_by_layer(compiled, how)
+    at_it = stretches(compiled.synchronised.layers, how, trace)
     found = {}
     for name, window in under_way.items():
-        own, multiply_adds = streamed.get(name, Streamed()), useful.get(name, 0)
+        own, multiply_adds = by_layer.get(name, Streamed()), useful.get(name, 0)
         seen = labels.within((window.first, window.stop))
         meanwhile = lost_cycles(window.cycles, seen, own, multiply_adds, chip)
         record = NO_TIME
@@ -166,7 +168,8 @@ NO_ARRAY = _array_record(Streamed(), {}) | {"array": NO_TIME}
 def array_totals(compiled: CompiledGraph, chip: Chip, trace: Trace) -> dict[str, Any]:
     """Return where the array's time goes in the whole run, as entries of a summary."""
     own, useful = Streamed(), sum(product_multiply_adds(compiled.graph).values())
-    for each in streamed_by_layer(compiled, chip).values():
+    how = streamed(compiled.program, chip, trace)
+    for each in streamed_by_layer(compiled, how).values():
         own = own.plus(each)
     labels, cycles = LabelTimes(trace.labels["pe_array"]), trace.cycles()
     return _array_record(own, lost_cycles(cycles, labels.within((0, cycles)), own, useful, chip))
