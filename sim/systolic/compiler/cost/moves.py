@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 from systolic.compiler.cost.dma import inside_cycles
@@ -25,6 +26,9 @@ SAMPLE_COLUMNS = 512
 
 SAMPLE_TILES = 64
 """The most source tiles whose pieces it looks at: what they take stands for all."""
+
+UNLIMITED = sys.maxsize
+"""A limit of cycles that nothing reaches."""
 
 
 def moving_engine(
@@ -110,11 +114,14 @@ def _dma(chip: Chip, piece: Piece, size_bytes: int) -> int:
     return inside_cycles(chip, runs, piece.run * size_bytes, piece.rows)
 
 
-def move_cost(chip: Chip, options: Options, change: ChangeOfView, dtype: str) -> int:
-    """Return about how many of the array's cycles a change of view takes.
+def move_cost(
+    chip: Chip, options: Options, change: ChangeOfView, dtype: str, limit: int = UNLIMITED
+) -> int:
+    """Return about how many of the array's cycles a change of view takes, or some from `limit` on.
 
     It is judged by the target's first tile, and of the source tiles that it has elements of by some
-    at even distances.
+    at even distances. The sum only grows from tile to tile, so the rest is not looked at once it
+    has reached the limit.
     """
     count, rows, cols = change.target.sizes()
     p = block_rows(chip)
@@ -125,12 +132,16 @@ def move_cost(chip: Chip, options: Options, change: ChangeOfView, dtype: str) ->
     queues, size_bytes = 0, data_type(dtype).size_bytes
     tiles = sorted({*zip(number.ravel().tolist(), (down // p).ravel().tolist(), strict=True)})
     seen = tiles[:: -(-len(tiles) // SAMPLE_TILES)]
+    blocks = -(-count * rows * cols // (block[0] * block[1]))
+    cycles = 0
     for tile in seen:
         here = (number == tile[0]) & (down // p == tile[1])
         for piece in pieces(down % p, across, here):
             if moving_engine(chip, options, piece, dtype, engines) is None:
                 queues += _dma(chip, piece, size_bytes)
-    share = -(-queues // chip.dma.useful_queues) * chip.period("dma")
-    ticks = max(share, *engines.values(), 0) * len(tiles)
-    cycles = -(-ticks // (chip.period("pe_array") * len(seen)))
-    return cycles * -(-count * rows * cols // (block[0] * block[1]))
+        share = -(-queues // chip.dma.useful_queues) * chip.period("dma")
+        ticks = max(share, *engines.values(), 0) * len(tiles)
+        cycles = -(-ticks // (chip.period("pe_array") * len(seen))) * blocks
+        if cycles >= limit:
+            break
+    return cycles

@@ -168,16 +168,29 @@ def pieces(rows: Integers, cols: Integers, here: npt.NDArray[np.bool_]) -> list[
 
     Elements that are not `here` belong to no piece.
     """
+    down, across = (np.flatnonzero(here.any(axis=axis)) for axis in (1, 0))
+    if not len(down):
+        return []
+    row, col = int(down[0]), int(across[0])
+    taken = np.s_[row : down[-1] + 1, col : across[-1] + 1]
+    found = _of_all_rows(rows[taken], cols[taken], here[taken])
+    return [replace(piece, row=piece.row + row, col=piece.col + col) for piece in found]
+
+
+def _of_all_rows(rows: Integers, cols: Integers, here: npt.NDArray[np.bool_]) -> list[Piece]:
+    """Return the pieces of a block whose first and last rows and columns have elements `here`."""
     done: list[Piece] = []
     open_: dict[_RowStretch, Piece] = {}
     known: dict[bytes, tuple[_RowStretch, ...]] = {}
-    below = _lies_below(rows, cols, here)
+    below, stretches = _lies_below(rows, cols, here), _stretches(here)
+    steps = np.diff(rows, axis=1), np.diff(cols, axis=1)
     row = 0
     while row < rows.shape[0]:
         fresh: dict[_RowStretch, Piece] = {}
-        for stretch in _stretches(here[row]):
+        for stretch in stretches.get(row, ()):
             a, b = (index[row, stretch.first : stretch.stop] for index in (rows, cols))
-            for part in _parts(a, b, known):
+            down, across = (step[row, stretch.first : stretch.stop - 1] for step in steps)
+            for part in _parts((a, b), (down, across), known):
                 at = part.col
                 moved = _RowStretch(stretch.first + part.col, part.cols, part.rows, part.pairs)
                 piece = Piece(
@@ -264,20 +277,32 @@ def _lies_below(rows: Integers, cols: Integers, here: npt.NDArray[np.bool_]) -> 
     return [False, *same.all(axis=1).tolist(), False]
 
 
-def _stretches(here: npt.NDArray[np.bool_]) -> Iterator[Interval]:
-    """Yield the intervals of columns that are `here`."""
-    edges = np.flatnonzero(np.diff(np.concatenate(([0], here.astype(np.int8), [0]))))
-    return (Interval(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True))
+def _stretches(here: npt.NDArray[np.bool_]) -> dict[int, list[Interval]]:
+    """Return the intervals of columns that are `here`, of each row that has any."""
+    edge = np.zeros((len(here), 1), np.int8)
+    rows, edges = np.nonzero(np.diff(np.hstack([edge, here.astype(np.int8), edge]), axis=1))
+    found: dict[int, list[Interval]] = {}
+    for row, first, stop in zip(
+        rows[::2].tolist(), edges[::2].tolist(), edges[1::2].tolist(), strict=True
+    ):
+        found.setdefault(row, []).append(Interval(first, stop))
+    return found
 
 
 def _parts(
-    rows: Integers, cols: Integers, known: dict[bytes, tuple[_RowStretch, ...]]
+    places: tuple[Integers, Integers],
+    steps: tuple[Integers, Integers],
+    known: dict[bytes, tuple[_RowStretch, ...]],
 ) -> Sequence[_RowStretch]:
-    """Return a stretch as parts, each of which one access can name."""
-    down, across = np.diff(rows), np.diff(cols)
+    """Return a stretch as parts, each of which one access can name.
+
+    places: row and column of each element's source. steps: from each element to the next.
+    """
+    down, across = steps
     key = down.tobytes() + across.tobytes()
     if key not in known:
         lines = list(_lines(down.tolist(), across.tolist()))
+        rows, cols = places
         known[key] = tuple(_repeated(lines, rows - rows[0], cols - cols[0]))
     return known[key]
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from systolic.compiler.cost.batches import ALONE, Beside
 from systolic.compiler.cost.dma import load_cost
-from systolic.compiler.cost.moves import move_cost
+from systolic.compiler.cost.moves import UNLIMITED, move_cost
 from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.change_of_view import ChangeOfView, Spread
 from systolic.compiler.ir.chip_tiles import block_rows
@@ -255,17 +255,22 @@ class LayerBuilder(Matrices):
             first = self.moved(first, change, tensor, way.last)
         return first if way.last == way.axes else self.turned(first, tensor, way.axes)
 
-    def change_cost(self, tensor: str, seen: Axes, targets: Sequence[Axes]) -> int:
-        """Return about how many cycles it takes to move a view on the chip to the cheapest one."""
+    def change_cost(
+        self, tensor: str, seen: Axes, targets: Sequence[Axes], limit: int = UNLIMITED
+    ) -> int:
+        """Return about how many cycles it takes to move a view on the chip to the cheapest one.
+
+        At most `limit`: what takes as long is not looked at to its end.
+        """
         shape = self.graph.shape(tensor)
-        turns = ((seen, swap), (swap(seen), tuple)) if self.can_turn(shape.element_type) else ()
-        found = [self._move_cost(tensor, seen, axes) for axes in targets]
-        for first, last in turns:
-            found += [
-                self._move_cost(tensor, first, last(axes)) + self.cost_of_turning(shape, axes)
-                for axes in targets
-            ]
-        return min(found)
+        ways = [(seen, axes, 0) for axes in targets]
+        if self.can_turn(shape.element_type):
+            for axes in targets:
+                turn = self.cost_of_turning(shape, axes)
+                ways += [(seen, swap(axes), turn), (swap(seen), axes, turn)]
+        for first, last, turn in ways:
+            limit = min(limit, turn + self._move_cost(tensor, first, last, limit - turn))
+        return limit
 
     def _ways(self, tensor: str, matrix: Matrix, seen: Axes, axes: Axes) -> list[_WayToView]:
         ways = [_WayToView(self._move_cost(tensor, seen, axes), matrix, seen, axes, axes)]
@@ -276,15 +281,15 @@ class LayerBuilder(Matrices):
                 ways.append(_WayToView(cycles, matrix, first, last, axes))
         return ways
 
-    def _move_cost(self, tensor: str, seen: Axes, wanted: Axes) -> int:
+    def _move_cost(self, tensor: str, seen: Axes, wanted: Axes, limit: int = UNLIMITED) -> int:
         if seen == wanted:
             return 0
         dtype = self.graph.shape(tensor).element_type
-        return self.cost_of(self._change(tensor, seen, wanted), dtype)
+        return self.cost_of(self._change(tensor, seen, wanted), dtype, limit)
 
-    def cost_of(self, change: ChangeOfView, dtype: str) -> int:
-        """Return about how many cycles a move on the chip takes."""
-        return move_cost(self.chip, self.options, change, dtype)
+    def cost_of(self, change: ChangeOfView, dtype: str, limit: int = UNLIMITED) -> int:
+        """Return about how many cycles a move on the chip takes, or some from `limit` on."""
+        return move_cost(self.chip, self.options, change, dtype, limit)
 
     def _change(self, tensor: str, seen: Axes, wanted: Axes) -> ChangeOfView:
         dims = self.graph.shape(tensor).dims

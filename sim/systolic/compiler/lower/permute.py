@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 
 from systolic.compiler.cost.dma import load_cost
+from systolic.compiler.cost.moves import UNLIMITED
 from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.nodes import Axes
 from systolic.compiler.lower.blocks import (
@@ -146,7 +147,9 @@ def _cycles_by_views(builder: LayerBuilder, op: Operation, permutation: Sequence
         return 0
     if here.interleaved and there.interleaved and {*here.views} & {*map(swap, wanted)}:
         return max(here.cycles, there.cycles)
-    moved = min(builder.change_cost(source, seen, wanted) for seen in here.views)
+    moved = UNLIMITED
+    for seen in here.views:
+        moved = builder.change_cost(source, seen, wanted, moved)
     return moved + here.cycles + there.cycles
 
 
@@ -162,7 +165,7 @@ def _blocks_are_cheaper(builder: LayerBuilder, op: Operation, permutation: Seque
         for axes in home_views(result.shape)
     ]
     blocks = turn_cost(chip, matrices.dims, source.shape.element_type)
-    return blocks < builder.change_cost(name, physical(source.shape), wanted)
+    return blocks < builder.change_cost(name, physical(source.shape), wanted, blocks + 1)
 
 
 def _cycles(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) -> int:

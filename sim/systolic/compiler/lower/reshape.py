@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from systolic.compiler.cost.dma import store_cost
-from systolic.compiler.cost.moves import move_cost
+from systolic.compiler.cost.moves import UNLIMITED
 from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.change_of_view import ChangeOfView, Spread
 from systolic.compiler.ir.nodes import Axes, Matrix
@@ -214,18 +214,22 @@ def _cheapest_move(
     turns = builder.can_turn(before.element_type)
     wanted = physical(after)
     turned_home = builder.interleaved(output) is not None
-    ways: list[tuple[int, Axes, ChangeOfView]] = []
+    best: tuple[int, Axes, ChangeOfView] | None = None
     for seen in views:
         for first in (seen, swap(seen)) if turns else (seen,):
             for last in (wanted, swap(wanted)) if turns else (wanted,):
                 change = ChangeOfView(Spread(before.dims, first), Spread(after.dims, last))
-                cycles = move_cost(chip, builder.options, change, before.element_type)
+                cycles = 0
                 if first != seen:
                     cycles += turn_cost(chip, _sizes(before, first), before.element_type)
                 if output in graph.outputs and (last != wanted) != turned_home:
                     cycles += turn_cost(chip, _sizes(after, last), before.element_type)
-                ways.append((cycles, first, change))
-    return min(ways, key=lambda way: way[0])
+                limit = best[0] - cycles if best else UNLIMITED
+                cycles += builder.cost_of(change, before.element_type, limit)
+                if best is None or cycles < best[0]:
+                    best = cycles, first, change
+    assert best is not None, "a tensor on the chip has a view"
+    return best
 
 
 def _sizes(shape: Shape, axes: Axes) -> list[int]:

@@ -12,6 +12,10 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
+from systolic.arrays import Integers
 from systolic.compiler.cost.engines import in_best_words
 from systolic.compiler.cost.moves import moving_engine
 from systolic.compiler.cost.side_by_side import side_by_side
@@ -106,10 +110,21 @@ class _Cut(NamedTuple):
 def _pieces(change: ChangeOfView, source: _Cut, target: _Cut) -> tuple[Piece, ...]:
     """Return what a tile has of another; equal changes of view and other plans share it."""
     (down_to, across_to), (rows, cols) = source.block.origin, source.block.extents
-    logical = change.target.logical(target.number, target.block.rows, target.block.columns)
-    number, down, across = change.source.locate(logical)
+    is_any, number, down, across = _places(change, target)
     down, across = down - down_to, across - across_to
-    mine = (number == source.number) & (logical >= 0)
+    mine = (number == source.number) & is_any
     for index, size in ((down, rows), (across, cols)):
         mine &= (index >= 0) & (index < size)
     return tuple(pieces(down, across, mine))
+
+
+@lru_cache(maxsize=8)
+def _places(
+    change: ChangeOfView, target: _Cut
+) -> tuple[npt.NDArray[np.bool_], Integers, Integers, Integers]:
+    """Return where each place of a tile has an element, and its matrix, row and column before.
+
+    The tiles that its elements come from follow one another.
+    """
+    logical = change.target.logical(target.number, target.block.rows, target.block.columns)
+    return logical >= 0, *change.source.locate(logical)
