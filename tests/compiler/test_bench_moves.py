@@ -13,7 +13,7 @@ from support.documents import ROOT
 BENCHMARKS = ROOT / "benchmarks"
 SCRIPT: Any = runpy.run_path(str(BENCHMARKS / "bench_moves.py"), run_name="bench_moves")
 ROWS = SCRIPT["read"](BENCHMARKS / "bench_moves.csv")
-PAGE = (ROOT / "docs" / "compiler.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "bounds.md").read_text(encoding="utf-8")
 
 # Quick works of every kind and of both homes, one of them refused, one without a bound.
 QUICK = (3, 4, 5, 7, 9, 10)

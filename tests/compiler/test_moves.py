@@ -1,4 +1,4 @@
-"""Moves from DRAM to DRAM: what is a move, the ways of it, and the table of docs/compiler.md.
+"""Moves from DRAM to DRAM: what is a move, the ways of it, and the table of docs/moves.md.
 
 numpy is the oracle of the values, the register engine that of the cycles, the program checker that
 of the order; where an element lies is asked of `Shape.linear_index`, element by element.

@@ -4,7 +4,7 @@ Elements that lie side by side before a move, and apart after it, have been part
 have elements that lie apart before it and side by side after it. A write is one descriptor of DMA,
 or one element that a lane of an engine writes. What it writes was side by side where it was read,
 so it keeps the elements in it together, and it has two ends. Not here: which elements of a tensor
-those are (`systolic.compiler.bounds.neighbours`). Source: docs/compiler.md.
+those are (`systolic.compiler.bounds.neighbours`). Source: docs/bounds.md.
 """
 
 from __future__ import annotations

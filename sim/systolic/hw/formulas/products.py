@@ -1,7 +1,7 @@
 """How few cycles a matrix product can take, from its sizes and layouts alone. Closed formulas.
 
 The array contracts over partitions, so both operands must lie with K on partitions; one that does
-not is turned, by identity products or by DMA. Source: docs/timing_model.md; docs/compiler.md
+not is turned, by identity products or by DMA. Source: docs/timing_model.md; docs/bounds.md
 spells the formulas out.
 """
 
