@@ -18,6 +18,7 @@ from systolic.errors import SystolicError
 from systolic.hw.spec import Chip
 from systolic.machine import simulate
 from systolic.report.paper.lettering import text_inches
+from systolic.report.paper.page import Page
 from systolic.report.sweeps.comparison import axis_name, plot_comparison, tick_text
 from systolic.report.sweeps.pairs import comparisons
 from systolic.report.wavefront.bands import CycleAxis
@@ -25,7 +26,7 @@ from systolic.report.wavefront.draw_bands import caption_places, tick_step
 from systolic.report.wavefront.draw_panels import strength
 from systolic.report.wavefront.draw_units import colours, name_list
 from systolic.report.wavefront.picture import plot_wavefront
-from systolic.report.wavefront.timeline import plot_timeline
+from systolic.report.wavefront.timeline import plot_timeline, timeline_page
 from systolic.trace.labels import LabelInterval
 from systolic.trace.records import Trace
 
@@ -112,6 +113,35 @@ def test_timeline(tmp_path: Path) -> None:
     chip = ideal_chip(4, 4)
     plot_timeline(chip, tiles(chip, 40, 40), tmp_path / "t.png", title="timeline")
     check(tmp_path / "t.png", width=2100)
+
+
+class _Remembering(Page):
+    """A page that remembers its texts and the fills of its boxes, in order."""
+
+    def __init__(self, width: float, height: float) -> None:
+        super().__init__(width, height)
+        self.texts: list[str] = []
+        self.fills: list[str] = []
+
+    def text(self, x: float, y: float, text: str, *args: Any, **how: Any) -> None:
+        self.texts.append(text)
+        super().text(x, y, text, *args, **how)
+
+    def boxes(self, boxes: Any, fill: str, joint: float = 0.0) -> None:
+        self.fills.append(fill)
+        super().boxes(boxes, fill, joint)
+
+
+def test_the_legend_of_a_timeline_names_the_colours_that_it_shows() -> None:
+    """4 x 4 on the chip: no DMA, and no port is refused. Swatches come before all labels."""
+    chip = ideal_chip(4, 4)
+    page = timeline_page(chip, tiles(chip, 4, 4), "t", page_of=_Remembering)
+    assert isinstance(page, _Remembering)
+    named = ["weights load", "vectors stream", "an engine works", "waiting"]
+    assert page.texts[2:7] == [*named, "pale: filling, draining"]
+    swatches, drawn = page.fills[:4], {*page.fills[4:]}
+    assert len({*swatches}) == 4
+    assert {*swatches} < drawn
 
 
 def test_timeline_of_an_empty_run(tmp_path: Path) -> None:

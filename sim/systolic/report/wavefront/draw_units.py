@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from systolic.report.paper import style
 from systolic.report.paper.dark import letters_on
 from systolic.report.paper.lettering import text_inches
-from systolic.report.paper.page import PageBox
+from systolic.report.paper.page import Page, PageBox
 from systolic.report.wavefront.draw_bands import JOINTS, Frame
 from systolic.trace.labels import LabelInterval
 from systolic.trace.records import Trace
@@ -46,6 +46,41 @@ def colours(unit: str, label: str, *, is_dark: bool = False) -> tuple[str, str]:
     if label in ("loading", "streaming"):
         return style.MID[phase], letters_on(style.MID[phase], is_dark=is_dark)
     return style.TINT[phase], style.TEXT[phase]
+
+
+MEANINGS = {
+    style.MID["load"]: "weights load",
+    style.MID["stream"]: "vectors stream",
+    style.MID["drain"]: "an engine works",
+    DMA_HUE: "a queue moves bytes",
+    style.WAITING: "waiting",
+    style.STALLED: "a port refused",
+}
+"""What the full colours of labels mean, in the order in which a legend names them."""
+PALE = "pale: filling, draining"
+SWATCH, SWATCH_GAP, WORDS_GAP = 0.14, 0.07, 0.26
+
+
+def draw_units_legend(page: Page, left: float, top: float, trace: Trace) -> None:
+    """Draw in a line what the colours of a run's labels mean: of those that there are."""
+    shown = {
+        colours(unit, each.label)[0]
+        for unit, found in trace.labels.items()
+        for each in found
+        if each.label != "idle"
+    }
+    for colour, words in MEANINGS.items():
+        if colour in shown:
+            page.boxes([(left, top, SWATCH, SWATCH)], colour)
+            left = _legend_words(page, left + SWATCH + SWATCH_GAP, top, words)
+    if shown - MEANINGS.keys():
+        _legend_words(page, left, top, PALE)
+
+
+def _legend_words(page: Page, left: float, top: float, words: str) -> float:
+    """Write words of a legend; return where the next one begins."""
+    page.text(left, top + SWATCH / 2, words, style.SMALL, style.MUTED, va="middle")
+    return left + text_inches(words, style.SMALL) + WORDS_GAP
 
 
 def draw_units(frame: Frame, top: float, trace: Trace) -> None:

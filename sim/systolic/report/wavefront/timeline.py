@@ -11,11 +11,11 @@ from systolic.report.paper.page import Page
 from systolic.report.summary.wording import number
 from systolic.report.wavefront.bands import CycleAxis
 from systolic.report.wavefront.draw_bands import Frame, draw_cycle_axis
-from systolic.report.wavefront.draw_units import draw_units, units_height
+from systolic.report.wavefront.draw_units import draw_units, draw_units_legend, units_height
 from systolic.spans import Interval
 from systolic.trace.records import Trace
 
-WIDTH, MARGIN, NAMES, HEAD = 14.0, 0.55, 1.35, 1.15
+WIDTH, MARGIN, NAMES, HEAD = 14.0, 0.55, 1.35, 1.4
 
 
 def plot_timeline(chip: Chip, trace: Trace, path: str | Path, *, title: str) -> None:
@@ -36,6 +36,7 @@ def timeline_page(
     page = page_of(WIDTH, HEAD + strip + 0.7)
     page.text(MARGIN, 0.3, title, style.TITLE, weight="bold")
     page.text(MARGIN, 0.64, f"{chip.name}: {number(trace.cycles())} cycles", colour=style.MUTED)
+    draw_units_legend(page, MARGIN, 0.98, trace)
     shown = cycles or Interval(0, max(trace.cycles(), 1))
     axis = CycleAxis(shown.first, shown.stop)
     frame = Frame(page, axis, MARGIN + NAMES, WIDTH - 2 * MARGIN - NAMES)
