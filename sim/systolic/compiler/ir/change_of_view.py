@@ -8,7 +8,7 @@ here: tiles, buffers and instructions.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -187,7 +187,7 @@ def _of_all_rows(rows: Integers, cols: Integers, here: npt.NDArray[np.bool_]) ->
     row = 0
     while row < rows.shape[0]:
         fresh: dict[_RowStretch, Piece] = {}
-        for stretch in stretches.get(row, ()):
+        for stretch in stretches(row):
             a, b = (index[row, stretch.first : stretch.stop] for index in (rows, cols))
             down, across = (step[row, stretch.first : stretch.stop - 1] for step in steps)
             for part in _parts((a, b), (down, across), known):
@@ -277,16 +277,17 @@ def _lies_below(rows: Integers, cols: Integers, here: npt.NDArray[np.bool_]) -> 
     return [False, *same.all(axis=1).tolist(), False]
 
 
-def _stretches(here: npt.NDArray[np.bool_]) -> dict[int, list[Interval]]:
-    """Return the intervals of columns that are `here`, of each row that has any."""
+def _stretches(here: npt.NDArray[np.bool_]) -> Callable[[int], Iterator[Interval]]:
+    """Return a function that gives the intervals of columns of a row that are `here`."""
     edge = np.zeros((len(here), 1), np.int8)
     rows, edges = np.nonzero(np.diff(np.hstack([edge, here.astype(np.int8), edge]), axis=1))
-    found: dict[int, list[Interval]] = {}
-    for row, first, stop in zip(
-        rows[::2].tolist(), edges[::2].tolist(), edges[1::2].tolist(), strict=True
-    ):
-        found.setdefault(row, []).append(Interval(first, stop))
-    return found
+    starts = np.searchsorted(rows, np.arange(len(here) + 1)).tolist()
+
+    def of_row(row: int) -> Iterator[Interval]:
+        own = edges[starts[row] : starts[row + 1]].tolist()
+        return map(Interval, own[::2], own[1::2])
+
+    return of_row
 
 
 def _parts(

@@ -10,7 +10,7 @@ order.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from systolic.compiler.cost.batches import ALONE, Beside
@@ -241,13 +241,7 @@ class LayerBuilder(Matrices):
 
     def changed(self, tensor: str, *targets: Axes) -> Matrix:
         """Move a tensor on the chip to the cheapest of some views, directly or with a turn."""
-        ways = [
-            way
-            for matrix, seen in self.views(tensor)
-            for axes in targets
-            for way in self._ways(tensor, matrix, seen, axes)
-        ]
-        way = min(ways, key=lambda way: way.cycles)
+        way = self._cheapest_way(tensor, targets)
         self.choose(f"{tensor} changes its view on the chip (about {way.cycles} cycles)")
         first = self.known(tensor, way.first) or self.turned(way.matrix, tensor, way.first)
         if way.first != way.last:
@@ -272,14 +266,27 @@ class LayerBuilder(Matrices):
             limit = min(limit, turn + self._move_cost(tensor, first, last, limit - turn))
         return limit
 
-    def _ways(self, tensor: str, matrix: Matrix, seen: Axes, axes: Axes) -> list[_WayToView]:
-        ways = [_WayToView(self._move_cost(tensor, seen, axes), matrix, seen, axes, axes)]
+    def _cheapest_way(self, tensor: str, targets: Sequence[Axes]) -> _WayToView:
+        best: _WayToView | None = None
+        for matrix, seen in self.views(tensor):
+            for axes in targets:
+                for first, last, turn in self._legs(tensor, matrix, seen, axes):
+                    limit = best.cycles - turn if best else UNLIMITED
+                    cycles = turn + self._move_cost(tensor, first, last, limit)
+                    if best is None or cycles < best.cycles:
+                        best = _WayToView(cycles, matrix, first, last, axes)
+        assert best is not None, "a tensor on the chip has a view"
+        return best
+
+    def _legs(
+        self, tensor: str, matrix: Matrix, seen: Axes, axes: Axes
+    ) -> Iterator[tuple[Axes, Axes, int]]:
+        """Yield the views before and after a move, and the cycles of a turn beside it, if any."""
+        yield seen, axes, 0
         if self.can_turn(matrix.dtype):
             shape = self.graph.shape(tensor)
-            for first, last, turn in ((seen, swap(axes), swap(axes)), (swap(seen), axes, seen)):
-                cycles = self._move_cost(tensor, first, last) + self.cost_of_turning(shape, turn)
-                ways.append(_WayToView(cycles, matrix, first, last, axes))
-        return ways
+            yield seen, swap(axes), self.cost_of_turning(shape, swap(axes))
+            yield swap(seen), axes, self.cost_of_turning(shape, seen)
 
     def _move_cost(self, tensor: str, seen: Axes, wanted: Axes, limit: int = UNLIMITED) -> int:
         if seen == wanted:
