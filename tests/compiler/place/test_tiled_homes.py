@@ -75,8 +75,8 @@ def relayout(source: str, out: str, **tables: Any) -> None:
          "f32[20,8]{1,0:T(20,8)(2,1)}: a tile has 10 rows, each in a partition of its own, but "
          "there are 8 partitions"),
         ("f32[20,8]{1,0:T(8,1024)}", "f32[20,8]{1,0}",
-         "state_buffer of test 8 x 8 has no room for x: in its tiles f32[20,8]{1,0:T(8,1024)} takes "
-         "12288 bytes of each of 8 partitions, found 8192"),
+         "state_buffer of test 8 x 8 has no room for x: in its tiles f32[20,8]{1,0:T(8,1024)} "
+         "takes 12288 bytes of each of 8 partitions, found 8192"),
         ("u8[4,8]{1,0:T(4,8)E(4)}", "u8[4,8]{1,0}",
          "u8[4,8]{1,0:T(4,8)E(4)}: u8 elements can be held in E(8), found E(4)"),
     ],

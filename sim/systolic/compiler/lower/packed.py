@@ -92,10 +92,8 @@ def carried_graph(graph: Graph, chip: Chip) -> Carried:
     Raises CompileError for an operation that takes no narrow type, and for elements of bits that
     their type does not fit.
     """
-    for name, tensor in graph.tensors:
+    for _, tensor in graph.tensors:
         _check_bits(tensor.shape)
-        if tensor.home == "state_buffer" and tensor.shape.layout.tiles:
-            _check_tiles(name, tensor, chip)
     narrow = {
         name: tensor for name, tensor in graph.tensors if tensor.shape.element_type in NARROW_BITS
     }
@@ -145,17 +143,6 @@ def _check_bits(shape: Shape) -> None:
         raise CompileError(f"{shape}: {error}") from None
     if bits and shape.element_type not in NARROW_BITS:
         raise CompileError(f"{shape}: the machine has no type {shape.element_type}")
-
-
-def _check_tiles(name: str, tensor: Tensor, chip: Chip) -> None:
-    """Raise CompileError for tiles that are too high, and for a tensor that is too wide in them."""
-    lies, room = Scattered.of(tensor, chip).spreading, chip.state_buffer.bytes_per_partition
-    needed = lies.elements * tensor.shape.element_bits // BYTE_BITS
-    if needed > room:
-        raise CompileError(
-            f"state_buffer of {chip.name} has no room for {name}: in its tiles {tensor.shape} "
-            f"takes {needed} bytes of each of {lies.partitions} partitions, found {room}"
-        )
 
 
 def _check_takes(graph: Graph, op: Operation) -> None:

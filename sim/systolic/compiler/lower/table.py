@@ -38,6 +38,7 @@ from systolic.compiler.lower.permute import lower_relayout, lower_transpose
 from systolic.compiler.lower.pool import lower_pool
 from systolic.compiler.lower.reduce import lower_reduce
 from systolic.compiler.lower.reshape import lower_reshape
+from systolic.compiler.lower.room import check_room
 from systolic.compiler.lower.views import physical
 from systolic.errors import CompileError, perhaps, shortened
 from systolic.hw.datatypes import data_type
@@ -114,6 +115,7 @@ def lower_graph(graph: Graph, chip: Chip, options: Options) -> Layers:
     """Return the layers of a graph: the first pass."""
     check_choices(graph, options)
     carried = carried_graph(expanded(graph), chip)
+    check_room(graph, chip)
     graph = carried.graph
     places = reserve_places(carried, chip)
     builder = LayerBuilder(
