@@ -16,6 +16,7 @@ from systolic.arrays import Array, Integers
 from systolic.compiler import CompiledGraph, k_tiles
 from systolic.compiler.ir.carried import NARROW_BITS
 from systolic.compiler.ir.chip_tiles import block_rows, turn_rows
+from systolic.compiler.ir.folded_rows import RowFold
 from systolic.compiler.ir.nodes import Axes, Matrix, TensorInDram
 from systolic.compiler.ir.windows import DigitWindow, MatrixWindow, PartWindow, StridedWindow
 from systolic.errors import ResultError
@@ -51,7 +52,8 @@ def graph_verdict(
     (op, *others), graph = compiled.graph.operations, compiled.graph
     if op.kind == "transpose" and not others:
         return _transpose_verdict(compiled, chip, op, inputs[op.inputs[0]], outputs[op.output])
-    values = reference_values(graph, _as_turned(compiled, chip, inputs), rules_of(chip))
+    own = rules_of_products(compiled, chip)
+    values = reference_values(graph, _as_turned(compiled, chip, inputs), rules_of(chip), own)
     true = exact_graph(graph, inputs)
     strict = sum(differences(outputs[n], values[n]) for n in outputs)
     turned = any(
@@ -446,6 +448,15 @@ def rules_of(chip: Chip) -> Rules:
     """Return what the arithmetic of a chip depends on."""
     fused = chip.pe_array.fused_multiply_add
     return Rules(lambda K: k_tiles(chip, K), fused, segment=block_rows(chip))
+
+
+def rules_of_products(compiled: CompiledGraph, chip: Chip) -> dict[str, Rules]:
+    """Return the rules of operations whose rows of the contraction lie folded, by name."""
+    return {
+        node.layer: replace(rules_of(chip), k_order=RowFold(block_rows(chip), node.fold).order)
+        for node in compiled.layers.nodes
+        if node.kind == "multiply" and node.fold > 1
+    }
 
 
 def as_matrices(array: Array, axes: Axes) -> Array:

@@ -9,19 +9,28 @@ from systolic.workload.graph import Graph
 from systolic.workload.operations.row import Rules
 
 
-def reference_graph(graph: Graph, inputs: Mapping[str, Array], rules: Rules) -> dict[str, Array]:
+OwnRules = Mapping[str, Rules]
+"""The rules of some operations, by name, where they are not those of all others."""
+
+
+def reference_graph(
+    graph: Graph, inputs: Mapping[str, Array], rules: Rules, own: OwnRules | None = None
+) -> dict[str, Array]:
     """Return every output with the bits that the chip must give; `inputs` are in logical order."""
-    known = reference_values(graph, inputs, rules)
+    known = reference_values(graph, inputs, rules, own)
     return {name: known[name] for name in graph.outputs}
 
 
-def reference_values(graph: Graph, inputs: Mapping[str, Array], rules: Rules) -> dict[str, Array]:
+def reference_values(
+    graph: Graph, inputs: Mapping[str, Array], rules: Rules, own: OwnRules | None = None
+) -> dict[str, Array]:
     """Return every tensor, intermediate results too, with the bits that the chip must give."""
     known = dict(inputs)
     for op in graph.operations:
         arrays = [known[name] for name in op.inputs]
         out = graph.shape(op.output)
-        known[op.output] = op.row.reference(arrays, out, op.attributes, rules)
+        taken = (own or {}).get(op.name, rules)
+        known[op.output] = op.row.reference(arrays, out, op.attributes, taken)
     return known
 
 

@@ -287,10 +287,15 @@ def _turned_cycles(chip: Chip, part: Rectangle, size: int) -> int:
     return -(-rows // beside) * transpose_cycles(chip, cols * size, min(beside, rows))
 
 
-def load_cost(chip: Chip, shape: ShapeInDram, axes: Axes) -> int:
-    """Return about how many cycles one queue takes to bring a tensor from DRAM, seen as `axes`."""
+def load_cost(
+    chip: Chip, shape: ShapeInDram, axes: Axes, sample: tuple[int, int] = SAMPLE
+) -> int:
+    """Return about how many cycles one queue takes to bring a tensor from DRAM, seen as `axes`.
+
+    sample: the most rows and columns that are looked at. A longer run counts as several.
+    """
     *batch, all_rows, all_cols = (math.prod(shape.dims[d] for d in group) for group in axes)
-    rows, cols = min(all_rows, SAMPLE[0]), min(all_cols, SAMPLE[1])
+    rows, cols = min(all_rows, sample[0]), min(all_cols, sample[1])
     size = shape.dtype.itemsize
     cycles = 0
     for part in DramTensor(shape, 0, axes).rectangles((0,) * len(batch), (0, 0), (rows, cols)):

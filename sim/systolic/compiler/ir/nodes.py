@@ -147,7 +147,9 @@ class Node:
     """One piece of work.
 
     multiply: result[p, q] = sum over k of stationary[k, p] * moving[k, q] (the first two inputs),
-    for each matrix of the result; the inputs' batches broadcast. `step` takes the sums out.
+    for each matrix of the result; the inputs' batches broadcast. `step` takes the sums out. `fold`:
+    how many neighbouring rows k of the tensors each partition has, which says in which order they
+    are added (`folded_rows.RowFold`).
     diagonal: the square tiles of a stationary matrix that are not zero, each with one column of the
     input along its diagonal, as `diagonal` says; a multiply by it leaves all other tiles out. turn:
     the transpose of each matrix, by an identity product; bounce: by a trip to DRAM and back. move:
@@ -181,6 +183,7 @@ class Node:
     planes: bool = False
     background: bool = False
     reduced: str = ""
+    fold: int = 1
 
     @property
     def made(self) -> tuple[str, ...]:

@@ -82,33 +82,47 @@ class StridedWindow:
 
 @dataclass(frozen=True, slots=True)
 class FoldedWindow:
-    """A column whose rows are cut into pieces of `height`, which lie side by side in the holder.
+    """A matrix of which the holder has several rows on a partition, side by side in its columns.
 
-    So row `height` is the first row of the holder's second column.
+    outer, inner: the holder's view of the elements, and the matrix's own; the holder's rows are
+    made of some of the dimensions of the matrix's rows, its columns of the others too. So a column
+    of 2048 rows may lie in 16 columns of 128, and row 5 of a matrix as the second half of row 2 of
+    a holder. Rows that the work takes together must lie in as many rows of the holder, at one
+    place in their columns. Each tile of the holder has all of its columns.
     """
 
     holder: str
-    height: int
+    outer: Spread
+    inner: Spread
 
     def number(self, number: int) -> int:
-        """Return which of the holder's matrices holds this matrix: the only one."""
-        return 0
+        """Return which of the holder's matrices holds this matrix."""
+        return int(_places(self.outer, self.inner)[0][number])
 
     def row(self, row: int) -> int:
         """Return the holder's row of a row."""
-        return row % self.height
+        return int(_folded(self.outer, self.inner)[0][row])
 
     def column(self, row: int, col: int) -> int:
-        """Return the holder's column of an element."""
-        return row // self.height
+        """Return a column of the holder's tile, which has all of them: the row's first."""
+        return int(_folded(self.outer, self.inner)[1][row])
 
     def columns(self, number: int, row: int, cols: Span) -> Integers:
-        """Return the holder's column of the only column, in a row."""
-        return np.full(cols.count, row // self.height)
+        """Return the holder's column of each of these columns, in a row."""
+        _, starts, steps = _places(self.outer, self.inner)
+        found: Integers = self._start(starts, number, row) + steps[cols.first : cols.stop]
+        return found
 
     def segments(self, number: int, row: int, cols: Span) -> list[Segment]:
-        """Return the holder's column as a regular segment."""
-        return [Segment(0, cols.count, row // self.height, ((1, cols.count),))]
+        """Return the holder's columns as regular segments; `first` counts from `cols.first`."""
+        start = self._start(_places(self.outer, self.inner)[1], number, row)
+        return [
+            Segment(part.first, part.count, start + part.base, part.pairs)
+            for part in _segments(self.outer, self.inner, cols)
+        ]
+
+    def _start(self, starts: Integers, number: int, row: int) -> int:
+        return int(starts[number]) + int(_folded(self.outer, self.inner)[1][row])
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +266,15 @@ def _places(outer: Spread, inner: Spread) -> tuple[Integers, Integers, Integers]
     first_row = inner.logical(0, Span(0, 1), Span(0, cols))[0]
     _, _, steps = outer.locate(_among(outer, inner, first_row))
     return numbers, starts, steps
+
+
+@lru_cache(maxsize=256)
+def _folded(outer: Spread, inner: Spread) -> tuple[Integers, Integers]:
+    """Return, of each row of the first matrix, its holder's row, and its distance in the columns."""
+    _, rows, _ = inner.sizes()
+    down = inner.logical(0, Span(0, rows), Span(0, 1))[:, 0]
+    _, places, columns = outer.locate(_among(outer, inner, down))
+    return places, columns - columns[0]
 
 
 def _among(outer: Spread, inner: Spread, logical: Integers) -> Integers:

@@ -19,6 +19,7 @@ from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.compiler.ir.nodes import Axes, Matrix
 from systolic.compiler.lower.builder import LayerBuilder
 from systolic.compiler.lower.digit_moves import place_for_product
+from systolic.compiler.lower.folded_rows import FoldedRows
 from systolic.compiler.lower.moves import bring_without_gaps
 from systolic.compiler.lower.views import physical, swap
 from systolic.errors import CompileError
@@ -53,10 +54,13 @@ def lower_matmul(builder: LayerBuilder, op: Operation) -> None:
         builder.batches.place(name, axes)
         place_for_product(builder, name, axes)
     of_lhs, of_rhs, of_out = _beside(builder, op, (sizes.lhs, sizes.rhs, out), cycles)
-    left = builder.view(op.inputs[0], sizes.lhs, of_lhs)
-    right = builder.view(op.inputs[1], sizes.rhs, of_rhs)
+    folded = FoldedRows(builder, (op.inputs[0], op.inputs[1]), (sizes.lhs, sizes.rhs))
+    rows = folded.choose(cycles)
+    left = folded.bring(0) or builder.view(op.inputs[0], sizes.lhs, of_lhs)
+    right = folded.bring(1) or builder.view(op.inputs[1], sizes.rhs, of_rhs)
     operands = (right, left) if mapping == "rhs" else (left, right)
-    builder.node("multiply", operands, _result(builder, op, out, of_out))
+    result = _result(builder, op, out, of_out)
+    builder.node("multiply", operands, result, fold=rows.fold)
     builder.batches.store(op.output)
 
 

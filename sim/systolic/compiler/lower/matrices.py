@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from systolic.compiler.cost.turns import BYTES, HALVES, carrier, parts_turned, placed_as, turned_as
-from systolic.compiler.ir.change_of_view import ChangeOfView
+from systolic.compiler.ir.change_of_view import ChangeOfView, Spread
 from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.compiler.ir.covered_rows import CoveredWindow
 from systolic.compiler.ir.diagonal import Diagonal
@@ -272,8 +272,9 @@ class Matrices:
 
     def folded_within(self, holder: Matrix, axes: Axes) -> Matrix:
         """Return the column, seen as `axes`, whose pieces are the columns of a matrix."""
-        window, rows = FoldedWindow(holder.name, holder.rows), holder.rows * holder.cols
-        name = self.new_name(holder.tensor)
+        dims, rows = (holder.cols, holder.rows), holder.rows * holder.cols
+        outer, inner = Spread(dims, ((1,), (0,))), Spread(dims, ((0, 1), ()))
+        window, name = FoldedWindow(holder.name, outer, inner), self.new_name(holder.tensor)
         return self.add(replace(holder, name=name, rows=rows, cols=1, axes=axes, window=window))
 
     def make_within(self, matrix: Matrix, window: PixelWindow, rest: Gather) -> None:
@@ -283,7 +284,9 @@ class Matrices:
         self._nodes.insert(number, Node("gather", layer, (), window.holder, gather=rest))
         self.add(replace(matrix, window=window))
 
-    def within(self, holder: Matrix, window: MatrixWindow | CoveredWindow) -> Matrix:
+    def within(
+        self, holder: Matrix, window: MatrixWindow | CoveredWindow | FoldedWindow
+    ) -> Matrix:
         """Return a matrix whose elements lie within another one's tiles."""
         dims, axes = window.inner.dims, window.inner.axes
         *batch, rows, cols = (math.prod(dims[d] for d in group) for group in axes)
@@ -483,6 +486,7 @@ class Matrices:
         gather: Gather | None = None,
         pooled: PooledPixels | None = None,
         diagonal: Diagonal | None = None,
+        fold: int = 1,
     ) -> None:
         """Add a node to the operation that was begun last, or to `layer`."""
         names = tuple(m.name for m in inputs)
@@ -497,6 +501,7 @@ class Matrices:
                 gather=gather,
                 pooled=pooled,
                 diagonal=diagonal,
+                fold=fold,
             )
         )
 

@@ -2,7 +2,8 @@
 
 The contract (docs/timing_model.md, "Values"): the rows K of a K-tile are added one by one from +0
 in the accumulator's type; the sums of the K-tiles are then added to the stored word, one rounding
-each, in the order of the tiles. Which rows share a tile is therefore part of the question.
+each, in the order of the tiles. Which rows share a tile is therefore part of the question, and so
+is their order, where several neighbouring rows lie on a partition (`Rules.k_order`).
 
 This is plain numpy that shares no code with any kernel, the compiler or the machine.
 """
@@ -134,6 +135,9 @@ def _exact(arrays: Sequence[Array], out: Shape, attributes: Attributes) -> Array
 def _reference(arrays: Sequence[Array], out: Shape, attributes: Attributes, rules: Rules) -> Array:
     lhs, rhs = arrays
     tiles = rules.k_tiles(lhs.shape[-1])
+    if rules.k_order is not None:
+        order = rules.k_order(lhs.shape[-1])
+        lhs, rhs = lhs[..., order], rhs[..., order, :]
     return convert(reference_product(lhs, rhs, tiles, fused=rules.fused), out.dtype)
 
 

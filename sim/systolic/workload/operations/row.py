@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from systolic.arrays import Array
+from systolic.arrays import Array, Integers
 from systolic.errors import WorkloadError
 from systolic.layout import Shape
 
@@ -19,12 +19,15 @@ class Rules:
     """The properties of a chip that its arithmetic depends on.
 
     k_tiles: gives the boundaries of the K-tiles for a length of K. fused: each multiply-add rounds
-    once. segment: how many elements an engine reduces at once (0: any number).
+    once. segment: how many elements an engine reduces at once (0: any number). k_order: gives the
+    rows of the contraction, for a length of K, in the order in which a product takes them (None: as
+    they are numbered); the boundaries count in that order.
     """
 
     k_tiles: Callable[[int], Sequence[int]]
     fused: bool = False
     segment: int = 0
+    k_order: Callable[[int], Integers] | None = None
 
 
 @dataclass(frozen=True, slots=True)

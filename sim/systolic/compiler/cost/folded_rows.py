@@ -1,0 +1,90 @@
+"""Estimates for a product whose operands come from DRAM, in pieces of some size and number.
+
+Few long runs cost few descriptors, but a long run is a large piece: the array waits for the first
+one, and with the last one it can do only what is left. Not here: which pieces there may be.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from systolic.compiler.cost.dma import SAMPLE, bus_cost, load_cost, wastes_bursts
+from systolic.compiler.ir.nodes import Axes
+from systolic.hw.formulas.timing import dma_latency_cycles
+from systolic.hw.spec import Chip
+from systolic.layout import Shape
+
+
+WHOLE_RUNS = SAMPLE[0], 1 << 16
+"""The rows and columns of a matrix that these estimates look at: the length of runs counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coming:
+    """An operand that comes from DRAM.
+
+    queue_cycles: of all DMA queues together, latencies included. pieces: how many come one after
+    another. sharing: the queues that bring each of them together. turn_cycles: of the array, to
+    turn all of it. at_once: the product begins when all of it is there, and turned.
+    """
+
+    queue_cycles: int
+    pieces: int
+    sharing: int
+    turn_cycles: int = 0
+    at_once: bool = False
+
+
+NOTHING = Coming(0, 1, 1)
+"""An operand that is on the chip."""
+
+
+def run_cycles(chip: Chip, shape: Shape, axes: Axes) -> int:
+    """Return about how many cycles of all queues together a place takes, latencies apart.
+
+    What keeps DRAM's channels busy keeps every queue waiting.
+    """
+    cycles = load_cost(chip, shape, axes, WHOLE_RUNS)
+    if wastes_bursts(chip, shape, axes):
+        cycles = max(cycles, bus_cost(chip, shape, axes) * chip.dma.useful_queues)
+    return cycles
+
+
+def in_pieces(
+    chip: Chip,
+    cycles: int,
+    pieces: int,
+    sharing: int,
+    *,
+    turn_cycles: int = 0,
+    at_once: bool = False,
+) -> Coming:
+    """Return how what takes so many cycles of all queues comes; a piece is a copy of each queue."""
+    every = cycles + pieces * sharing * dma_latency_cycles(chip)
+    return Coming(every, pieces, sharing, turn_cycles, at_once)
+
+
+def end_of_product(chip: Chip, operands: tuple[Coming, Coming], work_cycles: int) -> int:
+    """Return about in which of the array's cycles a product ends, whose operands come in turn.
+
+    work_cycles: of the array, for the product alone.
+    """
+    there = moved = waits = 0.0
+    rest = float(work_cycles)
+    pieces = [each.pieces for each in operands if not each.at_once and each.queue_cycles]
+    for each in operands:
+        first = _in_array_cycles(chip, each.queue_cycles / each.pieces / each.sharing)
+        every = _in_array_cycles(chip, each.queue_cycles / chip.dma.useful_queues)
+        turn = each.turn_cycles / each.pieces
+        if each.at_once:
+            ready = max(first + each.turn_cycles, every + turn)
+            there, waits = max(there, waits + ready), waits + every
+        else:
+            there, waits = max(there, waits + first + turn), waits + first
+            rest += each.turn_cycles - turn
+        moved += every
+    return round(max(there + rest, moved + rest / min(pieces, default=1)))
+
+
+def _in_array_cycles(chip: Chip, cycles: float) -> float:
+    return cycles * chip.period("dma") / chip.period("pe_array")

@@ -1,0 +1,284 @@
+"""Operands of a product whose neighbouring rows share partitions, where that brings them sooner.
+
+An operand in DRAM is brought as a matrix of longer and fewer rows. If its rows are those of the
+contraction, the product takes it through a window; if they are columns of the product, the array
+turns them first, a matrix for each of the neighbours. The estimates decide for both operands
+together (`cost.folded_rows`), because rows of the contraction must lie in one order in both. Not
+here: the views themselves (`ir.folded_rows`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING
+
+from systolic.compiler.cost.folded_rows import (
+    NOTHING,
+    Coming,
+    end_of_product,
+    in_pieces,
+    run_cycles,
+)
+from systolic.compiler.cost.turns import carrier, turn_cost
+from systolic.compiler.ir.batch_groups import batch_groups, group_counts
+from systolic.compiler.ir.change_of_view import Spread
+from systolic.compiler.ir.chip_tiles import block_rows, whole_banks
+from systolic.compiler.ir.folded_rows import (
+    RowFold,
+    folded_contraction,
+    turned_groups,
+    turned_rows,
+)
+from systolic.compiler.ir.nodes import Axes, Matrix
+from systolic.compiler.ir.windows import FoldedWindow, MatrixWindow
+from systolic.compiler.lower.views import physical, swap
+from systolic.layout import Shape
+
+if TYPE_CHECKING:
+    from systolic.compiler.lower.builder import LayerBuilder
+
+ROOM = 8
+"""A piece that is brought, and a row of what is made of it, take at most this part of a partition."""
+ROOM_TURNED = 4
+"""All that is turned for a group takes at most this part of a partition."""
+CLEARLY = 0.97
+"""Rows are folded if the product ends in at most so many times the cycles it takes otherwise."""
+TILE_COLUMNS = 512
+"""About how many columns a tile has that is brought as the compilation cuts it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """A way in which an operand comes. fold: neighbours on a partition (0: not by this module).
+
+    rows: the order of the contraction in it. turned: its rows are columns of the product.
+    """
+
+    coming: Coming
+    rows: RowFold
+    fold: int = 0
+    groups: int = 1
+    turned: bool = False
+
+
+class FoldedRows:
+    """The operands of one product, and how they come."""
+
+    def __init__(self, builder: LayerBuilder, names: tuple[str, str], views: tuple[Axes, Axes]):
+        """Note the operands. views: lhs as [.., K, M], rhs as [.., K, N]."""
+        self._builder, self._names, self._views = builder, names, views
+        self._chip, self._p = builder.chip, block_rows(builder.chip)
+        self._ways: tuple[_Way, _Way] | None = None
+        self._cycles = 0, 0
+
+    def choose(self, work_cycles: int) -> RowFold:
+        """Choose the ways of both operands; return the order in which the contraction is taken.
+
+        work_cycles: of the array, for the product alone.
+        """
+        in_order = RowFold(self._p)
+        options = self._builder.options
+        free = options.via is None and options.block is None and options.tile_columns is None
+        parts = self._chip.dram.organisation
+        rows_count = parts is not None and parts.outstanding == 1  # then descriptors hardly do
+        if not free or rows_count or self._names[0] == self._names[1]:
+            return in_order
+        ways = [[*self._ways_of(place)] for place in (0, 1)]
+        usual = [min((way for way in each if not way.fold), key=self._alone) for each in ways]
+        ends = {
+            pair: end_of_product(self._chip, (pair[0].coming, pair[1].coming), work_cycles)
+            for pair in product(*ways)
+            if pair[0].rows == pair[1].rows and any(way.fold for way in pair)
+        }
+        if not ends:
+            return in_order
+        best = min(ends, key=lambda pair: ends[pair])
+        as_usual = end_of_product(self._chip, (usual[0].coming, usual[1].coming), work_cycles)
+        if ends[best] > as_usual * CLEARLY:
+            return in_order
+        self._ways, self._cycles = best, (ends[best], as_usual)
+        return best[0].rows
+
+    def bring(self, place: int) -> Matrix | None:
+        """Return the matrices of an operand if it comes folded; None if it comes as usual."""
+        if self._ways is None or not (way := self._ways[place]).fold:
+            return None
+        name, axes = self._names[place], self._views[place]
+        rows = f"{way.fold} rows" if way.fold > 1 else "a row"
+        self._builder.choose(
+            f"{name} is brought with {rows} on a partition{', and turned' if way.turned else ''} "
+            f"(about {self._cycles[0]} cycles with the product; as usual: {self._cycles[1]})"
+        )
+        return (self._turned if way.turned else self._contracted)(name, axes, way)
+
+    @staticmethod
+    def _alone(way: _Way) -> float:
+        return way.coming.queue_cycles + way.coming.turn_cycles
+
+    # Which ways there are
+
+    def _ways_of(self, place: int) -> Iterator[_Way]:
+        builder, name, axes = self._builder, self._names[place], self._views[place]
+        in_order, dram = RowFold(self._p), builder.dram
+        comes = dram.holds(name) and not builder.is_shown(name)
+        if not comes or builder.batches.is_covered(name, axes):
+            yield _Way(NOTHING, in_order)
+            return
+        shape = dram.shape(name)
+        for seen in (axes, swap(axes)) if builder.can_turn(shape.element_type) else (axes,):
+            turn = 0 if seen == axes else builder.cost_of_turning(shape, seen)
+            for way in self._as_usual(shape, seen, turn, first=place == 0):
+                yield _Way(way, in_order)
+        dense = not shape.layout.tiles and shape.padded_elements() == shape.num_elements()
+        if not dense or builder.uses(name) > 1 or len(axes[-2]) != 1:
+            return
+        minor = physical(shape)[-1][-1:]
+        if minor == axes[-2]:
+            yield from self._turned_ways(shape, axes)
+        elif minor == axes[-1][-1:]:
+            yield from self._contracted_ways(shape, axes)
+
+    def _as_usual(self, shape: Shape, seen: Axes, turn: int, *, first: bool) -> Iterator[Coming]:
+        """Yield how a tensor may come in tiles of a row on each partition."""
+        *batch, rows, cols = (math.prod(shape.dims[d] for d in group) for group in seen)
+        tall, queues = -(-rows // self._p), self._chip.dma.useful_queues
+        each = tall * -(-cols // TILE_COLUMNS)
+        half = max(1, queues // 2) if first else 1
+        turned = {"turn_cycles": turn, "at_once": bool(turn) and not batch}
+        cycles = run_cycles(self._chip, shape, seen)
+        yield in_pieces(self._chip, cycles, math.prod(batch) * each, half, **turned)
+        if len(seen[-1]) == 1 and any(seen[:-2]):
+            found = batch_groups(shape, seen, 1)
+            cycles = run_cycles(self._chip, found.shape, found.tiles)
+            for count in group_counts(shape, seen):
+                share, once = (queues, True) if count == 1 else (1, False)
+                yield in_pieces(
+                    self._chip, cycles, count * tall, share, turn_cycles=turn, at_once=once
+                )
+
+    def _turned_ways(self, shape: Shape, axes: Axes) -> Iterator[_Way]:
+        """Yield the ways of an operand with its rows along the address."""
+        chip, (contracted,) = self._chip, axes[-2]
+        K, others = shape.dims[contracted], shape.num_elements() // shape.dims[contracted]
+        if carrier(chip, shape.element_type) is None:
+            return
+        in_order = RowFold(self._p)
+        for groups in self._groups(shape, axes, in_memory=True):
+            for fold in self._folds(others // groups):
+                lanes = others // (groups * fold)
+                if not self._turns_fit(shape, K, (groups, fold, others)):
+                    continue
+                turn = turn_cost(chip, (groups * fold, lanes, K), shape.element_type)
+                made = turned_rows(shape, contracted, in_order, fold, groups)
+                cycles, tall = run_cycles(chip, made.shape, made.brought), -(-lanes // self._p)
+                for rows, share in product(self._row_folds(K), self._shares()):
+                    comes = in_pieces(
+                        chip,
+                        cycles,
+                        groups * tall,
+                        share,
+                        turn_cycles=turn,
+                        at_once=groups == 1,
+                    )
+                    yield _Way(comes, rows, fold, groups, turned=True)
+
+    def _folds(self, rows: int) -> list[int]:
+        """Return how many neighbours a partition may have: for each power of two of tiles, one."""
+        sizes = [*_divisors(rows)]
+        tall = [1 << n for n in range(max(1, (rows // self._p).bit_length()))]
+        return [*dict.fromkeys(next(n for n in sizes if rows // n <= t * self._p) for t in tall)]
+
+    def _contracted_ways(self, shape: Shape, axes: Axes) -> Iterator[_Way]:
+        """Yield the ways of an operand with its columns along the address."""
+        K, size = shape.dims[axes[-2][0]], shape.dtype.itemsize
+        for rows in self._row_folds(K):
+            for groups in self._groups(shape, axes):
+                found = folded_contraction(shape, axes, rows, groups)
+                wide = math.prod(found.shape.dims[n] for n in found.tiles[-1]) * size
+                if rows.fold == 1 or not self._has_room(wide):
+                    continue
+                cycles = run_cycles(self._chip, found.shape, found.tiles)
+                tall, at_once = K // (rows.fold * self._p), groups == 1 and any(axes[:-2])
+                for share in self._shares():
+                    comes = in_pieces(self._chip, cycles, groups * tall, share, at_once=at_once)
+                    yield _Way(comes, rows, rows.fold, groups)
+
+    def _row_folds(self, K: int) -> Iterator[RowFold]:
+        yield RowFold(self._p)
+        for fold in _divisors(K // self._p) if K % self._p == 0 else ():
+            if fold > 1:
+                yield RowFold(self._p, fold)
+
+    def _groups(self, shape: Shape, axes: Axes, *, in_memory: bool = False) -> list[int]:
+        """Return into how many groups a batch is cut; in_memory: each group's bytes side by side."""
+        batch = {axis for group in axes[:-2] for axis in group}
+        major = shape.layout.major_to_minor[0]
+        if not batch or len(axes[-1]) != 1 or (in_memory and major not in batch):
+            return [1]
+        return group_counts(shape, axes)
+
+    def _shares(self) -> list[int]:
+        queues = self._chip.dma.useful_queues
+        return [*dict.fromkeys((queues, max(1, queues // 2), 1))]
+
+    def _turns_fit(self, shape: Shape, K: int, cut: tuple[int, int, int]) -> bool:
+        (groups, fold, others), size = cut, shape.dtype.itemsize
+        made = others // groups * size
+        tall = -(-(others // (groups * fold)) // self._p)
+        every = tall * fold * K * size + -(-K // self._p) * made
+        have = self._chip.state_buffer.bytes_per_partition
+        return (
+            self._has_room(fold * K * size) and self._has_room(made) and every * ROOM_TURNED <= have
+        )
+
+    def _has_room(self, size: int) -> bool:
+        room = self._chip.state_buffer.bytes_per_partition // ROOM
+        return size <= min(room, whole_banks(self._chip) or room)
+
+    # How they come
+
+    def _contracted(self, name: str, axes: Axes, way: _Way) -> Matrix:
+        """Bring rows of the contraction, of which each partition has several."""
+        builder = self._builder
+        found = folded_contraction(builder.dram.shape(name), axes, way.rows, way.groups)
+        held = self._brought(name, found.shape, found.tiles, way)
+        dims = found.shape.dims
+        window = FoldedWindow(held.name, Spread(dims, found.tiles), Spread(dims, found.matrices))
+        return builder.within(held, window)
+
+    def _turned(self, name: str, axes: Axes, way: _Way) -> Matrix:
+        """Bring rows that are columns of the product, and turn them, neighbour by neighbour."""
+        builder, shape = self._builder, self._builder.dram.shape(name)
+        rows = turned_rows(shape, axes[-2][0], way.rows, way.fold, way.groups)
+        held = builder.carried(self._brought(name, rows.shape, rows.brought, way))
+        groups = turned_groups(shape, axes, way.groups)
+        made = builder.place_matrix(groups.shape, groups.tiles, name, shared=1, height=self._p)
+        dims = rows.shape.dims
+        source, target = (
+            builder.within(
+                holder, MatrixWindow(holder.name, Spread(dims, outer), Spread(dims, inner))
+            )
+            for holder, outer, inner in (
+                (held, rows.brought, rows.source),
+                (made, rows.holds, rows.made),
+            )
+        )
+        builder.node("turn", (source,), target)
+        dims = groups.shape.dims
+        window = MatrixWindow(made.name, Spread(dims, groups.tiles), Spread(dims, groups.matrices))
+        return builder.within(made, window)
+
+    def _brought(self, name: str, shape: Shape, axes: Axes, way: _Way) -> Matrix:
+        place = f"{name}, {way.fold} rows on a partition"
+        self._builder.dram.alias(place, self._builder.dram.of(name), shape)
+        share = way.coming.sharing
+        return self._builder.place_matrix(
+            shape, axes, name, dram=place, shared=share, height=self._p
+        )
+
+
+def _divisors(number: int) -> Iterator[int]:
+    return (part for part in range(1, number + 1) if number % part == 0)
