@@ -6,10 +6,12 @@ one, and with the last one it can do only what is left. Not here: which pieces t
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from systolic.compiler.cost.dma import SAMPLE, bus_cost, load_cost, wastes_bursts
 from systolic.compiler.ir.nodes import Axes
+from systolic.hw.formulas.dram import dram_rate
 from systolic.hw.formulas.timing import dma_latency_cycles
 from systolic.hw.spec import Chip
 from systolic.layout import Shape
@@ -42,12 +44,17 @@ NOTHING = Coming(0, 1, 1)
 def run_cycles(chip: Chip, shape: Shape, axes: Axes) -> int:
     """Return about how many cycles of all queues together a place takes, latencies apart.
 
-    What keeps DRAM's channels busy keeps every queue waiting.
+    What keeps DRAM busy keeps every queue waiting.
     """
-    cycles = load_cost(chip, shape, axes, WHOLE_RUNS)
+    alone, queues = load_cost(chip, shape, axes, WHOLE_RUNS), chip.dma.useful_queues
     if wastes_bursts(chip, shape, axes):
-        cycles = max(cycles, bus_cost(chip, shape, axes) * chip.dma.useful_queues)
-    return cycles
+        alone = max(alone, bus_cost(chip, shape, axes) * queues)
+    return max(alone, least_cycles(chip, shape.size_bytes()) * queues)
+
+
+def least_cycles(chip: Chip, size_bytes: int) -> int:
+    """Return the DMA cycles that so many bytes keep DRAM busy, whatever their runs."""
+    return math.ceil(size_bytes / dram_rate(chip, chip.dma.useful_queues))
 
 
 def in_pieces(
@@ -64,10 +71,12 @@ def in_pieces(
     return Coming(every, pieces, sharing, turn_cycles, at_once)
 
 
-def end_of_product(chip: Chip, operands: tuple[Coming, Coming], work_cycles: int) -> int:
+def end_of_product(
+    chip: Chip, operands: tuple[Coming, Coming], work_cycles: int, stored_bytes: int
+) -> int:
     """Return about in which of the array's cycles a product ends, whose operands come in turn.
 
-    work_cycles: of the array, for the product alone.
+    work_cycles: of the array, for the product alone. stored_bytes: of its result, in DRAM.
     """
     there = moved = waits = 0.0
     rest = float(work_cycles)
@@ -83,7 +92,8 @@ def end_of_product(chip: Chip, operands: tuple[Coming, Coming], work_cycles: int
             there, waits = max(there, waits + first + turn), waits + first
             rest += each.turn_cycles - turn
         moved += every
-    return round(max(there + rest, moved + rest / min(pieces, default=1)))
+    stored = _in_array_cycles(chip, least_cycles(chip, stored_bytes))
+    return round(max(there + rest, moved + max(stored, rest / min(pieces, default=1))))
 
 
 def _in_array_cycles(chip: Chip, cycles: float) -> float:

@@ -46,6 +46,8 @@ ROOM_TURNED = 4
 """All that is turned for a group takes at most this part of a partition."""
 CLEARLY = 0.97
 """Rows are folded if the product ends in at most so many times the cycles it takes otherwise."""
+BY_FAR = 0.8
+"""The same where DRAM has rows to open: no estimate knows which of them several queues open."""
 TILE_COLUMNS = 512
 """About how many columns a tile has that is brought as the compilation cuts it."""
 
@@ -74,10 +76,10 @@ class FoldedRows:
         self._ways: tuple[_Way, _Way] | None = None
         self._cycles = 0, 0
 
-    def choose(self, work_cycles: int) -> RowFold:
+    def choose(self, work_cycles: int, stored_bytes: int) -> RowFold:
         """Choose the ways of both operands; return the order in which the contraction is taken.
 
-        work_cycles: of the array, for the product alone.
+        work_cycles: of the array, for the product alone. stored_bytes: of its result, in DRAM.
         """
         in_order = RowFold(self._p)
         options = self._builder.options
@@ -88,16 +90,21 @@ class FoldedRows:
             return in_order
         ways = [[*self._ways_of(place)] for place in (0, 1)]
         usual = [min((way for way in each if not way.fold), key=self._alone) for each in ways]
+
+        def end(pair: tuple[_Way, _Way]) -> int:
+            operands = pair[0].coming, pair[1].coming
+            return end_of_product(self._chip, operands, work_cycles, stored_bytes)
+
         ends = {
-            pair: end_of_product(self._chip, (pair[0].coming, pair[1].coming), work_cycles)
+            pair: end(pair)
             for pair in product(*ways)
             if pair[0].rows == pair[1].rows and any(way.fold for way in pair)
         }
         if not ends:
             return in_order
         best = min(ends, key=lambda pair: ends[pair])
-        as_usual = end_of_product(self._chip, (usual[0].coming, usual[1].coming), work_cycles)
-        if ends[best] > as_usual * CLEARLY:
+        as_usual = end((usual[0], usual[1]))
+        if ends[best] > as_usual * (CLEARLY if parts is None else BY_FAR):
             return in_order
         self._ways, self._cycles = best, (ends[best], as_usual)
         return best[0].rows

@@ -55,7 +55,7 @@ def lower_matmul(builder: LayerBuilder, op: Operation) -> None:
         place_for_product(builder, name, axes)
     of_lhs, of_rhs, of_out = _beside(builder, op, (sizes.lhs, sizes.rhs, out), cycles)
     folded = FoldedRows(builder, (op.inputs[0], op.inputs[1]), (sizes.lhs, sizes.rhs))
-    rows = folded.choose(cycles)
+    rows = folded.choose(cycles, _stored_bytes(builder, op.output))
     left = folded.bring(0) or builder.view(op.inputs[0], sizes.lhs, of_lhs)
     right = folded.bring(1) or builder.view(op.inputs[1], sizes.rhs, of_rhs)
     operands = (right, left) if mapping == "rhs" else (left, right)
@@ -74,6 +74,13 @@ def _beside(
         for name, axes in zip(names, views, strict=True)
     ]
     return [Beside(cycles, sum(queues) - own) for own in queues]
+
+
+def _stored_bytes(builder: LayerBuilder, tensor: str) -> int:
+    """Return the bytes of a result that goes to DRAM; 0 if it stays on the chip."""
+    graph = builder.graph
+    goes = tensor in graph.outputs and graph.tensor(tensor).home == "dram"
+    return graph.shape(tensor).size_bytes() if goes else 0
 
 
 def _result(builder: LayerBuilder, op: Operation, axes: Axes, beside: Beside) -> Matrix:
