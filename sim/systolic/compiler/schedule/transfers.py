@@ -15,6 +15,7 @@ from systolic.compiler.cost.dma import (
     engine_pool,
     transpose_time,
 )
+from systolic.compiler.cost.pace import array_ticks
 from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.dram_tensor import DramTensor, Rectangle, whole_bursts
@@ -158,6 +159,7 @@ class CopyMaker:
         self._backgrounds: set[str] = set()
         self.came: dict[MatrixTile, list[Span]] = {}
         self._loads_are_over = False
+        self._stored: dict[int, tuple[int, int]] = {}
         self.spilled_bytes = 0
         self.next_byte = max((p.base + p.size_bytes for p in layers.dram), default=0)
         self.shareable = _shares_help(self._chip) and tiles.multiplies
@@ -348,7 +350,9 @@ class CopyMaker:
         if shared and alone and self.joinable and not self._tiles.multiplies:
             shared = queues
         anywhere = anywhere or shared == queues
-        ways = shared or (queues if alone and self.shareable else self._ways(anywhere=anywhere))
+        ways = shared or self._ways(anywhere=anywhere)
+        if alone and self.shareable and not shared:
+            ways = self._soonest(tensor, block)
         if not shared and following >= ways:  # sharing a tile would make every queue wait for it
             ways = 1
         taken: list[int] = []
@@ -364,6 +368,29 @@ class CopyMaker:
                 besides=taken,
             )
             taken.append(queue)
+            self._stored[queue] = len(self._drafts.found), copy_time(
+                self._chip, source, part.access
+            ).cycles
+
+    def _soonest(self, tensor: DramTensor, block: Block) -> int:
+        """Return how many queues store the last tile soonest.
+
+        All of them do, unless some are still at the tile before: so they are if the array has
+        streamed for less time since that was made than its copies take.
+        """
+        period, drafts = self._chip.period("dma"), self._drafts.found
+        waits = {queue: 0 for queue in range(self._chip.dma.useful_queues)}
+        for queue, (first, cycles) in self._stored.items():
+            since = array_ticks(drafts[first:], self._chip)
+            waits[queue] = max(0, cycles * period - since)
+        ends: dict[int, int] = {}
+        for ways, wait in enumerate(sorted(waits.values()), 1):
+            parts = self._parts(tensor, block, ways, Span(0, block.extents[1]))
+            part = next(iter(parts))
+            run, dtype = ((1, part.cols.count),), part.access.dtype
+            source = Access(Buffer.STATE, dtype, 0, part.rows.count, 0, run)
+            ends[ways] = wait + copy_time(self._chip, source, part.access).cycles * period
+        return min(ends, key=lambda ways: (ends[ways], -ways))
 
     def _begin_phase(self, node: Node, region: Region) -> None:
         """Let a store wait for the stores of a background over which it writes."""
