@@ -24,7 +24,7 @@ from systolic.isa import Access, Activate, Buffer, Copy, Pool, Select
 from systolic.isa.lint.lint import lint
 from systolic.machine import simulate
 from systolic.run.tensors import graph_images
-from systolic.run.verdict import differences, rules_of
+from systolic.run.verdict import differences, rules_of, rules_of_products
 from systolic.workload import Graph, GraphBuilder, reference_graph
 
 CHIPS = Path(__file__).resolve().parents[2] / "configs" / "chips"
@@ -150,7 +150,7 @@ def test_random_graphs_on_random_lists(names: int, seed: int) -> None:
         assert is_for_room(error)  # noqa: PT017
         return
     turned = any(node.kind == "turn" for node in run.compiled.layers.nodes)
-    expected = reference_graph(graph, inputs, rules_of(chip))
+    expected = reference_graph(graph, inputs, rules_of(chip), rules_of_products(run.compiled, chip))
     finite = all(np.isfinite(array.astype(np.float64)).all() for array in expected.values())
     for name, array in expected.items():
         wrong = differences(run.outputs[name], array, signed_zeros=not turned) if finite else 0

@@ -14,7 +14,7 @@ from systolic.hw.spec import Chip
 from systolic.isa.lint.lint import lint
 from systolic.run.result import Result
 from systolic.run.tensors import graph_images
-from systolic.run.verdict import differences, rules_of
+from systolic.run.verdict import differences, rules_of, rules_of_products
 from systolic.workload import Graph, reference_graph
 
 
@@ -30,7 +30,7 @@ def run_as_numpy(graph: Graph, chip: Chip, inputs: Mapping[str, Array]) -> Resul
         return None
     assert run.compiled is not None
     turned = any(node.kind == "turn" for node in run.compiled.layers.nodes)
-    expected = reference_graph(graph, inputs, rules_of(chip))
+    expected = reference_graph(graph, inputs, rules_of(chip), rules_of_products(run.compiled, chip))
     if all(np.isfinite(array.astype(np.float64)).all() for array in expected.values()):
         for name, array in expected.items():
             assert differences(run.outputs[name], array, signed_zeros=not turned) == 0, name

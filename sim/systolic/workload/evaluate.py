@@ -8,7 +8,6 @@ from systolic.arrays import Array
 from systolic.workload.graph import Graph
 from systolic.workload.operations.row import Rules
 
-
 OwnRules = Mapping[str, Rules]
 """The rules of some operations, by name, where they are not those of all others."""
 

@@ -31,7 +31,7 @@ def product(M: int, K: int, N: int):
 
 def test_the_first_tile_comes_through_half_of_the_queues():
     """By rows: before the first product there is nothing else for the other queues to bring."""
-    config = load_run(RUNS / "matmul_chain.toml")
+    config = load_run(RUNS / "matmul_chain.toml", ["compile.tile_columns=512"])
     program = systolic.run(config, values=False).compiled.program
     first, second = copies(program)[:2]
     rows = config.chip.state_buffer.partitions

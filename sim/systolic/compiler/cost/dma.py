@@ -287,9 +287,7 @@ def _turned_cycles(chip: Chip, part: Rectangle, size: int) -> int:
     return -(-rows // beside) * transpose_cycles(chip, cols * size, min(beside, rows))
 
 
-def load_cost(
-    chip: Chip, shape: ShapeInDram, axes: Axes, sample: tuple[int, int] = SAMPLE
-) -> int:
+def load_cost(chip: Chip, shape: ShapeInDram, axes: Axes, sample: tuple[int, int] = SAMPLE) -> int:
     """Return about how many cycles one queue takes to bring a tensor from DRAM, seen as `axes`.
 
     sample: the most rows and columns that are looked at. A longer run counts as several.

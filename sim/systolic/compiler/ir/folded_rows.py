@@ -73,7 +73,7 @@ def folded_contraction(shape: Shape, axes: Axes, rows: RowFold, groups: int) -> 
     shape: dense. axes: [batch..., K, columns], K one dimension.
     """
     (contracted,) = axes[-2]
-    cuts = {contracted: rows.dims(shape.dims[contracted])}
+    cuts: dict[int, tuple[int, ...]] = {contracted: rows.dims(shape.dims[contracted])}
     if groups > 1:
         cut = _most_major(shape, axes)
         cuts[cut] = groups, shape.dims[cut] // groups

@@ -270,11 +270,11 @@ def _places(outer: Spread, inner: Spread) -> tuple[Integers, Integers, Integers]
 
 @lru_cache(maxsize=256)
 def _folded(outer: Spread, inner: Spread) -> tuple[Integers, Integers]:
-    """Return, of each row of the first matrix, its holder's row, and its distance in the columns."""
+    """Return, of each row of the first matrix, its holder's row, and its first column there."""
     _, rows, _ = inner.sizes()
     down = inner.logical(0, Span(0, rows), Span(0, 1))[:, 0]
     _, places, columns = outer.locate(_among(outer, inner, down))
-    return places, columns - columns[0]
+    return places, columns - columns[0]  # the matrix's first column counts elsewhere
 
 
 def _among(outer: Spread, inner: Spread, logical: Integers) -> Integers:

@@ -21,6 +21,7 @@ from systolic.compiler.cost.folded_rows import (
     end_of_product,
     in_pieces,
     run_cycles,
+    there_and_done,
 )
 from systolic.compiler.cost.turns import carrier, turn_cost
 from systolic.compiler.ir.batch_groups import batch_groups, group_counts
@@ -41,13 +42,14 @@ if TYPE_CHECKING:
     from systolic.compiler.lower.builder import LayerBuilder
 
 ROOM = 8
-"""A piece that is brought, and a row of what is made of it, take at most this part of a partition."""
+"""A piece that is brought takes at most this part of a partition, and so does what is made of it."""
 ROOM_TURNED = 4
 """All that is turned for a group takes at most this part of a partition."""
 CLEARLY = 0.97
 """Rows are folded if the product ends in at most so many times the cycles it takes otherwise."""
 BY_FAR = 0.8
-"""The same where DRAM has rows to open: no estimate knows which of them several queues open."""
+"""The same where DRAM has rows to open, or queues share engines: estimates know little of who waits
+for whom there."""
 TILE_COLUMNS = 512
 """About how many columns a tile has that is brought as the compilation cuts it."""
 
@@ -88,26 +90,37 @@ class FoldedRows:
         rows_count = parts is not None and parts.outstanding == 1  # then descriptors hardly do
         if not free or rows_count or self._names[0] == self._names[1]:
             return in_order
-        ways = [[*self._ways_of(place)] for place in (0, 1)]
-        usual = [min((way for way in each if not way.fold), key=self._alone) for each in ways]
-
-        def end(pair: tuple[_Way, _Way]) -> int:
-            operands = pair[0].coming, pair[1].coming
-            return end_of_product(self._chip, operands, work_cycles, stored_bytes)
-
+        left, right = (self._best_of(self._ways_of(place)) for place in (0, 1))
         ends = {
-            pair: end(pair)
-            for pair in product(*ways)
-            if pair[0].rows == pair[1].rows and any(way.fold for way in pair)
+            (one, other): end_of_product(
+                self._chip, (one.coming, other.coming), work_cycles, stored_bytes
+            )
+            for one, other in product(left, right)
+            if one.rows == other.rows
         }
-        if not ends:
-            return in_order
         best = min(ends, key=lambda pair: ends[pair])
-        as_usual = end((usual[0], usual[1]))
-        if ends[best] > as_usual * (CLEARLY if parts is None else BY_FAR):
+        as_usual = min(ends[pair] for pair in ends if not any(way.fold for way in pair))
+        is_sure = parts is None and not self._chip.dma.is_spread
+        if ends[best] > as_usual * (CLEARLY if is_sure else BY_FAR):
             return in_order
         self._ways, self._cycles = best, (ends[best], as_usual)
         return best[0].rows
+
+    def _best_of(self, ways: Iterator[_Way]) -> list[_Way]:
+        """Return the ways of an operand that may be the best: sooner to begin, or sooner to end."""
+        alike: dict[tuple[RowFold, bool, bool], list[_Way]] = {}
+        for way in ways:
+            key = way.rows, bool(way.fold), way.coming.at_once
+            alike.setdefault(key, []).append(way)
+        found = list[_Way]()
+        for some in alike.values():
+            ends = {way: there_and_done(self._chip, way.coming) for way in some}
+            first = math.inf
+            for way in sorted(some, key=lambda way: ends[way][::-1]):
+                if ends[way][0] < first:
+                    first = ends[way][0]
+                    found.append(way)
+        return found
 
     def bring(self, place: int) -> Matrix | None:
         """Return the matrices of an operand if it comes folded; None if it comes as usual."""
@@ -120,10 +133,6 @@ class FoldedRows:
             f"(about {self._cycles[0]} cycles with the product; as usual: {self._cycles[1]})"
         )
         return (self._turned if way.turned else self._contracted)(name, axes, way)
-
-    @staticmethod
-    def _alone(way: _Way) -> float:
-        return way.coming.queue_cycles + way.coming.turn_cycles
 
     # Which ways there are
 
@@ -151,12 +160,16 @@ class FoldedRows:
     def _as_usual(self, shape: Shape, seen: Axes, turn: int, *, first: bool) -> Iterator[Coming]:
         """Yield how a tensor may come in tiles of a row on each partition."""
         *batch, rows, cols = (math.prod(shape.dims[d] for d in group) for group in seen)
-        tall, queues = -(-rows // self._p), self._chip.dma.useful_queues
-        each = tall * -(-cols // TILE_COLUMNS)
+        tall, wide = -(-rows // self._p), -(-cols // TILE_COLUMNS)
+        queues, matrices = self._chip.dma.useful_queues, math.prod(batch)
         half = max(1, queues // 2) if first else 1
-        turned = {"turn_cycles": turn, "at_once": bool(turn) and not batch}
         cycles = run_cycles(self._chip, shape, seen)
-        yield in_pieces(self._chip, cycles, math.prod(batch) * each, half, **turned)
+        if turn and not batch and wide > 1:  # the product begins with the first columns of all rows
+            share = min(queues, tall * half)
+            yield in_pieces(self._chip, cycles, wide, share, turn_cycles=turn)
+        else:
+            pieces, once = matrices * tall * wide, bool(turn) and not batch
+            yield in_pieces(self._chip, cycles, pieces, half, turn_cycles=turn, at_once=once)
         if len(seen[-1]) == 1 and any(seen[:-2]):
             found = batch_groups(shape, seen, 1)
             cycles = run_cycles(self._chip, found.shape, found.tiles)
@@ -220,7 +233,7 @@ class FoldedRows:
                 yield RowFold(self._p, fold)
 
     def _groups(self, shape: Shape, axes: Axes, *, in_memory: bool = False) -> list[int]:
-        """Return into how many groups a batch is cut; in_memory: each group's bytes side by side."""
+        """Return into how many groups a batch is cut, in_memory: whose bytes are side by side."""
         batch = {axis for group in axes[:-2] for axis in group}
         major = shape.layout.major_to_minor[0]
         if not batch or len(axes[-1]) != 1 or (in_memory and major not in batch):

@@ -284,9 +284,7 @@ class Matrices:
         self._nodes.insert(number, Node("gather", layer, (), window.holder, gather=rest))
         self.add(replace(matrix, window=window))
 
-    def within(
-        self, holder: Matrix, window: MatrixWindow | CoveredWindow | FoldedWindow
-    ) -> Matrix:
+    def within(self, holder: Matrix, window: MatrixWindow | CoveredWindow | FoldedWindow) -> Matrix:
         """Return a matrix whose elements lie within another one's tiles."""
         dims, axes = window.inner.dims, window.inner.axes
         *batch, rows, cols = (math.prod(dims[d] for d in group) for group in axes)

@@ -368,9 +368,10 @@ class CopyMaker:
                 besides=taken,
             )
             taken.append(queue)
-            self._stored[queue] = len(self._drafts.found), copy_time(
-                self._chip, source, part.access
-            ).cycles
+            self._stored[queue] = (
+                len(self._drafts.found),
+                copy_time(self._chip, source, part.access).cycles,
+            )
 
     def _soonest(self, tensor: DramTensor, block: Block) -> int:
         """Return how many queues store the last tile soonest.
@@ -379,7 +380,7 @@ class CopyMaker:
         streamed for less time since that was made than its copies take.
         """
         period, drafts = self._chip.period("dma"), self._drafts.found
-        waits = {queue: 0 for queue in range(self._chip.dma.useful_queues)}
+        waits = dict.fromkeys(range(self._chip.dma.useful_queues), 0)
         for queue, (first, cycles) in self._stored.items():
             since = array_ticks(drafts[first:], self._chip)
             waits[queue] = max(0, cycles * period - since)
