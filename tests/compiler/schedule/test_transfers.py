@@ -120,3 +120,29 @@ def test_a_tile_of_an_image_comes_by_one_queue_if_there_is_one_for_each():
     ]  # fmt: skip
     assert [each.target.partitions for each in brought] == [3] * 4
     assert len({each.queue for each in brought}) == 4
+
+
+def stores(M: int, K: int, N: int) -> list[tuple[int, int]]:
+    """Return queue and partitions of the stores of a product, in order."""
+    chip = ideal_chip(4, 4, dma={"queues": 4, "bytes_per_cycle": 1, "latency_cycles": 8},
+                      dram={"size_bytes": 1 << 20, "bytes_per_cycle": 4})  # fmt: skip
+    program = systolic.run(product(M, K, N), chip, values=False).compiled.program
+    return [(c.dma_queue, c.source.partitions) for c in copies(program)
+            if c.target.buffer is Buffer.DRAM]  # fmt: skip
+
+
+def test_a_lone_last_tile_is_stored_by_all_queues():
+    assert sorted(stores(4, 4, 4)) == [(0, 1), (1, 1), (2, 1), (3, 1)]
+
+
+def test_the_last_tile_is_stored_by_the_queues_that_are_free():
+    """Of two tiles of 4 x 8 elements two queues take the first: 2 x 32 bytes each, 1 in a cycle.
+
+    That is 72 cycles with the latency. The array makes the second tile in 4 x 8 of them if K is 16,
+    and the other two queues store it. If K is 64 it takes 16 x 8, and all queues store it.
+    """
+    soon, late = stores(8, 16, 8), stores(8, 64, 8)
+    assert [lanes for _, lanes in soon] == [2, 2, 2, 2]
+    assert {queue for queue, _ in soon[:2]}.isdisjoint(queue for queue, _ in soon[2:])
+    assert [lanes for _, lanes in late] == [2, 2, 1, 1, 1, 1]
+    assert {queue for queue, _ in late[2:]} == {0, 1, 2, 3}

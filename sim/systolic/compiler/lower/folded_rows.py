@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from systolic.compiler.lower.builder import LayerBuilder
 
 ROOM = 8
-"""A piece that is brought takes at most this part of a partition, and so does what is made of it."""
+"""A piece that is brought takes at most this part of a partition; what is made of it does too."""
 ROOM_TURNED = 4
 """All that is turned for a group takes at most this part of a partition."""
 CLEARLY = 0.97
@@ -207,7 +207,7 @@ class FoldedRows:
 
     def _folds(self, rows: int) -> list[int]:
         """Return how many neighbours a partition may have: for each power of two of tiles, one."""
-        sizes = [*_divisors(rows)]
+        sizes = _divisors(rows)
         tall = [1 << n for n in range(max(1, (rows // self._p).bit_length()))]
         return [*dict.fromkeys(next(n for n in sizes if rows // n <= t * self._p) for t in tall)]
 
@@ -300,5 +300,7 @@ class FoldedRows:
         )
 
 
-def _divisors(number: int) -> Iterator[int]:
-    return (part for part in range(1, number + 1) if number % part == 0)
+def _divisors(number: int) -> list[int]:
+    """Return the divisors of a number, the least first."""
+    low = [part for part in range(1, math.isqrt(number) + 1) if number % part == 0]
+    return sorted({*low, *(number // part for part in low)})
