@@ -152,9 +152,10 @@ class FoldedRows:
         if not dense or builder.uses(name) > 1 or len(axes[-2]) != 1:
             return
         minor = physical(shape)[-1][-1:]
-        if minor == axes[-2]:
+        in_memory = tuple(axis for axis in shape.layout.major_to_minor if axis in axes[-1])
+        if minor == axes[-2] and in_memory == axes[-1]:
             yield from self._turned_ways(shape, axes)
-        elif minor == axes[-1][-1:]:
+        elif minor == axes[-1]:  # columns of several dimensions would not lie at one distance
             yield from self._contracted_ways(shape, axes)
 
     def _as_usual(self, shape: Shape, seen: Axes, turn: int, *, first: bool) -> Iterator[Coming]:
