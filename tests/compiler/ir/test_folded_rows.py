@@ -21,12 +21,6 @@ def test_the_order_of_rows_by_hand() -> None:
     assert RowFold(2, 2).order(8).tolist() == [0, 2, 1, 3, 4, 6, 5, 7]
 
 
-def test_only_whole_partitions_are_filled() -> None:
-    assert RowFold(4, 3).divides(24)
-    assert not RowFold(4, 3).divides(20)
-    assert RowFold(4).divides(5)
-
-
 def seen(memory: np.ndarray, dims: tuple[int, ...], axes) -> np.ndarray:
     """Return memory of `dims` as [matrices, rows, columns]."""
     *batch, rows, cols = axes

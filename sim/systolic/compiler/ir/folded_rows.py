@@ -34,10 +34,6 @@ class RowFold:
     p: int
     fold: int = 1
 
-    def divides(self, rows: int) -> bool:
-        """Return whether so many rows fill whole partitions."""
-        return self.fold == 1 or rows % (self.p * self.fold) == 0
-
     def dims(self, rows: int) -> tuple[int, int, int]:
         """Return so many rows as tiles, partitions, and neighbours on a partition."""
         if self.fold == 1:
