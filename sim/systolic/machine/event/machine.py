@@ -72,6 +72,7 @@ def run_event(
     if context.fetch:
         env.process(context.fetch.process())
     env.run()
+    context.arbiter.conclude()
     _refuse_deadlock(context, units)
     if context.dram:
         context.use_result_ports(context.dram.result_use())

@@ -27,6 +27,7 @@ class BurstStream(Stream):
     """
 
     settles_ports = True
+    is_awaited = True  # the next copy may start
     has_course = False  # when its bursts move depends on the other queues
 
     def __init__(

@@ -85,6 +85,7 @@ class DmaStream(Stream):
     others are decided.
     """
 
+    is_awaited = True  # others share its bandwidth, and the next copy may start
     has_rounds = True
 
     def __init__(

@@ -34,7 +34,7 @@ from systolic.machine.event.pe_array.operand import (
 from systolic.machine.event.pe_array.pass_through import passed_through, words_of
 from systolic.machine.event.pe_array.row_order import row_order_product
 from systolic.machine.event.pe_array.warm_up import WarmUp
-from systolic.machine.event.ports.arbiter import Hold
+from systolic.machine.event.ports.hold import Hold
 from systolic.machine.event.ports.ports import (
     Need,
     Needs,

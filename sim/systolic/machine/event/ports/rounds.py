@@ -48,7 +48,7 @@ class Contest:
 
     def is_of(self, streams: Collection[Stream]) -> bool:
         """Return whether it is the contest of these streams as they are now."""
-        return self.streams == streams and self._paces == self._present_paces()
+        return self.streams == {*streams} and self._paces == self._present_paces()
 
     def _present_paces(self) -> list[Hashable]:
         return [stream.pace_in_use() for stream in self._ranked]
@@ -132,10 +132,10 @@ class Contest:
         yield RoundPart(cycles, lost)
 
 
-def contests_of(groups: Collection[frozenset[Stream]], known: Collection[Contest]) -> list[Contest]:
-    """Return a contest for each group of streams: the known one if it still is; others dissolve."""
-    kept = {contest.streams: contest for contest in known if contest.is_of(contest.streams)}
+def contest_of(streams: Collection[Stream], known: Collection[Contest]) -> Contest:
+    """Return the contest of some streams: a known one if it still is; others dissolve."""
+    found = next((contest for contest in known if contest.is_of(streams)), None)
     for contest in known:
-        if contest.streams not in groups or contest.streams not in kept:
+        if contest is not found:
             contest.dissolve()
-    return [kept.get(group) or Contest(group) for group in groups]
+    return found or Contest(streams)

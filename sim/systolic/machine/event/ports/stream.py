@@ -95,6 +95,7 @@ class Stream:
 
     settles_ports = False  # whether streams of its kind settle among themselves which has a port
     has_course = True  # whether it is known in advance what a stream of its kind will use
+    is_awaited = False  # whether something depends on being told of its end in that very tick
     has_rounds = False  # whether what a stream of its kind asks for repeats (`rounds`)
 
     # How a stream begins; each has its own from the first change on.
@@ -102,6 +103,7 @@ class Stream:
     granted = False
     asks_last_at = _refused_at = -1
     _resumed: simpy.Event | None = None
+    mask_of_sums = 0  # the ports that follow it (`hold`), as `mask`
     _round: Sequence[RoundPart] = ()
     _part = _part_left = 0
     _course: Course | None = None

@@ -1,0 +1,109 @@
+"""Streams that may meet at a port, directly or through others, and how long a decision holds.
+
+What happens in a group depends on no other group. So a group is decided again when it changes, or
+when what was decided of it is over, however many decisions others need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import combinations
+from typing import NamedTuple
+
+from systolic.machine.event.ports.meeting import Course, first_meeting
+from systolic.machine.event.ports.rounds import Contest
+from systolic.machine.event.ports.stream import Stream
+
+
+class _Meeting(NamedTuple):
+    """The first tick at which two courses use one port."""
+
+    one: Course
+    other: Course
+    tick: int
+
+    def of(self, one: Course, other: Course) -> bool:
+        """Return whether it is the meeting of these courses."""
+        return self.one is one and self.other is other
+
+
+class Group:
+    """Streams that may meet, and what is known of them.
+
+    until: the tick from which on they are to be decided again. has_lost: a stream has left, so that
+    others may meet no more. contests: what was decided of some of them so far (`rounds`).
+    """
+
+    def __init__(self, streams: list[Stream], until: int, parts: Iterable[Group] = ()) -> None:
+        self.streams, self.until = streams, until
+        self.has_lost = False
+        self.mask = 0
+        for stream in streams:
+            self.mask |= stream.mask
+        self.contests: list[Contest] = []
+        self._meetings: dict[tuple[Stream, Stream], _Meeting] = {}
+        for part in parts:
+            self.contests += [
+                each for each in part.contests if not each.streams.isdisjoint(streams)
+            ]
+            self._meetings |= part._meetings
+
+    def lose(self, stream: Stream) -> None:
+        """Take out a stream that has ended."""
+        self.streams.remove(stream)
+        self.has_lost = True
+        self._meetings = {p: met for p, met in self._meetings.items() if stream not in p}
+
+    def split(self, are_related: Callable[[Stream, Stream], bool]) -> list[Group]:
+        """Return the groups into which it falls without the streams that have left."""
+        parts: list[list[Stream]] = []
+        for stream in self.streams:
+            met = [part for part in parts if any(are_related(stream, other) for other in part)]
+            parts = [part for part in parts if part not in met]
+            parts.append([*(other for part in met for other in part), stream])
+        return [Group(part, self.until, [self]) for part in parts]
+
+    def first_meeting(self, streams: Iterable[Stream], now: int, until: int) -> int:
+        """Return when two of some of its streams meet first, if nothing refuses them.
+
+        `until` is the latest tick that is asked for.
+        """
+        for one, other in combinations(sorted(streams, key=lambda s: s.rank), 2):
+            if until > now and one.mask & other.mask:
+                until = min(until, self._meeting(one, other, now))
+        return until
+
+    def _meeting(self, one: Stream, other: Stream, now: int) -> int:
+        """Return when two streams meet first, as known since it was asked last, or found now."""
+        a, b, known = one.course(), other.course(), self._meetings.get((one, other))
+        if known and known.of(a, b) and known.tick > now:
+            return known.tick
+        found = _Meeting(a, b, first_meeting(a, b, now))
+        self._meetings[one, other] = found
+        return found.tick
+
+
+def may_meet(one: Stream, other: Stream, *, is_split: bool) -> bool:
+    """Return whether two streams share a port and no partitions keep them apart there.
+
+    Partitions do between instructions of one unit, and everywhere in a state buffer that is split.
+    """
+    if not one.mask & other.mask:
+        return False
+    if (one.unit, one.client) != (other.unit, other.client):
+        if not is_split:
+            return True
+        return any(
+            a.meets(b) or (a.port == b.port and not a.port.is_of_partitions)
+            for a in one.reach()
+            for b in other.reach()
+        )
+    if not any(a.meets(b) for a in one.reach() for b in other.reach()):
+        return False  # most pairs: lanes of their own from first to last
+    return any(
+        a.meets(b)
+        for mine in one.timeline
+        for theirs in other.timeline
+        for a in mine.needs
+        for b in theirs.needs
+    )
