@@ -35,7 +35,7 @@ class Footprint:
     """Partitions first <= p < stop times runs of `run` bytes from `low`, in steps of (step, count).
 
     The steps are positive, larger than what they repeat where possible, and ascend. repeats: some
-    byte is touched by more than one element.
+    byte is touched by more than one element. is_dense: every byte from low to high is touched.
     """
 
     buffer: Buffer
@@ -46,6 +46,7 @@ class Footprint:
     run: int
     steps: StepCounts
     repeats: bool
+    is_dense: bool
     _starts: npt.NDArray[np.int64] | None = field(default=None, repr=False)
 
     @classmethod
@@ -54,12 +55,8 @@ class Footprint:
         low, high = access.span
         run, steps, repeats = _shape(access.pattern, access.element_bytes)
         stop = access.partition + access.partitions
-        return cls(access.buffer, access.partition, stop, low, high, run, steps, repeats)
-
-    @property
-    def is_dense(self) -> bool:
-        """Return whether every byte from low to high is touched."""
-        return not self.steps
+        dense = not steps
+        return cls(access.buffer, access.partition, stop, low, high, run, steps, repeats, dense)
 
     @property
     def runs(self) -> int:
@@ -154,6 +151,11 @@ class Footprint:
         return (before >= 0) & (places - starts[np.maximum(before, 0)] < self.run)
 
 
+def repeats(access: Access) -> bool:
+    """Return whether some byte is touched by more than one element of an access."""
+    return _shape(access.pattern, access.element_bytes)[2]
+
+
 @lru_cache(maxsize=4096)
 def _shape(pattern: Pattern, size: int) -> tuple[int, StepCounts, bool]:
     """Return run, steps and repeats of the footprint of a pattern of elements of `size` bytes."""
@@ -225,9 +227,9 @@ def uncovered(
     """
     within = tuple(within)
     for cover in covers:  # most of what is read was written as one
-        if cover.covers(wanted) and cover.runs <= LARGEST_RUNS:
+        if cover.covers(wanted) and (cover.is_dense or cover.runs <= LARGEST_RUNS):
             return None
-    covers = [cover for cover in covers if cover.runs <= LARGEST_RUNS]
+    covers = [cover for cover in covers if cover.is_dense or cover.runs <= LARGEST_RUNS]
     granule = granule_bytes([wanted, *covers, *within])
     per_run, parts = wanted.run // granule, wanted.stop - wanted.first
     if wanted.runs * per_run * parts > LARGEST_MASK:

@@ -34,7 +34,7 @@ Everything else is assumed to be possible. This module holds 1 to 7 and 9 as num
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -47,7 +47,7 @@ from systolic.isa.array_tile import ArrayTile
 from systolic.isa.effects import lanes
 from systolic.isa.instruction import LoadWeights, MatMul, OnEngine, Post
 from systolic.isa.program import Program
-from systolic.isa.streaming import streaming
+from systolic.isa.streaming import Streaming, streaming
 from systolic.isa.tiling import array_tile
 
 NEVER = (1 << 31) - 1
@@ -76,11 +76,24 @@ class Structure:
     after_done: npt.NDArray[np.int32]
     elapsed: list[int]
     has_tiles: bool = False
+    _streaming: dict[tuple[type, str], Streaming] = field(default_factory=dict)
 
     @cached_property
     def queue_of(self) -> list[int]:
         """Return the number of each instruction's queue, as a list: the passes look one by one."""
         found: list[int] = self.queue.tolist()
+        return found
+
+    @cached_property
+    def position_of(self) -> list[int]:
+        """Return the place of each instruction in its queue, as a list."""
+        found: list[int] = self.position.tolist()
+        return found
+
+    @cached_property
+    def after_reads_of(self) -> list[int]:
+        """Return `after_reads` as a list."""
+        found: list[int] = self.after_reads.tolist()
         return found
 
     @classmethod
@@ -115,17 +128,13 @@ class Structure:
         array = self.chip.pe_array
         return cycles_to(column, array.hop[1], array.cell[1])
 
-    def vector_cycles(self, multiply: MatMul) -> int:
-        """Return the cycles from one vector to the next."""
-        return streaming(multiply, self.chip.pe_array).spacing
-
-    def pass_cycles(self, multiply: MatMul) -> int:
-        """Return the cycles of one of the passes in which a multiply streams its vectors."""
-        return multiply.vectors * self.vector_cycles(multiply)
-
-    def passes(self, multiply: MatMul) -> int:
-        """Return the number of these passes; the last one makes the sums."""
-        return streaming(multiply, self.chip.pe_array).passes
+    def streaming(self, multiply: MatMul) -> Streaming:
+        """Return how the array streams the vectors of a multiply: few kinds are in a program."""
+        key = type(multiply), multiply.moving.dtype
+        found = self._streaming.get(key)
+        if found is None:
+            found = self._streaming[key] = streaming(multiply, self.chip.pe_array)
+        return found
 
     def window(self, index: int, post: Post) -> tuple[int, int]:
         """Return (low, high) of the posts an instruction makes by one `post`.
@@ -136,28 +145,29 @@ class Structure:
         they can. In reality later vectors are delayed at least as much as earlier ones.
         """
         instruction = self.program.instructions[index]
-        kind = self.kinds[self.queue[index]]
+        kind = self.kinds[self.queue_of[index]]
         if kind == "dma":
-            return int(self.position[index]), int(self.position[index])
+            return self.position_of[index], self.position_of[index]
         if self.has_tiles and kind == "array":
             return -1, ANY_TIME
         if isinstance(instruction, LoadWeights):
             return -1, -1
         if not isinstance(instruction, MatMul):
             return -1, ANY_TIME
-        last_column = instruction.result.partitions - 1
-        first = self.elapsed[index]
-        first += (self.passes(instruction) - 1) * self.pass_cycles(instruction)
-        last = first + (instruction.vectors - 1) * self.vector_cycles(instruction)
-        end = last + self.right(last_column)
+        spacing, passes = self.streaming(instruction)
+        vectors = instruction.vectors
+        first = self.elapsed[index] + (passes - 1) * vectors * spacing
+        last = first + (vectors - 1) * spacing
+        behind = self.right(instruction.result.partitions - 1)
+        end = last + behind
         if post.on == "row":
-            return first + self.right(last_column), end
+            return first + behind, end
         return (last, end) if post.on == "partition" else (end, end)
 
 
 def _fill_dma(structure: Structure, members: tuple[int, ...]) -> None:
-    for position, index in enumerate(members):
-        structure.after_reads[index] = structure.after_done[index] = position + 1
+    own, following = list(members), np.arange(1, len(members) + 1)
+    structure.after_reads[own] = structure.after_done[own] = following
 
 
 def _fill_array(structure: Structure, members: tuple[int, ...]) -> None:
@@ -165,19 +175,20 @@ def _fill_array(structure: Structure, members: tuple[int, ...]) -> None:
         _fill_tiles(structure, members)
         return
     elapsed = 0
-    for position, index in enumerate(members):
-        instruction = structure.program.instructions[index]
+    instructions = structure.program.instructions
+    next_position = np.arange(1, len(members) + 1, dtype=np.int32)
+    is_multiply = np.array([isinstance(instructions[index], MatMul) for index in members])
+    for index, multiplies in zip(members, is_multiply.tolist(), strict=True):
         structure.elapsed[index] = elapsed
-        if isinstance(instruction, MatMul):
-            elapsed += structure.passes(instruction) * structure.pass_cycles(instruction)
-        else:
-            structure.after_reads[index] = structure.after_done[index] = position + 1
-    next_multiply = NEVER
-    for position in range(len(members) - 1, -1, -1):
-        index = members[position]
-        if isinstance(structure.program.instructions[index], MatMul):
-            structure.after_reads[index] = next_multiply
-            next_multiply = position
+        if multiplies:
+            instruction = instructions[index]
+            assert isinstance(instruction, MatMul)
+            elapsed += structure.streaming(instruction).vector_cycles * instruction.vectors
+    own = np.array(members)
+    structure.after_done[own[~is_multiply]] = next_position[~is_multiply]
+    structure.after_reads[own[~is_multiply]] = next_position[~is_multiply]
+    of_multiplies = np.flatnonzero(is_multiply)
+    structure.after_reads[own[of_multiplies[:-1]]] = of_multiplies[1:]
 
 
 def _fill_tiles(structure: Structure, members: tuple[int, ...]) -> None:

@@ -98,12 +98,14 @@ class Cell:
 class Touched:
     """An access, its footprint, and the cells that keep its records.
 
-    readers: for each queue, the last read of exactly this access, and the version that it saw.
+    cells: those that may hold records of the same bytes. readers: for each queue, the last read of
+    exactly this access, and the version that it saw.
     """
 
     access: Access
     footprint: Footprint
-    homes: list[Cell]
+    homes: list[Cell] = field(default_factory=list)
+    cells: list[Cell] = field(default_factory=list)
     readers: dict[int, tuple[int, NotedAccess | None]] = field(default_factory=dict)
 
 
@@ -124,12 +126,14 @@ class Shadow:
         self._cells: dict[Buffer, dict[int, Cell]] = {b: defaultdict(Cell) for b in Buffer}
         for place in self.places.values():
             self._give_homes(place)
+        for place in self.places.values():
+            place.cells = self._near(place)
 
     def _place(self, access: Access) -> Touched:
         """Return the one place of all accesses that are equal."""
         place = self.places.get(access)
         if place is None:
-            place = self.places[access] = Touched(access, Footprint.of(access), [])
+            place = self.places[access] = Touched(access, Footprint.of(access))
         return place
 
     def forget(self) -> None:
@@ -147,7 +151,7 @@ class Shadow:
         numbers = range(first, last + 1) if last - first < MOST_CELLS else (WIDE,)
         place.homes += [cells[number] for number in numbers]
 
-    def cells(self, place: Touched) -> list[Cell]:
+    def _near(self, place: Touched) -> list[Cell]:
         """Return the cells that may hold records of the same bytes."""
         cells = self._cells[place.access.buffer]
         wide = cells.get(WIDE)
@@ -157,15 +161,15 @@ class Shadow:
 
     def version(self, place: Touched) -> int:
         """Return a number that grows with every write that may touch the place."""
-        return sum([cell.version for cell in self.cells(place)])
+        return sum([cell.version for cell in place.cells])
 
     def writes_at(self, place: Touched) -> list[NotedAccess]:
         """Return every live write of some of the same bytes."""
-        return _meeting(place.footprint, [cell.writes for cell in self.cells(place)])
+        return _meeting(place.footprint, [cell.writes for cell in place.cells])
 
     def reads_at(self, place: Touched) -> list[NotedAccess]:
         """Return every live read of some of the same bytes."""
-        return _meeting(place.footprint, [cell.reads for cell in self.cells(place)])
+        return _meeting(place.footprint, [cell.reads for cell in place.cells])
 
     def add_read(self, record: NotedAccess) -> None:
         """Keep a read."""
@@ -188,17 +192,17 @@ def _boxed(record: NotedAccess) -> Boxed:
 
 
 def _meeting(footprint: Footprint, lists: list[list[Boxed]]) -> list[NotedAccess]:
+    """Return the live records of some lists that have a byte in common with a footprint, once."""
     first, stop, low, high = footprint.first, footprint.stop, footprint.low, footprint.high
-    found: dict[NotedAccess, None] = {}
-    for records in lists:
-        for a, b, c, d, record in records:
-            if c < high and low < d and a < stop and first < b and record not in found:
-                other = record.place.footprint
-                if not record.live:
-                    continue
-                if (footprint.is_dense and other.is_dense) or footprint.meets(other):
-                    found[record] = None
-    return list(found)
+    is_dense, meets = footprint.is_dense, footprint.meets
+    found = [
+        record
+        for records in lists
+        for a, b, c, d, record in records
+        if c < high and low < d and a < stop and first < b and record.live
+        if (is_dense and record.place.footprint.is_dense) or meets(record.place.footprint)
+    ]
+    return found if len(lists) == 1 else list(dict.fromkeys(found))
 
 
 def _cell_size(spans: list[int]) -> int:

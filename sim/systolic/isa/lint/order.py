@@ -78,7 +78,7 @@ class Order:
     def _tick(self, open_ones: Sequence[PostsAndWaits]) -> None:
         """Work out all clocks from the starts that are surely before each start."""
         fixed, found = self._fixed, self._sources(open_ones)
-        queue, position = self.structure.queue_of, self.structure.position.tolist()
+        queue, position = self.structure.queue_of, self.structure.position_of
         clock = list(self.clock)  # a row of it for each instruction
         for index in self._order:
             mine, before = clock[index], self._before[index]
@@ -152,18 +152,23 @@ class Order:
 
     def done_before(self, index: int, later: int) -> bool:
         """Return whether an instruction surely is done when `later` starts."""
-        if self._seen[0] != later:
-            self._seen = later, self.clock[later].tolist()
-        seen = self._seen[1]
+        seen = self._seen_by(later)
         for queue, position in self._knowing[index]:  # noqa: SIM110 (`any` takes twice as long)
             if seen[queue] >= position:
                 return True
         return False
 
+    def _seen_by(self, index: int) -> list[int]:
+        """Return the clock of an instruction: asked for again and again for the same one."""
+        if self._seen[0] != index:
+            self._seen = index, self.clock[index].tolist()
+        return self._seen[1]
+
     def read_before(self, index: int, later: int) -> bool:
         """Return whether an instruction's operands surely have been read when `later` starts."""
-        seen = self.clock[later, self.structure.queue[index]]
-        if seen >= self.structure.after_reads[index] or self.done_before(index, later):
+        structure = self.structure
+        seen = self._seen_by(later)[structure.queue_of[index]]
+        if seen >= structure.after_reads_of[index] or self.done_before(index, later):
             return True
         return self.columns_before(index, later) > 0
 
@@ -179,7 +184,9 @@ class Order:
         self, parts: dict[int, dict[int, list[tuple[int, int]]]], index: int, later: int
     ) -> int:
         best = 0
-        for queue, entries in parts.get(index, {}).items():
+        if index not in parts:
+            return best
+        for queue, entries in parts[index].items():
             place = bisect_right(entries, (int(self.clock[later, queue]), NEVER))
             if place:
                 best = max(best, entries[place - 1][1])
@@ -233,7 +240,7 @@ def _semaphores(structure: Structure) -> list[PostsAndWaits]:
     """Return the semaphores that have both waits and posts."""
     waits: dict[int, list[tuple[int, int]]] = defaultdict(list)
     posts: dict[int, dict[int, list[tuple[int, Post]]]] = defaultdict(lambda: defaultdict(list))
-    queue = structure.queue.tolist()
+    queue = structure.queue_of
     for index, instruction in enumerate(structure.program.instructions):
         for wait in instruction.waits:
             if wait.value > 0:

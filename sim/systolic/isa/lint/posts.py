@@ -35,15 +35,15 @@ class Chain:
         instructions = structure.program.instructions
         self.members = np.array([index for index, _ in posts], np.int64)
         self.on = tuple(post.on for _, post in posts)
-        self.counts = np.array(
-            [times(instructions[i], post, structure.chip) for i, post in posts], np.int64
-        )
-        self.starts = np.concatenate([[0], np.cumsum(self.counts)])
+        counts = [times(instructions[i], post, structure.chip) for i, post in posts]
+        self.counts = np.array(counts, np.int64)
+        self.starts = np.array([0, *accumulate(counts)], np.int64)
         windows = [structure.window(index, post) for index, post in posts]
         least = list(accumulate((low for low, _ in reversed(windows)), min))[::-1]
-        self.follow = _follow(least, [high for _, high in windows])
+        follow = [bisect_left(least, high, run) for run, (_, high) in enumerate(windows, 1)]
+        self.follow = np.array(follow, np.int64)
         self.is_of_array = not posts or not isinstance(instructions[posts[0][0]], DmaCopy)
-        self.is_serial = bool((self.follow == np.arange(1, len(posts) + 1)).all())
+        self.is_serial = follow == list(range(1, len(posts) + 1))
 
     @property
     def total(self) -> int:
@@ -54,12 +54,6 @@ class Chain:
         """Return the run that holds the posts-th post, counted from 1."""
         found: Ints = np.searchsorted(self.starts, posts, "left") - 1
         return found
-
-
-def _follow(least: list[int], highs: list[int]) -> Ints:
-    """Return, for each window, the first later window from which on every low reaches its high."""
-    found = [bisect_left(least, high, run + 1) for run, high in enumerate(highs)]
-    return np.array(found, np.int64)
 
 
 @dataclass
@@ -84,9 +78,9 @@ class Waits:
     @cached_property
     def groups(self) -> list[slice]:
         """Return the waits of each queue."""
-        ends = np.flatnonzero(np.diff(self.queues)) + 1
-        bounds = [0, *ends.tolist(), len(self.queues)]
-        return [slice(a, b) for a, b in pairwise(bounds)]
+        queues = self.queues
+        ends = (np.flatnonzero(queues[1:] != queues[:-1]) + 1).tolist()
+        return [slice(a, b) for a, b in pairwise([0, *ends, len(queues)])]
 
 
 class PostsAndWaits:

@@ -14,7 +14,7 @@ stuck, which have no order to check.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain, islice
 
 import numpy as np
@@ -41,7 +41,7 @@ def find_hazards(
     contents at cycle 0. None if they are not known; reads of words never written are then not
     looked for.
     """
-    return list(_Pass(program, chip, order, inputs).run())
+    return _Pass(program, chip, order, inputs).run()
 
 
 class _Pass:
@@ -69,29 +69,31 @@ class _Pass:
         ]
         self._inputs = None if inputs is None else [*places]
         self._said: set[tuple[str, int, int]] = set()
+        self._found: list[Diagnostic] = []
 
-    def run(self) -> Iterator[Diagnostic]:
-        """Yield findings in the order of the visits."""
+    def run(self) -> list[Diagnostic]:
+        """Return findings in the order of the visits."""
         for place in self._inputs or ():
             self._shadow.add_write(NotedAccess(INITIAL, -1, place))
         for visit, index in enumerate(self._visits):
             read, written = self._effects[index]
             for place in read:
-                yield from self._read(index, visit, place)
+                self._read(index, visit, place)
             for place in written:
-                yield from self._write(index, visit, place)
+                self._write(index, visit, place)
         self._shadow.forget()
+        return self._found
 
     # -- reads ------------------------------------------------------------------------------------
 
-    def _read(self, index: int, visit: int, place: Touched) -> Iterator[Diagnostic]:
+    def _read(self, index: int, visit: int, place: Touched) -> None:
         queue = self._structure.queue_of[index]
         version = self._shadow.version(place)
         seen, record = place.readers.get(queue, (-1, None))
         if seen != version:
             # Unchanged since an earlier read of the same queue: in order for that one and so for
             # this one, which starts later.
-            yield from self._check_read(index, place)
+            self._check_read(index, place)
         if self._is_own_sum(index, place.access):
             return
         if record and record.live and self._replaces(record, index):
@@ -107,39 +109,39 @@ class _Pass:
 
     def _replaces(self, record: NotedAccess, index: int) -> bool:
         """Return whether all that comes after this read comes after the recorded read too."""
-        after = int(self._structure.after_reads[record.index])
-        return after <= int(self._structure.position[index])
+        structure = self._structure
+        return structure.after_reads_of[record.index] <= structure.position_of[index]
 
-    def _check_read(self, index: int, place: Touched) -> Iterator[Diagnostic]:
+    def _check_read(self, index: int, place: Touched) -> None:
         met, queue = self._shadow.writes_at(place), 1 << self._structure.queue_of[index]
         for record in met:
             if not record.done_for & queue and not self._is_written(
                 record, index, place, reading=True
             ):
-                yield from self._race("read-after-write", record, index, place)
+                self._race("read-after-write", record, index, place)
         if self._inputs is None:
             return
         missing = uncovered(place.footprint, [record.place.footprint for record in met])
         if missing:
-            yield self._finding(
+            self._find(
                 "unwritten", f"reads {missing}, which nothing has written", (index,), missing
             )
 
     # -- writes -----------------------------------------------------------------------------------
 
-    def _write(self, index: int, visit: int, place: Touched) -> Iterator[Diagnostic]:
+    def _write(self, index: int, visit: int, place: Touched) -> None:
         written = self._shadow.writes_at(place)
         read = [r for r in self._shadow.reads_at(place) if r.index != index]
         for record in written:
             if self._is_written(record, index, place, reading=False):
                 self._link(record, index)
             else:
-                yield from self._race("write-after-write", record, index, place)
+                self._race("write-after-write", record, index, place)
         for record in read:
             if not self._is_read(record, index, place):
-                yield from self._race("write-after-read", record, index, place)
+                self._race("write-after-read", record, index, place)
         if place.access.buffer is Buffer.RESULT:
-            yield from self._undrained(index, place, written, read)
+            self._undrained(index, place, written, read)
         self._shadow.add_write(NotedAccess(index, visit, place), (*written, *read))
 
     def _link(self, record: NotedAccess, index: int) -> None:
@@ -152,7 +154,7 @@ class _Pass:
 
     def _undrained(
         self, index: int, place: Touched, written: list[NotedAccess], read: list[NotedAccess]
-    ) -> Iterator[Diagnostic]:
+    ) -> None:
         if reads_its_target(self._instructions[index]):
             return
         for record in written:
@@ -162,7 +164,7 @@ class _Pass:
             missing = uncovered(place.footprint, later, within=[record.place.footprint])
             if missing:
                 message = f"overwrites {missing}, {self._named(record.index)}'s result, unread"
-                yield self._finding("undrained", message, (index, record.index), missing)
+                self._find("undrained", message, (index, record.index), missing)
 
     # -- what is in order -------------------------------------------------------------------------
 
@@ -177,7 +179,7 @@ class _Pass:
         if first == INITIAL or self._order.done_before(first, index):
             record.note_done_for(1 << self._structure.queue_of[index])
             return True
-        if any(self._order.done_before(link, index) for link in record.links):
+        if record.links and any(self._order.done_before(link, index) for link in record.links):
             return True
         if self._structure.queue_of[first] == self._structure.queue_of[index]:
             kind = self._kind(index)
@@ -207,9 +209,7 @@ class _Pass:
 
     # -- findings ---------------------------------------------------------------------------------
 
-    def _race(
-        self, code: Code, record: NotedAccess, index: int, place: Touched
-    ) -> Iterator[Diagnostic]:
+    def _race(self, code: Code, record: NotedAccess, index: int, place: Touched) -> None:
         key = (code, record.index, index)
         if key in self._said:
             return
@@ -221,16 +221,15 @@ class _Pass:
         }[code]
         region = record.place.footprint.shared_box(place.footprint)
         message = f"{does} {region}, and nothing makes {self._named(record.index)} {did} it before"
-        yield self._finding(code, message, (index, record.index), region)
+        self._find(code, message, (index, record.index), region)
 
     def _named(self, index: int) -> str:
         return named(index, self._instructions[index])
 
-    def _finding(
-        self, code: Code, message: str, indices: tuple[int, ...], region: BufferBox
-    ) -> Diagnostic:
+    def _find(self, code: Code, message: str, indices: tuple[int, ...], region: BufferBox) -> None:
         text = f"{self._named(indices[0])} {message}"
-        return Diagnostic(code, "error", text, _involved(self._instructions, indices), region)
+        involved = _involved(self._instructions, indices)
+        self._found.append(Diagnostic(code, "error", text, involved, region))
 
 
 def _involved(

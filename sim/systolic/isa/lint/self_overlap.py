@@ -33,7 +33,7 @@ from systolic.isa.effects import (
     writes,
 )
 from systolic.isa.engines import Pace, pace_of
-from systolic.isa.footprint import Footprint
+from systolic.isa.footprint import Footprint, repeats
 from systolic.isa.instruction import DmaTranspose, Instruction, LoadWeights, MatMul, OnEngine
 from systolic.isa.lint.diagnostic import BufferBox, Diagnostic, named
 from systolic.isa.opcodes import Rhythm, require_rows
@@ -50,58 +50,46 @@ PARTITION = 1 << 50
 def self_overlaps(program: Program, chip: Chip) -> list[Diagnostic]:
     """Return a finding for each instruction that writes a word twice or reads its own result."""
     found = []
-    cache: dict[Access, Footprint] = {}
     for index, instruction in enumerate(program.instructions):
-        for region, what in _overlaps(instruction, chip, cache):
+        for region, what in _overlaps(instruction, chip):
             message = f"{named(index, instruction)} {what} {region}"
             involved = ((index, type(instruction).__name__),)
             found.append(Diagnostic("self-overlap", "error", message, involved, region))
     return found
 
 
-def _overlaps(
-    instruction: Instruction, chip: Chip, cache: dict[Access, Footprint]
-) -> Iterator[tuple[BufferBox, str]]:
+def _overlaps(instruction: Instruction, chip: Chip) -> Iterator[tuple[BufferBox, str]]:
     moved, picked = moved_access(instruction), picked_access(instruction)
     is_anywhere = moved is not None or picked is not None
     for target in writes(instruction):
-        written = _footprint(cache, target)
         at_once = moved[1] if moved and moved[2] == target else target  # of all that it may write
-        if written.repeats and _writes_twice(at_once):
-            yield written.region, "writes a word more than once in"
+        if repeats(target) and _writes_twice(at_once):
+            yield Footprint.of(target).region, "writes a word more than once in"
         if isinstance(instruction, LoadWeights | MatMul):
             continue
         behind = results_per_lane(instruction)
         if isinstance(instruction, OnEngine) and target in behind:  # written when all has been read
-            yield from _met_by_result(instruction, target, cache)
+            yield from _met_by_result(instruction, target)
             continue
         if isinstance(instruction, OnEngine) and target in scales_touched(instruction):
-            yield from _met_by_result(instruction, target, cache)
+            yield from _met_by_result(instruction, target)
         for source in reads(instruction):
             is_turned = isinstance(instruction, DmaTranspose)
             if source.buffer is not target.buffer or (source == target and not is_turned):
                 continue
-            read = _footprint(cache, source)
+            read, written = Footprint.of(source), Footprint.of(target)
             if read.meets(written) and (
                 is_turned or is_anywhere or _reads_late(instruction, source, target, chip)
             ):
                 yield read.shared_box(written), "reads what it may have overwritten in"
 
 
-def _met_by_result(
-    instruction: OnEngine, result: Access, cache: dict[Access, Footprint]
-) -> Iterator[tuple[BufferBox, str]]:
+def _met_by_result(instruction: OnEngine, result: Access) -> Iterator[tuple[BufferBox, str]]:
     """Yield the words of the target that a result per lane, or a scale, is written over."""
-    mine, target = _footprint(cache, result), target_of(instruction)
-    theirs = _footprint(cache, target)
+    target = target_of(instruction)
+    mine, theirs = Footprint.of(result), Footprint.of(target)
     if result.buffer is target.buffer and mine.meets(theirs):
         yield mine.shared_box(theirs), "writes a word more than once in"
-
-
-def _footprint(cache: dict[Access, Footprint], access: Access) -> Footprint:
-    if access not in cache:
-        cache[access] = Footprint.of(access)
-    return cache[access]
 
 
 def _writes_twice(access: Access) -> bool:
