@@ -26,8 +26,20 @@ from systolic.machine.event.dma.descriptors import (
     spread_order,
 )
 from systolic.machine.event.dma.pace import BytePace, CopyRate, PacedDescriptor
-from systolic.machine.event.ports.meeting import EVERY_PARTITION
+from systolic.machine.event.ports.meeting import (
+    EVERY_PARTITION,
+    FIRST,
+    HIGH,
+    LOW,
+    PORT,
+    STOP,
+    Course,
+)
 from systolic.machine.event.ports.ports import Needs, hull, in_bank, mask_of, number_of
+
+
+MOST_KEPT = 512
+"""The course of a copy of more bundles is not kept, but found whenever it is asked for."""
 
 
 def dram_ends(copy: DmaCopy) -> int:
@@ -58,12 +70,27 @@ class GroupPorts(NamedTuple):
     number: Integers
 
 
+class PlannedCourse(NamedTuple):
+    """When the bundles of a copy use which ports at a rate, if nothing is refused.
+
+    Its times are in cycles, the first bundle begins in cycle 0. begins: of each bundle, and behind
+    the last, int64 [bundles + 1]. columns: of `uses`, the first of each bundle, and behind the
+    last. groups: the number of the first bundle of each group. uses: a `Course`.
+    """
+
+    begins: Integers
+    columns: Integers
+    groups: list[int]
+    uses: Course
+
+
 class CopyPlan:
     """The bundles of a copy, and of all that are alike.
 
     copy: one of them; where in its banks it lies may differ from where others do.
     engines: by group, how many DMA engines move a bundle. pieces: by group, what a bundle costs.
     order: of the descriptors as they are moved, [descriptors]; None if it is that of the copy.
+    has_course: its course at a rate that never varies is kept (`course`).
     """
 
     def __init__(self, copy: DmaCopy, chip: Chip) -> None:
@@ -91,6 +118,9 @@ class CopyPlan:
         self._rest: dict[CopyRate, dict[tuple[int, int], int]] = {}
         self._needs: dict[tuple[int, int], Needs] = {}
         self._ports: dict[int, GroupPorts] = {}
+        self._courses: dict[CopyRate, PlannedCourse] = {}
+        bundles = sum(group.count for group in self.groups)
+        self.has_course = bundles <= MOST_KEPT and all(group.one_bank for group in self.groups)
 
     def pace(self, place: int, rate: CopyRate) -> BytePace:
         """Return the pace of a group's bundles: what of a rate their ports let pass."""
@@ -130,6 +160,38 @@ class CopyPlan:
         if found is None:
             found = self._ports[place] = self._find_ports(place)
         return found
+
+    def course(self, rate: CopyRate) -> PlannedCourse:
+        """Return when its bundles, each in one bank, use ports at a rate that never varies."""
+        found = self._courses.get(rate)
+        if found is None:
+            found = self._courses[rate] = self._make_course(rate)
+        return found
+
+    def _make_course(self, rate: CopyRate) -> PlannedCourse:
+        begins, columns, groups, parts = [np.zeros(1, np.int64)], [0], [0], list[Course]()
+        for place, (group, piece) in enumerate(zip(self.groups, self.pieces, strict=True)):
+            ends = begins[-1][-1] + self.pace(place, rate).orbit(piece, 0).ends(group.count)
+            moving = ends[:-1] if piece.overlaps else ends[:-1] + piece.fetch
+            parts.append(self.course_of(place, 0, moving, ends[1:]))
+            begins.append(ends[1:])
+            ports = len(self.ports(place).number)
+            columns += [columns[-1] + ports * (n + 1) for n in range(group.count)]
+            groups.append(groups[-1] + group.count)
+        uses = np.concatenate(parts, axis=1)
+        return PlannedCourse(np.concatenate(begins), np.array(columns), groups, uses)
+
+    def course_of(self, place: int, index: int, first: Integers, stop: Integers) -> Course:
+        """Return the use of ports by bundles that move from `first` to `stop`, in any unit of time.
+
+        They are those of a group, from number `index` on.
+        """
+        low, high, ports = self.ports(place)
+        bundles = slice(index, index + len(first))
+        found = np.empty((5, len(first), len(ports)), np.int64)
+        found[FIRST], found[STOP] = first[:, None], stop[:, None]
+        found[PORT], found[LOW], found[HIGH] = ports, low[bundles], high[bundles]
+        return found.reshape(5, -1)
 
     def _find_ports(self, place: int) -> GroupPorts:
         group = self.groups[place]

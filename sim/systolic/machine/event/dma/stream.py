@@ -25,10 +25,6 @@ from systolic.machine.event.dma.pace import (
 from systolic.machine.event.dma.plan import CopyPlan
 from systolic.machine.event.ports.beats import Beats, stretch
 from systolic.machine.event.ports.meeting import (
-    FIRST,
-    HIGH,
-    LOW,
-    PORT,
     STOP,
     Course,
     Use,
@@ -277,6 +273,8 @@ class DmaStream(Stream):
     def _course_ahead(self) -> Course:
         """Return what it will use at the present pace, bundle by bundle."""
         self._catch_up()
+        if self._plan.has_course and self._shared.phases == 1:
+            return self._planned_course()
         cycle, index, parts = self.tick // self.period, self._index, list[Course]()
         if self._group < len(self._groups) and self._is_begun(cycle):
             first = cycle if self._overlaps else cycle + self._piece.fetch - self._fetched
@@ -303,6 +301,23 @@ class DmaStream(Stream):
             index = 0
         return joined(parts)
 
+    def _planned_course(self) -> Course:
+        """Return what it will use at a pace that never varies: as its plan says, but later."""
+        plan, cycle = self._plan.course(self._shared), self.tick // self.period
+        bundle, parts = plan.groups[self._group] + self._index, list[Course]()
+        if self._group < len(self._groups) and self._is_begun(cycle):
+            first = cycle if self._overlaps else cycle + self._piece.fetch - self._fetched
+            cycle = self._descriptor_over(self._shared, cycle)
+            parts.append(
+                self._course_of(self._group, self._index, np.array([first]), np.array([cycle]))
+            )
+            bundle += 1
+        ahead = plan.uses[:, plan.columns[bundle] :].copy()
+        ahead[: STOP + 1] += cycle - plan.begins[bundle]
+        if self.period > 1:
+            ahead[: STOP + 1] *= self.period
+        return joined([*parts, ahead])
+
     def _uses_over_banks(self, place: int, cycle: int, moved: int) -> Iterator[Use]:
         """Yield when the one bundle of a group uses which bank, its bytes moving from `cycle` on.
 
@@ -321,12 +336,7 @@ class DmaStream(Stream):
 
         They are those of a group, from number `index` on.
         """
-        low, high, ports = self._plan.ports(place)
-        bundles = slice(index, index + len(first))
-        found = np.empty((5, len(first), len(ports)), np.int64)
-        found[FIRST], found[STOP] = (first * self.period)[:, None], (stop * self.period)[:, None]
-        found[PORT], found[LOW], found[HIGH] = ports, low[bundles], high[bundles]
-        return found.reshape(5, -1)
+        return self._plan.course_of(place, index, first * self.period, stop * self.period)
 
     def pace_in_use(self) -> Hashable:
         """Return the pace that its shares allow, as long as they stay the same."""
