@@ -37,7 +37,6 @@ from systolic.machine.event.ports.meeting import (
 )
 from systolic.machine.event.ports.ports import Needs, hull, in_bank, mask_of, number_of
 
-
 MOST_KEPT = 512
 """The course of a copy of more bundles is not kept, but found whenever it is asked for."""
 

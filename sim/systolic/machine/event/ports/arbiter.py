@@ -276,7 +276,7 @@ class Arbiter:
             group.contests = [contest]
             until = contest.settled_until(now)
             if until is None:
-                until = self._arbitrate(group, now)
+                until = self._let_pass(group, now) or self._arbitrate(group, now)
                 contest.note(now)
             group.until = until
             return
@@ -284,8 +284,10 @@ class Arbiter:
             contest.dissolve()
         if are_free:
             self._let_go(group, now)
-        else:
+        elif are_held:
             group.until = self._arbitrate(group, now)
+        else:
+            group.until = self._let_pass(group, now) or self._arbitrate(group, now)
 
     def _let_settle(self, streams: Iterable[Stream], *, among_themselves: bool) -> None:
         """Tell the streams that may settle which of them has a port whether they do so.
@@ -309,6 +311,29 @@ class Arbiter:
             self._foresee(first)
         else:
             group.until = min(_end_of(stream) for stream in group.streams)
+
+    def _let_pass(self, group: Group, now: int) -> int | None:
+        """Let all streams of a group advance until two of them meet, as far as that is known.
+
+        Returns when to decide again; None if two may meet now, or that is not known. Most streams
+        that may meet never do.
+        """
+        streams = group.streams
+        if not self._is_split or not all(s.has_course for s in streams):
+            return None
+        if any(s.asks_last_at == now or not (s.granted or s.tick == now) for s in streams):
+            return None
+        until = group.first_meeting(streams, now, NEVER)
+        if until <= now:
+            return None
+        for stream in streams:
+            if stream.tick == now:
+                stream.grant()
+            if stream.is_awaited:
+                until = min(until, _end_of(stream))
+            else:
+                self._foresee(stream)
+        return until
 
     def _arbitrate(self, group: Group, now: int) -> int:
         """Decide this tick among streams that may meet; return when to decide again."""
