@@ -50,22 +50,32 @@ class Claim(NamedTuple):
 
 def resolve(claims: Iterable[Claim], total: int) -> tuple[LabelInterval, ...]:
     """Return the intervals that cover cycles 0 to total - 1 exactly once, neighbours merged."""
-    pending = sorted((max(c.first, 0), rank(c.label), c.order, c.label, c.stop) for c in claims)
+    pending = sorted(
+        [
+            (first if first > 0 else 0, rank(label), order, label, stop)
+            for first, stop, label, order in claims
+        ]
+    )
+    count = len(pending)
     firsts: list[int] = []
     stops: list[int] = []
     labels: list[str] = []
     active: list[tuple[int, int, str, int]] = []
     now = place = 0
     while now < total:
-        while place < len(pending) and pending[place][0] <= now:
+        while place < count and pending[place][0] <= now:
             _, level, order, label, stop = pending[place]
             heapq.heappush(active, (level, order, label, stop))
             place += 1
         while active and active[0][3] <= now:
             heapq.heappop(active)
-        until = pending[place][0] if place < len(pending) else total
-        label, stop = (active[0][2], active[0][3]) if active else ("idle", until)
-        stop = min(stop, until, total)
+        until = pending[place][0] if place < count else total
+        label, stop = "idle", until
+        if active and active[0][3] <= until:
+            _, _, label, stop = active[0]
+        elif active:
+            label = active[0][2]
+        stop = min(stop, total)
         if labels and labels[-1] == label:
             stops[-1] = stop
         else:

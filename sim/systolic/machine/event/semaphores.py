@@ -116,7 +116,10 @@ class Semaphores:
 
     def tick_of(self, wait: Wait) -> int | None:
         """Return the tick from which the wait is satisfied, as now known; None if unknown."""
-        return self._semaphores[wait.semaphore].tick_of(wait.value)
+        state, value = self._semaphores[wait.semaphore], wait.value
+        if not state.sources and 0 < value <= len(state.final):  # most waits, when asked last
+            return state.final[value - 1]
+        return state.tick_of(value)
 
     def resumed(self, wait: Wait) -> simpy.Event | None:
         """Return an event before which the wait is not satisfied by what is announced.

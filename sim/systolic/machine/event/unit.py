@@ -109,6 +109,7 @@ class Unit(ABC):
         )
         self._post_ticks = context.chip.post_cycles(spec_name) * self.period
         self._claims = context.recorder.claims[name]
+        self._semaphores = context.semaphores
         self.queue = tuple(queue)
         self.place = 0
         self.head_since = 0
@@ -153,11 +154,11 @@ class Unit(ABC):
 
     def _await(self, instruction: Instruction) -> Generator[simpy.Event, Any, bool]:
         while True:
-            ready = self._ready(instruction)
-            if ready is None or ready > self.env.tick:
+            ready, now = self._ready(instruction), self.env.tick
+            if ready is None or ready > now:
                 yield self._until(ready, instruction)
                 continue
-            now, asks_last = self.env.tick, False
+            asks_last = False
             released = [
                 each for each in self.release(instruction) if each[0].tick_of(each[1]) >= now
             ]
@@ -175,14 +176,15 @@ class Unit(ABC):
     def _ready(self, instruction: Instruction) -> int | None:
         ready = max(self.earliest(instruction), self._fetched, self._decoded)
         for wait in instruction.waits:
-            tick = self.context.semaphores.tick_of(wait)
+            tick = self._semaphores.tick_of(wait)
             if tick is None:
                 return None
-            ready = max(ready, tick)
-        return self.align(ready)
+            if tick > ready:
+                ready = tick
+        return ready if self.period == 1 else self.align(ready)
 
     def _until(self, ready: int | None, instruction: Instruction) -> simpy.Event:
-        now, semaphores = self.env.tick, self.context.semaphores
+        now, semaphores = self.env.tick, self._semaphores
         news = [
             semaphores.changed(w.semaphore)
             for w in instruction.waits
@@ -229,8 +231,10 @@ class Unit(ABC):
     def _claim_waiting(self, instruction: Instruction) -> None:
         """Say what the head waited for: its waits in order, then its bytes, then its own unit."""
         since, now = self.head_since, self.env.tick
+        if since == now:
+            return
         for wait in instruction.waits:
-            tick = self.context.semaphores.tick_of(wait)
+            tick = self._semaphores.tick_of(wait)
             until = min(self.align(tick or 0), now)
             if until > since:
                 self.claim(f"waiting for {self.context.posters[wait.semaphore]}", since, until)
@@ -244,8 +248,9 @@ class Unit(ABC):
     def claim(self, label: str, first: int, stop: int, order: int = 0) -> None:
         """Claim a label from tick `first` to tick `stop`."""
         if stop > first:
-            period = self.period
-            self._claims.append(Claim(first // period, stop // period, label, order))
+            if (period := self.period) > 1:
+                first, stop = first // period, stop // period
+            self._claims.append(Claim(first, stop, label, order))
 
     def announce(
         self,

@@ -128,12 +128,12 @@ class PEArrayUnit(Unit):
         assert isinstance(instruction, LoadWeights | MatMul)
         tile, tick = self._tile(instruction), 0
         for other, load in self._loads.items():
-            if other.meets(tile):
+            if other is tile or other.meets(tile):
                 tick = max(tick, load.tick_of(load.timeline.slots - 1) + self.period)
         if isinstance(instruction, MatMul):
             return max(tick, self.after_multiplies(instruction))
         for other, multiply in self._multiplies.items():
-            if other.meets(tile):
+            if other is tile or other.meets(tile):
                 tick = max(tick, self._load_after_multiply(other, multiply))
         return tick
 
@@ -145,7 +145,7 @@ class PEArrayUnit(Unit):
         """
         tile, tick = self._tile(multiply), 0
         for other, before in self._multiplies.items():
-            if other.meets(tile) or self._share_bank(other, before, multiply):
+            if other is tile or other.meets(tile) or self._share_bank(other, before, multiply):
                 spacing = before.stream.spacing * self.period
                 tick = max(tick, before.last + spacing, before.over)
         return tick

@@ -84,12 +84,10 @@ class Group:
 
 
 def may_meet(one: Stream, other: Stream, *, is_split: bool) -> bool:
-    """Return whether two streams share a port and no partitions keep them apart there.
+    """Return whether no partitions keep two streams apart that share a port.
 
     Partitions do between instructions of one unit, and everywhere in a state buffer that is split.
     """
-    if not one.mask & other.mask:
-        return False
     if (one.unit, one.client) != (other.unit, other.client):
         if not is_split:
             return True
