@@ -7,10 +7,10 @@ Nothing here knows which instruction reads or writes, or when.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -226,7 +226,7 @@ def uncovered(
     within: only bytes that all of these touch as well are asked for.
     """
     within = tuple(within)
-    for cover in covers:  # most of what is read was written as one
+    for cover in reversed(covers):  # most of what is read was written as one, and last
         if cover.covers(wanted) and (cover.is_dense or cover.runs <= LARGEST_RUNS):
             return None
     covers = [cover for cover in covers if cover.is_dense or cover.runs <= LARGEST_RUNS]
@@ -234,41 +234,63 @@ def uncovered(
     per_run, parts = wanted.run // granule, wanted.stop - wanted.first
     if wanted.runs * per_run * parts > LARGEST_MASK:
         return wanted.region
+    lanes = _lane_edges(wanted, [*covers, *within])
     places = wanted.places(granule)
-    missing = _missing(wanted, places, granule, covers, within)
-    lanes, bytes_ = np.flatnonzero(missing.any(axis=1)), places[missing.any(axis=0)]
-    if not len(lanes):
+    missing = _missing(wanted, lanes, places, covers, within)
+    if not missing.any():
         return None
+    rows, bytes_ = np.flatnonzero(missing.any(axis=1)), places[missing.any(axis=0)]
     return BufferBox(
         wanted.buffer,
-        Interval(wanted.first + int(lanes[0]), wanted.first + int(lanes[-1]) + 1),
+        Interval(lanes[int(rows[0])], lanes[int(rows[-1]) + 1]),
         Interval(int(bytes_[0]), int(bytes_[-1]) + granule),
     )
 
 
+def _lane_edges(wanted: Footprint, others: Iterable[Footprint]) -> list[int]:
+    """Return the partitions of `wanted` at which others begin or end, its first, and its end.
+
+    What is touched is the same in all partitions between two edges.
+    """
+    edges = {wanted.first, wanted.stop}
+    for other in others:
+        edges |= {other.first, other.stop}
+    return sorted(edge for edge in edges if wanted.first <= edge <= wanted.stop)
+
+
 def _missing(
     wanted: Footprint,
+    lanes: Sequence[int],
     places: npt.NDArray[np.int64],
-    granule: int,
     covers: Sequence[Footprint],
     within: Sequence[Footprint],
-) -> npt.NDArray[Any]:
-    missing = np.ones((wanted.stop - wanted.first, len(places)), np.bool_)
+) -> npt.NDArray[np.bool_]:
+    """Return what is not covered: bool [partitions between two edges, places].
+
+    lanes: the edges of the partitions, ascending.
+    """
+    missing = np.ones((len(lanes) - 1, len(places)), np.bool_)
     for other in within:
         keep = np.zeros_like(missing)
-        keep[shared_lanes(wanted, other)] = other.holds(places)
+        keep[_rows(lanes, other), :] = other.holds(places)
         missing &= keep
     for cover in covers:
         if not cover.boxes_meet(wanted):
             continue
-        if wanted.is_dense and cover.is_dense:
-            first = max(0, cover.low - wanted.low) // granule
-            missing[shared_lanes(wanted, cover), first : (cover.high - wanted.low) // granule] = (
-                False
-            )
+        rows, columns = _rows(lanes, cover), slice(0, len(places))
+        if not wanted.repeats:  # then the places ascend
+            first, stop = places.searchsorted([cover.low, cover.high]).tolist()
+            columns = slice(first, stop)
+        if cover.is_dense and not wanted.repeats:
+            missing[rows, columns] = False
         else:
-            missing[shared_lanes(wanted, cover)] &= ~cover.holds(places)
+            missing[rows, columns] &= ~cover.holds(places[columns])
     return missing
+
+
+def _rows(lanes: Sequence[int], other: Footprint) -> slice:
+    """Return the partitions of another set among those between edges, of which it has some."""
+    return slice(bisect_left(lanes, other.first), max(0, bisect_left(lanes, other.stop)))
 
 
 def shared_lanes(wanted: Footprint, other: Footprint) -> slice:
