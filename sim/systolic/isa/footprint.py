@@ -27,6 +27,7 @@ LARGEST_MASK = 1 << 26
 """Sets with more granules than this, and no cheaper proof, are taken to be not covered."""
 
 
+Ints = npt.NDArray[np.int64]
 StepCounts = tuple[tuple[int, int], ...]
 
 
@@ -230,32 +231,46 @@ def uncovered(
         if cover.covers(wanted) and (cover.is_dense or cover.runs <= LARGEST_RUNS):
             return None
     covers = [cover for cover in covers if cover.is_dense or cover.runs <= LARGEST_RUNS]
-    granule = granule_bytes([wanted, *covers, *within])
-    per_run, parts = wanted.run // granule, wanted.stop - wanted.first
-    if wanted.runs * per_run * parts > LARGEST_MASK:
+    others = [*covers, *within]
+    pieces = _pieces(wanted, others)
+    if pieces is None:
         return wanted.region
-    lanes = _lane_edges(wanted, [*covers, *within])
-    places = wanted.places(granule)
+    places, ends = pieces
+    lanes = _edges(wanted.first, wanted.stop, [(each.first, each.stop) for each in others])
     missing = _missing(wanted, lanes, places, covers, within)
     if not missing.any():
         return None
-    rows, bytes_ = np.flatnonzero(missing.any(axis=1)), places[missing.any(axis=0)]
+    rows, columns = np.flatnonzero(missing.any(axis=1)), np.flatnonzero(missing.any(axis=0))
     return BufferBox(
         wanted.buffer,
         Interval(lanes[int(rows[0])], lanes[int(rows[-1]) + 1]),
-        Interval(int(bytes_[0]), int(bytes_[-1]) + granule),
+        Interval(int(places[columns[0]]), int(ends[columns[-1]])),
     )
 
 
-def _lane_edges(wanted: Footprint, others: Iterable[Footprint]) -> list[int]:
-    """Return the partitions of `wanted` at which others begin or end, its first, and its end.
+def _pieces(wanted: Footprint, others: Sequence[Footprint]) -> tuple[Ints, Ints] | None:
+    """Return where pieces begin and end, each of which a set touches whole or not at all.
 
-    What is touched is the same in all partitions between two edges.
+    They make up the bytes of a partition that `wanted` touches. None if they are too many.
     """
-    edges = {wanted.first, wanted.stop}
-    for other in others:
-        edges |= {other.first, other.stop}
-    return sorted(edge for edge in edges if wanted.first <= edge <= wanted.stop)
+    if wanted.is_dense and all(other.is_dense for other in others):
+        edges = _edges(wanted.low, wanted.high, [(other.low, other.high) for other in others])
+        found = np.array(edges, np.int64)
+        return found[:-1], found[1:]
+    granule = granule_bytes([wanted, *others])
+    parts = wanted.stop - wanted.first
+    if wanted.runs * (wanted.run // granule) * parts > LARGEST_MASK:
+        return None
+    places = wanted.places(granule)
+    return places, places + granule
+
+
+def _edges(first: int, stop: int, intervals: Iterable[tuple[int, int]]) -> list[int]:
+    """Return first and stop, and where intervals begin or end between them, ascending."""
+    edges = {first, stop}
+    for interval in intervals:
+        edges.update(interval)
+    return sorted([edge for edge in edges if first <= edge <= stop])
 
 
 def _missing(
@@ -265,7 +280,7 @@ def _missing(
     covers: Sequence[Footprint],
     within: Sequence[Footprint],
 ) -> npt.NDArray[np.bool_]:
-    """Return what is not covered: bool [partitions between two edges, places].
+    """Return what is not covered: bool [partitions between two edges, pieces].
 
     lanes: the edges of the partitions, ascending.
     """
