@@ -21,6 +21,9 @@ from systolic.machine.event.ports.stream import Lost, RoundPart, Stream
 MOST_DECISIONS = 1 << 12
 """The most decisions that a contest remembers; a longer round is not found."""
 
+FEWEST_DECISIONS = 2
+"""Before so many decisions nothing is remembered: most contests are over, and none has a round."""
+
 
 class _Decision(NamedTuple):
     """What was decided of each stream in a tick: what it lost, or None; and how far it was."""
@@ -42,7 +45,7 @@ class Contest:
         self._paces = self._present_paces()
         self._decisions: list[_Decision] = []
         self._seen: dict[Hashable, int] = {}
-        self._until = 0
+        self._until, self._before = 0, FEWEST_DECISIONS
         self._state_at: tuple[int, Hashable] = -1, None
         """The last state asked for, and when: it is asked again when a decision is noted."""
 
@@ -59,6 +62,8 @@ class Contest:
             return self._until
         if self._until:
             self.dissolve()
+        if self._before:
+            return None
         state = self._state(now)
         self._state_at = now, state
         if state is None or state not in self._seen:
@@ -78,6 +83,9 @@ class Contest:
 
     def note(self, now: int) -> None:
         """Remember what has been decided in this tick."""
+        if self._before:
+            self._before -= 1
+            return
         if any(stream.tick != now for stream in self._ranked):
             return  # between two cycles of the streams: they go on as decided before
         asked_at, state = self._state_at
