@@ -101,7 +101,6 @@ class CopyPlan:
         # Within DRAM all engines share every descriptor.
         rows = [dma.engine_count if ends > 1 else group.rows for group in self.groups]
         self.engines = rows if is_spread else [1] * len(rows)
-        self.kinds_of_engines = frozenset(self.engines)
         self.order = spread_order(copy, chip) if is_spread else None
         self.uses_results = Buffer.RESULT in (copy.source.buffer, copy.target.buffer)
         in_state = Buffer.STATE in (copy.source.buffer, copy.target.buffer)
@@ -115,20 +114,32 @@ class CopyPlan:
             for group in self.groups
         ]
         self._rest: dict[CopyRate, dict[tuple[int, int], int]] = {}
+        self._paces: dict[CopyRate, tuple[BytePace, ...]] = {}
         self._needs: dict[tuple[int, int], Needs] = {}
         self._ports: dict[int, GroupPorts] = {}
         self._courses: dict[CopyRate, PlannedCourse] = {}
         bundles = sum(group.count for group in self.groups)
         self.has_course = bundles <= MOST_KEPT and all(group.one_bank for group in self.groups)
 
-    def pace(self, place: int, rate: CopyRate) -> BytePace:
-        """Return the pace of a group's bundles: what of a rate their ports let pass."""
-        pace = rate.pace(self.engines[place])
-        return pace if self._width is None else pace.at_most(self._width * self.groups[place].rows)
+    def paces(self, rate: CopyRate) -> tuple[BytePace, ...]:
+        """Return the paces of all groups at a rate: the same object for rates that differ in none.
+
+        That of a group's bundles is what their ports let pass.
+        """
+        found = self._paces.get(rate)
+        if found is None:
+            width = self._width
+            paces = tuple(rate.pace(engines) for engines in self.engines)
+            if width is not None:
+                limits = (width * group.rows for group in self.groups)
+                paces = tuple(map(BytePace.at_most, paces, limits))
+            found = next((same for same in self._paces.values() if same == paces), paces)
+            self._paces[rate] = found
+        return found
 
     def cycles_from(self, place: int, rate: CopyRate, cycle: int) -> int:
         """Return the cycles of all groups from `place` on at a rate, the first begun in `cycle`."""
-        known = self._rest.setdefault(rate, {})
+        known, paces = self._rest.setdefault(rate, {}), self.paces(rate)
         path: list[tuple[tuple[int, int], int]] = []
         phase, rest = cycle % rate.phases, 0
         while place < len(self.groups):
@@ -136,7 +147,7 @@ class CopyPlan:
             if key in known:
                 rest = known[key]
                 break
-            orbit = self.pace(place, rate).orbit(self.pieces[place], phase)
+            orbit = paces[place].orbit(self.pieces[place], phase)
             cost = orbit.cycles(self.groups[place].count)
             path.append((key, cost))
             place, phase = place + 1, (phase + cost) % rate.phases
@@ -169,8 +180,9 @@ class CopyPlan:
 
     def _make_course(self, rate: CopyRate) -> PlannedCourse:
         begins, columns, groups, parts = [np.zeros(1, np.int64)], [0], [0], list[Course]()
+        paces = self.paces(rate)
         for place, (group, piece) in enumerate(zip(self.groups, self.pieces, strict=True)):
-            ends = begins[-1][-1] + self.pace(place, rate).orbit(piece, 0).ends(group.count)
+            ends = begins[-1][-1] + paces[place].orbit(piece, 0).ends(group.count)
             moving = ends[:-1] if piece.overlaps else ends[:-1] + piece.fetch
             parts.append(self.course_of(place, 0, moving, ends[1:]))
             begins.append(ends[1:])

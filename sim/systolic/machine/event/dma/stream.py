@@ -48,11 +48,6 @@ than a contest remembers.
 """
 
 
-def _alike(one: CopyRate, other: CopyRate, engines: Iterable[int]) -> bool:
-    """Return whether two rates give bundles that so many engines move the same paces."""
-    return one == other or all(one.pace(n) is other.pace(n) for n in engines)
-
-
 class _Finished(NamedTuple):
     """`number` bundles, begun in `cycle`, that ended as those of an orbit do; of no orbit: one.
 
@@ -102,7 +97,8 @@ class DmaStream(Stream):
         self._piece, self._group = plan.pieces[0], 0
         self._shared: CopyRate = self._best
         self._is_at_best = True
-        self._pace = plan.pace(0, self._shared)
+        self._paces = plan.paces(self._shared)
+        self._pace = self._paces[0]
         self._index = self._begun = self._fetched = self._moved = 0
         self._behind = self._from = 0
         self._over: int | None = None
@@ -153,18 +149,20 @@ class DmaStream(Stream):
         """
         dram = shares.get(DRAM)
         engines = [share for pool, share in shares.items() if pool != DRAM]
-        engine = max(engines, key=lambda share: share.of, default=ALL)
+        engine = max(engines, key=lambda share: share.of) if engines else ALL
         rate = SharedRate(
             HeldShares(self._own_rate, *engine),
             HeldShares(self._dram_rate, *dram) if dram else None,
             self._working,
         )
-        if _alike(rate, self._shared, self._plan.kinds_of_engines):
+        paces = self._plan.paces(rate)
+        if paces is self._paces:
             return False
         self.advance(self._env.tick)
         self._catch_up()
-        self._shared, self._course, self._over = rate, None, None
-        self._is_at_best = _alike(rate, self._best, self._plan.kinds_of_engines)
+        self._shared, self._paces = rate, paces
+        self._course = self._over = None
+        self._is_at_best = paces is self._plan.paces(self._best)
         self._take_up()
         return True
 
@@ -196,7 +194,7 @@ class DmaStream(Stream):
         """Note the bundles of the group in hand, and the pace that their ports let pass."""
         if self._group < len(self._groups):
             self._piece = self._plan.pieces[self._group]
-            self._pace = self._plan.pace(self._group, self._shared)
+            self._pace = self._paces[self._group]
 
     def _remaining(self, rate: CopyRate, cycle: int) -> int:
         """Return the cycles from `cycle` to the end at a rate."""
@@ -207,7 +205,7 @@ class DmaStream(Stream):
             at = self._descriptor_over(rate, cycle)
         count = group.count - self._index - begun
         if count:
-            at += self._plan.pace(self._group, rate).orbit(self._piece, at).cycles(count)
+            at += self._plan.paces(rate)[self._group].orbit(self._piece, at).cycles(count)
         return at - cycle + self._plan.cycles_from(self._group + 1, rate, at)
 
     def _is_begun(self, cycle: int) -> bool:
@@ -219,7 +217,7 @@ class DmaStream(Stream):
     def _descriptor_over(self, rate: CopyRate, cycle: int) -> int:
         """Return the cycle after the last of the descriptor in hand, at a rate from `cycle` on."""
         left, cost = self._piece.size - self._moved, self._piece.fetch
-        pace = self._plan.pace(self._group, rate)
+        pace = self._plan.paces(rate)[self._group]
         if not self._overlaps:
             cycle += cost - self._fetched
             return cycle + pace.cycles(cycle, left)
@@ -267,8 +265,7 @@ class DmaStream(Stream):
 
         Bytes may be over before the cost of a descriptor is, and there may be cycles without any.
         """
-        paces = (self._plan.pace(n, self._shared) for n in range(len(self._groups)))
-        return not self._overlaps and all(pace.least for pace in paces)
+        return not self._overlaps and all(pace.least for pace in self._paces)
 
     def _course_ahead(self) -> Course:
         """Return what it will use at the present pace, bundle by bundle."""
@@ -290,7 +287,7 @@ class DmaStream(Stream):
         for place in range(self._group, len(self._groups)):
             group, piece = self._groups[place], self._plan.pieces[place]
             if index < group.count:
-                orbit = self._plan.pace(place, self._shared).orbit(piece, cycle)
+                orbit = self._paces[place].orbit(piece, cycle)
                 ends = cycle + orbit.ends(group.count - index)
                 moving = ends[:-1] if self._overlaps else ends[:-1] + piece.fetch
                 if group.one_bank:
@@ -323,7 +320,7 @@ class DmaStream(Stream):
 
         moved: bytes before.
         """
-        group, pace = self._groups[place], self._plan.pace(place, self._shared)
+        group, pace = self._groups[place], self._paces[place]
         while moved < self._plan.pieces[place].size:
             spent = self._in_banks(group, cycle, moved, pace)
             stop = min(moved + pace.moved(cycle, spent), self._plan.pieces[place].size)
