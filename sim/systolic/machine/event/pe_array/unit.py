@@ -64,11 +64,14 @@ _Plan = TypeVar("_Plan")
 class _MultiplyPlan(NamedTuple):
     """What a multiply asks of the ports, and when: the same for all that are alike.
 
-    silent: the injections that leave no sums. needs: of its sums, that come `behind` cycles after
-    an injection, for `width` cycles.
+    spacing: cycles from a vector to the next. passes: how often all are streamed. silent: the
+    injections that leave no sums. needs: of its sums, that come `behind` cycles after an injection,
+    for `width` cycles.
     """
 
     timeline: Timeline
+    spacing: int
+    passes: int
     silent: int
     needs: Needs
     behind: int
@@ -328,15 +331,14 @@ class PEArrayUnit(Unit):
     def _start_multiply(self, index: int, multiply: MatMul) -> None:
         plan, tile = self._multiply_plan(multiply), self._tile(multiply)
         slower = self._slower()
-        spacing = slower * self._spacing(multiply)
+        spacing, start = slower * plan.spacing, self.env.tick
         stream = self._stream(index, "moving", plan.timeline, spacing)
-        over = self.env.tick + self._least_ticks(multiply, slower)
+        over = start + self._least_ticks(multiply, spacing * plan.passes)
         self._multiplies[tile] = _Streamed(multiply, stream, plan.timeline.slots, over)
         if exchange := tile in self._fresh:
             self._fresh.discard(tile)
         values = self._multiply_values(multiply) if self.context.values else None
         hold = Hold(stream, plan.needs, plan.behind, plan.width, silent=plan.silent)
-        start = self.env.tick
         self.context.arbiter.add(stream)
         self.context.arbiter.hold(hold)
 
@@ -369,11 +371,12 @@ class PEArrayUnit(Unit):
         is_cold = self._warm_up.is_cold(now)
         return self._spec.warm_up_factor if is_cold else 1
 
-    def _least_ticks(self, multiply: MatMul, slower: int) -> int:
+    def _least_ticks(self, multiply: MatMul, vector_cycles: int) -> int:
         """Return the time from the start of a multiply to that of the next, at least."""
+        if not self._spec.min_vectors:
+            return self._interval_ticks
         vectors = min(self._spec.min_vectors, multiply.result.partitions)
-        pace = slower * self._spacing(multiply) * self._passes(multiply)
-        return max(self._interval_ticks, vectors * pace * self.period)
+        return max(self._interval_ticks, vectors * vector_cycles * self.period)
 
     def _spacing(self, multiply: MatMul) -> int:
         """Return the cycles from a vector to the next."""
@@ -424,8 +427,15 @@ class PEArrayUnit(Unit):
         width = self._right(written.stop - 1) + 1 - first
         depth = self._depth + first
         behind, width = (depth, width) if depth else (1, width - 1)
-        silent, needs = self._silent(multiply), self._result_needs(multiply)
-        return _MultiplyPlan(self._multiply_timeline(multiply), silent, needs, behind, width)
+        return _MultiplyPlan(
+            timeline=self._multiply_timeline(multiply),
+            spacing=self._spacing(multiply),
+            passes=self._passes(multiply),
+            silent=self._silent(multiply),
+            needs=self._result_needs(multiply),
+            behind=behind,
+            width=width,
+        )
 
     def _multiply_timeline(self, multiply: MatMul) -> Timeline:
         bank_bytes, moving = self.chip.state_buffer.bank_bytes, multiply.moving
