@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from systolic.isa import Access, Buffer
 from systolic.isa.footprint import Footprint, _runs_meet_at, uncovered
+from systolic.spans import Interval
 
 pairs = st.lists(st.tuples(st.integers(-7, 7), st.integers(1, 4)), min_size=1, max_size=3)
 
@@ -95,3 +96,15 @@ def test_sums_of_many_steps_are_not_all_looked_at() -> None:
     assert _runs_meet_at(1, ranges, 1, (), 3) is False  # all sums are even
     assert _runs_meet_at(1, ranges, 1, (), sum(steps) * 63) is True
     assert _runs_meet_at(1, ranges, 1, (), sum(steps) * 31 + 16) is None
+
+
+def test_a_dense_set_of_any_size_is_told_exactly() -> None:
+    half = 1 << 27
+    whole = Footprint.of(Access(Buffer.DRAM, "f32", 0, 1, 0, ((1, 2 * half),)))
+    lower, upper = (
+        Footprint.of(Access(Buffer.DRAM, "f32", 0, 1, start, ((1, half - rest),)))
+        for start, rest in ((0, 0), (4 * half, 1))
+    )
+    found = uncovered(whole, [lower, upper])
+    assert found is not None
+    assert found.bytes == Interval(8 * half - 4, 8 * half)
