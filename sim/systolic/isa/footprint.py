@@ -15,6 +15,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from systolic.arrays import Integers
 from systolic.isa.access import Access, Buffer, Pattern
 from systolic.isa.lint.diagnostic import BufferBox
 from systolic.spans import Interval
@@ -27,7 +28,6 @@ LARGEST_MASK = 1 << 26
 """Sets with more granules than this, and no cheaper proof, are taken to be not covered."""
 
 
-Ints = npt.NDArray[np.int64]
 StepCounts = tuple[tuple[int, int], ...]
 
 
@@ -248,7 +248,7 @@ def uncovered(
     )
 
 
-def _pieces(wanted: Footprint, others: Sequence[Footprint]) -> tuple[Ints, Ints] | None:
+def _pieces(wanted: Footprint, others: Sequence[Footprint]) -> tuple[Integers, Integers] | None:
     """Return where pieces begin and end, each of which a set touches whole or not at all.
 
     They make up the bytes of a partition that `wanted` touches. None if they are too many.

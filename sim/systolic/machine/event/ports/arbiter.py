@@ -24,7 +24,6 @@ from systolic.machine.event.ports.group import Group, may_meet
 from systolic.machine.event.ports.hold import Hold
 from systolic.machine.event.ports.meeting import NEVER, taken_until
 from systolic.machine.event.ports.ports import Need, Needs, Port, mask_of
-from systolic.machine.event.ports.rounds import contest_of
 from systolic.machine.event.ports.stream import Lost, ShareOfBytes, Stream
 from systolic.machine.event.ticks import DECIDE, SETTLED, TickEnvironment
 
@@ -79,7 +78,7 @@ class Arbiter:
         self._forget_holds()
         self._holds.append(hold)
         multiply = hold.stream
-        multiply.mask_of_sums = hold.mask
+        multiply.leave_sums(hold.mask)
         alone, groups = self._related_to(multiply)
         if alone or groups:
             self._join([multiply, *alone] if multiply in self._alone else alone, groups)
@@ -232,7 +231,7 @@ class Arbiter:
             self._foresee(stream)
         for group in self._groups:
             if stream in group.streams:
-                group.until = self._env.tick  # and what repeated does so no more
+                group.holds_until(self._env.tick)  # and what repeated does so no more
 
     # Decisions
 
@@ -273,24 +272,19 @@ class Arbiter:
         are_own = all(stream.settles_ports for stream in streams)
         are_free = not are_held and (are_own or len(streams) == 1)
         self._let_settle(streams, among_themselves=are_free)
-        contests, group.contests = group.contests, []
-        if not are_free and not are_held and all(stream.has_rounds for stream in streams):
-            contest = contest_of(streams, contests)
-            group.contests = [contest]
-            until = contest.settled_until(now)
-            if until is None:
-                until = self._let_pass(group, now) or self._arbitrate(group, now)
-                contest.note(now)
-            group.until = until
-            return
-        for contest in contests:
-            contest.dissolve()
+        in_rounds = not are_free and not are_held and all(s.has_rounds for s in streams)
+        contest = group.compete(in_rounds=in_rounds)
         if are_free:
             self._let_go(group, now)
-        elif are_held:
-            group.until = self._arbitrate(group, now)
-        else:
-            group.until = self._let_pass(group, now) or self._arbitrate(group, now)
+            return
+        until = contest.settled_until(now) if contest else None
+        if until is None:
+            until = None if are_held else self._let_pass(group, now)
+            if until is None:
+                until = self._arbitrate(group, now)
+            if contest:
+                contest.note(now)
+        group.holds_until(until)
 
     def _let_settle(self, streams: Iterable[Stream], *, among_themselves: bool) -> None:
         """Tell the streams that may settle which of them has a port whether they do so.
@@ -313,7 +307,7 @@ class Arbiter:
             self._alone[first] = None
             self._foresee(first)
         else:
-            group.until = min(_end_of(stream) for stream in group.streams)
+            group.holds_until(min(_end_of(stream) for stream in group.streams))
 
     def _let_pass(self, group: Group, now: int) -> int | None:
         """Let all streams of a group advance until two of them meet, as far as that is known.

@@ -11,7 +11,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from systolic.machine.event.ports.meeting import Course, first_meeting
-from systolic.machine.event.ports.rounds import Contest
+from systolic.machine.event.ports.rounds import Contest, contest_of
 from systolic.machine.event.ports.stream import Stream
 
 
@@ -53,6 +53,20 @@ class Group:
         self.streams.remove(stream)
         self.has_lost = True
         self._meetings = {p: met for p, met in self._meetings.items() if stream not in p}
+
+    def holds_until(self, tick: int) -> None:
+        """Note that what was decided of it holds until a tick."""
+        self.until = tick
+
+    def compete(self, *, in_rounds: bool) -> Contest | None:
+        """Return the contest of its streams if they are decided in rounds; others dissolve."""
+        known, self.contests = self.contests, []
+        if in_rounds:
+            self.contests = [contest_of(self.streams, known)]
+            return self.contests[0]
+        for contest in known:
+            contest.dissolve()
+        return None
 
     def split(self, are_related: Callable[[Stream, Stream], bool]) -> list[Group]:
         """Return the groups into which it falls without the streams that have left."""

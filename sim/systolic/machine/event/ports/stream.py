@@ -144,6 +144,10 @@ class Stream:
         """Have `action` called when the cycle of the last slot is over."""
         self._on_finished = action
 
+    def leave_sums(self, mask: int) -> None:
+        """Say which ports follow it (`hold`), as `mask`."""
+        self.mask_of_sums = mask
+
     def finish(self) -> None:
         """Call the action, once, and forget it: it refers to the stream and would keep it."""
         action, self._on_finished = self._on_finished, _nothing
