@@ -16,7 +16,7 @@ from systolic.isa import Access, Buffer, Copy, DmaCopy, LoadWeights, Program
 from systolic.machine import simulate
 from systolic.machine.event.dma.stream import DmaStream
 from systolic.machine.event.ports.arbiter import Arbiter
-from systolic.machine.event.ports.group import Group
+from systolic.machine.event.ports.group import PortGroup
 
 BANK_BYTES = 8192
 
@@ -32,7 +32,7 @@ def clients_arbitrated(chip: Chip, program: Program, patch: pytest.MonkeyPatch) 
     found: list[set[str]] = []
     arbitrate = Arbiter._arbitrate
 
-    def noted(arbiter: Arbiter, group: Group, now: int) -> int:
+    def noted(arbiter: Arbiter, group: PortGroup, now: int) -> int:
         found.append({stream.unit for stream in group.streams})
         return arbitrate(arbiter, group, now)
 

@@ -20,7 +20,7 @@ import simpy
 
 from systolic.isa import Buffer
 from systolic.machine.event.ports.edges import edges_that_count, next_edge
-from systolic.machine.event.ports.group import Group, may_meet
+from systolic.machine.event.ports.group import PortGroup, may_meet
 from systolic.machine.event.ports.hold import Hold
 from systolic.machine.event.ports.meeting import NEVER, taken_until
 from systolic.machine.event.ports.ports import Need, Needs, Port, mask_of
@@ -40,7 +40,7 @@ class Arbiter:
         self._env = env
         self._is_split = is_split
         self._holds: list[Hold] = []
-        self._groups: list[Group] = []
+        self._groups: list[PortGroup] = []
         self._alone: dict[Stream, None] = {}
         """Streams that no other can hinder."""
         self._ends: dict[Stream, int] = {}
@@ -83,7 +83,7 @@ class Arbiter:
         if alone or groups:
             self._join([multiply, *alone] if multiply in self._alone else alone, groups)
 
-    def _related_to(self, stream: Stream) -> tuple[list[Stream], list[Group]]:
+    def _related_to(self, stream: Stream) -> tuple[list[Stream], list[PortGroup]]:
         """Return what may depend on a stream: streams that stand alone, and groups, its own too."""
         alone = [o for o in self._alone if o is not stream and self._are_related(stream, o)]
         groups = [
@@ -93,7 +93,7 @@ class Arbiter:
         ]
         return alone, groups
 
-    def _join(self, streams: list[Stream], groups: list[Group]) -> None:
+    def _join(self, streams: list[Stream], groups: list[PortGroup]) -> None:
         """Make a group of streams and groups, to be decided in the present tick."""
         for stream in streams:
             self._alone.pop(stream, None)
@@ -101,7 +101,7 @@ class Arbiter:
         members = [*streams, *(stream for group in groups for stream in group.streams)]
         for group in groups:
             self._groups.remove(group)
-        self._groups.append(Group(members, self._env.tick, groups))
+        self._groups.append(PortGroup(members, self._env.tick, groups))
         self.touch()
 
     def _forget_holds(self) -> None:
@@ -251,7 +251,7 @@ class Arbiter:
                 return True
         return False
 
-    def _decide_group(self, group: Group, now: int) -> None:
+    def _decide_group(self, group: PortGroup, now: int) -> None:
         """Decide between the streams of a group, or let them go if they meet none any more."""
         for stream in group.streams:
             self._ends.pop(stream, None)
@@ -265,7 +265,7 @@ class Arbiter:
         for part in parts:
             self._decide_between(part, now)
 
-    def _decide_between(self, group: Group, now: int) -> None:
+    def _decide_between(self, group: PortGroup, now: int) -> None:
         """Decide between streams that may meet, or leave it to them."""
         streams = group.streams
         are_held = any(self._is_held(stream) for stream in streams)
@@ -296,7 +296,7 @@ class Arbiter:
             if stream.settles_ports:
                 stream.settle_ports(among_themselves=among_themselves)
 
-    def _let_go(self, group: Group, now: int) -> None:
+    def _let_go(self, group: PortGroup, now: int) -> None:
         """Let streams advance that no other can hinder, each from its present cycle on."""
         for stream in group.streams:
             if stream.tick == now:
@@ -309,7 +309,7 @@ class Arbiter:
         else:
             group.holds_until(min(_end_of(stream) for stream in group.streams))
 
-    def _let_pass(self, group: Group, now: int) -> int | None:
+    def _let_pass(self, group: PortGroup, now: int) -> int | None:
         """Let all streams of a group advance until two of them meet, as far as that is known.
 
         Returns when to decide again; None if two may meet now, or that is not known. Most streams
@@ -332,7 +332,7 @@ class Arbiter:
                 self._foresee(stream)
         return until
 
-    def _arbitrate(self, group: Group, now: int) -> int:
+    def _arbitrate(self, group: PortGroup, now: int) -> int:
         """Decide this tick among streams that may meet; return when to decide again."""
         contended = group.streams
         taken: Taken = {}
@@ -398,7 +398,7 @@ class Arbiter:
 
     def _undisturbed_until(
         self,
-        group: Group,
+        group: PortGroup,
         granted: list[Stream],
         refused: set[Need],
         holds: list[Hold],

@@ -27,14 +27,14 @@ class _Meeting(NamedTuple):
         return self.one is one and self.other is other
 
 
-class Group:
+class PortGroup:
     """Streams that may meet, and what is known of them.
 
     until: the tick from which on they are to be decided again. has_lost: a stream has left, so that
     others may meet no more. contests: what was decided of some of them so far (`rounds`).
     """
 
-    def __init__(self, streams: list[Stream], until: int, parts: Iterable[Group] = ()) -> None:
+    def __init__(self, streams: list[Stream], until: int, parts: Iterable[PortGroup] = ()) -> None:
         self.streams, self.until = streams, until
         self.has_lost = False
         self.mask = 0
@@ -68,14 +68,14 @@ class Group:
             contest.dissolve()
         return None
 
-    def split(self, are_related: Callable[[Stream, Stream], bool]) -> list[Group]:
+    def split(self, are_related: Callable[[Stream, Stream], bool]) -> list[PortGroup]:
         """Return the groups into which it falls without the streams that have left."""
         parts: list[list[Stream]] = []
         for stream in self.streams:
             met = [part for part in parts if any(are_related(stream, other) for other in part)]
             parts = [part for part in parts if part not in met]
             parts.append([*(other for part in met for other in part), stream])
-        return [Group(part, self.until, [self]) for part in parts]
+        return [PortGroup(part, self.until, [self]) for part in parts]
 
     def first_meeting(self, streams: Iterable[Stream], now: int, until: int) -> int:
         """Return when two of some of its streams meet first, if nothing refuses them.
