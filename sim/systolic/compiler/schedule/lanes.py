@@ -35,6 +35,7 @@ class LaneMaker:
         self._nodes, self._tiles, self._engines = layers.nodes, tiles, engines
         self._chip, self._matrices = tiles.chip, tiles.matrices
         self._cast_to_turn = cast_to_turn
+        self._casting: dict[str, int] = {}
 
     def convert(self, task: Task, came: int = 0) -> None:
         """Let an engine write one tile from another, element by element.
@@ -47,7 +48,7 @@ class LaneMaker:
         matrix, out = self._matrices[node.inputs[0]], self._matrices[node.output]
         number = operand_number(matrix, out, task.number)
         casts = out.name in self._cast_to_turn
-        busy = {self._engines.drain_engine: DRAINS_TICKS} if casts else None
+        busy = {**self._casting, self._engines.drain_engine: DRAINS_TICKS} if casts else None
         piece = cols.count if self._windows(node) else self._chip.multiply_vectors
         if node.reduced:
             piece = self._tiles.p
@@ -56,6 +57,21 @@ class LaneMaker:
             source, read = self._tiles.spread(matrix, number, rows, part)
             made = out, task.number
             self._engines.lane_step(node, (read, source.region), made, (rows, part), busy=busy)
+            if busy is not None and part.first == cols.first:
+                self._keep_casting(busy)
+
+    def _keep_casting(self, busy: dict[str, int]) -> None:
+        """Let the engine that has begun to cast a tile cast all of it, and note the tile.
+
+        Two engines at one tile would wait for one another at the ports of its bank. The next tile
+        is for another engine if that is as fast. busy: the ticks of all engines after a piece.
+        """
+        for name in self._chip.lane_engines:
+            before, after = self._casting.get(name, 0), busy.get(name, 0)
+            if before < after < DRAINS_TICKS:
+                self._casting[name] = before + 1
+                busy.update(dict.fromkeys(self._chip.lane_engines, DRAINS_TICKS), **{name: after})
+                return
 
     def comes_in(self, task: Task, tile: MatrixTile, many: int) -> list[Span]:
         """Return the columns that `convert` may take one after another, in so many equal parts.
