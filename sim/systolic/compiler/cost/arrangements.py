@@ -10,23 +10,40 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from systolic.compiler.cost.dma import bundle_cycles, transpose_cycles, transposes_type
+from systolic.compiler.cost.dma import (
+    bundle_cycles,
+    run_bytes,
+    shares_help,
+    transpose_cycles,
+    transposes_type,
+)
+from systolic.compiler.cost.dram import burst_time
 from systolic.compiler.cost.engines import (
     drain_engine,
     engine_cycles,
     in_best_words,
     lane_copy_engines,
 )
-from systolic.compiler.cost.turns import carrier, casts_beside, parts_turned, turned_as
+from systolic.compiler.cost.turns import (
+    carrier,
+    cast_ticks,
+    casts_beside,
+    parts_turned,
+    turned_as,
+)
 from systolic.compiler.ir.arrangement import Arrangement
+from systolic.compiler.ir.dram_tensor import coalesced
 from systolic.compiler.ir.factors import FactorPlaces, Move
 from systolic.hw.datatypes import data_type
 from systolic.hw.formulas.dram import dram_rate
 from systolic.hw.formulas.timing import dma_latency_cycles, load_reads, result_cycles
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, Copy
-from systolic.isa.access import MAX_PAIRS
+from systolic.isa.access import MAX_PAIRS, Pattern
 from systolic.workload.options import Options
+
+MOST_COUNTED = 64
+"""The most copies of engines that an estimate counts one by one; of more, a part of them."""
 
 
 def moving_queues(chip: Chip, tiles: int) -> int:
@@ -45,7 +62,9 @@ class Estimate:
     """Ticks of the queues' copies in and out and of the work between them, all tiles together.
 
     moved: of all queues for both directions, if each brings and stores; 0: none does. queues: how
-    many there are then. shared: how many move each tile together.
+    many there are then. shared: how many move each tile together. bytes_pass: until DRAM and the
+    DMA engines, which both directions share, have passed all bytes. ends: how many times as
+    many of them bring the first tile, and store the last one, where they are otherwise idle then.
     """
 
     inwards: int
@@ -56,6 +75,8 @@ class Estimate:
     moved: int = 0
     queues: int = 1
     shared: int = 1
+    bytes_pass: int = 0
+    ends: int = 1
 
     @property
     def ticks(self) -> int:
@@ -63,7 +84,11 @@ class Estimate:
         if self.tiles == 1:
             return self.inwards + self.work + self.outwards
         stages = self.inwards, self.work, self.outwards
-        divided = max(stages) + (sum(stages) - max(stages)) // self.tiles
+        busiest = max(*stages, self.bytes_pass)
+        alone = sum(stages) - busiest
+        if busiest == self.work:
+            alone //= self.ends
+        divided = busiest + max(0, alone) // self.tiles
         return min(divided, self._both_ways() or divided) + 2 * self.latency
 
     def _both_ways(self) -> int:
@@ -78,6 +103,29 @@ class Estimate:
         queues, parts = self.queues, self.tiles * self.shared
         moved = self.moved * -(-parts // queues) * queues // parts
         return max(moved + self.work // self.tiles, self.work + moved * queues // parts)
+
+
+def shared_out(copies: int, each: Sequence[int]) -> int:
+    """Return when so many equal copies are done; each: the ticks of every engine for one.
+
+    Of each copy the engine takes it that is done first.
+    """
+    free = [0] * len(each)
+    for _ in range(few := min(copies, MOST_COUNTED)):
+        first = min(range(len(each)), key=lambda n: free[n] + each[n])
+        free[first] += each[first]
+    return max(free) * copies // max(1, few)
+
+
+def _columns_pattern(
+    plan: Arrangement, cols: Sequence[int], sizes: Sequence[int], together: Sequence[int]
+) -> Pattern:
+    """Return how some columns lie in a tile of `cols`; sizes: of all factors in that tile."""
+    steps, step = dict[int, int](), 1
+    for number in reversed(cols):
+        steps[number] = step
+        step *= sizes[number]
+    return coalesced(tuple((steps[n], plan.move.sizes[n]) for n in together))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +159,13 @@ class _Side:
             before = steps[number]
         return math.prod(sorted(pairs)[: max(0, len(pairs) - MAX_PAIRS)])
 
+    def access(self, dtype: str, spaced: int) -> Access:
+        """Return the first tile as it lies in DRAM, row by row; spaced: elements for each."""
+        steps, sizes = self.places.steps, self.sizes
+        pairs = [(steps[n], sizes[n]) for n in (*self.rows, *self.cols)]
+        pairs = [pair for pair in (*pairs, (1, spaced)) if pair[1] > 1]
+        return Access(Buffer.DRAM, dtype, 0, 1, 0, coalesced(tuple(pairs) or ((1, 1),)))
+
     def bands(self, lanes: int) -> int:
         """Return in how many bands rows are moved where tiles have so many: a copy has one step.
 
@@ -130,10 +185,17 @@ class _Side:
 
 @dataclass(frozen=True, slots=True)
 class Planner:
-    """The chip and the options for which arrangements are estimated."""
+    """The chip and the options for which arrangements are estimated.
+
+    by_address: where tiles lie in the channels and banks of DRAM counts as well. Such estimates are
+    no less than the others, and take longer to find. alone: nothing but the move goes on, so that
+    tiles may be cut finely for its stages to overlap.
+    """
 
     chip: Chip
     options: Options
+    by_address: bool = False
+    alone: bool = False
 
     def can_copy(self, dtype: str) -> bool:
         """Return whether an engine copies elements of a type within the state buffer."""
@@ -188,32 +250,53 @@ class Planner:
 
     def by_engine(self, plan: Arrangement) -> Estimate:
         """Return the estimate for tiles whose columns an engine puts in order, lane by lane."""
-        _, apart = plan.engine_columns()
+        together, apart = self.engine_columns(plan)
         copies = self.tiles(plan) * plan.count(apart)
-        each = [
-            engine_cycles(self.chip, work.engine, work) * self.chip.period(work.engine)
-            for work in self._engine_copies(plan)
-        ]
-        return self._estimate(
-            plan, plan.cols_in, plan.cols_out, -(-copies // len(each)) * max(each)
-        )
+        each = self._engine_ticks(plan, together)
+        return self._estimate(plan, plan.cols_in, plan.cols_out, shared_out(copies, each))
+
+    def engine_columns(self, plan: Arrangement) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the columns of one engine copy, and those for each index of which there is one.
+
+        Where engines are slower if elements lie far apart, the factor comes last whose indices lie
+        near one another before and after.
+        """
+        together, apart = plan.engine_columns()
+        rates = (rate for engine in self.chip.lane_engines.values() for rate in engine.rates)
+        if all(rate.stride_bytes is None for rate in rates):
+            return together, apart
+        orders = [together, *((*(n for n in together if n != last), last) for last in together)]
+        copies = self.tiles(plan) * plan.count(apart)
+        ticks = [self._engine_ticks(plan, order) for order in orders]
+        best = min(range(len(orders)), key=lambda n: (shared_out(copies, ticks[n]), sum(ticks[n])))
+        return orders[best], apart
 
     def words(self, plan: Arrangement) -> list[str]:
         """Return the types as which engines copy the columns of tiles."""
-        return list(dict.fromkeys(work.target.dtype for work in self._engine_copies(plan)))
+        works = self._engine_copies(plan, self.engine_columns(plan)[0])
+        return list(dict.fromkeys(work.target.dtype for work in works))
 
-    def _engine_copies(self, plan: Arrangement) -> list[Copy]:
-        """Return about what each engine does to put columns of a tile in order."""
+    def _engine_ticks(self, plan: Arrangement, together: tuple[int, ...]) -> list[int]:
+        """Return the ticks of each engine for one copy."""
+        chip = self.chip
+        return [
+            engine_cycles(chip, work.engine, work) * chip.period(work.engine)
+            for work in self._engine_copies(plan, together)
+        ]
+
+    def _engine_copies(self, plan: Arrangement, together: tuple[int, ...]) -> list[Copy]:
+        """Return what each engine does to put columns of a tile in order, but for their places."""
         dtype, rows = plan.move.dtype, plan.count(plan.rows_in) // self._tall(plan)
-        together, _ = plan.engine_columns()
-        count, run = plan.count(together), plan.run_beside()
-        access = Access(Buffer.STATE, dtype, 0, rows, 0, ((1, count),))
-        work = Copy(engine="", source=access, target=access)
+        source, target = (
+            Access(Buffer.STATE, dtype, 0, rows, 0, _columns_pattern(plan, cols, sizes, together))
+            for cols, sizes in (
+                (plan.brought, (*plan.brought_sizes, plan.move.spaced)),
+                (plan.cols_out, plan.move.sizes),
+            )
+        )
+        work = Copy(engine="", source=source, target=target)
         works = [replace(work, engine=name) for name in lane_copy_engines(self.chip, work)]
-        if run == 1:
-            return works
-        apart = replace(access, pattern=((2 * run, count // run), (1, run)))
-        return [in_best_words(self.chip, replace(each, source=apart)) for each in works]
+        return [in_best_words(self.chip, each) for each in works]
 
     def turns(self, move: Move) -> int:
         """Return how often the array turns a move's elements: once, or each of their parts."""
@@ -235,24 +318,44 @@ class Planner:
         dtype = carrier(chip, given)
         assert dtype is not None
         rows, cols = plan.count(plan.rows_in), plan.count(plan.rows_out)
-        turns = plan.count(plan.batch) * plan.count(plan.rest) * self.turns(plan.move)
-        each = max(rows * chip.pe_array.turn_cycles(dtype), load_reads(chip, rows, cols, dtype))
-        sums = Access(Buffer.RESULT, data_type(dtype).accumulator, 0, cols, 0, ((1, rows),))
+        high, wide = (-(-rows // chip.pe_array.rows), -(-cols // chip.pe_array.cols))
+        turns = plan.count(plan.batch) * plan.count(plan.rest) * self.turns(plan.move) * wide
+        lines, columns = -(-rows // high), min(cols, chip.pe_array.cols)
+        each = high * max(
+            lines * chip.pe_array.turn_cycles(dtype), load_reads(chip, lines, columns, dtype)
+        )
+        sums = Access(Buffer.RESULT, data_type(dtype).accumulator, 0, columns, 0, ((1, rows),))
         name = drain_engine(chip, self.options)
         drain = Copy(
             engine=name,
             source=sums,
-            target=Access(Buffer.STATE, given, 0, cols, 0, ((1, rows),)),
+            target=Access(Buffer.STATE, given, 0, columns, 0, self._turned_pattern(plan, given)),
         )
         ticks = turns * max(
             each * chip.period("pe_array"), engine_cycles(chip, name, drain) * chip.period(name)
         )
-        ticks += (result_cycles(chip, cols) + rows) * chip.period("pe_array")
+        ticks += (result_cycles(chip, columns) + lines) * chip.period("pe_array")
         if dtype != given:
-            columns = plan.count_brought(plan.cols_in) * self.turns(plan.move)
-            casts = self.tiles(plan) * columns * chip.period(name)
-            ticks = max(ticks, casts) if casts_beside(chip, given) else ticks + casts
-        return self._estimate(plan, plan.cols_in, plan.cols_out, ticks)
+            columns, tiles = (
+                plan.count_brought(plan.cols_in) * self.turns(plan.move),
+                self.tiles(plan),
+            )
+            casts, one_engine = cast_ticks(chip, given, columns * tiles)
+            if casts_beside(chip, given):
+                ticks = max(ticks, casts)
+            else:
+                ticks = max(ticks, casts) + min(ticks, casts) // (1 if one_engine else tiles)
+        found = self._estimate(plan, plan.cols_in, plan.cols_out, ticks)
+        return replace(found, ends=2) if shares_help(chip) else found
+
+    def _turned_pattern(self, plan: Arrangement, given: str) -> Pattern:
+        """Return how the elements that the array has turned lie in a row of the result.
+
+        given: the type as which it turns them, or parts of them.
+        """
+        found = _columns_pattern(plan, plan.cols_out, plan.move.sizes, plan.rows_in)
+        many = data_type(plan.move.dtype).size_bytes // data_type(given).size_bytes
+        return tuple((step * many, count) for step, count in found)
 
     def _estimate(
         self, plan: Arrangement, cols_in: Sequence[int], cols_out: Sequence[int], work: int
@@ -264,25 +367,43 @@ class Planner:
         there = _Side(plan.rows_out, tuple(cols_out), plan.move.after, sizes)
         inwards = self._copies(plan, here, plan.run_in(cols_in), plan.move.spaced)
         outwards = self._copies(plan, there, plan.run_out(cols_out))
-        rate = dram_rate(chip, queues)
-        brought = math.prod(here.sizes) * plan.move.spaced * size // rate
-        stored = math.prod(sizes) * size // rate
+        bytes_in = math.prod(here.sizes) * plan.move.spaced * size
+        bytes_out = math.prod(sizes) * size
+        run_in, run_out = (
+            plan.run_in(cols_in) * plan.move.spaced * size,
+            plan.run_out(cols_out) * size,
+        )
+        brought = self._passing(bytes_in, run_in, plan.count(plan.rows_in))
+        stored = self._passing(bytes_out, run_out, plan.count(plan.rows_out))
+        come = self._in_channels(plan, here, plan.move.spaced)
+        go = self._in_channels(plan, there)
         moved, all_queues = 0, chip.dma.useful_queues
+        bytes_pass = brought + stored
         if self._may_do_both(plan, cols_in, cols_out):
-            bytes_moved = (math.prod(here.sizes) * plan.move.spaced + math.prod(sizes)) * size
-            moved = max(
-                (inwards + outwards) // all_queues, bytes_moved // dram_rate(chip, all_queues)
-            )
+            moved = max((inwards + outwards) // all_queues, bytes_pass, come + go)
         return Estimate(
-            max(inwards // queues, brought) * period,
-            max(outwards // queues, stored) * period,
+            max(inwards // queues, brought, come) * period,
+            max(outwards // queues, stored, go) * period,
             work,
             tiles,
             dma_latency_cycles(chip) * period,
             moved * period,
             all_queues,
             self.shared(plan),
+            bytes_pass * period,
         )
+
+    def _in_channels(self, plan: Arrangement, side: _Side, spaced: int = 1) -> int:
+        """Return how long the busiest channel of DRAM has bursts of all tiles, if addresses count.
+
+        All tiles are taken to be like the first one. spaced: elements are moved for each of them.
+        """
+        parts = self.chip.dram.organisation
+        if not self.by_address or parts is None or parts.outstanding == 1:
+            return 0
+        tile = side.access(plan.move.dtype, spaced)
+        channels = burst_time(self.chip, tile, run_bytes(tile)).channels
+        return round(max(channels) * plan.count(plan.batch))
 
     def _may_do_both(
         self, plan: Arrangement, cols_in: Sequence[int], cols_out: Sequence[int]
@@ -312,6 +433,33 @@ class Planner:
         rounds, tall = -(-runs // lines), self._tall(plan)
         bands = side.bands(chip.state_buffer.partitions)
         copies = copies * bands // tall
-        if chip.dma.is_spread:  # a band of few rows has few engines
-            rounds = rounds * bands // tall
+        if chip.dma.is_spread:
+            rounds = self._rounds(plan.count(side.rows), runs) * bands // tall
         return copies * dma_latency_cycles(chip) + rounds * bundle_cycles(chip, size, lines)
+
+    def _passing(self, size_bytes: int, run: int, rows: int) -> int:
+        """Return how long all queues together take for bytes in runs of so many, latency apart.
+
+        Each has its share of what DRAM passes in a cycle, also while it fetches a descriptor. Where
+        copies are spread, the engines of the tiles' rows pass all bytes, whichever queue has them.
+        """
+        chip, queues = self.chip, self.chip.dma.useful_queues
+        passing = size_bytes // dram_rate(chip, queues)
+        if chip.dma.is_spread:
+            deep = self._rounds(rows, size_bytes // run)
+            return max(passing, deep * run // chip.dma.bytes_per_cycle)
+        if chip.dma.descriptor_cost == "sum" and chip.dram.organisation is None:
+            passing += size_bytes // run * chip.dma.descriptor_cycles // queues
+        return passing
+
+    def _rounds(self, rows: int, runs: int) -> int:
+        """Return how many descriptors the busiest engines have in turn where copies are spread.
+
+        Each partition has one engine: a tile of few rows keeps few engines busy as long as a full
+        one keeps all.
+        """
+        dma, lanes = self.chip.dma, self.chip.state_buffer.partitions
+        full, rest = divmod(rows, lanes)
+        deep = full * -(-lanes // dma.most_engines(lanes))
+        deep += -(-rest // dma.most_engines(rest)) if rest else 0
+        return runs // rows * deep

@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 
 from systolic.compiler.cost.dram import burst_time, bus_cycles, scattered_cycles
-from systolic.compiler.ir.chip_tiles import block_rows
+from systolic.compiler.ir.chip_tiles import LARGEST_COLUMNS, block_rows
 from systolic.compiler.ir.dram_tensor import DramTensor, Rectangle, coalesced, segments
 from systolic.compiler.ir.nodes import Axes
 from systolic.compiler.ir.strided import ShapeInDram
@@ -305,6 +305,39 @@ def load_cost(chip: Chip, shape: ShapeInDram, axes: Axes, sample: tuple[int, int
             found = min(found, _turned_cycles(chip, part, size))
         cycles += found
     return cycles * math.prod(batch) * all_rows * all_cols // (rows * cols)
+
+
+def tile_latencies(chip: Chip, shape: ShapeInDram, axes: Axes) -> int:
+    """Return the cycles for which one queue waits for the first bytes of a tensor's tiles.
+
+    Each tile is a copy of its own. A queue with several copies in hand waits for the first alone.
+    """
+    latency = chip.dma.latency_cycles + chip.dram.latency_cycles
+    if chip.dma.outstanding > 1:
+        return latency
+    *batch, rows, cols = (math.prod(shape.dims[d] for d in group) for group in axes)
+    tiles = -(-rows // block_rows(chip)) * -(-cols // LARGEST_COLUMNS)
+    return math.prod(batch) * tiles * latency
+
+
+def shared_cycles(chip: Chip, size_bytes: int) -> int:
+    """Return how much longer bytes take all queues because they share what DRAM passes.
+
+    0 with an organisation, where bursts share its channels.
+    """
+    if chip.dram.organisation is not None:
+        return 0
+    queues = chip.dma.useful_queues
+    together, alone = dram_rate(chip, queues), run_cycles(chip, size_bytes)
+    return max(0, size_bytes // together - alone // queues)
+
+
+def shares_help(chip: Chip) -> bool:
+    """Return whether two queues that move one tile are sooner done than one.
+
+    If they share DRAM's rate, they only hold the port of the tile's bank for longer.
+    """
+    return dram_rate(chip, 2) >= 2 * dram_rate(chip, 1)
 
 
 def bus_cost(chip: Chip, shape: ShapeInDram, axes: Axes) -> int:

@@ -125,6 +125,18 @@ def _casts_beside(chip: Chip, given: str) -> bool:
     return taken is not None and _caster(chip, given, taken) != drain_engine(chip, Options())
 
 
+def cast_ticks(chip: Chip, given: str, columns: int) -> tuple[int, bool]:
+    """Return the ticks for casting columns of a tile that is turned, and whether others wait.
+
+    They wait where one engine casts and copies out what is turned.
+    """
+    taken = carrier(chip, given)
+    assert taken is not None
+    caster, copy = _caster(chip, given, taken), _cast(given, taken, columns)
+    ticks = engine_cycles(chip, caster, copy) * chip.period(caster)
+    return ticks, caster == drain_engine(chip, Options())
+
+
 def _caster(chip: Chip, dtype: str, other: str) -> str:
     """Return the engine that casts what is to be turned: not that which copies results out."""
     name, copy = drain_engine(chip, Options()), _cast(dtype, other, chip.pe_array.rows)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from systolic.compiler.cost.dma import load_cost
+from systolic.compiler.cost.dma import bus_cost, load_cost, shared_cycles, tile_latencies
 from systolic.compiler.cost.moves import UNLIMITED
 from systolic.compiler.cost.turns import turn_cost
 from systolic.compiler.ir.nodes import Axes
@@ -175,19 +175,22 @@ def _cycles(builder: LayerBuilder, op: Operation, permutation: Sequence[int]) ->
     rows = recognise_rows(before, after, permutation)
     matrices = rows or recognise_transpose(before, after, permutation)
     *batch, row, col = matrices.source
-    go = load_cost(chip, after, matrices.result)
-    come, turn = load_cost(chip, before, matrices.source), 0
+    seen, made, turn = matrices.source, matrices.result, 0
     if rows is None and matrices.dims[-2] == 1:
         *others, column, line = matrices.result
-        go = load_cost(chip, after, (*others, line, column))
+        made = (*others, line, column)
     elif rows is None:
-        direct = load_cost(chip, before, (*batch, col, row))
+        direct = (*batch, col, row)
         if builder.can_turn(before.element_type):
             turn = turn_cost(chip, matrices.dims, before.element_type)
-        if not turn or direct <= come + turn:
-            come, turn = direct, 0
-    dma = (come + go) // chip.dma.useful_queues * chip.period("dma")
-    return dma // chip.period("pe_array") + turn
+        if not turn or load_cost(chip, before, direct) <= load_cost(chip, before, seen) + turn:
+            seen, turn = direct, 0
+    ends = (before, seen), (after, made)
+    queues = sum(load_cost(chip, *end) + tile_latencies(chip, *end) for end in ends)
+    bursts = sum(bus_cost(chip, *end) for end in ends)
+    size = 2 * before.num_elements() * before.dtype.itemsize
+    dma = max(queues // chip.dma.useful_queues + shared_cycles(chip, size), bursts)
+    return dma * chip.period("dma") // chip.period("pe_array") + turn
 
 
 def both_at(graph: Graph, op: Operation) -> Home | None:

@@ -13,6 +13,7 @@ from systolic.compiler.cost.dma import (
     as_transpose,
     copy_time,
     engine_pool,
+    shares_help,
     transpose_time,
 )
 from systolic.compiler.cost.pace import array_ticks
@@ -26,7 +27,6 @@ from systolic.compiler.ir.windows import PartWindow
 from systolic.compiler.place.residency import Resident
 from systolic.compiler.place.tiles import OnChip
 from systolic.errors import CompileError
-from systolic.hw.formulas.dram import dram_rate
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, DmaCopy, DmaTranspose
 from systolic.layout import Block
@@ -128,15 +128,7 @@ def may_join(chip: Chip, *, multiplies: bool) -> bool:
     """
     in_turn = chip.dma.useful_queues > max(2, chip.dram.bytes_per_cycle)
     idle = multiplies or not (chip.dma.is_spread or in_turn)
-    return idle and (_shares_help(chip) or chip.dram.organisation is None)
-
-
-def _shares_help(chip: Chip) -> bool:
-    """Return whether two queues that move one tile are sooner done than one.
-
-    If they share DRAM's rate, they only hold the port of the tile's bank for longer.
-    """
-    return dram_rate(chip, 2) >= 2 * dram_rate(chip, 1)
+    return idle and (shares_help(chip) or chip.dram.organisation is None)
 
 
 class CopyMaker:
@@ -162,7 +154,7 @@ class CopyMaker:
         self._stored: dict[int, tuple[int, int]] = {}
         self.spilled_bytes = 0
         self.next_byte = max((p.base + p.size_bytes for p in layers.dram), default=0)
-        self.shareable = _shares_help(self._chip) and tiles.multiplies
+        self.shareable = shares_help(self._chip) and tiles.multiplies
         self.joinable = may_join(self._chip, multiplies=tiles.multiplies)
 
     def backed(self, tile: MatrixTile) -> bool:
