@@ -70,7 +70,10 @@ def test_many_bytes_lie_where_the_register_engine_finds_each(order):
 
 @pytest.mark.parametrize(("in_hand", "way"), [(1, "pe"), (16, "dram")])
 def test_bursts_in_hand_decide_the_way_and_the_cycles_confirm_it(in_hand, way):
-    """With one burst in hand every element waits for its row; with sixteen, rows open together."""
+    """With one burst in hand every element waits for its row; with sixteen, rows open together.
+
+    A way that is no turn of matrices may be sooner than both.
+    """
     chip, graph = _chip(12, outstanding=in_hand), _transpose()
     cycles = {
         via: simulate(
@@ -81,7 +84,7 @@ def test_bursts_in_hand_decide_the_way_and_the_cycles_confirm_it(in_hand, way):
     assert min(cycles, key=cycles.__getitem__) == way
     inputs = {"x": np.arange(60 * 44, dtype=np.float32).reshape(60, 44)}
     run = systolic.run(graph, chip, inputs)
-    assert run.cycles == cycles[way]
+    assert run.cycles <= cycles[way]
     assert np.array_equal(run.outputs["y"], inputs["x"].T)
 
 

@@ -216,6 +216,13 @@ def test_parts_of_a_move_between_tiles_with_gaps_say_where_every_element_goes(
     assert all(0 <= found[place] < source.padded_elements() for place in padding)
 
 
+def of_bytes(size: int) -> Chip:
+    """Return the ideal chip with partitions of so many bytes."""
+    whole = load_chip(CHIPS / "ideal_128x128.toml")
+    buffer = whole.state_buffer.model_copy(update={"bytes_per_partition": size})
+    return whole.model_copy(update={"state_buffer": buffer})
+
+
 def moved(kind: str, source: str, out: str, permutation: tuple[int, ...] | None = None) -> Graph:
     builder = GraphBuilder(home="dram")
     builder.tensor("x", source)
@@ -311,20 +318,42 @@ def test_large_moves_are_few_instructions(graph: Graph) -> None:
 
 
 def test_tiles_that_all_have_room_are_moved_in_whole_runs() -> None:
-    # [96, 8192] is turned. A row of 8192 elements fills more than an eighth of a partition, but it
-    # fits with its cast and with the result: each of 96 rows comes in one run, and 128 partitions
-    # have 64 rows of the result each, which go in one run.
+    # Ten rows of 1,024 elements in each of 128 partitions fill more than an eighth of a partition,
+    # but they fit with the result, of which eight rows of 1,280 are in each: whole runs both ways.
+    graph, hardware = moved("relayout", "s8[1280,1024]", "s8[1280,1024]{0,1}"), of_bytes(32768)
+    runs = systolic.run(graph, hardware, values=False).summary["transfers"]["runs"]
+    assert [(run["bytes"], run["count"]) for run in runs] == [(10240, 256)]
+    values = {"x": random_values(Random(1), graph.shape("x"))}
+    assert systolic.run(graph, hardware, values).summary["values"]["equal"]
+
+
+def test_tiles_are_cut_in_the_middle_of_a_factor_where_the_stages_last_long() -> None:
+    # [96, 8192] has two factors. A tile has the middle part of the result's rows on partitions: its
+    # runs are long on both sides, and it is cast while another one is turned.
     builder = GraphBuilder(home="dram")
     builder.tensor("x", "s8[1024,8,96]{0,1,2}")
     builder.add("relayout", ("x",), Shape.parse("s8[1024,8,96]{2,0,1}"), name="y")
-    graph, chip = builder.graph(), load_chip(CHIPS / "neuroncore_v3.toml")
-    small = chip.model_copy(
-        update={"state_buffer": chip.state_buffer.model_copy(update={"bytes_per_partition": 57344})}
-    )
-    runs = systolic.run(graph, small, values=False).summary["transfers"]["runs"]
-    assert sorted((run["bytes"], run["count"]) for run in runs) == [(6144, 128), (8192, 96)]
-    values = {"x": random_values(Random(1), graph.shape("x"))}
-    assert systolic.run(graph, small, values).summary["values"]["equal"]
+    graph = builder.graph()
+    result = systolic.run(graph, "neuroncore_v3", {"x": random_values(Random(1), graph.shape("x"))})
+    assert result.summary["values"]["equal"]
+    assert result.summary["transfers"]["copies"] > 2
+    # One tile takes 28,000 for its casts, turns and copies out, behind and before its copies.
+    assert result.cycles < 35_000
+
+
+@pytest.mark.parametrize("dims", [(2, 3, 13, 13), (3, 13, 11), (2, 2, 17, 17)])
+def test_rows_of_a_prime_number_are_turned_in_several_tiles_of_rows(dims) -> None:
+    # No part of 13 rows fits 8 partitions, so tiles of 8 and of 5 rows are turned.
+    lay = ",".join(map(str, (len(dims) - 2, 0, len(dims) - 1, *range(1, len(dims) - 2))))
+    text = f"s8[{','.join(map(str, dims))}]"
+    graph = moved("relayout", text, f"{text}{{{lay}}}")
+    hardware = ideal_chip(
+        8, 8, state_buffer={"partitions": 8, "bytes_per_partition": 4096},
+        dma={"queues": 2, "latency_cycles": 5, "descriptor_cycles": 7},
+    )  # fmt: skip
+    inputs = {"x": random_values(Random(sum(dims)), graph.shape("x"))}
+    compile_graph("move", graph, hardware, verify=True)
+    run_on_both_engines(graph, hardware, inputs)
 
 
 def test_a_byte_that_is_copied_in_dram_passes_its_engine_once() -> None:

@@ -148,10 +148,11 @@ def transposed(dims: tuple[int, int]) -> Graph:
 def test_a_row_of_a_tile_asks_each_channel_once_where_nothing_is_multiplied():
     """Four channels that change every 256 bytes: 256 columns of 4 bytes."""
     chip = load_chip("configs/chips/ddr4_128x128.toml")
-    assert compile_graph("test", transposed((1024, 1024)), chip).tiled.block == (128, 256)
+    graph, matrices = transposed((1024, 1024)), Options(via="pe")
+    assert compile_graph("test", graph, chip, matrices).tiled.block == (128, 256)
     dram = chip.dram.model_copy(update={"organisation": None})
     bare = chip.model_copy(update={"dram": dram})
-    assert compile_graph("test", transposed((1024, 1024)), bare).tiled.block == (128, 1024)
+    assert compile_graph("test", graph, bare, matrices).tiled.block == (128, 1024)
 
 
 def test_turns_go_down_until_a_tile_of_the_result_is_complete():

@@ -97,8 +97,8 @@ def turned(rows: int = 64, cols: int = 128, dtype: str = "f32") -> Graph:
 def relaid() -> Graph:
     """Return a relayout that engines do lane by lane, with padding behind the result's columns."""
     builder = GraphBuilder("dram")
-    x = builder.tensor("x", "s32[100,16,6]{1,2,0}")
-    builder.relayout(x, out="s32[100,16,6]{2,1,0:T(4,8)}", name="y")
+    x = builder.tensor("x", "s32[100,8,6]{1,2,0}")
+    builder.relayout(x, out="s32[100,8,6]{2,1,0:T(4,8)}", name="y")
     return builder.graph()
 
 

@@ -8,6 +8,7 @@ rows or tiles would be too large, one factor is cut. Not here: estimates and way
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from systolic.compiler.ir.arrangement import Arrangement
 from systolic.compiler.ir.factors import Move
@@ -15,34 +16,54 @@ from systolic.compiler.ir.factors import Move
 PARTS = (2, 4, 8, 16, 64)
 """Into about how many parts a factor is cut of which the batch takes the major one."""
 MOST_TILES = 1000
+POOR = 2
+"""Rows stay whole if their best part fills less than one half of the partitions that they might."""
 
 _Rows = tuple[Move, tuple[int, ...]]
+
+
+class _Cuts(NamedTuple):
+    """Which cuts of factors are tried; tall: also none, of rows that are more than partitions."""
+
+    either_end: bool
+    finely: bool
+    tall: bool = False
+
+
 _Sides = tuple[Move, tuple[int, ...], tuple[int, ...]]
 
 
-def lane_by_lane(move: Move, lanes: int, *, either_end: bool = False) -> Iterator[Arrangement]:
+def lane_by_lane(
+    move: Move, lanes: int, *, either_end: bool = False, finely: bool = False
+) -> Iterator[Arrangement]:
     """Yield arrangements with the same rows before and after.
 
     There may be more rows than lanes: then they are several tiles. either_end: rows may end with
-    the major part of a factor, not only begin with the minor part of one.
+    the major part of a factor, not only begin with the minor part of one. finely: rows may have
+    parts of two factors, or the middle part of one.
     """
+    cuts = _Cuts(either_end, finely)
     seen: set[_Rows] = set()
     places = range(len(move.sizes))
-    for found in (*_whole_runs(move), *_on_partitions(move, places, lanes, either_end)):
+    for found in (*_whole_runs(move), *_on_partitions(move, places, lanes, cuts)):
         if found not in seen:
             seen.add(found)
             cut, rows = found
             yield from _batches(cut, rows, rows)
 
 
-def turned(move: Move, rows: int, cols: int, *, either_end: bool = False) -> Iterator[Arrangement]:
+def turned(
+    move: Move, rows: int, cols: int, *, either_end: bool = False, finely: bool = False
+) -> Iterator[Arrangement]:
     """Yield arrangements that an array of so many rows and columns can turn.
 
-    either_end: as of `lane_by_lane`.
+    Rows of a number without good parts, such as a prime, may be more: then they are several tiles.
+    either_end, finely: as of `lane_by_lane`.
     """
+    cuts = _Cuts(either_end, finely, tall=True)
     seen: set[_Sides] = set()
-    for cut, rows_in in _on_partitions(move, range(len(move.sizes)), rows, either_end):
-        for finer, rows_out in _on_partitions(cut, cut.order, cols, either_end):
+    for cut, rows_in in _on_partitions(move, range(len(move.sizes)), rows, cuts):
+        for finer, rows_out in _on_partitions(cut, cut.order, cols, cuts):
             found = finer, _renumbered(cut, finer, rows_in), rows_out
             if not set(found[1]) & set(rows_out) and found not in seen:
                 seen.add(found)
@@ -101,28 +122,32 @@ def _with_part(plan: Arrangement, factor: int) -> Iterator[Arrangement]:
 
 
 def _renumbered(before: Move, after: Move, rows: tuple[int, ...]) -> tuple[int, ...]:
-    """Return factors of a move as those of the move with one factor cut in two."""
-    if len(after.sizes) == len(before.sizes):
-        return rows
-    pairs = zip(before.sizes, after.sizes, strict=False)
-    at = next((n for n, (a, b) in enumerate(pairs) if a != b), len(before.sizes) - 1)
-    found: list[int] = []
-    for number in rows:
-        found += [number, number + 1] if number == at else [number + (number > at)]
-    return tuple(found)
+    """Return factors of a move as those of the same move with some factors cut."""
+    parts, number = list[list[int]](), 0
+    for size in before.sizes:
+        parts.append([number])
+        found = after.sizes[number]
+        while found < size:
+            number += 1
+            parts[-1].append(number)
+            found *= after.sizes[number]
+        number += 1
+    return tuple(part for each in rows for part in parts[each])
 
 
-def _on_partitions(
-    move: Move, order: Sequence[int], lanes: int, either_end: bool
-) -> Iterator[_Rows]:
+def _on_partitions(move: Move, order: Sequence[int], lanes: int, cuts: _Cuts) -> Iterator[_Rows]:
     """Yield factors that follow one another in `order` and have room on the partitions together.
 
     The most major one may be cut, and of it the minor part taken, or (either_end) the most minor
-    one, and of it the major part; of a lone one, either part.
+    one, and of it the major part; of a lone one, either part. Finely cut, both are, or a lone one's
+    middle part is taken.
     """
     places = list(order)
-    if either_end:
+    if cuts.either_end:
         yield from _with_major_part(move, places, lanes)
+    if cuts.finely:
+        yield from _with_both_parts(move, places, lanes)
+        yield from _middle_parts(move, places, lanes)
     for first in range(len(places)):
         for last in range(first, len(places)):
             room = lanes
@@ -134,6 +159,8 @@ def _on_partitions(
             head = places[first]
             size = move.sizes[head]
             part = _divisor(size, room)
+            if cuts.tall and not inner and part * POOR < min(size, room):
+                yield move, (head,)
             if part == size:
                 yield move, tuple(places[first : last + 1])
             elif part > 1:
@@ -157,6 +184,38 @@ def _with_major_part(move: Move, places: Sequence[int], lanes: int) -> Iterator[
                 rows = tuple(n + (n > tail) for n in places[first : last + 1])
                 yield move.cut(tail, size // part), rows
             room //= size
+
+
+def _middle_parts(move: Move, places: Sequence[int], lanes: int) -> Iterator[_Rows]:
+    """Yield one factor's middle part: the batch may take its major part, and runs its minor one."""
+    for factor in places:
+        for major in PARTS:
+            size, uneven = divmod(move.sizes[factor], major)
+            middle = _divisor(size, lanes) if size else 1
+            if not uneven and 1 < middle < size:
+                yield move.cut(factor, size).cut(factor + 1, size // middle), (factor + 1,)
+
+
+def _with_both_parts(move: Move, places: Sequence[int], lanes: int) -> Iterator[_Rows]:
+    """Yield several factors, the minor part of the most major one, the major of the most minor.
+
+    Of these only such as fill more than half of the partitions.
+    """
+    for first, head in enumerate(places):
+        room = lanes
+        for last in range(first + 1, len(places)):
+            tail = places[last]
+            for minor in PARTS:
+                major = _divisor(move.sizes[tail], max(1, room // minor))
+                whole = move.sizes[head] % minor or minor >= move.sizes[head]
+                if whole or not 1 < major < move.sizes[tail] or 2 * minor * major <= room:
+                    continue
+                cut = move.cut(head, minor)
+                begin, *rows = (n + (n >= head) for n in places[first : last + 1])
+                end = rows[-1]
+                finer = cut.cut(end, move.sizes[tail] // major)
+                yield finer, tuple(n + (n > end) for n in (begin, *rows))
+            room //= move.sizes[tail]
 
 
 def _divisor(size: int, most: int) -> int:

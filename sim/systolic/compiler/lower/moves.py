@@ -157,7 +157,7 @@ def _arranged(
 
     names: of the source and of the result.
     """
-    choices = _choices(builder, parts)
+    choices = _choices(builder, parts, alone=True)
     if choices is None:
         return False
     cycles = _cycles(builder, choices)
@@ -171,11 +171,16 @@ def _arranged(
     return True
 
 
-def _choices(builder: LayerBuilder, parts: Sequence[MovePart]) -> list[Choice] | None:
-    """Return the best way of each part; None if none suits one of them."""
-    planner, found = Planner(builder.chip, builder.options), list[Choice]()
+def _choices(
+    builder: LayerBuilder, parts: Sequence[MovePart], *, alone: bool = False
+) -> list[Choice] | None:
+    """Return the best way of each part; None if none suits one of them.
+
+    alone: nothing else goes on meanwhile, as no product follows.
+    """
+    planner, found = Planner(builder.chip, builder.options, alone=alone), list[Choice]()
     for part in parts:
-        choice = cheapest(part.move, planner)
+        choice = cheapest(part.move, planner, len(parts))
         if choice is None:
             return None
         found.append(choice)

@@ -65,20 +65,26 @@ class Choice:
     plan: Arrangement
 
 
-def cheapest(move: Move, planner: Planner) -> Choice | None:
-    """Return the best way of a move with the best arrangement; None if none suits."""
+def cheapest(move: Move, planner: Planner, parts: int = 1) -> Choice | None:
+    """Return the best way of a move with the best arrangement; None if none suits.
+
+    parts: how many moves share the state buffer.
+    """
     if not 2 <= len(move.sizes) <= MOST_FACTORS:
         return None
     best: Choice | None = None
+    closely = replace(planner, by_address=planner.alone)
     for way in WAYS:
         if best and way.least(planner, move) >= best.ticks:
             continue
         for plan in way.plans(planner, move):
-            if not _is_small(planner, way, plan):
+            if not _is_small(planner, way, plan, parts):
                 continue
             if best and planner.least_ticks(plan) >= best.ticks:
                 continue
-            ticks = way.estimate(planner, plan).ticks
+            if best and way.estimate(planner, plan).ticks >= best.ticks:
+                continue
+            ticks = way.estimate(closely, plan).ticks
             if best is None or ticks < best.ticks:
                 best = Choice(ticks, way, plan)
     return best
@@ -98,12 +104,12 @@ def _element_bytes(planner: Planner, plan: Arrangement) -> _ElementBytes:
     return _ElementBytes(size, data_type(through).size_bytes if through not in (None, dtype) else 0)
 
 
-def _is_small(planner: Planner, way: Way, plan: Arrangement) -> bool:
+def _is_small(planner: Planner, way: Way, plan: Arrangement, parts: int) -> bool:
     """Return whether tiles have room, and the program is not too long."""
     have, size = planner.chip.state_buffer.bytes_per_partition, _element_bytes(planner, plan)
     brought, stored = plan.count_brought(plan.cols_in), plan.count(plan.cols_out)
     wide, tiles = max(brought, stored) * size.moved, planner.tiles(plan)
-    every = tiles * ((brought + stored) * size.moved + brought * size.carried)
+    every = parts * tiles * ((brought + stored) * size.moved + brought * size.carried)
     at_once = _opens_no_rows(planner) and every * ALL_ROOM[1] <= have * ALL_ROOM[0]
     room = have if at_once else have // ROOM
     return (
@@ -154,7 +160,7 @@ def _emit_runs(builder: LayerBuilder, plan: Arrangement, ends: Ends) -> None:
 def _emit_engine(builder: LayerBuilder, plan: Arrangement, ends: Ends) -> None:
     before = _tile(builder, plan, ends, (*plan.groups, plan.rows_in, plan.brought), made=False)
     after = _tile(builder, plan, ends, (*plan.groups, plan.rows_in, plan.cols_out), made=True)
-    together, apart = plan.engine_columns()
+    together, apart = Planner(builder.chip, builder.options).engine_columns(plan)
     axes: Axes = (*plan.groups, *((n,) for n in apart), plan.rows_in, together)
     source = _window(builder, plan, before, axes, made=False)
     builder.node("convert", (source,), _window(builder, plan, after, axes, made=True))
@@ -179,9 +185,8 @@ def _emit_transposes(builder: LayerBuilder, plan: Arrangement, ends: Ends) -> No
 
 
 def _on_lanes(planner: Planner, move: Move) -> Iterator[Arrangement]:
-    return lane_by_lane(
-        move, planner.chip.state_buffer.partitions, either_end=_opens_no_rows(planner)
-    )
+    lanes, either_end = planner.chip.state_buffer.partitions, _opens_no_rows(planner)
+    return lane_by_lane(move, lanes, either_end=either_end, finely=either_end and planner.alone)
 
 
 def _opens_no_rows(planner: Planner) -> bool:
@@ -216,7 +221,9 @@ def _on_array(planner: Planner, move: Move) -> Iterator[Arrangement]:
     rows = min(array.rows, lanes, chip.result_buffer.bank_words)
     for choice in move.gap_choices():
         either_end = _opens_no_rows(planner)
-        yield from turned(choice, rows, min(array.cols, lanes), either_end=either_end)
+        finely = either_end and planner.alone
+        sides = rows, min(array.cols, lanes)
+        yield from turned(choice, *sides, either_end=either_end, finely=finely)
 
 
 def _as_they_lie(planner: Planner, move: Move) -> Iterator[Arrangement]:
