@@ -2,7 +2,8 @@
 
 Rows are factors that follow one another in memory. The batch is taken from the major end of the
 source's order or of the result's: a batch of anything else breaks runs and saves nothing. Where
-rows or tiles would be too large, one factor is cut. Not here: estimates and ways.
+rows or tiles would be too large, factors are cut: one at either end of the rows, or those at both
+ends, or a lone one twice, so that its middle part is the rows. Not here: estimates and ways.
 """
 
 from __future__ import annotations
