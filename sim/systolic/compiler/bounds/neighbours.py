@@ -1,10 +1,12 @@
-"""Which elements lie side by side in one of two memories and apart in the other, for bounds.
+"""Which elements lie side by side after a move and lay apart before it, for bounds.
 
 Elements lie side by side along one dimension, the most minor one, or along the second most minor
 one if tiles put its rows side by side: T(8,128)(2,1). If that is another dimension before a move
-than after it, neighbours are parted. Where the compiler chooses which dimensions lie on the
-partitions, what is found here holds for every choice: the most minor dimension never lies there.
-Not here: what it costs to part them (`systolic.hw.formulas.parts`).
+than after it, neighbours of the result have been brought together. Neighbours of the source are not
+counted: two long copies that overlap part as many of them as there are, if what the result has
+beside them is padding. Where the compiler chooses which dimensions lie on the partitions, what is
+found here holds for every choice: the most minor dimension never lies there. Not here: what it
+costs (`systolic.hw.formulas.parts`).
 """
 
 from __future__ import annotations
@@ -53,22 +55,24 @@ class _Step:
 def parted_lines(
     source: Shape, result: Shape, axes: Sequence[int] | None, chip: Chip, *, outside: bool
 ) -> Iterator[Lines]:
-    """Yield the neighbours of the result that lie apart in the source, and those of the source.
+    """Yield lines of the result whose neighbours lie apart in the source.
 
     axes: dimension i of the result is dimension axes[i] of the source; None: a reshape. outside:
     both lie in DRAM, else both on the chip, where a tensor without tiles may lie in blocks.
     """
-    ends = [_side(shape, chip, outside=outside) for shape in (source, result)]
-    before, after = ends
+    before, after = (_side(shape, chip, outside=outside) for shape in (source, result))
     if before is None or after is None:
         return
-    for shape, other, side, far, back in (
-        (result, source, after, before, axes),
-        (source, result, before, after, None if axes is None else _inverse(axes)),
-    ):
-        step = _step(shape, other, side.dim, back)
-        if step is not None and (lines := _lines(shape, side, far, step, outside=outside)):
-            yield lines
+    step = _step(result, source, after.dim, axes)
+    if step is None:
+        return
+    if lines := _lines(result, after, before, step, outside=outside):
+        yield lines
+    across = _step(result, source, result.layout.minor_to_major[0], axes)
+    if after.mixed and across and (whole := _whole_rows(result, after, before, (step, across))):
+        yield whole
+    if outside and axes is not None and not (source.layout.tiles or result.layout.tiles):
+        yield from _in_memory(source, result, axes)
 
 
 def _side(shape: Shape, chip: Chip, *, outside: bool) -> _Side | None:
@@ -93,10 +97,6 @@ def _side(shape: Shape, chip: Chip, *, outside: bool) -> _Side | None:
     return _Side(second, deep, deep * wide, mixed=True)
 
 
-def _inverse(axes: Sequence[int]) -> list[int]:
-    return [list(axes).index(axis) for axis in range(len(axes))]
-
-
 def _step(shape: Shape, other: Shape, dim: int, axes: Sequence[int] | None) -> _Step | None:
     """Return what a step along a dimension is in the other shape; None if it is no such step."""
     if axes is not None:
@@ -119,10 +119,12 @@ def _lines(shape: Shape, side: _Side, far: _Side, step: _Step, *, outside: bool)
     """Return the lines of one side whose units lie apart on the far side; None if they do not.
 
     On the far side a step along another dimension than its neighbours' is of `far.run` places at
-    least, or to another partition, or by whole rows of a partition, of `far.pitch` places each.
+    least, or to another partition, or by whole rows of a partition, of `far.pitch` places each. So
+    is a step by as many rows as tiles put side by side, or a multiple of them.
     """
     unit = 1
-    if step.dim == far.dim:
+    whole_rows = far.mixed and not side.mixed and step.steps % far.run == 0
+    if step.dim == far.dim and not whole_rows:
         if far.mixed and (side.mixed or step.steps > 1):
             return None
         if step.steps == 1:
@@ -141,3 +143,51 @@ def _lines(shape: Shape, side: _Side, far: _Side, step: _Step, *, outside: bool)
     lengths = tuple((n, count * many) for n, count in sorted(counted.items()) if n > 1)
     reach = max(GROUPS) if outside else far.pitch // unit
     return Lines(lengths, size_bytes, reach) if lengths and many else None
+
+
+def _in_memory(source: Shape, result: Shape, axes: Sequence[int]) -> Iterator[Lines]:
+    """Yield lines of a result without tiles in DRAM that go on from one dimension to the next.
+
+    From the last index along some dimensions to the first one, and on by one along the next, is a
+    step of the same distance in the source everywhere. Lines end where it goes on by one place.
+    """
+    size_bytes = data_type(result.element_type).size_bytes
+    far, step = dict[int, int](), 1
+    for axis in source.layout.minor_to_major:
+        far[axis], step = step, step * source.dims[axis]
+    length, back = 1, 0
+    for axis in result.layout.minor_to_major:
+        size, onwards = result.dims[axis], far[axes[axis]]
+        if size == 1:
+            continue
+        if onwards - back == 1:
+            break
+        length, back = length * size, back + (size - 1) * onwards
+    if length > 1 and size_bytes <= PSUM_WORD_BYTES:
+        yield Lines(((length, result.num_elements() // length),), size_bytes, 2)
+
+
+def _whole_rows(shape: Shape, side: _Side, far: _Side, steps: tuple[_Step, _Step]) -> Lines | None:
+    """Return lines of all elements of the rows that tiles put side by side, column by column.
+
+    steps: from row to row, and from column to column. The last row of a column and the first of the
+    next are neighbours as well. In the source a step to another row is one to another partition, or
+    by whole rows of a partition, so that no column makes one place of it. Only as pairs: farther
+    apart some elements may be as far apart as they were.
+    """
+    minor, size_bytes = shape.layout.minor_to_major[0], data_type(shape.element_type).size_bytes
+    down, across = steps
+    bent = across.dim == far.dim and across.steps > 1
+    if far.mixed or down.dim == far.dim or bent or size_bytes > PSUM_WORD_BYTES:
+        return None
+    deep, wide = side.run, side.pitch // side.run
+    if down.within % deep and down.within < shape.dims[side.dim]:
+        return None
+    cuts = {shape.dims[minor]}
+    for length in (wide, across.within):
+        cuts |= {*range(0, shape.dims[minor], length)}
+    counted = Counter((b - a) * deep for a, b in pairwise(sorted(cuts)))
+    rows = math.prod(n for axis, n in enumerate(shape.dims) if axis not in (minor, side.dim))
+    many = rows * (shape.dims[side.dim] // deep)
+    lengths = tuple((n, count * many) for n, count in sorted(counted.items()) if n > 1)
+    return Lines(lengths, size_bytes, 2) if lengths and many else None

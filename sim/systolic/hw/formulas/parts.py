@@ -1,10 +1,12 @@
 """Lower bounds of moves that take neighbours apart: how many writes that needs, and how long.
 
-Elements that lie side by side before a move, and apart after it, have been parted by some write; so
-have elements that lie apart before it and side by side after it. A write is one descriptor of DMA,
-or one element that a lane of an engine writes. What it writes was side by side where it was read,
-so it keeps the elements in it together, and it has two ends. Not here: which elements of a tensor
-those are (`systolic.compiler.bounds.neighbours`). Source: docs/bounds.md.
+Elements that lie side by side after a move, and lay apart before it, have been brought together by
+some write. A write is one descriptor of DMA, or one element that a lane of an engine writes. What
+it writes was side by side where it was read, so it keeps the elements in it together, and it has
+two ends. Elements that lay side by side before a move may be parted without an end between them:
+two long copies that overlap do it, where their other elements are padding or are written over. Not
+here: which elements of a tensor those are (`systolic.compiler.bounds.neighbours`). Source:
+docs/bounds.md.
 """
 
 from __future__ import annotations
@@ -25,11 +27,10 @@ GROUPS = (2, 3, 4, 8, 16, 32, 64)
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Units of elements that lie side by side in one memory, and apart in another.
+    """Units of elements that lie side by side after a move, and apart before it.
 
     lengths: (units in a line, how many such lines). unit_bytes: of a unit, which stays together.
-    reach: units of a line that are fewer than so many places apart are not as many places apart in
-    the other memory.
+    reach: units of a line that are fewer than so many places apart were not as many places apart.
     """
 
     lengths: tuple[tuple[int, int], ...]
@@ -38,7 +39,7 @@ class Lines:
 
     @property
     def neighbours(self) -> int:
-        """Return how many pairs of neighbours must be parted."""
+        """Return how many pairs of neighbours must be brought together."""
         return sum((length - 1) * count for length, count in self.lengths)
 
     def groups(self, size: int) -> int:
@@ -47,18 +48,19 @@ class Lines:
 
 
 def parted_bound(chip: Chip, lines: Lines, *, outside: bool) -> Bound:
-    """Return the least time in which neighbours of lines are parted; outside: from DRAM to DRAM.
+    """Return the least time in which the neighbours of lines meet; outside: from DRAM to DRAM.
 
-    *Two neighbours.* Follow both of them through all writes. As long as one write takes both they
-    stay side by side, so some write takes one of them only, and one of its ends lies between the
-    two. An end lies between two places, so it parts one pair. Hence
+    *Two neighbours.* Follow both of them back through all writes. As long as one write brought both
+    they were side by side, so at some time they came by two writes, or one of them lay there. The
+    later write put its element beside the other, which it left alone, so an end of what it wrote
+    lies between the two. An end lies between two places, so it joins one pair. Hence
 
         pairs <= 2 * (descriptors + elements written by engines)
 
-    *A group of g units*, none of which may stay as far from another as it is. Let m of them be
-    written by DMA only. Between two of these that follow one another lies an end of a descriptor,
-    at some time, and at that time they are less than g places apart. So an end lies between fewer
-    than g such pairs of all groups, and the sum of m - 1 over all groups is at most
+    *A group of g units*, none of which was as far from another as it is. Let m of them be written
+    by DMA only. Two of these that follow one another came by two descriptors, likewise, and between
+    them lies an end of the later one, when they were less than g places apart. So an end lies
+    between fewer than g such pairs of all groups, and the sum of m - 1 over all groups is at most
     2 * (g - 1) * descriptors. All other units are written by an engine once at least. Hence
 
         groups * (g - 1) <= units written by engines + 2 * (g - 1) * descriptors
