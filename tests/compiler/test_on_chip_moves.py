@@ -225,9 +225,7 @@ def test_pieces_cover_each_element_once(rng):
             part = np.ix_(range(p.row, p.row + p.rows), there)
             assert (found[part] == -1).all()
             found[part] = np.reshape(values, (p.rows, -1))
-            assert sorted(there) == sorted(
-                col for span in p.spans() for col in range(span.first, span.stop)
-            )
+            assert there == p.target_columns().tolist()
             assert len(there) == p.columns
             assert max(len(p.pairs), len(p.into)) <= 4
         assert np.array_equal(found, np.where(matrix == n, after[number], -1))

@@ -20,6 +20,7 @@ from support.packed import run
 from systolic.compiler import compile_graph
 from systolic.compiler.cost import side_by_side as module
 from systolic.compiler.cost.side_by_side import side_by_side
+from systolic.compiler.lower.relays import RelayPlanner
 from systolic.compiler.place import tiles
 from systolic.config import load_chip
 from systolic.isa import Access, Buffer, Copy
@@ -30,6 +31,12 @@ from systolic.workload.options import Options
 
 HBM3 = load_chip(CHIPS / "hbm3_128x128.toml")
 BANK = HBM3.state_buffer.bank_bytes
+
+
+@pytest.fixture(autouse=True)
+def no_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lanes keep their elements here: copies from lanes to lanes may be quicker."""
+    monkeypatch.setattr(RelayPlanner, "in_rounds", lambda *_: ())
 
 
 def reversed_(source_byte: int, target_byte: int) -> Copy:

@@ -15,10 +15,17 @@ from compiler.test_graph_values import random_values
 from support.both_engines import run_on_both_engines
 from support.chips import ideal_chip
 from systolic.compiler import compile_graph
+from systolic.compiler.lower.relays import RelayPlanner
 from systolic.config import load_chip
 from systolic.layout import Shape
 from systolic.shipped import CHIPS
 from systolic.workload import Graph, GraphBuilder, Tensor
+
+
+@pytest.fixture(autouse=True)
+def no_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lanes keep their elements here: copies from lanes to lanes may be quicker."""
+    monkeypatch.setattr(RelayPlanner, "in_rounds", lambda *_: ())
 
 
 def permuted(source: str, permutation: tuple[int, ...], out: str) -> Graph:

@@ -40,10 +40,14 @@ AtOnce = list[tuple[str, Some]]
 """What engines copy at the same time."""
 
 
-def side_by_side(chip: Chip, copy: Copy) -> tuple[Copy, ...]:
-    """Return the parts of a copy in the order in which engines begin them, or the copy alone."""
+def side_by_side(chip: Chip, copy: Copy, least: int | None = None) -> tuple[Copy, ...]:
+    """Return the parts of a copy in the order in which engines begin them, or the copy alone.
+
+    least: a copy of so few cycles of the array stays alone (none: LEAST_CYCLES).
+    """
     alone = _ticks(chip, copy)
-    if alone <= LEAST_CYCLES * chip.period("pe_array"):
+    least = LEAST_CYCLES if least is None else least
+    if alone <= least * chip.period("pe_array"):
         return (copy,)
     whole = copy_digits(copy)
     if whole is None:
@@ -56,6 +60,22 @@ def side_by_side(chip: Chip, copy: Copy) -> tuple[Copy, ...]:
             if ticks < best:
                 best, found = ticks, parts
     return found
+
+
+def keep_apart(chip: Chip, copies: Sequence[Copy]) -> bool:
+    """Return whether engines never meet at a port of a bank in copies that they make at once.
+
+    Each is in banks of its own all the time, and all take about as long.
+    """
+    taken: dict[str, int] = {}
+    banks: dict[tuple[str, int], set[str]] = {}
+    for copy in copies:
+        taken[copy.engine] = taken.get(copy.engine, 0) + _ticks(chip, copy)
+        for side, access in (("read", copy.source), ("write", copy.target)):
+            for bank in _banks(access, chip.state_buffer.bank_bytes):
+                banks.setdefault((side, bank), set()).add(copy.engine)
+    alone = all(len(engines) == 1 for engines in banks.values())
+    return alone and max(taken.values()) <= GAIN * min(taken.values())
 
 
 def _ticks(chip: Chip, copy: Copy) -> int:

@@ -98,13 +98,14 @@ class ChangeOfView:
     """The same elements, in row-major order, seen in two ways (of one tensor, or of a reshape).
 
     given: the pieces, if both sides are one tile and they are known (none: they are looked for).
-    sent: DMA copies all of them, also those that an engine could.
+    sent: DMA copies all of them, also those that an engine could. engine: this one copies all.
     """
 
     source: Seen
     target: Seen
     given: tuple[Piece, ...] = ()
     sent: bool = False
+    engine: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +142,12 @@ class Piece:
         """Return the target's columns as (step, count), counted from the first."""
         return (*self.runs, (1, self.cols)) if self.cols > 1 or not self.runs else self.runs
 
-    def spans(self) -> Iterator[Span]:
-        """Yield the runs of neighbouring columns of the target."""
-        starts = np.zeros(1, np.int64)
-        for step, count in self.runs:
-            starts = (starts[:, None] + step * np.arange(count)).ravel()
-        return (Span(self.col + int(start), self.cols) for start in starts)
+    def target_columns(self) -> Integers:
+        """Return the columns of the target, int64."""
+        found = np.full(1, self.col, np.int64)
+        for step, count in (*self.runs, (1, self.cols)):
+            found = (found[:, None] + step * np.arange(count)).ravel()
+        return found
 
     def taller(self, rows: int) -> Piece:
         """Return the piece with so many rows more, which come from as many rows of the source."""

@@ -65,11 +65,14 @@ class Region:
         streams: a multiply; when it is done, every load and multiply before it has read. touched:
         the bytes that it reads.
         """
-        ref = Ref(step, queue, _key(queue, "read", self.name))
         if streams:
             self.readers = [r for r in self.readers if r.queue != queue]
-        self.readers.append(ref)
+        self.note_reader(step, queue)
         return self._writers_of(touched) if self.piece_bytes else list(self.writers)
+
+    def note_reader(self, step: int, queue: str) -> None:
+        """Note a reader, for which the writers of the next phase must wait."""
+        self.readers.append(Ref(step, queue, _key(queue, "read", self.name)))
 
     def _writers_of(self, touched: Interval) -> list[Ref]:
         """Return the writers of some bytes, and those that share a key with one of them.

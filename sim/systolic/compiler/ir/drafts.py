@@ -9,10 +9,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from systolic.compiler.ir.access_cuts import cut
-from systolic.compiler.ir.dependencies import Key, Ref, Region, needed
+from systolic.compiler.ir.dependencies import EVERYWHERE, Key, Ref, Region, needed
 from systolic.hw.spec.access_rules import AccessRules
 from systolic.isa import Instruction, MatMul, effects
 from systolic.isa.instruction import Event
+from systolic.spans import Interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,23 +63,46 @@ class Drafts:
         accumulates: bool = False,
         parts: tuple[Event, int] | None = None,
         part: int = 0,
+        leads: bool = False,
+        follows: bool = False,
     ) -> None:
         """Add an instruction that reads and writes these regions.
 
         accumulates: it adds to the words it writes. parts: its results are posted part by part.
-        part: it needs only so many parts of its operands (0: all).
+        part: it needs only so many parts of its operands (0: all). leads: it waits for all
+        writers of what it reads, whatever bytes it takes. follows: it needs to wait for nothing,
+        since one that leads stands before it in its queue.
 
         If it names more than an access can, there is a draft for each of its parts.
         """
         read, written = list(reads), list(writes)
         for each in cut(instruction, self.rules):
-            self._add(each, read, written, accumulates=accumulates, parts=parts, part=part)
+            if follows:
+                self._follow(each, read, written)
+            else:
+                all_ = EVERYWHERE if leads else None
+                self._add(
+                    each, read, written, all_, accumulates=accumulates, parts=parts, part=part
+                )
+
+    def _follow(self, instruction: Instruction, reads: list[Region], writes: list[Region]) -> None:
+        """Add an instruction that needs to wait for nothing."""
+        step, queue = len(self.found), instruction.queue
+        keys: list[Key] = []
+        for region in reads:
+            region.note_reader(step, queue)
+            keys.append(region.readers[-1].key)
+        for region in writes:
+            region.write(step, queue, touched=region.touched(instruction, effects.writes))
+            keys.append(region.writers[-1].key)
+        self.found.append(Draft(instruction, self._layer, (), tuple(dict.fromkeys(keys)), 0))
 
     def _add(
         self,
         instruction: Instruction,
         reads: list[Region],
         writes: list[Region],
+        wanted: Interval | None,
         *,
         accumulates: bool,
         parts: tuple[Event, int] | None,
@@ -88,7 +112,7 @@ class Drafts:
         refs: list[Ref] = []
         keys: list[Key] = []
         for region in reads:
-            touched = region.touched(instruction, effects.reads)
+            touched = wanted or region.touched(instruction, effects.reads)
             streams = isinstance(instruction, MatMul)
             found = region.read(step, queue, streams=streams, touched=touched)
             refs += [ref._replace(part=part) for ref in found] if part else found

@@ -11,7 +11,7 @@ places of the result. Not here: which digits lie in the partitions meanwhile (`l
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
@@ -93,12 +93,16 @@ class RelayEnds:
     digits: tuple[RelayDigit, ...]
 
 
-class _Step(NamedTuple):
+class BoxStep(NamedTuple):
     """A digit of a box, on both sides of one leg."""
 
     size: int
     source: int
     result: int
+
+
+PiecesOfBox = Callable[[Sequence[int], Sequence[BoxStep]], Iterator[Piece]]
+"""Gives the pieces of a box: the places of its first element on both sides, and its digits."""
 
 
 def relay_ends(
@@ -191,12 +195,18 @@ def places_between(
 
 
 def leg_pieces(
-    source: RelayPlaces, result: RelayPlaces, digits: Sequence[RelayDigit], most: int
+    source: RelayPlaces,
+    result: RelayPlaces,
+    digits: Sequence[RelayDigit],
+    most: int,
+    pieces_of: PiecesOfBox | None = None,
 ) -> tuple[Piece, ...] | None:
     """Return the pieces of one leg of a relay; None if there are more than `most`.
 
-    digits: of the relay. Every one of them is straight in both places.
+    digits: of the relay. Every one of them is straight in both places. pieces_of: gives the pieces
+    of a box (none: those whose runs DMA sends).
     """
+    pieces_of = pieces_of or _box_pieces
     found: list[Piece] = []
     groups = [
         list(_boxes(size, [digit for digit in digits if digit.group == group]))
@@ -210,12 +220,12 @@ def leg_pieces(
             for of in (source, result)
         ]
         steps = [
-            _Step(size, *(_step(of.offsets[digit.group], digit.worth) for of in (source, result)))
+            BoxStep(size, *(_step(of.offsets[digit.group], digit.worth) for of in (source, result)))
             for _, sizes in box
             for digit, size in sizes
             if size > 1
         ]
-        for piece in _box_pieces(starts, steps):
+        for piece in pieces_of(starts, steps):
             found.append(piece)
             if len(found) > most:
                 return None
@@ -244,7 +254,7 @@ def _boxes(
         first += count * major.worth
 
 
-def _box_pieces(starts: Sequence[int], steps: Sequence[_Step]) -> Iterator[Piece]:
+def _box_pieces(starts: Sequence[int], steps: Sequence[BoxStep]) -> Iterator[Piece]:
     """Yield the pieces of a box, given the places of its first element on both sides."""
     lanes = [step for step in steps if step.source >= LANE or step.result >= LANE]
     inside = [step for step in steps if step not in lanes]
@@ -253,10 +263,10 @@ def _box_pieces(starts: Sequence[int], steps: Sequence[_Step]) -> Iterator[Piece
     columns = sorted(inside, key=lambda step: -step.result)
     ahead = [*spread, *gathered]
     while True:
-        pairs, runs = _patterns([*ahead, *columns], spread)
+        pairs, runs = box_patterns([*ahead, *columns], spread)
         if max(len(pairs), len(runs)) <= MOST_PAIRS:
             break
-        least = min(columns, key=lambda step: (_beside(step, columns), step.size))
+        least = min(columns, key=lambda step: (goes_on(step, columns), step.size))
         columns.remove(least)
         apart = [*apart, least]
     run = runs[-1] if runs and runs[-1][0] == 1 else (1, 1)
@@ -275,7 +285,7 @@ def _box_pieces(starts: Sequence[int], steps: Sequence[_Step]) -> Iterator[Piece
         )  # fmt: skip
 
 
-def _beside(step: _Step, columns: Sequence[_Step]) -> bool:
+def goes_on(step: BoxStep, columns: Sequence[BoxStep]) -> bool:
     """Return whether a digit goes on from another one on both sides, so that it needs no pair."""
     return any(
         (other.source * other.size, other.result * other.size) == (step.source, step.result)
@@ -284,8 +294,8 @@ def _beside(step: _Step, columns: Sequence[_Step]) -> bool:
 
 
 def _lanes(
-    lanes: Sequence[_Step],
-) -> tuple[list[_Step], list[_Step], list[_Step], list[_Step]]:
+    lanes: Sequence[BoxStep],
+) -> tuple[list[BoxStep], list[BoxStep], list[BoxStep], list[BoxStep]]:
     """Return digits that count partitions on both sides, that spread, that gather, and the rest.
 
     One copy takes consecutive partitions on either side, and all elements of one before those of
@@ -298,11 +308,11 @@ def _lanes(
     )
     spread = sorted((step for step in lanes if step.source < LANE), key=lambda step: step.result)
     gathered = sorted((step for step in lanes if step.result < LANE), key=lambda step: step.source)
-    best: tuple[list[_Step], list[_Step], list[_Step]] = ([], [], [])
+    best: tuple[list[BoxStep], list[BoxStep], list[BoxStep]] = ([], [], [])
     for minor, side in (([], 1), (_chain(spread, 2, 1), 2), (_chain(gathered, 1, 1), 1)):
         across = math.prod(step.size for step in minor)
         sizes = {1: 1, 2: 1, side: across}
-        down: list[_Step] = []
+        down: list[BoxStep] = []
         for step in both:
             if (step.source, step.result) == (sizes[1] * LANE, sizes[2] * LANE):
                 down.append(step)
@@ -314,11 +324,11 @@ def _lanes(
     return (*best, [step for step in lanes if step not in used])
 
 
-def _lanes_of(found: Sequence[Sequence[_Step]]) -> int:
+def _lanes_of(found: Sequence[Sequence[BoxStep]]) -> int:
     return math.prod(step.size for some in found for step in some)
 
 
-def _chain(steps: Sequence[_Step], side: int, first: int) -> list[_Step]:
+def _chain(steps: Sequence[BoxStep], side: int, first: int) -> list[BoxStep]:
     """Return digits that count partitions one by one from the first on, minor to major."""
     found, next_ = [], first * LANE
     for step in steps:
@@ -328,7 +338,7 @@ def _chain(steps: Sequence[_Step], side: int, first: int) -> list[_Step]:
     return found
 
 
-def _patterns(steps: Sequence[_Step], spread: Sequence[_Step]) -> tuple[Pattern, Pattern]:
+def box_patterns(steps: Sequence[BoxStep], spread: Sequence[BoxStep]) -> tuple[Pattern, Pattern]:
     """Return the pairs of source and of result of an access to these digits, major to minor.
 
     spread: those that count partitions of the result, which are in no pair of it; digits that

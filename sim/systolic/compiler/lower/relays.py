@@ -36,6 +36,7 @@ from systolic.compiler.lower.digit_moves import (
     holder_of_places,
     places_at_home,
 )
+from systolic.compiler.lower.lane_rounds import rounds, rounds_choices
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
 from systolic.workload.options import Options
@@ -101,7 +102,9 @@ def _in_all_lanes(builder: LayerBuilder, tensor: str) -> float:
     """Return the array's cycles of an engine that copies a tensor, if all lanes are busy."""
     chip = builder.chip
     periods = [chip.period(name) for name in chip.lane_engines]
-    lines = math.prod(builder.graph.shape(tensor).dims) / block_rows(chip)
+    shape = builder.graph.shape(tensor)
+    words = math.prod(shape.dims) * data_type(shape.element_type).size_bytes / WORD_BYTES
+    lines = words / block_rows(chip)
     return lines * min(periods, default=0) / chip.period("pe_array")
 
 
@@ -133,13 +136,15 @@ def cheapest_relay(
     if whole_banks(chip):
         return None
     planner = RelayPlanner(chip, options, source.shape.element_type)
-    found = [
-        relay
+    places = [
+        (start, stop)
         for start in places_at_home(chip, source)
         for stop in places_at_home(chip, result)
-        if (relay := planner.between(start, stop, permutation)) is not None
     ]
-    return min(found, key=lambda relay: relay.cycles, default=None)
+    found = [planner.between(*both, permutation) for both in places]
+    found += planner.in_rounds(places, permutation)
+    relays = [relay for relay in found if relay is not None]
+    return min(relays, key=lambda relay: relay.cycles, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +191,24 @@ class RelayPlanner:
             if (relay := self._relay((start, stop), ends, choice)) is not None
         ]
         return min(found, key=lambda relay: relay.cycles, default=None)
+
+    def in_rounds(
+        self,
+        places: Sequence[tuple[ChipPlaces, ChipPlaces]],
+        permutation: Sequence[int] | None,
+    ) -> Iterator[Relay]:
+        """Yield moves in rounds between some of these places: those of the best rough estimates."""
+        rows, period = block_rows(self.chip), self.chip.period("pe_array")
+        choices = [
+            (choice, both, ends)
+            for both in places
+            if (ends := relay_ends(*both, permutation)) is not None
+            for choice in rounds_choices(self.chip, self.options, ends, self.dtype, rows)
+        ]
+        for choice, both, ends in nsmallest(TRIED, choices, key=lambda some: some[0].cycles):
+            made = rounds(self.chip, self.options, ends, choice, self.dtype)
+            if made is not None:
+                yield Relay(*both, made[0], -(-made[1] // period))
 
     def roughly(self, choice: RelayChoice) -> int:
         """Return about how many ticks a relay takes, without its copies in detail."""

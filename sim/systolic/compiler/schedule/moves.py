@@ -8,8 +8,10 @@ touched.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import zip_longest
 from typing import NamedTuple
 
 import numpy as np
@@ -17,8 +19,9 @@ import numpy.typing as npt
 
 from systolic.arrays import Integers
 from systolic.compiler.cost.engines import in_best_words
+from systolic.compiler.cost.lane_rounds import LEAST_SHARED
 from systolic.compiler.cost.moves import moving_engine
-from systolic.compiler.cost.side_by_side import side_by_side
+from systolic.compiler.cost.side_by_side import keep_apart, side_by_side
 from systolic.compiler.ir.access_cuts import faults_left
 from systolic.compiler.ir.change_of_view import ChangeOfView, Piece, pieces
 from systolic.compiler.ir.drafts import Drafts
@@ -58,24 +61,45 @@ class MoveMaker:
         change = self._nodes[task.node].change
         assert change is not None
         source, target = (self._tiles.memory.resident[t] for t in (*task.reads, *task.writes))
+        shared = self._tiles.shares_copies and not self._options.drain_engine
+        rounds, whole = list[tuple[Copy, ...]](), list[tuple[Copy, ...]]()
         for piece in self._pieces(change, source.tile, target.tile):
             out_of, into = self._source(source, piece), self._target(target, piece)
             engine = None if change.sent else self._engine(change, piece, out_of.dtype)
             copy = Copy(engine=engine or "", source=out_of, target=into)
-            if engine is not None and not faults_left(copy, self._tiles.chip):
-                copy = in_best_words(self._tiles.chip, copy)
-                shared = self._tiles.shares_copies and not self._options.drain_engine
-                parts = side_by_side(self._tiles.chip, copy) if shared else (copy,)
-                for part in parts:
-                    self._drafts.add(part, (source.region,), (target.region,))
-            else:
+            if engine is None or faults_left(copy, self._tiles.chip):
                 self._transfers.within(out_of, into, source.region, target.region)
+                continue
+            copy = in_best_words(self._tiles.chip, copy)
+            least = LEAST_SHARED if change.engine else None
+            parts = side_by_side(self._tiles.chip, copy, least) if shared else (copy,)
+            if change.engine:
+                rounds.append(parts)
+                whole.append((copy,))
+                continue
+            for part in parts:
+                self._drafts.add(part, (source.region,), (target.region,))
+        turns = [*_turns(rounds)]
+        if not all(keep_apart(self._tiles.chip, turn) for turn in turns):
+            turns = [*_turns(whole)]
+        for number, turn in enumerate(turns):
+            if number and len(rounds) > 1:
+                target.region.end_phase()  # no engine comes to a bank before the other has left it
+            begun: set[str] = set()
+            for part in turn:
+                follows = part.engine in begun
+                self._drafts.add(
+                    part, (source.region,), (target.region,), leads=not follows, follows=follows
+                )
+                begun.add(part.engine)
 
     def _engine(self, change: ChangeOfView, piece: Piece, dtype: str) -> str | None:
         """Return the engine that copies a piece: of pieces that are given the fastest one.
 
         Those are of one tile, at the port of whose bank engines would wait for one another.
         """
+        if change.engine:
+            return change.engine
         busy = {} if change.given else self._busy
         return moving_engine(self._tiles.chip, self._options, piece, dtype, busy)
 
@@ -95,8 +119,27 @@ class MoveMaker:
 
     def _target(self, place: Resident, piece: Piece) -> Access:
         rows = Span(piece.row, piece.rows)
-        first, *_ = [self._tiles.make(place, rows, cols) for cols in piece.spans()]
+        self._tiles.made(place.tile).add_columns(rows, piece.target_columns())
+        first = self._tiles.part(place, rows, Span(piece.col, 1))
         return replace(first, pattern=piece.into)
+
+
+def _turns(rounds: Sequence[tuple[Copy, ...]]) -> Iterator[list[Copy]]:
+    """Yield what engines do at the same time: a part of each copy by each engine.
+
+    Other lanes come before other parts of the same lane.
+    """
+    turn: list[Copy] = []
+    engines: set[str] = set()
+    for parts in zip_longest(*rounds):
+        found = [part for part in parts if part is not None]
+        if engines & {part.engine for part in found}:
+            yield turn
+            turn, engines = [], set()
+        turn += found
+        engines |= {part.engine for part in found}
+    if turn:
+        yield turn
 
 
 class _Cut(NamedTuple):

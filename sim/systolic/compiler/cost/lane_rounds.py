@@ -1,0 +1,137 @@
+"""Estimates for moves between lanes in rounds, on an engine whose lanes are independent.
+
+Not here: the pieces of a round (`ir.lane_rounds`), and where elements lie between two rounds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from systolic.compiler.cost.engines import engine_cycles, engines_able, in_best_words
+from systolic.compiler.ir.change_of_view import ChangeOfView, Piece
+from systolic.compiler.ir.chip_places import LANE
+from systolic.compiler.ir.relays import BoxStep
+from systolic.hw.datatypes import data_type
+from systolic.hw.spec import Chip
+from systolic.isa import Access, Buffer, Copy
+from systolic.workload.options import Options
+
+WORD_BYTES = 4
+LEAST_SHARED = 256
+"""Copies of a round of so few cycles of the array are not shared by engines: others follow them
+without a latency between them, and each part is an instruction more."""
+PER_CYCLE = 8
+"""So many instructions cost a cycle besides: of choices that are as quick few are better."""
+SHARED = 0.6
+"""The part of the time that two engines take which share all copies, if they hardly meet."""
+
+
+def independent_engines(chip: Chip, options: Options) -> list[str]:
+    """Return the engines that may do rounds: their lanes are independent."""
+    chosen = options.drain_engine
+    return [
+        name
+        for name, engine in chip.lane_engines.items()
+        if engine.independent_lanes and chosen in (None, name)
+    ]
+
+
+def roughly(chip: Chip, steps: Sequence[BoxStep], size_bytes: int) -> int:
+    """Return about how many cycles of an engine the rounds of a leg take, if it is one box.
+
+    steps: the digits, and what they count before and after. In a round each lane copies its share
+    of one value, in words if elements stay side by side; each instruction starts a cycle later.
+    """
+    leave = math.prod(s.size for s in steps if s.source >= LANE > s.result)
+    arrive = math.prod(s.size for s in steps if s.result >= LANE > s.source)
+    inside = [s for s in steps if s.source < LANE and s.result < LANE]
+    rows, apart = 1, 1
+    both = [s for s in steps if s.source >= LANE and s.result >= LANE]
+    for step in sorted(both, key=lambda step: step.source):
+        if step.source == step.result == rows * LANE:
+            rows *= step.size
+        else:
+            apart *= step.size
+    beside = next((s.size for s in inside if s.source == s.result == 1), 1)
+    word = math.gcd(beside * size_bytes, WORD_BYTES) // size_bytes or 1
+    copied = math.prod(s.size for s in inside) // word
+    return max(leave, arrive) * max(copied, min(leave, arrive) * apart)
+
+
+class _Lanes(NamedTuple):
+    """When lanes are free, to read and to write."""
+
+    source: list[int]
+    target: list[int]
+
+
+def rounds_leg(
+    chip: Chip, options: Options, leg: ChangeOfView, steps: Sequence[BoxStep], dtype: str
+) -> tuple[ChangeOfView, int] | None:
+    """Return a leg on the engine that does its pieces soonest, and its ticks; None without one.
+
+    steps: its digits. Pieces begin in their order, each a cycle or more behind the one before and
+    when its lanes are free. Two engines share them if either may keep to a half of all columns on
+    both sides, so that it has banks of its own.
+    """
+    able = independent_engines(chip, options) if _has_halves(steps) else []
+    able = able or independent_engines(chip, options)[:1]
+    found = [
+        (replace(leg, engine=name), ticks)
+        for name in able
+        if (ticks := _ticks(chip, name, leg.given, dtype, shared=len(able) > 1)) is not None
+    ]
+    return min(found, key=lambda each: each[1], default=None)
+
+
+def _has_halves(steps: Sequence[BoxStep]) -> bool:
+    """Return whether the farthest step of columns is one of all copies, before and after."""
+    for side in (1, 2):
+        columns = [step for step in steps if step[side] < LANE]
+        farthest = max(columns, key=lambda step: step[side], default=None)
+        if farthest is None or max(farthest[1:]) >= LANE:
+            return False
+    return True
+
+
+def _ticks(
+    chip: Chip, name: str, pieces: Sequence[Piece], dtype: str, *, shared: bool
+) -> int | None:
+    partitions = chip.state_buffer.partitions
+    free, begin = _Lanes([0] * partitions, [0] * partitions), 0
+    known: dict[tuple[object, ...], int | None] = {}
+    for piece in pieces:
+        key = piece.rows, piece.cols, piece.pairs, piece.runs, piece.source_col % 4, piece.col % 4
+        if key not in known:
+            known[key] = _cycles(chip, name, piece, dtype, shared=shared)
+        cycles = known[key]
+        if cycles is None:
+            return None
+        read = slice(piece.source_row, piece.source_row + piece.rows)
+        written = slice(piece.row, piece.row + piece.rows)
+        begin = max(begin, *free.source[read], *free.target[written])
+        free.source[read] = free.target[written] = [begin + cycles] * piece.rows
+        begin += 1
+    cycles = max(free.source) + len(pieces) // PER_CYCLE + chip.engine(name).latency_cycles
+    return cycles * chip.period(name)
+
+
+def _cycles(chip: Chip, name: str, piece: Piece, dtype: str, *, shared: bool) -> int | None:
+    size = data_type(dtype).size_bytes
+    ends = [
+        Access(Buffer.STATE, dtype, row, piece.rows, col * size, pattern)
+        for row, col, pattern in (
+            (piece.source_row, piece.source_col, piece.pairs),
+            (piece.row, piece.col, piece.into),
+        )
+    ]
+    copy = Copy(engine=name, source=ends[0], target=ends[1])
+    if name not in engines_able(chip, copy):
+        return None
+    cycles = engine_cycles(chip, name, in_best_words(chip, copy))
+    if shared and cycles * chip.period(name) > LEAST_SHARED * chip.period("pe_array"):
+        return int(SHARED * cycles)
+    return cycles
