@@ -157,7 +157,8 @@ def _moved(
     if other_cycles is not None and other_cycles <= cycles:
         return False
     source, result = ends
-    if relayed(builder, (source.name, result.name), permutation, cycles):
+    names = source.name, result.name
+    if relayed(builder, names, permutation, cycles, copied=plan not in turned):
         return True
     how = "by identity products of strided rows"
     if plan not in turned:

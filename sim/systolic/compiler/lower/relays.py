@@ -36,7 +36,8 @@ from systolic.compiler.lower.digit_moves import (
     holder_of_places,
     places_at_home,
 )
-from systolic.compiler.lower.lane_rounds import rounds, rounds_choices
+from systolic.compiler.lower.lane_rounds import rounds as rounds_of
+from systolic.compiler.lower.lane_rounds import rounds_choices
 from systolic.hw.datatypes import data_type
 from systolic.hw.spec import Chip
 from systolic.workload.options import Options
@@ -45,6 +46,9 @@ LEAST_CYCLES = 1000
 """Ways that take no longer are not compared with relays: two legs wait for two latencies."""
 FEWER = 1.1
 """Relays are done if estimates say that another way takes so many times their cycles."""
+COPIED = 0.4
+"""Rounds are done in place of a copy lane by lane if they take this part of one engine's cycles:
+several engines share such a copy in few instructions."""
 NEAR = 1.5
 """Ways that take at most so many times as long as an engine in all lanes are taken as they are."""
 MOST_COPIES = 600
@@ -71,7 +75,8 @@ def moved_from_place_to_place(
     if move is not None and not move.is_cheaper(by_views):
         move = None
     others = min(by_views, move.cycles) if move is not None else by_views
-    if relayed(builder, names, permutation, others):
+    copied = move is not None and move.cycles <= others and not move.turns
+    if relayed(builder, names, permutation, others, copied=copied):
         return True
     if move is not None:
         emit_digit_move(builder, names, move)
@@ -83,15 +88,20 @@ def relayed(
     names: tuple[str, str],
     permutation: Sequence[int] | None,
     others: float,
+    *,
+    copied: bool = False,
 ) -> bool:
     """Move a tensor on the chip as a relay, if that is cheaper; return whether it is done.
 
     names, permutation: as below. others: about how many cycles another way takes. If an engine that
-    is busy in all lanes took about as long, no relay is looked for.
+    is busy in all lanes took about as long, no relay is looked for. copied: those are cycles of one
+    engine, and several share such a copy as they share rounds.
     """
     if others <= LEAST_CYCLES or others < NEAR * _in_all_lanes(builder, names[0]):
         return False
     relay = cheapest_relay(builder, names, permutation)
+    if relay is not None and copied and relay.in_rounds and relay.cycles > others * COPIED:
+        relay = cheapest_relay(builder, names, permutation, rounds=False)
     if relay is None or relay.cycles * FEWER > others:
         return False
     emit_relay(builder, names, relay)
@@ -120,14 +130,23 @@ class Relay:
     legs: tuple[ChangeOfView, ...]
     cycles: int
 
+    @property
+    def in_rounds(self) -> bool:
+        """Return whether one engine copies all of a leg from lanes to lanes."""
+        return any(leg.engine for leg in self.legs)
+
 
 def cheapest_relay(
-    builder: LayerBuilder, names: tuple[str, str], permutation: Sequence[int] | None
+    builder: LayerBuilder,
+    names: tuple[str, str],
+    permutation: Sequence[int] | None,
+    *,
+    rounds: bool = True,
 ) -> Relay | None:
     """Return the relay of the least estimate between two tensors on the chip; None without one.
 
-    names: of source and result. permutation: axis i of the result is axis permutation[i] of the
-    source; None: a reshape.
+    rounds: it may go from lanes to lanes in rounds. names: of source and result. permutation: axis
+    i of the result is axis permutation[i] of the source; None: a reshape.
     """
     graph, chip, options = builder.graph, builder.chip, builder.options
     source, result = (graph.tensor(name) for name in names)
@@ -142,7 +161,7 @@ def cheapest_relay(
         for stop in places_at_home(chip, result)
     ]
     found = [planner.between(*both, permutation) for both in places]
-    found += planner.in_rounds(places, permutation)
+    found += planner.in_rounds(places, permutation) if rounds else ()
     relays = [relay for relay in found if relay is not None]
     return min(relays, key=lambda relay: relay.cycles, default=None)
 
@@ -206,7 +225,7 @@ class RelayPlanner:
             for choice in rounds_choices(self.chip, self.options, ends, self.dtype, rows)
         ]
         for choice, both, ends in nsmallest(TRIED, choices, key=lambda some: some[0].cycles):
-            made = rounds(self.chip, self.options, ends, choice, self.dtype)
+            made = rounds_of(self.chip, self.options, ends, choice, self.dtype)
             if made is not None:
                 yield Relay(*both, made[0], -(-made[1] // period))
 
