@@ -170,7 +170,7 @@ def _moved(
     if plan in turned:
         _emit_turns(builder, plan, ends)
     else:
-        _emit(builder, plan, ends)
+        _emit(builder, plan, ends, planner.engine_columns(plan))
     return True
 
 
@@ -294,10 +294,18 @@ def _neighbours(order: Sequence[int]) -> Iterator[tuple[int, ...]]:
             yield tuple(order[first:stop])
 
 
-def _emit(builder: LayerBuilder, plan: Arrangement, ends: tuple[_End, _End]) -> None:
-    """Place source and result, and add the copies between windows of them."""
+def _emit(
+    builder: LayerBuilder,
+    plan: Arrangement,
+    ends: tuple[_End, _End],
+    columns: tuple[tuple[int, ...], tuple[int, ...]],
+) -> None:
+    """Place source and result, and add the copies between windows of them.
+
+    columns: those of one copy, and those for each index of which there is one.
+    """
     (before, after), move = ends, plan.move
-    together, apart = plan.engine_columns()
+    together, apart = columns
     factors: Axes = (*plan.groups, *((n,) for n in apart), plan.rows_in, together)
     view, made = (
         before.view(range(len(move.sizes)), plan.rows_in),
