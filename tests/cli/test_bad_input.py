@@ -142,7 +142,8 @@ ROOM = {
     "inputs on chip": (
         LONE.format(rhs="f32[5,3]", home="state_buffer"),
         ["chip.state_buffer.bytes_per_partition=16", "chip.state_buffer.banks=1"],
-        r"state_buffer of ideal-4x4 has no room for .* bytes per partition.*\b16\b",
+        r"state_buffer of ideal-4x4 has no room for lhs: f32\[4,5\]\{1,0\} takes 20 bytes of each "
+        r"of 4 partitions, found 16$",
     ),
     "tiles in the state buffer": (
         PRODUCT,

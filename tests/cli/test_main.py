@@ -255,7 +255,8 @@ class TestFailures:
              "result_buffer of ideal-4x4 is too small for one block: 4 rows of 4 bytes are needed "
              "in a bank, found bank_bytes = 8"),
             (["run", FIG3, "--set", "workload.shape=f32[1000,1000]"],
-             "state_buffer of ideal-4x4 has no room for the"),
+             "state_buffer of ideal-4x4 has no room for source: f32[1000,1000]{1,0} takes 1000000 "
+             "bytes of each of 4 partitions, found 16384"),
             (["rnu"], "No such command 'rnu' (known: run, trace, "),
             (["run"], "Missing argument 'CONFIG'"),
             (["run", FIG3, "--bogus"], "No such option: --bogus"),

@@ -208,7 +208,7 @@ def test_special_values_are_what_the_array_gives():
         ),
         (
             {"state_buffer": {"bytes_per_partition": 64}},
-            "f32[8,9]",
+            "f32[5,9]",
             Options(block=(4, 4)),
             r"has no room for the block: ",
         ),

@@ -235,13 +235,15 @@ def test_a_compiled_run_from_its_file(name: str, form: str) -> None:
 
 def test_a_compiled_matmul_equals_numpy() -> None:
     Path("r.toml").write_text(RUNS["matmul"], encoding="utf-8")
-    run_command("compile", "r.toml", "--program", "p.bin")
+    run_command("compile", "r.toml", "--program", "p.bin", "--inputs", "in")
     lhs, rhs = small_numbers(1, (11, 13), (13, 9))
+    identity = np.load("in/identity.npy")
+    assert np.array_equal(identity, np.eye(len(identity)))
     for engine in ENGINES:
         run_command(
             "run",
             "p.bin",
-            *saved(lhs=lhs, rhs=rhs, identity=np.eye(4, dtype="f4")),
+            *saved(lhs=lhs, rhs=rhs, identity=identity),
             "--no-plots",
             "--engine",
             engine,

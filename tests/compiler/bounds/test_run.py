@@ -215,8 +215,8 @@ def test_shapes_that_do_not_go_together(lhs, rhs, out, message):
          r"dram of test 4 x 4 has no room for y: f32\[4,4\]\{1,0\} needs 64 bytes beside 128"),
         ({"state_buffer": {"bytes_per_partition": 16, "banks": 1}},
          ("f32[4,4]", "f32[4,4]", "f32[4,4]"), "state_buffer",
-         r"state_buffer of test 4 x 4 has no room for the inputs: they need 32 bytes per "
-         r"partition, found 16"),
+         r"state_buffer of test 4 x 4 has no room for the inputs: they need at least 32 "
+         r"bytes of each of 4 partitions, found 16"),
         ({"state_buffer": {"bytes_per_partition": 16, "banks": 1}},
          ("f32[4,4]{0,1}", "f32[4,4]", "f32[4,4]"), "dram",
          r"state_buffer of test 4 x 4 has no room for w.1\[0;0,0\]: it needs 16 bytes per "

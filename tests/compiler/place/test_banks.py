@@ -14,6 +14,7 @@ from systolic.isa import Activate, Buffer, Copy, DmaCopy, LoadWeights, MatMul
 from systolic.isa.instruction import ScalarTensorTensor, TensorTensor
 from systolic.spans import Interval
 from systolic.workload import GraphBuilder
+from systolic.workload.options import Options
 
 CHIP = load_chip("configs/chips/ideal_128x128.toml")
 
@@ -166,7 +167,10 @@ def test_moving_tiles_come_from_the_end_that_stationary_ones_leave_free():
 
 
 def test_narrow_results_and_repeated_rows_lie_apart_from_other_results():
-    """Sums of rows lie with stationary tiles, and factors of a norm with what is turned."""
+    """Sums of rows lie with stationary tiles, and factors of a norm with what is turned.
+
+    Where tiles are of 512 columns: folded rows, as images, make larger ones, and nothing lies apart.
+    """
     builder = GraphBuilder("dram")
     x, w, v = (builder.tensor(name, "bf16[512,512]") for name in ("x", "w", "v"))
     factors, terms = (builder.tensor(name, "f32[512]") for name in ("factors", "terms"))
@@ -174,7 +178,7 @@ def test_narrow_results_and_repeated_rows_lie_apart_from_other_results():
     normed = builder.layer_norm(sums, factors, terms)
     narrow = builder.add("cast", (normed,), "bf16[512,512]")
     builder.matmul(narrow, v, "f32[512,512]", name="y")
-    compiled = compile_graph("test", builder.graph(), CHIP)
+    compiled = compile_graph("test", builder.graph(), CHIP, Options(tile_columns=512))
     rings = BanksByRole(compiled.layers, CHIP)
     made = {node.kind: node.output for node in compiled.layers.nodes}
     few, repeated = (rings.wish_of(made[kind]).ranges for kind in ("reduce", "repeat"))

@@ -48,8 +48,8 @@ ROOM_TURNED = 4
 CLEARLY = 0.97
 """Rows are folded if the product ends in at most so many times the cycles it takes otherwise."""
 BY_FAR = 0.8
-"""The same where DRAM has rows to open, or queues share engines: estimates know little of who waits
-for whom there."""
+"""The same where DRAM has rows to open, where queues share engines, and for batches, whose turns
+wait for engines that copy out: estimates know little of who waits for whom there."""
 TILE_COLUMNS = 512
 """About how many columns a tile has that is brought as the compilation cuts it."""
 
@@ -100,7 +100,8 @@ class FoldedRows:
         }
         best = min(ends, key=lambda pair: ends[pair])
         as_usual = min(ends[pair] for pair in ends if not any(way.fold for way in pair))
-        is_sure = parts is None and not self._chip.dma.is_spread
+        batched = any(axes[:-2] for axes in self._views)
+        is_sure = parts is None and not self._chip.dma.is_spread and not batched
         if ends[best] > as_usual * (CLEARLY if is_sure else BY_FAR):
             return in_order
         self._ways, self._cycles = best, (ends[best], as_usual)
