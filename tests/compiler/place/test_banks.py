@@ -169,7 +169,8 @@ def test_moving_tiles_come_from_the_end_that_stationary_ones_leave_free():
 def test_narrow_results_and_repeated_rows_lie_apart_from_other_results():
     """Sums of rows lie with stationary tiles, and factors of a norm with what is turned.
 
-    Where tiles are of 512 columns: folded rows, as images, make larger ones, and nothing lies apart.
+    Where tiles are of 512 columns: folded rows make larger ones, as images do, and nothing lies
+    apart.
     """
     builder = GraphBuilder("dram")
     x, w, v = (builder.tensor(name, "bf16[512,512]") for name in ("x", "w", "v"))
