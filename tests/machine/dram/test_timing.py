@@ -661,7 +661,8 @@ def _compare(seed: int) -> None:
     assert_same(event, simulate(chip, program, images, kinds=KINDS, engine="register"))
 
 
-@pytest.mark.parametrize("seed", range(QUICK))
+# In the last two a copy within DRAM, which needs no port, is on its way with copies that meet.
+@pytest.mark.parametrize("seed", [*range(QUICK), 185, 252])
 def test_random_transfers(seed):
     _compare(seed)
 

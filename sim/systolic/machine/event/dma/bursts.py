@@ -160,7 +160,12 @@ class BurstStream(Stream):
         return sorted(found)
 
     def _needs_of(self, found: list[Banks]) -> Needs:
-        """Return the ports of bursts that move, each once, the lowest bank and partition first."""
+        """Return the ports of bursts that move, each once, the lowest bank and partition first.
+
+        A copy within DRAM needs none.
+        """
+        if not self._reach:
+            return ()
         places = {(bank, b.partition) for b in found for bank in range(b.first, b.last + 1)}
         return tuple(self._need(bank, Interval(p, p + 1)) for bank, p in sorted(places))
 
