@@ -20,7 +20,6 @@ from typing import Any, Literal
 from systolic.hw.units import CAPABILITIES
 from systolic.isa.access import Access
 from systolic.isa.instruction import (
-    UNCHANGED,
     Activate,
     ActivateReduce,
     BnAggr,
@@ -64,6 +63,7 @@ from systolic.isa.instruction import (
     TopK,
     Transpose,
 )
+from systolic.isa.instruction.on_engine import UNCHANGED
 from systolic.isa.scales import GROUP_ELEMENTS
 
 OFFSET, MOST = "offset", "most"

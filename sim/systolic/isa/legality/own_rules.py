@@ -12,7 +12,6 @@ from systolic.errors import ProgramError
 from systolic.hw.datatypes import data_type
 from systolic.isa.access import Access
 from systolic.isa.instruction import (
-    UNCHANGED,
     BnAggr,
     FindIndex8,
     LocalGather,
@@ -29,6 +28,7 @@ from systolic.isa.instruction import (
     TopK,
     Transpose,
 )
+from systolic.isa.instruction.on_engine import UNCHANGED
 from systolic.isa.legality.scales import check_quantize_mx
 
 MAX_SEARCHED = 1 << 14

@@ -52,7 +52,7 @@ from systolic.isa import (
     Transpose,
 )
 from systolic.isa.effects import results_per_lane, scales_touched, target_of
-from systolic.isa.instruction import UNCHANGED
+from systolic.isa.instruction.on_engine import UNCHANGED
 from systolic.isa.opcodes import BY_CLASS, engine_instructions, require_rows
 from systolic.machine.memory import cast
 from systolic.machine.values.activation_functions import apply
