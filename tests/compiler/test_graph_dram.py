@@ -59,14 +59,14 @@ def organised(rng):
     return Chip.model_validate(chip)
 
 
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(max_examples=12)
 @given(rng=st.randoms(use_true_random=True))
 def test_random_graphs_on_organised_dram(rng):
     """Equal to numpy, clean for the checker, not below the bound, and alike in both engines."""
     holds_on(organised(rng), rng, stepped_cycles=3_000)
 
 
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(max_examples=12)
 @given(rng=st.randoms(use_true_random=True))
 def test_random_graphs_on_spread_copies(rng):
     """The same where DMA engines share out each copy by partition."""
@@ -74,14 +74,14 @@ def test_random_graphs_on_spread_copies(rng):
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 @given(rng=st.randoms(use_true_random=True))
 def test_many_random_graphs_on_spread_copies(rng):
     holds_on(spread_over_engines(random_chip(rng), rng), rng, stepped_cycles=3_000)
 
 
 @pytest.mark.slow
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=50)
 @given(rng=st.randoms(use_true_random=True))
 def test_many_random_graphs_on_organised_dram(rng):
     holds_on(organised(rng), rng, stepped_cycles=3_000)

@@ -29,14 +29,14 @@ def random_graph(rng: Random) -> Graph:
     return builder.graph()
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(rng=st.randoms(use_true_random=True))
 def test_random_graphs(rng):
     equals_the_reference(rng)
 
 
 @pytest.mark.slow
-@settings(max_examples=500, deadline=None, derandomize=True)
+@settings(max_examples=500)
 @given(rng=st.randoms(use_true_random=True))
 def test_many_random_graphs(rng):
     equals_the_reference(rng)

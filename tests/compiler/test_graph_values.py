@@ -128,7 +128,7 @@ def random_values(rng: Random, shape: Shape) -> np.ndarray:
     return numbers.standard_normal(shape.dims, dtype=np.float32).astype(shape.dtype)
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=50)
 @given(rng=st.randoms(use_true_random=True))
 def test_random_graphs(rng):
     equals_the_reference(rng)
@@ -149,7 +149,7 @@ def test_what_comes_from_where_others_store_comes_behind_their_stores():
 
 
 @pytest.mark.slow
-@settings(max_examples=400, deadline=None, derandomize=True)
+@settings(max_examples=400)
 @given(rng=st.randoms(use_true_random=True))
 def test_many_random_graphs(rng):
     equals_the_reference(rng)

@@ -159,14 +159,14 @@ def random_depthwise(rng: Random) -> GraphBuilder:
     return depthwise(images, window, rng.choice(["f32", "bf16", "f16"]), **places)
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=25)
 @given(rng=st.randoms(use_true_random=True))
 def test_random_depthwise_convolutions(rng):
     equals_the_reference(rng)
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(rng=st.randoms(use_true_random=True))
 def test_many_random_depthwise_convolutions(rng):
     equals_the_reference(rng)
