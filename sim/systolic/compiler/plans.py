@@ -162,7 +162,7 @@ def _may_gain(plan: Plan, chip: Chip) -> bool:
 
 def _busy(plan: Plan, chip: Chip) -> tuple[list[int], list[int]]:
     """Return for about how many of the array's cycles each DMA queue brings, and stores."""
-    loads = dict.fromkeys(range(chip.dma.useful_queues), 0)
+    loads = dict.fromkeys(range(chip.dma.queues), 0)
     stores = loads.copy()
     for draft in plan.scheduled.drafts:
         if isinstance(copy := draft.instruction, DmaCopy):

@@ -162,7 +162,8 @@ class Node:
     `bits` in each byte, a byte for each; pack: the reverse, in which the elements are lost.
     `planes`: first element 0 of every byte, then element 1 of every byte, and so on.
     `background`: work writes over some of the elements that are unpacked or stored. copy: all bytes
-    of one place in DRAM to another, `origin` to `dram`. store: to the DRAM tensor `dram`, seen as
+    of one place in DRAM to another, `origin` to `dram`; with `axes`, the elements of a place of the
+    same dimensions, which are gone through in that order. store: to the DRAM tensor `dram`, seen as
     the input's axes (or `axes`). Inputs of a step that have one row of tiles, one column or one
     matrix broadcast.
     """

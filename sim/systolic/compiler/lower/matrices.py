@@ -567,9 +567,13 @@ class Matrices:
             Node("store", self._layer, names, "", place, axes, background=background)
         )
 
-    def copied(self, origin: str, place: str) -> None:
-        """Copy all bytes of one place in DRAM to another."""
-        self._nodes.append(Node("copy", self._layer, (), "", place, origin=origin))
+    def copied(self, origin: str, place: str, order: Sequence[int] = ()) -> None:
+        """Copy all bytes of one place in DRAM to another.
+
+        order: of dimensions that both have. Then only the elements are copied, in that order.
+        """
+        axes = tuple((dim,) for dim in order)
+        self._nodes.append(Node("copy", self._layer, (), "", place, axes, origin=origin))
 
     def come_home(self, tensor: str) -> None:
         """Note that an output is made in the place in DRAM where it lives."""

@@ -241,7 +241,11 @@ def _stored(node: Node, layers: Layers, matrices: dict[str, Matrix]) -> Iterator
 def _copied(node: Node, layers: Layers, matrices: dict[str, Matrix]) -> Iterator[str]:
     shapes = {place.name: place.shape for place in layers.dram}
     source, target = shapes[node.origin], shapes[node.dram]
-    if source.size_bytes() != target.size_bytes():
+    if node.axes:
+        every = sorted(dim for axis in node.axes for dim in axis) == [*range(source.rank)]
+        if not every or (source.dims, source.element_type) != (target.dims, target.element_type):
+            yield f"node {node}: {source} becomes {target}, of other elements"
+    elif source.size_bytes() != target.size_bytes():
         yield f"node {node}: {source} becomes {target}, of other bytes"
 
 

@@ -11,8 +11,10 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from systolic.compiler.cost.arrangements import Estimate, Planner
+from systolic.compiler.cost.box_copies import box_copy_cycles
 from systolic.compiler.cost.turns import carrier, parts_turned
 from systolic.compiler.ir.arrangement import Arrangement
+from systolic.compiler.ir.box_copies import DramBox
 from systolic.compiler.ir.change_of_view import Spread
 from systolic.compiler.ir.chip_tiles import whole_banks
 from systolic.compiler.ir.factors import Move
@@ -46,6 +48,7 @@ class Way:
     """A row: its name, the arrangements that suit it, its estimate, and its nodes.
 
     work: how many instructions there are for a tile. least: a lower limit of all its estimates.
+    tiled: whether anything comes to the chip.
     """
 
     name: str
@@ -54,6 +57,7 @@ class Way:
     work: Callable[[Planner, Arrangement], int]
     emit: Callable[[LayerBuilder, Arrangement, Ends], None]
     least: Callable[[Planner, Move], int] = lambda planner, move: 0
+    tiled: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +82,9 @@ def cheapest(move: Move, planner: Planner, parts: int = 1) -> Choice | None:
         if best and way.least(planner, move) >= best.ticks:
             continue
         for plan in way.plans(planner, move):
-            if not _is_small(planner, way, plan, parts):
+            if way.tiled and not _is_small(planner, way, plan, parts):
                 continue
-            if best and planner.least_ticks(plan) >= best.ticks:
+            if way.tiled and best and planner.least_ticks(plan) >= best.ticks:
                 continue
             if best and way.estimate(planner, plan).ticks >= best.ticks:
                 continue
@@ -149,6 +153,17 @@ def _runs_columns(plan: Arrangement) -> tuple[int, ...]:
     """Return the columns of tiles that are stored as they were brought: the longer runs count."""
     ways = (plan.cols_in, plan.cols_out)
     return max(ways, key=lambda cols: min(plan.run_in(cols), plan.run_out(cols)))
+
+
+def _within_dram(planner: Planner, plan: Arrangement) -> Estimate:
+    """Return the estimate for copies of all elements within DRAM, in the order of the batch."""
+    chip, move = planner.chip, plan.move
+    cycles = box_copy_cycles(chip, DramBox.of(move.source, move.result, plan.batch), move.dtype)
+    return Estimate(cycles * chip.period("dma"), 0, 0, tiles=1, latency=0)
+
+
+def _emit_copies(builder: LayerBuilder, plan: Arrangement, ends: Ends) -> None:
+    builder.copied(ends.source, ends.target, plan.batch)
 
 
 def _emit_runs(builder: LayerBuilder, plan: Arrangement, ends: Ends) -> None:
@@ -226,12 +241,35 @@ def _on_array(planner: Planner, move: Move) -> Iterator[Arrangement]:
         yield from turned(choice, *sides, either_end=either_end, finely=finely)
 
 
+def _without_tiles(planner: Planner, move: Move) -> Iterator[Arrangement]:
+    """Yield the orders in which copies within DRAM go: that of the source, and of the result.
+
+    Only of elements that lie side by side in both: else each would be a descriptor of its own.
+    """
+    parts = planner.chip.dram.organisation
+    minor = [n for n, size in enumerate(move.sizes) if size > 1][-1:]
+    beside = all(side.steps[n] == 1 for side in (move.before, move.after) for n in minor)
+    if not beside or (parts is not None and parts.outstanding == 1):
+        return
+    plain = replace(move, spaced=1, gaps=())
+    for order in dict.fromkeys((tuple(range(len(move.sizes))), move.order)):
+        yield Arrangement(plain, order, (), ())
+
+
 def _as_they_lie(planner: Planner, move: Move) -> Iterator[Arrangement]:
     """Yield arrangements of what is stored as it was brought: no padding is."""
     return _on_lanes(planner, replace(move, spaced=1, gaps=()))
 
 
 WAYS: tuple[Way, ...] = (
+    Way(
+        "within DRAM",
+        _without_tiles,
+        _within_dram,
+        lambda planner, plan: 0,
+        emit=_emit_copies,
+        tiled=False,
+    ),
     Way(
         "by DMA alone",
         _as_they_lie,

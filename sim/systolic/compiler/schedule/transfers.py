@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from systolic.arrays import Mask
+from systolic.compiler.cost.box_copies import accesses, copied_boxes
 from systolic.compiler.cost.dma import (
     CopyTime,
     as_transpose,
@@ -20,7 +21,7 @@ from systolic.compiler.cost.pace import array_ticks
 from systolic.compiler.ir.dependencies import Region
 from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.dram_tensor import DramTensor, Rectangle, whole_bursts
-from systolic.compiler.ir.nodes import Axes, Layers, Node
+from systolic.compiler.ir.nodes import Axes, Layers, Node, TensorInDram
 from systolic.compiler.ir.parts import RowPart, parts_of
 from systolic.compiler.ir.tasks import MatrixTile, Task
 from systolic.compiler.ir.windows import PartWindow
@@ -63,6 +64,10 @@ class _Queues:
         some = range(self.chip.dma.useful_queues) if anywhere else own
         others = [queue for queue in some if queue not in besides]
         queue = min(others or some, key=lambda each: (*self._free_at(each), each not in own))
+        return self.give(queue, time)
+
+    def give(self, queue: int, time: CopyTime) -> int:
+        """Give a copy to a queue, and return the queue."""
         engine = engine_pool(self.chip, queue)
         self.busy[queue] = self.busy.get(queue, 0) + time.cycles
         self.engines[engine] = self.engines.get(engine, 0) + time.engine
@@ -282,6 +287,9 @@ class CopyMaker:
     def copy(self, task: Task) -> None:
         """Copy a part of the bytes of one place in DRAM to another: each queue has its part."""
         node = self._nodes[task.node]
+        if node.axes:
+            self._copy_box(task, node)
+            return
         (source, read), (target, written) = (
             self._tensor(place, ()) for place in (node.origin, node.dram)
         )
@@ -296,6 +304,20 @@ class CopyMaker:
             for tensor in (source, target)
         )
         self._move(out_of, into, read, written, inwards=True, anywhere=True)
+
+    def _copy_box(self, task: Task, node: Node) -> None:
+        """Copy a queue's part of the elements of one place to those of another."""
+        ends = [self._places[name] for name in (node.origin, node.dram)]
+        read, written = (self._region(place) for place in ends)
+        source, target = ends
+        boxes = copied_boxes(self._chip, source.shape, target.shape, node.axes)
+        queues = range(max(self._chip.dma.useful_queues, len(boxes)))
+        for box in boxes[task.number].accessible():
+            out_of, into = accesses(box, source.shape.element_type, source.base, target.base)
+            time = copy_time(self._chip, out_of, into)
+            queue = self._queues.give(queues[task.number], time)
+            copy = DmaCopy(dma_queue=queue, source=out_of, target=into)
+            self._drafts.add(copy, (read,), (written,))
 
     def repeat(self, task: Task) -> None:
         """Copy the only row of a tile to every partition of another, by a step of 0."""
@@ -443,8 +465,10 @@ class CopyMaker:
         where, key = self._places[place], (place, axes, picked)
         if key not in self._tensors:
             self._tensors[key] = DramTensor(where.shape, where.base, axes, picked)
-        region = self._regions.setdefault(where.start, Region(f"dram{where.start}"))
-        return self._tensors[key], region
+        return self._tensors[key], self._region(where)
+
+    def _region(self, place: TensorInDram) -> Region:
+        return self._regions.setdefault(place.start, Region(f"dram{place.start}"))
 
     def _move(
         self,

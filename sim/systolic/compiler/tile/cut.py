@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 
+from systolic.compiler.cost.box_copies import copied_boxes
 from systolic.compiler.ir.chip_tiles import block_rows
 from systolic.compiler.ir.nodes import Layers, Node, NodeKind, for_every_kind
 from systolic.compiler.ir.pixels import PixelWindow
@@ -98,6 +99,7 @@ class _Cutter:
         self._layers, self._chip, self._room_bytes = layers, chip, room_bytes
         self._tiles, self._order = growing
         self._matrices, self._block = self._tiles.matrices, self._tiles.block
+        self._shapes = {place.name: place.shape for place in layers.dram}
         self.products = products
         self.gathers = GatherCutter(layers, chip, *growing)
         self._made = {node.output for node in layers.nodes if node.kind == "multiply"}
@@ -247,7 +249,11 @@ class _Cutter:
 
     def cut_copy(self, number: int, node: Node) -> None:
         """Cut a copy from DRAM to DRAM: a part for each queue."""
-        for part in range(self._chip.dma.useful_queues):
+        parts = self._chip.dma.useful_queues
+        if node.axes:
+            source, target = (self._shapes[name] for name in (node.origin, node.dram))
+            parts = len(copied_boxes(self._chip, source, target, node.axes))
+        for part in range(parts):
             self._order.add(Task("copy", number, (), (), part))
 
     def cut_store(self, number: int, node: Node) -> None:
