@@ -12,7 +12,9 @@ from support.chips import ideal_chip
 from systolic.compiler.bounds.gaps import gapped_bytes
 from systolic.compiler.ir.carried import memory_bytes
 from systolic.hw.formulas.moves import GappedBytes, gapped_bound
+from systolic.isa import Access, Buffer, DmaCopy, Program
 from systolic.layout import Shape
+from systolic.machine import simulate
 
 BURST_BYTES = 32
 
@@ -78,6 +80,30 @@ def test_descriptors_or_gaps_whichever_cost_less(cost: str, gap_bytes: int, cycl
     both = gapped_bound(hardware, [lines, lines])
     assert both == alone
     assert twice.ticks - alone.ticks == cycles * hardware.period("dma")
+
+
+def test_queues_that_have_all_engines_write_a_line_with_each_of_them() -> None:
+    """64 lines of 8 bytes, 80 apart: 4 queues write 4 lines in 7 cycles each, 4 times.
+
+    All engines move 32 bytes in a cycle. x lines have descriptors of their own: 7 x / 16 = 16 +
+    (64 - x) 80 / 32 if x = 59.9, which is 26.2 cycles.
+    """
+    hardware = ideal_chip(8, 8, dma={
+        "queues": 4, "engines": 4, "partitions_per_engine": 2, "descriptor_cycles": 7,
+        "descriptor_cost": "max", "bytes_per_cycle": 8,
+    }, dram={"bytes_per_cycle": 256},
+    state_buffer={"port_scope": "bank", "bytes_per_partition": 8192, "banks": 8})  # fmt: skip
+    copies = []
+    for queue in range(4):
+        for part in range(2):
+            first = 8 * (2 * queue + part)
+            here = Access(Buffer.STATE, "u8", 0, 8, queue * 1024 + 8 * part, ((1, 8),))
+            there = Access(Buffer.DRAM, "u8", 0, 1, 88 * first, ((88, 8), (1, 8)))
+            copies.append(DmaCopy(dma_queue=queue, source=here, target=there))
+    trace = simulate(hardware, Program("lines", copies), values=False).trace
+    assert trace.ticks == 4 * 7
+    bound = gapped_bound(hardware, [GappedBytes(64 * 8, 64, 88, 0, 8, 80, stored=True)])
+    assert bound.ticks == 26
 
 
 def test_where_dma_transposes_only_what_is_stored_pays_for_its_gaps() -> None:

@@ -119,13 +119,18 @@ class GappedBytes:
         A descriptor is of bytes side by side. So for each gap there is one more descriptor, or one
         that moves the gap as well. Of n lines x have a descriptor of their own: they cost x
         descriptors and the bytes of n - x gaps, one after the other or (`descriptor_cost`) the
-        greater of both.
+        greater of both. Where copies are spread, a queue has a descriptor for each engine under way
+        at once, and all queues together the rate of all engines.
         """
-        rate = max(chip.dma.bytes_per_cycle, chip.dma.queue_bytes_per_cycle)
-        moving = Fraction(self.size_bytes, rate)
-        if chip.dma.transposes is not None and not self.stored:  # by the runs of the target
+        dma = chip.dma
+        rate = Fraction(dma.lone_bytes_per_cycle)
+        if dma.is_spread and dma.descriptor_cost == "max":
+            rate /= dma.queues
+        moving = self.size_bytes / rate
+        if dma.transposes is not None and not self.stored:  # by the runs of the target
             return int(moving)
-        each, gap = Fraction(chip.dma.descriptor_cycles), Fraction(self.gap_bytes, rate)
+        beside = dma.engine_count if dma.is_spread else 1
+        each, gap = Fraction(dma.descriptor_cycles, beside), self.gap_bytes / rate
         if chip.dma.descriptor_cost != "max":
             return int(moving + (self.lines - 1) * min(each, gap))
         apart = (moving + self.lines * gap) / (each + gap) if each + gap else Fraction(0)
