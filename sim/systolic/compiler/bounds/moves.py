@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from systolic.compiler.bounds.common_runs import common_runs
 from systolic.compiler.bounds.gaps import gapped_bytes
 from systolic.compiler.bounds.neighbours import parted_lines
 from systolic.compiler.bounds.sequencing import of_transpose, queue_bound
@@ -29,7 +30,7 @@ from systolic.compiler.lower.recognise import (
 )
 from systolic.compiler.lower.reshape import shared_home
 from systolic.hw.datatypes import data_type
-from systolic.hw.formulas.moves import bounce_bound, copied_bound, gapped_bound
+from systolic.hw.formulas.moves import bounce_bound, copied_bound, gapped_bound, passed_bound
 from systolic.hw.formulas.parts import parted_bound
 from systolic.hw.formulas.timing import Bound, dram_bound, largest, transpose_bound
 from systolic.hw.spec import Chip
@@ -89,8 +90,9 @@ def _way(graph: Graph, op: Operation, chip: Chip, options: Options) -> Bound | T
     if not all(ends) or homes == {"dram", "state_buffer"}:
         return dram_bound(chip, moved) if moved else NOTHING
     if homes == {"dram"}:
-        least = largest([dram_bound(chip, moved, moved // 2), _gapped(graph, op, chip)])
-        return _from_dram(graph, op, chip, options, least)
+        least = [dram_bound(chip, moved, moved // 2), _gapped(graph, op, chip)]
+        least += _passed(graph, op, chip)
+        return _from_dram(graph, op, chip, options, largest(least))
     return _on_chip(graph, op, chip, options)
 
 
@@ -103,6 +105,18 @@ def _gapped(graph: Graph, op: Operation, chip: Chip) -> Bound:
     ends = [gapped for gapped in both if gapped is not None]
     others = _dram_bytes(graph, op) - sum(end.size_bytes for end in ends)
     return gapped_bound(chip, ends, others) if ends else NOTHING
+
+
+def _passed(graph: Graph, op: Operation, chip: Chip) -> Iterator[Bound]:
+    """Yield what DMA engines pass, if they pass fewer bytes in a cycle than DRAM does."""
+    source, result, axes = _shapes(graph, op)
+    engines = chip.dma.engine_count * chip.dma.bytes_per_cycle
+    slow = chip.dram.organisation is None and engines < chip.dram.bytes_per_cycle
+    if not slow or is_packed(source) or is_packed(result):
+        return
+    runs = common_runs(carrier_shape(source), carrier_shape(result), axes)
+    if runs is not None:
+        yield passed_bound(chip, runs)
 
 
 def _written(graph: Graph, op: Operation, chip: Chip, options: Options) -> Iterator[Bound]:

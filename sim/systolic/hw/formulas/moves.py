@@ -158,6 +158,47 @@ def gapped_bound(
     return Bound(ticks, what, chip.period("pe_array"))
 
 
+@dataclass(frozen=True, slots=True)
+class CommonRuns:
+    """The elements of a tensor that goes from one place in DRAM to another.
+
+    size_bytes: of all elements. longest_bytes: of the longest run that lies side by side in both
+    places. gap_bytes: between two runs that go by the same distance, at least.
+    """
+
+    size_bytes: int
+    longest_bytes: int
+    gap_bytes: int
+
+
+def passed_bound(chip: Chip, runs: CommonRuns) -> Bound:
+    """Return the least time in which DMA engines pass all bytes of a move within DRAM.
+
+    An element that one descriptor brings from its place in the source to its place in the result
+    passes the engines once; any other passes them twice at least, as it must leave DRAM or lie
+    elsewhere in it meanwhile. Of S bytes let P pass once. All queues fetch a descriptor in D cycles
+    and all engines pass a byte in B. In T cycles there are T / D descriptors and T / B bytes, and
+
+        T / B >= 2 S - P
+
+    A descriptor brings elements to their places by one distance. They lie in runs of L bytes at
+    most, with gaps of g bytes at least between them, which pass as well. So P bytes are P / L runs,
+    all but one of each descriptor behind a gap:
+
+        T / D >= P / L - (T / B - P) / g
+
+    With a = D / (B L) and h = D / (B g) it follows that T >= 2 S B (a + h) / (1 + a + 2 h).
+    """
+    dma = chip.dma
+    beside = dma.engine_count if dma.is_spread else 1
+    fetched = Fraction(dma.descriptor_cycles, dma.queues * beside)
+    passed = Fraction(1, dma.engine_count * dma.bytes_per_cycle)
+    a, h = fetched / passed / runs.longest_bytes, fetched / passed / runs.gap_bytes
+    cycles = int(2 * runs.size_bytes * passed * (a + h) / (1 + a + 2 * h))
+    ticks = after(chip, 0, "dma", lone_latency_cycles(chip) + cycles)
+    return Bound(ticks, "bytes that pass DMA engines twice", chip.period("pe_array"))
+
+
 def copied_bound(
     chip: Chip,
     elements: int,
