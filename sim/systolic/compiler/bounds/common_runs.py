@@ -2,7 +2,7 @@
 
 A descriptor moves bytes by one distance, so it brings those elements to their places whose distance
 that is. They lie in runs, and between two runs of the same distance lie elements of others, or
-padding. Places are looked at one by one. Not here: what descriptors cost
+padding. PlaceNumbers are looked at one by one. Not here: what descriptors cost
 (`systolic.hw.formulas.moves`).
 """
 
@@ -24,7 +24,7 @@ FARTHEST = 64
 MOST_LOOKED_AT = 1 << 28
 """How many pairs of places are looked at for that; in larger tensors nearer runs only."""
 
-Places = npt.NDArray[np.int32]
+PlaceNumbers = npt.NDArray[np.int32]
 
 
 @lru_cache(maxsize=16)
@@ -54,7 +54,7 @@ def common_runs(source: Shape, result: Shape, axes: Sequence[int] | None) -> Com
     )
 
 
-def _least_gap(distance: Places, ends: npt.NDArray[np.bool_]) -> int:
+def _least_gap(distance: PlaceNumbers, ends: npt.NDArray[np.bool_]) -> int:
     """Return the fewest places between two runs of one distance, or fewer.
 
     ends: whether each place but the last is the last one of its run.
@@ -70,7 +70,7 @@ def _least_gap(distance: Places, ends: npt.NDArray[np.bool_]) -> int:
     return farthest
 
 
-def _places(shape: Shape) -> Places:
+def _places(shape: Shape) -> PlaceNumbers:
     """Return the place of every element, int32 [dims]: the sum of a part of each dimension."""
     found = np.zeros(shape.dims, np.int32)
     for axis, size in enumerate(shape.dims):

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from systolic.compiler.cost.dma import (
+    beside_cycles,
     bundle_cycles,
     run_bytes,
     shares_help,
@@ -348,6 +349,13 @@ class Planner:
         found = self._estimate(plan, plan.cols_in, plan.cols_out, ticks)
         return replace(found, ends=2) if shares_help(chip) else found
 
+    def can_reach(self, plan: Arrangement) -> bool:
+        """Return whether an access names the columns that the array loads, and those it makes."""
+        sizes = (*plan.brought_sizes, plan.move.spaced)
+        loaded = _columns_pattern(plan, plan.brought, sizes, plan.rows_out)
+        made = _columns_pattern(plan, plan.cols_out, plan.move.sizes, plan.rows_in)
+        return max(len(loaded), len(made)) <= MAX_PAIRS
+
     def _turned_pattern(self, plan: Arrangement, given: str) -> Pattern:
         """Return how the elements that the array has turned lie in a row of the result.
 
@@ -435,6 +443,7 @@ class Planner:
         copies = copies * bands // tall
         if chip.dma.is_spread:
             rounds = self._rounds(plan.count(side.rows), runs) * bands // tall
+            return copies * dma_latency_cycles(chip) + rounds * beside_cycles(chip, size, lines)
         return copies * dma_latency_cycles(chip) + rounds * bundle_cycles(chip, size, lines)
 
     def _passing(self, size_bytes: int, run: int, rows: int) -> int:

@@ -221,6 +221,34 @@ def bundle_cycles(chip: Chip, run: int, rows: int) -> int:
     return int(descriptor_cycles(chip, moving, rows))
 
 
+def queues_beside(chip: Chip, run: int) -> int:
+    """Return how many queues move a tile soonest in runs of so many bytes, where copies are spread.
+
+    Each of n queues waits for its own descriptors, so together they have n of them for each engine
+    in the time of one. But they share the engines' bytes, and take turns at the port of the tile's
+    bank while they do: that is n times the time of a run's bytes.
+    """
+    dma = chip.dma
+    if not dma.is_spread or dma.descriptor_cost != "max":
+        return 1
+    most = math.isqrt(dma.descriptor_cycles * dma.bytes_per_cycle // max(1, run))
+    return max(1, min(most, dma.queues // 2))
+
+
+def beside_cycles(chip: Chip, run: int, rows: int) -> int:
+    """Return what a round of descriptors takes where copies are spread, of a run of bytes each.
+
+    rows: how many engines each of `queues_beside` queues has at once. The fetch of descriptors and
+    the way through the port overlap in part only, so they are counted one after the other.
+    """
+    queues = queues_beside(chip, run)
+    alone = bundle_cycles(chip, run, rows)
+    if queues == 1:
+        return alone
+    moving = -(-queues * run // chip.dma.bytes_per_cycle)
+    return min(alone, -(-chip.dma.descriptor_cycles // queues) + moving)
+
+
 def _opening(chip: Chip, run: int) -> int:
     """Return the cycles of opening rows for a run, if other queues close them in between.
 

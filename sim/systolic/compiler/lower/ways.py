@@ -238,7 +238,9 @@ def _on_array(planner: Planner, move: Move) -> Iterator[Arrangement]:
         either_end = _opens_no_rows(planner)
         finely = either_end and planner.alone
         sides = rows, min(array.cols, lanes)
-        yield from turned(choice, *sides, either_end=either_end, finely=finely)
+        for plan in turned(choice, *sides, either_end=either_end, finely=finely):
+            if planner.can_reach(plan):
+                yield plan
 
 
 def _without_tiles(planner: Planner, move: Move) -> Iterator[Arrangement]:

@@ -13,7 +13,8 @@ from systolic.compiler.cost.dma import (
     CopyTime,
     as_transpose,
     copy_time,
-    engine_pool,
+    queues_beside,
+    run_bytes,
     shares_help,
     transpose_time,
 )
@@ -23,10 +24,12 @@ from systolic.compiler.ir.drafts import Drafts
 from systolic.compiler.ir.dram_tensor import DramTensor, Rectangle, whole_bursts
 from systolic.compiler.ir.nodes import Axes, Layers, Node, TensorInDram
 from systolic.compiler.ir.parts import RowPart, parts_of
+from systolic.compiler.ir.ranges import spans
 from systolic.compiler.ir.tasks import MatrixTile, Task
 from systolic.compiler.ir.windows import PartWindow
 from systolic.compiler.place.residency import Resident
 from systolic.compiler.place.tiles import OnChip
+from systolic.compiler.schedule.queues import DmaQueues
 from systolic.errors import CompileError
 from systolic.hw.spec import Chip
 from systolic.isa import Access, Buffer, DmaCopy, DmaTranspose
@@ -35,80 +38,6 @@ from systolic.spans import Span
 
 MOST_PARTS = 4, 2
 """Into how many parts of its columns a tile is cut at most that work waits for."""
-
-SPARED = 0.25
-"""Where stores would fill less than this part of one queue, loads use that queue as well."""
-
-
-@dataclass(slots=True)
-class _Queues:
-    """DMA queues by direction, and how busy each will be.
-
-    inwards_share: the share of the moved bytes that comes in; None: every queue does both.
-    """
-
-    chip: Chip
-    inwards_share: float | None
-    busy: dict[int, int] = field(default_factory=dict)
-    engines: dict[int, float] = field(default_factory=dict)
-
-    def pick(
-        self, *, inwards: bool, time: CopyTime, anywhere: bool, besides: Collection[int] = ()
-    ) -> int:
-        """Return the queue that will be free first: it, and the DMA engine that it belongs to.
-
-        Of two that are equal the one of the direction is taken. besides: queues that move other
-        parts of the same tile, which are not taken if others can be.
-        """
-        own = self._of_direction(inwards=inwards)
-        some = range(self.chip.dma.useful_queues) if anywhere else own
-        others = [queue for queue in some if queue not in besides]
-        queue = min(others or some, key=lambda each: (*self._free_at(each), each not in own))
-        return self.give(queue, time)
-
-    def give(self, queue: int, time: CopyTime) -> int:
-        """Give a copy to a queue, and return the queue."""
-        engine = engine_pool(self.chip, queue)
-        self.busy[queue] = self.busy.get(queue, 0) + time.cycles
-        self.engines[engine] = self.engines.get(engine, 0) + time.engine
-        return queue
-
-    def done(self, time: CopyTime) -> int:
-        """Return the cycle in which the queue that is free first would be done with a copy."""
-        return (
-            min(self.busy.get(queue, 0) for queue in range(self.chip.dma.useful_queues))
-            + time.cycles
-        )
-
-    def loads_are_over(self) -> None:
-        """Note that the queues of loads are as free as those of stores.
-
-        What is stored now depends on what they have brought, so they are done with it.
-        """
-        if self.inwards_share is None:
-            return  # they have stored as well
-        least = min(self.busy.get(queue, 0) for queue in self._of_direction(inwards=False))
-        for queue in self._of_direction(inwards=True):
-            self.busy[queue] = least
-        self.engines.clear()
-
-    def _of_direction(self, *, inwards: bool) -> range:
-        """Return the queues of one direction; a lone queue has both."""
-        count = self.chip.dma.useful_queues
-        if self.inwards_share is None:
-            return range(count)
-        bring = min(max(1, round(count * self.inwards_share)), max(1, count - 1))
-        if inwards and (1 - self.inwards_share) * count < SPARED:
-            return range(count)
-        return range(bring) if inwards else range(min(bring, count - 1), count)
-
-    def _free_at(self, queue: int) -> tuple[float, float]:
-        """Return when a queue can move more bytes, and what comes first of two that are equal."""
-        own = self.busy.get(queue, 0)
-        engine = self.engines.get(engine_pool(self.chip, queue), 0)
-        dma = self.chip.dma
-        by_engine = dma.queues_per_engine > 1 and not dma.is_spread
-        return max(own, engine), engine if by_engine else own
 
 
 @dataclass(slots=True)
@@ -147,7 +76,7 @@ class CopyMaker:
         self, drafts: Drafts, tiles: OnChip, layers: Layers, inwards_share: float | None
     ) -> None:
         self._drafts, self._tiles, self._chip = drafts, tiles, tiles.chip
-        self._queues = _Queues(self._chip, inwards_share)
+        self._queues = DmaQueues(self._chip, inwards_share)
         self._nodes = layers.nodes
         self._places = {place.name: place for place in layers.dram}
         self._tensors: dict[tuple[str, Axes, tuple[int, ...]], DramTensor] = {}
@@ -203,11 +132,18 @@ class CopyMaker:
         block = self._tiles.block(tile)
         if parts is not None and resident.region.piece_bytes:
             self.came[tile] = self._columns(tensor, block, ways, parts)
-        for cols in self.came.get(tile) or [Span(0, block.extents[1])]:
-            for part in self._parts(tensor, block, ways, cols):
+        for whole in self.came.get(tile) or [Span(0, block.extents[1])]:
+            shares, beside = self._beside(tensor, block, whole, inwards=True)
+            for part in (p for cols in shares for p in self._parts(tensor, block, ways, cols)):
                 target = self._tiles.part(resident, part.rows, part.cols)
                 self._move(
-                    part.access, target, region, resident.region, inwards=True, anywhere=anywhere
+                    part.access,
+                    target,
+                    region,
+                    resident.region,
+                    inwards=True,
+                    anywhere=anywhere,
+                    beside=beside,
                 )
 
     def _columns(
@@ -370,7 +306,9 @@ class CopyMaker:
         if not shared and following >= ways:  # sharing a tile would make every queue wait for it
             ways = 1
         taken: list[int] = []
-        for part in self._parts(tensor, block, ways, Span(0, block.extents[1])):
+        whole = Span(0, block.extents[1])
+        shares, beside = self._beside(tensor, block, whole, inwards=False)
+        for part in (p for cols in shares for p in self._parts(tensor, block, ways, cols)):
             source = self._tiles.part(resident, part.rows, part.cols)
             queue = self._move(
                 source,
@@ -380,6 +318,7 @@ class CopyMaker:
                 inwards=False,
                 anywhere=anywhere,
                 besides=taken,
+                beside=beside,
             )
             taken.append(queue)
             self._stored[queue] = (
@@ -459,6 +398,27 @@ class CopyMaker:
                     Span(cols.first + part.cols.first, part.cols.count),
                 )
 
+    def _beside(
+        self, tensor: DramTensor, block: Block, cols: Span, *, inwards: bool
+    ) -> tuple[list[Span], int]:
+        """Return the shares of a tile's columns that queues move side by side, and how many may.
+
+        Where copies are spread, each share has all rows, and all engines. No run is cut, and no
+        tile that DMA transposes: its runs are those on the chip.
+        """
+        if not self._chip.dma.is_spread:
+            return [cols], 1
+        first = next(iter(self._parts(tensor, block, 1, cols)))
+        size, row = first.access.element_bytes, ((1, first.cols.count),)
+        held = Access(Buffer.STATE, first.access.dtype, 0, first.rows.count, 0, row)
+        if inwards and isinstance(self._cheapest(first.access, held)[0], DmaTranspose):
+            return [cols], 1
+        run = min(run_bytes(first.access) // size, cols.count)
+        beside = queues_beside(self._chip, run * size)
+        share = -(-cols.count // (run * beside)) * run
+        shares = spans(0, cols.count, share, share)
+        return [Span(cols.first + part.first, part.count) for part in shares], beside
+
     def _tensor(
         self, place: str, axes: Axes, picked: tuple[int, ...] = ()
     ) -> tuple[DramTensor, Region]:
@@ -480,10 +440,13 @@ class CopyMaker:
         inwards: bool,
         anywhere: bool = False,
         besides: Collection[int] = (),
+        beside: int = 1,
     ) -> int:
         """Add a copy, and return its queue."""
         copy, time = self._cheapest(source, target)
-        queue = self._queues.pick(inwards=inwards, time=time, anywhere=anywhere, besides=besides)
+        queue = self._queues.pick(
+            inwards=inwards, time=time, anywhere=anywhere, besides=besides, beside=beside
+        )
         self._drafts.add(replace(copy, dma_queue=queue), (read,), (written,))
         return queue
 
