@@ -38,7 +38,7 @@ def common_runs(source: Shape, result: Shape, axes: Sequence[int] | None) -> Com
         return None
     if source.padded_elements() > MOST_PLACES:
         return None
-    here, there = _places(source), _places(result)
+    here, there = places_of_elements(source), places_of_elements(result)
     if axes is not None:
         here = here.transpose(axes)
     distance = np.arange(source.padded_elements(), dtype=np.int32)
@@ -70,7 +70,7 @@ def _least_gap(distance: PlaceNumbers, ends: npt.NDArray[np.bool_]) -> int:
     return farthest
 
 
-def _places(shape: Shape) -> PlaceNumbers:
+def places_of_elements(shape: Shape) -> PlaceNumbers:
     """Return the place of every element, int32 [dims]: the sum of a part of each dimension."""
     found = np.zeros(shape.dims, np.int32)
     for axis, size in enumerate(shape.dims):

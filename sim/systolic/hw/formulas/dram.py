@@ -251,6 +251,25 @@ def least_cycles(chip: Chip, bytes_moved: int) -> int:
     return moving + max(0, late // parts.refresh_interval_cycles) * parts.refresh_cycles
 
 
+def opened_cycles(chip: Chip, bytes_moved: int) -> int:
+    """Return the least cycles in which queues with one burst in hand move bytes, rows opened.
+
+    A row holds `row_bytes` of them, so there are as many openings at least, for each of which the
+    queue waits that has the burst. All but the first of each bank close another row before, unless
+    refresh does. 0 where a queue has several bursts in hand, and opens rows meanwhile.
+    """
+    parts = chip.dram.organisation
+    assert parts is not None
+    if parts.outstanding > 1:
+        return 0
+    _, burst_cycles = chip.burst_cycles(in_state=False)
+    bursts, opened = (-(-bytes_moved // size) for size in (parts.burst_bytes, parts.row_bytes))
+    cycles = bursts * burst_cycles + opened * parts.activate_cycles
+    if not parts.refresh_interval_cycles:
+        cycles += max(0, opened - parts.channels * parts.banks) * parts.precharge_cycles
+    return -(-cycles // chip.dma.queues)
+
+
 def dram_rate(chip: Chip, queues: int) -> int:
     """Return the most bytes that many queues move from or to DRAM in a cycle."""
     parts = chip.dram.organisation

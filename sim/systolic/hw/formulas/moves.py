@@ -158,6 +158,16 @@ def gapped_bound(
     return Bound(ticks, what, chip.period("pe_array"))
 
 
+def channel_bound(chip: Chip, bursts: int) -> Bound:
+    """Return the least time in which one channel of DRAM moves so many bursts.
+
+    Its bus has one of them at a time.
+    """
+    _, burst_cycles = chip.burst_cycles(in_state=False)
+    ticks = after(chip, 0, "dma", lone_latency_cycles(chip) + bursts * burst_cycles)
+    return Bound(ticks, "bursts of one channel of DRAM", chip.period("pe_array"))
+
+
 @dataclass(frozen=True, slots=True)
 class CommonRuns:
     """The elements of a tensor that goes from one place in DRAM to another.

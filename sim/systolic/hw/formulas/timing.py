@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from systolic.hw.datatypes import data_type
-from systolic.hw.formulas.dram import least_cycles, queue_rate, run_cycles
+from systolic.hw.formulas.dram import least_cycles, opened_cycles, queue_rate, run_cycles
 from systolic.hw.formulas.engines import fastest, lead_cycles, serial_cycles
 from systolic.hw.formulas.ticks import UnitRate, after, least_end
 from systolic.hw.spec import Chip, Engine, PEArray
@@ -422,6 +422,6 @@ def dram_bound(chip: Chip, bytes_moved: int, copied_bytes: int = 0) -> Bound:
         -(-bytes_moved // chip.dram.bytes_per_cycle), -(-(bytes_moved - copied_bytes) // engines)
     )
     if chip.dram.organisation is not None:
-        moving = least_cycles(chip, bytes_moved)
+        moving = max(least_cycles(chip, bytes_moved), opened_cycles(chip, bytes_moved))
     ticks = after(chip, 0, "dma", lone_latency_cycles(chip) + moving)
     return Bound(ticks, "DRAM bandwidth", chip.period("pe_array"))
