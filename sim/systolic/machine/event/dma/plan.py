@@ -26,7 +26,7 @@ from systolic.machine.event.dma.descriptors import (
     spread_order,
 )
 from systolic.machine.event.dma.pace import BytePace, CopyRate, PacedDescriptor
-from systolic.machine.event.ports.meeting import (
+from systolic.machine.event.ports.course import (
     EVERY_PARTITION,
     FIRST,
     HIGH,
@@ -34,6 +34,7 @@ from systolic.machine.event.ports.meeting import (
     PORT,
     STOP,
     Course,
+    UseTable,
 )
 from systolic.machine.event.ports.ports import Needs, hull, in_bank, mask_of, number_of
 
@@ -70,17 +71,15 @@ class GroupPorts(NamedTuple):
 
 
 class PlannedCourse(NamedTuple):
-    """When the bundles of a copy use which ports at a rate, if nothing is refused.
+    """When the bundles of a copy use which ports at steady paces, if nothing is refused.
 
-    Its times are in cycles, the first bundle begins in cycle 0. begins: of each bundle, and behind
-    the last, int64 [bundles + 1]. columns: of `uses`, the first of each bundle, and behind the
-    last. groups: the number of the first bundle of each group. uses: a `Course`.
+    Its times are in ticks, the first bundle begins in tick 0. begins: of each bundle, and behind
+    the last. groups: the number of the first bundle of each group, and behind the last.
     """
 
-    begins: Integers
-    columns: Integers
+    begins: list[int]
     groups: list[int]
-    uses: Course
+    course: Course
 
 
 class CopyPlan:
@@ -89,7 +88,7 @@ class CopyPlan:
     copy: one of them; where in its banks it lies may differ from where others do.
     engines: by group, how many DMA engines move a bundle. pieces: by group, what a bundle costs.
     order: of the descriptors as they are moved, [descriptors]; None if it is that of the copy.
-    has_course: its course at a rate that never varies is kept (`course`).
+    has_course: its course at paces that never vary is kept (`course`).
     """
 
     def __init__(self, copy: DmaCopy, chip: Chip) -> None:
@@ -117,7 +116,7 @@ class CopyPlan:
         self._paces: dict[CopyRate, tuple[BytePace, ...]] = {}
         self._needs: dict[tuple[int, int], Needs] = {}
         self._ports: dict[int, GroupPorts] = {}
-        self._courses: dict[CopyRate, PlannedCourse] = {}
+        self._courses: dict[tuple[tuple[BytePace, ...], int], PlannedCourse] = {}
         bundles = sum(group.count for group in self.groups)
         self.has_course = bundles <= MOST_KEPT and all(group.one_bank for group in self.groups)
 
@@ -171,28 +170,28 @@ class CopyPlan:
             found = self._ports[place] = self._find_ports(place)
         return found
 
-    def course(self, rate: CopyRate) -> PlannedCourse:
-        """Return when its bundles, each in one bank, use ports at a rate that never varies."""
-        found = self._courses.get(rate)
+    def course(self, paces: tuple[BytePace, ...], period: int) -> PlannedCourse:
+        """Return when its bundles, each in one bank, use ports at paces that never vary.
+
+        paces: of all groups. period: ticks of a cycle.
+        """
+        found = self._courses.get((paces, period))
         if found is None:
-            found = self._courses[rate] = self._make_course(rate)
+            found = self._courses[paces, period] = self._make_course(paces, period)
         return found
 
-    def _make_course(self, rate: CopyRate) -> PlannedCourse:
-        begins, columns, groups, parts = [np.zeros(1, np.int64)], [0], [0], list[Course]()
-        paces = self.paces(rate)
+    def _make_course(self, paces: tuple[BytePace, ...], period: int) -> PlannedCourse:
+        begins, groups, tables = [np.zeros(1, np.int64)], [0], list[UseTable]()
         for place, (group, piece) in enumerate(zip(self.groups, self.pieces, strict=True)):
             ends = begins[-1][-1] + paces[place].orbit(piece, 0).ends(group.count)
             moving = ends[:-1] if piece.overlaps else ends[:-1] + piece.fetch
-            parts.append(self.course_of(place, 0, moving, ends[1:]))
+            tables.append(self.table_of(place, 0, moving * period, ends[1:] * period))
             begins.append(ends[1:])
-            ports = len(self.ports(place).number)
-            columns += [columns[-1] + ports * (n + 1) for n in range(group.count)]
             groups.append(groups[-1] + group.count)
-        uses = np.concatenate(parts, axis=1)
-        return PlannedCourse(np.concatenate(begins), np.array(columns), groups, uses)
+        begin = np.concatenate(begins) * period
+        return PlannedCourse(begin.tolist(), groups, Course(np.concatenate(tables, axis=1)))
 
-    def course_of(self, place: int, index: int, first: Integers, stop: Integers) -> Course:
+    def table_of(self, place: int, index: int, first: Integers, stop: Integers) -> UseTable:
         """Return the use of ports by bundles that move from `first` to `stop`, in any unit of time.
 
         They are those of a group, from number `index` on.

@@ -24,12 +24,13 @@ from systolic.machine.event.dma.pace import (
 )
 from systolic.machine.event.dma.plan import CopyPlan
 from systolic.machine.event.ports.beats import Beats, stretch
-from systolic.machine.event.ports.meeting import (
-    STOP,
+from systolic.machine.event.ports.course import (
     Course,
+    PlacedCourse,
     Use,
-    course_of,
+    UseTable,
     joined,
+    table_of,
 )
 from systolic.machine.event.ports.ports import Need, Needs, Port, Stretch, Timeline
 from systolic.machine.event.ports.stream import Lost, ShareOfBytes, Stream
@@ -99,6 +100,7 @@ class DmaStream(Stream):
         self._is_at_best = True
         self._paces = plan.paces(self._shared)
         self._pace = self._paces[0]
+        self._origin, self._is_only_delayed = 0, False
         self._index = self._begun = self._fetched = self._moved = 0
         self._behind = self._from = 0
         self._over: int | None = None
@@ -170,6 +172,8 @@ class DmaStream(Stream):
         """Hold the stream from now on."""
         self._catch_up()
         self._over = None
+        if not self._is_only_delayed:
+            self._course = None
         super().refuse(lost)
 
     def done(self, tick: int) -> bool:
@@ -267,22 +271,74 @@ class DmaStream(Stream):
         """
         return not self._overlaps and all(pace.least for pace in self._paces)
 
-    def _course_ahead(self) -> Course:
+    def course(self) -> PlacedCourse:
+        """Return what it will use if nothing is refused, from now on at least.
+
+        It holds until its pace changes, or until it is refused if that does more than delay it.
+        """
+        if self._course is None:
+            self._course, self._origin = self._make_course()
+        return PlacedCourse(self._course, self._origin)
+
+    def _make_course(self) -> PlacedCourse:
+        self._catch_up()
+        is_steady = all(pace.phases == 1 for pace in self._paces)
+        self._is_only_delayed = is_steady and self._ends_with_bytes()
+        is_in_cycle = self.granted and self.tick > self._env.tick
+        if is_steady and self._plan.has_course and not is_in_cycle:
+            return self._planned_course()
+        tables = [table_of(self._uses_in_progress()), self._table_ahead()]
+        return PlacedCourse(Course(joined(tables)), 0)
+
+    def _ends_with_bytes(self) -> bool:
+        """Return whether descriptors are over when their bytes are, and not later for their cost.
+
+        Then a cycle in which one is held only delays all that follows.
+        """
+        if not self._overlaps or self._group == len(self._groups):
+            return True
+        cycle, left = self.tick // self.period, self._piece.size - self._moved
+        if self._begun + self._piece.fetch > cycle + self._pace.cycles(cycle, left):
+            return False
+        pieces = zip(self._plan.pieces, self._paces, strict=True)
+        return all(piece.fetch <= pace.cycles(0, piece.size) for piece, pace in pieces)
+
+    def _planned_course(self) -> PlacedCourse:
+        """Return the course of a copy at a pace that never varies, such that it fits from now on.
+
+        The bundle in hand ends when it will; it may seem to have begun at another time.
+        """
+        plan, cycle = self._plan.course(self._paces, self.period), self.tick // self.period
+        bundle = plan.groups[self._group] + self._index
+        if self._group < len(self._groups) and self._is_begun(cycle):
+            bundle, cycle = bundle + 1, self._descriptor_over(self._shared, cycle)
+        return PlacedCourse(plan.course, cycle * self.period - plan.begins[bundle])
+
+    def _uses_in_progress(self) -> Iterator[Use]:
+        """Yield what it uses in a cycle that has begun and is not over."""
+        if self.granted and self.tick > self._env.tick:
+            for need in self.needs_in_progress():
+                yield Use(need, self.tick - self.period, self.tick)
+
+    def _spend(self, cycles: int) -> None:
+        super()._spend(cycles)
+        if not self.granted:
+            self._origin += cycles * self.period
+
+    def _table_ahead(self) -> UseTable:
         """Return what it will use at the present pace, bundle by bundle."""
         self._catch_up()
-        if self._plan.has_course and self._shared.phases == 1:
-            return self._planned_course()
-        cycle, index, parts = self.tick // self.period, self._index, list[Course]()
+        cycle, index, parts = self.tick // self.period, self._index, list[UseTable]()
         if self._group < len(self._groups) and self._is_begun(cycle):
             first = cycle if self._overlaps else cycle + self._piece.fetch - self._fetched
             cycle = self._descriptor_over(self._shared, cycle)
             group = self._groups[self._group]
             if group.one_bank:
                 parts.append(
-                    self._course_of(self._group, index, np.array([first]), np.array([cycle]))
+                    self._table_of(self._group, index, np.array([first]), np.array([cycle]))
                 )
             else:
-                parts.append(course_of(self._uses_over_banks(self._group, first, self._moved)))
+                parts.append(table_of(self._uses_over_banks(self._group, first, self._moved)))
             index += 1
         for place in range(self._group, len(self._groups)):
             group, piece = self._groups[place], self._plan.pieces[place]
@@ -291,29 +347,12 @@ class DmaStream(Stream):
                 ends = cycle + orbit.ends(group.count - index)
                 moving = ends[:-1] if self._overlaps else ends[:-1] + piece.fetch
                 if group.one_bank:
-                    parts.append(self._course_of(place, index, moving, ends[1:]))
+                    parts.append(self._table_of(place, index, moving, ends[1:]))
                 else:
-                    parts.append(course_of(self._uses_over_banks(place, int(moving[0]), 0)))
+                    parts.append(table_of(self._uses_over_banks(place, int(moving[0]), 0)))
                 cycle = int(ends[-1])
             index = 0
         return joined(parts)
-
-    def _planned_course(self) -> Course:
-        """Return what it will use at a pace that never varies: as its plan says, but later."""
-        plan, cycle = self._plan.course(self._shared), self.tick // self.period
-        bundle, parts = plan.groups[self._group] + self._index, list[Course]()
-        if self._group < len(self._groups) and self._is_begun(cycle):
-            first = cycle if self._overlaps else cycle + self._piece.fetch - self._fetched
-            cycle = self._descriptor_over(self._shared, cycle)
-            parts.append(
-                self._course_of(self._group, self._index, np.array([first]), np.array([cycle]))
-            )
-            bundle += 1
-        ahead = plan.uses[:, plan.columns[bundle] :].copy()
-        ahead[: STOP + 1] += cycle - plan.begins[bundle]
-        if self.period > 1:
-            ahead[: STOP + 1] *= self.period
-        return joined([*parts, ahead])
 
     def _uses_over_banks(self, place: int, cycle: int, moved: int) -> Iterator[Use]:
         """Yield when the one bundle of a group uses which bank, its bytes moving from `cycle` on.
@@ -328,12 +367,12 @@ class DmaStream(Stream):
                 yield Use(need, cycle * self.period, (cycle + spent) * self.period)
             cycle, moved = cycle + spent, stop
 
-    def _course_of(self, place: int, index: int, first: Ticks, stop: Ticks) -> Course:
+    def _table_of(self, place: int, index: int, first: Ticks, stop: Ticks) -> UseTable:
         """Return the use of ports by bundles that move from `first` to `stop`, in cycles.
 
         They are those of a group, from number `index` on.
         """
-        return self._plan.course_of(place, index, first * self.period, stop * self.period)
+        return self._plan.table_of(place, index, first * self.period, stop * self.period)
 
     def pace_in_use(self) -> Hashable:
         """Return the pace that its shares allow, as long as they stay the same."""

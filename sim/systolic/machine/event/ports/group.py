@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable
 from itertools import combinations
 from typing import NamedTuple
 
-from systolic.machine.event.ports.meeting import Course, first_meeting
+from systolic.machine.event.ports.course import PlacedCourse
+from systolic.machine.event.ports.meeting import first_meeting
 from systolic.machine.event.ports.rounds import Contest, contest_of
 from systolic.machine.event.ports.stream import Stream
 
@@ -18,13 +19,13 @@ from systolic.machine.event.ports.stream import Stream
 class _Meeting(NamedTuple):
     """The first tick at which two courses use one port."""
 
-    one: Course
-    other: Course
+    one: PlacedCourse
+    other: PlacedCourse
     tick: int
 
-    def of(self, one: Course, other: Course) -> bool:
+    def of(self, one: PlacedCourse, other: PlacedCourse) -> bool:
         """Return whether it is the meeting of these courses."""
-        return self.one is one and self.other is other
+        return self.one == one and self.other == other
 
 
 class PortGroup:

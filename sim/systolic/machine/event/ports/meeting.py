@@ -7,102 +7,162 @@ do, not a decision of the arbiter whenever one of them comes to another partitio
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import lru_cache
-from typing import NamedTuple
+from bisect import bisect_right
 
 import numpy as np
 import numpy.typing as npt
 
-from systolic.machine.event.ports.ports import Need, Timeline, number_of
+from systolic.machine.event.ports.course import (
+    FIRST,
+    HIGH,
+    LOW,
+    STOP,
+    PlacedCourse,
+    PortUses,
+    Steps,
+    UseTable,
+    place_of,
+)
+from systolic.machine.event.ports.ports import Need
 
 Column = npt.NDArray[np.int64]
-EVERY_PARTITION = 1 << 40
 NEVER = 1 << 62
+MOST_SWEPT = 48
+"""So many uses are compared one by one; more of them by numpy, whose calls take as long."""
 
 
-class Use(NamedTuple):
-    """A need from tick `first` to tick `stop`."""
-
-    need: Need
-    first: int
-    stop: int
-
-
-Course = npt.NDArray[np.int64]
-"""Uses of ports, in the order of time: int64 [5, uses], rows FIRST to HIGH.
-
-A use is of a port, by its number, in partitions low <= p < high, from tick `first` to tick `stop`.
-A course may say that a port is used when it is not; where it says nothing none is.
-"""
-
-FIRST, STOP, PORT, LOW, HIGH = range(5)
-NO_USES: Course = np.zeros((5, 0), np.int64)
-
-
-def course_of(uses: Iterable[Use]) -> Course:
-    """Return uses, given in the order of time, as a course."""
-    rows = [(first, stop, *_place(need)) for need, first, stop in uses]
-    return np.array(rows, np.int64).reshape(-1, 5).T.copy() if rows else NO_USES
-
-
-@lru_cache(maxsize=1024)
-def course_in_slots(timeline: Timeline) -> Course:
-    """Return what is used in which slots, for ticks; the same array every time: not to write to."""
-    return course_of(Use(need, s.first, s.stop) for s in timeline for need in s.needs)
-
-
-def _place(need: Need) -> tuple[int, int, int]:
-    """Return port and partitions; a port of the result buffer is one for all partitions."""
-    number = number_of(need.port)
-    if not need.port.is_of_partitions:
-        return number, 0, EVERY_PARTITION
-    return number, need.first, need.stop
-
-
-def joined(courses: list[Course]) -> Course:
-    """Return courses that follow one another as one."""
-    parts = [course for course in courses if course.shape[1]]
-    return parts[0] if len(parts) == 1 else np.concatenate([NO_USES, *parts], axis=1)
-
-
-def first_meeting(one: Course, other: Course, now: int) -> int:
+def first_meeting(one: PlacedCourse, other: PlacedCourse, now: int) -> int:
     """Return the first tick, not before `now`, at which both use a port; NEVER if there is none."""
-    mine = one[:, one[STOP].searchsorted(now, side="right") :]
-    # Uses of a course follow one another, so those that a use overlaps in time are neighbours.
-    begin = other[STOP].searchsorted(np.maximum(mine[FIRST], now), side="right")
-    count = other[FIRST].searchsorted(mine[STOP], side="left") - begin
-    ends = count.cumsum()
-    if not len(ends) or not ends[-1]:
+    (mine, origin), (theirs, other_origin) = one, other
+    later, best = other_origin - origin, NEVER
+    now -= origin
+    for number, a in mine.ports.items():
+        b = theirs.ports.get(number)
+        if b is None or a.lowest >= b.highest or b.lowest >= a.highest:
+            continue
+        if max(a.begin, b.begin + later, now) < min(a.end, b.end + later, best):
+            best = min(best, _first_of_port(a, b, later, now))
+    return best + origin if best < NEVER else NEVER
+
+
+def _first_of_port(a: PortUses, b: PortUses, later: int, now: int) -> int:
+    """Return the first tick from `now` on at which a use of `a` meets one of `b`, else NEVER.
+
+    Ticks are those of `a`, which begin `later` ticks before those of `b`.
+    """
+    i, j = bisect_right(a.stop, now), bisect_right(b.stop, now - later)
+    mine, theirs = len(a.stop) - i, len(b.stop) - j
+    if not mine or not theirs:
         return NEVER
-    theirs = np.arange(ends[-1]) + (begin - ends + count).repeat(count)
-    a, b = mine.repeat(count, axis=1), other.take(theirs, axis=1)
-    meet = (a[PORT] == b[PORT]) & (a[LOW] < b[HIGH]) & (b[LOW] < a[HIGH])
+    begun = max(a.first[i], b.first[j] + later) <= now
+    if begun and a.low[i] < b.high[j] and b.low[j] < a.high[i]:
+        return now
+    if mine + theirs <= MOST_SWEPT:
+        found = _swept(a, i, b, j, later)
+    elif mine > 1 < theirs and (s := a.steps) and (t := b.steps) and _are_in_step(s, t):
+        found = _first_in_step(a, i, b, j, later)
+    else:
+        found = _first_of_many(a.table[:, i:], b.table[:, j:], later)
+    return max(found, now)
+
+
+def _swept(a: PortUses, i: int, b: PortUses, j: int, later: int) -> int:
+    """Return the first tick at which a use from `i` on meets one of the other's from `j` on.
+
+    Uses of a course follow one another, so those that a use overlaps in time are neighbours.
+    """
+    best, ends = NEVER, len(b.stop)
+    for use in range(i, len(a.stop)):
+        first, stop = a.first[use], a.stop[use]
+        if first >= best:
+            break
+        while j < ends and b.stop[j] + later <= first:
+            j += 1
+        for its in range(j, ends):
+            begin = b.first[its] + later
+            if begin >= stop:
+                break
+            if b.low[its] < a.high[use] and a.low[use] < b.high[its]:
+                best = min(best, max(first, begin))
+                break
+    return best
+
+
+def _are_in_step(one: Steps, other: Steps) -> bool:
+    return (one.ticks_on, one.lanes_on) == (other.ticks_on, other.lanes_on)
+
+
+def _first_in_step(a: PortUses, i: int, b: PortUses, j: int, later: int) -> int:
+    """Return what `_swept` does, for uses of which all follow one another by the same steps.
+
+    Which uses meet depends only on how many are between their numbers.
+    """
+    s, t = a.steps, b.steps
+    assert s
+    assert t
+    gap, apart = b.first[0] + later - a.first[0], b.low[0] - a.low[0]
+    between = _multiples(s.ticks_on, -t.ticks - gap, s.ticks - gap)
+    best = NEVER
+    for number in between:
+        if not -t.lanes < apart + number * s.lanes_on < s.lanes:
+            continue
+        use = max(i, j - number)
+        if use < len(a.stop) and use + number < len(b.stop):
+            best = min(best, max(a.first[use], b.first[use + number] + later))
+    return best
+
+
+def _multiples(step: int, low: int, high: int) -> range:
+    """Return the numbers whose multiples of a step lie between low and high, without these."""
+    return range(low // step + 1, -(-high // step))
+
+
+def _first_of_many(mine: UseTable, other: UseTable, later: int) -> int:
+    """Return what `_swept` does, for many uses."""
+    starts, stops = mine[FIRST] - later, mine[STOP] - later
+    begin = other[STOP].searchsorted(starts, side="right")
+    count = other[FIRST].searchsorted(stops, side="left") - begin
+    ends = count.cumsum()
+    if not ends[-1]:
+        return NEVER
+    use = np.arange(len(ends)).repeat(count)
+    its = np.arange(ends[-1]) + (begin - ends + count)[use]
+    meet = (mine[LOW, use] < other[HIGH, its]) & (other[LOW, its] < mine[HIGH, use])
     if not meet.any():
         return NEVER
-    return max(now, int(np.maximum(a[FIRST], b[FIRST])[meet].min()))
+    return int(np.maximum(mine[FIRST, use], other[FIRST, its] + later)[meet].min())
 
 
-def taken_until(course: Course, need: Need, now: int, until: int) -> tuple[bool, int]:
+def taken_until(placed: PlacedCourse, need: Need, now: int, until: int) -> tuple[bool, int]:
     """Return whether a course uses some of what is needed at `now`, and until when that stays so.
 
     While it does, the lowest of the partitions that the use names stays the same too. `until` is
     the latest tick that is asked for.
     """
-    number, low, high = _place(need)
-    # In the order of time, so the uses between two ticks are neighbours.
-    begin = int(course[STOP].searchsorted(now, side="right"))
-    end = int(course[FIRST].searchsorted(until, side="left"))
-    near = course[:, begin:end]
-    met = near[:, (near[PORT] == number) & (near[LOW] < high) & (near[HIGH] > low)]
-    first, stop, lowest = met[FIRST], met[STOP], met[LOW]
-    if not len(first):
+    (course, origin), (number, low, high) = placed, place_of(need)
+    uses = course.ports.get(number)
+    if uses is None or uses.lowest >= high or uses.highest <= low:
         return False, until
-    if first[0] > now:
-        return False, int(first[0])
-    ends = np.flatnonzero((lowest[1:] != lowest[0]) | (first[1:] > stop[:-1]))
-    last = int(ends[0]) if len(ends) else len(first) - 1
-    over = int(stop[last])
-    if last + 1 < len(first):
-        over = min(over, int(first[last + 1]))
-    return True, min(over, until)
+    last = until - origin
+    met = _next_met(uses, bisect_right(uses.stop, now - origin), low, high, last)
+    if met is None:
+        return False, until
+    if uses.first[met] > now - origin:
+        return False, uses.first[met] + origin
+    lowest, over = uses.low[met], uses.stop[met]
+    while (met := _next_met(uses, met + 1, low, high, last)) is not None:
+        if uses.low[met] != lowest or uses.first[met] > over:
+            over = min(over, uses.first[met])
+            break
+        over = uses.stop[met]
+    return True, min(over + origin, until)
+
+
+def _next_met(uses: PortUses, number: int, low: int, high: int, last: int) -> int | None:
+    """Return the first use from `number` on in some of these partitions; None if none before."""
+    for use in range(number, len(uses.stop)):
+        if uses.first[use] >= last:
+            return None
+        if uses.low[use] < high and low < uses.high[use]:
+            return use
+    return None

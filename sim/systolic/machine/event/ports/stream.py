@@ -15,15 +15,7 @@ import numpy.typing as npt
 import simpy
 
 from systolic.machine.event.ports.beats import Beats, stretch
-from systolic.machine.event.ports.meeting import (
-    FIRST,
-    STOP,
-    Course,
-    Use,
-    course_in_slots,
-    course_of,
-    joined,
-)
+from systolic.machine.event.ports.course import Course, PlacedCourse, course_in_slots
 from systolic.machine.event.ports.ports import Need, Needs, Port, Stretch, Timeline
 from systolic.machine.event.ticks import TickEnvironment
 from systolic.trace.records import ALL_PARTITIONS
@@ -173,31 +165,14 @@ class Stream:
         """Return for how many cycles, if held, it asks for the same; None: until it is granted."""
         return None
 
-    def course(self) -> Course:
+    def course(self) -> PlacedCourse:
         """Return what it will use if nothing is refused, from now on at least.
 
-        It holds until something is refused.
+        While it is refused the same course begins later and later.
         """
         if self._course is None:
-            self._course = joined([course_of(self._uses_in_progress()), self._course_ahead()])
-        return self._course
-
-    def _uses_in_progress(self) -> Iterator[Use]:
-        """Yield what it uses in a cycle that has begun and is not over."""
-        if self.granted and self.tick > self._env.tick:
-            for need in self.needs_in_progress():
-                yield Use(need, self.tick - self.period, self.tick)
-
-    def _course_ahead(self) -> Course:
-        """Return what it will use from `tick` on."""
-        course = course_in_slots(self.timeline)
-        ahead = (course[STOP] * self.spacing).searchsorted(self.position, side="right")
-        found = course[:, ahead:].copy()
-        found[: STOP + 1] *= self.spacing
-        np.maximum(found[FIRST], self.position, out=found[FIRST])
-        found[: STOP + 1] *= self.period
-        found[: STOP + 1] += self.tick - self.position * self.period
-        return found
+            self._course = course_in_slots(self.timeline, self.spacing, self.period)
+        return PlacedCourse(self._course, self.tick - self.position * self.period)
 
     def needs_in_progress(self) -> Needs:
         """Return what the slot granted last needs, while its cycle is not yet over."""
@@ -318,7 +293,6 @@ class Stream:
             self.refusals.append(Refusal(self.tick, 0, lost))
         self._refused_at = self.tick
         self.granted = False
-        self._course = None
 
     def set_shares(self, shares: Mapping[str, ShareOfBytes]) -> bool:
         """Say which shares it holds from now on, by bandwidth; return if its pace changes (DMA)."""
