@@ -6,6 +6,7 @@ neighbours.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -210,7 +211,8 @@ def source_order(copy: DmaTranspose) -> Integers:
     return np.arange(shape[0] * shape[1]).reshape(shape).T.ravel()
 
 
-_Pattern = tuple[int, int, tuple[tuple[int, int], ...]]
+Pattern = tuple[tuple[int, int], ...]
+_Pattern = tuple[int, int, Pattern]
 
 
 def _pattern(access: Access) -> _Pattern:
@@ -235,9 +237,15 @@ def _turned_runs(target: _Pattern) -> _RegularDescriptors:
 
 @lru_cache(maxsize=256)
 def _runs(source: _Pattern, target: _Pattern) -> _RegularDescriptors:
-    """Return the descriptors of a copy between two patterns."""
-    size = source[0]
-    a, b = _relative(source), _relative(target)
+    """Return the descriptors of a copy between two patterns.
+
+    What is looked at one by one are pieces that are contiguous on both sides at least.
+    """
+    (most, outer), (other_most, other_outer) = _contiguous(source[2]), _contiguous(target[2])
+    elements = math.gcd(most, other_most)
+    size = source[0] * elements
+    a = _relative(source, (*outer, (elements, most // elements)))
+    b = _relative(target, (*other_outer, (elements, other_most // elements)))
     fresh = np.ones(len(a), bool)
     fresh[1:] = (np.diff(a) != size) | (np.diff(b) != size)
     for _, partitions, _ in (source, target):
@@ -333,9 +341,23 @@ def _spread(copy: DmaCopy, runs: _RegularDescriptors, chip: Chip) -> _RegularDes
     return _RegularDescriptors(partitions[:, first], source, target, lengths, edges, rows)
 
 
-def _relative(pattern: _Pattern) -> Integers:
-    """Return the byte offset of every element from the first one of its partition, in order."""
-    size, partitions, pairs = pattern
+def _contiguous(pairs: Pattern) -> tuple[int, Pattern]:
+    """Return how many elements surely follow one another, and the pairs that repeat these."""
+    elements = 1
+    for place in range(len(pairs), 0, -1):
+        step, count = pairs[place - 1]
+        if count > 1 and step != elements:
+            return elements, pairs[:place]
+        elements *= count
+    return elements, ()
+
+
+def _relative(pattern: _Pattern, pairs: Pattern) -> Integers:
+    """Return the byte offset of every piece from the first one of its partition, in order.
+
+    pairs: of the pieces of a partition, with steps in elements.
+    """
+    size, partitions, _ = pattern
     index = np.zeros(1, np.int64)
     for step, count in pairs:
         index = (index[:, None] + step * np.arange(count, dtype=np.int64)).reshape(-1)
