@@ -77,7 +77,10 @@ class Footprint:
             found = np.array([self.low], np.int64)
             for step, count in self.steps:
                 found = (found[None, :] + step * np.arange(count, dtype=np.int64)[:, None]).ravel()
-            self._starts = np.unique(found)
+            found.sort()
+            fresh = np.ones(len(found), np.bool_)  # `np.unique` would load masked arrays
+            np.not_equal(found[1:], found[:-1], out=fresh[1:])
+            self._starts = found[fresh]
         return self._starts
 
     def places(self, granule: int) -> npt.NDArray[np.int64]:
@@ -98,7 +101,10 @@ class Footprint:
         """Return whether the sets (of the same buffer) have a byte in common."""
         if not self.boxes_meet(other):
             return False
-        if not self.steps and not other.steps:
+        # Both ends of a box are touched.
+        if self.is_dense and (self.low <= other.low or other.high <= self.high or other.is_dense):
+            return True
+        if other.is_dense and (other.low <= self.low or self.high <= other.high):
             return True
         return self._runs_meet(other)
 

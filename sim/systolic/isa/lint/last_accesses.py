@@ -59,8 +59,8 @@ class NotedAccess:
             cell.dead += 1
 
 
-Boxed = tuple[int, int, int, int, NotedAccess]
-"""A record, and before it the box of its footprint (first, stop, low, high).
+Boxed = tuple[int, int, int, int, bool, NotedAccess]
+"""A record, and before it the box of its footprint (first, stop, low, high), and if it is dense.
 
 Most records that do not meet differ in this box already."""
 
@@ -89,8 +89,8 @@ class Cell:
 
     def _sweep(self) -> None:
         """Forget the records that have been overwritten."""
-        self.writes = [boxed for boxed in self.writes if boxed[4].live]
-        self.reads = [boxed for boxed in self.reads if boxed[4].live]
+        self.writes = [boxed for boxed in self.writes if boxed[5].live]
+        self.reads = [boxed for boxed in self.reads if boxed[5].live]
         self.dead = 0
 
 
@@ -188,7 +188,7 @@ class Shadow:
 
 def _boxed(record: NotedAccess) -> Boxed:
     box = record.place.footprint
-    return box.first, box.stop, box.low, box.high, record
+    return box.first, box.stop, box.low, box.high, box.is_dense, record
 
 
 def _meeting(footprint: Footprint, lists: list[list[Boxed]]) -> list[NotedAccess]:
@@ -198,9 +198,12 @@ def _meeting(footprint: Footprint, lists: list[list[Boxed]]) -> list[NotedAccess
     found = [
         record
         for records in lists
-        for a, b, c, d, record in records
+        for a, b, c, d, dense, record in records
         if c < high and low < d and a < stop and first < b and record.live
-        if (is_dense and record.place.footprint.is_dense) or meets(record.place.footprint)
+        # Both ends of a box are touched, so most sets meet one that is dense: no need to ask.
+        if (is_dense and (dense or low <= c or d <= high))
+        or (dense and (c <= low or high <= d))
+        or meets(record.place.footprint)
     ]
     return found if len(lists) == 1 else list(dict.fromkeys(found))
 
