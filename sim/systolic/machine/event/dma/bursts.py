@@ -49,7 +49,7 @@ class BurstStream(Stream):
         self._buffer, self._bank_bytes = on_chip.buffer, bank_bytes(on_chip, chip)
         self._direction = "write" if self._sides == READS else "read"
         self._reach = tuple(self._need(bank, on_chip.lanes) for bank in self._all_banks())
-        self.mask = mask_of(self._reach)
+        self.mask = self.wide_mask = mask_of(self._reach)
 
     @property
     def sizes(self) -> npt.NDArray[np.int64]:

@@ -168,8 +168,7 @@ def needs_of(
         (copy.target, "write", banks[1], lanes[1]),
     ):
         if access.buffer is not Buffer.DRAM:
-            buffer = access.buffer.value
-            found += [need_of(buffer, b, direction, lane.first, lane.stop) for b in numbers]
+            found += [need_of(access.buffer, b, direction, lane.first, lane.stop) for b in numbers]
     return tuple(found)
 
 

@@ -83,17 +83,12 @@ class BytePace:
     """Bytes by cycle: in cycle t amounts[t mod their number]. Not all are 0."""
 
     def __init__(self, amounts: tuple[int, ...]) -> None:
-        self.amounts = amounts
+        self.amounts, self.phases = amounts, len(amounts)  # they repeat after so many cycles
         self.least, self.most = min(amounts), max(amounts)
         self._sums = [0, *accumulate(amounts)]
         self._counts = [0, *accumulate(amount > 0 for amount in amounts)]
         self._orbits: dict[tuple[PacedDescriptor, int], Orbit] = {}
         self._narrower: dict[int, BytePace] = {}
-
-    @property
-    def phases(self) -> int:
-        """Return after how many cycles the amounts repeat."""
-        return len(self.amounts)
 
     def at_most(self, limit: int) -> BytePace:
         """Return this pace with no more than `limit` bytes in a cycle."""

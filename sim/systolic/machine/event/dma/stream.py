@@ -88,7 +88,7 @@ class DmaStream(Stream):
         **of_client: Any,
     ) -> None:
         super().__init__(env, timeline=NO_SLOTS, **of_client)
-        self.mask = plan.mask
+        self.mask = self.wide_mask = plan.mask
         self._plan, self._copy, self._groups = plan, plan.copy, plan.groups
         self._overlaps = chip.dma.descriptor_cost == "max"
         self._own_rate, self._dram_rate = chip.dma.bytes_per_cycle, chip.dram.bytes_per_cycle
@@ -502,20 +502,34 @@ class DmaStream(Stream):
     def _move_bytes(self, group: BundleGroup, cycles: int, cycle: int) -> int:
         """Move bytes of the descriptor in hand for up to `cycles` cycles; return those spent."""
         pace, left = self._pace, self._piece.size - self._moved
+        if group.one_bank and pace.phases == 1 and not self._plan.uses_results:  # as most are
+            return self._move_steadily(group, min(cycles, -(-left // pace.most)), cycle)
         spent = min(cycles, self._in_banks(group, cycle, self._moved, pace))
         moving = cycle + pace.cycles(cycle, 1) - 1
+        needs: Needs = ()
         if moving < cycle + spent:
             self._see_first_byte(moving)
             if group.one_bank and not self._plan.uses_results:
                 self._busy += pace.busy(cycle, spent)
             else:
-                for need in self._ports_in(moving):
+                needs = self._ports_in(moving)
+                for need in needs:
                     self._count(need, pace, cycle, spent)
         if group.one_bank and pace.amount(cycle + spent - 1):
             self._last_bundle = self._group, self._index
         else:
-            self._note_last(self._ports_in(cycle + spent - 1))
+            is_alike = needs and pace.phases == 1
+            self._note_last(needs if is_alike else self._ports_in(cycle + spent - 1))
         self._moved += min(left, pace.moved(cycle, spent))
+        self._end_if_over(group, cycle + spent)
+        return spent
+
+    def _move_steadily(self, group: BundleGroup, spent: int, cycle: int) -> int:
+        """Move as many bytes in each of some cycles, in one bank of the state buffer or in DRAM."""
+        self._see_first_byte(cycle)
+        self._busy += spent
+        self._last_bundle = self._group, self._index
+        self._moved = min(self._piece.size, self._moved + spent * self._pace.most)
         self._end_if_over(group, cycle + spent)
         return spent
 

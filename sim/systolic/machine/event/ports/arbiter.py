@@ -85,11 +85,18 @@ class Arbiter:
 
     def _related_to(self, stream: Stream) -> tuple[list[Stream], list[PortGroup]]:
         """Return what may depend on a stream: streams that stand alone, and groups, its own too."""
-        alone = [o for o in self._alone if o is not stream and self._are_related(stream, o)]
+        wide, settles, related = stream.wide_mask, stream.settles_ports, self._are_related
+        alone = [
+            other
+            for other in self._alone
+            if (wide & other.wide_mask or settles) and other is not stream
+            if related(stream, other)
+        ]
         groups = [
             group
             for group in self._groups
-            if any(o is stream or self._are_related(stream, o) for o in group.streams)
+            if (wide & group.wide_mask or settles)
+            and any(o is stream or related(stream, o) for o in group.streams)
         ]
         return alone, groups
 

@@ -32,15 +32,17 @@ class PortGroup:
     """Streams that may meet, and what is known of them.
 
     until: the tick from which on they are to be decided again. has_lost: a stream has left, so that
-    others may meet no more. contests: what was decided of some of them so far (`rounds`).
+    others may meet no more. mask, wide_mask: of all its streams. contests: what was decided of some
+    of them so far (`rounds`).
     """
 
     def __init__(self, streams: list[Stream], until: int, parts: Iterable[PortGroup] = ()) -> None:
         self.streams, self.until = streams, until
         self.has_lost = False
-        self.mask = 0
+        self.mask = self.wide_mask = 0
         for stream in streams:
             self.mask |= stream.mask
+            self.wide_mask |= stream.wide_mask
         self.contests: list[Contest] = []
         self._meetings: dict[tuple[Stream, Stream], _Meeting] = {}
         for part in parts:

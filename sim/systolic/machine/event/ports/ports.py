@@ -182,15 +182,13 @@ def in_bank(access: Access, bank_bytes: int) -> Hashable:
 def needs(access: Access, banks: Iterable[int], direction: str) -> Needs:
     """Return the needs of an access to these banks."""
     stop = access.partition + access.partitions
-    return tuple(
-        need_of(access.buffer.value, bank, direction, access.partition, stop) for bank in banks
-    )
+    return tuple(need_of(access.buffer, bank, direction, access.partition, stop) for bank in banks)
 
 
 @lru_cache(maxsize=4096)
-def need_of(buffer: str, bank: int, direction: str, first: int, stop: int) -> Need:
+def need_of(buffer: Buffer, bank: int, direction: str, first: int, stop: int) -> Need:
     """Return what a port is wanted for: partitions first <= p < stop of one bank."""
-    return Need(Port(buffer, bank, direction), first, stop)
+    return Need(Port(buffer.value, bank, direction), first, stop)
 
 
 def exclusive_needs(chip: Chip, engine: str, buffer: Buffer) -> Needs:

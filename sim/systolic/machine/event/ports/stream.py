@@ -95,7 +95,7 @@ class Stream:
     granted = False
     asks_last_at = _refused_at = -1
     _resumed: simpy.Event | None = None
-    mask_of_sums = 0  # the ports that follow it (`hold`), as `mask`
+    mask_of_sums = 0  # the ports that follow it (`hold`), as `mask`; `wide_mask` has both
     _round: Sequence[RoundPart] = ()
     _part = _part_left = 0
     _course: Course | None = None
@@ -126,7 +126,7 @@ class Stream:
         self.rank, self.period, self.spacing = rank, period, spacing
         self.timeline = timeline
         self.holdings = holdings
-        self.mask = timeline.mask
+        self.mask = self.wide_mask = timeline.mask
         self.slots = timeline.slots * spacing
         self.progress: list[Granted] = []
         self.refusals: list[Refusal] = []
@@ -139,6 +139,7 @@ class Stream:
     def leave_sums(self, mask: int) -> None:
         """Say which ports follow it (`hold`), as `mask`."""
         self.mask_of_sums = mask
+        self.wide_mask = self.mask | mask
 
     def finish(self) -> None:
         """Call the action, once, and forget it: it refers to the stream and would keep it."""
